@@ -1,0 +1,65 @@
+# The only command surface: people, CI and the README call these targets. Paths are relative on purpose (make cannot
+# hold a path with spaces), so a checkout may live anywhere.
+PYTHON ?= python3
+STACK ?= staging
+ARGS ?=
+SANDBOX := .venv/bin/pulumi-sandbox
+
+.DEFAULT_GOAL := help
+.PHONY: help up preview down test check format golden docs lock bench clean runtime dev torch engine
+
+help: ## this list
+	@printf 'gpu-ci: GPU capacity for CI as Pulumi components, tried on this machine without any account.\n\n'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+	@printf '\n  STACK=%s picks the stack, ARGS="--diff" goes to pulumi, PYTHON=%s makes the environments.\n' '$(STACK)' '$(PYTHON)'
+
+up: engine torch ## bring the stack up in the sandbox (the real Pulumi engine, no cloud account)
+	@$(SANDBOX) up --stack '$(STACK)' --yes $(ARGS)
+
+preview: engine ## what `make up` would do
+	@$(SANDBOX) preview --stack '$(STACK)' $(ARGS)
+
+down: engine ## destroy the stack in the sandbox
+	@$(SANDBOX) destroy --stack '$(STACK)' --yes $(ARGS)
+
+test: dev engine torch ## every test, the engine's too (PYTEST_ARGS="-k name" narrows them)
+	@.venv/bin/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
+
+check: dev ## ruff and mypy --strict
+	@.venv/bin/ruff format --check .
+	@.venv/bin/ruff check .
+	@.venv/bin/mypy
+
+format: dev ## rewrite the code in the project's form
+	@.venv/bin/ruff format .
+	@.venv/bin/ruff check --fix .
+
+golden: dev ## write the golden files anew; read the diff before you commit it
+	@GOLDEN=write .venv/bin/python -m pytest -q tests/gpu_ci tests/infra
+
+docs: dev ## write the generated tables of docs/ anew
+	@.venv/bin/python docs/generate.py
+
+lock: ## resolve the locks again (UPGRADE=1 takes newer versions)
+	@$(PYTHON) tools/install.py uv
+	@$(PYTHON) tools/lock.py $(if $(UPGRADE),--upgrade)
+
+bench: dev engine ## measurements side by side, as ratios; minutes, never part of the tests
+	@.venv/bin/python -m bench $(ARGS)
+
+clean: ## remove what was installed and built here, and the sandbox's world
+	@rm -rf .venv .venv-torch .tools .engine .sandbox .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@printf 'removed the environments, the engine and the sandbox; the next make installs them again\n'
+
+# What the targets above stand on; each does nothing when it is there already.
+runtime:
+	@$(PYTHON) tools/install.py runtime
+
+dev:
+	@$(PYTHON) tools/install.py dev
+
+torch:
+	@$(PYTHON) tools/install.py torch
+
+engine: runtime
+	@$(SANDBOX) engine --quiet

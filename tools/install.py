@@ -1,0 +1,170 @@
+"""Installs one of the checkout's environments from its lock, whole or not at all.
+
+    python3 tools/install.py uv|runtime|dev|torch
+
+An environment counts as installed when its stamp is there, and the stamp is written last. Whatever stands there without
+one was interrupted, so it is removed and made again: nothing ever runs on half an installation.
+Standard library only: this is what runs first on a machine that has nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+UV = ROOT / ".tools" / "bin" / "uv"
+STAMP = ".installed"
+
+# environment -> (folder, lock, whether this project itself is installed into it)
+ENVIRONMENTS = {
+    "runtime": (".venv", "requirements.lock", True),
+    "dev": (".venv", "requirements-dev.lock", True),
+    "torch": (".venv-torch", "requirements-torch.lock", False),
+}
+
+
+def say(text: str) -> None:
+    print(f"install: {text}", flush=True)
+
+
+def fail(problem: str, *lines: str) -> None:
+    sys.exit("\n".join([f"install: {problem}", *(f"  {line}" for line in lines)]))
+
+
+def run(*command: str | Path, **environment: str) -> None:
+    subprocess.run([str(part) for part in command], check=True, cwd=ROOT, env={**os.environ, **environment})
+
+
+def sync(python: Path, lock: Path) -> None:
+    """Make an environment hold exactly its lock. In a log, uv's list of every package is left out."""
+    command = [str(UV), "pip", "sync", "--require-hashes", "--python", str(python), str(lock)]
+    if sys.stderr.isatty():
+        run(*command)
+        return
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stderr or ():
+            if not line.startswith((" + ", " - ", "Using Python")):
+                print(f"  {line.rstrip()}", flush=True)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+
+
+def fingerprint(*parts: str | Path) -> str:
+    """A digest of the files and words an environment was made from."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.read_bytes() if isinstance(part, Path) else part.encode())
+        digest.update(b"\0")
+    return digest.hexdigest()
+
+
+def fresh_folder(folder: Path) -> None:
+    if folder.exists():
+        say(f"{folder.name} was left unfinished or is out of date; making it again")
+        shutil.rmtree(folder)
+
+
+def make_environment(folder: Path) -> None:
+    try:
+        run(sys.executable, "-m", "venv", folder)
+    except subprocess.CalledProcessError:
+        shutil.rmtree(folder, ignore_errors=True)
+        fail(
+            f"{sys.executable} cannot make a virtual environment",
+            "expected: Python 3.11 or newer with the venv and ensurepip modules",
+            "hint: on Debian and Ubuntu, apt-get install python3-venv",
+        )
+
+
+def install_uv() -> None:
+    """Put the pinned uv in .tools; everything else is installed with it."""
+    folder, lock = ROOT / ".tools", ROOT / "requirements-uv.lock"
+    stamp, wanted = folder / STAMP, fingerprint(lock, sys.version)
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return
+    fresh_folder(folder)
+    say("the installer, uv, into .tools")
+    make_environment(folder)
+    run(folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+        "--require-hashes", "-r", lock)  # fmt: skip
+    stamp.write_text(wanted)
+
+
+def has_gpu() -> bool:
+    return Path("/proc/driver/nvidia/version").exists() or shutil.which("nvidia-smi") is not None
+
+
+def install_torch(python: Path, lock: Path) -> None:
+    """The CPU build where no GPU is there and its index answers (0.2 GB, by version), else the lock (5 GB, by hash)."""
+    if not has_gpu():
+        say("no GPU here: trying the CPU build of torch (about 0.2 GB)")
+        # uv knows the address of PyTorch's own index. Its files are others than the lock's, so no hash can be asked.
+        # Limits and retries are short because a network without a way out should not be waited for.
+        command = [str(UV), "pip", "install", "--python", str(python), "--torch-backend", "cpu",
+                   "--constraints", str(lock), "torch", "numpy"]  # fmt: skip
+        limits = {"UV_HTTP_CONNECT_TIMEOUT": "10", "UV_HTTP_RETRIES": "1"}
+        answer = subprocess.run(command, cwd=ROOT, env={**os.environ, **limits}, stderr=subprocess.PIPE, text=True)
+        if answer.returncode == 0:
+            return
+        reason = next((line for line in answer.stderr.splitlines() if "cause:" in line or "error" in line), "no answer")
+        say(f"PyTorch's own index cannot be used ({reason.strip()}); taking the default build instead")
+    say("torch from its lock: about 2 GB to fetch when nothing is cached, 5 GB on disk")
+    sync(python, lock)
+
+
+def wanted(name: str) -> str:
+    """What the stamp of this environment says when nothing has to be installed."""
+    _, lock, with_project = ENVIRONMENTS[name]
+    return fingerprint(ROOT / lock, ROOT / "pyproject.toml" if with_project else "", str(ROOT), sys.version)
+
+
+def install(name: str) -> None:
+    folder_name, lock_name, with_project = ENVIRONMENTS[name]
+    folder, lock = ROOT / folder_name, ROOT / lock_name
+    stamp = folder / STAMP
+    done = stamp.read_text() if stamp.is_file() else ""
+    # The dev environment holds all of the runtime one, so `make up` after `make test` installs nothing.
+    if done == wanted(name) or (name == "runtime" and done == wanted("dev")):
+        return
+    install_uv()
+    fresh_folder(folder)
+    began = time.monotonic()
+    say(f"{lock_name} into {folder_name}")
+    run(UV, "venv", "--quiet", "--python", sys.executable, folder)
+    python = folder / "bin" / "python"
+    if name == "torch":
+        install_torch(python, lock)
+    else:
+        sync(python, lock)
+    if with_project:
+        run(UV, "pip", "install", "--quiet", "--no-deps", "--python", python, "--editable", ".")
+    stamp.write_text(wanted(name))
+    say(f"{folder_name} is ready after {time.monotonic() - began:.0f} s")
+
+
+def main(names: list[str]) -> None:
+    if sys.version_info < (3, 11):  # noqa: UP036 - this file is what an older Python meets first
+        fail("this Python is too old", f"got: {sys.version.split()[0]}", "expected: 3.11 or newer",
+             "hint: make up PYTHON=/path/to/a/newer/python3")  # fmt: skip
+    unknown = [name for name in names if name not in (*ENVIRONMENTS, "uv")]
+    if unknown or not names:
+        fail("usage: install.py uv|" + "|".join(ENVIRONMENTS), *(f"got: {name}" for name in unknown))
+    for name in names:
+        try:
+            install_uv() if name == "uv" else install(name)
+        except subprocess.CalledProcessError as error:
+            fail(f"{name}: `{' '.join(map(str, error.cmd))}` ended with {error.returncode}",
+                 "what it printed stands above; nothing half-installed will be used",
+                 "hint: call make again; it goes on from what is already downloaded")  # fmt: skip
+        except KeyboardInterrupt:
+            fail(f"{name}: stopped; call make again and it goes on")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,30 @@
+"""Resolves the requirements*.lock files: exact versions with hashes, no download addresses.
+
+Each is compiled on top of the one before, so that a package has one version everywhere.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+COMMON = ["--quiet", "--universal", "--python-version", "3.11", "--generate-hashes", "--no-header"]
+LOCKS = {
+    "requirements-uv.lock": ["--group", "uv"],
+    "requirements.lock": ["pyproject.toml", "--extra", "sandbox"],
+    "requirements-dev.lock": ["pyproject.toml", "--extra", "sandbox", "--group", "dev", "-c", "requirements.lock"],
+    "requirements-torch.lock": ["--group", "torch"],
+}
+
+
+def main(upgrade: list[str]) -> None:
+    for lock, sources in LOCKS.items():
+        print(f"lock: {lock}", flush=True)
+        uv = str(ROOT / ".tools" / "bin" / "uv")
+        subprocess.run([uv, "pip", "compile", *COMMON, *upgrade, *sources, "-o", lock], check=True, cwd=ROOT)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
