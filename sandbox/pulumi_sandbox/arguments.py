@@ -1,0 +1,91 @@
+"""Reads just enough of a Pulumi command line: the command, the stack and the folder. Everything else is Pulumi's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# Global flags of the CLI that take a value (`pulumi --help`, v3.259.0).
+VALUED = frozenset({
+    "--color", "-C", "--cwd", "--memprofilerate", "--otel-traces", "--profiling", "--tracing", "-v", "--verbose",
+})  # fmt: skip
+
+# One-letter flags without a value that may stand before others in one word: `-ys staging`.
+SWITCHES = "eQyfjrdh"
+
+ALIASES = {
+    "update": "up", "pre": "preview", "down": "destroy", "dn": "destroy", "delete": "destroy",
+}  # fmt: skip
+
+# Commands that work on an existing stack and may be told which one.
+NEEDS_STACK = frozenset({
+    "up", "preview", "refresh", "destroy", "import", "config", "watch", "stack", "state", "cancel", "logs", "about",
+})  # fmt: skip
+
+# Commands after which the world or the state may be another one, also when they failed or were killed.
+CHANGES = frozenset({"up", "refresh", "destroy", "import", "watch", "state", "cancel"})
+STACK_CHANGES = frozenset({"import", "rm", "remove", "rename"})
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """What the sandbox has to know about one command line."""
+
+    name: str = ""
+    first: int = -1
+    rest: tuple[str, ...] = ()
+    stack: str | None = None
+    cwd: str | None = None
+    wants_help: bool = False
+
+    @property
+    def changes_something(self) -> bool:
+        if self.wants_help:
+            return False
+        return self.name in CHANGES or (self.name == "stack" and self.rest[:1] != () and self.rest[0] in STACK_CHANGES)
+
+    @property
+    def stack_to_make(self) -> str | None:
+        """The stack that has to be there before this command runs."""
+        if self.wants_help or self.name not in NEEDS_STACK:
+            return None
+        if self.name == "stack" and self.rest:
+            if self.rest[0] == "select":
+                return self.stack or (self.rest[1] if len(self.rest) > 1 else None)
+            if self.rest[0] in ("init", "new", "create", "setup", "rm", "remove", "ls", "list"):
+                return None
+        return self.stack
+
+
+def parse(words: Sequence[str]) -> CommandLine:
+    name, first, stack, cwd, wants_help = "", -1, None, None, False
+    rest: list[str] = []
+    index = 0
+    while index < len(words):
+        word, following = words[index], words[index + 1] if index + 1 < len(words) else None
+        index += 1
+        if word == "--":
+            break
+        if word in ("-h", "--help"):
+            wants_help = True
+        elif word in ("-s", "--stack") or re.fullmatch(f"-[{SWITCHES}]+s", word):
+            stack, index = following, index + 1
+        elif word.startswith("--stack="):
+            stack = word.removeprefix("--stack=")
+        elif re.match(r"-s.", word):
+            stack = word[2:].removeprefix("=")
+        elif word in ("-C", "--cwd"):
+            cwd, index = following, index + 1
+        elif word.startswith("--cwd="):
+            cwd = word.removeprefix("--cwd=")
+        elif re.match(r"-C.", word):
+            cwd = word[2:].removeprefix("=")
+        elif word in VALUED:
+            index += 1
+        elif not word.startswith("-") or word == "-":
+            if name:
+                rest.append(word)
+            else:
+                name, first = ALIASES.get(word, word), index - 1
+    return CommandLine(name, first, tuple(rest), stack or None, cwd, wants_help)

@@ -1,0 +1,111 @@
+"""The command `pulumi-sandbox`: the real Pulumi CLI, with offline providers in the place of clouds."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pulumi_sandbox import arguments, engine, passthrough, plugins
+from pulumi_sandbox.workspace import NoProjectError, Workspace
+
+HELP = """\
+pulumi-sandbox - the real Pulumi CLI on this machine alone, with offline providers in the place of clouds
+
+Use it as you use `pulumi`: every command and flag is passed on unchanged. The engine, your program and your stack
+files are the real ones; only the providers of aws, gcp, github and kubernetes are offline. They refuse what the vendor
+would refuse, and keep what was made in a local world, so that refresh, import, drift and destroy are true.
+
+  pulumi-sandbox up --stack staging          bring a stack up; a stack that has a file is made on the way
+  pulumi-sandbox preview --diff -s staging   what would change
+  pulumi-sandbox destroy --stack staging     take it down again
+  pulumi-sandbox up --help                   pulumi's own help for a command
+
+Commands of its own:
+  env      print the environment, so that plain `pulumi` works:  eval "$(pulumi-sandbox env)"
+  world    list, show, edit and break what exists in the sandbox
+  engine   get the engine, and tell where it came from
+
+Everything is kept in .sandbox/ beside Pulumi.yaml (or in $PULUMI_SANDBOX_DIR). Stack files are encrypted with the
+passphrase "sandbox" unless PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE is set. Variables that would open
+a real cloud account are hidden from the program.
+"""
+
+
+def say(text: str) -> None:
+    print(f"pulumi-sandbox: {text}", file=sys.stderr, flush=True)  # noqa: T201 - this is a command line
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    sys.exit(run(list(sys.argv[1:] if argv is None else argv)))
+
+
+def run(words: list[str]) -> int:
+    command = arguments.parse(words)
+    try:
+        if is_own(words, command):
+            from pulumi_sandbox import own_commands
+
+            return own_commands.run(words)
+        if not command.name and (not words or command.wants_help):
+            sys.stdout.write(HELP)
+            return 0
+        return pulumi(words, command)
+    except (NoProjectError, engine.EngineError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    except KeyboardInterrupt:
+        say("stopped; the same command goes on from what is there")
+        return 130
+
+
+def is_own(words: list[str], command: arguments.CommandLine) -> bool:
+    """`env` with a word after it (`env ls`, `env open` ...) is Pulumi's command of that name."""
+    if command.first != 0:
+        return False
+    with_word = len(words) > 1 and not words[1].startswith("-")
+    return command.name in ("engine", "world") or (command.name == "env" and not with_word)
+
+
+def pulumi(words: list[str], command: arguments.CommandLine) -> int:
+    found = engine.ensure(say)
+    workspace = workspace_of(command)
+    environment = workspace.apply()
+    if command.name and command.name != "version":
+        plugins.install(workspace)
+    stack = command.stack_to_make
+    if stack is not None:
+        from pulumi_sandbox import stacks
+
+        stacks.make(workspace, found, stack, environment, say)
+    code = passthrough.run(found.executable, words, environment)
+    if command.changes_something:
+        tell_orphans(workspace)
+    return code
+
+
+def workspace_of(command: arguments.CommandLine) -> Workspace:
+    """The project's sandbox; commands that need no project (version, new, plugin ...) get one of the user's own."""
+    try:
+        return Workspace.find(Path(command.cwd) if command.cwd else None)
+    except NoProjectError:
+        caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        return Workspace(caches / "pulumi-sandbox" / "no-project", Path(command.cwd or ".").absolute())
+
+
+def tell_orphans(workspace: Workspace) -> None:
+    """What the world and the stacks do not agree on, each with the command that puts it right."""
+    if not workspace.world.is_file():
+        return
+    from pulumi_sandbox import orphans
+
+    found = orphans.find(workspace)
+    if found:
+        say("the world and the stacks do not agree on these, each with the command that puts it right")
+        for orphan in found:
+            sys.stderr.write("".join(f"  {line}\n" for line in str(orphan).splitlines()))
+
+
+if __name__ == "__main__":
+    main()

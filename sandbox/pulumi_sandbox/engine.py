@@ -1,0 +1,249 @@
+"""Finds the Pulumi CLI, or gets one: from PATH, from the official installer, or built from pinned Go modules."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+# The newest version of the Go module pkg/v3 that can be built from published modules, and the oldest the sandbox was
+# tried with.
+VERSION = "3.259.0"
+HOST = "pulumi-language-python"
+STAMP = "engine.json"
+WAYS = ("path", "official", "build")
+
+
+class EngineError(Exception):
+    """No way led to a Pulumi CLI; the text says what was tried."""
+
+
+class WayError(Exception):
+    """One way to a CLI is closed."""
+
+    def __init__(self, reason: str, hint: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A Pulumi CLI that can be used."""
+
+    folder: Path
+    version: str
+    way: str
+
+    @property
+    def executable(self) -> Path:
+        return self.folder / "pulumi"
+
+
+def home() -> Path:
+    """Where engines of our own are kept."""
+    chosen = os.environ.get("PULUMI_SANDBOX_ENGINE_DIR")
+    if chosen:
+        return Path(chosen).resolve()
+    checkout = Path(__file__).resolve().parents[2]
+    if (checkout / "tools" / "engine" / "go.mod").is_file():
+        return checkout / ".engine"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pulumi-sandbox" / "engine"
+
+
+def ways() -> tuple[str, ...]:
+    """The ways to try, in order."""
+    forced = os.environ.get("PULUMI_SANDBOX_ENGINE")
+    if not forced:
+        return WAYS
+    if forced not in WAYS:
+        raise EngineError(
+            f"PULUMI_SANDBOX_ENGINE: unknown way to an engine\n  got: {forced}\n  expected: one of {', '.join(WAYS)}\n"
+            "  hint: unset it and all of them are tried"
+        )
+    return (forced,)
+
+
+def parse_version(text: str) -> tuple[int, int, int] | None:
+    """`v3.259.0-alpha.1+dirty` -> (3, 259, 0); None for what is no version."""
+    numbers = text.strip().removeprefix("v").split("+")[0].split("-")[0].split(".")
+    if len(numbers) != 3 or not all(number.isascii() and number.isdigit() for number in numbers):
+        return None
+    return int(numbers[0]), int(numbers[1]), int(numbers[2])
+
+
+def new_enough(text: str) -> bool:
+    version, least = parse_version(text), parse_version(VERSION)
+    assert least is not None  # noqa: S101 - VERSION above is one
+    # Another major version speaks another protocol.
+    return version is not None and version >= least and version[0] == least[0]
+
+
+def ask_version(executable: Path) -> str:
+    """What `pulumi version` prints; a file that is not a working CLI is a closed way."""
+    environment = {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
+    try:
+        answer = subprocess.run(
+            [executable, "version"], capture_output=True, text=True, timeout=60, check=True, env=environment
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise WayError(f"{executable} does not run: {describe(error)}", "repair or remove it") from error
+    return answer.stdout.strip().removeprefix("v")
+
+
+def describe(error: BaseException) -> str:
+    """One line that says why a command failed."""
+    if isinstance(error, subprocess.CalledProcessError):
+        said = error.stderr or error.stdout or ""
+        text = said.decode(errors="replace") if isinstance(said, bytes) else said
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        return lines[-1] if lines else f"ended with {error.returncode}"
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"no answer within {error.timeout:.0f} s"
+    return str(error) or type(error).__name__
+
+
+def on_path() -> Engine:
+    """The first way: `pulumi` on PATH, with the Python language host that belongs to it."""
+    found = next(executables_on_path(), None)
+    if found is None:
+        raise WayError("there is no `pulumi` on PATH", "install Pulumi, or put it on PATH")
+    beside = (found.parent / HOST, found.resolve().parent / HOST)
+    if not any(os.access(host, os.X_OK) for host in beside):
+        raise WayError(f"{found} has no {HOST} beside it", "reinstall Pulumi; its Python language host is missing")
+    version = known_version(found)
+    if not new_enough(version):
+        raise WayError(f"{found} is version {version or 'unknown'}", f"upgrade it to {VERSION} or newer")
+    return Engine(found.parent, version, "path")
+
+
+def executables_on_path() -> Iterator[Path]:
+    """Every `pulumi` on PATH that is not ours; `eval "$(pulumi-sandbox env)"` puts ours there too."""
+    ours = home()
+    for part in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        candidate = Path(part or ".").absolute() / "pulumi"
+        if candidate.is_file() and os.access(candidate, os.X_OK) and ours not in candidate.parents:
+            yield candidate
+
+
+def known_version(executable: Path) -> str:
+    """The CLI's version, asked once for each file: starting it takes longer than all else `pulumi-sandbox` does."""
+    status = executable.resolve().stat()
+    key = f"{executable.resolve()} {status.st_size} {status.st_mtime_ns}"
+    notes = home() / "versions.json"
+    known = read_json(notes)
+    if known.get("executable") != key:
+        known = {"executable": key, "version": ask_version(executable)}
+        write_whole(notes, json.dumps(known))
+    return str(known["version"])
+
+
+def read_json(path: Path) -> dict[str, object]:
+    try:
+        value = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def write_whole(path: Path, text: str, mode: int = 0o644) -> None:
+    """Write a file so that nobody ever reads half of it; leaves it alone when it says this already."""
+    if path.is_file() and path.read_text() == text and path.stat().st_mode & 0o777 == mode:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        temporary.write_text(text)
+        temporary.chmod(mode)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def kept(allowed: tuple[str, ...]) -> Engine | None:
+    """The engine an earlier call put into our folder, if it is whole and of the pinned version."""
+    stamp = read_json(home() / STAMP)
+    folder = home() / str(stamp.get("folder", "."))
+    whole = all(os.access(folder / name, os.X_OK) for name in ("pulumi", HOST))
+    if stamp.get("version") != VERSION or stamp.get("way") not in allowed or not whole:
+        return None
+    return Engine(folder, VERSION, str(stamp["way"]))
+
+
+def keep(engine: Engine) -> Engine:
+    """Note, last of all, that this engine is whole."""
+    note = {"version": engine.version, "way": engine.way, "folder": os.path.relpath(engine.folder, home())}
+    write_whole(home() / STAMP, json.dumps(note) + "\n")
+    return engine
+
+
+def installed() -> Engine | None:
+    """The engine that is there already: on PATH, else in our folder."""
+    allowed = ways()
+    if "path" in allowed:
+        try:
+            return on_path()
+        except WayError:
+            pass
+    return kept(allowed)
+
+
+def folder() -> Path | None:
+    """The folder that has to be put in front of PATH; None for an engine that is on PATH, or when there is none."""
+    engine = installed()
+    return engine.folder if engine and engine.way != "path" else None
+
+
+def ensure(say: Callable[[str], None]) -> Engine:
+    """The engine, got by the first way that works. `say` is told what takes long."""
+    engine = installed() or obtain(say)
+    if engine.way == "build":
+        from pulumi_sandbox.engine_build import write_launcher
+
+        write_launcher(engine.folder)
+    return engine
+
+
+def obtain(say: Callable[[str], None]) -> Engine:
+    """Get an engine where there is none."""
+    from pulumi_sandbox import engine_build, engine_official
+
+    makers = {"official": engine_official.install, "build": engine_build.build}
+    failures: list[tuple[str, WayError]] = []
+    allowed = ways()
+    if "path" in allowed:
+        try:
+            return on_path()
+        except WayError as error:
+            failures.append(("path", error))
+    with engine_build.only_one(home(), say):
+        engine = kept(allowed)  # another call may have got it while this one waited
+        if engine is not None:
+            return engine
+        for way in allowed:
+            if way not in makers:
+                continue
+            try:
+                return keep(makers[way](home(), say))
+            except WayError as error:
+                failures.append((way, error))
+                say(f"{TITLES[way]}: {error.reason}")
+    raise EngineError(report(failures))
+
+
+TITLES = {
+    "path": "`pulumi` on PATH",
+    "official": "the official installer",
+    "build": "building it from Go modules",
+}
+
+
+def report(failures: list[tuple[str, WayError]]) -> str:
+    lines = [f"pulumi-sandbox: no Pulumi CLI (version {VERSION} or newer) could be had. Tried, in this order:"]
+    for number, (way, error) in enumerate(failures, 1):
+        lines += [f"  {number}. {TITLES[way]}: {error.reason}", f"     hint: {error.hint}"]
+    lines.append("  One of these is enough. Then run the same command again; it goes on from what is already there.")
+    return "\n".join(lines)

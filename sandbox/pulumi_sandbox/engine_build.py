@@ -1,0 +1,167 @@
+"""The third way to a Pulumi CLI: build it from the Go modules that tools/engine/go.mod pins."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pulumi_sandbox.engine import HOST, VERSION, Engine, WayError, ask_version, describe, write_whole
+from pulumi_sandbox.progress import Progress
+
+CLI = "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"
+SDK = "github.com/pulumi/pulumi/sdk/v3"
+FLAGS = (
+    "-trimpath",  # no path of this machine in the file
+    "-tags", "osusergo grpcnotrace",
+    "-ldflags", f"-s -w -X {SDK}/go/common/version.Version=v{VERSION}",
+)  # fmt: skip
+
+# Scripts inside the SDK's Go module that the official distribution ships beside the CLI.
+COMPANIONS = ("python/cmd/pulumi-language-python-exec", "python/dist/pulumi-resource-pulumi-python")
+
+
+def module_folder() -> Path:
+    return Path(__file__).resolve().parents[2] / "tools" / "engine"
+
+
+@contextlib.contextmanager
+def only_one(home: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Hold the lock of our folder; the system drops it when the holder ends, however it ends."""
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            say("another command is getting the engine; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def build(home: Path, say: Callable[[str], None]) -> Engine:
+    """Compile the CLI (3 minutes and 1.8 GB of memory on 2 cores when nothing is cached) and put it into our folder."""
+    modules = module_folder()
+    if not (modules / "go.mod").is_file():
+        raise WayError(
+            f"{modules / 'go.mod'} is missing",
+            "run from a checkout, or install Pulumi by hand and put it on PATH",
+        )
+    go = shutil.which("go")
+    if go is None:
+        raise WayError(
+            "there is no `go` on PATH", "install Go (see the `go` line of tools/engine/go.mod for the version)"
+        )
+    for leftover in home.glob("pulumi.*.partial"):
+        leftover.unlink(missing_ok=True)
+    draft = home / f"pulumi.{os.getpid()}.partial"
+    say("no other way is open; the build takes minutes once, and goes on where it stopped when it is interrupted")
+    try:
+        with Progress("building the Pulumi CLI", say) as progress:
+            compile_cli(go, modules, draft, progress)
+        if ask_version(draft) != VERSION:
+            raise WayError(f"the CLI it built says it is {ask_version(draft)}", "report this as a bug")
+        copy_companions(go, modules, home)
+        write_launcher(home)
+        draft.replace(home / "pulumi")
+    finally:
+        draft.unlink(missing_ok=True)
+    return Engine(home, VERSION, "build")
+
+
+def compile_cli(go: str, modules: Path, draft: Path, progress: Progress) -> None:
+    progress.at("fetching modules")
+    listing = run_go(go, modules, ["list", *FLAGS, "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", CLI], progress)
+    to_compile = len(listing.split())
+    progress.total = to_compile
+    run_go(go, modules, ["build", "-v", *FLAGS, "-o", str(draft), CLI], progress)
+
+
+def run_go(go: str, modules: Path, arguments: list[str], progress: Progress) -> str:
+    """Run the go tool, turn what it names on standard error into progress, and return its standard output."""
+    environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
+    with subprocess.Popen(
+        [go, *arguments], cwd=modules, env=environment, text=True, errors="replace", stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None  # noqa: S101
+        assert process.stderr is not None  # noqa: S101
+        said: list[str] = []
+        try:
+            with Drain(process.stdout) as output:
+                said += [line.strip() for line in process.stderr if not note(line.strip(), progress)]
+        except BaseException:
+            process.terminate()  # what go compiled so far stays in its cache
+            raise
+        if process.wait() != 0:
+            raise WayError(
+                f"`go {arguments[0]}` failed: {explain(said) or f'ended with {process.returncode}'}",
+                "check `go version` against tools/engine/go.mod, and that `go env GOPROXY` can be reached",
+            )
+        return output.text
+
+
+class Drain:
+    """Reads one stream to its end on a thread, so that two pipes cannot block each other."""
+
+    def __init__(self, stream: object) -> None:
+        import threading
+
+        self.text = ""
+        self._stream = stream
+        self._thread = threading.Thread(target=self._read, daemon=True)
+
+    def _read(self) -> None:
+        self.text = self._stream.read()  # type: ignore[attr-defined]
+
+    def __enter__(self) -> Drain:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.join()
+
+
+def note(line: str, progress: Progress) -> bool:
+    """Whether the line only says what go is doing: `go: downloading MODULE VERSION`, or a package's import path."""
+    if line.startswith("go: downloading "):
+        progress.at(f"fetching {line.removeprefix('go: downloading ')}")
+        return True
+    if progress.total is not None and line and " " not in line and not line.endswith(":"):
+        progress.step(f"compiling {line}")
+        return True
+    return False
+
+
+def explain(said: list[str]) -> str:
+    lines = [line for line in said if line and not line.startswith("#")]
+    return "; ".join(lines[:3])
+
+
+def copy_companions(go: str, modules: Path, home: Path) -> None:
+    try:
+        answer = subprocess.run(
+            [go, "list", "-m", "-f", "{{.Dir}}", SDK], cwd=modules, capture_output=True, text=True, check=True,
+            env={**os.environ, "GOWORK": "off"},
+        )  # fmt: skip
+        for companion in COMPANIONS:
+            text = (Path(answer.stdout.strip()) / companion).read_text()
+            write_whole(home / Path(companion).name, text, 0o755)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise WayError(f"the module {SDK} cannot be read: {describe(error)}", "run `go clean -modcache`") from error
+
+
+def write_launcher(home: Path) -> None:
+    """The Python language host under the name the engine starts; written again when the interpreter has moved."""
+    text = (
+        "#!/bin/sh\n"
+        "# Starts pulumi_sandbox's language host; -P keeps the project's own modules from shadowing the host's.\n"
+        f'python=${{PULUMI_SANDBOX_PYTHON:-}}\n[ -x "$python" ] || python={shlex.quote(sys.executable)}\n'
+        'PULUMI_SANDBOX_EXECUTOR=${0%/*}/pulumi-language-python-exec exec "$python" -P -m pulumi_sandbox.host "$@"\n'
+    )
+    write_whole(home / HOST, text, 0o755)

@@ -1,0 +1,53 @@
+"""Starts the Python language host: what the engine runs as `pulumi-language-python`."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import os
+import signal
+import sys
+import threading
+import types
+
+
+def protocol_only() -> None:
+    """Make `pulumi.runtime.proto` importable without the rest of the SDK, which takes 0.4 s and which no host needs."""
+    found = importlib.util.find_spec("pulumi")
+    if found is None or not found.submodule_search_locations:
+        sys.exit(f"pulumi-language-python: the Pulumi SDK is not installed\n  got: {sys.executable}\n"
+                 "  expected: a Python environment with the package `pulumi`")  # fmt: skip
+    folder = found.submodule_search_locations[0]
+    for name, path in (("pulumi", folder), ("pulumi.runtime", f"{folder}/runtime")):
+        module = types.ModuleType(name)
+        module.__path__ = [path]
+        module.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=True)
+        sys.modules[name] = module
+
+
+def main() -> None:
+    protocol_only()
+    from pulumi_sandbox import language_host, processes
+
+    # The engine passes options of its own (--tracing, -v) first; its address comes last.
+    positional = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
+    host = language_host.LanguageHost(positional[-1] if positional else "")
+    server, port = language_host.serve(host)
+    ended = threading.Event()
+
+    def stop(*_: object) -> None:
+        ended.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
+    processes.when_orphaned(stop)
+    print(port, flush=True)  # noqa: T201 - the engine reads the port from standard output
+    ended.wait()
+    host.close(patience=3.0)
+    server.stop(None)
+    # Whatever a thread still waits for, the guards (guard.py) end what it started.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+"""Which Python runs a program, and how its dependencies get there: the runtime options of Pulumi.yaml."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+TOOLCHAINS = ("pip", "uv")
+TYPECHECKERS = ("mypy", "pyright")
+
+
+class OptionError(Exception):
+    """The runtime options of a project cannot be followed."""
+
+
+def problem(option: str, text: str, got: object, expected: str, hint: str = "") -> OptionError:
+    lines = [f"Pulumi.yaml: runtime.options.{option}: {text}", f"  got: {got!r}", f"  expected: {expected}"]
+    return OptionError("\n".join([*lines, f"  hint: {hint}"] if hint else lines))
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command of an installation."""
+
+    title: str
+    command: list[str]
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """The Python of one program."""
+
+    root: Path
+    program: Path
+    environment_folder: Path | None  # None: no virtual environment was asked for
+    option: str
+    toolchain: str
+    typechecker: str
+
+    @classmethod
+    def of(cls, root: str, program: str, options: Mapping[str, Any]) -> Runtime:
+        """Read the options as the official host does: `virtualenv` is relative to the folder of Pulumi.yaml."""
+        known = {"virtualenv", "toolchain", "typechecker"}
+        for name, value in options.items():
+            if name in known and not isinstance(value, str):
+                raise problem(name, "not a string", value, "a string")
+        root_folder = Path(root or program)
+        program_folder = Path(program or root)
+        toolchain = options.get("toolchain", "") or ("uv" if above(program_folder, "uv.lock") else "pip")
+        if toolchain not in TOOLCHAINS:
+            hint = "install its packages into a virtual environment and name that one in `virtualenv`"
+            raise problem(
+                "toolchain", "not available with this language host", toolchain, " or ".join(TOOLCHAINS), hint
+            )
+        typechecker = options.get("typechecker", "")
+        if typechecker and typechecker not in TYPECHECKERS:
+            raise problem("typechecker", "unknown type checker", typechecker, " or ".join(TYPECHECKERS))
+        option = options.get("virtualenv", "")
+        folder = root_folder / option if option else None
+        if folder is None and toolchain == "uv":
+            home = above(program_folder, "uv.lock") or above(program_folder, "pyproject.toml") or program_folder
+            folder = home / os.environ.get("UV_PROJECT_ENVIRONMENT", ".venv")
+        return cls(root_folder, program_folder, folder, option, toolchain, typechecker)
+
+    @property
+    def python(self) -> str:
+        if self.environment_folder is None:
+            return ambient_python()
+        return str(self.environment_folder / "bin" / "python")
+
+    def check(self) -> None:
+        """Refuse a virtual environment that is not there."""
+        if self.environment_folder is not None and not Path(self.python).is_file():
+            state = "is no virtual environment" if self.environment_folder.exists() else "does not exist"
+            raise problem(
+                "virtualenv",
+                f"{self.environment_folder} {state}",
+                self.option or str(self.environment_folder),
+                "a folder made by `python3 -m venv`, relative to the folder of Pulumi.yaml",
+                "`pulumi install` makes it and installs the dependencies into it",
+            )
+
+    def environment(self, base: Mapping[str, str]) -> dict[str, str]:
+        """The base with the virtual environment activated."""
+        result = dict(base)
+        if self.environment_folder is not None:
+            result["PATH"] = os.pathsep.join([str(self.environment_folder / "bin"), result.get("PATH", os.defpath)])
+            result["VIRTUAL_ENV"] = str(self.environment_folder)
+            result.pop("PYTHONHOME", None)
+        return result
+
+    def ask(self, script: str, timeout: float = 60) -> Any:
+        """Run a line of Python in the program's interpreter and read the JSON that it prints."""
+        answer = subprocess.run(
+            [self.python, "-P", "-c", script], capture_output=True, text=True, timeout=timeout, check=True,
+            env=self.environment(os.environ), cwd=self.program if self.program.is_dir() else None,
+        )  # fmt: skip
+        return json.loads(answer.stdout)
+
+    def installation(self) -> Iterator[Step]:
+        """The commands that bring the program's dependencies in; each may be run again."""
+        uv = shutil.which("uv")
+        if self.toolchain == "uv":
+            if uv is None:
+                raise problem("toolchain", "there is no `uv` on PATH", "uv", "`uv`, or `toolchain: pip`")
+            if self.environment_folder is not None and above(self.program, "pyproject.toml"):
+                yield Step("Installing dependencies with uv", [uv, "sync"])
+                return
+        folder = self.environment_folder
+        if folder is not None and not (folder / "bin" / "python").is_file():
+            make = [uv, "venv", "--seed", str(folder)] if uv else [ambient_python(), "-m", "venv", str(folder)]
+            yield Step(f"Creating the virtual environment {folder}", make)
+        requirements = self.program / "requirements.txt"
+        if requirements.is_file():
+            title = f"Installing dependencies into {folder or self.python}"
+            if uv:
+                yield Step(title, [uv, "pip", "install", "--python", self.python, "-r", "requirements.txt"])
+            else:
+                yield Step(title, [self.python, "-m", "pip", "install", "--disable-pip-version-check",
+                                   "-r", "requirements.txt"])  # fmt: skip
+
+
+def above(start: Path, name: str) -> Path | None:
+    """The nearest folder from `start` upwards that holds the file."""
+    return next((folder for folder in (start, *start.parents) if (folder / name).is_file()), None)
+
+
+def ambient_python() -> str:
+    """The Python of a program that names no virtual environment.
+
+    The official host takes `python3` on PATH; here PULUMI_PYTHON_CMD (which it honours too), then an activated
+    environment that has the SDK, then the interpreter that runs this host and has every SDK the sandbox knows.
+    """
+    named = os.environ.get("PULUMI_PYTHON_CMD")
+    if named:
+        return shutil.which(named) or named
+    active = os.environ.get("VIRTUAL_ENV")
+    if active and next(Path(active).glob("lib/python3*/site-packages/pulumi/__init__.py"), None):
+        return str(Path(active) / "bin" / "python")
+    return sys.executable
+
+
+# Run in the program's interpreter: every installed distribution, and which of them nothing else asks for.
+DEPENDENCIES = """
+import json, re
+from importlib import metadata
+
+def norm(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+found, wanted = {}, set()
+for dist in metadata.distributions():
+    name = dist.metadata["Name"]
+    if not name:
+        continue
+    found.setdefault(norm(name), dist.version)
+    for line in dist.requires or ():
+        if "extra ==" not in line:
+            wanted.add(norm(re.match(r"[A-Za-z0-9._-]+", line)[0]))
+print(json.dumps([[name, version, name not in wanted] for name, version in found.items()]))
+"""
+
+# Run in the program's interpreter: the pulumi-plugin.json of each installed Pulumi SDK.
+PACKAGES = """
+import json, os, sys
+
+found = {}
+for folder in sys.path:
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        continue
+    for entry in entries:
+        path = os.path.join(entry.path, "pulumi-plugin.json")
+        if entry.name in found or not os.path.isfile(path):
+            continue
+        try:
+            with open(path) as file:
+                found[entry.name] = json.load(file)
+        except (OSError, ValueError):
+            pass
+print(json.dumps(list(found.values())))
+"""

@@ -1,0 +1,57 @@
+"""Translates between the engine's messages and the commands that run a program."""
+
+from __future__ import annotations
+
+import base64
+
+from google.protobuf import json_format
+from pulumi.runtime.proto import language_pb2 as lp
+from pulumi.runtime.proto import plugin_pb2
+
+from pulumi_sandbox.interpreters import Runtime
+
+
+def read_options(info: lp.ProgramInfo) -> Runtime:
+    return Runtime.of(info.root_directory, info.program_directory, json_format.MessageToDict(info.options))
+
+
+def dependency(described: object) -> plugin_pb2.PackageDependency | None:
+    """One pulumi-plugin.json as the engine wants it; None when it describes no resource plugin."""
+    if not isinstance(described, dict) or not described.get("resource") or not described.get("name"):
+        return None
+    package = plugin_pb2.PackageDependency(
+        kind="resource",
+        name=described["name"],
+        version=described.get("version", ""),
+        server=described.get("server", ""),
+    )
+    parameters = described.get("parameterization")
+    if parameters:
+        package.parameterization.name = parameters["name"]
+        package.parameterization.version = parameters["version"]
+        package.parameterization.value = base64.b64decode(parameters["value"])
+    return package
+
+
+def program_arguments(request: lp.RunRequest, engine_address: str) -> list[str]:
+    """The arguments of pulumi-language-python-exec; it takes an empty one for a value, so those are left out."""
+    named = {
+        "monitor": request.monitor_address,
+        "engine": engine_address,
+        "project": request.project,
+        "root_directory": request.info.root_directory,
+        "stack": request.stack,
+        "pwd": request.info.program_directory or request.pwd,
+        "dry_run": "true" if request.dryRun else "false",
+        "parallel": str(request.parallel),
+        "organization": request.organization,
+    }
+    options = [part for name, value in named.items() if value for part in (f"--{name}", value)]
+    return [*options, request.info.entry_point or ".", *request.args]
+
+
+def ending(subject: str, code: int) -> str:
+    """Empty when all went well."""
+    if code == 0:
+        return ""
+    return f"{subject} ended by signal {-code}" if code < 0 else f"{subject} ended with exit code {code}"

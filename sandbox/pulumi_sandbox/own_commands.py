@@ -1,0 +1,113 @@
+"""The commands of `pulumi-sandbox` that pulumi has not: env, engine and world."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Callable
+
+import click
+
+from pulumi_sandbox import engine, plugins
+from pulumi_sandbox.workspace import Workspace
+
+NAMES = ("env", "engine", "world")
+
+
+class Lazy(click.Group):
+    """Imports the group `world` only when it is asked for: it loads tables and the database."""
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name == "world":
+            from pulumi_sandbox.world_cli import world
+
+            return world
+        return super().get_command(context, name)
+
+    def list_commands(self, _: click.Context) -> list[str]:
+        return sorted(NAMES)
+
+
+def say(text: str) -> None:
+    click.echo(f"pulumi-sandbox: {text}", err=True)
+
+
+@click.group(cls=Lazy)
+def commands() -> None:
+    """The sandbox's own commands."""
+
+
+@commands.command()
+@click.option("--shell", type=click.Choice(["sh", "fish"]), default="sh", help="The shell that reads the lines.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object: name to value, or to null for a name to unset.")
+def env(shell: str, as_json: bool) -> None:
+    """Print the environment of the sandbox, so that plain `pulumi` works in it.
+
+    \b
+    sh, bash, zsh:  eval "$(pulumi-sandbox env)"
+    fish:           pulumi-sandbox env --shell fish | source
+    """
+    workspace = Workspace.find()
+    engine.ensure(say)
+    plugins.install(workspace)
+    settings, hidden = workspace.environment(), workspace.hidden()
+    if as_json:
+        click.echo(json.dumps({**settings, **dict.fromkeys(hidden)}, indent=2))
+        return
+    setting, unsetting = WRITERS[shell]
+    for name, value in settings.items():
+        click.echo(setting(name, value))
+    for name in hidden:
+        click.echo(unsetting(name))
+
+
+def fish_quote(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def set_in_fish(name: str, value: str) -> str:
+    # fish keeps PATH as a list and splits a quoted one at its colons only when told to.
+    return f"set -gx {'--path ' if name == 'PATH' else ''}{name} {fish_quote(value)};"
+
+
+WRITERS: dict[str, tuple[Callable[[str, str], str], Callable[[str], str]]] = {
+    "sh": (lambda name, value: f"export {name}={shlex.quote(value)}", lambda name: f"unset {name}"),
+    "fish": (set_in_fish, lambda name: f"set -e {name};"),
+}
+
+
+@commands.command(name="engine")
+@click.option("--quiet", is_flag=True, help="Only get it; print nothing when it is there.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def engine_command(quiet: bool, as_json: bool) -> None:
+    """Get the Pulumi CLI where it is missing, and tell where it came from."""
+    found = engine.ensure(say)
+    if quiet:
+        return
+    providers = {name: plugins.sdk_version(name) for name in plugins.PROVIDERS}
+    if as_json:
+        facts = {"version": found.version, "way": found.way, "executable": str(found.executable),
+                 "python": sys.executable, "providers": providers}  # fmt: skip
+        click.echo(json.dumps(facts, indent=2))
+        return
+    click.echo(f"Pulumi CLI   {found.version} (at least {engine.VERSION} is needed)")
+    click.echo(f"came from    {engine.TITLES[found.way]}")
+    click.echo(f"executable   {found.executable}")
+    host = "pulumi_sandbox" if found.way == "build" else "the official one"
+    click.echo(f"Python host  {host}, {sys.executable}")
+    for name, version in providers.items():
+        click.echo(f"provider     {name} {version or '(the package pulumi-' + name + ' is not installed)'}")
+
+
+def run(words: list[str]) -> int:
+    try:
+        commands.main(args=words, prog_name="pulumi-sandbox", standalone_mode=False)
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort as error:
+        raise KeyboardInterrupt from error  # click's name for it; the caller says what a person should know
+    return 0

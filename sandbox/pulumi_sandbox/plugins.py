@@ -1,0 +1,49 @@
+"""Installs the offline providers as ordinary plugins into the sandbox's PULUMI_HOME."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from importlib import metadata
+from pathlib import Path
+
+from pulumi_sandbox.engine import write_whole
+from pulumi_sandbox.workspace import Workspace
+
+# The clouds the sandbox stands in for; each is the package `pulumi-<name>` and the module providers/<name>.py.
+PROVIDERS = ("aws", "gcp", "github", "kubernetes")
+
+
+def sdk_version(name: str) -> str | None:
+    """The version of the installed SDK: the engine asks for a provider of exactly this one."""
+    try:
+        return metadata.version(f"pulumi-{name}")
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def plugin_folder(home: Path, name: str, version: str) -> Path:
+    return home / "plugins" / f"resource-{name}-v{version}"
+
+
+def has_plugin(name: str, version: str) -> bool:
+    home = os.environ.get("PULUMI_HOME") or str(Path.home() / ".pulumi")
+    return plugin_folder(Path(home), name, version.removeprefix("v")).is_dir()
+
+
+def install(workspace: Workspace) -> dict[str, str]:
+    """Put a plugin for every installed SDK into the home; tells which versions there are now."""
+    installed = {name: version for name in PROVIDERS if (version := sdk_version(name))}
+    for name, version in installed.items():
+        folder = plugin_folder(workspace.home, name, version)
+        write_whole(folder / f"pulumi-resource-{name}", launcher(name), 0o755)
+    return installed
+
+
+def launcher(name: str) -> str:
+    return (
+        "#!/bin/sh\n"
+        f"# pulumi-sandbox's offline provider for {name}; -P keeps the project's own modules from shadowing ours.\n"
+        f'exec {shlex.quote(sys.executable)} -P -m pulumi_sandbox.providers {name} "$@"\n'
+    )

@@ -1,0 +1,123 @@
+"""Child processes that never outlive the work they were started for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+GUARD = Path(__file__).with_name("guard.py")
+
+
+class Guarded:
+    """A command in a process group of its own, that ends with us (see guard.py)."""
+
+    def __init__(
+        self, command: Sequence[str], *, cwd: str, environment: Mapping[str, str], piped: bool = False
+    ) -> None:
+        self.cancelled = False
+        self.ended = threading.Event()
+        self._lock = threading.Lock()
+        self._over = False
+        stream = subprocess.PIPE if piped else None
+        reading, self._writing = os.pipe()
+        try:
+            # -I -S: our own interpreter with nothing imported; the command itself starts as it would without a guard.
+            self.process: subprocess.Popen[bytes] = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(GUARD), str(reading), *command],
+                cwd=cwd or None, env=dict(environment), stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
+                pass_fds=[reading], start_new_session=True,
+            )  # fmt: skip
+        except BaseException:
+            os.close(self._writing)
+            raise
+        finally:
+            os.close(reading)
+
+    def output(self) -> Iterator[tuple[str, bytes]]:
+        """What the command prints, as it prints it: ("stdout" or "stderr", some bytes)."""
+        assert self.process.stdout is not None  # noqa: S101 - only called where `piped` is set
+        assert self.process.stderr is not None  # noqa: S101
+        return chunks({"stdout": self.process.stdout, "stderr": self.process.stderr})
+
+    def wait(self) -> int:
+        """The exit code, negative when a signal ended it."""
+        code = self.process.wait()
+        self.ended.set()
+        with self._lock:
+            if not self._over:
+                self._over = True
+                with contextlib.suppress(OSError):
+                    os.write(self._writing, b"x")  # tells the watcher that nothing has to be ended any more
+                os.close(self._writing)
+        return code
+
+    def cancel(self) -> None:
+        """End the whole group: asked first, then forced."""
+        with self._lock:
+            if self._over or self.cancelled:
+                return
+            self.cancelled = True
+            # Closing without a word is what the watcher acts on; it goes on even when we are killed meanwhile.
+            self._over = True
+            os.close(self._writing)
+        # Nobody may be left to wait for it: gRPC drops a cancelled call in the middle.
+        threading.Thread(target=self._reap, daemon=True).start()
+
+    def _reap(self) -> None:
+        self.process.wait()
+        self.ended.set()
+
+
+def chunks(streams: Mapping[str, IO[bytes]]) -> Iterator[tuple[str, bytes]]:
+    """What arrives on several streams, as it arrives, until all of them are at their end."""
+    arrived: queue.SimpleQueue[tuple[str, bytes]] = queue.SimpleQueue()
+
+    def pump(name: str, stream: IO[bytes]) -> None:
+        with stream:
+            while data := os.read(stream.fileno(), 65536):
+                arrived.put((name, data))
+        arrived.put((name, b""))
+
+    for name, stream in streams.items():
+        threading.Thread(target=pump, args=(name, stream), daemon=True).start()
+    open_streams = len(streams)
+    while open_streams:
+        name, data = arrived.get()
+        if data:
+            yield name, data
+        else:
+            open_streams -= 1
+
+
+def when_orphaned(act: Callable[[], None], every: float = 0.5) -> None:
+    """Call `act` once the process that started this one is gone.
+
+    The engine keeps the other end of a plugin's standard input, so its end is noticed at once; a parent that is
+    replaced by another one tells the same where standard input is something else.
+    """
+    parent = os.getppid()
+
+    def listen() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(0, 4096):
+                pass
+        act()
+
+    def poll() -> None:
+        while os.getppid() == parent:
+            time.sleep(every)
+        act()
+
+    with contextlib.suppress(OSError):
+        if stat.S_ISFIFO(os.fstat(0).st_mode):
+            threading.Thread(target=listen, daemon=True).start()
+    threading.Thread(target=poll, daemon=True).start()

@@ -1,0 +1,1 @@
+"""Offline providers: what the engine takes for the plugins of gcp, aws, kubernetes and github."""

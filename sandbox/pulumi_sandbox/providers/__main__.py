@@ -1,0 +1,36 @@
+"""Starts an offline provider: `python -m pulumi_sandbox.providers <cloud> [engine-address]` prints its port."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+
+CLOUDS = ("aws", "gcp", "github", "kubernetes")
+
+
+def main(arguments: list[str]) -> int:
+    if not arguments or arguments[0] not in CLOUDS:
+        sys.stderr.write(f"usage: python -m pulumi_sandbox.providers {{{'|'.join(CLOUDS)}}} [engine-address]\n")
+        return 64
+    # What a provider prints is shown to whoever runs `up`; neither is about their program.
+    warnings.simplefilter("ignore")
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+    from pulumi_sandbox.providers.cloud import Refused
+    from pulumi_sandbox.providers.server import cloud_of, serve
+    from pulumi_sandbox.workspace import NoProjectError
+    from pulumi_sandbox.world import WorldError
+
+    try:
+        serve(cloud_of(arguments[0]), next((one for one in arguments[1:] if ":" in one), ""))
+    except (NoProjectError, Refused, WorldError) as wrong:
+        sys.stderr.write(f"{wrong}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    os._exit(code)  # threads of a guest or of gRPC must not hold the process back

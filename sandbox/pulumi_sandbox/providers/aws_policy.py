@@ -1,0 +1,187 @@
+"""aws.iam.getPolicyDocument: writes the IAM policy document that the real provider would write.
+
+Source of the form: terraform-provider-aws, internal/service/iam/policy_document_data_source.go (at 04e9356d) and
+policy_model.go (at 084fd7bc): two spaces of indentation, fields in the order of its struct, single values without a
+list, actions, resources and identifiers in reverse order, conditions and principals sorted by key.
+What is a set there and not sorted keeps the order it was given in: the real order follows a hash of Terraform's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from pulumi_sandbox.providers.lookup_template import LookupRefusedError
+
+VERSIONS = ("2008-10-17", "2012-10-17")
+SID = re.compile(r"[a-zA-Z0-9]*\Z")
+# Go's encoding/json writes these as escapes wherever they stand; outside of strings JSON has none of them.
+ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+FIELDS = ("Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Principal", "NotPrincipal", "Condition")
+KNOWN = {name.lower(): name for name in FIELDS}
+
+Document = dict[str, Any]
+
+
+def go_json(value: Any, *, indented: bool = False) -> str:
+    """JSON as Go's json.Marshal, or json.MarshalIndent with two spaces, writes it."""
+    separators = (",", ": ") if indented else (",", ":")
+    text = json.dumps(value, ensure_ascii=False, indent=2 if indented else None, separators=separators)
+    return "".join(ESCAPED.get(one, one) for one in text)
+
+
+def get_policy_document(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    for unused in ("sourceJson", "overrideJson"):
+        if arguments.get(unused):
+            raise _refused(f"{unused} is not used; write {unused.removesuffix('Json')}PolicyDocuments")
+    version = arguments.get("version") or "2012-10-17"
+    if version not in VERSIONS:
+        raise _refused(f'version: got "{version}", expected one of {", ".join(VERSIONS)}')
+    merged: Document = {}
+    seen: set[str] = set()
+    for at, text in enumerate(arguments.get("sourcePolicyDocuments") or []):
+        source = _parsed(text, f"source document {at}") if text is not None else {}
+        for number, statement in enumerate(source.get("Statement", [])):
+            sid = statement.get("Sid")
+            if sid and sid in seen:
+                raise _refused(
+                    f"merging source document {at}: duplicate Sid ({sid}) in source_policy_documents "
+                    f"(statement {number}). Remove the Sid or ensure Sids are unique."
+                )
+            seen.add(sid or "")
+        _merge(merged, source)
+    _merge(merged, _document(arguments, version))
+    for at, text in enumerate(arguments.get("overridePolicyDocuments") or []):
+        _merge(merged, _parsed(text, f"override document {at}") if text is not None else {})
+    ordered = {name: merged[name] for name in ("Version", "Id", "Statement") if merged.get(name)}
+    document = go_json(ordered, indented=True)
+    return {
+        # create.StringHashcode: CRC-32 of the text, as a decimal number
+        "id": str(zlib.crc32(document.encode())),
+        "json": document,
+        "minifiedJson": go_json(ordered),
+        "version": version,
+    }
+
+
+def _document(arguments: Mapping[str, Any], version: str) -> Document:
+    statements: list[Document] = []
+    sids: set[str] = set()
+    for at, given in enumerate(arguments.get("statements") or []):
+        sid = given.get("sid") or ""
+        if sid in sids - {""}:
+            raise _refused(f"duplicate Sid ({sid}). Remove the Sid or ensure the Sid is unique.")
+        if not SID.match(sid):
+            raise _refused(f"statements[{at}].sid: {sid!r} must only include alphanumeric characters")
+        effect = given.get("effect") or "Allow"
+        if effect not in ("Allow", "Deny"):
+            raise _refused(f'statements[{at}].effect: got "{effect}", expected Allow or Deny')
+        sids.add(sid)
+        written = {
+            "Sid": sid,
+            "Effect": effect,
+            "Action": _strings(given.get("actions")),
+            "NotAction": _strings(given.get("notActions")),
+            "Resource": _with_variables(_strings(given.get("resources")), version),
+            "NotResource": _with_variables(_strings(given.get("notResources")), version),
+            "Principal": _principals(given.get("principals"), version),
+            "NotPrincipal": _principals(given.get("notPrincipals"), version),
+            "Condition": _conditions(given.get("conditions"), version),
+        }
+        statements.append({name: value for name, value in written.items() if value})
+    return {"Version": version, "Id": arguments.get("policyId"), "Statement": statements}
+
+
+def _merge(into: Document, new: Document) -> None:
+    """The later document's id, the higher version, and its statements: those with a known Sid take its place."""
+    if new.get("Id"):
+        into["Id"] = new["Id"]
+    if (new.get("Version") or "") > into.get("Version", ""):
+        into["Version"] = new["Version"]
+    statements = into.setdefault("Statement", [])
+    for statement in new.get("Statement") or []:
+        sid = statement.get("Sid")
+        place = next((at for at, one in enumerate(statements) if sid and one.get("Sid") == sid), None)
+        if place is None:
+            statements.append(statement)
+        else:
+            statements[place] = statement
+
+
+def _parsed(text: str, subject: str) -> Document:
+    """A document that came as text. Go reads keys whatever their case, and drops those it does not know."""
+    try:
+        given = {name.lower(): value for name, value in json.loads(text).items()}
+    except (ValueError, AttributeError):
+        raise _refused(f"merging {subject}: it is not a JSON object") from None
+    if not isinstance(given.get("statement", []), list):
+        raise _refused(f"merging {subject}: Statement must be a list")
+    statements = []
+    for one in given.get("statement", []):
+        known = {KNOWN[name.lower()]: value for name, value in one.items() if name.lower() in KNOWN}
+        for name in ("Principal", "NotPrincipal"):
+            if isinstance(known.get(name), Mapping):
+                known[name] = {
+                    kind: sorted(ids, reverse=True) if isinstance(ids, list) else ids
+                    for kind, ids in sorted(known[name].items())
+                }
+                known[name] = "*" if known[name] in ({"*": "*"}, {"*": ["*"]}) else known[name]
+            elif known.get(name):
+                known[name] = "*"
+        if known.get("Condition"):
+            known["Condition"] = {
+                test: {variable: _flat(values) for variable, values in sorted(variables.items())}
+                for test, variables in sorted(known["Condition"].items())
+            }
+        statements.append({name: known[name] for name in FIELDS if known.get(name)})
+    return {"Version": given.get("version"), "Id": given.get("id"), "Statement": statements}
+
+
+def _flat(values: Any) -> Any:
+    if isinstance(values, bool):
+        return "true" if values else "false"
+    return values[0] if isinstance(values, list) and len(values) == 1 else values
+
+
+def _strings(given: list[str] | None) -> Any:
+    distinct = sorted(set(given or []), reverse=True)
+    return distinct[0] if len(distinct) == 1 else distinct
+
+
+def _with_variables(value: Any, version: str) -> Any:
+    """IAM's own variables are written `&{…}`, because `${…}` is Terraform's."""
+    if isinstance(value, list):
+        return [_with_variables(one, version) for one in value]
+    if "&{" in value and version == "2008-10-17":
+        raise _refused(f"found &{{ sequence in ({value}), which is not supported in document version 2008-10-17")
+    return value.replace("&{", "${")
+
+
+def _principals(given: list[Mapping[str, Any]] | None, version: str) -> Any:
+    written: dict[str, Any] = {}
+    for one in given or []:
+        kind, ids = one["type"], _with_variables(_strings(one["identifiers"]), version)
+        if kind in written:
+            before = written[kind] if isinstance(written[kind], list) else [written[kind]]
+            ids = before + (ids if isinstance(ids, list) else [ids])
+        written[kind] = ids
+    # `{"AWS": "*"}` stays as it is: only `{"*": "*"}` means everybody.
+    return "*" if written == {"*": "*"} else dict(sorted(written.items()))
+
+
+def _conditions(given: list[Mapping[str, Any]] | None, version: str) -> Any:
+    written: dict[str, dict[str, list[str]]] = {}
+    for one in given or []:
+        variables = written.setdefault(one["test"], {})
+        variables.setdefault(one["variable"], []).extend(_with_variables(list(one["values"]), version))
+    return {
+        test: {variable: _flat(values) for variable, values in sorted(variables.items())}
+        for test, variables in sorted(written.items())
+    }
+
+
+def _refused(problem: str) -> LookupRefusedError:
+    return LookupRefusedError(f"aws:iam/getPolicyDocument:getPolicyDocument: writing IAM Policy Document: {problem}")

@@ -1,0 +1,125 @@
+"""How pulumi-aws names and identifies resources, and which changes replace one, with the source of each table."""
+
+from __future__ import annotations
+
+from pulumi_sandbox.providers.bridged import Naming
+
+# pulumi-aws v7, provider: the `Fields` of its resource overrides. Everything else follows SetAutonaming(255, "-").
+NAMING = {
+    "aws:backup/restoreTestingPlan:RestoreTestingPlan": Naming(separator="_"),
+    "aws:cloudwatch/eventRule:EventRule": Naming(most=64),
+    "aws:cloudwatch/eventTarget:EventTarget": Naming("targetId"),
+    "aws:ec2/keyPair:KeyPair": Naming("keyName"),
+    "aws:efs/fileSystem:FileSystem": Naming("creationToken"),
+    "aws:eks/fargateProfile:FargateProfile": Naming("fargateProfileName"),
+    "aws:eks/nodeGroup:NodeGroup": Naming("nodeGroupName"),
+    "aws:elasticache/cluster:Cluster": Naming("clusterId", most=50, lower=True),
+    "aws:elasticache/replicationGroup:ReplicationGroup": Naming("replicationGroupId", most=40, lower=True),
+    "aws:elasticbeanstalk/environment:Environment": Naming(most=40),
+    "aws:elasticsearch/domain:Domain": Naming("domainName", most=28, lower=True),
+    "aws:iam/role:Role": Naming(most=64),
+    "aws:lambda/function:Function": Naming(most=64),
+    "aws:lambda/permission:Permission": Naming("statementId", most=100),
+    "aws:mq/broker:Broker": Naming("brokerName", most=55),
+    "aws:opensearch/domain:Domain": Naming("domainName"),
+    "aws:rds/instance:Instance": Naming("identifier", separator=""),
+    "aws:s3/bucket:Bucket": Naming("bucket", most=63, lower=True),
+    "aws:s3/bucketObject:BucketObject": Naming("key", length=0),
+    "aws:s3/bucketObjectv2:BucketObjectv2": Naming("key", length=0),
+    "aws:sns/topic:Topic": Naming(most=80),
+    "aws:sqs/queue:Queue": Naming(most=80),
+    "aws:kms/alias:Alias": Naming(most=238),
+}
+
+# The same overrides: a description that may not be empty is filled in.
+DESCRIBED = {
+    "aws:appsync/apiKey:ApiKey": "description",
+    "aws:docdb/subnetGroup:SubnetGroup": "description",
+    "aws:ec2/securityGroup:SecurityGroup": "description",
+    "aws:elasticache/parameterGroup:ParameterGroup": "description",
+    "aws:elasticache/subnetGroup:SubnetGroup": "description",
+    "aws:neptune/subnetGroup:SubnetGroup": "description",
+    "aws:rds/clusterParameterGroup:ClusterParameterGroup": "description",
+    "aws:rds/optionGroup:OptionGroup": "optionGroupDescription",
+    "aws:rds/parameterGroup:ParameterGroup": "description",
+    "aws:rds/subnetGroup:SubnetGroup": "description",
+    "aws:redshift/parameterGroup:ParameterGroup": "description",
+    "aws:redshift/subnetGroup:SubnetGroup": "description",
+    "aws:route53/zone:Zone": "comment",
+}
+
+# Ids that Amazon hands out: the prefix, then 17 hexadecimal digits (docs.aws.amazon.com/AWSEC2/latest/UserGuide/
+# resource-ids.html); the format of newer types is the same.
+ID_PREFIXES = {
+    "aws:ec2/ami:Ami": "ami",
+    "aws:ec2/eip:Eip": "eipalloc",
+    "aws:ec2/instance:Instance": "i",
+    "aws:ec2/internetGateway:InternetGateway": "igw",
+    "aws:ec2/launchTemplate:LaunchTemplate": "lt",
+    "aws:ec2/natGateway:NatGateway": "nat",
+    "aws:ec2/networkAcl:NetworkAcl": "acl",
+    "aws:ec2/networkInterface:NetworkInterface": "eni",
+    "aws:ec2/placementGroup:PlacementGroup": "pg",
+    "aws:ec2/routeTable:RouteTable": "rtb",
+    "aws:ec2/routeTableAssociation:RouteTableAssociation": "rtbassoc",
+    "aws:ec2/securityGroup:SecurityGroup": "sg",
+    "aws:ec2/subnet:Subnet": "subnet",
+    "aws:ec2/vpc:Vpc": "vpc",
+    "aws:ec2/vpcEndpoint:VpcEndpoint": "vpce",
+    "aws:ebs/volume:Volume": "vol",
+    "aws:efs/fileSystem:FileSystem": "fs",
+    "aws:eks/podIdentityAssociation:PodIdentityAssociation": "a",
+    "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule": "sgr",
+    "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": "sgr",
+}
+
+# Ids made of inputs, as terraform-provider-aws sets them (internal/service/*: SetId).
+ID_FORMS = {
+    "aws:cloudwatch/logGroup:LogGroup": "{name}",
+    "aws:ecr/repository:Repository": "{name}",
+    "aws:eks/accessEntry:AccessEntry": "{clusterName}:{principalArn}",
+    "aws:eks/addon:Addon": "{clusterName}:{addonName}",
+    "aws:eks/cluster:Cluster": "{name}",
+    "aws:eks/nodeGroup:NodeGroup": "{clusterName}:{nodeGroupName}",
+    "aws:iam/instanceProfile:InstanceProfile": "{name}",
+    "aws:iam/role:Role": "{name}",
+    "aws:iam/rolePolicy:RolePolicy": "{role}:{name}",
+    "aws:iam/rolePolicyAttachment:RolePolicyAttachment": "{role}/{policyArn}",
+    "aws:iam/user:User": "{name}",
+    "aws:lambda/function:Function": "{name}",
+    "aws:s3/bucket:Bucket": "{bucket}",
+    "aws:sqs/queue:Queue": "https://sqs.{region}.amazonaws.com/{account}/{name}",
+    "aws:ssm/parameter:Parameter": "{name}",
+}
+
+# What stands behind `arn:aws:` (docs.aws.amazon.com/service-authorization/latest/reference).
+ARNS = {
+    "aws:cloudwatch/logGroup:LogGroup": "logs:{region}:{account}:log-group:{name}",
+    "aws:ecr/repository:Repository": "ecr:{region}:{account}:repository/{name}",
+    "aws:eks/cluster:Cluster": "eks:{region}:{account}:cluster/{name}",
+    "aws:eks/nodeGroup:NodeGroup": "eks:{region}:{account}:nodegroup/{clusterName}/{nodeGroupName}/{uuid}",
+    "aws:iam/instanceProfile:InstanceProfile": "iam::{account}:instance-profile{path}{name}",
+    "aws:iam/policy:Policy": "iam::{account}:policy{path}{name}",
+    "aws:iam/role:Role": "iam::{account}:role{path}{name}",
+    "aws:iam/user:User": "iam::{account}:user{path}{name}",
+    "aws:lambda/function:Function": "lambda:{region}:{account}:function:{name}",
+    "aws:s3/bucket:Bucket": "s3:::{bucket}",
+    "aws:sns/topic:Topic": "sns:{region}:{account}:{name}",
+    "aws:sqs/queue:Queue": "sqs:{region}:{account}:{name}",
+    "aws:ssm/parameter:Parameter": "ssm:{region}:{account}:parameter/{name}",
+}
+
+# Types whose id is their ARN.
+ARN_IS_ID = frozenset({"aws:iam/policy:Policy", "aws:sns/topic:Topic"})
+
+# ForceNew of terraform-provider-aws: internal/service/eks/node_group.go (at 012e0a32), internal/service/iam/role.go
+# (at 0040ea69) and role_policy_attachment.go (at 04c79849). In v7 a changed `region` replaces wherever there is one.
+REPLACES = {
+    "aws:eks/nodeGroup:NodeGroup": (
+        "amiType", "capacityType", "clusterName", "diskSize", "instanceTypes", "launchTemplate.id",
+        "launchTemplate.name", "nodeGroupName", "nodeGroupNamePrefix", "nodeRoleArn", "remoteAccess", "subnetIds",
+        "region",
+    ),
+    "aws:iam/role:Role": ("name", "namePrefix", "path"),
+    "aws:iam/rolePolicyAttachment:RolePolicyAttachment": ("role", "policyArn"),
+}  # fmt: skip

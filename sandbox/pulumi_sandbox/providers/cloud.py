@@ -1,0 +1,175 @@
+"""What one cloud adds to the protocol: a class of hooks over plain Python values.
+
+A provider is a subclass of `Cloud`. The protocol (protocol.py, lifecycle.py) speaks with the engine and keeps the
+world; it calls the hooks below in this order:
+
+    Check    shapes (the SDK's own) -> autoname -> rules
+    Diff     same, replaces, keeps_name
+    Create   refusals -> faults -> identity -> computed -> the world's row -> created        (preview: planned only)
+    Update   refusals -> faults -> computed -> the world's row -> updated                    (preview: planned only)
+    Delete   undeletable -> the world's row goes -> deleted
+    Read     observed
+    Invoke   invoke
+
+All of them get plain values: dict, list, str, int, float, bool, None, `UNKNOWN` for what a preview cannot know, `Asset`
+and `ResourceReference`. Secrets arrive unwrapped; their paths are in `Resource.secrets` and are marked again on the way
+out, also where a computed output repeats a secret text. A hook refuses by raising `Refused` with the vendor's words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pulumi_sandbox.providers.resource import DEFAULTS, Context, Problem, Refused, Resource
+from pulumi_sandbox.providers.values import UNKNOWN, Asset, ResourceReference, Unknown
+from pulumi_sandbox.world import Fault, Record
+
+if TYPE_CHECKING:
+    from pulumi_sandbox.providers.invokes import Lookups
+    from pulumi_sandbox.providers.shapes import Shapes
+
+__all__ = [
+    "DEFAULTS", "UNKNOWN", "Asset", "Cloud", "Context", "Problem", "Refused", "Resource", "ResourceReference",
+    "Unknown",
+]  # fmt: skip
+
+
+class Cloud:
+    """The offline provider of one package. Hooks may be called from several threads at once."""
+
+    package: ClassVar[str]
+    # Bridged providers (gcp, aws, github) turn "5" into 5 and "true" into True and back, as the Terraform bridge does;
+    # they record what they filled in under `__defaults`, and take an empty list or map for a missing one.
+    coerces_scalars: ClassVar[bool] = True
+    # Functions computed or answered by this class itself: token -> function(arguments, context) -> result.
+    invokes: ClassVar[Mapping[str, Callable[[dict[str, Any], Context], dict[str, Any]]]] = {}
+
+    context: Context
+
+    # -- life ----------------------------------------
+
+    def start(self, context: Context) -> None:
+        """Once, before anything else: keep the context; start background services. Must be quick."""
+        self.context = context
+
+    def stop(self) -> None:
+        """Once, when the engine ends the provider: stop what `start` started."""
+
+    def check_config(self, config: dict[str, Any]) -> Iterable[Problem]:
+        """What is wrong with the provider's configuration, beyond its shape."""
+        return ()
+
+    def configure(self, config: dict[str, Any]) -> None:
+        """The configuration, before the first resource: complete `config` in place where the vendor would."""
+
+    # -- Check ----------------------------------------
+
+    def autoname(self, res: Resource) -> None:
+        """Fill the inputs a real provider fills when the program leaves them open: see `Resource.default_name`."""
+
+    def rules(self, res: Resource) -> Iterable[Problem]:
+        """The vendor's own schema and the rules no schema states. Inputs may hold UNKNOWN anywhere."""
+        return ()
+
+    # -- Diff ----------------------------------------
+
+    def replaces(self, token: str, path: str) -> bool | None:
+        """Whether a change at `path` (`disks[0].sourceImage`) makes a new resource; None: no table for this type."""
+        return None
+
+    def same(self, token: str, path: str, old: Any, new: Any) -> bool:
+        """Whether two values that differ mean the same to the vendor (a name and its link, another order of a set)."""
+        return False
+
+    def keeps_name(self, res: Resource) -> bool:
+        """Whether a replacement would need the name its predecessor still has: then that one is deleted first.
+
+        This is pulumi-terraform-bridge's nameRequiresDeleteBeforeReplace (v3.137.0, pkg/tfbridge/schema.go).
+        """
+        if not self.coerces_scalars or not isinstance(res.inputs.get("name"), str) or res.autonamed():
+            return False
+        return bool(res.inputs["name"] == (res.old_inputs or {}).get("name"))
+
+    # -- Create, Update, Delete, Read ----------------------------------------
+
+    def refusals(self, res: Resource) -> Iterable[str]:
+        """Why the vendor would refuse, in its words: what it refers to is not there, the name is taken, quota ...
+
+        Asked at Create (`res.old_inputs` is None) and Update, never in a preview. The first one is the error.
+        """
+        return ()
+
+    def fault_kinds(self, token: str) -> tuple[str, ...]:
+        """The planted faults that concern a type, beyond slow, refuse and crash, which concern all: quota, stockout."""
+        return ("quota",)
+
+    def fault_text(self, fault: Fault, res: Resource) -> str:
+        """The vendor's words for a planted fault; a message given with it comes before these."""
+        return {
+            "quota": "quota exceeded (a planted fault)",
+            "stockout": "no capacity is left (a planted fault)",
+        }.get(fault.kind, "refused (a planted fault)")
+
+    def planned(self, res: Resource) -> dict[str, Any]:
+        """Outputs already known in a preview (and, with UNKNOWN, those an update may change).
+
+        Without this, a preview of a create knows the inputs alone, and one of an update keeps the old outputs too.
+        """
+        return {}
+
+    def identity(self, res: Resource) -> str:
+        """The id of a new resource, as the vendor forms it."""
+        return res.suffix(20)
+
+    def computed(self, res: Resource) -> dict[str, Any]:
+        """Outputs beyond the inputs, at Create and Update; `res.id` is set. At Update `res.outputs` are the old ones,
+        which stay unless this names them again. A key set to None goes."""
+        return {}
+
+    def created(self, res: Resource) -> None:
+        """After the row is written: side effects on other rows."""
+
+    def updated(self, res: Resource) -> None:
+        """After the row is changed: side effects on other rows."""
+
+    def undeletable(self, res: Resource) -> Iterable[str]:
+        """Why the vendor would refuse to delete it (deletion protection, still in use), in its words."""
+        return ()
+
+    def deleted(self, res: Resource) -> None:
+        """After the row is gone: side effects on other rows."""
+
+    def locate(self, token: str, given: str) -> Record | None:
+        """The row for an id that a person gave to `import`: other spellings the vendor's provider takes too."""
+        return self.context.world.get(token, given)
+
+    def observed(self, record: Record) -> Record:
+        """A row as Read should answer it: outputs that move by themselves, inputs of what no stack made."""
+        return record
+
+    # -- Lookups ----------------------------------------
+
+    @cached_property
+    def shapes(self) -> Shapes:
+        from pulumi_sandbox.providers.shapes import Shapes
+
+        return Shapes.for_package(self.package, self.context.workspace.cache)
+
+    @cached_property
+    def lookups(self) -> Lookups:
+        from pulumi_sandbox.providers.invokes import Lookups
+
+        return Lookups(self.shapes, self.context.workspace.settings_file)
+
+    def invoke(self, token: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """The answer of a function and which of its keys are secret; raises `Refused` for one it does not know."""
+        if token in self.invokes:
+            return self.invokes[token](arguments, self.context), ()
+        from pulumi_sandbox.providers.lookup_template import LookupRefusedError
+
+        try:
+            return self.lookups.answer(token, arguments, self.context.config)
+        except LookupRefusedError as refused:
+            raise Refused(str(refused)) from None

@@ -1,0 +1,154 @@
+"""What changed between the inputs of a resource as they were and as they are to be, and what that does to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pulumi.runtime.proto import provider_pb2 as pb
+
+from pulumi_sandbox.providers import paths
+from pulumi_sandbox.providers.values import NO_SECRETS, UNKNOWN, Path, Secrets, covered, leaves
+
+# same(path, old, new): whether two values that differ mean the same to the vendor.
+Same = Callable[[str, Any, Any], bool]
+
+ADD, DELETE, UPDATE = "ADD", "DELETE", "UPDATE"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One changed property, as deep as it goes."""
+
+    path: Path
+    kind: str
+    old: Any = None
+    new: Any = None
+    # The value stayed, and became a secret: nothing changes at the vendor, but the state must hide it from now on.
+    secrecy: bool = False
+
+    @property
+    def text(self) -> str:
+        return paths.text(self.path)
+
+
+def never_same(_: str, __: Any, ___: Any) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How to compare two sets of inputs."""
+
+    same: Same = never_same
+    # The Terraform bridge takes an empty list or map for one that is not there.
+    empty_is_missing: bool = False
+
+    def changes(self, old: Any, new: Any, path: Path) -> Iterator[Change]:
+        if new is UNKNOWN:
+            yield Change(path, ADD if self._missing(old) else UPDATE, old, new)
+        elif self._missing(old) or self._missing(new):
+            if not (self._missing(old) and self._missing(new)):
+                yield Change(path, ADD if self._missing(old) else DELETE, old, new)
+        elif not self.same(paths.text(path), old, new):
+            yield from self.within(old, new, path)
+
+    def within(self, old: Any, new: Any, path: Path = ()) -> Iterator[Change]:
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            # Keys that begin with two underscores (`__defaults`) are the bridge's own notes.
+            for key in sorted(name for name in old.keys() | new.keys() if not name.startswith("__")):
+                yield from self.changes(old.get(key), new.get(key), (*path, key))
+        elif isinstance(old, list | tuple) and isinstance(new, list | tuple):
+            for at in range(max(len(old), len(new))):
+                was, is_ = (side[at] if at < len(side) else None for side in (old, new))
+                if at >= len(old) or at >= len(new):  # an item that is None or empty is an item still
+                    yield Change((*path, at), ADD if at >= len(old) else DELETE, was, is_)
+                else:
+                    yield from self.changes(was, is_, (*path, at))
+        elif isinstance(old, bool) is not isinstance(new, bool) or old != new:  # in Python, True == 1
+            yield Change(path, UPDATE, old, new)
+
+    def _missing(self, value: Any) -> bool:
+        return value is None or (
+            self.empty_is_missing and isinstance(value, list | tuple | Mapping) and not plain(value)
+        )
+
+
+def plain(value: Any) -> Any:
+    """An object without the bridge's notes."""
+    if isinstance(value, Mapping):
+        return {name: inner for name, inner in value.items() if not name.startswith("__")}
+    return value
+
+
+def compare(
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    *,
+    ignored: Sequence[str] = (),
+    old_secrets: Secrets = NO_SECRETS,
+    new_secrets: Secrets = NO_SECRETS,
+    how: Comparison | None = None,
+) -> list[Change]:
+    """Every change from `old` to `new`, without what ignoreChanges names."""
+    found = list((how or Comparison()).within(old, new))
+    changed = {change.path for change in found}
+    for path in sorted(new_secrets, key=paths.text):
+        told = covered(path, changed) or any(covered(one, {path}) for one in changed)
+        if not told and not covered(path, old_secrets):
+            found.append(Change(path, UPDATE, secrecy=True))
+    patterns = patterns_of(ignored)
+    return [change for change in found if not any(paths.inside(change.path, one) for one in patterns)]
+
+
+def patterns_of(ignored: Sequence[str]) -> list[Path]:
+    patterns = []
+    for written in ignored:
+        try:
+            patterns.append(paths.parse(written))
+        except ValueError:  # the engine tells about a malformed path itself
+            continue
+    return patterns
+
+
+def is_replacing(change: Change, replaces: Callable[[str], bool | None]) -> bool | None:
+    """Whether one change makes a new resource; None when no table knows the type.
+
+    A list item or an object that comes or goes does so when anything within it would.
+    """
+    if change.secrecy:
+        return False
+    answer = replaces(change.text)
+    if answer is not False:
+        return answer
+    for side in (change.old, change.new):
+        for inner, _ in leaves(side, change.path):
+            for length in range(len(change.path) + 1, len(inner) + 1):
+                if replaces(paths.text(inner[:length])):
+                    return True
+    return False
+
+
+def response(
+    changes: Collection[Change], replaces: Callable[[str], bool | None], *, delete_first: bool = False
+) -> pb.DiffResponse:
+    """The engine's form of it: every path in the detailed diff, the properties they are in beside it."""
+    if not changes:
+        return pb.DiffResponse(changes=pb.DiffResponse.DIFF_NONE, hasDetailedDiff=True)
+    detailed: dict[str, pb.PropertyDiff] = {}
+    replaced: set[str] = set()
+    for change in changes:
+        replacing = bool(is_replacing(change, replaces))
+        kind = f"{change.kind}_REPLACE" if replacing else change.kind
+        detailed[change.text] = pb.PropertyDiff(kind=pb.PropertyDiff.Kind.Value(kind), inputDiff=True)
+        if replacing:
+            replaced.add(str(change.path[0]))
+    return pb.DiffResponse(
+        changes=pb.DiffResponse.DIFF_SOME,
+        diffs=sorted({str(change.path[0]) for change in changes}),
+        replaces=sorted(replaced),
+        deleteBeforeReplace=bool(replaced) and delete_first,
+        hasDetailedDiff=True,
+        detailedDiff=detailed,
+    )

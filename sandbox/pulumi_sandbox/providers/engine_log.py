@@ -1,0 +1,64 @@
+"""Tells the engine what a provider has to say, and keeps what only a developer wants in a file."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+
+import grpc
+from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
+
+SEVERITIES = {
+    "debug": engine_pb2.DEBUG,
+    "info": engine_pb2.INFO,
+    "warning": engine_pb2.WARNING,
+    "error": engine_pb2.ERROR,
+    "status": engine_pb2.INFO,  # shown beside the resource while it is worked on
+}
+LARGEST_FILE = 1 << 20
+PATIENCE_SECONDS = 5.0
+
+
+class EngineLog:
+    """The engine's diagnostics. Nothing here fails: an engine that does not listen only hears nothing."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._channel: grpc.Channel | None = None
+        self._address = ""
+
+    def attach(self, address: str) -> None:
+        with self._lock:
+            if address and address != self._address:
+                if self._channel:
+                    self._channel.close()
+                self._address, self._channel = address, grpc.insecure_channel(address)
+
+    def say(self, text: str, severity: str = "info", urn: str = "") -> None:
+        with self._lock:
+            channel = self._channel
+        if channel is None:
+            return
+        request = engine_pb2.LogRequest(
+            severity=SEVERITIES.get(severity, engine_pb2.INFO), message=text, urn=urn, ephemeral=severity == "status"
+        )
+        try:
+            engine_pb2_grpc.EngineStub(channel).Log(request, timeout=PATIENCE_SECONDS)
+        except (grpc.RpcError, ValueError) as silent:  # gone, or closed while it was asked
+            logging.getLogger(__name__).debug("the engine did not listen: %s", silent)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._channel:
+                self._channel.close()
+            self._channel = None
+
+
+def keep_log(path: Path) -> None:
+    """Everything Python's logging gets goes to this file: what a provider prints is shown to whoever runs `up`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_file() and path.stat().st_size > LARGEST_FILE:
+        path.replace(path.with_suffix(".old.log"))
+    logging.basicConfig(filename=path, level=logging.INFO, format="%(asctime)s %(process)d %(name)s %(message)s")
+    path.chmod(0o600)

@@ -1,0 +1,174 @@
+"""Google's error bodies, as the Compute Engine API sends them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pulumi_sandbox.providers import gcp_machines as machines
+
+Json = dict[str, Any]
+
+CREDENTIALS = (
+    "Expected OAuth 2 access token, login cookie or other valid authentication credential. "
+    "See https://developers.google.com/identity/sign-in/web/devconsole-project."
+)
+
+
+class GoogleError(Exception):
+    """An answer that is not 2xx; its text is the message a client library shows."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.message = message
+
+    def body(self) -> Json:
+        error: Json = {
+            "code": self.status,
+            "message": self.message,
+            "errors": [{"message": self.message, "domain": "global", "reason": self.reason}],
+        }
+        return {"error": error}
+
+    def __str__(self) -> str:
+        """As the Go client library under the provider prints it (google.golang.org/api/googleapi.Error)."""
+        return f"googleapi: Error {self.status}: {self.message}, {self.reason}"
+
+
+class UnauthenticatedError(GoogleError):
+    """No bearer token, or one that Google did not issue."""
+
+    def __init__(self, missing: bool) -> None:
+        wrong = "Request is missing required" if missing else "Request had invalid"
+        super().__init__(
+            401,
+            "required" if missing else "authError",
+            f"{wrong} authentication credential{'' if missing else 's'}. {CREDENTIALS}",
+        )
+        self.missing = missing
+
+    def body(self) -> Json:
+        found = super().body()
+        found["error"]["errors"][0] |= {
+            "message": "Login Required." if self.missing else "Invalid Credentials",
+            "location": "Authorization",
+            "locationType": "header",
+        }
+        found["error"]["status"] = "UNAUTHENTICATED"
+        found["error"]["details"] = [
+            {
+                "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                "reason": "CREDENTIALS_MISSING" if self.missing else "ACCESS_TOKEN_TYPE_UNSUPPORTED",
+                "domain": "googleapis.com",
+                "metadata": {"service": "compute.googleapis.com"},
+            }
+        ]
+        return found
+
+
+def not_found(path: str) -> GoogleError:
+    return GoogleError(404, "notFound", f"The resource '{path}' was not found")
+
+
+def already_exists(path: str) -> GoogleError:
+    return GoogleError(409, "alreadyExists", f"The resource '{path}' already exists")
+
+
+def no_account(project: str, email: str) -> GoogleError:
+    text = f"The resource 'projects/{project}/serviceAccounts/{email}' of type 'serviceAccount' was not found."
+    return GoogleError(404, "notFound", text)
+
+
+def in_use(kind: str, path: str, user: str) -> GoogleError:
+    return GoogleError(
+        400, "resourceInUseByAnotherResource", f"The {kind} resource '{path}' is already being used by '{user}'"
+    )
+
+
+def invalid(field: str, value: str, why: str) -> GoogleError:
+    return GoogleError(400, "invalid", f"Invalid value for field '{field}': '{value}'. {why}")
+
+
+def stockout(project: str, zone: str, vm_type: str, attachment: str, elsewhere: list[str]) -> Json:
+    """The error of an insert operation when the zone has no capacity (reference: Compute Engine "Resource availability
+    errors", docs.cloud.google.com/compute/docs/troubleshooting/troubleshooting-resource-availability)."""
+    what = f"A {vm_type} VM instance" + (
+        f" with {' '.join(reversed(attachment.split(':')))} accelerator(s)" if attachment else ""
+    )
+    advice = (
+        f"Consider trying your request in the {', '.join(elsewhere)} zone(s), which currently has capacity to "
+        "accommodate your request. "
+        if elsewhere
+        else ""
+    )
+    metadatas = {"zone": zone, "vmType": vm_type, "attachment": attachment, "zonesAvailable": ",".join(elsewhere)}
+    return {
+        "code": "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS",
+        "message": f"The zone 'projects/{project}/zones/{zone}' does not have enough resources available to fulfill "
+        "the request.  '(resource type:compute)'.",
+        "errorDetails": [
+            {
+                "help": {
+                    "links": [
+                        {
+                            "description": "Troubleshooting documentation",
+                            "url": "https://cloud.google.com/compute/docs/resource-error",
+                        }
+                    ]
+                }
+            },
+            {
+                "localizedMessage": {
+                    "locale": "en-US",
+                    "message": f"{what} is currently unavailable in the {zone} zone. {advice}"
+                    "Alternatively, you can try your request again with a different VM hardware configuration or at a "
+                    "later time. For more information, see the troubleshooting documentation.",
+                }
+            },
+            {
+                "errorInfo": {
+                    "reason": "resource_availability",
+                    "domain": "compute.googleapis.com",
+                    "metadatas": {key: value for key, value in metadatas.items() if value},
+                }
+            },
+        ],
+    }
+
+
+def quota(metric: str, region: str, limit: float = 0.0) -> Json:
+    """The error of an insert operation when a quota is used up; the family quotas of newer GPUs carry a dimension."""
+    name, _, family = metric.rstrip("}").partition("{gpu_family=")
+    dimensions = {"region": region} | ({"gpu_family": family} if family else {})
+    service = "compute.googleapis.com/" + (f"{name.lower()}" if not family else "gpus_per_gpu_family")
+    return {
+        "code": "QUOTA_EXCEEDED",
+        "message": f"Quota '{name}' exceeded.  Limit: {limit} in region {region}.",
+        "errorDetails": [
+            {
+                "quotaInfo": {
+                    "metricName": service,
+                    "limitName": f"{name.replace('_', '-')}-per-project-region",
+                    "dimensions": dimensions,
+                    "limit": limit,
+                }
+            },
+            {
+                "help": {
+                    "links": [
+                        {
+                            "description": "The request exceeds API Quota limit",
+                            "url": "https://cloud.google.com/compute/docs/resource-quotas",
+                        }
+                    ]
+                }
+            },
+        ],
+    }
+
+
+def elsewhere(family: str, zone: str) -> list[str]:
+    """The other zones of the region that have the machine: what `zonesAvailable` may name."""
+    region = zone.rpartition("-")[0]
+    return [one for one in machines.zones_of(family, region) if one != zone] if family else []

@@ -1,0 +1,197 @@
+"""Ids and computed outputs of the Google resources that are simulated in depth, as the provider reads them back."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import ipaddress
+import json
+from collections.abc import Callable
+from typing import Any
+
+from pulumi_sandbox.providers import gcp_mapping as types
+from pulumi_sandbox.providers.cloud import Resource
+from pulumi_sandbox.providers.gcp_common_rules import rows, table
+from pulumi_sandbox.providers.gcp_machine_outputs import At, fingerprint, group, kept, labels, template
+from pulumi_sandbox.providers.gcp_names import (
+    absolute,
+    everywhere,
+    in_region,
+    in_zone,
+    last,
+    part,
+    self_link,
+    service_account_email,
+)
+from pulumi_sandbox.providers.gcp_operations import now, number
+from pulumi_sandbox.providers.gcp_site import Site, Values, text_of
+
+
+def iam_etag(value: Any) -> str:
+    digest = hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).digest()
+    return f"Bw{base64.b64encode(digest[:6]).decode()}="
+
+
+def identity(token: str, inputs: Values, site: Site) -> str:
+    """The id Pulumi shows and `pulumi import` takes."""
+    project, region, zone = site.place(inputs)
+    name = text_of(inputs, "name")
+    match token:
+        case types.TEMPLATE:
+            return everywhere(project, "instanceTemplates", name)
+        case types.REGION_TEMPLATE:
+            return in_region(project, region, "instanceTemplates", name)
+        case types.GROUP:
+            return in_zone(project, zone, "instanceGroupManagers", name)
+        case types.REGION_GROUP:
+            return in_region(project, region, "instanceGroupManagers", name)
+        case types.NETWORK:
+            return everywhere(project, "networks", name)
+        case types.SUBNETWORK:
+            return in_region(project, region, "subnetworks", name)
+        case types.FIREWALL:
+            return everywhere(project, "firewalls", name)
+        case types.ACCOUNT:
+            return f"projects/{project}/serviceAccounts/{service_account_email(text_of(inputs, 'accountId'), project)}"
+        case types.SECRET:
+            return f"projects/{project}/secrets/{text_of(inputs, 'secretId')}"
+        case types.ACCOUNT_MEMBER:
+            return _member(text_of(inputs, "serviceAccountId"), inputs)
+        case types.PROJECT_MEMBER:
+            return _member(text_of(inputs, "project"), inputs)
+        case types.SECRET_MEMBER:
+            return _member(f"projects/{project}/secrets/{last(text_of(inputs, 'secretId'))}", inputs)
+    raise KeyError(token)
+
+
+def plain_identity(res: Resource, site: Site) -> str:
+    """Most Google resources are known by their path; the collection's name is the type's, in the plural."""
+    project, _, _ = site.place(res.inputs)
+    kind = res.token.rsplit(":", 1)[-1]
+    singular = kind[0].lower() + kind[1:]
+    place = text_of(res.inputs, "location") or text_of(res.inputs, "region") or text_of(res.inputs, "zone")
+    middle = f"/locations/{place}" if place else ""
+    name = text_of(res.inputs, "name") or text_of(res.inputs, f"{singular}Id") or f"{res.name}-{res.suffix()}"
+    return f"projects/{project}{middle}/{singular}{'es' if kind.endswith('s') else 's'}/{last(name)}"
+
+
+def _member(target: str, inputs: Values) -> str:
+    condition = text_of(table(inputs.get("condition")), "title")
+    return "/".join([target, text_of(inputs, "role"), text_of(inputs, "member"), *([condition] if condition else [])])
+
+
+def computed(token: str, inputs: Values, old: Values, site: Site, path: str) -> Values:
+    """Everything the provider adds to the inputs."""
+    project, region, _ = site.place(inputs)
+    made = {} if token == types.ACCOUNT_MEMBER else {"project": project}
+    return made | _KINDS[token](At(inputs, old, site, path, region))
+
+
+def _network(at: At) -> Values:
+    numeric = kept(at.old, "numericId", number)
+    return {
+        "autoCreateSubnetworks": at.inputs.get("autoCreateSubnetworks") is not False,
+        "bgpAlwaysCompareMed": False,
+        "bgpBestPathSelectionMode": text_of(at.inputs, "bgpBestPathSelectionMode") or "LEGACY",
+        "bgpInterRegionCost": text_of(at.inputs, "bgpInterRegionCost"),
+        "gatewayIpv4": "",
+        "internalIpv6Range": text_of(at.inputs, "internalIpv6Range"),
+        "mtu": at.inputs.get("mtu") or 1460,
+        "networkFirewallPolicyEnforcementOrder": text_of(at.inputs, "networkFirewallPolicyEnforcementOrder")
+        or "AFTER_CLASSIC_FIREWALL",
+        "networkId": numeric,
+        "numericId": numeric,
+        "routingMode": text_of(at.inputs, "routingMode") or "REGIONAL",
+        "selfLink": self_link(at.path),
+    }
+
+
+def _subnetwork(at: At) -> Values:
+    try:
+        gateway = str(next(ipaddress.ip_network(text_of(at.inputs, "ipCidrRange"), strict=False).hosts()))
+    except (ValueError, StopIteration):
+        gateway = ""
+    return {
+        "creationTimestamp": kept(at.old, "creationTimestamp", now),
+        "fingerprint": fingerprint(at.inputs),
+        "gatewayAddress": gateway,
+        "ipv6CidrRange": "",
+        "ipv6GceEndpoint": "",
+        "externalIpv6Prefix": text_of(at.inputs, "externalIpv6Prefix"),
+        "internalIpv6Prefix": text_of(at.inputs, "internalIpv6Prefix"),
+        "privateIpGoogleAccess": bool(at.inputs.get("privateIpGoogleAccess")),
+        "privateIpv6GoogleAccess": text_of(at.inputs, "privateIpv6GoogleAccess") or "DISABLE_GOOGLE_ACCESS",
+        "purpose": text_of(at.inputs, "purpose") or "PRIVATE",
+        "region": at.region,
+        "selfLink": self_link(at.path),
+        "stackType": text_of(at.inputs, "stackType") or "IPV4_ONLY",
+        "state": "READY",
+        "subnetworkId": kept(at.old, "subnetworkId", lambda: int(number()) // 10**4),
+        "network": self_link(absolute(text_of(at.inputs, "network"), part(at.path, "projects")))
+        if "/" in text_of(at.inputs, "network")
+        else self_link(everywhere(part(at.path, "projects"), "networks", text_of(at.inputs, "network"))),
+    }
+
+
+def _firewall(at: At) -> Values:
+    return {
+        "creationTimestamp": kept(at.old, "creationTimestamp", now),
+        "destinationRanges": rows(at.inputs.get("destinationRanges")),
+        "direction": text_of(at.inputs, "direction") or "INGRESS",
+        "enableLogging": at.inputs.get("logConfig") is not None,
+        "priority": at.inputs.get("priority") if at.inputs.get("priority") is not None else 1000,
+        "selfLink": self_link(at.path),
+        "sourceRanges": rows(at.inputs.get("sourceRanges")),
+    }
+
+
+def _account(at: At) -> Values:
+    email = last(at.path)
+    return {
+        "disabled": bool(at.inputs.get("disabled")),
+        "email": email,
+        "member": f"serviceAccount:{email}",
+        "name": at.path,
+        "uniqueId": kept(at.old, "uniqueId", lambda: "1" + number() + "0"),
+    }
+
+
+def _bound(at: At) -> Values:
+    return {"etag": iam_etag([at.path, at.inputs])}
+
+
+def _secret(at: At) -> Values:
+    return labels(at.inputs, at.site) | {
+        "createTime": kept(at.old, "createTime", now),
+        "deletionProtection": bool(at.inputs.get("deletionProtection")),
+        "effectiveAnnotations": table(at.inputs.get("annotations")),
+        "expireTime": text_of(at.inputs, "expireTime"),
+        "name": f"projects/{at.site.number}/secrets/{last(at.path)}",
+    }
+
+
+def _secret_version(at: At) -> Values:
+    return {
+        "createTime": kept(at.old, "createTime", now),
+        "destroyTime": "",
+        "enabled": at.inputs.get("enabled") is not False,
+        "name": at.path,
+        "version": last(at.path),
+    }
+
+
+_KINDS: dict[str, Callable[[At], Values]] = {
+    types.TEMPLATE: template,
+    types.REGION_TEMPLATE: template,
+    types.GROUP: group,
+    types.REGION_GROUP: group,
+    types.NETWORK: _network,
+    types.SUBNETWORK: _subnetwork,
+    types.FIREWALL: _firewall,
+    types.ACCOUNT: _account,
+    types.ACCOUNT_MEMBER: _bound,
+    types.PROJECT_MEMBER: _bound,
+    types.SECRET_MEMBER: _bound,
+    types.SECRET: _secret,
+    types.SECRET_VERSION: _secret_version,
+}

@@ -1,0 +1,107 @@
+"""Whether a change to a Google resource is an update or a replacement, and which differences are none.
+
+Sources: `ForceNew` in terraform-provider-google's schemas at e03b7622 (2026-08-21), which pulumi-gcp bridges
+(google/services/compute/resource_compute_{region_instance_group_manager,instance_group_manager,network,subnetwork,
+firewall}.go, google/services/resourcemanager/resource_google_service_account.go, google/services/secretmanager/
+resource_secret_manager_{secret,secret_version}.go, google/tpgiamresource/resource_iam_member.go). Instance templates
+need no table: their API has no method that changes one (gcp_discovery.immutable).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pulumi_sandbox.providers import gcp_discovery as discovery
+from pulumi_sandbox.providers import gcp_mapping as types
+from pulumi_sandbox.providers.gcp_names import relative
+from pulumi_sandbox.providers.paths import parse
+
+_GROUP = {"baseInstanceName", "name", "params", "project", "targetSizePolicies.mode"}
+_NETWORK = {
+    "autoCreateSubnetworks", "description", "internalIpv6Range", "name", "networkProfile", "params", "project",
+}  # fmt: skip
+_SUBNETWORK = {
+    "description", "externalIpv6Prefix", "internalIpv6Prefix", "name", "network", "params", "project", "region",
+    "reservedInternalRange", "resolveSubnetMask",
+}  # fmt: skip
+_SECRET = {
+    "project", "replication.auto", "replication.userManaged", "secretId", "tags",
+}  # fmt: skip
+_MEMBER = {"condition", "member", "role"}
+
+FORCE_NEW: dict[str, set[str]] = {
+    types.GROUP: _GROUP | {"zone"},
+    types.REGION_GROUP: _GROUP | {"description", "distributionPolicyZones", "region"},
+    types.NETWORK: _NETWORK,
+    types.SUBNETWORK: _SUBNETWORK,
+    types.FIREWALL: {"direction", "name", "params", "project"},
+    types.ACCOUNT: {"accountId", "project"},
+    types.ACCOUNT_MEMBER: _MEMBER | {"serviceAccountId"},
+    types.PROJECT_MEMBER: _MEMBER | {"project"},
+    types.SECRET_MEMBER: _MEMBER | {"project", "secretId"},
+    types.SECRET: _SECRET,
+    types.SECRET_VERSION: {"isSecretDataBase64", "project", "secret", "secretData", "secretDataWoVersion"},
+}
+# Inside what forces a replacement, what does not: it has no ForceNew of its own.
+IN_PLACE: dict[str, set[str]] = {
+    types.SECRET: {
+        "replication.auto.customerManagedEncryption",
+        "replication.userManaged.replicas.customerManagedEncryption",
+    },
+}
+# What the provider keeps to itself: never sent to Google.
+OURS = {"deletionPolicy"}
+
+# Upstream's CompareSelfLinkOrResourceName and CompareSelfLinkRelativePaths: a name, a partial link and a full one.
+LINKS = {
+    "healthCheck", "instanceTemplate", "machineType", "network", "networkAttachment", "secret", "secretId",
+    "subnetwork", "workloadPolicy", "zone",
+}  # fmt: skip
+# Upstream's TypeSet: the order says nothing.
+SETS = {
+    "destinationRanges", "distributionPolicyZones", "machineTypes", "scopes", "sourceRanges", "sourceServiceAccounts",
+    "sourceTags", "tags", "targetPools", "targetServiceAccounts", "targetTags",
+}  # fmt: skip
+
+
+def names(path: str) -> tuple[str, ...]:
+    return tuple(step for step in parse(path) if isinstance(step, str))
+
+
+def replaces(token: str, path: str) -> bool | None:
+    """None when the type is in no table."""
+    if token not in types.TARGETS:
+        return None
+    steps = names(path)
+    if steps[0] in OURS:
+        return False
+    if token in types.TEMPLATES:
+        return discovery.immutable(token)
+    prefixes = {".".join(steps[:length]) for length in range(1, len(steps) + 1)}
+    if prefixes & IN_PLACE.get(token, set()):
+        return False
+    # A whole block that comes or goes counts as its parts.
+    joined = ".".join(steps)
+    return bool(prefixes & FORCE_NEW[token]) or any(one.startswith(joined + ".") for one in FORCE_NEW[token])
+
+
+def same(path: str, old: Any, new: Any) -> bool:
+    """Whether the provider would see no difference."""
+    field = names(path)[-1]
+    if isinstance(old, list) and isinstance(new, list) and field in SETS:
+        return sorted(map(_name, old)) == sorted(map(_name, new))
+    if isinstance(old, str) and isinstance(new, str) and field in LINKS | {"distributionPolicyZones"}:
+        return _same_link(old, new)
+    return False
+
+
+def _name(value: Any) -> str:
+    return relative(value).rsplit("/", 1)[-1] if isinstance(value, str) and "/zones/" in value else str(value)
+
+
+def _same_link(old: str, new: str) -> bool:
+    before, after = relative(old), relative(new)
+    if "/" in before and "/" in after:
+        shorter, longer = sorted((before, after), key=len)
+        return longer == shorter or longer.endswith("/" + shorter)
+    return before.rsplit("/", 1)[-1] == after.rsplit("/", 1)[-1]

@@ -1,0 +1,155 @@
+"""Runs one virtual machine's startup script and ends everything it started; standard library only, run as a script.
+
+Its standard input is the lifeline: the first line is a JSON object (script, environment, path), and when the stream
+ends, because whoever started it closed it or died, however suddenly, the machine is switched off. Its standard output
+is the machine's serial port. `shutdown` and `poweroff` inside the machine send it SIGTERM.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+GRACE_SEC = 3.0
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+SWITCHES = {"shutdown": "powered off", "poweroff": "powered off", "halt": "halted", "reboot": "stopped, not restarted"}
+SWITCH = """#!/bin/sh
+for word in "$@"; do case "$word" in
+  -c) exit 0 ;;
+  +*) minutes="${{word#+}}" ;;
+esac; done
+if [ "${{minutes:-0}}" != 0 ]; then
+  (sleep "$((minutes * 60))"; kill -TERM {pid}) >/dev/null 2>&1 &
+  exit 0
+fi
+echo "{name}: {what}"
+kill -TERM {pid}
+"""
+
+
+def prctl(option: int, value: int) -> None:
+    """Linux only; elsewhere the lifeline does the work alone."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def say(line: str) -> None:
+    with contextlib.suppress(OSError):
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+
+def prepare(folder: Path, settings: dict[str, Any]) -> dict[str, str]:
+    """The machine's disk, in small: its script, its switches; returns the script's environment."""
+    switches = folder / "sbin"
+    switches.mkdir()
+    for name, what in SWITCHES.items():
+        (switches / name).write_text(SWITCH.format(pid=os.getpid(), name=name, what=what))
+        (switches / name).chmod(0o755)
+    for name in ("tmp", "root"):
+        (folder / name).mkdir()
+    (folder / "startup-script").write_text(settings["script"])
+    paths = os.pathsep.join([str(switches), *settings["path"]])
+    own = {"PATH": paths, "HOME": str(folder / "root"), "TMPDIR": str(folder / "tmp")}
+    return {**settings["environment"], **own}
+
+
+def start(folder: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        ["bash", str(folder / "startup-script")],
+        cwd=folder / "root",
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        preexec_fn=lambda: prctl(PR_SET_PDEATHSIG, signal.SIGKILL),
+    )
+
+
+def serial(guest: subprocess.Popen[bytes]) -> None:
+    """Copy what the script prints to the serial port, as the guest agent does, and say how the script ended."""
+    assert guest.stdout is not None  # noqa: S101 -- it was opened as a pipe
+    for line in guest.stdout:
+        say("startup-script: " + line.decode(errors="replace").rstrip("\r\n"))
+
+
+def outcome(guest: subprocess.Popen[bytes], reader: threading.Thread, off: threading.Event) -> None:
+    """What Google's guest agent prints when the script ends (google_metadata_script_runner)."""
+    code = guest.wait()
+    reader.join(timeout=GRACE_SEC)
+    if off.is_set():
+        return  # a machine that is going down has no agent to print anything
+    if code:
+        say(f'Script "startup-script" failed with error: exit status {code}')
+    say("Finished running startup scripts.")
+
+
+def lifeline(off: threading.Event) -> None:
+    sys.stdin.buffer.read()
+    off.set()
+
+
+def children() -> list[int]:
+    """Processes whose parent is this one: with the subreaper set, whatever escaped from the script's session too."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/stat") if Path("/proc/self/stat").exists() else ():
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            if int(entry.read_text().rpartition(")")[2].split()[1]) == os.getpid():
+                found.append(int(entry.parent.name))
+    return found
+
+
+def end(guest: subprocess.Popen[bytes]) -> None:
+    """TERM to the script's session, KILL after a moment, then whatever is left."""
+    for number, seconds in ((signal.SIGTERM, GRACE_SEC), (signal.SIGKILL, GRACE_SEC)):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(guest.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            guest.wait(timeout=seconds)
+    until = time.monotonic() + GRACE_SEC
+    while (left := children()) and time.monotonic() < until:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+
+def main() -> int:
+    off = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: off.set())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the engine, which ends its providers, which end this
+    settings = json.loads(sys.stdin.buffer.readline())
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    folder = Path(tempfile.mkdtemp(prefix="pulumi-sandbox-vm-"))
+    try:
+        guest = start(folder, prepare(folder, settings))
+        reader = threading.Thread(target=serial, args=(guest,), daemon=True)
+        reader.start()
+        threading.Thread(target=outcome, args=(guest, reader, off), daemon=True).start()
+        threading.Thread(target=lifeline, args=(off,), daemon=True).start()
+        off.wait()
+        end(guest)
+        reader.join(timeout=1)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)  # threads may still be waiting on streams that nobody will write to

@@ -1,0 +1,201 @@
+"""Answers lookups (Invoke): pure functions are computed, the environment is answered from fixtures a user can edit."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pulumi_sandbox.providers.lookup_template import LookupRefusedError, fill, merged
+from pulumi_sandbox.providers.pure_functions import PURE, PureFunction
+from pulumi_sandbox.providers.sdk_types import Shape
+from pulumi_sandbox.providers.shape_check import did_you_mean
+from pulumi_sandbox.providers.shapes import Shapes
+
+# A lookup's arguments arrive without their secret mark, so what a name calls secret is never printed.
+SENSITIVE = re.compile(r"password|secret_?(string|data|value)|token|private_?key|credential", re.IGNORECASE)
+SHOWN_KEYS = 12
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One entry under a lookup's token: what it answers, and for which arguments."""
+
+    result: dict[str, Any]
+    match: dict[str, Any] = field(default_factory=dict)
+    # The arguments it can honour; None: any. A packaged answer does not pretend to apply a filter.
+    only: frozenset[str] | None = None
+    secrets: tuple[str, ...] = ()
+    source: str = ""
+
+    def fits(self, arguments: Mapping[str, Any], scope: Mapping[str, Any]) -> bool:
+        if self.only is not None and not {name for name, value in arguments.items() if value is not None} <= self.only:
+            return False
+        wanted = fill(self.match, scope, self.source)
+        return all(name in arguments and _fits(value, arguments[name]) for name, value in wanted.items())
+
+
+def _fits(wanted: Any, given: Any) -> bool:
+    """Strings match as globs, objects by the keys that are named, lists item by item."""
+    if isinstance(wanted, str) and isinstance(given, str):
+        return fnmatchcase(given, wanted)
+    if isinstance(wanted, Mapping) and isinstance(given, Mapping):
+        return all(name in given and _fits(value, given[name]) for name, value in wanted.items())
+    if isinstance(wanted, list) and isinstance(given, list):
+        return len(wanted) == len(given) and all(_fits(one, other) for one, other in zip(wanted, given, strict=True))
+    return bool(wanted == given)
+
+
+class Lookups:
+    """Everything one provider can answer."""
+
+    def __init__(
+        self, shapes: Shapes, settings: Path | None = None, pure: Mapping[str, PureFunction] | None = None
+    ) -> None:
+        self.shapes = shapes
+        self.package = shapes.package
+        self.pure = PURE.get(self.package, {}) if pure is None else pure
+        self.settings = settings
+
+    @cached_property
+    def _sources(self) -> list[tuple[str, dict[str, Any]]]:
+        """The user's file before the packaged one: the first answer that fits is taken."""
+        packaged = files("pulumi_sandbox").joinpath("fixtures", f"{self.package}.yaml").read_text(encoding="utf-8")
+        sources = [(f"fixtures/{self.package}.yaml", yaml.safe_load(packaged))]
+        if self.settings and self.settings.is_file():
+            try:
+                own = yaml.safe_load(self.settings.read_text(encoding="utf-8")) or {}
+            except (yaml.YAMLError, UnicodeDecodeError) as wrong:
+                raise LookupRefusedError(f"{self.settings.name}: not readable as YAML: {wrong}") from None
+            if not isinstance(own, Mapping):
+                raise _malformed(self.settings.name, "the file", own, "a map with `lookups`")
+            values = own.get("values") or {}
+            if not isinstance(values, Mapping):
+                raise _malformed(self.settings.name, "values", values, "a map of packages")
+            mine = {"lookups": own.get("lookups"), "values": values.get(self.package)}
+            sources.insert(0, (self.settings.name, mine))
+        return sources
+
+    @cached_property
+    def values(self) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for _, source in reversed(self._sources):
+            values = merged(values, source.get("values") or {})
+        return values
+
+    @cached_property
+    def _answers(self) -> dict[str, list[Answer]]:
+        answers: dict[str, list[Answer]] = {}
+        for name, source in self._sources:
+            lookups = source.get("lookups") or {}
+            if not isinstance(lookups, Mapping):
+                raise _malformed(name, "lookups", lookups, "a map of tokens")
+            for token, entries in lookups.items():
+                if not isinstance(entries, list):
+                    raise _malformed(name, f'lookups."{token}"', entries, "a list of {match, result}")
+                for at, entry in enumerate(entries):
+                    answers.setdefault(token, []).append(_answer(name, f'lookups."{token}"[{at}]', entry))
+        return answers
+
+    def known(self, token: str) -> bool:
+        return token in self.pure or token in self._answers
+
+    def config(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """A provider's configuration, and the packaged example values for what it leaves open."""
+        defaults = self._sources[-1][1].get("config") or {}
+        return {**defaults, **{name: value for name, value in given.items() if value is not None}}
+
+    def answer(
+        self, token: str, arguments: Mapping[str, Any], config: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """The result, and which of its keys are secret."""
+        checked = self.shapes.check_arguments(token, arguments)
+        if checked.problems:
+            wrong = checked.problems[0]
+            raise LookupRefusedError(f"{token}: {wrong.path}: {wrong}")
+        shape = self.shapes.function(token)
+        if token in self.pure:
+            return {**_echoed(checked.inputs, shape), **self.pure[token](checked.inputs)}, ()
+        config = self.config(config)
+        # As the real provider does: an argument left open is taken from the provider's own region, project, zone.
+        completed = {name: config[name] for name in (shape.inputs.properties if shape else ()) if name in config}
+        completed |= {name: value for name, value in checked.inputs.items() if value is not None}
+        scope = {"args": completed, "config": config, "values": self.values}
+        for one in self._answers.get(token, ()):
+            if one.fits(completed, scope):
+                result = fill(one.result, scope, f"{one.source}: {token}")
+                self._refuse_unknown_keys(one, token, result)
+                return {**_echoed(completed, shape), **result}, one.secrets
+        raise LookupRefusedError(self._how_to_add(token, checked.inputs))
+
+    def _refuse_unknown_keys(self, one: Answer, token: str, result: Mapping[str, Any]) -> None:
+        shape = self.shapes.function(token)
+        for name in result:
+            if shape and shape.outputs and name not in shape.outputs:
+                meant = did_you_mean(name, shape.outputs)
+                hint = f"\n  hint: did you mean '{meant}'?" if meant else ""
+                raise LookupRefusedError(f'{one.source}: lookups."{token}": result.{name}: no such property{hint}')
+
+    def _how_to_add(self, token: str, arguments: Mapping[str, Any]) -> str:
+        where = self.settings.name if self.settings else "sandbox.yaml"
+        shape = self.shapes.function(token)
+        known = [one for one in self._answers if one != token]
+        near = difflib.get_close_matches(token, known, 1, 0.9)
+        match = {name: value for name, value in arguments.items() if value is not None and not SENSITIVE.search(name)}
+        keys = [name for name in shape.outputs if name not in arguments] if shape else []
+        lines = ["lookups:", f'  "{token}":', f"    - match: {json.dumps(match)}", "      result:"]
+        lines += [f"        {name}: {_example(shape.outputs[name].kind)}" for name in keys[:SHOWN_KEYS] if shape]
+        if keys[SHOWN_KEYS:]:
+            lines.append(f"        # and what else of the {len(keys)} properties of the result the program reads")
+        if not keys:
+            lines[-1] += " {}"
+        meant = f" (or did you mean {near[0]}?)" if near else ""
+        problem = "no answer fits these arguments" if token in self._answers else "the sandbox does not know the answer"
+        return (
+            f"{token}: {problem}\n"
+            f"  expected: an answer in {where}\n"
+            f"  hint: add what the cloud would answer to {where}{meant}:\n\n"
+            + "\n".join(f"    {line}" for line in lines)
+        )
+
+
+def _echoed(arguments: Mapping[str, Any], shape: Shape | None) -> dict[str, Any]:
+    """The results of real lookups repeat their arguments."""
+    return {name: value for name, value in arguments.items() if shape and name in shape.outputs}
+
+
+def _example(kind: str) -> str:
+    return {"list": "[]", "map": "{}", "boolean": "false", "integer": "0", "number": "0"}.get(kind, '""')
+
+
+def _answer(source: str, path: str, entry: Any) -> Answer:
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("result"), Mapping):
+        raise _malformed(source, path, entry, "an object with `result`, and `match` if it is not for every call")
+    for name in entry:
+        if name not in ("match", "result", "only", "secrets"):
+            raise _malformed(source, f"{path}.{name}", entry[name], "only match, result, secrets and only")
+    match = entry.get("match") or {}
+    if not isinstance(match, Mapping):
+        raise _malformed(source, f"{path}.match", match, "an object of arguments")
+    only = entry.get("only")
+    return Answer(
+        result=dict(entry["result"]),
+        match=dict(match),
+        only=None if only is None else frozenset(only),
+        secrets=tuple(entry.get("secrets") or ()),
+        source=source,
+    )
+
+
+def _malformed(source: str, path: str, got: Any, expected: str) -> LookupRefusedError:
+    shown = json.dumps(got, default=str)
+    return LookupRefusedError(f"{source}: {path}: wrong form\n  got: {shown[:80]}\n  expected: {expected}")

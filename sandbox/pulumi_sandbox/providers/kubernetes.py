@@ -1,0 +1,179 @@
+"""The offline kubernetes provider: names, namespaces and what an API server adds to an object, without a cluster."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from pulumi_sandbox.providers import bridged
+from pulumi_sandbox.providers.cloud import UNKNOWN, Cloud, Problem, Resource
+from pulumi_sandbox.providers.kubernetes_tables import CLUSTER_WIDE, DATA, IDENTITY, REPLACES
+from pulumi_sandbox.world import Record, now
+
+AUTONAMED = "pulumi.com/autonamed"
+NAMESPACE = "kubernetes:core/v1:Namespace"
+RELEASE = "kubernetes:helm.sh/v3:Release"
+
+
+class Kubernetes(Cloud):
+    """Every kind of the SDK by its shape, custom resources in any form; objects become ready at once."""
+
+    package: ClassVar[str] = "kubernetes"
+    coerces_scalars: ClassVar[bool] = False
+
+    def autoname(self, res: Resource) -> None:
+        """A name where there is none, and the namespace the provider would use, as provider.go Check does."""
+        given = res.inputs.get("metadata")
+        if res.token == RELEASE or not isinstance(given, Mapping | None):
+            return
+        metadata = dict(given or {})
+        if not metadata.get("name") and not metadata.get("generateName") and not _kind(res.token).endswith("Patch"):
+            old = (res.old_inputs or {}).get("metadata") or {}
+            kept = old.get("name") if _is_autonamed(old) else None
+            metadata["name"] = kept or f"{res.name}-{res.suffix(8)}"
+            annotations = metadata.get("annotations")
+            metadata["annotations"] = {**(annotations if isinstance(annotations, Mapping) else {}), AUTONAMED: "true"}
+        if not metadata.get("namespace") and self._is_namespaced(res, metadata):
+            metadata["namespace"] = self.context.config.get("namespace") or "default"
+        res.inputs["metadata"] = metadata
+
+    def rules(self, res: Resource) -> Iterable[Problem]:
+        metadata = res.inputs.get("metadata")
+        kind = _kind(res.token)
+        if kind.endswith("List") and res.token in self.shapes.tokens:
+            yield Problem(
+                "kind",
+                "list resources exist for compatibility with YAML manifests and Helm charts, and cannot be created",
+                "use the underlying resource type instead",
+            )
+        if not isinstance(metadata, Mapping):
+            return
+        if kind.endswith("Patch") and res.token in self.shapes.tokens and not metadata.get("name"):
+            yield Problem("metadata.name", "patch resources require the `.metadata.name` field to be set")
+        if metadata.get("generateName") and not metadata.get("name") and not self._turned_off("enableServerSideApply"):
+            yield Problem("metadata.generateName", "not supported in Server-Side Apply mode", "set metadata.name")
+
+    def replaces(self, token: str, path: str) -> bool | None:
+        group, kind = _group(token), _kind(token).removesuffix("Patch")
+        patterns = [*IDENTITY, *REPLACES.get((group, kind), ())]
+        mutable, data = DATA.get((group, kind), ("", ()))
+        if not self.context.config.get(mutable):
+            patterns += data
+        return bridged.replaces({token: patterns}, token, path)
+
+    def keeps_name(self, res: Resource) -> bool:
+        new, old = res.inputs.get("metadata"), (res.old_inputs or {}).get("metadata")
+        if not isinstance(new, Mapping) or not isinstance(old, Mapping) or _is_autonamed(new):
+            return False
+        return all(new.get(key) == old.get(key) for key in ("name", "namespace"))
+
+    def refusals(self, res: Resource) -> Iterable[str]:
+        namespace = _metadata(res).get("namespace")
+        if isinstance(namespace, str) and not self._exists(namespace):
+            # The API server's words (k8s.io/apimachinery NewNotFound).
+            yield (
+                f'namespaces "{namespace}" not found\n'
+                f"  hint: create it in the stack, or, when the cluster has it already, add it in sandbox.yaml: "
+                f"values: {{kubernetes: {{namespaces: [...]}}}}"
+            )
+
+    def planned(self, res: Resource) -> dict[str, Any]:
+        """What a dry run leaves open: all that the API server fills in."""
+        if res.token == RELEASE or not isinstance(res.inputs.get("metadata"), Mapping):
+            return {}
+        before = res.outputs.get("metadata")
+        known = dict(before) if isinstance(before, Mapping) else dict.fromkeys(("uid", "creationTimestamp"), UNKNOWN)
+        counted = dict.fromkeys(("generation", "resourceVersion"), UNKNOWN)
+        plan: dict[str, Any] = {"metadata": {**known, **_metadata(res), **counted}}
+        spec, old = res.inputs.get("spec"), res.outputs.get("spec")
+        if _kind(res.token) == "Service" and isinstance(spec, Mapping):
+            address = (old.get("clusterIP") if isinstance(old, Mapping) else None) or UNKNOWN
+            plan["spec"] = {"clusterIP": address, "clusterIPs": [address], "type": "ClusterIP", **spec}
+        return plan
+
+    def identity(self, res: Resource) -> str:
+        if res.token == RELEASE:
+            return f"{res.inputs.get('namespace') or 'default'}/{res.inputs.get('name') or res.name}"
+        metadata = _metadata(res)
+        name = metadata.get("name") or f"{metadata.get('generateName', res.name)}{res.suffix(5)}"
+        return f"{metadata['namespace']}/{name}" if metadata.get("namespace") else str(name)
+
+    def computed(self, res: Resource) -> dict[str, Any]:
+        if res.token == RELEASE:
+            return {}
+        before = res.outputs.get("metadata") if isinstance(res.outputs.get("metadata"), Mapping) else None
+        known = before or {"uid": str(uuid.uuid4()), "creationTimestamp": now()[:19] + "Z", "generation": 0}
+        metadata = {
+            **_metadata(res),
+            "name": res.id.rsplit("/", 1)[-1],
+            "uid": known["uid"],
+            "creationTimestamp": known["creationTimestamp"],
+            "generation": int(known["generation"]) + 1,
+            # An API server counts its writes; what matters is that every write has a higher number.
+            "resourceVersion": str(time.time_ns() // 1_000_000),
+        }
+        return {"metadata": metadata, **self._filled(res, metadata)}
+
+    def locate(self, token: str, given: str) -> Record | None:
+        # `kubectl` and the provider both take a bare name for one in the namespace `default`.
+        return self.context.world.get(token, given) or self.context.world.get(token, f"default/{given}")
+
+    def _filled(self, res: Resource, metadata: dict[str, Any]) -> dict[str, Any]:
+        """What the API server and its controllers fill in, for the kinds a program reads it from."""
+        match _kind(res.token):
+            case "Namespace":
+                metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
+                return {"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
+            case "Service":
+                spec = dict(res.inputs.get("spec") or {})
+                old = res.outputs.get("spec") or {}
+                # 10.96.0.0/12 is kubeadm's default service range.
+                address = spec.get("clusterIP") or old.get("clusterIP") or f"10.96.{_byte(res)}.{_byte(res)}"
+                spec |= {"clusterIP": address, "clusterIPs": [address], "type": spec.get("type") or "ClusterIP"}
+                return {"spec": spec, "status": {"loadBalancer": {}}}
+        return {}
+
+    def _exists(self, namespace: str) -> bool:
+        if namespace in self.lookups.values.get("namespaces", ()):
+            return True
+        return self.context.world.get(NAMESPACE, namespace) is not None
+
+    def _is_namespaced(self, res: Resource, metadata: Mapping[str, Any]) -> bool:
+        kind = _kind(res.token).removesuffix("Patch")
+        if res.token in self.shapes.tokens or _group(res.token) == "core":
+            return kind not in CLUSTER_WIDE
+        # A custom resource: as its definition says where a stack made that, else namespaced, as most are.
+        for row in self.context.world.find("kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"):
+            spec = row.inputs.get("spec") or {}
+            if (spec.get("names") or {}).get("kind") == kind and spec.get("group") == _group(res.token):
+                return bool(spec.get("scope") == "Namespaced")
+        return True
+
+    def _turned_off(self, setting: str) -> bool:
+        return self.context.config.get(setting) is False
+
+
+def _kind(token: str) -> str:
+    return token.rsplit(":", 1)[-1]
+
+
+def _group(token: str) -> str:
+    """`kubernetes:apps/v1:Deployment` is of the group apps; what has no group is of core."""
+    group, slash, _ = token.split(":")[1].partition("/")
+    return group if slash else "core"
+
+
+def _metadata(res: Resource) -> dict[str, Any]:
+    metadata = res.inputs.get("metadata")
+    return dict(metadata) if isinstance(metadata, Mapping) else {}
+
+
+def _is_autonamed(metadata: Any) -> bool:
+    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+    return isinstance(annotations, Mapping) and annotations.get(AUTONAMED) == "true"
+
+
+def _byte(res: Resource) -> int:
+    return int(res.suffix(2), 16)

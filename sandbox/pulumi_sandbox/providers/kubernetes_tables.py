@@ -1,0 +1,69 @@
+"""Which kinds live in a namespace and which fields an API server will not change, with the source of each table."""
+
+from __future__ import annotations
+
+# pulumi-kubernetes, provider/pkg/kinds/kinds.go (at 94977969), `Namespaced`, and the kinds that came later
+# (kubernetes.io/docs/reference/kubernetes-api).
+CLUSTER_WIDE = frozenset(
+    {
+        "APIService", "AuditSink", "CertificateSigningRequest", "ClusterCIDR", "ClusterRole", "ClusterRoleBinding",
+        "ClusterTrustBundle", "CSIDriver", "CSINode", "CustomResourceDefinition", "DeviceClass", "DeviceTaintRule",
+        "FlowSchema", "IngressClass", "IPAddress", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
+        "MutatingWebhookConfiguration", "Namespace", "Node", "PersistentVolume", "PodSecurityPolicy", "PriorityClass",
+        "PriorityLevelConfiguration", "ResourceClass", "ResourcePoolStatusRequest", "ResourceSlice", "RuntimeClass",
+        "ServiceCIDR", "StorageClass", "StorageVersionMigration", "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration", "VolumeAttachment",
+        "VolumeAttributesClass",
+    }
+)  # fmt: skip
+
+# pulumi-kubernetes, provider/pkg/provider/diff.go (at 94977969), `forceNew`: what makes a new object, by kind, in all
+# versions of its group but the ones that are gone. `metadata.name` and `metadata.namespace` do for every kind.
+IDENTITY = ("metadata.name", "metadata.namespace")
+_CONTAINER = (
+    "args", "command", "env", "image", "imagePullPolicy", "lifecycle", "livenessProbe", "ports", "readinessProbe",
+    "resources", "securityContext", "stdin", "stdinOnce", "terminationMessagePath", "terminationMessagePolicy", "tty",
+    "volumeDevices", "volumeMounts", "workingDir",
+)  # fmt: skip
+_POD = (
+    "affinity", "automountServiceAccountToken", "dnsConfig", "dnsPolicy", "enableServiceLinks", "hostAliases",
+    "hostIPC", "hostNetwork", "hostPID", "hostname", "imagePullSecrets", "nodeName", "nodeSelector", "overhead",
+    "preemptionPolicy", "priority", "priorityClassName", "readinessGates", "restartPolicy", "runtimeClassName",
+    "schedulerName", "securityContext", "serviceAccount", "serviceAccountName", "shareProcessNamespace", "subdomain",
+    "terminationGracePeriodSeconds", "volumes",
+)  # fmt: skip
+_VOLUME = (
+    "awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "csi", "fc", "flexVolume", "flocker",
+    "gcePersistentDisk", "glusterfs", "hostPath", "iscsi", "local", "nfs", "photonPersistentDisk", "portworxVolume",
+    "quobyte", "rbd", "scaleIO", "storageos", "vsphereVolume",
+)  # fmt: skip
+REPLACES: dict[tuple[str, str], tuple[str, ...]] = {
+    ("apps", "DaemonSet"): ("spec.selector",),
+    ("apps", "Deployment"): ("spec.selector",),
+    ("apps", "StatefulSet"): (
+        "spec.podManagementPolicy", "spec.revisionHistoryLimit", "spec.selector", "spec.serviceName",
+        "spec.volumeClaimTemplates",
+    ),
+    ("batch", "Job"): ("spec.completions", "spec.parallelism", "spec.selector", "spec.template"),
+    ("core", "PersistentVolume"): tuple(f"spec.{one}" for one in _VOLUME),
+    ("core", "PersistentVolumeClaim"): (
+        "spec.accessModes", "spec.selector", "spec.storageClassName", "spec.volumeName",
+    ),
+    ("core", "Pod"): (
+        *(f"spec.{one}" for one in _POD),
+        *(f"spec.{kind}[*].{one}" for kind in ("containers", "initContainers") for one in _CONTAINER),
+    ),
+    ("core", "ResourceQuota"): ("spec.scopes",),
+    ("core", "Secret"): ("type",),
+    ("core", "Service"): ("spec.clusterIP",),
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"): ("roleRef",),
+    ("rbac.authorization.k8s.io", "RoleBinding"): ("roleRef",),
+    ("storage.k8s.io", "StorageClass"): ("parameters", "provisioner"),
+}  # fmt: skip
+
+# Replaced too, unless the provider is told otherwise (enableSecretMutable, enableConfigMapMutable: pulumi_kubernetes
+# provider.py).
+DATA = {
+    ("core", "Secret"): ("enableSecretMutable", ("stringData", "data")),
+    ("core", "ConfigMap"): ("enableConfigMapMutable", ("binaryData", "data")),
+}

@@ -1,0 +1,219 @@
+"""What Check, Diff, Create, Read, Update and Delete do, in plain Python: a cloud's hooks around the world's rows."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pulumi_sandbox.faults import Fault
+from pulumi_sandbox.providers.cloud import DEFAULTS, UNKNOWN, Cloud, Context, Problem, Refused, Resource
+from pulumi_sandbox.providers.diff import Change, Comparison, compare
+from pulumi_sandbox.providers.sdk_types import Shape
+from pulumi_sandbox.providers.sealing import seal, secret_paths, unseal
+from pulumi_sandbox.providers.shapes import UnknownTypeError
+from pulumi_sandbox.providers.values import NO_SECRETS, Decoded, outermost
+from pulumi_sandbox.world import Exists, Record
+
+CANCELLED = "stopped while it waited, as was asked"
+
+
+def die() -> None:
+    """What a crash fault does: no cleanup, no answer; the exit code is that of a process ended by SIGKILL."""
+    os._exit(137)
+
+
+@dataclass
+class Lifecycle:
+    """One provider's resources. Safe to use from several threads."""
+
+    cloud: Cloud
+    context: Context
+    die: Callable[[], None] = die
+    _told: set[str] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def resource(self, urn: str, inputs: Decoded, **more: Any) -> Resource:
+        parts = urn.split("::", 3)
+        stack, project, kind, name = parts if len(parts) == 4 else ("", "", "", urn)
+        return Resource(
+            token=kind.rpartition("$")[2],
+            name=name,
+            urn=urn,
+            world=self.context.world,
+            inputs=inputs.values,
+            secrets=inputs.secrets,
+            config=self.context.config,
+            project=project,
+            stack=stack.removeprefix("urn:pulumi:"),
+            **more,
+        )
+
+    def shape(self, token: str) -> Shape | None:
+        try:
+            return self.cloud.shapes.shape(token)
+        except UnknownTypeError:
+            return None
+
+    def check(self, res: Resource) -> tuple[Decoded, list[Problem]]:
+        """The inputs as the provider keeps them, and everything that is wrong with them."""
+        cloud = self.cloud
+        checked = cloud.shapes.check(res.token, res.inputs, coerces_scalars=cloud.coerces_scalars, secrets=res.secrets)
+        res.inputs = dict(checked.inputs)
+        shape = self.shape(res.token)
+        if shape is None:
+            return Decoded(res.inputs, res.secrets), checked.problems
+        if cloud.coerces_scalars:
+            res.inputs.setdefault(DEFAULTS, [])
+        cloud.autoname(res)
+        # A rule that meets a value of the wrong type would only add noise to what the shape said of it.
+        problems = checked.problems or list(cloud.rules(res))
+        return hidden(Decoded(res.inputs, res.secrets), shape.secret_inputs), problems
+
+    def diff(self, res: Resource, old: Decoded, ignored: Sequence[str]) -> tuple[list[Change], bool]:
+        """What changed, and whether a replacement must delete first."""
+        cloud = self.cloud
+        how = Comparison(lambda path, was, is_: cloud.same(res.token, path, was, is_), cloud.coerces_scalars)
+        changes = compare(
+            old.values, res.inputs, ignored=ignored, old_secrets=old.secrets, new_secrets=res.secrets, how=how
+        )
+        return changes, bool(changes) and cloud.keeps_name(res)
+
+    def replaces(self, res: Resource, path: str) -> bool | None:
+        answer = self.cloud.replaces(res.token, path)
+        if answer is None:
+            with self._lock:
+                first = res.token not in self._told
+                self._told.add(res.token)
+            if first:
+                res.log(f"{res.token}: only its shape is checked; no table says which change replaces it", "info")
+        return answer
+
+    def create(self, res: Resource) -> Decoded:
+        if res.preview:
+            shape = self.shape(res.token)
+            outputs = dict.fromkeys(shape.outputs, UNKNOWN) if shape else {}
+            return self._marked(res, {**outputs, **visible(res.inputs), **self.cloud.planned(res)})
+        self._refuse(self.cloud.refusals(res))
+        self._suffer(res)
+        world = self.context.world
+        with world.transaction():
+            res.id = self.cloud.identity(res)
+            made = self._marked(res, merged(visible(res.inputs), self.cloud.computed(res)))
+            res.outputs = made.values
+            try:
+                world.insert(self._row(res, made))
+            except Exists:
+                raise Refused(f"{res.token}: {res.id} already exists") from None
+            self.cloud.created(res)
+        if world.take("crash", res.token, res.name, id=res.id):
+            self.die()
+        return made
+
+    def update(self, res: Resource, old: Decoded) -> Decoded:
+        before, world = res.old_inputs or {}, self.context.world
+        kept = {name: value for name, value in old.values.items() if name not in before or name in res.inputs}
+        kept |= visible(res.inputs)
+        if res.preview:
+            return self._marked(res, {**kept, **self.cloud.planned(res)}, old)
+        self._refuse(self.cloud.refusals(res))
+        self._suffer(res)
+        with world.transaction():
+            record = world.get(res.token, res.id)
+            if record is None:
+                raise Refused(
+                    f"{res.token}: {res.id} does not exist any more\n"
+                    f"  hint: pulumi-sandbox refresh --stack {res.stack} takes it out of the state"
+                )
+            res.outputs = old.values
+            made = self._marked(res, merged(kept, self.cloud.computed(res)), old)
+            res.outputs = made.values
+            row = self._row(res, made)
+            world.update(res.token, res.id, inputs=row.inputs, outputs=row.outputs)
+            if record.urn != res.urn:
+                world.claim(res.token, res.id, res.urn, res.name)
+            self.cloud.updated(res)
+        if world.take("crash", res.token, res.name, id=res.id):
+            self.die()
+        return made
+
+    def read(self, token: str, given: str, known: Collection[Decoded]) -> tuple[str, Decoded, Decoded] | None:
+        """The id, outputs and inputs of what is there; None when nothing is."""
+        record = self.cloud.locate(token, given)
+        if record is None:
+            return None
+        record = self.cloud.observed(record)
+        key, shape = self.context.world.key, self.shape(token)
+        outputs, inputs = (unseal(stored, known, key) for stored in (record.outputs, record.inputs))
+        return (
+            record.id,
+            hidden(outputs, shape.secret_outputs if shape else ()),
+            hidden(inputs, shape.secret_inputs if shape else ()),
+        )
+
+    def delete(self, res: Resource) -> None:
+        """What is gone already is a success, as it is for the vendors' providers."""
+        world = self.context.world
+        with world.transaction():
+            if world.get(res.token, res.id) is None:
+                return
+            self._refuse(self.cloud.undeletable(res))
+            world.delete(res.token, res.id, res.name)
+            self.cloud.deleted(res)
+
+    def _row(self, res: Resource, made: Decoded) -> Record:
+        key = self.context.world.key
+        inputs = seal(res.inputs, res.secrets, key)
+        return Record(res.token, res.id, res.name, res.urn, inputs, seal(made.values, made.secrets, key))
+
+    def _marked(self, res: Resource, outputs: dict[str, Any], old: Decoded | None = None) -> Decoded:
+        shape = self.shape(res.token)
+        named = set(shape.secret_outputs) if shape else set()
+        # An output that was secret stays so, unless the input of the same name no longer is.
+        named |= {str(path[0]) for path in (old.secrets if old else NO_SECRETS) if path[0] not in res.inputs}
+        return Decoded(outputs, secret_paths(outputs, res.inputs, res.secrets, named))
+
+    def _refuse(self, reasons: Iterable[str]) -> None:
+        for reason in reasons:
+            raise Refused(reason)
+
+    def _suffer(self, res: Resource) -> None:
+        """The planted faults that strike before anything is made."""
+        world = self.context.world
+        slow = world.take("slow", res.token, res.name, id=res.id)
+        if slow:
+            self._wait(slow, res)
+        for kind in ("refuse", *self.cloud.fault_kinds(res.token)):
+            fault = world.take(kind, res.token, res.name, **attributes(res))
+            if fault:
+                raise Refused(fault.message or self.cloud.fault_text(fault, res))
+
+    def _wait(self, slow: Fault, res: Resource) -> None:
+        until = time.monotonic() + slow.seconds
+        while (left := until - time.monotonic()) > 0:
+            res.log(f"slow (a planted fault): {left:.0f} s more", "status")
+            if self.context.cancelled.wait(min(left, 5.0)):
+                raise Refused(CANCELLED)
+
+
+def attributes(res: Resource) -> dict[str, str]:
+    found = {name: res.inputs[name] for name in ("zone", "region") if isinstance(res.inputs.get(name), str)}
+    return {"id": res.id, **found}
+
+
+def hidden(values: Decoded, named: Iterable[str]) -> Decoded:
+    """The same values, with those secret too that the SDK calls so."""
+    paths = {(name,) for name in named if values.values.get(name) is not None}
+    return Decoded(values.values, outermost({*values.secrets, *paths}))
+
+
+def visible(inputs: dict[str, Any]) -> dict[str, Any]:
+    """Inputs without the bridge's own notes."""
+    return {name: value for name, value in inputs.items() if not name.startswith("__")}
+
+
+def merged(outputs: dict[str, Any], computed: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in {**outputs, **computed}.items() if value is not None}

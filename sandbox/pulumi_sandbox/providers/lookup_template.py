@@ -1,0 +1,65 @@
+"""Puts a lookup's arguments and the provider's configuration into the results that fixtures write down."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pulumi_sandbox.providers.cloud import Refused
+
+REFERENCE = re.compile(r"\$\{([^}]+)\}")
+STEP = re.compile(r"\.?([\w-]+)|\[([^\[\]]+)\]")
+INDEX = re.compile(r"-?\d+\Z")
+
+
+class LookupRefusedError(Refused):
+    """A lookup that cannot be answered; the text names it and says what to do."""
+
+
+def fill(template: Any, scope: Mapping[str, Any], subject: str) -> Any:
+    """Put values into a result: `${args.region}`, `${values.zones[args.region]}`, `${args.name|values.name}`.
+
+    An index into a text takes the part between slashes: `${args.selfLink[-1]}` is the name at its end.
+    """
+    if isinstance(template, Mapping):
+        return {name: fill(value, scope, subject) for name, value in template.items()}
+    if isinstance(template, list):
+        return [fill(value, scope, subject) for value in template]
+    if not isinstance(template, str):
+        return template
+    whole = REFERENCE.fullmatch(template)
+    if whole:
+        return _resolve(whole.group(1), scope, subject)
+    return REFERENCE.sub(lambda found: str(_resolve(found.group(1), scope, subject)), template)
+
+
+def _resolve(expression: str, scope: Mapping[str, Any], subject: str) -> Any:
+    for alternative in expression.split("|"):
+        value = _follow(alternative.strip(), scope)
+        if value is not None:
+            return fill(value, scope, subject)
+    raise LookupRefusedError(
+        f"{subject}: no value for ${{{expression}}}\n"
+        f"  hint: pass it to the lookup, set it in the provider's configuration, or add it in sandbox.yaml"
+    )
+
+
+def _follow(path: str, scope: Any) -> Any:
+    here = scope
+    for name, index in STEP.findall(path):
+        key: Any = name or (index if INDEX.match(index) else _follow(index, scope))
+        if isinstance(here, str | list) and INDEX.match(str(key)):
+            parts = here.split("/") if isinstance(here, str) else here
+            here = parts[int(key)] if -len(parts) <= int(key) < len(parts) else None
+        else:
+            here = here.get(key) if isinstance(here, Mapping) else None
+        if here is None:
+            return None
+    return here
+
+
+def merged(under: Any, over: Any) -> Any:
+    if isinstance(under, Mapping) and isinstance(over, Mapping):
+        return {**under, **{name: merged(under.get(name), value) for name, value in over.items()}}
+    return over

@@ -1,0 +1,243 @@
+"""The engine's side of a provider: each call translated to plain values, to one step of a life, and back."""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from typing import Any, TypeVar
+
+import grpc
+from google.protobuf import empty_pb2
+from pulumi.runtime.proto import plugin_pb2, provider_pb2_grpc
+from pulumi.runtime.proto import provider_pb2 as pb
+
+from pulumi_sandbox.providers import diff
+from pulumi_sandbox.providers.cloud import Cloud, Context, Problem, Refused, Resource
+from pulumi_sandbox.providers.engine_log import EngineLog
+from pulumi_sandbox.providers.lifecycle import Lifecycle
+from pulumi_sandbox.providers.sealing import secret_paths
+from pulumi_sandbox.providers.values import (
+    NO_SECRETS,
+    UNKNOWN,
+    Decoded,
+    Path,
+    Secrets,
+    covered,
+    leaves,
+)
+from pulumi_sandbox.providers.wire import decode, encode
+
+Answer = TypeVar("Answer")
+# A value longer than this is not repeated beside what is wrong with it.
+LONGEST_SHOWN = 80
+
+
+def answered(call: Callable[..., Answer]) -> Callable[..., Answer]:
+    """A call whose errors are text alone: the vendor's words, or a short note about a fault of ours."""
+
+    @functools.wraps(call)
+    def wrapper(self: Servicer, request: Any, context: grpc.ServicerContext) -> Answer:
+        try:
+            return call(self, request, context)
+        except Refused as refused:
+            text = str(refused)
+        except Exception as fault:
+            subject = getattr(request, "urn", "") or getattr(request, "tok", "") or self.cloud.package
+            logging.getLogger(__name__).exception("%s of %s", call.__name__, subject)
+            text = (
+                # The exception's own text may quote a secret.
+                f"pulumi-sandbox: {call.__name__} went wrong inside the offline provider ({type(fault).__name__})\n"
+                f"  hint: please report it, with {self.log_name}"
+            )
+        context.abort(grpc.StatusCode.UNKNOWN, text)
+        raise AssertionError("abort does not return")
+
+    return wrapper
+
+
+class Servicer(provider_pb2_grpc.ResourceProviderServicer):
+    """One cloud, as the engine calls it."""
+
+    def __init__(self, cloud: Cloud, context: Context, log: EngineLog | None = None) -> None:
+        self.cloud = cloud
+        self.context = context
+        self.life = Lifecycle(cloud, context)
+        self.log = log or EngineLog()
+        self.log_name = f"logs/{cloud.package}.log in the sandbox's folder"
+
+    # -- the plugin itself ------------------------------------------------------------
+
+    @answered
+    def Handshake(
+        self, request: pb.ProviderHandshakeRequest, context: grpc.ServicerContext
+    ) -> pb.ProviderHandshakeResponse:
+        self.log.attach(request.engine_address)
+        # Without acceptResources a resource arrives as its id, which is what every property means by it.
+        return pb.ProviderHandshakeResponse(accept_secrets=True, accept_resources=False, accept_outputs=False)
+
+    @answered
+    def Attach(self, request: plugin_pb2.PluginAttach, context: grpc.ServicerContext) -> empty_pb2.Empty:
+        self.log.attach(request.address)
+        return empty_pb2.Empty()
+
+    @answered
+    def GetPluginInfo(self, request: empty_pb2.Empty, context: grpc.ServicerContext) -> plugin_pb2.PluginInfo:
+        return plugin_pb2.PluginInfo(version=self._version())
+
+    @answered
+    def GetSchema(self, request: pb.GetSchemaRequest, context: grpc.ServicerContext) -> pb.GetSchemaResponse:
+        return pb.GetSchemaResponse(schema=json.dumps({"name": self.cloud.package, "version": self._version()}))
+
+    @answered
+    def Cancel(self, request: empty_pb2.Empty, context: grpc.ServicerContext) -> empty_pb2.Empty:
+        self.context.cancelled.set()
+        return empty_pb2.Empty()
+
+    def _version(self) -> str:
+        return metadata.version(f"pulumi_{self.cloud.package}")
+
+    @answered
+    def CheckConfig(self, request: pb.CheckRequest, context: grpc.ServicerContext) -> pb.CheckResponse:
+        config = decode(request.news)
+        checked = self.cloud.shapes.check_config(config.values, config.secrets)
+        problems = checked.problems or list(self.cloud.check_config(dict(checked.inputs)))
+        return pb.CheckResponse(inputs=request.news, failures=failures(problems, config))
+
+    @answered
+    def DiffConfig(self, request: pb.DiffRequest, context: grpc.ServicerContext) -> pb.DiffResponse:
+        changes = diff.compare(
+            decode(request.old_inputs).values, decode(request.news).values, ignored=request.ignoreChanges
+        )
+        return diff.response(changes, lambda _: False)
+
+    @answered
+    def Configure(self, request: pb.ConfigureRequest, context: grpc.ServicerContext) -> pb.ConfigureResponse:
+        config = decode(request.args).values
+        checked = self.cloud.shapes.check_config(config)
+        # A value that does not fit its type was told about by CheckConfig.
+        settled = {name: value for name, value in checked.inputs.items() if value is not UNKNOWN}
+        self.context.config.clear()
+        self.context.config.update(settled)
+        self.cloud.configure(self.context.config)
+        return pb.ConfigureResponse(
+            acceptSecrets=True, supportsPreview=True, acceptResources=False, acceptOutputs=False
+        )
+
+    # -- resources --------------------------------------------------------------------
+
+    def _resource(self, request: Any, inputs: Decoded, **more: Any) -> Resource:
+        urn = str(request.urn)
+        return self.life.resource(
+            urn, inputs, log=lambda text, severity="info": self.log.say(text, severity, urn), **more
+        )
+
+    @answered
+    def Check(self, request: pb.CheckRequest, context: grpc.ServicerContext) -> pb.CheckResponse:
+        given = decode(request.news)
+        old = decode(request.olds).values if request.HasField("olds") else None
+        res = self._resource(request, given, old_inputs=old, seed=request.randomSeed)
+        kept, problems = self.life.check(res)
+        return pb.CheckResponse(inputs=encode(kept.values, kept.secrets), failures=failures(problems, given))
+
+    @answered
+    def Diff(self, request: pb.DiffRequest, context: grpc.ServicerContext) -> pb.DiffResponse:
+        old = decode(request.old_inputs)
+        res = self._resource(
+            request, decode(request.news), old_inputs=old.values, outputs=decode(request.olds).values, id=request.id
+        )
+        changes, delete_first = self.life.diff(res, old, request.ignoreChanges)
+        return diff.response(changes, lambda path: self.life.replaces(res, path), delete_first=delete_first)
+
+    @answered
+    def Create(self, request: pb.CreateRequest, context: grpc.ServicerContext) -> pb.CreateResponse:
+        res = self._resource(request, decode(request.properties), preview=request.preview)
+        made = self.life.create(res)
+        return pb.CreateResponse(id="" if res.preview else res.id, properties=encode(made.values, made.secrets))
+
+    @answered
+    def Update(self, request: pb.UpdateRequest, context: grpc.ServicerContext) -> pb.UpdateResponse:
+        old = decode(request.olds)
+        res = self._resource(
+            request,
+            decode(request.news),
+            old_inputs=decode(request.old_inputs).values,
+            outputs=old.values,
+            id=request.id,
+            preview=request.preview,
+        )
+        made = self.life.update(res, old)
+        return pb.UpdateResponse(properties=encode(made.values, made.secrets))
+
+    @answered
+    def Read(self, request: pb.ReadRequest, context: grpc.ServicerContext) -> pb.ReadResponse:
+        known = [decode(request.properties), decode(request.inputs)]
+        token = str(request.urn).split("::")[2].rpartition("$")[2]
+        found = self.life.read(token, request.id, known)
+        if found is None:
+            return pb.ReadResponse(id="")  # the engine takes an empty id for a resource that is gone
+        identity, outputs, inputs = found
+        return pb.ReadResponse(
+            id=identity,
+            properties=encode(outputs.values, outputs.secrets),
+            inputs=encode(inputs.values, inputs.secrets),
+        )
+
+    @answered
+    def Delete(self, request: pb.DeleteRequest, context: grpc.ServicerContext) -> empty_pb2.Empty:
+        inputs = decode(request.old_inputs)
+        self.life.delete(self._resource(request, inputs, outputs=decode(request.properties).values, id=request.id))
+        return empty_pb2.Empty()
+
+    # -- functions --------------------------------------------------------------------
+
+    @answered
+    def Invoke(self, request: pb.InvokeRequest, context: grpc.ServicerContext) -> pb.InvokeResponse:
+        given = decode(request.args)
+        if any(value is UNKNOWN for _, value in leaves(given.values)):
+            return pb.InvokeResponse()  # a preview that does not know the question gets no answer yet
+        result, named = self.cloud.invoke(request.tok, given.values)
+        marked: set[Path] = set(secret_paths(result, given.values, NO_SECRETS, named))
+        marked |= secret_paths(result, given.values, given.secrets, ())
+        answer = pb.InvokeResponse()
+        getattr(answer, "return").CopyFrom(encode(result, marked))
+        return answer
+
+    @answered
+    def Call(self, request: pb.CallRequest, context: grpc.ServicerContext) -> pb.CallResponse:
+        raise Refused(f"{request.tok}: the offline provider of {self.cloud.package} has no methods")
+
+    @answered
+    def Construct(self, request: pb.ConstructRequest, context: grpc.ServicerContext) -> pb.ConstructResponse:
+        raise Refused(f"{request.type}: the offline provider of {self.cloud.package} has no components")
+
+    @answered
+    def Parameterize(self, request: pb.ParameterizeRequest, context: grpc.ServicerContext) -> pb.ParameterizeResponse:
+        raise Refused(f"the provider of {self.cloud.package} takes no parameters")
+
+    @answered
+    def GetMapping(self, request: pb.GetMappingRequest, context: grpc.ServicerContext) -> pb.GetMappingResponse:
+        return pb.GetMappingResponse()
+
+    @answered
+    def GetMappings(self, request: pb.GetMappingsRequest, context: grpc.ServicerContext) -> pb.GetMappingsResponse:
+        return pb.GetMappingsResponse()
+
+
+def failures(problems: Sequence[Problem], given: Decoded) -> list[pb.CheckFailure]:
+    """Problems as the engine prints them: `property x value {y} has a problem: …` where that tells something.
+
+    The engine looks a property up by its whole path and prints what it finds: for a nested one that is nothing, and for
+    a secret one the secret. Those keep the path in the text.
+    """
+    return [failure(problem, given.values, given.secrets) for problem in problems]
+
+
+def failure(problem: Problem, values: dict[str, Any], secrets: Secrets) -> pb.CheckFailure:
+    value = values.get(problem.path)
+    showable = isinstance(value, str | int | float) and len(str(value)) <= LONGEST_SHOWN
+    if showable and not covered((problem.path,), secrets):
+        return pb.CheckFailure(property=problem.path, reason=str(problem))
+    return pb.CheckFailure(reason=f"{problem.path}: {problem}" if problem.path else str(problem))

@@ -1,0 +1,104 @@
+"""Keeps secrets out of the world's file: it stores a keyed digest, which tells only whether a value is the same."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from pulumi_sandbox.providers.values import (
+    SECRET,
+    SIGNATURE,
+    UNKNOWN,
+    Decoded,
+    Path,
+    Secrets,
+    at,
+    covered,
+    leaves,
+    outermost,
+)
+from pulumi_sandbox.providers.wire import decode_wire, to_wire
+
+MARK = "secret"
+PREFIX = "hmac-sha256:"
+# What a refresh answers for a secret whose value nobody but the stack could know.
+CHANGED = "(a secret that was changed outside of this stack)"
+# Shorter texts turn up in other values by chance.
+SHORTEST_HIDDEN = 6
+
+
+def digest(value: Any, key: bytes) -> str:
+    text = json.dumps(to_wire({"": value}), sort_keys=True, separators=(",", ":"))
+    return PREFIX + hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+
+def is_sealed(value: Any) -> bool:
+    return (
+        isinstance(value, Mapping)
+        and value.keys() == {MARK}
+        and isinstance(value[MARK], str)
+        and value[MARK].startswith(PREFIX)
+    )
+
+
+def seal(values: Mapping[str, Any], secrets: Secrets, key: bytes) -> dict[str, Any]:
+    """Values as the world may store them."""
+
+    def sealed(tree: Any) -> Any:
+        if isinstance(tree, Mapping):
+            if tree.get(SIGNATURE) == SECRET:
+                (value,) = decode_wire({"": tree["value"]}).values.values()
+                return {MARK: digest(value, key)}
+            return {name: sealed(inner) for name, inner in tree.items()}
+        return [sealed(inner) for inner in tree] if isinstance(tree, list) else tree
+
+    return {name: sealed(value) for name, value in to_wire(values, secrets).items()}
+
+
+def unseal(stored: Mapping[str, Any], known: Iterable[Decoded], key: bytes) -> Decoded:
+    """What the world stores, with the secrets put back that the engine knows; the others become placeholders."""
+    values = {
+        digest(value, key): value
+        for one in known
+        for path in one.secrets
+        if (value := at(one.values, path, UNKNOWN)) is not UNKNOWN
+    }
+
+    def opened(tree: Any) -> Any:
+        if isinstance(tree, Mapping):
+            if is_sealed(tree):
+                value = to_wire({"": values.get(tree[MARK], CHANGED)})[""]
+                return {SIGNATURE: SECRET, "value": value}
+            return {name: opened(inner) for name, inner in tree.items()}
+        return [opened(inner) for inner in tree] if isinstance(tree, list) else tree
+
+    return decode_wire({name: opened(value) for name, value in stored.items()})
+
+
+def shown(stored: Any) -> Any:
+    """What the world stores, for people: `[secret]` in the place of a digest."""
+    if isinstance(stored, Mapping):
+        return "[secret]" if is_sealed(stored) else {name: shown(inner) for name, inner in stored.items()}
+    return [shown(inner) for inner in stored] if isinstance(stored, list) else stored
+
+
+def secret_paths(
+    outputs: Mapping[str, Any], inputs: Mapping[str, Any], input_secrets: Secrets, named: Collection[str]
+) -> Secrets:
+    """Which outputs are secret: where the input is, what the SDK names, and every text that repeats a secret one."""
+    nowhere = object()
+    marked: set[Path] = {path for path in input_secrets if at(outputs, path, nowhere) is not nowhere}
+    marked |= {(name,) for name in named if outputs.get(name) is not None}
+    texts = {
+        value
+        for path in input_secrets
+        for _, value in leaves(at(inputs, path))
+        if isinstance(value, str) and len(value) >= SHORTEST_HIDDEN
+    }
+    for path, value in leaves(outputs):
+        if isinstance(value, str) and not covered(path, marked) and any(text in value for text in texts):
+            marked.add(path)
+    return outermost(marked)

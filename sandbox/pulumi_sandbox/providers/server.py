@@ -1,0 +1,120 @@
+"""Runs one offline provider as a plugin process: it lives as long as the engine that started it, and no longer."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+from concurrent import futures
+from importlib import import_module
+from types import FrameType
+
+import grpc
+from pulumi.runtime.proto import provider_pb2_grpc
+
+from pulumi_sandbox.providers.cloud import Cloud, Context
+from pulumi_sandbox.providers.engine_log import EngineLog, keep_log
+from pulumi_sandbox.providers.protocol import Servicer
+from pulumi_sandbox.workspace import Workspace
+from pulumi_sandbox.world import World
+
+# As the engine itself allows (pulumi/sdk v3.259.0, go/common/util/rpcutil/serve.go).
+LARGEST_MESSAGE = 400 << 20
+OPTIONS = [("grpc.max_receive_message_length", LARGEST_MESSAGE), ("grpc.max_send_message_length", LARGEST_MESSAGE)]
+WORKERS = 64
+LOOK_SECONDS = 1.0
+GRACE_SECONDS = 2.0
+PR_SET_PDEATHSIG = 1
+
+
+def cloud_of(package: str) -> Cloud:
+    """The one subclass of `Cloud` that providers/<package>.py defines."""
+    module = import_module(f"pulumi_sandbox.providers.{package}")
+    own = [one for one in vars(module).values() if isinstance(one, type) and issubclass(one, Cloud)]
+    (found,) = (one for one in own if one.__module__ == module.__name__ and getattr(one, "package", "") == package)
+    return found()
+
+
+class Life:
+    """Waits for the end: a signal, or the engine's own."""
+
+    def __init__(self, engine: str = "") -> None:
+        self.over = False
+        self.parent = os.getppid()
+        self.engine = engine
+
+    def watch(self) -> None:
+        woken, wakes = os.pipe()
+        os.set_blocking(wakes, False)
+        signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._end)
+        if sys.platform == "linux":
+            # The kernel sends it when the *thread* that started us ends, which the engine may do while it lives on.
+            # So it only makes us look at once; without it we look every second.
+            signal.signal(signal.SIGUSR2, self._look)
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGUSR2)
+        while not self.over and not self.orphaned():
+            if select.select([woken], [], [], LOOK_SECONDS)[0]:
+                os.read(woken, 512)
+
+    def orphaned(self) -> bool:
+        if os.getppid() != self.parent:
+            return True
+        # Started by process 1: either that is the engine, in a container, or the engine was gone before we looked.
+        return self.parent == 1 and bool(self.engine) and not listens(self.engine)
+
+    def _end(self, _: int, __: FrameType | None) -> None:
+        self.over = True
+
+    def _look(self, _: int, __: FrameType | None) -> None:
+        """Nothing: the signal has ended the wait, and the loop looks."""
+
+
+def listens(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=LOOK_SECONDS).close()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def start(servicer: Servicer) -> tuple[grpc.Server, int]:
+    """The gRPC server and its port."""
+    server = grpc.server(futures.ThreadPoolExecutor(WORKERS, thread_name_prefix="rpc"), options=OPTIONS)
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    return server, port
+
+
+def serve(cloud: Cloud, engine: str = "") -> None:
+    """Serve until the engine is gone; the port is printed for the engine to read."""
+    life = Life(engine)
+    workspace = Workspace.find()
+    keep_log(workspace.root / "logs" / f"{cloud.package}.log")
+    threading.excepthook = lambda fault: logging.getLogger(__name__).error(
+        "in thread %s", fault.thread and fault.thread.name, exc_info=fault.exc_value
+    )
+    log = EngineLog()
+    log.attach(engine)
+    context = Context(workspace, World(workspace.world), log=log.say)
+    cloud.context = context
+    cloud.start(context)
+    server, port = start(Servicer(cloud, context, log))
+    sys.stdout.write(f"{port}\n")
+    sys.stdout.flush()
+    try:
+        life.watch()
+    finally:
+        context.cancelled.set()
+        server.stop(GRACE_SECONDS).wait()
+        cloud.stop()
+        log.close()
+        context.world.close()

@@ -1,0 +1,140 @@
+"""The plain values hooks work with, and what JSON has no word for: unknowns, assets, references, secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+# Signatures and sentinels of Pulumi's wire format: pulumi/sdk v3.259.0, go/common/resource/sig/sig.go and
+# go/common/resource/plugin/rpc.go.
+SIGNATURE = "4dabf18193072939515e22adb298388d"
+SECRET = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105 - a signature
+ASSET = "c44067f5952c0a294b673a41bacd8c17"
+ARCHIVE = "0def7320c3a5731c473e5ecbe6d01bc7"
+REFERENCE = "5cf8f73096256a8f31e491e813e4eb8e"
+OUTPUT = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
+UNKNOWN_STRING = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+UNKNOWNS = frozenset(
+    {
+        UNKNOWN_STRING,
+        "1c4a061d-8072-4f0a-a4cb-0ff528b18fe7",  # a boolean
+        "3eeb2bf0-c639-47a8-9e75-3b44932eb421",  # a number
+        "6a19a0b0-7e62-4c92-b797-7f8e31da9cc2",  # a list
+        "030794c1-ac77-496b-92df-f27374a8bd58",  # an asset
+        "e48ece36-62e2-4504-bad9-02848725956a",  # an archive
+        "dd056dcd-154b-4c76-9bd3-c8f88648b5ff",  # an object
+    }
+)
+
+Path = tuple[str | int, ...]
+Secrets = frozenset[Path]
+NO_SECRETS: Secrets = frozenset()
+
+
+class Unknown:
+    """A value that a preview cannot know yet. There is one, `UNKNOWN`; compare with `is`."""
+
+    _one: Unknown | None = None
+
+    def __new__(cls) -> Unknown:
+        cls._one = cls._one or super().__new__(cls)
+        return cls._one
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+    def __copy__(self) -> Unknown:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Unknown:
+        return self
+
+    def __reduce__(self) -> str:
+        return "UNKNOWN"
+
+
+UNKNOWN: Final = Unknown()
+
+
+@dataclass(frozen=True, eq=False)
+class Asset:
+    """A file or an archive, kept as the engine sent it; equal when the contents' hashes are."""
+
+    wire: Mapping[str, Any]
+
+    @property
+    def is_archive(self) -> bool:
+        return bool(self.wire.get(SIGNATURE) == ARCHIVE)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Asset) or self.is_archive != other.is_archive:
+            return False
+        mine, theirs = self.wire.get("hash"), other.wire.get("hash")
+        return mine == theirs if mine and theirs else self.wire == other.wire
+
+    def __hash__(self) -> int:
+        return hash(self.is_archive)
+
+
+@dataclass(frozen=True)
+class ResourceReference:
+    """Another resource as a value. Without an id it is a component; an unknown id is `UNKNOWN`."""
+
+    urn: str
+    id: str | Unknown | None = None
+    version: str = ""
+
+    def wire(self) -> dict[str, Any]:
+        known = {"packageVersion": self.version} if self.version else {}
+        if self.id is not None:
+            # An empty id stands for one that is not known yet.
+            known["id"] = "" if isinstance(self.id, Unknown) else self.id
+        return {SIGNATURE: REFERENCE, "urn": self.urn, **known}
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Plain values, and the paths of those that are secret."""
+
+    values: dict[str, Any]
+    secrets: Secrets = NO_SECRETS
+
+
+def outermost(paths: Collection[Path]) -> Secrets:
+    """Without the paths that lie inside another one: a secret hides all that is in it."""
+    return frozenset(one for one in paths if not any(one[:length] in paths for length in range(1, len(one))))
+
+
+def covered(path: Path, paths: Collection[Path]) -> bool:
+    """Whether a path is one of these or lies inside one."""
+    return any(path[:length] in paths for length in range(1, len(path) + 1))
+
+
+def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Every value in a tree that is no list and no object, with its path."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from leaves(inner, (*path, name))
+    elif isinstance(value, list | tuple):
+        for at, inner in enumerate(value):
+            yield from leaves(inner, (*path, at))
+    else:
+        yield path, value
+
+
+_MISSING: Final = object()
+
+
+def at(tree: Any, path: Path, default: Any = None) -> Any:
+    """What is at a path, or the default where the path leads nowhere."""
+    for step in path:
+        if isinstance(step, int):
+            if not isinstance(tree, list | tuple) or not 0 <= step < len(tree):
+                return default
+            tree = tree[step]
+        else:
+            tree = tree.get(step, _MISSING) if isinstance(tree, Mapping) else _MISSING
+            if tree is _MISSING:
+                return default
+    return tree

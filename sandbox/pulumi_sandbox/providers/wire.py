@@ -1,0 +1,168 @@
+"""Turns what the engine sends into plain Python values and back: unknowns, secrets, assets and references."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from google.protobuf import struct_pb2
+
+from pulumi_sandbox.providers.values import (
+    ARCHIVE,
+    ASSET,
+    NO_SECRETS,
+    OUTPUT,
+    REFERENCE,
+    SECRET,
+    SIGNATURE,
+    UNKNOWN,
+    UNKNOWN_STRING,
+    UNKNOWNS,
+    Asset,
+    Decoded,
+    Path,
+    ResourceReference,
+    Unknown,
+    outermost,
+)
+
+# Numbers travel as doubles: beyond this a whole one is not exact, and stays a float.
+EXACT = 2**53
+
+
+def decode(struct: struct_pb2.Struct) -> Decoded:
+    """A Struct from the engine as plain Python values."""
+    secrets: set[Path] = set()
+    values = {name: _decode(value, (name,), secrets) for name, value in struct.fields.items()}
+    return Decoded(values, outermost(secrets))
+
+
+def decode_wire(tree: Mapping[str, Any]) -> Decoded:
+    """The same for a tree that went through JSON."""
+    secrets: set[Path] = set()
+    return Decoded({name: _plain(value, (name,), secrets) for name, value in tree.items()}, outermost(secrets))
+
+
+def encode(values: Mapping[str, Any], secrets: Collection[Path] = ()) -> struct_pb2.Struct:
+    """Plain values as a Struct; what is at a secret path is marked again, paths that are gone are passed over."""
+    struct = struct_pb2.Struct()
+    for name, value in to_wire(values, secrets).items():
+        _fill(struct.fields[name], value)
+    return struct
+
+
+def to_wire(values: Mapping[str, Any], secrets: Collection[Path] = ()) -> dict[str, Any]:
+    """Plain values as a tree of JSON types with Pulumi's signatures in it."""
+    wanted = secrets if isinstance(secrets, frozenset | set) else frozenset(secrets)
+    return {str(name): _wire(value, (name,), wanted) for name, value in values.items()}
+
+
+def _decode(value: struct_pb2.Value, path: Path, secrets: set[Path]) -> Any:
+    match value.WhichOneof("kind"):
+        case "struct_value":
+            fields = value.struct_value.fields
+            if SIGNATURE in fields:
+                return _signed(struct_to_tree(value.struct_value), path, secrets)
+            return {name: _decode(inner, (*path, name), secrets) for name, inner in fields.items()}
+        case "list_value":
+            return [_decode(inner, (*path, at), secrets) for at, inner in enumerate(value.list_value.values)]
+        case "string_value":
+            return UNKNOWN if value.string_value in UNKNOWNS else value.string_value
+        case "number_value":
+            return number(value.number_value)
+        case "bool_value":
+            return value.bool_value
+    return None
+
+
+def _plain(value: Any, path: Path, secrets: set[Path]) -> Any:
+    if isinstance(value, Mapping):
+        if SIGNATURE in value:
+            return _signed(value, path, secrets)
+        return {name: _plain(inner, (*path, name), secrets) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner, (*path, at), secrets) for at, inner in enumerate(value)]
+    if isinstance(value, str):
+        return UNKNOWN if value in UNKNOWNS else value
+    return number(value) if isinstance(value, float) else value
+
+
+def _signed(tree: Mapping[str, Any], path: Path, secrets: set[Path]) -> Any:
+    match tree[SIGNATURE]:
+        case signature if signature == SECRET:
+            secrets.add(path)
+            return _plain(tree.get("value"), path, secrets)
+        case signature if signature == OUTPUT:
+            if tree.get("secret"):
+                secrets.add(path)
+            return _plain(tree["value"], path, secrets) if "value" in tree else UNKNOWN
+        case signature if signature in (ASSET, ARCHIVE):
+            return Asset(dict(tree))
+        case signature if signature == REFERENCE:
+            identity = tree.get("id")
+            known = UNKNOWN if identity == "" or identity in UNKNOWNS else identity
+            return ResourceReference(str(tree.get("urn", "")), known, str(tree.get("packageVersion", "")))
+    return {name: _plain(inner, (*path, name), secrets) for name, inner in tree.items()}
+
+
+def _wire(value: Any, path: Path, secrets: Collection[Path]) -> Any:
+    if path in secrets:
+        return {SIGNATURE: SECRET, "value": _wire(value, (), NO_SECRETS)}
+    match value:
+        case Unknown():
+            return UNKNOWN_STRING
+        case Asset():
+            return dict(value.wire)
+        case ResourceReference():
+            return value.wire()
+        case Mapping():
+            return {str(name): _wire(inner, (*path, name), secrets) for name, inner in value.items()}
+        case list() | tuple():
+            return [_wire(inner, (*path, at), secrets) for at, inner in enumerate(value)]
+    return value
+
+
+def _fill(target: struct_pb2.Value, value: Any) -> None:
+    match value:
+        case None:
+            target.null_value = struct_pb2.NULL_VALUE
+        case bool():
+            target.bool_value = value
+        case int() | float():
+            target.number_value = value
+        case str():
+            target.string_value = value
+        case Mapping():
+            target.struct_value.SetInParent()
+            for name, inner in value.items():
+                _fill(target.struct_value.fields[name], inner)
+        case list() | tuple():
+            target.list_value.SetInParent()
+            for inner in value:
+                _fill(target.list_value.values.add(), inner)
+        case _:
+            raise TypeError(f"a provider's value must be of a JSON type, not {type(value).__name__}")
+
+
+def struct_to_tree(struct: struct_pb2.Struct) -> dict[str, Any]:
+    """A Struct as JSON types, signatures and all."""
+
+    def tree(value: struct_pb2.Value) -> Any:
+        match value.WhichOneof("kind"):
+            case "struct_value":
+                return struct_to_tree(value.struct_value)
+            case "list_value":
+                return [tree(inner) for inner in value.list_value.values]
+            case "string_value":
+                return value.string_value
+            case "number_value":
+                return number(value.number_value)
+            case "bool_value":
+                return value.bool_value
+        return None
+
+    return {name: tree(value) for name, value in struct.fields.items()}
+
+
+def number(value: float) -> int | float:
+    return int(value) if value.is_integer() and abs(value) < EXACT else value

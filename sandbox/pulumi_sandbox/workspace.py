@@ -1,0 +1,183 @@
+"""Where a project's sandbox keeps its files, and the environment that points the Pulumi CLI at them."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pulumi_sandbox import engine
+from pulumi_sandbox.engine import write_whole
+from pulumi_sandbox.interpreters import ambient_python
+
+PROJECT_FILES = ("Pulumi.yaml", "Pulumi.yml", "Pulumi.json")
+
+# Below the ports Linux and macOS hand out for outgoing connections (32768 and 49152 up), so that none takes ours.
+PORTS = range(20000, 32000)
+
+# Credentials and endpoints of real clouds. A program in the sandbox must not reach an account, not even by mistake.
+HIDDEN_PREFIXES = (
+    "AWS_", "GOOGLE_", "GCLOUD_", "CLOUDSDK_", "GCE_METADATA_", "ARM_", "AZURE_", "DIGITALOCEAN_", "CLOUDFLARE_",
+    "GITHUB_APP_",
+)  # fmt: skip
+HIDDEN_NAMES = (
+    "GITHUB_TOKEN", "GH_TOKEN", "GITHUB_BASE_URL", "GITHUB_OWNER", "KUBECONFIG", "KUBE_CONFIG_PATH",
+    "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "BOTO_CONFIG", "PULUMI_ACCESS_TOKEN",
+)  # fmt: skip
+
+
+class NoProjectError(Exception):
+    """No Pulumi project was found, so there is no place for a sandbox."""
+
+
+def find_project(start: Path) -> Path | None:
+    """The nearest folder from `start` upwards that holds a Pulumi project file."""
+    for folder in (start, *start.parents):
+        if any((folder / name).is_file() for name in PROJECT_FILES):
+            return folder
+    return None
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """One sandbox: the engine's home, its state, and the world the offline providers share."""
+
+    root: Path
+    project_folder: Path | None = None
+
+    @classmethod
+    def find(cls, start: Path | None = None) -> Workspace:
+        """The sandbox of `$PULUMI_SANDBOX_DIR`, or the one beside the nearest Pulumi.yaml upwards from `start`."""
+        here = (start or Path.cwd()).resolve()
+        project = find_project(here)
+        chosen = os.environ.get("PULUMI_SANDBOX_DIR")
+        if chosen:
+            return cls(Path(chosen).resolve(), project)
+        if project is None:
+            raise NoProjectError(
+                f"pulumi-sandbox: no Pulumi project here\n  got: {here}\n"
+                "  expected: a Pulumi.yaml in this folder or in one above it\n"
+                "  hint: change into the project's folder, name it with --cwd, or set PULUMI_SANDBOX_DIR to a folder "
+                "for the sandbox"
+            )
+        return cls(project / ".sandbox", project)
+
+    @property
+    def project(self) -> Path:
+        return self.project_folder or self.root.parent
+
+    @property
+    def home(self) -> Path:
+        return self.root / "home"
+
+    @property
+    def backend(self) -> Path:
+        return self.root / "state"
+
+    @property
+    def world(self) -> Path:
+        return self.root / "world.db"
+
+    @property
+    def cache(self) -> Path:
+        return self.root / "cache"
+
+    @property
+    def settings_file(self) -> Path:
+        """Fixtures and guest settings a user may edit; the file need not exist."""
+        return self.project / "sandbox.yaml"
+
+    @property
+    def compute_port(self) -> int:
+        """The local port of the sandbox's Compute Engine API: chosen once, then always the same."""
+        ports = self.root / "ports.json"
+        if not ports.is_file():
+            self.root.mkdir(parents=True, exist_ok=True)
+            draft = self.root / f".ports.{os.getpid()}.{secrets.token_hex(4)}"
+            draft.write_text(json.dumps({"compute": free_port()}))
+            try:
+                os.link(draft, ports)  # unlike a rename, a link fails when another process was first
+            except FileExistsError:
+                pass
+            finally:
+                draft.unlink()
+        return int(json.loads(ports.read_text())["compute"])
+
+    def prepare(self) -> None:
+        """Make the folders and files that the environment names."""
+        for folder in (self.home, self.backend, self.cache, self.root / "gcloud"):
+            folder.mkdir(parents=True, exist_ok=True)
+        write_whole(self.root / ".gitignore", "*\n")
+        write_whole(self.root / "kubeconfig", "")
+
+    def environment(self) -> dict[str, str]:
+        """What to set so that plain `pulumi` works in this sandbox."""
+        self.prepare()
+        endpoint = f"127.0.0.1:{self.compute_port}"
+        settings = {
+            "PULUMI_SANDBOX_DIR": str(self.root),
+            "PULUMI_SANDBOX_PYTHON": sys.executable,
+            # Runs programs and dynamic resources whose Pulumi.yaml names no virtual environment.
+            "PULUMI_PYTHON_CMD": ambient_python(),
+            "PULUMI_HOME": str(self.home),
+            "PULUMI_BACKEND_URL": f"file://{self.backend}",
+            "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+            "PATH": search_path(engine.folder(), os.environ.get("PATH", os.defpath)),
+            # The variable the google provider itself reads for another Compute Engine endpoint.
+            "GOOGLE_COMPUTE_CUSTOM_ENDPOINT": f"http://{endpoint}/compute/v1/",
+            # google-auth asks this metadata server for a token when it finds no other credentials.
+            "GCE_METADATA_HOST": endpoint,
+            "GCE_METADATA_IP": endpoint,
+            "CLOUDSDK_CONFIG": str(self.root / "gcloud"),
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "NO_PROXY": without_proxy(os.environ.get("NO_PROXY", "")),
+            "KUBECONFIG": str(self.root / "kubeconfig"),
+        }
+        if not {"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"} & os.environ.keys():
+            settings["PULUMI_CONFIG_PASSPHRASE"] = "sandbox"  # noqa: S105 - it guards nothing, and the docs name it
+        return settings
+
+    def hidden(self) -> tuple[str, ...]:
+        """The variables of this process's environment to unset: what would open a real account."""
+        ours = self.environment()
+        return tuple(sorted(name for name in os.environ if name not in ours and is_hidden(name)))
+
+    def apply(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+        """A whole environment for a child process."""
+        kept = {name: value for name, value in (environ or os.environ).items() if not is_hidden(name)}
+        return kept | self.environment()
+
+
+def is_hidden(name: str) -> bool:
+    return name in HIDDEN_NAMES or name.startswith(HIDDEN_PREFIXES)
+
+
+def search_path(first: Path | None, path: str) -> str:
+    """PATH with one folder in front, and only there, so that doing it twice changes nothing."""
+    if first is None:
+        return path
+    others = [part for part in path.split(os.pathsep) if part != str(first)]
+    return os.pathsep.join([str(first), *others])
+
+
+def without_proxy(hosts: str) -> str:
+    """NO_PROXY with this machine in it: behind a proxy the sandbox's own endpoints could not be reached."""
+    return ",".join(dict.fromkeys([*(host for host in hosts.split(",") if host), "127.0.0.1"]))
+
+
+def free_port() -> int:
+    for _ in range(200):
+        port = PORTS.start + secrets.randbelow(len(PORTS))
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise OSError(f"no free local port between {PORTS.start} and {PORTS.stop - 1}")

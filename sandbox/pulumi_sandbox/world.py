@@ -1,0 +1,249 @@
+"""Everything that exists in one sandbox: resources, planted faults and what happened, in one SQLite file.
+
+Several provider processes and threads use it at once: writes are IMMEDIATE transactions over a write-ahead log.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pulumi_sandbox.faults import Fault
+from pulumi_sandbox.world_file import WorldError, open_file
+
+__all__ = ["Event", "Exists", "Fault", "Record", "World", "WorldError", "now"]
+
+# Longer texts are not looked up by equality.
+INDEXED_CHARACTERS = 512
+
+
+class Exists(Exception):  # noqa: N818 - what happened, not a failure of the world
+    """There is already a resource of this type with this id."""
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@dataclass(frozen=True)
+class Record:
+    """One thing that exists. `urn` is empty for what no stack made, and `origin` then says "api"."""
+
+    type: str
+    id: str
+    name: str = ""
+    urn: str = ""
+    inputs: dict[str, Any] = field(default_factory=dict)
+    outputs: dict[str, Any] = field(default_factory=dict)
+    origin: str = "stack"
+    created: str = ""
+
+    @property
+    def stack(self) -> str:
+        """`project/stack` of the stack that made it."""
+        parts = self.urn.split("::")
+        return f"{parts[1]}/{parts[0].removeprefix('urn:pulumi:')}" if len(parts) > 3 else ""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened, in the order it did."""
+
+    time: str
+    verb: str
+    type: str
+    id: str
+    note: str = ""
+
+
+class World:
+    """The rows of one world; safe to use from several threads, and from several processes at once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        self._lock = threading.RLock()
+        self._depth = 0
+        self._connection = open_file(self.path)
+        self.key = bytes.fromhex(self._setting("key", secrets.token_hex(32)))
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All that is done within is done at once or not at all. May be nested; the outermost one commits."""
+        with self._lock:
+            if self._depth:
+                yield
+                return
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._depth = 1
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                self._connection.execute("ROLLBACK")
+                raise
+            finally:
+                self._depth = 0
+
+    def _rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._lock:
+            return self._connection.execute(statement, values).fetchall()
+
+    def _setting(self, key: str, value: str) -> str:
+        with self.transaction():
+            self._rows("INSERT OR IGNORE INTO setting VALUES (?, ?)", key, value)
+            return str(self._rows("SELECT value FROM setting WHERE key = ?", key)[0][0])
+
+    def insert(self, record: Record) -> Record:
+        """Add a row; raises Exists. Answers it with its time of creation."""
+        record = record if record.created else replace(record, created=now())
+        with self.transaction():
+            try:
+                self._rows(
+                    "INSERT INTO resource VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    record.type, record.id, record.name, record.urn, dump(record.inputs), dump(record.outputs),
+                    record.origin, record.created,
+                )  # fmt: skip
+            except sqlite3.IntegrityError:
+                raise Exists(f"{record.type} {record.id} exists already") from None
+            self._index(record.type, record.id, record.outputs)
+            self.event("create", record.type, record.id, record.name)
+        return record
+
+    def get(self, type: str, id: str) -> Record | None:  # noqa: A002 - Pulumi's own words
+        rows = self._rows("SELECT * FROM resource WHERE type = ? AND id = ?", type, id)
+        return record_of(rows[0]) if rows else None
+
+    def find(self, type: str | None = None, **outputs: Any) -> list[Record]:  # noqa: A002
+        """Rows of a type (a glob is allowed), and with these plain outputs, oldest first."""
+        where, values = ["1"], []
+        if type is not None:
+            where.append("type GLOB ?" if "*" in type else "type = ?")
+            values.append(type)
+        for key, value in outputs.items():
+            where.append("(type, id) IN (SELECT type, id FROM output WHERE key = ? AND value = ?)")
+            values.extend([key, indexed(value)])
+        chosen = " AND ".join(where)
+        statement = f"SELECT * FROM resource WHERE {chosen} ORDER BY rowid"  # noqa: S608 - only placeholders go in
+        return [record_of(row) for row in self._rows(statement, *values)]
+
+    def by_id(self, id: str) -> list[Record]:  # noqa: A002
+        return [record_of(row) for row in self._rows("SELECT * FROM resource WHERE id = ? ORDER BY rowid", id)]
+
+    def update(
+        self,
+        type: str,  # noqa: A002
+        id: str,  # noqa: A002
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        outputs: Mapping[str, Any] | None = None,
+        note: str = "",
+    ) -> Record | None:
+        """Replace the inputs, the outputs or both; answers the new row, None when there is no such row."""
+        with self.transaction():
+            old = self.get(type, id)
+            if old is None:
+                return None
+            new = replace(
+                old,
+                inputs=old.inputs if inputs is None else dict(inputs),
+                outputs=old.outputs if outputs is None else dict(outputs),
+            )
+            self._rows(
+                "UPDATE resource SET inputs = ?, outputs = ? WHERE type = ? AND id = ?",
+                dump(new.inputs), dump(new.outputs), type, id,
+            )  # fmt: skip
+            self._rows("DELETE FROM output WHERE type = ? AND id = ?", type, id)
+            self._index(type, id, new.outputs)
+            self.event("update", type, id, note or old.name)
+        return new
+
+    def claim(self, type: str, id: str, urn: str, name: str) -> None:  # noqa: A002
+        """A stack took the row over: from now on it is that stack's."""
+        self._rows(
+            "UPDATE resource SET urn = ?, name = ?, origin = 'stack' WHERE type = ? AND id = ?", urn, name, type, id
+        )
+
+    def delete(self, type: str, id: str, note: str = "") -> bool:  # noqa: A002
+        """Remove a row; whether there was one."""
+        with self.transaction():
+            gone = bool(self._rows("DELETE FROM resource WHERE type = ? AND id = ? RETURNING id", type, id))
+            if gone:
+                self.event("delete", type, id, note)
+        return gone
+
+    def _index(self, type: str, id: str, outputs: Mapping[str, Any]) -> None:  # noqa: A002
+        for key, value in outputs.items():
+            if isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) <= INDEXED_CHARACTERS):
+                self._rows("INSERT INTO output VALUES (?, ?, ?, ?)", type, id, key, indexed(value))
+
+    def plant(self, fault: Fault) -> int:
+        rows = self._rows(
+            "INSERT INTO fault (kind, target, times, zone, seconds, message, settings) VALUES (?, ?, ?, ?, ?, ?, ?) "
+            "RETURNING id",
+            fault.kind, fault.on, fault.times, fault.zone, fault.seconds, fault.message, json.dumps(fault.settings),
+        )  # fmt: skip
+        return int(rows[0][0])
+
+    def take(self, kind: str, type: str, name: str, **attributes: str) -> Fault | None:  # noqa: A002
+        """The fault that strikes here, if one does: it is counted down, and gone after the last time."""
+        if not self._rows("SELECT 1 FROM fault WHERE kind = ? LIMIT 1", kind):
+            return None
+        with self.transaction():
+            for fault in self.faults():
+                if fault.kind == kind and fault.strikes(type, name, attributes):
+                    if fault.times == 1:
+                        self.mend(fault.id)
+                    elif fault.times > 1:
+                        self._rows("UPDATE fault SET times = times - 1 WHERE id = ?", fault.id)
+                    self.event(f"fault {kind}", type, attributes.get("id", ""), name)
+                    return fault
+        return None
+
+    def faults(self) -> list[Fault]:
+        columns = "kind, target, times, zone, seconds, message, settings, id"
+        rows = self._rows(f"SELECT {columns} FROM fault ORDER BY id")  # noqa: S608 - a constant
+        return [
+            Fault(kind, on, times, zone, seconds, message, json.loads(settings), number)
+            for kind, on, times, zone, seconds, message, settings, number in rows
+        ]
+
+    def mend(self, fault: int | None = None) -> int:
+        """Remove one fault, or all; how many were removed."""
+        return len(self._rows("DELETE FROM fault WHERE id = ? OR ? IS NULL RETURNING id", fault, fault))
+
+    def event(self, verb: str, type: str, id: str, note: str = "") -> None:  # noqa: A002
+        self._rows(
+            "INSERT INTO event (time, verb, type, resource, note) VALUES (?, ?, ?, ?, ?)", now(), verb, type, id, note
+        )
+
+    def events(self, last: int | None = None) -> list[Event]:
+        rows = self._rows(
+            "SELECT time, verb, type, resource, note FROM event ORDER BY id DESC LIMIT ?", -1 if last is None else last
+        )
+        return [Event(*row) for row in reversed(rows)]
+
+
+def record_of(row: tuple[Any, ...]) -> Record:
+    type_, id_, name, urn, inputs, outputs, origin, created = row
+    return Record(type_, id_, name, urn, json.loads(inputs), json.loads(outputs), origin, created)
+
+
+def dump(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def indexed(value: Any) -> str:
+    """A plain output as it is looked up: 1 and 1.0 are the same."""
+    return dump(int(value) if isinstance(value, float) and value.is_integer() else value)

@@ -1,0 +1,235 @@
+"""The command `pulumi-sandbox world`: list, show, edit and break what exists in the sandbox."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+from fnmatch import fnmatchcase
+from typing import Any
+
+import click
+
+from pulumi_sandbox import orphans as orphan_finder
+from pulumi_sandbox.orphans import find as orphans
+from pulumi_sandbox.providers import paths
+from pulumi_sandbox.providers.sealing import MARK, digest, is_sealed, shown
+from pulumi_sandbox.providers.values import at
+from pulumi_sandbox.workspace import Workspace
+from pulumi_sandbox.world import World, WorldError
+from pulumi_sandbox.world_edit import put
+from pulumi_sandbox.world_faults import break_command, faults_command, mend_command
+from pulumi_sandbox.world_views import as_json, chosen, opened, print_json, print_table
+
+__all__ = ["orphans", "world"]
+
+json_option = click.option("--json", "wants_json", is_flag=True, help="JSON instead of a table.")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+def world() -> None:
+    """What exists in the sandbox: list it, change it behind the engine's back, and plant faults.
+
+    A resource is named by its id, by TYPE/ID, by its URN, or by its logical name where that is the only one.
+
+    \b
+    pulumi-sandbox world list                              what there is
+    pulumi-sandbox world show l4-group                     all that is stored of one resource
+    pulumi-sandbox world edit l4-group targetSize=3        drift, which `pulumi-sandbox refresh` then finds
+    pulumi-sandbox world break stockout --times 3          the next three VMs find no capacity
+    pulumi-sandbox world orphans                           what no stack knows, and how to put it right
+    """
+
+
+@world.command(name="list")
+@click.option("--type", "kind", default="*", metavar="GLOB", help="Only these types, such as '*InstanceTemplate'.")
+@click.option("--name", default="*", metavar="GLOB", help="Only these logical names.")
+@click.option("--stack", default="", help="Only what this stack made: its name, or project/name.")
+@click.option("--origin", type=click.Choice(["stack", "api"]), help="Only what a stack made, or an API call.")
+@json_option
+def list_command(kind: str, name: str, stack: str, origin: str | None, wants_json: bool) -> None:
+    """What there is, oldest first."""
+    with opened() as here:
+        rows = [
+            row
+            for row in here.find()
+            if fnmatchcase(row.type, kind)
+            and fnmatchcase(row.name, name)
+            and stack in ("", row.stack, row.stack.rpartition("/")[2])
+            and origin in (None, row.origin)
+        ]
+    if wants_json:
+        print_json([as_json(row) for row in rows])
+    elif rows:
+        print_table(
+            ["TYPE", "NAME", "ID", "STACK", "CREATED"],
+            ([row.type, row.name, row.id, row.stack or f"({row.origin})", row.created] for row in rows),
+        )
+    else:
+        click.echo("nothing here" if kind == name == "*" and not stack and not origin else "nothing here is like that")
+
+
+@world.command()
+@click.argument("resource")
+@json_option
+def show(resource: str, wants_json: bool) -> None:
+    """All that is stored of a RESOURCE; secrets are shown as [secret]."""
+    with opened() as here:
+        row = chosen(here, resource)
+    if wants_json:
+        print_json(as_json(row))
+        return
+    print_table(
+        ["", ""],
+        [["type", row.type], ["name", row.name], ["id", row.id], ["urn", row.urn or "(made through the API)"],
+         ["created", row.created]],
+    )  # fmt: skip
+    for title, values in (("inputs", row.inputs), ("outputs", row.outputs)):
+        click.echo(f"{title}: {json.dumps(shown(values), indent=2, ensure_ascii=False)}")
+
+
+@world.command()
+@click.argument("resource")
+@click.argument("changes", nargs=-1, required=True, metavar="PATH=VALUE...")
+@click.option("--outputs-only", is_flag=True, help="Leave the inputs as they are.")
+def edit(resource: str, changes: tuple[str, ...], outputs_only: bool) -> None:
+    """Change a RESOURCE behind the engine's back.
+
+    `pulumi-sandbox refresh` then finds the drift, and `pulumi-sandbox up --refresh` mends it.
+    A value is JSON where it can be read as such, else a text; `null` takes the property away.
+
+    \b
+    pulumi-sandbox world edit l4-group targetSize=3 'updatePolicy.type=PROACTIVE'
+    pulumi-sandbox world edit main 'tags["a.b"]=x' 'versions[0].name=canary'
+    """
+    with opened() as here, here.transaction():
+        row = chosen(here, resource)
+        inputs, outputs = row.inputs, row.outputs
+        for change in changes:
+            path, value = parsed(change)
+            if is_sealed(at(outputs, path)) or is_sealed(at(inputs, path)):
+                value = {MARK: digest(value, here.key)}
+            is_input = path[0] in inputs or path[0] not in outputs
+            try:
+                outputs = put(outputs, path, value)
+                if is_input and not outputs_only:
+                    inputs = put(inputs, path, value)
+            except LookupError as wrong:
+                raise click.ClickException(f"world: {row.id}: {paths.text(path)}: {wrong.args[0]}") from None
+        here.update(row.type, row.id, inputs=inputs, outputs=outputs, note="edited by hand")
+    click.echo(f"changed {row.type}/{row.id}")
+
+
+def parsed(change: str) -> tuple[tuple[str | int, ...], Any]:
+    written, equals, value = change.partition("=")
+    try:
+        if not equals:
+            raise ValueError("no value")
+        path = paths.parse(written)
+    except ValueError as wrong:
+        raise click.BadParameter(f"{change}: {wrong}\n  expected: PATH=VALUE, such as targetSize=3") from None
+    try:
+        return path, json.loads(value)
+    except ValueError:
+        return path, value
+
+
+@world.command()
+@click.argument("resources", nargs=-1, required=True, metavar="RESOURCE...")
+def remove(resources: tuple[str, ...]) -> None:
+    """Delete a RESOURCE behind the engine's back."""
+    with opened() as here, here.transaction():
+        rows = [chosen(here, wanted) for wanted in resources]
+        for row in rows:
+            here.delete(row.type, row.id, "removed by hand")
+    for row in rows:
+        click.echo(f"removed {row.type}/{row.id}")
+
+
+@world.command(name="orphans")
+@json_option
+def orphans_command(wants_json: bool) -> None:
+    """What the world and the stacks' states do not agree on.
+
+    Each line tells how to put it right.
+
+    Ends with 1 when there is something, so that a script can ask; with --json always with 0.
+    """
+    found = orphans(Workspace.find())
+    if wants_json:
+        print_json([orphan.to_json() for orphan in found])
+        return
+    for orphan in found:
+        click.echo(str(orphan))
+    if found:
+        raise click.exceptions.Exit(1)
+    click.echo("the world and the stacks agree")
+
+
+@world.command()
+@click.argument("resource")
+@click.option("--stack", required=True, help="The stack to take it into.")
+@click.option("--name", default="", help="Its logical name there; the one it was made with unless given.")
+@click.option("--run", is_flag=True, help="Run the command instead of printing it.")
+def adopt(resource: str, stack: str, name: str, run: bool) -> None:
+    """Take a RESOURCE into a stack.
+
+    Prints the import command, or runs it.
+    """
+    workspace = Workspace.find()
+    with opened() as here:
+        row = chosen(here, resource)
+    short = stack.rpartition("/")[2]
+    state = next((one for one in orphan_finder.states(workspace.backend) if one.stack == short), None)
+    if state is None:
+        raise click.ClickException(f"world: {stack}: no such stack\n  hint: pulumi-sandbox stack ls shows them")
+    line = orphan_finder.adopting(row, state, name)
+    if not run:
+        click.echo(line)
+        return
+    from pulumi_sandbox.cli import run as run_command
+
+    raise click.exceptions.Exit(run_command(shlex.split(line)[1:]))
+
+
+@world.command()
+@click.option("--last", type=click.IntRange(1), default=50, show_default=True, help="How many to show.")
+@json_option
+def events(last: int, wants_json: bool) -> None:
+    """What happened in the world, oldest first."""
+    with opened() as here:
+        found = here.events(last)
+    if wants_json:
+        print_json([vars(event) for event in found])
+    else:
+        print_table(
+            ["TIME", "WHAT", "TYPE", "ID", ""], ([one.time, one.verb, one.type, one.id, one.note] for one in found)
+        )
+
+
+@world.command()
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def reset(yes: bool) -> None:
+    """Empty the world.
+
+    Stacks keep their states: `pulumi-sandbox refresh` then takes out of them what is gone.
+    """
+    path = Workspace.find().world
+    if not yes:
+        click.confirm("Take everything out of the world, and all faults with it?", abort=True)
+    try:
+        here = World(path)
+    except WorldError:  # it cannot be read: a new file takes its place
+        for ending in ("", "-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                path.with_name(path.name + ending).unlink()
+        here = World(path)
+    with here.transaction():
+        gone = [here.delete(row.type, row.id, "reset") for row in here.find()]
+        here.mend()
+    here.close()
+    click.echo(f"the world is empty; {len(gone)} resources are gone")
+
+
+for command in (break_command, faults_command, mend_command):
+    world.add_command(command)

@@ -1,0 +1,84 @@
+"""Opens the file of a world: its tables, its write-ahead log, and who may read it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from pathlib import Path
+
+VERSION = 1
+BUSY_SECONDS = 30.0
+SCHEMA = """
+CREATE TABLE resource (
+  type TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, urn TEXT NOT NULL, inputs TEXT NOT NULL,
+  outputs TEXT NOT NULL, origin TEXT NOT NULL, created TEXT NOT NULL, PRIMARY KEY (type, id)
+);
+CREATE INDEX resource_id ON resource (id);
+-- The plain outputs of every resource, so that looking one up by its name or link stays quick in a large world.
+CREATE TABLE output (
+  type TEXT NOT NULL, id TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (type, id, key),
+  FOREIGN KEY (type, id) REFERENCES resource (type, id) ON DELETE CASCADE
+) WITHOUT ROWID;
+CREATE INDEX output_value ON output (key, value);
+CREATE TABLE fault (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, target TEXT NOT NULL, times INTEGER NOT NULL,
+  zone TEXT NOT NULL, seconds REAL NOT NULL, message TEXT NOT NULL, settings TEXT NOT NULL
+);
+CREATE TABLE event (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL, verb TEXT NOT NULL, type TEXT NOT NULL,
+  resource TEXT NOT NULL, note TEXT NOT NULL
+);
+CREATE TABLE setting (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+
+class WorldError(Exception):
+    """The world's file cannot be used; the text says what to do."""
+
+
+def open_file(path: Path) -> sqlite3.Connection:
+    """A connection to the world in this file, which is made where it is missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # SQLite gives its side files the same mode
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    try:
+        prepare(connection, path.name)
+    except sqlite3.DatabaseError as wrong:
+        connection.close()
+        raise WorldError(
+            f"{path.name}: the sandbox's world cannot be read: {wrong}\n  hint: start over with an empty one: "
+            "pulumi-sandbox world reset"
+        ) from None
+    except WorldError:
+        connection.close()
+        raise
+    return connection
+
+
+def prepare(connection: sqlite3.Connection, name: str) -> None:
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:  # SQLite does not wait for others while it changes the journal's mode
+            connection.execute("PRAGMA journal_mode = WAL")
+            break
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+    connection.execute("PRAGMA synchronous = NORMAL")  # a commit outlives the process, though not a power cut
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version == 0:
+            for statement in SCHEMA.split(";\n"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+        elif version != VERSION:
+            raise WorldError(
+                f"{name}: the world was made by another version of pulumi-sandbox\n  got: version {version}\n"
+                f"  expected: version {VERSION}\n  hint: start over with an empty one: pulumi-sandbox world reset"
+            )
+    finally:
+        connection.execute("COMMIT")

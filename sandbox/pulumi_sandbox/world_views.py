@@ -1,0 +1,92 @@
+"""How the world's rows are named, found and drawn on the command line."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pulumi_sandbox.providers.sealing import shown
+from pulumi_sandbox.workspace import Workspace
+from pulumi_sandbox.world import Record, World, WorldError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+LISTED = 5
+# Where nobody looks at a terminal, nothing is cut off to fit one.
+WIDE = 400
+
+
+@contextmanager
+def opened() -> Iterator[World]:
+    """The world of this project."""
+    try:
+        world = World(Workspace.find().world)
+    except WorldError as wrong:
+        raise click.ClickException(str(wrong)) from None
+    try:
+        yield world
+    finally:
+        world.close()
+
+
+def chosen(world: World, wanted: str) -> Record:
+    """The one row that an id, a `TYPE/ID`, a URN or a logical name means."""
+    rows = world.find()
+    for key in (lambda row: row.urn, lambda row: f"{row.type}/{row.id}", lambda row: row.id, lambda row: row.name):
+        found = [row for row in rows if key(row) == wanted]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            meant = "".join(f"\n    {row.type}/{row.id}" for row in found)
+            raise click.ClickException(
+                f"world: {wanted}: there are {len(found)} of that name\n  hint: say which one:{meant}"
+            )
+    raise click.ClickException(f"world: {wanted}: no such resource{suggestion(wanted, rows)}")
+
+
+def suggestion(wanted: str, rows: Sequence[Record]) -> str:
+    spellings = {spelling: row for row in rows for spelling in (row.id, row.name, row.id.rpartition("/")[2], row.urn)}
+    near = [one for one in spellings if wanted in one] or difflib.get_close_matches(wanted, spellings, LISTED, 0.6)
+    rows_meant = list(dict.fromkeys(f"{spellings[one].type}/{spellings[one].id}" for one in near if one))[:LISTED]
+    if len(rows_meant) == 1:
+        return f"\n  hint: did you mean {rows_meant[0]}?"
+    if rows_meant:
+        return "\n  hint: did you mean one of these?" + "".join(f"\n    {one}" for one in rows_meant)
+    return "\n  hint: pulumi-sandbox world list shows what there is" if rows else "\n  hint: the world is empty"
+
+
+def as_json(row: Record) -> dict[str, Any]:
+    return {
+        "type": row.type, "name": row.name, "id": row.id, "urn": row.urn, "stack": row.stack, "origin": row.origin,
+        "created": row.created, "inputs": shown(row.inputs), "outputs": shown(row.outputs),
+    }  # fmt: skip
+
+
+def print_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def console() -> Console:
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else WIDE, highlight=False, soft_wrap=False)
+
+
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console().print(table)

@@ -1,0 +1,53 @@
+"""What the sandbox's tests share: a small project of their own, and the sandbox it runs in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from pulumi_sandbox import language_host
+
+from tests.sandbox.hosts import Stub
+from tests.sandbox_runner import SandboxRunner
+
+Project = Callable[..., SandboxRunner]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    """project(program, options) writes a Python project into a folder with a space in its name."""
+    runners: list[SandboxRunner] = []
+
+    def make(program: str, options: str = "") -> SandboxRunner:
+        folder = tmp_path / "a project"
+        (folder / "code").mkdir(parents=True)
+        runtime = f"runtime:\n  name: python\n  options:\n{options}" if options else "runtime: python\n"
+        (folder / "Pulumi.yaml").write_text(f"name: small\n{runtime}main: code/\n")
+        (folder / "Pulumi.dev.yaml").write_text("config:\n  small:who: world\n")
+        (folder / "code" / "__main__.py").write_text(program)
+        runners.append(SandboxRunner(folder, tmp_path / "the sandbox"))
+        return runners[-1]
+
+    yield make
+    for runner in runners:
+        runner.close()
+
+
+@pytest.fixture
+def host() -> Iterator[Stub]:
+    servicer = language_host.LanguageHost("127.0.0.1:1")
+    server, port = language_host.serve(servicer)
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        yield Stub(channel)
+    servicer.close(patience=5)
+    server.stop(None).wait()
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    folder = tmp_path / "a program"
+    folder.mkdir()
+    (folder / "Pulumi.yaml").write_text("name: p\nruntime: python\n")
+    return folder

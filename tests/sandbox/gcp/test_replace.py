@@ -1,0 +1,112 @@
+"""Which change replaces, which updates, and which is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pulumi_sandbox.providers import gcp_mapping as types
+from pulumi_sandbox.providers.gcp import Gcp
+from pulumi_sandbox.providers.gcp_replace import FORCE_NEW, IN_PLACE
+from pulumi_sandbox.providers.values import Decoded
+
+from tests.sandbox.gcp.conftest import GROUP, Google
+
+REPLACES = {
+    (types.REGION_TEMPLATE, "machineType"): True,
+    (types.REGION_TEMPLATE, "disks[0].sourceImage"): True,
+    (types.REGION_TEMPLATE, 'metadata["startup-script"]'): True,
+    (types.REGION_TEMPLATE, "scheduling.gracefulShutdown.maxDuration.seconds"): True,
+    (types.REGION_TEMPLATE, "labels.team"): True,
+    (types.REGION_TEMPLATE, "deletionPolicy"): False,
+    (types.TEMPLATE, "tags[0]"): True,
+    (types.REGION_GROUP, "versions[0].instanceTemplate"): False,
+    (types.REGION_GROUP, "targetSize"): False,
+    (types.REGION_GROUP, "updatePolicy.maxSurgeFixed"): False,
+    (types.REGION_GROUP, "baseInstanceName"): True,
+    (types.REGION_GROUP, "description"): True,
+    (types.REGION_GROUP, "distributionPolicyZones[1]"): True,
+    (types.REGION_GROUP, "targetSizePolicies[0].mode"): True,
+    (types.REGION_GROUP, "targetSizePolicies"): True,
+    (types.GROUP, "description"): False,
+    (types.GROUP, "zone"): True,
+    (types.NETWORK, "mtu"): False,
+    (types.NETWORK, "autoCreateSubnetworks"): True,
+    (types.SUBNETWORK, "ipCidrRange"): False,
+    (types.SUBNETWORK, "network"): True,
+    (types.FIREWALL, "network"): False,
+    (types.FIREWALL, "direction"): True,
+    (types.ACCOUNT, "displayName"): False,
+    (types.ACCOUNT, "accountId"): True,
+    (types.PROJECT_MEMBER, "condition.title"): True,
+    (types.SECRET, "replication.userManaged.replicas[0].location"): True,
+    (types.SECRET, "replication.userManaged.replicas[0].customerManagedEncryption.kmsKeyName"): False,
+    (types.SECRET, "versionDestroyTtl"): False,
+    (types.SECRET_VERSION, "secretData"): True,
+    (types.SECRET_VERSION, "enabled"): False,
+    ("gcp:pubsub/topic:Topic", "name"): None,
+}
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"), REPLACES.items(), ids=lambda it: "-".join(it) if isinstance(it, tuple) else ""
+)
+def test_a_change_replaces_or_updates(where: tuple[str, str], expected: bool | None) -> None:
+    assert Gcp().replaces(*where) is expected
+
+
+def test_the_table_names_only_properties_there_are(google: Google) -> None:
+    wrong = []
+    for token in FORCE_NEW:
+        for path in FORCE_NEW[token] | IN_PLACE.get(token, set()):
+            known = google.cloud.shapes.shape(token).inputs
+            for name in path.split("."):
+                if name not in known.properties:
+                    wrong.append(f"{token} {path}")
+                    break
+                inner = known.properties[name].type
+                inner = inner.of[0] if inner.kind == "list" else inner
+                known = google.cloud.shapes.object(inner.name) if inner.kind == "object" else known
+    assert wrong == []
+
+
+SAME = [
+    ("network", "default", "https://www.googleapis.com/compute/v1/projects/p/global/networks/default", True),
+    (
+        "network",
+        "projects/p/global/networks/a",
+        "https://compute.googleapis.com/compute/v1/projects/p/global/networks/a",
+        True,
+    ),
+    ("network", "projects/p/global/networks/a", "projects/q/global/networks/a", False),
+    ("network", "a", "b", False),
+    (
+        "versions[0].instanceTemplate",
+        "global/instanceTemplates/a?uniqueId=1",
+        "projects/p/global/instanceTemplates/a",
+        True,
+    ),
+    ("distributionPolicyZones", ["us-east1-b", "us-east1-c"], ["us-east1-c", "us-east1-b"], True),
+    ("distributionPolicyZones", ["us-east1-b"], ["us-east1-c"], False),
+    ("description", "a", "https://x/compute/v1/a", False),
+]
+
+
+@pytest.mark.parametrize(("path", "old", "new", "expected"), SAME)
+def test_a_name_and_its_link_are_the_same(path: str, old: Any, new: Any, expected: bool) -> None:
+    assert Gcp().same(types.REGION_GROUP, path, old, new) is expected
+
+
+def test_another_machine_type_changes_the_template_and_not_the_group(google: Google) -> None:
+    template = google.template()
+    group = google.group(template.outputs["selfLink"])
+    after = google.resource(types.REGION_TEMPLATE, "template", {**template.inputs, "machineType": "g2-standard-12"})
+    changes, _ = google.life.diff(after, Decoded(template.inputs), [])
+    assert [str(one.path) for one in changes] == ["('machineType',)"]
+    inputs = {
+        **group.inputs,
+        "versions": [{"instanceTemplate": template.id}],
+        "distributionPolicyZones": GROUP["distributionPolicyZones"][::-1],
+    }
+    changes, _ = google.life.diff(google.resource(types.REGION_GROUP, "group", inputs), Decoded(group.inputs), [])
+    assert changes == []

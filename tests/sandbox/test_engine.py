@@ -1,0 +1,232 @@
+"""Where the Pulumi CLI comes from, and what is said when none can be had."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pulumi.automation import PulumiCommand
+from pulumi_sandbox import engine, engine_build, engine_official
+from pulumi_sandbox.engine import Engine, EngineError, WayError
+
+
+@pytest.fixture(autouse=True)
+def own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty engine folder, and a PATH with nothing but the system's tools."""
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE_DIR", str(tmp_path / "engine"))
+    monkeypatch.delenv("PULUMI_SANDBOX_ENGINE", raising=False)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    (tmp_path / "bin").mkdir()
+    return tmp_path / "engine"
+
+
+def script(path: Path, body: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return path
+
+
+def fake_cli(folder: Path, version: str = engine.VERSION, host: bool = True) -> Path:
+    if host:
+        script(folder / engine.HOST, "exit 0")
+    return script(folder / "pulumi", f"echo asked >> '{folder}/asked'\necho v{version}")
+
+
+def closed(reason: str, hint: str = "do this") -> Callable[..., Engine]:
+    def way(*_: object) -> Engine:
+        raise WayError(reason, hint)
+
+    return way
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("v3.259.0\n", (3, 259, 0)),
+        ("3.260.1-alpha.x10+dirty", (3, 260, 1)),
+        ("v3.259", None),
+        ("v3.x.0", None),
+        ("", None),
+        ("command not found", None),
+    ],
+)
+def test_versions_are_read_as_the_cli_prints_them(text: str, version: tuple[int, int, int] | None) -> None:
+    assert engine.parse_version(text) == version
+
+
+@pytest.mark.parametrize(
+    ("text", "enough"),
+    [("v3.259.0", True), ("v3.300.0", True), ("v3.258.9", False), ("v2.999.0", False), ("v4.0.0", False), ("?", False)],
+)
+def test_only_a_version_that_was_tried_or_a_later_one_is_used(text: str, enough: bool) -> None:
+    assert engine.new_enough(text) is enough
+
+
+def test_a_cli_on_path_is_used_and_asked_for_its_version_once(tmp_path: Path) -> None:
+    cli = fake_cli(tmp_path / "bin")
+    assert engine.installed() == Engine(cli.parent, engine.VERSION, "path")
+    assert engine.installed() == Engine(cli.parent, engine.VERSION, "path")
+    assert (tmp_path / "bin" / "asked").read_text() == "asked\n"
+    assert engine.folder() is None  # it is on PATH already
+
+
+def test_an_upgraded_cli_on_path_is_asked_again(tmp_path: Path) -> None:
+    fake_cli(tmp_path / "bin", "3.1.0")
+    with pytest.raises(WayError, match=r"pulumi is version 3\.1\.0"):
+        engine.on_path()
+    fake_cli(tmp_path / "bin", "3.300.0 ")
+    assert engine.on_path().version == "3.300.0"
+
+
+def test_a_cli_without_its_python_host_is_not_used(tmp_path: Path) -> None:
+    fake_cli(tmp_path / "bin", host=False)
+    with pytest.raises(WayError, match="has no pulumi-language-python beside it"):
+        engine.on_path()
+
+
+def test_a_cli_that_does_not_run_is_not_used(tmp_path: Path) -> None:
+    fake_cli(tmp_path / "bin")
+    script(tmp_path / "bin" / "pulumi", "echo 'wrong machine' >&2; exit 3")
+    with pytest.raises(WayError, match="does not run: wrong machine"):
+        engine.on_path()
+
+
+def test_the_shell_that_has_our_environment_does_not_take_our_engine_for_one_on_path(
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_cli(own_folder)
+    engine.keep(Engine(own_folder, engine.VERSION, "build"))
+    monkeypatch.setenv("PATH", f"{own_folder}:{os.environ['PATH']}")
+    assert engine.installed() == Engine(own_folder, engine.VERSION, "build")
+    assert engine.folder() == own_folder
+
+
+def test_path_comes_before_the_kept_engine_unless_another_way_is_forced(
+    own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_cli(own_folder)
+    engine.keep(Engine(own_folder, engine.VERSION, "build"))
+    fake_cli(tmp_path / "bin")
+    found = engine.installed()
+    assert found is not None
+    assert found.way == "path"
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "build")
+    found = engine.installed()
+    assert found is not None
+    assert found.way == "build"
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "official")
+    assert engine.installed() is None
+
+
+@pytest.mark.parametrize("damage", ["stamp", "version", "cli", "host"])
+def test_half_an_engine_is_never_used(own_folder: Path, damage: str) -> None:
+    fake_cli(own_folder)
+    engine.keep(Engine(own_folder, engine.VERSION, "build"))
+    assert engine.installed() is not None
+    if damage == "stamp":
+        (own_folder / engine.STAMP).write_text("{")
+    elif damage == "version":
+        (own_folder / engine.STAMP).write_text(json.dumps({"version": "3.1.0", "way": "build", "folder": "."}))
+    else:
+        (own_folder / ("pulumi" if damage == "cli" else engine.HOST)).unlink()
+    assert engine.installed() is None
+
+
+def test_the_ways_are_tried_in_order_and_the_first_that_works_is_kept(
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+
+    def official(*_: object) -> Engine:
+        tried.append("official")
+        raise WayError("no way out", "open one")
+
+    def build(home: Path, _: object) -> Engine:
+        tried.append("build")
+        fake_cli(home)
+        return Engine(home, engine.VERSION, "build")
+
+    monkeypatch.setattr(engine_official, "install", official)
+    monkeypatch.setattr(engine_build, "build", build)
+    said: list[str] = []
+    assert engine.ensure(said.append) == Engine(own_folder, engine.VERSION, "build")
+    assert tried == ["official", "build"]
+    assert said == ["the official installer: no way out"]
+    assert engine.ensure(said.append).way == "build"
+    assert tried == ["official", "build"]
+
+
+def test_when_every_way_is_closed_each_is_named_with_its_reason_and_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_cli(tmp_path / "bin", "3.100.0")
+    monkeypatch.setattr(engine_official, "install", closed("no route to host", "open the network"))
+    monkeypatch.setattr(engine_build, "build", closed("there is no `go` on PATH", "install Go"))
+    with pytest.raises(EngineError) as caught:
+        engine.ensure(lambda _: None)
+    assert str(caught.value).splitlines() == [
+        "pulumi-sandbox: no Pulumi CLI (version 3.259.0 or newer) could be had. Tried, in this order:",
+        f"  1. `pulumi` on PATH: {tmp_path}/bin/pulumi is version 3.100.0",
+        "     hint: upgrade it to 3.259.0 or newer",
+        "  2. the official installer: no route to host",
+        "     hint: open the network",
+        "  3. building it from Go modules: there is no `go` on PATH",
+        "     hint: install Go",
+        "  One of these is enough. Then run the same command again; it goes on from what is already there.",
+    ]
+
+
+def test_an_unknown_forced_way_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "magic")
+    with pytest.raises(EngineError, match=r"got: magic\n  expected: one of path, official, build"):
+        engine.ensure(lambda _: None)
+
+
+def test_a_network_without_a_way_out_closes_the_official_way_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        engine_official, "ADDRESS", "https://127.0.0.1:9/install.sh"
+    )  # the discard port: nobody listens
+    with pytest.raises(WayError, match=r"https://127\.0\.0\.1:9/install\.sh cannot be reached: .*refused"):
+        engine_official.install(engine.home(), lambda _: None)
+    assert not engine.home().exists()
+
+
+def test_what_the_official_installer_leaves_is_kept_under_its_version(
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def install(root: str, **_: object) -> None:
+        fake_cli(Path(root) / "bin")
+
+    monkeypatch.setattr(engine_official, "check_reachable", lambda: None)
+    monkeypatch.setattr(PulumiCommand, "install", install)
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "official")
+    expected = Engine(own_folder / f"official-{engine.VERSION}" / "bin", engine.VERSION, "official")
+    assert engine.ensure(lambda _: None) == expected
+    assert engine.installed() == expected
+    assert not list(own_folder.glob("*.partial"))
+
+
+def test_half_of_an_official_installation_is_not_kept(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def install(root: str, **_: object) -> None:
+        fake_cli(Path(root) / "bin", host=False)
+
+    monkeypatch.setattr(engine_official, "check_reachable", lambda: None)
+    monkeypatch.setattr(PulumiCommand, "install", install)
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "official")
+    with pytest.raises(EngineError, match="what it installed is not a whole Pulumi"):
+        engine.ensure(lambda _: None)
+    assert [path.name for path in own_folder.iterdir()] == ["lock"]
+
+
+def test_a_name_that_never_resolves_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    never = threading.Event()
+    monkeypatch.setattr(engine_official, "PATIENCE", -0.9)
+    monkeypatch.setattr(engine_official, "ask", lambda: str(never.wait()))
+    with pytest.raises(WayError, match="cannot be reached: no answer within"):
+        engine_official.check_reachable()
+    never.set()

@@ -1,0 +1,88 @@
+"""Which Python runs a program: the runtime options of Pulumi.yaml."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from pulumi_sandbox.interpreters import OptionError, Runtime
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    folder = tmp_path / "a program"
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"virtualenv": "gone"}, "runtime.options.virtualenv: {folder}/gone does not exist\n  got: 'gone'"),
+        ({"toolchain": "poetry"}, "runtime.options.toolchain: not available with this language host\n  got: 'poetry'"),
+        ({"typechecker": "pytype"}, "runtime.options.typechecker: unknown type checker\n  got: 'pytype'"),
+        ({"virtualenv": 3}, "runtime.options.virtualenv: not a string\n  got: 3"),
+    ],
+)
+def test_runtime_options_that_cannot_be_followed_are_refused_with_their_path(
+    program: Path, options: dict[str, object], text: str
+) -> None:
+    with pytest.raises(OptionError) as caught:
+        Runtime.of(str(program), str(program), options).check()
+    assert str(caught.value).startswith("Pulumi.yaml: " + text.format(folder=program))
+
+
+def test_without_a_virtual_environment_the_named_then_the_active_then_our_python_runs(
+    program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = Runtime.of(str(program), str(program), {})
+    monkeypatch.delenv("PULUMI_PYTHON_CMD", raising=False)
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    assert runtime.python == sys.executable
+    monkeypatch.setenv("VIRTUAL_ENV", str(program / "venv"))
+    assert runtime.python == sys.executable  # there is no SDK in it
+    sdk = program / "venv" / "lib" / "python3.11" / "site-packages" / "pulumi"
+    sdk.mkdir(parents=True)
+    (sdk / "__init__.py").touch()
+    assert runtime.python == str(program / "venv" / "bin" / "python")
+    monkeypatch.setenv("PULUMI_PYTHON_CMD", "/somewhere/python")
+    assert runtime.python == "/somewhere/python"
+
+
+def test_uv_projects_run_in_the_environment_beside_their_lock(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = program / "infra"
+    inner.mkdir()
+    monkeypatch.delenv("UV_PROJECT_ENVIRONMENT", raising=False)
+    (program / "uv.lock").touch()
+    runtime = Runtime.of(str(program), str(inner), {})
+    assert (runtime.toolchain, runtime.python) == ("uv", str(program / ".venv" / "bin" / "python"))
+    assert Runtime.of(str(program), str(inner), {"toolchain": "pip"}).toolchain == "pip"
+    chosen = Runtime.of(str(program), str(inner), {"virtualenv": "mine"})
+    assert chosen.python == str(program / "mine" / "bin" / "python")
+
+
+def test_uv_installs_where_it_is_on_path_and_pip_where_not(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (program / "requirements.txt").touch()
+    runtime = Runtime.of(str(program), str(program), {"virtualenv": "venv"})
+    python = str(program / "venv" / "bin" / "python")
+    tools = program / "tools"
+    tools.mkdir()
+    monkeypatch.setenv("PATH", str(tools))
+    monkeypatch.setenv("PULUMI_PYTHON_CMD", "/base/python")
+    assert [step.command for step in runtime.installation()] == [
+        ["/base/python", "-m", "venv", str(program / "venv")],
+        [python, "-m", "pip", "install", "--disable-pip-version-check", "-r", "requirements.txt"],
+    ]
+    (tools / "uv").write_text("#!/bin/sh\n")
+    (tools / "uv").chmod(0o755)
+    assert [step.command for step in runtime.installation()] == [
+        [str(tools / "uv"), "venv", "--seed", str(program / "venv")],
+        [str(tools / "uv"), "pip", "install", "--python", python, "-r", "requirements.txt"],
+    ]
+
+
+def test_an_activated_environment_comes_first_on_path(program: Path) -> None:
+    runtime = Runtime.of(str(program), str(program), {"virtualenv": "venv"})
+    made = runtime.environment({"PATH": "/usr/bin", "PYTHONHOME": "/x", "KEPT": "1"})
+    assert made == {"PATH": f"{program}/venv/bin:/usr/bin", "VIRTUAL_ENV": f"{program}/venv", "KEPT": "1"}

@@ -1,0 +1,164 @@
+"""Commands that are stopped half way, by a person, by a signal, or by SIGKILL: what they leave behind."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.sandbox.conftest import Project
+from tests.sandbox_runner import SandboxRunner
+
+pytestmark = pytest.mark.engine
+
+COMMAND = str(Path(sys.executable).parent / "pulumi-sandbox")
+UP = ("up", "--stack", "dev", "--yes", "--skip-preview")
+
+NAP = """
+import os, subprocess, time
+subprocess.Popen(["sleep", "600"])
+print("asleep", flush=True)
+time.sleep(600)
+"""
+
+
+def locks(runner: SandboxRunner) -> list[Path]:
+    return [path for path in (runner.folder / "state").rglob("*.json") if "locks" in path.parts]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("whole_group", [False, True])
+def test_an_interrupted_up_stops_once_and_leaves_no_process_and_no_lock(
+    project: Project, number: signal.Signals, whole_group: bool
+) -> None:
+    runner = project(NAP)
+    process = runner.start(*UP)
+    output = read_until(process, "asleep")
+    assert locks(runner) != []
+    (os.killpg if whole_group else os.kill)(process.pid, number)
+    output += process.communicate(timeout=60)[0]
+    assert process.returncode not in (0, -number)
+    assert "received; cancelling" in output
+    assert "terminating\n" not in output
+    assert runner.gone() == {}
+    assert locks(runner) == []
+
+
+def test_when_the_wrapper_is_killed_pulumi_stops_in_good_order(project: Project) -> None:
+    runner = project(NAP)
+    process = runner.start(*UP)
+    read_until(process, "asleep")
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    assert runner.gone() == {}
+    assert locks(runner) == []
+
+
+def test_when_pulumi_is_killed_its_program_ends_and_the_next_command_says_what_to_do(project: Project) -> None:
+    runner = project(NAP)
+    process = runner.start(*UP)
+    read_until(process, "asleep")
+    [pulumi] = [pid for pid, command in runner.processes().items() if command.split()[0].endswith("/pulumi")]
+    os.kill(pulumi, signal.SIGKILL)
+    process.communicate(timeout=60)
+    assert process.returncode == 137
+    assert runner.gone() == {}
+    assert len(locks(runner)) == 1
+    assert "pulumi cancel" in runner.run(*UP, ok=False).output
+    runner.run("cancel", "--stack", "dev", "--yes")
+    assert locks(runner) == []
+
+
+def test_a_program_that_ignores_being_asked_is_ended_all_the_same(project: Project) -> None:
+    runner = project("import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('deaf', flush=True)\n"
+                     "time.sleep(600)\n")  # fmt: skip
+    process = runner.start(*UP)
+    assert process.stdout is not None
+    while "deaf" not in process.stdout.readline():
+        assert process.poll() is None
+    began = time.monotonic()
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert runner.gone() == {}
+    assert time.monotonic() - began < 60
+
+
+def test_control_c_on_a_terminal_reaches_pulumi_once(project: Project) -> None:
+    runner = project(NAP)
+    runner.folder.mkdir()
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(runner.project)
+        os.environ["PULUMI_SANDBOX_DIR"] = str(runner.folder)
+        os.execv(COMMAND, [COMMAND, *UP])  # noqa: S606
+    seen = ""
+    pressed = False
+    ends = time.monotonic() + 120
+    while time.monotonic() < ends:
+        ready, _, _ = select.select([terminal], [], [], 1)
+        try:
+            data = os.read(terminal, 65536).decode(errors="replace") if ready else "-"
+        except OSError:  # Linux reports the closed terminal this way
+            break
+        if not data:
+            break
+        seen += data if ready else ""
+        if "asleep" in seen and not pressed:
+            os.write(terminal, b"\x03")
+            pressed = True
+    _, status = os.waitpid(child, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) not in (0, -signal.SIGINT), seen
+    assert "^C received; cancelling" in seen
+    assert "received; terminating" not in seen
+    assert runner.gone() == {}
+    assert locks(runner) == []
+
+
+def read_until(process: subprocess.Popen[str], text: str) -> str:
+    assert process.stdout is not None
+    output = ""
+    for line in process.stdout:
+        output += line
+        if text in line:
+            return output
+    raise AssertionError(f"ended without {text!r}:\n{output}")
+
+
+COUNTS_SIGNALS = """
+import os, signal, sys, time
+signal.signal(signal.SIGINT, lambda *_: os.write(1, b"interrupted\\n"))
+os.write(1, b"ready in a group of its own\\n" if os.getpgrp() == os.getpid() else b"ready\\n")
+ends = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < ends:
+    time.sleep(0.01)
+sys.exit(9)
+"""
+
+
+@pytest.mark.parametrize("whole_group", [False, True])
+def test_a_signal_is_passed_on_exactly_once(whole_group: bool) -> None:
+    """Twice would make pulumi give up at once and leave half-made resources.
+
+    Two signals close together may arrive as one, so the group that keeps the second away is asserted too.
+    """
+    call = (
+        "import os, sys; from pathlib import Path; from pulumi_sandbox import passthrough; "
+        f"sys.exit(passthrough.run(Path(sys.executable), ['-c', {COUNTS_SIGNALS!r}, '1.5'], os.environ))"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", call], stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        output = read_until(process, "ready")
+        (os.killpg if whole_group else os.kill)(process.pid, signal.SIGINT)
+        output += process.communicate(timeout=60)[0]
+    assert output == "ready in a group of its own\ninterrupted\n"
+    assert process.returncode == 9

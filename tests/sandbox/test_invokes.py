@@ -1,0 +1,244 @@
+"""Lookups: pure functions computed, the environment answered from fixtures, everything else refused with a remedy."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pulumi_sandbox.providers.invokes import Lookups
+from pulumi_sandbox.providers.lookup_template import LookupRefusedError
+from pulumi_sandbox.providers.sdk_types import Type
+from pulumi_sandbox.providers.shapes import Shapes
+
+ZONES = "gcp:compute/getZones:getZones"
+# Arguments for the fixtures that cannot be asked without any.
+ARGUMENTS = {
+    "gcp:projects/getProject:getProject": {"filter": "id:example-project"},
+    "gcp:compute/getNetwork:getNetwork": {"name": "default"},
+    "gcp:compute/getSubnetwork:getSubnetwork": {"name": "default"},
+    "gcp:compute/getImage:getImage": {"family": "debian-12", "project": "debian-cloud"},
+    "gcp:secretmanager/getSecretVersion:getSecretVersion": {"secret": "github-app"},
+    "aws:eks/getCluster:getCluster": {"name": "ci"},
+    "aws:eks/getClusterAuth:getClusterAuth": {"name": "ci"},
+    "aws:ssm/getParameter:getParameter": {"name": "/aws/service/eks/optimized-ami/1.34/recommended/image_id"},
+    "aws:secretsmanager/getSecretVersion:getSecretVersion": {"secretId": "github-app"},
+    "github:index/getRepository:getRepository": {"name": "service"},
+    "github:index/getUser:getUser": {"username": "octocat"},
+    "github:index/getOrganization:getOrganization": {"name": "example-org"},
+    "github:index/getTeam:getTeam": {"slug": "platform"},
+    "github:index/getActionsPublicKey:getActionsPublicKey": {"repository": "service"},
+}
+PYTHON = {"string": str, "boolean": bool, "integer": int, "number": (int, float), "list": list, "map": dict}
+
+
+@pytest.fixture(scope="module")
+def shapes() -> dict[str, Shapes]:
+    return {package: Shapes.for_package(package) for package in ("gcp", "aws", "kubernetes", "github")}
+
+
+@pytest.fixture
+def lookups(shapes: dict[str, Shapes], tmp_path: Path) -> dict[str, Lookups]:
+    return {package: Lookups(one, tmp_path / "sandbox.yaml") for package, one in shapes.items()}
+
+
+def fixtures() -> list[tuple[str, str]]:
+    found = []
+    for package in ("gcp", "aws", "kubernetes", "github"):
+        text = files("pulumi_sandbox").joinpath("fixtures", f"{package}.yaml").read_text()
+        found += [(package, token) for token in yaml.safe_load(text)["lookups"]]
+    return found
+
+
+@pytest.mark.parametrize(("package", "token"), fixtures())
+def test_every_fixture_answers_as_the_sdk_reads_it(lookups: dict[str, Lookups], package: str, token: str) -> None:
+    shape = lookups[package].shapes.function(token)
+    assert shape is not None, "the SDK has no such lookup"
+    result, secrets = lookups[package].answer(token, ARGUMENTS.get(token, {}), {})
+    assert result.keys() <= shape.outputs.keys()
+    assert set(secrets) <= result.keys()
+    assert isinstance(result["id"], str)
+    assert result["id"]
+    for name, value in result.items():
+        kind: Type = shape.outputs[name]
+        assert kind.kind not in PYTHON or isinstance(value, PYTHON[kind.kind]), name  # type: ignore[arg-type]
+        assert "${" not in json.dumps(value), name
+
+
+@pytest.mark.parametrize(("package", "token"), fixtures())
+def test_every_fixture_answers_all_that_a_program_may_read(
+    lookups: dict[str, Lookups], package: str, token: str
+) -> None:
+    shape = lookups[package].shapes.function(token)
+    assert shape is not None
+    result, _ = lookups[package].answer(token, ARGUMENTS.get(token, {}), {})
+    # What remains are the arguments that were not given.
+    assert shape.outputs.keys() - result.keys() <= shape.inputs.properties.keys() | {"lastLaunchedTime", "uefiData"}
+
+
+def test_zones_are_those_of_the_region_asked_for(lookups: dict[str, Lookups]) -> None:
+    assert lookups["gcp"].answer(ZONES, {"region": "europe-west1"}, {})[0]["names"] == [
+        "europe-west1-b", "europe-west1-c", "europe-west1-d",
+    ]  # fmt: skip
+    assert lookups["gcp"].answer(ZONES, {"status": "DOWN"}, {})[0]["names"] == []
+    aws = lookups["aws"].answer("aws:index/getAvailabilityZones:getAvailabilityZones", {}, {"region": "us-west-1"})[0]
+    assert (aws["names"], aws["zoneIds"]) == (["us-west-1a", "us-west-1c"], ["usw1-az1", "usw1-az3"])
+
+
+def test_the_lists_of_regions_and_of_their_zones_agree(lookups: dict[str, Lookups]) -> None:
+    gcp = lookups["gcp"].values
+    assert sorted(gcp["zones"]) == gcp["regions"]
+    assert all(zone.rpartition("-")[0] == region for region, zones in gcp["zones"].items() for zone in zones)
+    aws = lookups["aws"].values["regions"]
+    assert lookups["aws"].answer("aws:index/getRegions:getRegions", {}, {})[0]["names"] == sorted(aws)
+    for region, about in aws.items():
+        assert [name[:-1] for name in about["names"]] == [region] * len(about["ids"])
+
+
+def test_a_region_that_does_not_exist_has_no_invented_zones(lookups: dict[str, Lookups]) -> None:
+    with pytest.raises(LookupRefusedError) as refused:
+        lookups["gcp"].answer(ZONES, {"region": "mars-east1"}, {})
+    assert str(refused.value).startswith(f"fixtures/gcp.yaml: {ZONES}: no value for ${{values.zones[args.region]}}")
+
+
+def test_the_configuration_of_the_provider_completes_the_arguments(lookups: dict[str, Lookups]) -> None:
+    config = {"project": "acme", "region": "us-east1", "zone": "us-east1-b"}
+    client, secrets = lookups["gcp"].answer("gcp:organizations/getClientConfig:getClientConfig", {}, config)
+    assert client["id"] == "projects/acme/regions/us-east1/zones/us-east1-b"
+    assert secrets == ("accessToken",)
+    assert lookups["gcp"].answer(ZONES, {}, config)[0]["region"] == "us-east1"
+    assert lookups["gcp"].answer(ZONES, {"region": "us-west1"}, config)[0]["region"] == "us-west1"
+
+
+def test_a_link_says_project_region_and_name(lookups: dict[str, Lookups]) -> None:
+    link = "https://www.googleapis.com/compute/v1/projects/p/regions/us-east1/subnetworks/runners"
+    found, _ = lookups["gcp"].answer("gcp:compute/getSubnetwork:getSubnetwork", {"selfLink": link}, {})
+    assert (found["selfLink"], found["project"], found["region"], found["name"]) == (link, "p", "us-east1", "runners")
+
+
+def test_subnets_of_the_example_network_lie_in_different_zones(lookups: dict[str, Lookups]) -> None:
+    ids = lookups["aws"].answer("aws:ec2/getSubnets:getSubnets", {}, {})[0]["ids"]
+    found = [lookups["aws"].answer("aws:ec2/getSubnet:getSubnet", {"id": one}, {})[0] for one in ids]
+    assert [one["id"] for one in found] == ids
+    assert [one["availabilityZone"] for one in found] == ["us-east-1a", "us-east-1b", "us-east-1c"]
+    assert len({one["cidrBlock"] for one in found}) == 3
+
+
+def test_an_answer_in_sandbox_yaml_comes_before_the_packaged_one(lookups: dict[str, Lookups], tmp_path: Path) -> None:
+    (tmp_path / "sandbox.yaml").write_text(
+        f"lookups:\n  {json.dumps(ZONES)}:\n    - match: {{region: us-*}}\n"
+        "      result: {names: ['${args.region}-x', '${config.project}']}\n"
+    )
+    assert lookups["gcp"].answer(ZONES, {"region": "us-east1"}, {})[0] == {
+        "names": ["us-east1-x", "example-project"],
+        "project": "example-project",
+        "region": "us-east1",
+    }
+    assert len(lookups["gcp"].answer(ZONES, {"region": "asia-east1"}, {})[0]["names"]) == 3
+
+
+def test_a_value_in_sandbox_yaml_changes_every_answer_that_uses_it(lookups: dict[str, Lookups], tmp_path: Path) -> None:
+    (tmp_path / "sandbox.yaml").write_text("values: {aws: {account: '210987654321'}}\n")
+    identity, _ = lookups["aws"].answer("aws:index/getCallerIdentity:getCallerIdentity", {}, {})
+    assert identity["arn"] == "arn:aws:sts::210987654321:assumed-role/deployer/pulumi"
+
+
+def test_a_lookup_without_an_answer_says_which_lines_to_add(lookups: dict[str, Lookups], tmp_path: Path) -> None:
+    token = "aws:ec2/getKeyPair:getKeyPair"
+    with pytest.raises(LookupRefusedError) as refused:
+        lookups["aws"].answer(token, {"keyName": "deploy"}, {})
+    text = str(refused.value)
+    assert text.startswith(
+        f"{token}: the sandbox does not know the answer\n"
+        "  expected: an answer in sandbox.yaml\n"
+        "  hint: add what the cloud would answer to sandbox.yaml:\n\n"
+        f'    lookups:\n      "{token}":\n        - match: {{"keyName": "deploy"}}\n          result:\n'
+        '            arn: ""\n'
+    )
+    # And the lines do what they promise.
+    (tmp_path / "sandbox.yaml").write_text(text.partition("\n\n")[2])
+    again = Lookups(lookups["aws"].shapes, tmp_path / "sandbox.yaml")
+    assert again.answer(token, {"keyName": "deploy"}, {})[0]["keyName"] == "deploy"
+
+
+def test_an_argument_that_sounds_secret_is_not_repeated(lookups: dict[str, Lookups]) -> None:
+    token = "aws:rds/getEngineVersion:getEngineVersion"
+    assert "postgres" in refusal(lookups["aws"], token, {"engine": "postgres"})
+    secret = "aws:sso/getSession:getSession"
+    assert "hunter2" not in refusal(lookups["aws"], secret, {"accessToken": "hunter2", "password": "hunter2"})
+
+
+def refusal(lookups: Lookups, token: str, arguments: dict[str, Any]) -> str:
+    with pytest.raises(LookupRefusedError) as refused:
+        lookups.answer(token, arguments, {})
+    return str(refused.value)
+
+
+def test_an_argument_no_fixture_can_honour_is_not_passed_over(lookups: dict[str, Lookups]) -> None:
+    token = "aws:index/getAvailabilityZones:getAvailabilityZones"
+    text = refusal(lookups["aws"], token, {"excludeNames": ["us-east-1a"]})
+    assert text.startswith(f"{token}: no answer fits these arguments\n")
+
+
+def test_arguments_of_a_lookup_are_checked_by_shape(lookups: dict[str, Lookups]) -> None:
+    token = "aws:eks/getCluster:getCluster"
+    assert refusal(lookups["aws"], token, {}) == f"{token}: name: required, and missing\n  expected: a string"
+    assert refusal(lookups["aws"], token, {"name": "ci", "regoin": "x"}) == (
+        f"{token}: regoin: no such property\n  hint: did you mean 'region'?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[", "sandbox.yaml: not readable as YAML: "),
+        ("- a", 'sandbox.yaml: the file: wrong form\n  got: ["a"]\n  expected: a map with `lookups`'),
+        ("values: []", None),
+        ("lookups: [a]", 'sandbox.yaml: lookups: wrong form\n  got: ["a"]\n  expected: a map of tokens'),
+        (
+            "lookups: {x: {result: {}}}",
+            'sandbox.yaml: lookups."x": wrong form\n  got: {"result": {}}\n  expected: a list of {match, result}',
+        ),
+        (
+            "lookups: {x: [{resul: {}}]}",
+            (
+                'sandbox.yaml: lookups."x"[0]: wrong form\n  got: {"resul": {}}\n'
+                "  expected: an object with `result`, and `match` if it is not for every call"
+            ),
+        ),
+        (
+            "lookups: {x: [{result: {}, mach: {}}]}",
+            (
+                'sandbox.yaml: lookups."x"[0].mach: wrong form\n  got: {}\n'
+                "  expected: only match, result, secrets and only"
+            ),
+        ),
+        (
+            f"lookups: {{{json.dumps(ZONES)}: [{{result: {{nmaes: []}}}}]}}",
+            f"sandbox.yaml: lookups.\"{ZONES}\": result.nmaes: no such property\n  hint: did you mean 'names'?",
+        ),
+    ],
+)
+def test_a_mistake_in_sandbox_yaml_is_named_with_its_place(
+    lookups: dict[str, Lookups], tmp_path: Path, text: str, problem: str | None
+) -> None:
+    (tmp_path / "sandbox.yaml").write_text(text)
+    if problem is None:
+        assert lookups["gcp"].answer(ZONES, {}, {})[0]["region"] == "us-central1"
+        return
+    assert refusal(lookups["gcp"], ZONES, {}).startswith(problem)
+
+
+def test_a_lookup_is_read_with_what_it_takes_and_gives(shapes: dict[str, Shapes]) -> None:
+    cluster = shapes["aws"].function("aws:eks/getCluster:getCluster")
+    assert cluster is not None
+    assert {name: one.required for name, one in cluster.inputs.properties.items()} == {
+        "name": True,
+        "region": False,
+        "tags": False,
+    }
+    assert cluster.outputs["endpoint"] == Type("string")
+    assert shapes["aws"].function("aws:eks/getNothing:getNothing") is None

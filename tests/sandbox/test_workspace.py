@@ -1,0 +1,151 @@
+"""The folders of a sandbox and the environment that points the CLI at them."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from pulumi_sandbox import workspace as workspaces
+from pulumi_sandbox.workspace import NoProjectError, Workspace, without_proxy
+
+
+@pytest.fixture(autouse=True)
+def no_sandbox_of_the_caller(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in list(os.environ):
+        if name.startswith("PULUMI_") or workspaces.is_hidden(name):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE_DIR", str(tmp_path / "engine"))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "a project"
+    (folder / "deep" / "inside").mkdir(parents=True)
+    (folder / "Pulumi.yaml").write_text("name: p\nruntime: python\n")
+    return folder
+
+
+def test_the_sandbox_is_beside_the_nearest_project_file(project: Path) -> None:
+    found = Workspace.find(project / "deep" / "inside")
+    assert (found.root, found.project) == (project / ".sandbox", project)
+    assert found.settings_file == project / "sandbox.yaml"
+
+
+def test_an_inner_project_has_a_sandbox_of_its_own(project: Path) -> None:
+    (project / "deep" / "Pulumi.yaml").write_text("name: q\nruntime: python\n")
+    assert Workspace.find(project / "deep" / "inside").root == project / "deep" / ".sandbox"
+
+
+def test_the_environment_may_choose_another_folder(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(project.parent / "elsewhere"))
+    found = Workspace.find(project)
+    assert (found.root, found.project) == (project.parent / "elsewhere", project)
+
+
+def test_a_folder_without_a_project_is_told_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(NoProjectError) as caught:
+        Workspace.find(tmp_path)
+    problem, got, expected, hint = str(caught.value).splitlines()
+    assert problem == "pulumi-sandbox: no Pulumi project here"
+    assert got == f"  got: {tmp_path}"
+    assert expected == "  expected: a Pulumi.yaml in this folder or in one above it"
+    assert hint.startswith("  hint: change into the project's folder, name it with --cwd, or set PULUMI_SANDBOX_DIR")
+
+
+def test_the_compute_port_is_chosen_once_even_when_many_ask_at_the_same_time(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ports: list[int] = []
+    all_have_one = threading.Barrier(8, timeout=60)
+    free = iter(range(20000, 20008))
+
+    def free_port() -> int:
+        port = next(free)
+        all_have_one.wait()
+        return port
+
+    monkeypatch.setattr(workspaces, "free_port", free_port)
+    threads = [threading.Thread(target=lambda: ports.append(Workspace.find(project).compute_port)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(ports) == 8
+    assert set(ports) == {Workspace.find(project).compute_port}
+    assert json.loads((project / ".sandbox" / "ports.json").read_text()) == {"compute": ports[0]}
+    assert [path.name for path in (project / ".sandbox").iterdir()] == ["ports.json"]
+
+
+def test_a_port_is_taken_from_those_no_system_hands_out() -> None:
+    assert all(20000 <= workspaces.free_port() < 32000 for _ in range(20))
+
+
+def test_the_environment_names_the_sandbox_and_nothing_outside_it(project: Path) -> None:
+    found = Workspace.find(project)
+    port = found.compute_port
+    environment = found.environment()
+    root = project / ".sandbox"
+    assert environment["PULUMI_HOME"] == str(root / "home")
+    assert environment["PULUMI_BACKEND_URL"] == f"file://{root}/state"
+    assert environment["PULUMI_SANDBOX_DIR"] == str(root)
+    assert environment["PULUMI_CONFIG_PASSPHRASE"] == "sandbox"
+    assert environment["GOOGLE_COMPUTE_CUSTOM_ENDPOINT"] == f"http://127.0.0.1:{port}/compute/v1/"
+    assert environment["GCE_METADATA_HOST"] == environment["GCE_METADATA_IP"] == f"127.0.0.1:{port}"
+    assert Path(environment["KUBECONFIG"]).read_text() == ""
+    assert Path(environment["CLOUDSDK_CONFIG"]).is_dir()
+    assert environment["PATH"] == os.environ["PATH"]  # no engine of our own yet
+    assert (root / ".gitignore").read_text() == "*\n"
+
+
+@pytest.mark.parametrize("name", ["PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"])
+def test_the_callers_passphrase_wins(project: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "theirs")
+    environment = Workspace.find(project).environment()
+    assert "PULUMI_CONFIG_PASSPHRASE" not in environment
+    assert Workspace.find(project).apply()[name] == "theirs"
+
+
+def test_credentials_of_real_clouds_do_not_reach_the_program(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = (
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_PROFILE",
+        "GOOGLE_APPLICATION_CREDENTIALS",
+        "GITHUB_TOKEN",
+        "ARM_CLIENT_SECRET",
+    )
+    for name in (*real, "GOOGLE_COMPUTE_CUSTOM_ENDPOINT", "GITHUB_ACTIONS", "HARMLESS"):
+        monkeypatch.setenv(name, "theirs")
+    found = Workspace.find(project)
+    assert found.hidden() == tuple(sorted(real))
+    applied = found.apply()
+    assert set(real) & applied.keys() == set()
+    assert applied["GOOGLE_COMPUTE_CUSTOM_ENDPOINT"].startswith("http://127.0.0.1:")
+    assert (applied["GITHUB_ACTIONS"], applied["HARMLESS"]) == ("theirs", "theirs")
+
+
+def test_the_engines_folder_comes_first_and_only_once() -> None:
+    path = workspaces.search_path(Path("/e"), "/usr/bin:/e:/bin")
+    assert path == "/e:/usr/bin:/bin"
+    assert workspaces.search_path(Path("/e"), path) == path
+    assert workspaces.search_path(None, "/usr/bin") == "/usr/bin"
+
+
+def test_an_unchanged_file_is_not_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    workspaces.write_whole(path, "text", 0o755)
+    before = path.stat()
+    workspaces.write_whole(path, "text", 0o755)
+    assert path.stat().st_ino == before.st_ino
+    workspaces.write_whole(path, "other", 0o755)
+    assert path.read_text() == "other"
+    assert path.stat().st_mode & 0o777 == 0o755
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_sandboxs_own_endpoints_are_never_asked_through_a_proxy() -> None:
+    assert without_proxy("") == "127.0.0.1"
+    assert without_proxy("localhost,.example") == "localhost,.example,127.0.0.1"
+    assert without_proxy("127.0.0.1") == "127.0.0.1"
