@@ -1,0 +1,39 @@
+"""The command line: `gpu-smoke`, `python -m gpu_smoke`, or a zip of this package."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from . import checks, faults, options, parent, receipt, report
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the check and return its exit code; only --help and --version raise SystemExit (0)."""
+    _open_standard_streams()
+    try:
+        chosen = options.parse(sys.argv[1:] if argv is None else argv)
+        paper = receipt.Receipt(chosen)
+        paper.open()
+    except options.UsageError as error:
+        report.say(str(error))
+        return options.USAGE
+    try:
+        return parent.run(chosen, paper)
+    except Exception as error:  # Python would leave with 1, which says that a GPU is broken
+        report.say(f"gpu-smoke: the check itself failed: {type(error).__name__}: {error}")
+        return checks.EXIT_CODES[faults.ENV]
+
+
+def _open_standard_streams() -> None:
+    """Started with some of them closed, this process would take their numbers for its pipes, and Python has None."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""What an error means: whose fault it is, what to do about it, and a hint in plain words."""
+
+from __future__ import annotations
+
+import re
+import signal
+from typing import NamedTuple
+
+ENV, GPU, HANG = "env", "gpu", "hang"
+FIX_IMAGE, FIX_DRIVER, FIX_POOL = "fix-image", "fix-driver", "fix-pool"
+REBOOT, REPLACE, NONE = "reboot", "replace-node", "none"
+
+
+class Meaning(NamedTuple):
+    """Whose fault it is, what to do, and why."""
+
+    severity: str
+    action: str
+    hint: str
+
+
+_NO_KERNELS = Meaning(ENV, FIX_IMAGE, "this torch has no kernels for this GPU: install one whose arch list has it")
+_OLD_DRIVER = Meaning(ENV, FIX_DRIVER, "this torch needs a newer driver, or this driver a torch for an older CUDA")
+_NO_GPU = Meaning(ENV, FIX_DRIVER, "no GPU is visible here (CUDA_VISIBLE_DEVICES hides them too): try nvidia-smi")
+_TWO_DRIVERS = Meaning(ENV, REBOOT, "the driver in the kernel and its libraries are of different versions")
+_FABRIC = Meaning(ENV, FIX_DRIVER, "NVSwitch machines need the fabric manager running, of the driver's own version")
+_SHARED = Meaning(ENV, NONE, "something else holds this GPU: nvidia-smi lists its processes")
+_NO_TORCH = Meaning(ENV, FIX_IMAGE, "use the Python that has torch, or an image with one: python3 -m pip install torch")
+_BROKEN_TORCH = Meaning(ENV, FIX_IMAGE, "torch is not whole here: install it again, with its own CUDA libraries")
+_OLD_TORCH = Meaning(ENV, FIX_IMAGE, "this torch cannot multiply this number format: use a newer one")
+_STUCK = Meaning(ENV, REBOOT, "device nodes may be missing here (nvidia-modprobe -u), or the driver is stuck")
+_BROKEN_GPU = Meaning(GPU, REPLACE, "the GPU failed while it computed: see the Xid errors in the kernel log")
+
+# First match wins. The texts are those of CUDA's runtime (enum cudaError in NVIDIA's CUDA Runtime API, which also says
+# what they mean), cuBLAS's status names and torch's own.
+_KNOWN = {
+    "no kernel image is available": _NO_KERNELS,
+    "driver on your system is too old|driver version is insufficient": _OLD_DRIVER,
+    "found no nvidia driver|no cuda gpus are available|no cuda-capable device": _NO_GPU,
+    "driver/library version mismatch|unsupported display driver|forward compatibility was": _TWO_DRIVERS,
+    "system not yet initialized": _FABRIC,
+    "out of memory|cublas_status_alloc_failed|busy or unavailable": _SHARED,
+    "no module named 'torch'": _NO_TORCH,
+    "cannot open shared object|could not load library|no module named|undefined symbol": _BROKEN_TORCH,
+    "not implemented for": _OLD_TORCH,
+    "initialization error|cuda unknown error|operation not permitted": _STUCK,
+    "uncorrectable|illegal|misaligned|unspecified launch failure|hardware stack|launch timed out": _BROKEN_GPU,
+    "nvlink|execution_failed|internal_error|device-side assert|fallen off the bus": _BROKEN_GPU,
+}
+
+
+def meaning(message: str, stage: str) -> Meaning:
+    """What an error of torch means; an unknown one is the GPU's when a kernel was running, else the environment's."""
+    for pattern, known in _KNOWN.items():
+        if re.search(pattern, message, re.IGNORECASE):
+            return known
+    if stage == "kernel":
+        return Meaning(GPU, REPLACE, "an error that this check does not know, while the GPU computed")
+    return Meaning(ENV, FIX_IMAGE, "to see it in full: python3 -c 'import torch; torch.cuda.init()'")
+
+
+def death(code: int, stage: str) -> tuple[str, Meaning]:
+    """How a child ended that did not say it was done, and what that means."""
+    if code >= 0:
+        return f"ended with code {code}", Meaning(ENV, FIX_IMAGE, "something in the image ended the check")
+    name = signal.Signals(-code).name if -code in signal.valid_signals() else f"signal {-code}"
+    died = f"died of {name}"
+    if name == "SIGKILL":
+        return died, Meaning(ENV, NONE, "killed from outside, most often for want of memory")
+    if name == "SIGILL":
+        return died, Meaning(ENV, FIX_IMAGE, "this torch uses instructions that this processor has not")
+    if stage == "kernel":
+        return died, _BROKEN_GPU
+    return died, Meaning(ENV, FIX_IMAGE, "torch, or a library that it loads, crashes here")
+
+
+def hang(stage: str, *, on_cpu: bool) -> Meaning:
+    """What it means that a child did not end in time."""
+    if stage == "stopped":
+        return Meaning(HANG, NONE, "whoever stopped it did not wait for the answer")
+    if stage == "kernel" and not on_cpu:
+        return Meaning(HANG, REPLACE, "a GPU that does not answer needs a reset at least: replace the machine")
+    if stage in ("devices", "end") and not on_cpu:
+        return Meaning(
+            HANG, REBOOT, "the driver does not answer: reboot, and replace the machine if that does not help"
+        )
+    return Meaning(HANG, NONE, "a slow disk or processor may only need a longer --deadline-sec")
+
+
+def one_line(text: str, limit: int = 300) -> str:
+    """The first line that says something, fit for a terminal and a log: torch's errors go on for many."""
+    lines = ("".join(c if c.isprintable() else " " for c in line).strip() for line in text.splitlines())
+    line = next((line for line in lines if line), "")
+    return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -1,0 +1,74 @@
+"""Runs gpu-smoke as a person or a boot script does: as a command, here over a stand-in for torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FAKES = Path(__file__).parent / "fakes"
+ONE_GPU: list[dict[str, Any]] = [{}]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one run left."""
+
+    code: int
+    receipt: dict[str, Any]
+    message: str
+    stdout: str
+    stderr: str
+
+    @property
+    def summary(self) -> str:
+        return str(self.receipt["summary"])
+
+    def bad(self) -> list[tuple[str, Any]]:
+        """Every check that did not pass, with its GPU."""
+        return [(c["id"], c.get("gpu")) for c in self.receipt["checks"] if c["status"] in ("fail", "error")]
+
+    def first_bad(self) -> dict[str, Any]:
+        return next(c for c in self.receipt["checks"] if c["status"] in ("fail", "error"))
+
+
+def environment(**fake: Any) -> dict[str, str]:
+    """An environment of nothing but the path, the package and the stand-in, told what to be."""
+    path = os.pathsep.join([str(ROOT / "smoke"), str(FAKES)])
+    return {"PATH": os.environ["PATH"], "PYTHONPATH": path, "FAKE_TORCH": json.dumps(fake)}
+
+
+Smoke = Callable[..., Outcome]
+
+
+@pytest.fixture
+def smoke(tmp_path: Path) -> Smoke:
+    """Run the command on the GPUs and faults that the keywords describe."""
+
+    def run(*args: str, env: dict[str, str] | None = None, **fake: Any) -> Outcome:
+        receipt, message = tmp_path / "receipt.json", tmp_path / "message"
+        done = subprocess.run(
+            [sys.executable, "-m", "gpu_smoke", "--json", receipt, "--termination-log", message, *args],
+            env={**environment(**{"gpus": ONE_GPU, **fake}), **(env or {})},
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+            timeout=120,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        outcome = Outcome(
+            done.returncode, json.loads(receipt.read_text()), message.read_text("utf-8"), done.stdout, done.stderr
+        )
+        assert outcome.receipt["exit_code"] == done.returncode
+        assert outcome.receipt["ok"] is (done.returncode == 0)
+        return outcome
+
+    return run

@@ -1,0 +1,228 @@
+"""A stand-in for torch: real arithmetic on small matrices, GPUs that are described, and faults that are planted.
+
+FAKE_TORCH holds a JSON object: `cuda` (null is a CPU wheel), `gpus`, `refusal` and `warning` (of CUDA's start),
+`import` (what happens on import), and `faults`, each with `kind` and optionally `gpu`, `dtype` and what the kind needs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import math
+import os
+import random
+import signal
+import struct
+import sys
+import time
+import types
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+SETTINGS: dict[str, Any] = json.loads(os.environ.get("FAKE_TORCH", "{}"))
+SIDE = 16  # of every matrix, whatever size is asked for
+
+
+class dtype(NamedTuple):  # noqa: N801
+    name: str
+    size: int
+
+
+float16, float32, float64, bfloat16 = (
+    dtype("float16", 2),
+    dtype("float32", 4),
+    dtype("float64", 8),
+    dtype("bfloat16", 2),
+)
+int16, int32 = dtype("int16", 2), dtype("int32", 4)
+
+
+def _bits(value: float, kind: dtype) -> int:
+    """The bits of a number in its format, rounded to it."""
+    if kind is float16:
+        return int.from_bytes(struct.pack("<e", value), "little")
+    single = int.from_bytes(struct.pack("<f", value), "little")
+    if kind is bfloat16:
+        return (single + 0x8000) >> 16 if math.isfinite(value) else single >> 16
+    return single
+
+
+def _number(bits: int, kind: dtype) -> float:
+    if kind is float16:
+        return float(struct.unpack("<e", bits.to_bytes(2, "little"))[0])
+    return float(struct.unpack("<f", (bits << 16 if kind is bfloat16 else bits).to_bytes(4, "little"))[0])
+
+
+@dataclass(frozen=True)
+class device:  # noqa: N801
+    type: str
+    index: int | None = None
+
+
+CPU = device("cpu")
+
+
+class Tensor:
+    products = 0  # on the device under test, in this process
+
+    def __init__(self, values: list[float], kind: dtype = float32, where: device = CPU) -> None:
+        self.values, self.dtype, self.device = values, kind, where
+
+    def to(self, target: Any) -> Tensor:
+        if isinstance(target, device):
+            return Tensor(self.values, self.dtype, target)
+        values = self.values if target is float64 else [_number(_bits(v, target), target) for v in self.values]
+        return Tensor(values, target, self.device)
+
+    def double(self) -> Tensor:
+        return self.to(float64)
+
+    def cpu(self) -> Tensor:
+        return self.to(CPU)
+
+    def __matmul__(self, other: Tensor) -> Tensor:
+        side = range(SIDE)
+        rows, columns = [self.values[SIDE * i : SIDE * (i + 1)] for i in side], [other.values[i::SIDE] for i in side]
+        values = [math.fsum(map(float.__mul__, row, column)) for row in rows for column in columns]
+        if self.dtype is float64:
+            return Tensor(values, float64, self.device)
+        return Tensor(_faulty(values, self), float64, self.device).to(self.dtype)
+
+    def __sub__(self, other: Tensor) -> Tensor:
+        return Tensor([a - b for a, b in zip(self.values, other.values, strict=True)], float64)
+
+    def __truediv__(self, other: Tensor) -> Tensor:
+        return Tensor([self.item() / other.item()], float64)
+
+    def norm(self) -> Tensor:
+        return Tensor([math.sqrt(math.fsum(v * v for v in self.values))], float64)
+
+    def abs(self) -> Tensor:
+        return Tensor([abs(v) for v in self.values], float64)
+
+    def max(self) -> Tensor:
+        return Tensor([math.nan if any(map(math.isnan, self.values)) else max(self.values)], float64)
+
+    def pow(self, power: int) -> Tensor:
+        return Tensor([v**power for v in self.values], float64)
+
+    def mean(self) -> Tensor:
+        return Tensor([math.fsum(self.values) / len(self.values)], float64)
+
+    def sqrt(self) -> Tensor:
+        return Tensor([math.sqrt(v) for v in self.values], float64)
+
+    def isfinite(self) -> Tensor:
+        return Tensor([float(math.isfinite(v)) for v in self.values])
+
+    def all(self) -> bool:
+        return all(self.values)
+
+    def item(self) -> float:
+        [value] = self.values
+        return value
+
+    def view(self, kind: dtype) -> Tensor:
+        assert kind.size == self.dtype.size
+        if kind is self.dtype:
+            return self
+        return Tensor([_bits(v, self.dtype) for v in self.values], kind)
+
+    def element_size(self) -> int:
+        return self.dtype.size
+
+    def numel(self) -> int:
+        return len(self.values)
+
+    def data_ptr(self) -> int:
+        data = b"".join(_bits(v, self.dtype).to_bytes(self.dtype.size, "little") for v in self.values)
+        self.buffer = ctypes.create_string_buffer(data)
+        return ctypes.addressof(self.buffer)
+
+
+def _faulty(values: list[float], tensor: Tensor) -> list[float]:
+    """The product as a sick device computes it."""
+    Tensor.products += 1
+    rms = math.sqrt(math.fsum(v * v for v in values) / len(values))
+    for fault in SETTINGS.get("faults", []):
+        if fault.get("gpu", tensor.device.index) != tensor.device.index:
+            continue
+        if fault.get("dtype", tensor.dtype.name) != tensor.dtype.name:
+            continue
+        kind = fault["kind"]
+        if kind == "element":  # one element off, by so many root mean squares
+            values = [values[0] + fault["by"] * rms, *values[1:]]
+        elif kind == "everywhere":
+            values = [v + fault["by"] * rms for v in values]
+        elif kind == "value":
+            values = [float(fault["value"]), *values[1:]]
+        elif kind == "drift" and Tensor.products % fault["every"] == 0:  # the last bit of one element, now and then
+            values = [_number(_bits(values[0], tensor.dtype) ^ 1, tensor.dtype), *values[1:]]
+        elif kind == "raise":
+            raise RuntimeError(fault["text"])
+        else:
+            happen(kind)
+    return values
+
+
+def note(variable: str) -> None:
+    """Add this process to the file that the variable names."""
+    if variable in os.environ:
+        with Path(os.environ[variable]).open("a") as file:
+            file.write(f"{os.getpid()}\n")
+
+
+def happen(kind: str) -> None:
+    """What a sick driver does."""
+    if kind == "hang":
+        note("FAKE_TORCH_HANGS")
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(3600)
+    elif kind == "chatter":
+        sys.stdout.write("chatter " * 1_000_000)
+    elif kind.startswith("SIG"):
+        sys.stderr.write("the driver has a last word\n")
+        sys.stderr.flush()
+        os.kill(os.getpid(), signal.Signals[kind])
+        time.sleep(60)
+    elif kind == "exit":
+        os._exit(0)
+    elif kind == "say done":  # a child that proves nothing and says that all is well
+        os.write(int(sys.argv[2]), b'{"event": "done"}\n')
+        os._exit(0)
+
+
+class Generator:
+    def manual_seed(self, seed: int) -> random.Random:
+        return random.Random(seed)
+
+
+def randn(rows: int, columns: int, generator: random.Random) -> Tensor:
+    return Tensor([generator.gauss(0.0, 1.0) for _ in range(SIDE * SIDE)], float64).to(float32)
+
+
+def equal(one: Tensor, other: Tensor) -> bool:
+    return one.values == other.values
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    assert precision == "highest"
+
+
+def set_num_threads(count: int) -> None:
+    assert count == 1
+
+
+if "import" in SETTINGS:
+    if SETTINGS["import"].startswith(("No module", "lib")):
+        raise ImportError(SETTINGS["import"])
+    happen(SETTINGS["import"])
+note("FAKE_TORCH_IMPORTS")
+
+from . import cuda  # noqa: E402
+
+__version__ = SETTINGS.get("version", "9.9.9+fake")
+version = types.SimpleNamespace(cuda=SETTINGS.get("cuda", "13.2"))
+backends = types.SimpleNamespace(cuda=types.SimpleNamespace(matmul=types.SimpleNamespace()))
+__all__ = ["cuda"]

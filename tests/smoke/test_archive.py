@@ -1,0 +1,72 @@
+"""The package as one zip, which is how machines get it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import FAKES, ONE_GPU, ROOT, environment
+
+SOURCES = sorted((ROOT / "smoke" / "gpu_smoke").glob("*.py"))
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """The zip, in a folder whose name has a space."""
+    path = tmp_path / "a folder" / "gpu_smoke.pyz"
+    path.parent.mkdir()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr(
+            "__main__.py", "import runpy\nrunpy.run_module('gpu_smoke', run_name='__main__', alter_sys=True)\n"
+        )
+        for file in SOURCES:
+            packed.write(file, f"gpu_smoke/{file.name}")
+    return path
+
+
+@pytest.mark.parametrize(("faults", "code"), [([], 0), ([{"kind": "element", "by": 3}], 1)])
+def test_the_zip_runs_from_where_it_lies_and_takes_nothing_from_there(
+    archive: Path, faults: list[dict[str, Any]], code: int
+) -> None:
+    for decoy in ("torch.py", "gpu_smoke.py", "json.py"):
+        archive.with_name(decoy).write_text("raise SystemExit('taken from the working directory')\n")
+    done = subprocess.run(
+        [sys.executable, archive.name, "--json", "-"],
+        cwd=archive.parent,
+        env={**environment(gpus=ONE_GPU, faults=faults), "PYTHONPATH": str(FAKES)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == code, done.stderr
+    assert json.loads(done.stdout)["exit_code"] == code
+
+
+def modules(file: Path) -> set[str]:
+    """What a file imports, by the first part of the name."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def test_only_one_module_imports_torch_and_nothing_else_is_needed() -> None:
+    imports = {file.stem: modules(file) - sys.stdlib_module_names for file in SOURCES}
+    assert {name for name, found in imports.items() if "torch" in found} == {"measure"}
+    assert set().union(*imports.values()) == {"torch"}
+
+
+@pytest.mark.parametrize("file", SOURCES, ids=lambda file: file.stem)
+def test_the_sources_are_python_3_10_which_images_still_have(file: Path) -> None:
+    ast.parse(file.read_text(), feature_version=(3, 10))

@@ -1,0 +1,85 @@
+"""A command that cannot be run as it was given: exit code 64, and words instead of a traceback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from .conftest import ONE_GPU, environment
+
+
+def run(*args: str, **extra: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "gpu_smoke", *args],
+        env={**environment(gpus=ONE_GPU), **extra},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "first", "got"),
+    [
+        (["--device", "tpu"], "--device: unknown device", "'tpu'"),
+        (["--expect-gpus", "0"], "--expect-gpus: not a number of GPUs", "'0'"),
+        (["--expect-gpus", "-1"], "--expect-gpus: not a number of GPUs", "'-1'"),
+        (["--expect-gpus", "1.5"], "--expect-gpus: not a number of GPUs", "'1.5'"),
+        (["--expect-gpu", "NVIDIA"], "--expect-gpu: any GPU would match", "'NVIDIA'"),
+        (["--expect-gpu", ""], "--expect-gpu: any GPU would match", "''"),
+        (["--min-compute-capability", "8"], "--min-compute-capability: not a compute capability", "'8'"),
+        (["--min-compute-capability", "sm_89"], "--min-compute-capability: not a compute capability", "'sm_89'"),
+        (["--deadline-sec", "0"], "--deadline-sec: not a deadline", "'0'"),
+        (["--deadline-sec", "nan"], "--deadline-sec: not a deadline", "'nan'"),
+        (["--deadline-sec", "soon"], "--deadline-sec: not a deadline", "'soon'"),
+        (["--pool", "a\x1bb"], "--pool: not a name", "'a\\x1bb'"),
+        (["--json", ""], "--json: not a path", "''"),
+        (["--json", "/nowhere/at/all.json"], "--json: cannot be written (No such file or directory)", None),
+        (["--json", "/proc"], "--json: cannot be written (Is a directory)", "'/proc'"),
+        (
+            ["--termination-log", "/nowhere/log"],
+            "--termination-log: cannot be written (No such file or directory)",
+            None,
+        ),
+        (["--expect-gpus"], "--expect-gpus: expected one argument", None),
+        (["--expect", "1"], "unrecognized arguments: --expect 1", None),
+        (["check"], "unrecognized arguments: check", None),
+    ],
+)
+def test_wrong_usage_is_said_and_is_no_verdict(args: list[str], first: str, got: str | None) -> None:
+    done = run(*args)
+    assert done.returncode == 64
+    lines = done.stderr.splitlines()
+    assert lines[0] == f"gpu-smoke: {first}"
+    if got:
+        assert lines[1] == f"  got: {got}"
+        assert lines[2].startswith("  expected: ")
+    assert lines[-1] == "  hint: gpu-smoke --help"
+    assert done.stdout == ""
+
+
+def test_a_wrong_device_in_the_environment_is_named_as_such() -> None:
+    done = run(GPU_SMOKE_DEVICE="gpu")
+    assert done.returncode == 64
+    assert done.stderr.startswith("gpu-smoke: GPU_SMOKE_DEVICE: unknown device\n  got: 'gpu'\n")
+
+
+def test_help_has_examples_and_every_exit_code() -> None:
+    done = run("--help")
+    assert done.returncode == 0
+    assert "examples:" in done.stdout
+    codes = done.stdout.partition("exit codes:\n")[2].partition("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in codes] == ["0", "1", "2", "3", "4", "64"]
+
+
+def test_a_broken_check_never_leaves_with_the_code_of_a_broken_gpu() -> None:
+    # A child that cannot be started at all is no finding about a GPU.
+    program = "import sys; from gpu_smoke.__main__ import main; sys.executable = '/nowhere'; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment(), capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("gpu-smoke: the check itself failed: FileNotFoundError")
