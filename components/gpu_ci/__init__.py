@@ -1,0 +1,24 @@
+"""GPU capacity for CI as Pulumi components: typed pools that prove their GPU before they take a job."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from .kinds import args_for, component_for, kind_names, kinds
+
+if TYPE_CHECKING:
+    from .args import Args, In
+    from .component import Component
+    from .errors import ArgsError, Problem
+
+__all__ = ["Args", "ArgsError", "Component", "In", "Problem", "args_for", "component_for", "kind_names", "kinds"]
+
+# Imported when first used: a program pays for pydantic and pulumi only once it has something to build.
+_LATER = {"Args": "args", "In": "args", "Component": "component", "ArgsError": "errors", "Problem": "errors"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)

@@ -1,0 +1,204 @@
+"""The base of every component's arguments: one pydantic model, whose wiring may still be an Output."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, TypeVar
+
+import pulumi
+from pulumi.output import Unknown
+from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, PrivateAttr, TypeAdapter
+from pydantic import ValidationError as Invalid
+from pydantic.alias_generators import to_camel
+from pydantic_core import CoreSchema, core_schema
+
+from .errors import ArgsError, Problem, invalid
+from .explain import Loc, explain
+
+
+class Late:
+    """A value that is not there yet; it becomes a checked Output once its whole model is known to be in order."""
+
+    def __init__(self, output: pulumi.Output[Any], item: Any) -> None:
+        self.output = output
+        self.item = item
+
+    def checked(self, at: Loc, owner: Args) -> pulumi.Output[Any]:
+        """The same Output, failing with the field's own message when it resolves to something else."""
+        source = self.output
+
+        async def check(value: Any) -> Any:
+            try:
+                return _adapter(self.item).validate_python(value)
+            except Invalid as error:
+                shown = not await source.is_secret()
+                raise ArgsError(owner.subject, explain(error, type(owner), under=at, show=shown)) from None
+
+        return source.apply(check)
+
+
+class Marker:
+    """Annotation behind `In[T]`. It keeps `T` whole, because pydantic flattens nested Annotated types."""
+
+    def __init__(self, item: Any) -> None:
+        self.item = item
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def check(value: Any, inner: Callable[[Any], Any]) -> Any:
+            return Late(pulumi.Output.from_input(value), self.item) if is_late(value) else inner(value)
+
+        return core_schema.no_info_wrap_validator_function(check, handler.generate_schema(self.item))
+
+
+if TYPE_CHECKING:
+    T = TypeVar("T")
+    In: TypeAlias = pulumi.Input[T]
+else:
+
+    class In:
+        """`In[T]`: a `T`, checked at once, or an Output of one, checked with the same message when it resolves.
+
+        Constraints belong inside: `In[Annotated[int, Field(ge=1)]]`.
+        """
+
+        def __class_getitem__(cls, item: Any) -> Any:
+            return Annotated[Any, Marker(item)]
+
+
+def _whole(value: Any) -> Any:
+    """Engine and YAML alike hand over 2.0 for 2; text and booleans are mistakes, though Python would convert them."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise invalid("must be a whole number")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+"""A whole number, also when it arrives as a float."""
+
+
+class Args(BaseModel):
+    """Arguments of a component, or of a part of it. Frozen, in camelCase outside and snake_case inside."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        validate_by_alias=True,
+        validate_by_name=True,
+    )
+
+    WIRING: ClassVar[frozenset[str]] = frozenset()
+    """Fields another resource provides; the others are choices a person makes in a stack file."""
+
+    _late: list[pulumi.Output[Any]] = PrivateAttr(default_factory=list)
+    _subject: str = PrivateAttr(default="")
+
+    def __init__(self, **data: Any) -> None:
+        try:
+            super().__init__(**data)
+        except Invalid as error:
+            raise ArgsError(f"{type(self).__name__}{_caller()}", explain(error, type(self))) from None
+        _bind(self, (), self)
+
+    # Pydantic then builds nested models itself, without this constructor, so that their mistakes join the same report.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        for name, field in cls.model_fields.items():
+            if any(isinstance(mark, Marker) for mark in field.metadata) and len(field.metadata) > 1:
+                raise TypeError(f"{cls.__name__}.{name}: put the constraint inside In[...], or no Output can pass it")
+
+    @property
+    def subject(self) -> str:
+        """What an error about these arguments is about."""
+        return self._subject or type(self).__name__
+
+    def about(self, subject: str) -> None:
+        """Name what the arguments belong to, for the errors of values that come later."""
+        self._subject = subject
+
+    @classmethod
+    def choice_problems(cls, choices: Mapping[str, Any]) -> list[Problem]:
+        """What is wrong with the choices of a stack file, whose wiring the program fills in afterwards."""
+        wiring = {to_camel(name) for name in cls.WIRING}
+        problems = [
+            Problem(name, "is filled in by the program, not by the stack file", hint="remove it")
+            for name in choices
+            if name in wiring or name in cls.WIRING
+        ]
+        taken = {problem.path for problem in problems}
+        try:
+            cls.__pydantic_validator__.validate_python({k: v for k, v in choices.items() if k not in taken})
+        except Invalid as error:
+            problems += [found for found in explain(error, cls, hidden=wiring) if found.path not in wiring]
+        return problems
+
+    @classmethod
+    def choice_names(cls) -> tuple[str, ...]:
+        """The keys a stack file may use, in the order of the model."""
+        return tuple(to_camel(name) for name in cls.model_fields if name not in cls.WIRING)
+
+    async def settle(self) -> None:
+        """Wait for every value that was late; one ArgsError tells all that is wrong with them."""
+        problems: list[Problem] = []
+        for output in self._late:
+            try:
+                await output.future()
+            except ArgsError as error:
+                problems += error.problems
+        if problems:
+            raise ArgsError(self.subject, problems)
+
+
+def is_late(value: Any) -> bool:
+    """Whether some of the value is still an Output, an awaitable or unknown."""
+    if isinstance(value, pulumi.Output | Unknown) or inspect.isawaitable(value):
+        return True
+    if isinstance(value, Mapping):
+        return any(map(is_late, value.values()))
+    return isinstance(value, list | tuple) and any(map(is_late, value))
+
+
+def marker_of(metadata: list[Any]) -> Marker | None:
+    """The `In[...]` among a field's annotations, if it has one."""
+    return next((mark for mark in metadata if isinstance(mark, Marker)), None)
+
+
+@cache
+def _adapter(item: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(item)
+
+
+def _bind(value: Any, at: Loc, owner: Args) -> Any:
+    """Turn every late value below `value` into a checked Output that knows its full path."""
+    if isinstance(value, Late):
+        output = value.checked(at, owner)
+        owner._late.append(output)
+        return output
+    if isinstance(value, Args):
+        if value is not owner:
+            owner._late.extend(value._late)
+        for name in type(value).model_fields:
+            value.__dict__[name] = _bind(value.__dict__[name], (*at, name), owner)
+    elif isinstance(value, list):
+        value[:] = [_bind(item, (*at, index), owner) for index, item in enumerate(value)]
+    elif isinstance(value, dict):
+        value.update({key: _bind(item, (*at, key), owner) for key, item in value.items()})
+    return value
+
+
+def _caller() -> str:
+    """Where in the program the arguments were made, such as ` (pools.py:12)`."""
+    frame = sys._getframe(1)
+    here = str(Path(__file__).parent)
+    while frame.f_back and (frame.f_code.co_filename.startswith(here) or "pydantic" in frame.f_code.co_filename):
+        frame = frame.f_back
+    return f" ({Path(frame.f_code.co_filename).name}:{frame.f_lineno})"

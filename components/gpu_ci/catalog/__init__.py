@@ -1,0 +1,1 @@
+"""GPU facts as data, one file a cloud, and the questions one asks of them."""

@@ -1,0 +1,70 @@
+"""What a person reads when something is wrong: one problem, and the report of all of them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pydantic_core import PydanticCustomError
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One mistake: where it is, what is wrong, and what would be right."""
+
+    path: str
+    text: str
+    got: str = ""
+    expected: str = ""
+    hint: str = ""
+
+    def under(self, prefix: str) -> Problem:
+        """The same problem seen from further out, such as `gpu-ci:pools.l4`."""
+        joint = "" if not self.path or self.path.startswith("[") else "."
+        return Problem(f"{prefix}{joint}{self.path}", self.text, self.got, self.expected, self.hint)
+
+    def render(self, subject: str) -> str:
+        """The problem in the house form, under the file or thing it is about."""
+        lines = [f"{subject}: {self.path}: {self.text}" if self.path else f"{subject}: {self.text}"]
+        details = (("got", self.got), ("expected", self.expected), ("hint", self.hint))
+        return "\n".join([*lines, *(f"  {label}: {value}" for label, value in details if value)])
+
+    @property
+    def reason(self) -> str:
+        """The problem without its path, for a report that names the property itself."""
+        details = (("expected", self.expected), ("hint", self.hint))
+        return "; ".join([self.text, *(f"{label}: {value}" for label, value in details if value)])
+
+
+def report(subject: str, problems: Iterable[Problem]) -> str:
+    """Every problem, one after the other, in the order they were found."""
+    return "\n".join(problem.render(subject) for problem in problems)
+
+
+class ArgsError(pulumi.InputPropertiesError, pulumi.RunError):
+    """Arguments that cannot be used.
+
+    It is both things Pulumi asks for: a program that fails with a RunError shows its text and no traceback, and the
+    plugin passes an InputPropertiesError on to the engine property by property.
+    """
+
+    def __init__(self, subject: str, problems: Sequence[Problem]) -> None:
+        super().__init__(
+            report(subject, problems),
+            [{"property_path": problem.path, "reason": problem.reason} for problem in problems],
+        )
+        self.subject = subject
+        self.problems = tuple(problems)
+
+
+def invalid(text: str, *, hint: str = "", expected: str = "") -> PydanticCustomError:
+    """What a validator raises: never with the value in its text, which may be a secret."""
+    return PydanticCustomError("gpu_ci", "{text}", {"text": text, "hint": hint, "expected": expected})
+
+
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """A hint that names the nearest choice, or nothing when none is near."""
+    near = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.6)
+    return f"did you mean {near[0]}" if near else ""

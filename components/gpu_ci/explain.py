@@ -1,0 +1,122 @@
+"""Turns what pydantic found into problems a person can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, TypeAlias, get_args
+
+import pulumi
+from pulumi.output import Unknown
+from pydantic import BaseModel
+from pydantic import ValidationError as Invalid
+
+from .errors import Problem, did_you_mean
+
+Loc: TypeAlias = tuple[str | int, ...]
+
+_TEXTS = {
+    "missing": "is missing",
+    "string_type": "must be text",
+    "list_type": "must be a list",
+    "dict_type": "must be a map",
+    "model_type": "must be a map",
+    "model_attributes_type": "must be a map",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "too_short": "must have at least {min_length} entries",
+    "too_long": "must have at most {max_length} entries",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_too_long": "must have at most {max_length} characters",
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be more than {gt}",
+    "less_than_equal": "must be at most {le}",
+    "less_than": "must be less than {lt}",
+    "literal_error": "must be one of {expected}",
+    "string_pattern_mismatch": "has a form that is not accepted",
+}
+
+
+def explain(
+    error: Invalid,
+    model: type[BaseModel],
+    *,
+    under: Loc = (),
+    show: bool = True,
+    hidden: Collection[str] = (),
+) -> list[Problem]:
+    """Every problem of a failed validation, with its path as a stack file writes it.
+
+    `under` is where in the model the validated value stands; `show` is false for secrets, of whose value nothing is
+    told; `hidden` are keys that are not offered to whoever wrote an unknown one.
+    """
+    return [_explain(dict(line), model, under, show, hidden) for line in error.errors(include_url=False)]
+
+
+def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: bool, hidden: Collection[str]) -> Problem:
+    kind, value, context = line["type"], line["input"], line.get("ctx", {})
+    path, description, keys = _locate((*under, *line["loc"]), model)
+    if kind == "extra_forbidden":
+        offered = [key for key in keys if key not in hidden]
+        hint = did_you_mean(str(line["loc"][-1]), offered) or f"the keys are {', '.join(offered)}"
+        return Problem(path, "unknown key", hint=hint)
+    if isinstance(value, pulumi.Output | Unknown):
+        text = "must be known before anything is created, so it cannot be an Output"
+        return Problem(path, text, expected=description)
+    ours = context if kind == "gpu_ci" else {}
+    return Problem(
+        path,
+        _TEXTS.get(kind, "").format(**context) or _plain(line["msg"]),
+        got=_got(value) if show and kind != "missing" else "",
+        expected=ours.get("expected") or description,
+        hint=ours.get("hint", "") if show else "",
+    )
+
+
+def _locate(loc: Loc, model: type[BaseModel]) -> tuple[str, str, list[str]]:
+    """The path of a place in a model, the description of the nearest field, and the keys its model knows."""
+    path, description = "", ""
+    at: type[BaseModel] | None = model
+    for step in loc:
+        if step == "[key]":  # pydantic's way to say that the key itself is wrong, not its value
+            continue
+        fields = at.model_fields if at else {}
+        field = next((f for name, f in fields.items() if step in (name, f.alias)), None)
+        path = join(path, str(field.alias) if field and field.alias else step)
+        if field:
+            description = field.description or ""
+            at = nested_model(field.annotation, *field.metadata)
+    return path, description, [str(field.alias) for field in at.model_fields.values()] if at else []
+
+
+def nested_model(*annotations: Any) -> type[BaseModel] | None:
+    """The model a field holds, however deep in lists, options and In[...] it stands."""
+    for annotation in annotations:
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            return annotation
+        inner = (*get_args(annotation), *([annotation.item] if hasattr(annotation, "item") else []))
+        if found := nested_model(*inner):
+            return found
+    return None
+
+
+def join(path: str, step: str | int) -> str:
+    """A property path as Pulumi writes it: `zones[1]`, `smoke.deadlineSec`, `labels["a.b"]`."""
+    if isinstance(step, int):
+        return f"{path}[{step}]"
+    if not step.replace("_", "a").replace("-", "a").isalnum():
+        return f'{path}["{step}"]'
+    return f"{path}.{step}" if path else step
+
+
+def _got(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "a map"
+    if isinstance(value, list | tuple):
+        return "a list"
+    return "nothing" if value is None else repr(value) if len(repr(value)) <= 120 else f"{repr(value)[:120]}…"
+
+
+def _plain(message: str) -> str:
+    """Pydantic's own sentence, in the form of ours: lower case, no full stop."""
+    message = message.removeprefix("Value error, ").rstrip(".")
+    return message[:1].lower() + message[1:]

@@ -1,0 +1,167 @@
+"""The few calls to Google's compute API that the gate makes, in plain values and with errors it can tell apart."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+# Google's own client repeats what failed on the way (5xx, 429, broken connections) with growing pauses.
+_RETRIES = 5
+
+_NO_CAPACITY = ("ZONE_RESOURCE_POOL_EXHAUSTED", "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS")
+
+
+@dataclass
+class ApiError(Exception):
+    """Google refused: its reason, and its own sentence."""
+
+    reason: str
+    message: str
+    status: int = 0
+    zones_available: tuple[str, ...] = field(default=())
+
+    def __str__(self) -> str:
+        return self.message
+
+    @property
+    def no_capacity(self) -> bool:
+        """The zone has no such machine to give right now; another zone may."""
+        return self.reason in _NO_CAPACITY
+
+    @property
+    def missing(self) -> bool:
+        """What the call was about is not there."""
+        return self.status == 404
+
+
+class ComputeApi(Protocol):
+    """What the gate needs of Google."""
+
+    def template(self, project: str, region: str, name: str) -> dict[str, Any]:
+        """The properties of a regional instance template."""
+
+    def insert(self, project: str, zone: str, body: dict[str, Any], template: str) -> str:
+        """Ask for a machine; the name of the operation."""
+
+    def delete(self, project: str, zone: str, name: str) -> str:
+        """Ask for its deletion; the name of the operation."""
+
+    def done(self, project: str, zone: str, operation: str) -> bool:
+        """Whether an operation has ended; ApiError if it failed."""
+
+    def instances(self, project: str, zone: str, label: str, value: str) -> list[str]:
+        """Names of the machines with this label."""
+
+    def status(self, project: str, zone: str, name: str) -> str:
+        """RUNNING, TERMINATED and so on; ApiError with `missing` when there is none."""
+
+    def guest_attribute(self, project: str, zone: str, name: str, key: str) -> str:
+        """What the machine published under `namespace/key`; empty while it has not."""
+
+    def serial(self, project: str, zone: str, name: str) -> str:
+        """What it wrote to its first serial port."""
+
+
+class GoogleCompute:
+    """The API over Google's own client, whose description of it comes with the package: nothing is looked up online."""
+
+    def __init__(self) -> None:
+        import google.auth
+        from google.auth.exceptions import GoogleAuthError
+        from googleapiclient.discovery import build
+
+        # The variable's value is the whole base, compute/v1/ included, as Terraform's Google provider defines it.
+        endpoint = os.environ.get("GOOGLE_COMPUTE_CUSTOM_ENDPOINT", "")
+        options = {"api_endpoint": f"{endpoint.rstrip('/')}/"} if endpoint else {}
+        try:
+            credentials, _ = google.auth.default(scopes=["https://www.googleapis.com/auth/compute"])
+        except GoogleAuthError as error:
+            raise ApiError("unauthenticated", str(error)) from None
+        self._service = build(
+            "compute",
+            "v1",
+            credentials=credentials,
+            client_options=options,
+            static_discovery=True,
+            cache_discovery=False,
+        )
+
+    def template(self, project: str, region: str, name: str) -> dict[str, Any]:
+        found = self._run(
+            self._service.regionInstanceTemplates().get(project=project, region=region, instanceTemplate=name)
+        )
+        properties: dict[str, Any] = found["properties"]
+        return properties
+
+    def insert(self, project: str, zone: str, body: dict[str, Any], template: str) -> str:
+        call = self._service.instances().insert(project=project, zone=zone, body=body, sourceInstanceTemplate=template)
+        return str(self._run(call)["name"])
+
+    def delete(self, project: str, zone: str, name: str) -> str:
+        return str(self._run(self._service.instances().delete(project=project, zone=zone, instance=name))["name"])
+
+    def done(self, project: str, zone: str, operation: str) -> bool:
+        found = self._run(self._service.zoneOperations().get(project=project, zone=zone, operation=operation))
+        for error in found.get("error", {}).get("errors", []):
+            raise _operation_error(error, int(found.get("httpErrorStatusCode", 0)))
+        return bool(found["status"] == "DONE")
+
+    def instances(self, project: str, zone: str, label: str, value: str) -> list[str]:
+        names: list[str] = []
+        call = self._service.instances().list(project=project, zone=zone, filter=f"labels.{label}={value}")
+        while call is not None:
+            page = self._run(call)
+            names += [item["name"] for item in page.get("items", [])]
+            call = self._service.instances().list_next(call, page)
+        return names
+
+    def status(self, project: str, zone: str, name: str) -> str:
+        return str(self._run(self._service.instances().get(project=project, zone=zone, instance=name))["status"])
+
+    def guest_attribute(self, project: str, zone: str, name: str, key: str) -> str:
+        call = self._service.instances().getGuestAttributes(project=project, zone=zone, instance=name, queryPath=key)
+        try:
+            items = self._run(call).get("queryValue", {}).get("items", [])
+        except ApiError as error:
+            if error.missing:  # also Google's answer while nothing was published
+                return ""
+            raise
+        return str(items[0]["value"]) if items else ""
+
+    def serial(self, project: str, zone: str, name: str) -> str:
+        call = self._service.instances().getSerialPortOutput(project=project, zone=zone, instance=name, port=1)
+        return str(self._run(call).get("contents", ""))
+
+    def _run(self, call: Any) -> dict[str, Any]:
+        from google.auth.exceptions import GoogleAuthError
+        from googleapiclient.errors import HttpError
+        from httplib2 import HttpLib2Error  # type: ignore[import-untyped]
+
+        try:
+            answer: dict[str, Any] = call.execute(num_retries=_RETRIES)
+        except HttpError as error:
+            raise _http_error(error.resp.status, error.content) from None
+        except GoogleAuthError as error:
+            raise ApiError("unauthenticated", str(error)) from None
+        except (HttpLib2Error, OSError) as error:
+            raise ApiError("unreachable", f"the compute API could not be reached: {error}") from None
+        return answer
+
+
+def _http_error(status: int, content: bytes) -> ApiError:
+    try:
+        error = json.loads(content)["error"]
+        first = (error.get("errors") or [{}])[0]
+        return ApiError(str(first.get("reason", "")), str(error.get("message", "")), status)
+    except (ValueError, KeyError, TypeError):
+        return ApiError("", f"Google answered {status}: {content[:200].decode(errors='replace')}", status)
+
+
+def _operation_error(error: dict[str, Any], status: int) -> ApiError:
+    available = ""
+    for detail in error.get("errorDetails", []):
+        available = detail.get("errorInfo", {}).get("metadatas", {}).get("zonesAvailable", "") or available
+    zones = tuple(zone for zone in available.split(",") if zone)
+    return ApiError(str(error.get("code", "")), str(error.get("message", "")), status, zones)

@@ -1,0 +1,159 @@
+"""What Google takes in a GPU pool: pure functions over plain values, their sources in catalog/gcp.json."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
+
+from .. import versions
+from ..catalog import gcp as catalog
+from ..errors import did_you_mean, invalid
+
+# us-central1-a, and the newer us-south1-ai1b (seen in Google's zone list of 2026).
+_ZONE = re.compile(r"[a-z]+-[a-z]+\d+-(ai\d+)?[a-z]")
+
+
+def machine_type(value: str) -> str:
+    """Known, and with at least one whole GPU."""
+    if value not in catalog.machine_types():
+        hint = (
+            did_you_mean(value, catalog.machine_types())
+            or "GPUs come with a2, a3, a4, g2 and g4 types, and attach to n1"
+        )
+        raise invalid("is no machine type that has a GPU", hint=hint)
+    if not catalog.takes_accelerator(value) and catalog.built_in(value).count < 1:
+        raise invalid(
+            "has a fraction of a GPU, which needs the vGPU guest driver the images here lack",
+            hint="g4-standard-48 has the smallest whole one",
+        )
+    return value
+
+
+def accelerator_type(value: str) -> str:
+    """One that attaches to N1."""
+    if value not in catalog.accelerators():
+        raise invalid(
+            "is no accelerator n1 takes",
+            hint=did_you_mean(value, catalog.accelerators()),
+            expected=_list(catalog.accelerators()),
+        )
+    return value
+
+
+def accelerator_count(value: int, others: Mapping[str, Any]) -> int:
+    """A number of them that one machine can have."""
+    kind = others.get("type")
+    if kind and value not in catalog.counts(kind):
+        raise invalid(f"no machine has this many {kind}", expected=_list(catalog.counts(kind)))
+    return value
+
+
+def accelerator(value: Any, others: Mapping[str, Any]) -> Any:
+    """Given for n1, which has no GPU of its own, and for nothing else; and not for too big a machine."""
+    machine = others.get("machine_type")
+    if not machine:
+        return value
+    if not catalog.takes_accelerator(machine):
+        if value is not None:
+            raise invalid(f"is only for n1: {machine} has its GPUs built in", hint="remove it")
+        return value
+    if value is None:
+        raise invalid(f"is missing: {machine} has no GPU of its own", hint="such as {type: nvidia-tesla-t4, count: 1}")
+    if too_big := catalog.fits(machine, value.type, value.count):
+        raise invalid(f"does not go with {machine}", expected=too_big)
+    return value
+
+
+def gpus_of(choices: Mapping[str, Any]) -> catalog.Gpus | None:
+    """The GPUs these choices come to, or nothing while one of them is wrong."""
+    machine, attached = choices.get("machine_type"), choices.get("guest_accelerator")
+    if not machine or "guest_accelerator" not in choices:
+        return None
+    return catalog.attached(attached.type, attached.count) if attached else catalog.built_in(machine)
+
+
+def zones(values: list[str], others: Mapping[str, Any]) -> list[str]:
+    """Zones of one region that each have the GPU."""
+    gpus, problems = gpus_of(others), []
+    for index, zone in enumerate(values):
+        if not _ZONE.fullmatch(zone):
+            problem = invalid("is no zone", expected="a GCE zone, such as us-central1-a")
+        elif zone in values[:index]:
+            problem = invalid("is there twice", hint="remove one")
+        elif catalog.region_of(zone) != catalog.region_of(values[0]):
+            problem = invalid(
+                "is in another region; a pool is in one", expected=f"a zone of {catalog.region_of(values[0])}"
+            )
+        elif gpus and not gpus.is_in(zone):
+            problem = invalid(f"has no {gpus.accelerator}", hint=f"zones that have it: {_list(gpus.zones_near(zone))}")
+        else:
+            continue
+        problems.append(_at(index, zone, problem))
+    if problems:
+        raise ValidationError.from_exception_data("zones", problems)
+    return values
+
+
+def market(value: str, others: Mapping[str, Any]) -> str:
+    """A way this machine is sold."""
+    gpus = gpus_of(others)
+    if gpus and value not in gpus.markets:
+        ours = [kind for kind in gpus.markets if kind in ("standard", "spot")]
+        hint = f"use {' or '.join(ours)}" if ours else f"only by {_list(gpus.markets)}, which pools do not do yet"
+        raise invalid(f"{others['machine_type']} is not sold this way", hint=hint)
+    return value
+
+
+def disk_type(value: str | None, others: Mapping[str, Any]) -> str | None:
+    """A boot disk the series takes."""
+    gpus = gpus_of(others)
+    if value and gpus and value not in gpus.boot_disks:
+        raise invalid(f"{others['machine_type']} does not boot from it", expected=_list(gpus.boot_disks))
+    return value
+
+
+def image(value: str, others: Mapping[str, Any]) -> str:
+    """For a GPU the torch we install can use; an own image may bring another torch, so it is believed."""
+    gpus = gpus_of(others)
+    if gpus and value == versions.GCE_IMAGE and _cc(gpus) < versions.TORCH_MIN_COMPUTE_CAPABILITY:
+        raise invalid(
+            f"torch {versions.TORCH}, which this image gets, has no kernels for {gpus.name} (compute capability "
+            f"{gpus.compute_capability})",
+            expected="an image of your own with torch 2.14 or older, built for CUDA 12.6",
+            hint="or take nvidia-tesla-t4",
+        )
+    return value
+
+
+def runner_labels(values: list[str] | None) -> list[str] | None:
+    """No label twice; GitHub compares them without regard to case."""
+    seen: set[str] = set()
+    problems = []
+    for index, value in enumerate(values or ()):
+        if value.lower() in seen:
+            problems.append(_at(index, value, invalid("is there twice; case does not count", hint="remove one")))
+        seen.add(value.lower())
+    if problems:
+        raise ValidationError.from_exception_data("runnerLabels", problems)
+    return values
+
+
+def default_disk_type(gpus: catalog.Gpus) -> str:
+    """Balanced persistent disk, where the series takes it."""
+    return "pd-balanced" if "pd-balanced" in gpus.boot_disks else gpus.boot_disks[0]
+
+
+def _cc(gpus: catalog.Gpus) -> tuple[int, int]:
+    major, minor = gpus.compute_capability.split(".")
+    return int(major), int(minor)
+
+
+def _at(index: int, value: str, problem: PydanticCustomError) -> InitErrorDetails:
+    return InitErrorDetails(type=problem, loc=(index,), input=value)
+
+
+def _list(items: tuple[Any, ...]) -> str:
+    return ", ".join(map(str, items))

@@ -1,0 +1,75 @@
+"""Which components there are, found by reading this package's sources: nothing is imported before it is asked for."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .args import Args
+    from .component import Component
+
+
+@dataclass(frozen=True)
+class Found:
+    """A resource class of this package, known by its literal type token."""
+
+    token: str
+    kind: str
+    module: str
+    name: str
+
+    def load(self) -> type[Component]:
+        """Import the class, and with it the one cloud it uses."""
+        loaded: type[Component] = getattr(importlib.import_module(self.module), self.name)
+        return loaded
+
+
+def kind_names() -> tuple[str, ...]:
+    """Every `kind` a stack file can name."""
+    return tuple(sorted(found.kind for found in catalog() if found.kind))
+
+
+def component_for(kind: str) -> type[Component]:
+    """The component behind a kind. KeyError for one there is not."""
+    return {found.kind: found for found in catalog() if found.kind}[kind].load()
+
+
+def args_for(kind: str) -> type[Args]:
+    """The arguments of a kind. KeyError for one there is not."""
+    return component_for(kind).ARGS
+
+
+def kinds() -> dict[str, type[Component]]:
+    """Every kind with its component; this imports every cloud."""
+    return {kind: component_for(kind) for kind in kind_names()}
+
+
+@cache
+def catalog() -> tuple[Found, ...]:
+    """Every class with a literal TYPE, in the order of its token."""
+    root = Path(__file__).parent
+    found = [
+        Found(constants["TYPE"], constants.get("KIND", ""), f"{__package__}.{file.parent.name}.{file.stem}", node.name)
+        for file in root.glob("*/*.py")
+        if "gpu-ci:" in (text := file.read_text(encoding="utf-8"))
+        for node in ast.parse(text).body
+        if isinstance(node, ast.ClassDef) and "TYPE" in (constants := _constants(node))
+    ]
+    return tuple(sorted(found, key=lambda one: one.token))
+
+
+def _constants(node: ast.ClassDef) -> dict[str, str]:
+    """The class's constants that are plain text, such as TYPE and KIND."""
+    return {
+        statement.target.id: statement.value.value
+        for statement in node.body
+        if isinstance(statement, ast.AnnAssign)
+        and isinstance(statement.target, ast.Name)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    }

@@ -1,0 +1,47 @@
+"""Labels in the form every Google service takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import AfterValidator
+from pydantic_core import InitErrorDetails, ValidationError
+
+from .errors import invalid
+
+# cloud.google.com/compute/docs/labeling-resources, "Requirements for labels"; the international letters it also allows
+# are left out, because not every service takes them.
+_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
+_MOST = 64
+
+
+def _check(labels: dict[str, str]) -> dict[str, str]:
+    if len(labels) > _MOST - 4:  # room for the labels a component adds
+        raise invalid(f"has more than {_MOST - 4} labels")
+    problems: list[InitErrorDetails] = []
+    for key, value in labels.items():
+        if not _KEY.fullmatch(key):
+            error = invalid("the key is not one Google takes", expected="a-z, 0-9, _ and -, a letter first, at most 63")
+        elif not _VALUE.fullmatch(value):
+            error = invalid("is not a value Google takes", expected="a-z, 0-9, _ and -, at most 63")
+        else:
+            continue
+        problems.append(InitErrorDetails(type=error, loc=(key,), input=value))
+    if problems:
+        raise ValidationError.from_exception_data("labels", problems)
+    return labels
+
+
+Labels = Annotated[dict[str, str], AfterValidator(_check)]
+"""Google labels, sorted out before any cloud sees them."""
+
+
+def merge(*parts: Mapping[str, str]) -> dict[str, str]:
+    """All labels in one map, the later part winning, in a fixed order so that no diff comes from ordering."""
+    merged: dict[str, str] = {}
+    for part in parts:
+        merged.update(part)
+    return dict(sorted(merged.items()))

@@ -1,0 +1,31 @@
+"""Physical names, where a vendor's limit makes one a contract."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from .errors import ArgsError, Problem
+
+# A pool's name carries suffixes: -template, Pulumi's own -a1b2c3d, -check-d4e5f6. Google's limit is 63 (RFC 1035).
+_COMPONENT = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
+
+
+def fit(text: str, limit: int) -> str:
+    """The text as lower case letters, digits and single dashes, starting with a letter, within `limit` characters.
+
+    What had to be changed or cut is told apart by a hash, so that two long names stay two names.
+    """
+    plain = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    plain = plain if plain[:1].isalpha() else f"x-{plain}".rstrip("-")
+    if plain == text and len(plain) <= limit:
+        return plain
+    digest = hashlib.sha256(text.encode()).hexdigest()[:6]
+    return f"{plain[: limit - 7].rstrip('-')}-{digest}"
+
+
+def check(kind: str, name: str) -> None:
+    """Refuse a component name that its children's names could not carry."""
+    if not _COMPONENT.fullmatch(name):
+        expected = "lower case letters, digits and dashes, a letter first, at most 40 characters, such as l4"
+        raise ArgsError(kind, [Problem("name", "has a form that is not accepted", repr(name), expected)])

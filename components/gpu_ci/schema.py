@@ -1,0 +1,153 @@
+"""The package's Pulumi schema, made from the same models and classes that validate and build."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import textwrap
+from collections.abc import Iterator
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+import pulumi
+from pydantic.alias_generators import to_camel, to_pascal
+from pydantic.fields import FieldInfo
+
+from . import versions
+from .args import Args, marker_of
+from .component import Component
+from .kinds import catalog
+
+NAME = "gpu-ci"
+
+_PRIMITIVES = {str: "string", int: "integer", float: "number", bool: "boolean"}
+_OUTPUTS = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+
+
+def schema() -> dict[str, Any]:
+    """The schema of everything this package can build."""
+    types: dict[str, Any] = {}
+    resources = {found.token: _resource(found.load(), found.token, types) for found in catalog()}
+    return {
+        "name": NAME,
+        "version": versions.PACKAGE,
+        "displayName": "GPU CI",
+        "description": "GPU capacity for CI: typed pools that prove their GPU before they take a job.",
+        "keywords": ["pulumi", "gpu", "ci", "category/infrastructure", "kind/component"],
+        "license": "Apache-2.0",
+        "meta": {"moduleFormat": "(.*)"},
+        "language": {"nodejs": {"respectSchemaVersion": True}, "python": {"respectSchemaVersion": True}},
+        "types": dict(sorted(types.items())),
+        "resources": resources,
+    }
+
+
+def as_json() -> str:
+    """The schema as the engine is given it."""
+    return json.dumps(schema(), indent=2) + "\n"
+
+
+def _resource(cls: type[pulumi.Resource], token: str, types: dict[str, Any]) -> dict[str, Any]:
+    model: type[Args] = cls.ARGS  # type: ignore[attr-defined]
+    owner = token.rpartition(":")[2]
+    fields = _fields(model, owner, token, types)
+    outputs = _outputs(cls)
+    return {
+        "description": inspect.cleandoc(cls.__doc__ or ""),
+        **({"isComponent": True} if issubclass(cls, Component) else {}),
+        "inputProperties": fields,
+        "requiredInputs": _required(model),
+        "properties": outputs,
+        "required": list(outputs),
+    }
+
+
+def _fields(model: type[Args], owner: str, token: str, types: dict[str, Any]) -> dict[str, Any]:
+    return {
+        to_camel(name): {
+            "description": field.description or "",
+            **_type(field, f"{owner}{to_pascal(name)}", token, types),
+            **_default(field),
+        }
+        for name, field in model.model_fields.items()
+    }
+
+
+def _required(model: type[Args]) -> list[str]:
+    return [to_camel(name) for name, field in model.model_fields.items() if field.is_required()]
+
+
+def _default(field: FieldInfo) -> dict[str, Any]:
+    """Defaults a schema can say: plain numbers, text and booleans."""
+    return {"default": field.default} if isinstance(field.default, str | int | float | bool) else {}
+
+
+def _type(field: FieldInfo, enum: str, token: str, types: dict[str, Any]) -> dict[str, Any]:
+    marker = marker_of(field.metadata)
+    annotation = marker.item if marker else field.annotation
+    return _spec(annotation, enum, token, types, plain=marker is None)
+
+
+def _spec(annotation: Any, enum: str, token: str, types: dict[str, Any], *, plain: bool) -> dict[str, Any]:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    mark = {"plain": True} if plain else {}
+    if hasattr(annotation, "__metadata__"):  # Annotated: the constraints are ours, the type is the first argument
+        marker = marker_of(list(annotation.__metadata__))
+        inner = marker.item if marker else arguments[0]
+        return _spec(inner, enum, token, types, plain=plain and marker is None)
+    if origin in (Union, UnionType):
+        (inner,) = [argument for argument in arguments if argument is not NoneType]
+        return _spec(inner, enum, token, types, plain=plain)
+    if origin is list:
+        return {"type": "array", "items": _spec(arguments[0], enum, token, types, plain=plain), **mark}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": _spec(arguments[1], enum, token, types, plain=plain), **mark}
+    if origin is Literal:
+        return {"$ref": f"#/types/{_enum(arguments, enum, token, types)}", **mark}
+    if isinstance(annotation, type) and issubclass(annotation, Args):
+        return {"$ref": f"#/types/{_object(annotation, token, types)}", **mark}
+    return {"type": _PRIMITIVES[annotation], **mark}
+
+
+def _enum(values: tuple[str, ...], name: str, token: str, types: dict[str, Any]) -> str:
+    key = f"{token.rpartition(':')[0]}:{name}"
+    types[key] = {
+        "type": "string",
+        "description": f"One of {', '.join(values)}.",
+        "enum": [{"name": to_pascal(value.replace("-", "_")), "value": value} for value in values],
+    }
+    return key
+
+
+def _object(model: type[Args], token: str, types: dict[str, Any]) -> str:
+    key = f"{token.rpartition(':')[0]}:{model.__name__}"
+    types[key] = {
+        "type": "object",
+        "description": inspect.cleandoc(model.__doc__ or ""),
+        "properties": _fields(model, model.__name__, token, types),
+        "required": _required(model),
+    }
+    return key
+
+
+def _outputs(cls: type[pulumi.Resource]) -> dict[str, Any]:
+    return {
+        to_camel(name): {"type": _OUTPUTS[kind], "description": description}
+        for name, kind, description in _annotated(cls)
+    }
+
+
+def _annotated(cls: type[pulumi.Resource]) -> Iterator[tuple[str, str, str]]:
+    """Each `name: pulumi.Output[kind]` of the class with the docstring under it."""
+    (node,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    assert isinstance(node, ast.ClassDef)  # noqa: S101 - getsource of a class is a class
+    for statement, following in zip(node.body, [*node.body[1:], None], strict=True):
+        if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
+            continue
+        annotation = ast.unparse(statement.annotation)
+        if annotation.startswith("pulumi.Output["):
+            text = ""
+            if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+                text = inspect.cleandoc(str(following.value.value))
+            yield statement.target.id, annotation.removeprefix("pulumi.Output[").removesuffix("]"), text

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# Checks the machine's GPU at boot and says what it found: as the guest attribute gpu-smoke/verdict, and as the line
+# SMOKE-RESULT on the serial port. Whatever goes wrong on the way is a verdict too. A check machine then switches itself
+# off; so does a machine of a pool whose check failed, before it could take a job.
+set -u -o pipefail
+export LC_ALL=C
+
+HOST=${GCE_METADATA_HOST:-metadata.google.internal}
+WORK=$(mktemp -d)
+DEADLINE=600
+VERDICT=fail
+CODE=2
+SUMMARY="the boot script ended before the check began"
+
+# metadata METHOD PATH [BODY]: one request to the metadata server; the answer on standard output.
+metadata() {
+  if command -v curl >/dev/null; then
+    curl -fsS --max-time 60 --retry 5 --retry-connrefused -H 'Metadata-Flavor: Google' -X "$1" ${3+--data-binary "$3"} \
+      "http://$HOST/computeMetadata/v1/$2"
+    return
+  fi
+  local fd line body=${3-} port=80
+  if [[ $HOST == *:* ]]; then port=${HOST##*:}; fi
+  exec {fd}<>"/dev/tcp/${HOST%%:*}/$port" || return 1
+  printf '%s /computeMetadata/v1/%s HTTP/1.0\r\nHost: %s\r\nMetadata-Flavor: Google\r\nContent-Length: %d\r\n\r\n%s' \
+    "$1" "$2" "$HOST" "${#body}" "$body" >&"$fd"
+  IFS= read -r line <&"$fd"
+  local status=$line
+  while IFS= read -r line <&"$fd" && [[ $line != $'\r' ]]; do :; done
+  cat <&"$fd"
+  exec {fd}>&-
+  [[ $status == *' 200 '* ]]
+}
+
+attribute() {
+  metadata GET "instance/attributes/$1" 2>/dev/null
+}
+
+# as_json TEXT: the text as a JSON string on one line, cut so that it has at most 900 bytes and no half character.
+as_json() {
+  local text=${1//[$'\x01'-$'\x1f'$'\x7f']/ } escaped length=900
+  while true; do
+    while [[ ${text:length:1} == [$'\x80'-$'\xbf'] ]]; do length=$((length - 1)); done
+    escaped=${text:0:length}
+    escaped=${escaped//\\/\\\\}
+    escaped=${escaped//\"/\\\"}
+    if ((${#escaped} <= 900)); then break; fi
+    length=$((length - 10))
+  done
+  printf '"%s"' "$escaped"
+}
+
+report() {
+  trap - EXIT
+  local json
+  json="{\"verdict\":\"$VERDICT\",\"exit_code\":$CODE,\"summary\":$(as_json "$SUMMARY")}"
+  metadata PUT instance/guest-attributes/gpu-smoke/verdict "$json" >/dev/null ||
+    echo "gpu-ci: the guest attribute could not be written" >&2
+  echo "SMOKE-RESULT $(printf '%s' "$json" | base64 | tr -d '\n')"
+  rm -rf "$WORK"
+  if [[ $ROLE == check || $VERDICT != pass ]]; then
+    sleep 15 # whoever asked deletes the machine as soon as it has the verdict; this is for when nobody is left
+    shutdown -h now
+  fi
+  exit 0
+}
+
+# within COMMAND...: run it for as long as the deadline leaves.
+within() {
+  local left=$((DEADLINE - SECONDS))
+  ((left > 0)) || return 124
+  timeout -k 10 "$left" "$@"
+}
+
+# The interpreter that has torch: the image's own, or one made here.
+find_python() {
+  PYTHON=python3
+  if ! command -v python3 >/dev/null; then
+    SUMMARY="the image has no python3"
+    return 1
+  fi
+  if within python3 -c 'import torch' 2>/dev/null; then return; fi
+  local torch
+  torch=$(attribute gpu-smoke-torch)
+  echo "gpu-ci: the image has no torch; installing torch $torch"
+  local home=$WORK/torch
+  if ! within python3 -m venv "$home"; then
+    { within apt-get -qq update && within apt-get -qq install -y python3-venv && within python3 -m venv "$home"; } || true
+  fi
+  PYTHON=$home/bin/python
+  if ! within "$PYTHON" -m pip install --quiet --no-cache-dir "torch==$torch" 2>&1 | tee "$WORK/pip.log"; then
+    SUMMARY="torch $torch could not be installed: $(tail -n 1 "$WORK/pip.log"); the network may have no way out"
+    return 1
+  fi
+}
+
+check() {
+  if ! attribute gpu-smoke-pyz | base64 -d >"$WORK/gpu_smoke.pyz" || [[ ! -s $WORK/gpu_smoke.pyz ]]; then
+    SUMMARY="the check did not arrive: the machine's metadata has no readable gpu-smoke-pyz"
+    return
+  fi
+  find_python || return
+  local words
+  mapfile -t words < <(attribute gpu-smoke-args)
+  within "$PYTHON" "$WORK/gpu_smoke.pyz" "${words[@]}" --termination-log "$WORK/message" 2>&1 | tee "$WORK/output"
+  CODE=${PIPESTATUS[0]}
+  case $CODE in
+    0) VERDICT=pass ;;
+    124 | 137)
+      CODE=4
+      SUMMARY="the check did not end within $DEADLINE s of the boot"
+      return
+      ;;
+  esac
+  # The first line of its message is the check's own sentence; a check that died has only what it last printed.
+  SUMMARY=$(head -n 1 "$WORK/message" 2>/dev/null)
+  if [[ -n $SUMMARY ]]; then return; fi
+  VERDICT=fail # a check that proved something says what
+  SUMMARY=$(grep -v '^[[:space:]]*$' "$WORK/output" | tail -n 1)
+  SUMMARY="the check ended with code $CODE and no message${SUMMARY:+; it last printed: $SUMMARY}"
+}
+
+ROLE=$(attribute gpu-ci-role)
+trap report EXIT
+trap 'SUMMARY="the machine was told to stop before the check ended"; exit' TERM INT HUP
+seconds=$(attribute gpu-smoke-deadline-sec)
+if [[ $seconds =~ ^[0-9]+$ ]]; then DEADLINE=$seconds; fi
+check

@@ -1,0 +1,12 @@
+"""What the gate's tests share."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.gpu_ci.gcp.gate_setting import Setting
+
+
+@pytest.fixture
+def setting(monkeypatch: pytest.MonkeyPatch) -> Setting:
+    return Setting(monkeypatch)

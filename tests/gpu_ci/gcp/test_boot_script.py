@@ -1,0 +1,236 @@
+"""The boot script, run by bash against a metadata server: whatever goes wrong, one verdict comes out."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_ci import boot
+
+SAYS = "import sys; open(sys.argv[sys.argv.index('--termination-log') + 1], 'w').write({message!r}); sys.exit({code})"
+NEEDED = ("mktemp", "base64", "tr", "cat", "rm", "head", "grep", "tail", "tee", "timeout")
+
+
+class Metadata(ThreadingHTTPServer):
+    """A machine's metadata server."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.attributes: dict[str, str] = {}
+        self.published: list[tuple[str, bytes]] = []
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Metadata
+
+    def do_GET(self) -> None:
+        value = self.server.attributes.get(self.path.removeprefix("/computeMetadata/v1/instance/attributes/"))
+        self._answer(404 if value is None else 200, (value or "").encode())
+
+    def do_PUT(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.published.append((self.path, body))
+        self._answer(200, b"")
+
+    def _answer(self, status: int, body: bytes) -> None:
+        allowed = self.headers.get("Metadata-Flavor") == "Google"
+        self.send_response(status if allowed else 403)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+        pass
+
+
+class Boot:
+    """A machine that boots once."""
+
+    def __init__(self, folder: Path, metadata: Metadata) -> None:
+        self.folder = folder
+        self.metadata = metadata
+        self.tools = folder / "tools"
+        self.tools.mkdir()
+        self._tool("shutdown", 'echo "SHUTDOWN $*"')
+        self._tool("sleep", "true")
+        self.torch = folder / "torch"
+        self.torch.mkdir()
+        (self.torch / "torch.py").touch()
+        self.path = f"{self.tools}:{os.environ['PATH']}"
+
+    def only(self, *tools: str) -> None:
+        """Leave the machine nothing but the basics, and Python under these names."""
+        for tool in NEEDED:
+            (self.tools / tool).symlink_to(str(shutil.which(tool)))
+        for tool in tools:
+            self._tool(tool, f'exec {sys.executable} "$@"')
+        self.path = str(self.tools)
+
+    def run(self, check: str = "", **attributes: str) -> tuple[dict[str, Any], str]:
+        """The published verdict, and what went to the serial port."""
+        self.metadata.attributes = {
+            "gpu-ci-role": "check",
+            "gpu-smoke-pyz": _packed(check),
+            "gpu-smoke-args": "--pool\nl 4",
+            **{key.replace("_", "-"): value for key, value in attributes.items()},
+        }
+        environment = {
+            "PATH": self.path,
+            "GCE_METADATA_HOST": f"127.0.0.1:{self.metadata.server_port}",
+            "PYTHONPATH": str(self.torch),
+        }
+        script = self.folder / "boot.sh"
+        script.write_text(boot.script())
+        done = subprocess.run(
+            [str(shutil.which("bash")), str(script)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        ((path, body),) = self.metadata.published
+        assert path == "/computeMetadata/v1/instance/guest-attributes/gpu-smoke/verdict"
+        assert len(body) <= 1024
+        (line,) = [line for line in done.stdout.splitlines() if line.startswith("SMOKE-RESULT ")]
+        assert base64.b64decode(line.removeprefix("SMOKE-RESULT ")) == body
+        verdict: dict[str, Any] = json.loads(body)
+        return verdict, done.stdout + done.stderr
+
+    def _tool(self, name: str, text: str) -> None:
+        tool = self.tools / name
+        tool.write_text(f"#!{shutil.which('bash')}\n{text}\n")
+        tool.chmod(0o755)
+
+
+def _packed(source: str) -> str:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("__main__.py", source)
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Boot]:
+    metadata = Metadata()
+    thread = threading.Thread(target=metadata.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield Boot(tmp_path, metadata)
+    metadata.shutdown()
+    thread.join()
+    metadata.server_close()
+
+
+def says(message: str, code: int = 0) -> str:
+    return SAYS.format(message=message, code=code)
+
+
+def test_the_script_is_what_reviewers_saw(golden: Callable[[str, str], None]) -> None:
+    golden("boot/boot.sh", boot.script())
+
+
+def test_a_pass_is_published_and_the_check_machine_switches_itself_off(machine: Boot) -> None:
+    verdict, serial = machine.run(says("1 x NVIDIA L4 computes\nand more"))
+    assert verdict == {"verdict": "pass", "exit_code": 0, "summary": "1 x NVIDIA L4 computes"}
+    assert "SHUTDOWN -h now" in serial
+
+
+def test_a_machine_of_the_pool_that_passes_stays(machine: Boot) -> None:
+    verdict, serial = machine.run(says("fine"), gpu_ci_role="")
+    assert verdict["verdict"] == "pass"
+    assert "SHUTDOWN" not in serial
+
+
+def test_a_machine_of_the_pool_that_fails_switches_itself_off(machine: Boot) -> None:
+    verdict, serial = machine.run(says("GPU 0: wrong numbers", 1), gpu_ci_role="")
+    assert verdict == {"verdict": "fail", "exit_code": 1, "summary": "GPU 0: wrong numbers"}
+    assert "SHUTDOWN -h now" in serial
+
+
+def test_the_checks_words_survive_quotes_backslashes_control_characters_and_other_scripts(machine: Boot) -> None:
+    verdict, _ = machine.run(says('a "b" \\n c\\ \t\x1b[31m é 漢', 1))
+    assert verdict["summary"] == 'a "b" \\n c\\  \x20[31m é 漢'
+
+
+@pytest.mark.parametrize("filler", ["x", '"', "\\", "漢", "é\\"])
+def test_a_long_story_is_cut_to_what_fits_and_stays_readable(machine: Boot, filler: str) -> None:
+    verdict, _ = machine.run(says("start " + filler * 3000, 1))
+    assert verdict["summary"].startswith("start " + filler * 50)
+    assert "\ufffd" not in verdict["summary"]
+
+
+def test_a_check_that_crashes_is_a_fail_with_its_last_line(machine: Boot) -> None:
+    verdict, _ = machine.run("raise RuntimeError('CUDA error 999')")
+    assert verdict == {
+        "verdict": "fail",
+        "exit_code": 1,
+        "summary": "the check ended with code 1 and no message; it last printed: RuntimeError: CUDA error 999",
+    }
+
+
+def test_a_check_that_ends_well_but_says_nothing_has_proven_nothing(machine: Boot) -> None:
+    verdict, _ = machine.run("pass")
+    assert (verdict["verdict"], verdict["summary"]) == ("fail", "the check ended with code 0 and no message")
+
+
+def test_a_check_that_hangs_is_ended_at_the_deadline(machine: Boot) -> None:
+    verdict, _ = machine.run("import time; time.sleep(50)", gpu_smoke_deadline_sec="2")
+    assert verdict == {"verdict": "fail", "exit_code": 4, "summary": "the check did not end within 2 s of the boot"}
+
+
+def test_a_check_that_did_not_arrive_is_a_fail(machine: Boot) -> None:
+    verdict, _ = machine.run(gpu_smoke_pyz="!!!")
+    expected = "the check did not arrive: the machine's metadata has no readable gpu-smoke-pyz"
+    assert (verdict["verdict"], verdict["exit_code"], verdict["summary"]) == ("fail", 2, expected)
+
+
+def test_the_check_gets_its_words_one_by_one(machine: Boot) -> None:
+    source = "import sys; open(sys.argv[-1], 'w').write(repr(sys.argv[1:-1]))"
+    verdict, _ = machine.run(source)
+    assert verdict["summary"] == "['--pool', 'l 4', '--termination-log']"
+
+
+def test_an_image_without_python_is_a_fail(machine: Boot) -> None:
+    machine.only()
+    verdict, _ = machine.run(says("fine"))
+    assert (verdict["verdict"], verdict["summary"]) == ("fail", "the image has no python3")
+
+
+def test_an_image_without_curl_is_no_hindrance(machine: Boot) -> None:
+    machine.only("python3")
+    verdict, _ = machine.run(says("fine", 0))
+    assert (verdict["verdict"], verdict["summary"]) == ("pass", "fine")
+
+
+def test_an_image_without_torch_gets_the_pinned_one(machine: Boot) -> None:
+    """A stand-in for python3 plays the image: no torch, a venv that works, a pip that has no way out."""
+    machine.only()
+    machine._tool(
+        "python3",
+        f"""case "$*" in
+          "-c import torch") exit 1 ;;
+          "-m venv"*) {shutil.which("mkdir")} -p "$3/bin"; {shutil.which("cp")} "$0" "$3/bin/python" ;;
+          "-m pip install"*) echo "$*"; echo "ERROR: No matching distribution found"; exit 1 ;;
+          *) exec {sys.executable} "$@" ;;
+        esac""",
+    )
+    verdict, serial = machine.run(says("fine"), gpu_smoke_torch="9.9.9")
+    assert verdict["verdict"] == "fail"
+    assert verdict["summary"] == (
+        "torch 9.9.9 could not be installed: ERROR: No matching distribution found; the network may have no way out"
+    )
+    assert "-m pip install --quiet --no-cache-dir torch==9.9.9" in serial

@@ -1,0 +1,121 @@
+"""SmokeGate over gRPC: what it takes, when it is asked anew, and what is left of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from google.protobuf import json_format
+from gpu_ci.gcp import gate_service
+from gpu_ci.gcp.compute_api import ApiError
+from gpu_ci.gcp.smoke_gate import SmokeGate
+from pulumi.runtime.proto import engine_pb2, provider_pb2
+
+from tests.gpu_ci.engine_stub import Plugin
+from tests.gpu_ci.gcp.gate_setting import INPUTS, TEMPLATE, URN, Setting, struct
+from tests.gpu_ci.harness import SECRET, UNKNOWN
+
+
+def check(setting: Setting, inputs: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    response = setting.ask(lambda running: running.stub.Check(provider_pb2.CheckRequest(urn=URN, news=struct(inputs))))
+    failures = [(failure.property, failure.reason) for failure in response.failures]
+    return json_format.MessageToDict(response.inputs), failures
+
+
+def test_check_fills_in_the_defaults(setting: Setting) -> None:
+    given = {key: INPUTS[key] for key in ("project", "template", "zones", "pool")}
+    inputs, failures = check(setting, given)
+    assert (inputs, failures) == ({**given, "labels": {}, "deadlineSec": 1200, "onNoCapacity": "fail"}, [])
+
+
+def test_check_lets_pass_what_is_not_known_yet_and_keeps_secrets(setting: Setting) -> None:
+    secret = {SECRET: "1b47061264138c4ac30d75fd1eb44270", "value": "p"}
+    inputs, failures = check(setting, {**INPUTS, "template": UNKNOWN, "project": secret})
+    assert failures == []
+    assert (inputs["template"], inputs["project"]) == (UNKNOWN, secret)
+
+
+def test_check_tells_every_problem_with_its_property(setting: Setting) -> None:
+    _, failures = check(setting, {**INPUTS, "zones": [], "deadlineSec": 5, "onNoCapacity": "x", "tempalte": "t"})
+    assert [path for path, _ in failures] == ["zones", "deadlineSec", "onNoCapacity", "tempalte"]
+    assert failures[3] == ("tempalte", "unknown key; hint: did you mean template")
+
+
+def diff(setting: Setting, *, verdict: str = "pass", **changes: Any) -> tuple[list[str], list[str]]:
+    request = provider_pb2.DiffRequest(
+        urn=URN,
+        old_inputs=struct(INPUTS),
+        olds=struct({**INPUTS, "verdict": verdict}),
+        news=struct({**INPUTS, **changes}),
+    )
+    response = setting.ask(lambda running: running.stub.Diff(request))
+    changed = response.changes == provider_pb2.DiffResponse.DIFF_SOME
+    assert changed == bool(response.diffs)
+    assert sorted(response.detailedDiff) == sorted(response.diffs)
+    return sorted(response.diffs), sorted(response.replaces)
+
+
+def test_nothing_changed_is_no_difference(setting: Setting) -> None:
+    assert diff(setting) == ([], [])
+
+
+@pytest.mark.parametrize("key", ["template", "project", "pool"])
+def test_another_question_is_another_gate(setting: Setting, key: str) -> None:
+    assert diff(setting, **{key: "other"}) == ([key], [key])
+
+
+def test_a_template_not_yet_made_is_another_one(setting: Setting) -> None:
+    assert diff(setting, template=UNKNOWN) == (["template"], ["template"])
+
+
+@pytest.mark.parametrize("changes", [{"deadlineSec": 600}, {"zones": ["us-central1-c"]}, {"labels": {}}])
+def test_how_to_ask_changes_without_asking_again(setting: Setting, changes: dict[str, Any]) -> None:
+    assert diff(setting, **changes) == (list(changes), [])
+
+
+def test_a_gate_that_is_unproven_is_asked_again_once_that_is_not_good_enough(setting: Setting) -> None:
+    assert diff(setting, verdict="unproven", onNoCapacity="unproven") == (["onNoCapacity"], ["onNoCapacity"])
+    assert diff(setting, verdict="pass", onNoCapacity="unproven") == (["onNoCapacity"], [])
+
+
+def test_an_update_keeps_the_verdict(setting: Setting) -> None:
+    old = {**INPUTS, "checkedTemplate": TEMPLATE, "verdict": "pass", "summary": "fine", "zone": "us-central1-a"}
+    request = provider_pb2.UpdateRequest(urn=URN, olds=struct(old), news=struct({**INPUTS, "deadlineSec": 600}))
+    response = setting.ask(lambda running: running.stub.Update(request))
+    assert json_format.MessageToDict(response.properties) == {**old, "deadlineSec": 600}
+
+
+def test_a_refresh_finds_the_gate_as_it_was_and_there_is_none_to_import(setting: Setting) -> None:
+    async def work(running: Plugin) -> Any:
+        known = provider_pb2.ReadRequest(
+            id="l4/t", urn=URN, properties=struct({"verdict": "pass"}), inputs=struct(INPUTS)
+        )
+        return await running.stub.Read(known), await running.stub.Read(provider_pb2.ReadRequest(id="l4/t", urn=URN))
+
+    found, imported = setting.ask(work)
+    assert (found.id, json_format.MessageToDict(found.inputs)) == ("l4/t", INPUTS)
+    assert imported.id == ""
+
+
+def test_deleting_a_gate_removes_what_a_check_left(setting: Setting) -> None:
+    setting.google.leftovers = {"us-central1-b": ["l4-check-old111"]}
+    request = provider_pb2.DeleteRequest(urn=URN, properties=struct(INPUTS))
+    setting.ask(lambda running: running.stub.Delete(request))
+    assert setting.google.leftovers == {"us-central1-b": []}
+
+
+def test_a_google_that_cannot_be_asked_does_not_hold_up_a_destroy(setting: Setting) -> None:
+    setting.unreachable = ApiError("unreachable", "the compute API could not be reached: refused")
+
+    async def work(running: Plugin) -> list[Any]:
+        await running.stub.Delete(provider_pb2.DeleteRequest(urn=URN, properties=struct(INPUTS)))
+        return running.monitor.logs
+
+    (log,) = setting.ask(work)
+    assert (log.severity, log.ephemeral) == (engine_pb2.WARNING, False)
+    assert "the compute API could not be reached" in log.message
+
+
+def test_the_outputs_of_the_class_are_those_of_the_service() -> None:
+    assert set(SmokeGate.OUTPUTS) == {"checked_template", "verdict", "summary", "zone"}
+    assert gate_service._REPLACES == ("project", "template", "pool")

@@ -1,0 +1,185 @@
+"""What a GCE runner pool asks Google for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+import pytest
+from gpu_ci import versions
+from gpu_ci.errors import ArgsError
+from gpu_ci.gcp.runner_pool import RunnerPool, RunnerPoolArgs
+
+from tests.gpu_ci.harness import UNKNOWN, Deployment, deploy
+from tests.gpu_ci.support import COMPUTED, TEMPLATE
+
+SUBNETWORK = "projects/p/regions/us-central1/subnetworks/s"
+
+
+def pool(name: str = "l4", **changes: Any) -> Deployment:
+    choices = {**RunnerPool.EXAMPLE, "project": "p", "subnetwork": SUBNETWORK, **changes}
+    return deploy(lambda: RunnerPool(name, RunnerPoolArgs(**choices)), computed=COMPUTED)
+
+
+def test_it_makes_these_resources_and_no_others() -> None:
+    assert [(row.name, row.type) for row in pool().rows] == [
+        ("l4", "gpu-ci:gcp:RunnerPool"),
+        ("l4-account", "gcp:serviceaccount/account:Account"),
+        ("l4-template", "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"),
+        ("l4-log-writer", "gcp:projects/iAMMember:IAMMember"),
+        ("l4-gate", "gpu-ci:gcp:SmokeGate"),
+        ("l4-group", "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager"),
+    ]
+
+
+def test_the_machines_may_write_logs_and_nothing_else() -> None:
+    deployment = pool()
+    assert deployment.one(":IAMMember").inputs == {
+        "member": "serviceAccount:gpu-l4@p.iam.gserviceaccount.com",
+        "project": "p",
+        "role": "roles/logging.logWriter",
+    }
+    assert deployment.one(":Account").inputs["accountId"] == "gpu-l4-stack"
+
+
+def test_the_machines_have_no_public_address_and_are_closed() -> None:
+    inputs = pool().one(":RegionInstanceTemplate").inputs
+    assert inputs["networkInterfaces"] == [{"subnetwork": SUBNETWORK}]
+    assert inputs["shieldedInstanceConfig"] == {
+        "enableIntegrityMonitoring": True,
+        "enableSecureBoot": True,
+        "enableVtpm": True,
+    }
+    closed = {
+        key: inputs["metadata"][key] for key in ("enable-oslogin", "block-project-ssh-keys", "serial-port-enable")
+    }
+    assert closed == {"enable-oslogin": "TRUE", "block-project-ssh-keys": "TRUE", "serial-port-enable": "FALSE"}
+
+
+def test_secure_boot_is_off_for_an_image_that_may_have_unsigned_modules() -> None:
+    inputs = pool(image="projects/p/global/images/mine").one(":RegionInstanceTemplate").inputs
+    assert inputs["shieldedInstanceConfig"]["enableSecureBoot"] is False
+
+
+def test_spot_machines_can_be_taken_and_are_deleted() -> None:
+    assert pool().one(":RegionInstanceTemplate").inputs["scheduling"] == {
+        "provisioningModel": "SPOT",
+        "preemptible": True,
+        "automaticRestart": False,
+        "onHostMaintenance": "TERMINATE",
+        "instanceTerminationAction": "DELETE",
+        "maxRunDuration": {"seconds": 14400},
+    }
+
+
+def test_standard_machines_stay_until_their_time_is_over() -> None:
+    scheduling = pool(market="standard").one(":RegionInstanceTemplate").inputs["scheduling"]
+    assert (scheduling["provisioningModel"], scheduling["preemptible"]) == ("STANDARD", False)
+    assert (scheduling["automaticRestart"], scheduling["instanceTerminationAction"]) == (True, "DELETE")
+
+
+def test_the_boot_disk_is_what_the_series_takes() -> None:
+    (disk,) = pool().one(":RegionInstanceTemplate").inputs["disks"]
+    assert disk == {
+        "autoDelete": True,
+        "boot": True,
+        "diskSizeGb": 100,
+        "diskType": "pd-balanced",
+        "labels": {"gpu-ci-pool": "l4"},
+        "sourceImage": versions.GCE_IMAGE,
+    }
+    (disk,) = pool(machineType="g4-standard-48", zones=["us-central1-b"]).one(":RegionInstanceTemplate").inputs["disks"]
+    assert disk["diskType"] == "hyperdisk-balanced"
+
+
+def test_a3_and_newer_get_the_network_card_they_need() -> None:
+    deployment = pool(machineType="a3-highgpu-8g", zones=["us-central1-a"])
+    (interface,) = deployment.one(":RegionInstanceTemplate").inputs["networkInterfaces"]
+    assert interface["nicType"] == "GVNIC"
+
+
+def test_gpus_are_attached_to_n1_and_implied_by_the_rest() -> None:
+    assert "guestAccelerators" not in pool().one(":RegionInstanceTemplate").inputs
+    t4 = {"type": "nvidia-tesla-t4", "count": 2}
+    inputs = pool(machineType="n1-standard-8", guestAccelerator=t4).one(":RegionInstanceTemplate").inputs
+    assert inputs["guestAccelerators"] == [t4]
+    assert inputs["metadata"]["gpu-smoke-args"].split("\n") == [
+        "--pool", "l4", "--expect-gpus", "2", "--expect-gpu", "Tesla T4", "--min-compute-capability", "7.5",
+    ]  # fmt: skip
+
+
+def test_the_group_takes_only_a_template_that_has_passed_the_gate() -> None:
+    computed = {**COMPUTED, "gpu-ci:gcp:SmokeGate": {"checkedTemplate": "checked", "verdict": "pass", "summary": "s"}}
+    choices = {**RunnerPool.EXAMPLE, "project": "p", "subnetwork": "s"}
+    deployment = deploy(lambda: RunnerPool("l4", RunnerPoolArgs(**choices)), computed=computed)
+    assert deployment.one(":SmokeGate").inputs["template"] == TEMPLATE
+    assert deployment.one(":RegionInstanceGroupManager").inputs["versions"] == [{"instanceTemplate": "checked"}]
+
+
+def test_the_group_is_empty_and_leaves_its_size_to_others() -> None:
+    group = pool().one(":RegionInstanceGroupManager")
+    assert group.inputs["targetSize"] == 0
+    assert list(group.request.ignoreChanges) == ["targetSize"]
+    assert group.inputs["distributionPolicyTargetShape"] == "ANY"
+    assert group.inputs["updatePolicy"] == {
+        "type": "OPPORTUNISTIC",
+        "minimalAction": "REPLACE",
+        "instanceRedistributionType": "NONE",
+        "maxSurgeFixed": 0,
+        "maxUnavailableFixed": 3,
+    }
+    assert group.inputs["instanceLifecyclePolicy"] == {"defaultActionOnFailure": "DO_NOTHING"}
+
+
+def test_the_gate_tries_the_pools_zones_in_their_order() -> None:
+    zones = ["us-central1-c", "us-central1-a"]
+    gate = pool(zones=zones, smoke={"deadlineSec": 300, "onNoCapacity": "unproven"}).one(":SmokeGate").inputs
+    assert (gate["zones"], gate["deadlineSec"], gate["onNoCapacity"], gate["pool"]) == (zones, 300, "unproven", "l4")
+
+
+def test_the_gate_asks_for_the_plugin_of_this_version() -> None:
+    assert pool().one(":SmokeGate").request.version == versions.PACKAGE
+
+
+def test_labels_of_the_gate_keep_their_keys() -> None:
+    labels = {"deadline_sec": "a", "on_no_capacity": "b"}
+    assert pool(labels=labels).one(":SmokeGate").inputs["labels"] == {**labels, "gpu-ci-pool": "l4"}
+
+
+def test_max_changes_nothing_google_knows() -> None:
+    assert [row.inputs for row in pool(max=4).rows] == [row.inputs for row in pool(max=5).rows]
+
+
+def test_in_a_preview_the_group_waits_for_an_unknown_template() -> None:
+    choices = {**RunnerPool.EXAMPLE, "project": "p", "subnetwork": "s"}
+    deployment = deploy(lambda: RunnerPool("l4", RunnerPoolArgs(**choices)), computed=COMPUTED, preview=True)
+    assert deployment.one(":RegionInstanceGroupManager").inputs["versions"] == [{"instanceTemplate": UNKNOWN}]
+
+
+def test_wiring_may_be_an_output_and_is_checked_when_it_resolves() -> None:
+    def program() -> None:
+        project = pulumi.Output.from_input(7)
+        RunnerPool("l4", RunnerPoolArgs(**RunnerPool.EXAMPLE, project=project, subnetwork="s"))
+
+    with pytest.raises(ArgsError) as caught:
+        deploy(program, computed=COMPUTED)
+    assert str(caught.value) == (
+        "RunnerPool 'l4': project: must be text\n  got: 7\n  expected: the Google Cloud project the pool is in"
+    )
+
+
+def test_a_secret_wiring_stays_secret() -> None:
+    def program() -> None:
+        project = pulumi.Output.secret("p")
+        RunnerPool("l4", RunnerPoolArgs(**RunnerPool.EXAMPLE, project=project, subnetwork="s"))
+
+    account = deploy(program, computed=COMPUTED).one(":Account")
+    assert account.inputs["project"] == {
+        "4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270",
+        "value": "p",
+    }
+
+
+def test_a_name_google_could_not_carry_is_refused_before_anything_is_made() -> None:
+    with pytest.raises(ArgsError, match="RunnerPool: name: has a form that is not accepted"):
+        pool("L4_pool")

@@ -1,0 +1,131 @@
+"""What a stack file may choose for a GCE runner pool, and what it is told when it chooses wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from gpu_ci.errors import Problem, report
+from gpu_ci.gcp.runner_pool import RunnerPool, RunnerPoolArgs, default_runner_labels
+
+T4 = {"type": "nvidia-tesla-t4", "count": 1}
+
+
+def problems(**changes: Any) -> list[Problem]:
+    """What is wrong with the example after these changes; None removes a key."""
+    choices = {key: value for key, value in {**RunnerPool.EXAMPLE, **changes}.items() if value is not None}
+    return RunnerPoolArgs.choice_problems(choices)
+
+
+def test_the_example_is_right() -> None:
+    assert problems() == []
+
+
+def test_a_mistake_is_told_in_the_house_form() -> None:
+    found = [problem.under("gpu-ci:pools.l4") for problem in problems(machineType="g2-standrad-8")]
+    assert report("Pulumi.staging.yaml", found) == (
+        "Pulumi.staging.yaml: gpu-ci:pools.l4.machineType: is no machine type that has a GPU\n"
+        "  got: 'g2-standrad-8'\n"
+        "  expected: a GCE machine type with a GPU, such as g2-standard-8\n"
+        "  hint: did you mean g2-standard-8"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "text"),
+    [
+        ({"machineType": None}, "machineType", "is missing"),
+        ({"machineType": "e2-standard-8"}, "machineType", "is no machine type that has a GPU"),
+        (
+            {"machineType": "g4-standard-6", "zones": ["us-central1-b"]},
+            "machineType",
+            "has a fraction of a GPU, which needs the vGPU guest driver the images here lack",
+        ),
+        ({"zones": "us-central1-a"}, "zones", "must be a list"),
+        ({"zones": []}, "zones", "must have at least 1 entries"),
+        ({"zones": ["us-central1"]}, "zones[0]", "is no zone"),
+        ({"zones": ["us-central1-a", "us-central1-a"]}, "zones[1]", "is there twice"),
+        ({"zones": ["us-central1-a", "us-east1-b"]}, "zones[1]", "is in another region; a pool is in one"),
+        ({"zones": ["us-central1-f"]}, "zones[0]", "has no nvidia-l4"),
+        ({"max": 0}, "max", "must be at least 1"),
+        ({"max": 1001}, "max", "must be at most 1000"),
+        ({"max": "four"}, "max", "must be a whole number"),
+        ({"market": "preemptible"}, "market", "must be one of 'spot' or 'standard'"),
+        (
+            {"machineType": "a3-highgpu-1g", "market": "standard", "zones": ["us-central1-a"]},
+            "market",
+            "a3-highgpu-1g is not sold this way",
+        ),
+        ({"diskType": "pd-standard"}, "diskType", "g2-standard-8 does not boot from it"),
+        ({"diskType": "floppy"}, "diskType", None),
+        ({"diskGib": 10}, "diskGib", "must be at least 30"),
+        ({"image": "ubuntu"}, "image", "has a form that is not accepted"),
+        ({"runnerLabels": ["gpu", "GPU"]}, "runnerLabels[1]", "is there twice; case does not count"),
+        ({"runnerLabels": ["a b"]}, "runnerLabels[0]", "has a form that is not accepted"),
+        ({"maxRunDurationSec": 60}, "maxRunDurationSec", "must be at least 600"),
+        ({"smoke": {"deadlineSec": 30}}, "smoke.deadlineSec", "must be at least 120"),
+        ({"smoke": {"onNoCapacity": "ignore"}}, "smoke.onNoCapacity", "must be one of 'fail' or 'unproven'"),
+        ({"guestAccelerator": T4}, "guestAccelerator", "is only for n1: g2-standard-8 has its GPUs built in"),
+        (
+            {"machineType": "n1-standard-8"},
+            "guestAccelerator",
+            "is missing: n1-standard-8 has no GPU of its own",
+        ),
+        (
+            {"machineType": "n1-standard-8", "guestAccelerator": {"type": "nvidia-tesla-t5"}},
+            "guestAccelerator.type",
+            "is no accelerator n1 takes",
+        ),
+        (
+            {"machineType": "n1-standard-8", "guestAccelerator": {**T4, "count": 3}},
+            "guestAccelerator.count",
+            "no machine has this many nvidia-tesla-t4",
+        ),
+        (
+            {"machineType": "n1-standard-96", "guestAccelerator": T4},
+            "guestAccelerator",
+            "does not go with n1-standard-96",
+        ),
+        ({"labels": {}}, "labels", "is filled in by the program, not by the stack file"),
+        ({"maxx": 3}, "maxx", "unknown key"),
+    ],
+)
+def test_one_mistake_is_one_problem_at_its_path(changes: dict[str, Any], path: str, text: str | None) -> None:
+    (found,) = problems(**changes)
+    assert found.path == path
+    assert text is None or found.text == text
+
+
+def test_mistakes_that_do_not_depend_on_each_other_are_told_together() -> None:
+    found = problems(machineType="n1-standard-8", zones=["us-central1"], market="x", max=0, diskGib="big", smoke=3)
+    assert [problem.path for problem in found] == ["guestAccelerator", "zones[0]", "market", "max", "diskGib", "smoke"]
+
+
+def test_a_zone_without_the_gpu_is_told_which_zones_have_it() -> None:
+    (found,) = problems(zones=["us-central1-f"])
+    assert found.hint == "zones that have it: us-central1-a, us-central1-b, us-central1-c"
+
+
+def test_a_gpu_our_torch_has_no_kernels_for_is_refused_with_our_image() -> None:
+    v100 = {"type": "nvidia-tesla-v100", "count": 1}
+    (found,) = problems(machineType="n1-standard-8", guestAccelerator=v100)
+    assert (found.path, found.hint) == ("image", "or take nvidia-tesla-t4")
+    assert "compute capability 7.0" in found.text
+
+
+def test_an_image_of_ones_own_may_bring_another_torch() -> None:
+    v100 = {"type": "nvidia-tesla-v100", "count": 1}
+    assert problems(machineType="n1-standard-8", guestAccelerator=v100, image="projects/p/global/images/mine") == []
+
+
+@pytest.mark.parametrize("machine", ["a4x-highgpu-4g", "a4x-maxgpu-4g-metal"])
+def test_what_is_sold_by_reservation_alone_is_refused_with_the_reason(machine: str) -> None:
+    found = [problem for problem in problems(machineType=machine, zones=["us-central1-a"]) if problem.path == "market"]
+    assert [problem.hint for problem in found] == ["only by reservation, which pools do not do yet"]
+
+
+def test_defaults_cost_nothing_and_name_the_pool() -> None:
+    args = RunnerPoolArgs(**RunnerPool.EXAMPLE, project="p", subnetwork="s")
+    assert args.runner_labels_of("l4") == default_runner_labels("l4") == ["self-hosted", "gpu", "l4"]
+    assert (args.region, args.disk_gib, args.market, args.smoke.on_no_capacity) == ("us-central1", 100, "spot", "fail")
+    assert (args.max_run_duration_sec, args.smoke.deadline_sec) == (14400, 1200)

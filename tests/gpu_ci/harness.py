@@ -1,0 +1,159 @@
+"""Runs a program against an in-process recorder that keeps every registration whole.
+
+What it proves: what a program asks of the engine. What it does not: that a provider or a cloud would accept it.
+"""
+
+# ruff: noqa: N802 - the names are the protocol's
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from google.protobuf import empty_pb2, json_format, struct_pb2
+from pulumi.runtime import config as config_module
+from pulumi.runtime import mocks, settings
+from pulumi.runtime import stack as stack_module
+from pulumi.runtime.proto import resource_pb2
+
+SECRET = "4dabf18193072939515e22adb298388d"
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+STACK = "pulumi:pulumi:Stack"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One registered resource, with all that was said about it."""
+
+    urn: str
+    type: str
+    name: str
+    parent: str
+    inputs: dict[str, Any]
+    request: Any
+
+    @property
+    def parent_name(self) -> str:
+        return self.parent.rpartition("::")[2]
+
+
+class Recorder(mocks.MockMonitor):
+    """The SDK's own mock monitor with real URNs, no duplicates, and the requests kept."""
+
+    def __init__(self, computed: Mapping[str, Mapping[str, Any]], preview: bool) -> None:
+        super().__init__(_NoCalls())
+        self.rows: list[Row] = []
+        self.outputs: dict[str, dict[str, Any]] = {}
+        self._computed = computed
+        self._preview = preview
+
+    def make_urn(self, parent: str, type_: str, name: str) -> str:
+        qualifier = "" if not parent or STACK in parent else parent.split("::")[2] + "$"
+        return f"urn:pulumi:{settings.get_stack()}::{settings.get_project()}::{qualifier}{type_}::{name}"
+
+    def RegisterResource(self, request: Any) -> Any:
+        urn = self.make_urn(request.parent, request.type, request.name)
+        if request.type == STACK:
+            return resource_pb2.RegisterResourceResponse(urn=urn)
+        assert urn not in {row.urn for row in self.rows}, f"duplicate URN {urn}"
+        inputs = json_format.MessageToDict(request.object)
+        self.rows.append(Row(urn, request.type, request.name, request.parent, inputs, request))
+        state = struct_pb2.Struct()
+        state.CopyFrom(request.object)
+        if not self._preview:
+            state.update(self._computed.get(request.type, {}))
+        identity = "" if self._preview or not request.custom else f"{request.name}-id"
+        return resource_pb2.RegisterResourceResponse(urn=urn, id=identity, object=state)
+
+    def RegisterResourceOutputs(self, request: Any) -> Any:
+        self.outputs[request.urn] = json_format.MessageToDict(request.outputs)
+        return empty_pb2.Empty()
+
+
+class _NoCalls(mocks.Mocks):
+    def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        raise AssertionError("the recorder answers registrations itself")
+
+    def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+        raise AssertionError(f"the program calls {args.token}, which this test does not answer")
+
+
+@dataclass
+class Deployment:
+    """What a program registered."""
+
+    rows: list[Row]
+    outputs: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def urns(self) -> str:
+        """Every URN on a line, sorted: what a state file knows the resources by."""
+        return "".join(f"{urn}\n" for urn in sorted(row.urn for row in self.rows))
+
+    def of(self, type_: str) -> list[Row]:
+        """The resources whose type ends so."""
+        return [row for row in self.rows if row.type.endswith(type_)]
+
+    def one(self, type_: str) -> Row:
+        (row,) = self.of(type_)
+        return row
+
+
+def deploy(
+    program: Callable[[], Any],
+    *,
+    computed: Mapping[str, Mapping[str, Any]] | None = None,
+    preview: bool = False,
+    config: Mapping[str, str] | None = None,
+    secrets: Iterable[str] = (),
+) -> Deployment:
+    """Run a program as the CLI would, and return what it registered. Errors of the program come out as they are."""
+
+    def go() -> Deployment:
+        # The loop comes first: Outputs made while settings are configured need it.
+        loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(loop)
+        # A failed program leaves futures unread; the CLI's own runner silences asyncio about them too.
+        loop.set_exception_handler(lambda _loop, _context: None)
+        try:
+            recorder = Recorder(computed or {}, preview)
+            settings.ROOT.set(None)
+            settings.configure(_settings(recorder, preview))
+            config_module.set_all_config(dict(config or {}), list(secrets))
+            loop.run_until_complete(stack_module.run_in_stack(lambda: program() and None))
+            return Deployment(recorder.rows, recorder.outputs)
+        finally:
+            _cancel_rest(loop)
+            loop.close()
+            asyncio.set_event_loop(None)
+
+    return contextvars.copy_context().run(go)
+
+
+def _settings(recorder: Recorder, preview: bool) -> settings.Settings:
+    features = set(recorder.GetDeploymentInfo(empty_pb2.Empty()).supportedFeatures)  # type: ignore[no-untyped-call]
+    return mocks.MockSettings(  # type: ignore[no-untyped-call]
+        monitor=recorder,
+        monitor_features=features,
+        engine=mocks.MockEngine(None),
+        project="project",
+        stack="stack",
+        dry_run=preview,
+        organization="organization",
+        callbacks=None,
+        outputs=set(),
+        lock=settings.SETTINGS.lock,
+        package_refs={},
+        base_providers_by_ref={},
+        root_directory=".",
+    )
+
+
+def _cancel_rest(loop: asyncio.AbstractEventLoop) -> None:
+    """A program that failed leaves futures nobody will ask for."""
+    rest = asyncio.all_tasks(loop)
+    for task in rest:
+        task.cancel()
+    loop.run_until_complete(asyncio.gather(*rest, return_exceptions=True))

@@ -1,0 +1,43 @@
+"""What several tests of gpu_ci need: every component with arguments that work, and answers for what Google computes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import pulumi
+from gpu_ci.component import Component
+from gpu_ci.kinds import catalog
+
+T = TypeVar("T")
+
+COMPONENTS = {found.token: found.load() for found in catalog() if issubclass(found.load(), Component)}
+
+TEMPLATE = "projects/p/regions/us-central1/instanceTemplates/l4-template-1"
+
+COMPUTED: dict[str, dict[str, Any]] = {
+    "gcp:serviceaccount/account:Account": {"email": "gpu-l4@p.iam.gserviceaccount.com"},
+    "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate": {"selfLink": TEMPLATE},
+    "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager": {"instanceGroup": "group-1"},
+    "gpu-ci:gcp:SmokeGate": {
+        "checkedTemplate": TEMPLATE,
+        "verdict": "pass",
+        "summary": "pass",
+        "zone": "us-central1-a",
+    },
+}
+
+WIRING = {"project": "p", "subnetwork": "projects/p/regions/us-central1/subnetworks/s", "labels": {"team": "ml"}}
+
+
+def build(component: type[Component], name: str = "pool", **options: Any) -> Component:
+    """One component from its own example."""
+    model = component.ARGS
+    wiring = {key: value for key, value in WIRING.items() if key in model.model_fields}
+    return component(name, model(**component.EXAMPLE, **wiring), pulumi.ResourceOptions(**options))
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run something asynchronous to its end."""
+    return asyncio.run(work)

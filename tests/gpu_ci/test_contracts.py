@@ -1,0 +1,132 @@
+"""Rules every component keeps, checked on all of them at once; a new component is found by itself."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pulumi
+import pytest
+from gpu_ci.component import Component
+from pydantic.alias_generators import to_camel
+
+from tests.gpu_ci.harness import Row, deploy
+from tests.gpu_ci.support import COMPONENTS, COMPUTED, build
+
+every_component = pytest.mark.parametrize("component", COMPONENTS.values(), ids=COMPONENTS)
+
+# What takes labels, and where in its inputs they go; None says that the type takes none.
+LABELLED: dict[str, tuple[str, ...] | None] = {
+    "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate": ("labels",),
+    "gpu-ci:gcp:SmokeGate": ("labels",),
+    "gcp:serviceaccount/account:Account": None,
+    "gcp:projects/iAMMember:IAMMember": None,
+    "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager": None,
+}
+
+
+class Outer(pulumi.ComponentResource):
+    def __init__(self, name: str) -> None:
+        super().__init__("test:index:Outer", name)
+
+
+def test_there_is_a_component() -> None:
+    assert sorted(COMPONENTS) == ["gpu-ci:gcp:RunnerPool"]
+
+
+@every_component
+def test_its_token_names_the_package_the_cloud_and_the_class(component: type[Component]) -> None:
+    cloud = component.__module__.split(".")[1]
+    assert f"gpu-ci:{cloud}:{component.__name__}" == component.TYPE
+
+
+@every_component
+def test_its_urns_do_not_move(component: type[Component], golden: Callable[[str, str], None]) -> None:
+    golden(f"urns/{component.__name__}.txt", deploy(lambda: build(component), computed=COMPUTED).urns())
+
+
+@every_component
+def test_its_children_are_named_after_it_and_parented_to_it(component: type[Component]) -> None:
+    top, *children = deploy(lambda: build(component, "one"), computed=COMPUTED).rows
+    assert (top.name, top.parent_name) == ("one", "project-stack")
+    assert [child.name for child in children if not child.name.startswith("one-")] == []
+    assert {child.parent for child in children} == {top.urn}
+
+
+@every_component
+def test_its_children_stay_inside_it_when_it_is_nested(component: type[Component]) -> None:
+    rows = deploy(lambda: build(component, parent=Outer("outer")), computed=COMPUTED).rows
+    assert [row.name for row in rows if row.parent_name == "outer"] == ["pool"]
+    assert {row.parent_name for row in rows if row.name not in ("outer", "pool")} == {"pool"}
+
+
+@every_component
+def test_it_can_be_built_twice_in_one_stack(component: type[Component]) -> None:
+    rows = deploy(lambda: [build(component, name) for name in ("a", "b")], computed=COMPUTED).rows
+    assert [row.name for row in rows if row.type == component.TYPE] == ["a", "b"]
+
+
+@every_component
+def test_the_callers_options_stay_with_it(component: type[Component]) -> None:
+    """Pulumi itself hands `protect` down; what is only the component's own must not reach its children."""
+    options: dict[str, Any] = {
+        "aliases": [pulumi.Alias(name="old")],
+        "ignore_changes": ["zones"],
+        "custom_timeouts": pulumi.CustomTimeouts(create="7m"),
+    }
+    top, *children = deploy(lambda: build(component, **options), computed=COMPUTED).rows
+    assert list(top.request.ignoreChanges) == ["zones"]
+    for child in children:
+        assert "zones" not in child.request.ignoreChanges, child.name
+        assert child.request.customTimeouts.create != "7m", child.name
+        assert "old" not in [alias.spec.name for alias in child.request.aliases], child.name
+
+
+@every_component
+def test_it_registers_exactly_the_outputs_it_annotates(component: type[Component]) -> None:
+    deployment = deploy(lambda: build(component), computed=COMPUTED)
+    registered = deployment.outputs[deployment.rows[0].urn]
+    assert sorted(registered) == sorted(to_camel(name) for name in component.output_names())
+    assert [name for name, value in registered.items() if value is None] == []
+
+
+@every_component
+def test_its_outputs_are_on_the_object_too(component: type[Component]) -> None:
+    found: dict[str, Any] = {}
+    deploy(lambda: found.update(built=build(component)), computed=COMPUTED)
+    assert [
+        name for name in component.output_names() if not isinstance(getattr(found["built"], name), pulumi.Output)
+    ] == []
+
+
+@every_component
+def test_everything_that_takes_labels_has_them(component: type[Component]) -> None:
+    _, *children = deploy(lambda: build(component), computed=COMPUTED).rows
+    assert {child.type for child in children} <= set(LABELLED), "say in LABELLED whether the new type takes labels"
+    for child in children:
+        if place := LABELLED[child.type]:
+            assert _at(child, place) == {"gpu-ci-pool": "pool", "team": "ml"}, child.name
+
+
+@every_component
+def test_its_docstring_says_what_it_creates_costs_leaves_and_replaces(component: type[Component]) -> None:
+    text = inspect.cleandoc(component.__doc__ or "")
+    assert [word for word in ("Creates:", "Costs:", "Does not:", "Replaces on change of:") if word not in text] == []
+
+
+@every_component
+def test_its_wiring_names_fields_it_has(component: type[Component]) -> None:
+    assert component.ARGS.WIRING - set(component.ARGS.model_fields) == frozenset()
+
+
+@every_component
+def test_its_example_is_all_a_stack_file_needs(component: type[Component]) -> None:
+    assert component.ARGS.choice_problems(component.EXAMPLE) == []
+
+
+def _at(row: Row, place: tuple[str, ...]) -> Any:
+    value: Any = row.inputs
+    for step in place:
+        value = value[step]
+    return value

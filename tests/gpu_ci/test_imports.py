@@ -1,0 +1,59 @@
+"""What is not used is not loaded. Each question is put to a fresh interpreter."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("pulumi", "pydantic", "pulumi_gcp", "googleapiclient", "grpc")
+
+
+def loaded(statement: str, *names: str) -> list[str]:
+    """Which of these modules are loaded after a statement."""
+    code = f"{statement}\nimport sys\nprint(*[name for name in {names!r} if name in sys.modules])"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+
+def test_the_package_itself_loads_nothing_heavy() -> None:
+    assert loaded("import gpu_ci", *HEAVY) == []
+
+
+def test_naming_the_kinds_loads_nothing_heavy() -> None:
+    assert loaded("import gpu_ci; assert gpu_ci.kind_names() == ('gce-runners',)", *HEAVY) == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import gpu_ci; gpu_ci.args_for('gce-runners')",
+        "import gpu_ci; gpu_ci.kinds()",
+        "import gpu_ci.plugin",
+        "import gpu_ci.schema; gpu_ci.schema.schema()",
+    ],
+)
+def test_no_cloud_is_loaded_before_a_component_is_built(statement: str) -> None:
+    """The clouds' packages load their parts when used; this is the part that takes seconds."""
+    parts = ("pulumi_gcp.compute.region_instance_template", "pulumi_gcp.compute.instance", "googleapiclient.discovery")
+    assert loaded(statement, *parts) == []
+
+
+def test_a_name_the_package_has_not_is_refused() -> None:
+    import gpu_ci
+
+    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+        _ = gpu_ci.Nothing
+
+
+def test_the_names_it_offers_are_there() -> None:
+    import gpu_ci
+
+    assert [name for name in gpu_ci.__all__ if not hasattr(gpu_ci, name)] == []
+
+
+def test_an_unknown_kind_is_a_key_error() -> None:
+    import gpu_ci
+
+    with pytest.raises(KeyError):
+        gpu_ci.args_for("nothing")

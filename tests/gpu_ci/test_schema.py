@@ -1,0 +1,88 @@
+"""The schema other languages are generated from: complete, described, and changed only on purpose."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from gpu_ci.component import Component
+from gpu_ci.kinds import catalog
+from gpu_ci.schema import as_json, schema
+from pydantic.alias_generators import to_camel
+
+
+def test_it_changes_only_on_purpose(golden: Callable[[str, str], None]) -> None:
+    golden("schema.json", as_json())
+
+
+def test_it_has_every_resource_of_the_package() -> None:
+    assert sorted(schema()["resources"]) == sorted(found.token for found in catalog())
+
+
+def test_everything_in_it_is_described() -> None:
+    found = schema()
+    assert [path for path, node in _nodes(found["resources"]) if not node.get("description")] == []
+    assert [path for path, node in _nodes(found["types"]) if not node.get("description")] == []
+
+
+def test_components_are_marked_and_the_gate_is_none() -> None:
+    marked = {token: node.get("isComponent", False) for token, node in schema()["resources"].items()}
+    assert marked == {"gpu-ci:gcp:RunnerPool": True, "gpu-ci:gcp:SmokeGate": False}
+
+
+def test_outputs_are_those_the_classes_annotate() -> None:
+    resources = schema()["resources"]
+    for found in catalog():
+        cls = found.load()
+        names = cls.output_names() if issubclass(cls, Component) else cls.OUTPUTS
+        assert list(resources[found.token]["properties"]) == [to_camel(name) for name in names]
+
+
+def test_every_reference_is_to_a_type_it_has_and_no_type_is_empty() -> None:
+    found = schema()
+    references = {node["$ref"].removeprefix("#/types/") for _, node in _all(found) if "$ref" in node}
+    assert references == set(found["types"])
+    assert [name for name, node in found["types"].items() if not node.get("enum") and not node.get("properties")] == []
+
+
+def test_choices_are_plain_and_wiring_takes_outputs() -> None:
+    inputs = schema()["resources"]["gpu-ci:gcp:RunnerPool"]["inputProperties"]
+    late = sorted(name for name, node in inputs.items() if not node.get("plain"))
+    assert late == ["network", "project", "subnetwork"]
+
+
+def test_a_custom_resource_takes_outputs_everywhere() -> None:
+    inputs = schema()["resources"]["gpu-ci:gcp:SmokeGate"]["inputProperties"]
+    assert [path for path, node in _all(inputs) if node.get("plain")] == []
+
+
+def test_types_enums_required_inputs_and_defaults_come_from_the_model() -> None:
+    found = schema()
+    pool = found["resources"]["gpu-ci:gcp:RunnerPool"]
+    assert pool["requiredInputs"] == ["machineType", "zones", "max", "project", "subnetwork"]
+    assert pool["inputProperties"]["max"]["type"] == "integer"
+    assert pool["inputProperties"]["market"]["default"] == "spot"
+    assert [each["value"] for each in found["types"]["gpu-ci:gcp:RunnerPoolMarket"]["enum"]] == ["spot", "standard"]
+    assert found["types"]["gpu-ci:gcp:GuestAccelerator"]["required"] == ["type"]
+
+
+def test_it_is_the_same_every_time() -> None:
+    assert as_json() == as_json()
+    json.loads(as_json())
+
+
+def _nodes(owners: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Resources, types and their properties: everything a reader of the documentation meets."""
+    for token, owner in owners.items():
+        yield token, owner
+        for group in ("inputProperties", "properties"):
+            for name, node in owner.get(group, {}).items():
+                yield f"{token}.{name}", node
+
+
+def _all(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    if isinstance(node, dict):
+        yield path, node
+        for key, value in node.items():
+            yield from _all(value, f"{path}/{key}")

@@ -1,0 +1,135 @@
+"""Imports point one way (docs/ and CONTRIBUTING.md tell why); this holds them to it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+OURS = ("infra", "gpu_ci", "gpu_smoke", "pulumi_sandbox", "tests", "bench")
+
+# Folder, and which of our packages it may import; torch is the check's alone.
+LAYERS = {
+    "infra": {"infra", "gpu_ci"},
+    "components": {"gpu_ci"},
+    "smoke": {"gpu_smoke", "torch"},
+    "sandbox": {"pulumi_sandbox"},
+}
+
+# The clouds a folder of gpu_ci is about; the two that run anywhere import neither cloud.
+CLOUDS = {"gcp": {"gcp"}, "aws": {"aws"}, "kubernetes": {"kubernetes"}, "github": {"github"}}
+
+# Only the plugin's side talks to anybody, reads the environment or the clock; components are pure.
+PLUGIN_SIDE = {
+    "components/gpu_ci/plugin.py",
+    "components/gpu_ci/gcp/compute_api.py",
+    "components/gpu_ci/gcp/gate_runner.py",
+    "components/gpu_ci/gcp/gate_service.py",
+}
+IMPURE = {
+    "os",
+    "time",
+    "datetime",
+    "random",
+    "secrets",
+    "socket",
+    "subprocess",
+    "urllib",
+    "http",
+    "googleapiclient",
+    "requests",
+}
+
+
+def imports(source: str, package: str) -> Iterator[str]:
+    """Every module a source imports, relative ones resolved against its package, wherever in the file they stand."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def misplaced(folder: str, source: str, package: str) -> list[str]:
+    """The imports a file of this folder may not have."""
+    allowed = LAYERS[folder]
+    tops = sorted({name.split(".")[0] for name in imports(source, package)})
+    return [top for top in tops if top in (*OURS, "torch") and top not in allowed]
+
+
+def sources(folder: str) -> list[Path]:
+    return sorted(path for path in (ROOT / folder).rglob("*.py") if "__pycache__" not in path.parts)
+
+
+def package_of(path: Path, folder: str) -> str:
+    parts = path.relative_to(ROOT / folder).parent.parts
+    return ".".join(parts if folder != "infra" else ("infra", *parts))
+
+
+@pytest.mark.parametrize("folder", LAYERS)
+def test_imports_point_one_way(folder: str) -> None:
+    assert sources(folder), f"{folder} has no Python files"
+    found = {
+        str(path.relative_to(ROOT)): wrong
+        for path in sources(folder)
+        if (wrong := misplaced(folder, path.read_text(), package_of(path, folder)))
+    }
+    assert found == {}
+
+
+def test_no_cloud_imports_another() -> None:
+    found = {}
+    for path in sources("components"):
+        cloud = path.parent.name
+        if cloud not in CLOUDS or path.parent.parent.name != "gpu_ci":
+            continue
+        names = set(imports(path.read_text(), f"gpu_ci.{cloud}"))
+        others = {f"gpu_ci.{other}" for other in CLOUDS if other != cloud}
+        sdks = {f"pulumi_{other}" for other in CLOUDS if other != cloud}
+        if wrong := sorted(name for name in names if name.startswith(tuple(others)) or name.split(".")[0] in sdks):
+            found[str(path)] = wrong
+    assert found == {}
+
+
+def test_components_are_pure() -> None:
+    found = {}
+    for path in sources("components"):
+        name = str(path.relative_to(ROOT))
+        tops = {module.split(".")[0] for module in imports(path.read_text(), package_of(path, "components"))}
+        if name not in PLUGIN_SIDE and (wrong := sorted(tops & IMPURE)):
+            found[name] = wrong
+    assert found == {}
+
+
+def test_components_read_no_configuration_of_a_stack() -> None:
+    found = [str(path) for path in sources("components") if "pulumi.Config" in path.read_text()]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "source", "wrong"),
+    [
+        ("components", "import infra.settings", ["infra"]),
+        ("components", "def f():\n    from infra import settings", ["infra"]),
+        ("components", "import torch", ["torch"]),
+        ("components", "from gpu_ci import args", []),
+        ("smoke", "import gpu_ci", ["gpu_ci"]),
+        ("smoke", "import torch", []),
+        ("sandbox", "from gpu_ci.args import Args", ["gpu_ci"]),
+        ("infra", "import gpu_smoke, torch", ["gpu_smoke", "torch"]),
+        ("infra", "from infra.settings import x\nimport gpu_ci", []),
+    ],
+)
+def test_a_misplaced_import_is_seen(folder: str, source: str, wrong: list[str]) -> None:
+    assert misplaced(folder, source, "x") == wrong
+
+
+def test_a_relative_import_is_resolved() -> None:
+    found = set(imports("from ..aws import nodes\nfrom . import rules", "gpu_ci.gcp"))
+    assert found == {"gpu_ci.aws", "gpu_ci.aws.nodes", "gpu_ci.gcp", "gpu_ci.gcp.rules"}
