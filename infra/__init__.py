@@ -1,0 +1,1 @@
+"""The program: settings -> site -> pools -> exports."""

@@ -1,0 +1,65 @@
+"""A hint for every mistake: where the model has none of its own, an example that works."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from gpu_ci.args import Args
+from gpu_ci.errors import Problem
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+_STEP = re.compile(r"[^.\[\]\"]+")
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./:-]*")
+
+
+def examples_of(args: type[Args], example: Mapping[str, Any]) -> dict[str, Any]:
+    """A value for every choice: the example's, else the default; None for what is best left out."""
+    values: dict[str, Any] = {}
+    for field in args.model_fields.values():
+        default = field.get_default()
+        if default is not PydanticUndefined:
+            is_model = isinstance(default, BaseModel)
+            values[str(field.alias)] = default.model_dump(mode="json", by_alias=True) if is_model else default
+    return values | dict(example)
+
+
+def with_hint(problem: Problem, examples: Mapping[str, Any]) -> Problem:
+    """The same problem, with an example in the place of a missing hint."""
+    if problem.hint:
+        return problem
+    key, value = _nearest(problem.path, examples)
+    if not key:
+        return problem
+    if "whole number" in problem.text and re.fullmatch(r"'\d+'", problem.got):
+        hint = f"write it without quotes: {key}: {problem.got[1:-1]}"
+    elif problem.text == "must be text" and re.fullmatch(r"[\d.]+|True|False", problem.got):
+        hint = f'write it in quotes: "{problem.got.lower()}"'
+    elif value is None:
+        hint = f"leave {key} out to get the default"
+    else:
+        hint = f"such as {key}: {in_yaml(value)}"
+    return replace(problem, hint=hint)
+
+
+def _nearest(path: str, examples: Mapping[str, Any]) -> tuple[str, Any]:
+    """The last key of the path that has an example, and that example."""
+    key, value, at = "", None, examples
+    for step in _STEP.findall(path):
+        if not isinstance(at, Mapping) or step not in at:
+            break
+        key, value, at = step, at[step], at[step]
+    return key, value
+
+
+def in_yaml(value: Any) -> str:
+    """A value on one line, as one would write it in a stack file."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{in_yaml(key)}: {in_yaml(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(in_yaml, value)) + "]"
+    return value if isinstance(value, str) and _PLAIN.fullmatch(value) else json.dumps(value)

@@ -1,0 +1,160 @@
+"""The pools of a stack file: each against the model of its kind, and all of them against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_ci import component_for, kind_names, naming
+from gpu_ci.catalog.gcp import region_of
+from gpu_ci.component import Component
+from gpu_ci.errors import ArgsError, Problem, did_you_mean
+from gpu_ci.explain import join
+
+from infra.hints import examples_of, in_yaml, with_hint
+
+POOLS = "gpu-ci:pools"
+_SHAPE = "pools by name, each with a kind and the choices of that kind"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One pool as the stack file has it, once its kind is known."""
+
+    name: str
+    kind: str
+    choices: dict[str, Any]
+    component: type[Component]
+
+    @property
+    def path(self) -> str:
+        return join(POOLS, self.name)
+
+    @property
+    def cloud(self) -> str:
+        """The cloud in the component's type token."""
+        return self.component.TYPE.split(":")[1]
+
+    @property
+    def region(self) -> str:
+        """The region the zones are in, or nothing while they are no zones."""
+        zones = self.choices.get("zones")
+        return region_of(zones[0]) if isinstance(zones, list) and zones and isinstance(zones[0], str) else ""
+
+
+def check(pools: Any) -> tuple[list[Choice], list[Problem]]:
+    """Every pool whose kind is known, and every mistake; the order is that of the names."""
+    example = f"l4: {{kind: {kind_names()[0]}, …}}"
+    if pools is None or pools == {}:
+        hint = f"add one, such as {example} (docs/add-a-pool.md); to remove the last pool, run pulumi destroy"
+        return [], [Problem(POOLS, "is missing" if pools is None else "has no pools", "", _SHAPE, hint)]
+    if not isinstance(pools, Mapping):
+        return [], [Problem(POOLS, "must be a map", _got(pools), _SHAPE, f"such as {example}")]
+    choices: list[Choice] = []
+    problems: list[Problem] = []
+    owners: dict[frozenset[str], str] = {}
+    for name, value in sorted(pools.items()):
+        path = join(POOLS, name)
+        problems += [problem.under(path) for problem in _name_problems(name)]
+        found = _kind(path, value, problems)
+        if found is None:
+            continue
+        choice = Choice(name, found.KIND, {key: each for key, each in value.items() if key != "kind"}, found)
+        problems += [problem.under(path) for problem in _choice_problems(choice)]
+        problems += _shared_labels(choice, owners)
+        choices.append(choice)
+    return choices, problems
+
+
+def _name_problems(name: str) -> list[Problem]:
+    """A pool's name becomes part of its resources' names."""
+    try:
+        naming.check("pool", name)
+    except ArgsError as error:
+        better = naming.fit(name, 40)[:-7]  # without the hash that marks a changed name
+        [problem] = error.problems
+        return [
+            Problem("", "the name has a form that is not accepted", problem.got, problem.expected, f"such as {better}")
+        ]
+    return []
+
+
+def _kind(path: str, value: Any, problems: list[Problem]) -> type[Component] | None:
+    """The component of a pool's kind; where there is none, the problem is added."""
+    kinds = kind_names()
+    if not isinstance(value, Mapping):
+        hint = f"such as {{kind: {kinds[0]}, …}}; to remove the pool, delete its name too"
+        problems.append(Problem(path, "must be a map", _got(value), "a kind and the choices of that kind", hint))
+        return None
+    kind, expected = value.get("kind"), "one of " + ", ".join(kinds)
+    if kind is None:
+        near = next((key for key in value if did_you_mean(key, ["kind"])), "")
+        hint = f"did you mean kind where it says {near}" if near else f"add kind: {kinds[0]}"
+        problems.append(Problem(f"{path}.kind", "is missing", "", expected, hint))
+    elif kind not in kinds:
+        near = (
+            did_you_mean(str(kind), kinds) or f"kinds and their fields are in docs/pools.md, such as kind: {kinds[0]}"
+        )
+        problems.append(Problem(f"{path}.kind", "unknown kind of pool", _got(kind), expected, near))
+    else:
+        return component_for(kind)
+    return None
+
+
+def _choice_problems(choice: Choice) -> list[Problem]:
+    """What the model of the kind says, each with a hint."""
+    args, example = choice.component.ARGS, choice.component.EXAMPLE
+    known = args.choice_names()
+    wiring = {str(field.alias) for name, field in args.model_fields.items() if name in args.WIRING}
+    # The model also takes Python's spelling; a stack file has one way to write a key.
+    unknown = [key for key in choice.choices if key not in known and key not in wiring]
+    problems = [
+        Problem(join("", key), "unknown key", hint=did_you_mean(key, known) or f"the keys are kind, {', '.join(known)}")
+        for key in unknown
+    ]
+    rest = {key: value for key, value in choice.choices.items() if key not in unknown}
+    examples = examples_of(args, example)
+    return problems + [with_hint(problem, examples) for problem in args.choice_problems(rest)]
+
+
+def _shared_labels(choice: Choice, owners: dict[frozenset[str], str]) -> list[Problem]:
+    """A job goes to the runners that have its labels, so two pools with one set of labels would share their jobs."""
+    labels = _runner_labels(choice)
+    if not labels:
+        return []
+    # GitHub does not tell labels apart by case (docs.github.com, "Using labels with self-hosted runners").
+    owner = owners.setdefault(frozenset(label.casefold() for label in labels), choice.name)
+    if owner == choice.name:
+        return []
+    own = choice.choices.get("runnerLabels") is not None
+    better = f"such as runnerLabels: {in_yaml([*labels, choice.name])}"
+    return [
+        Problem(
+            f"{choice.path}.runnerLabels" if own else choice.path,
+            f"has the same runner labels as the pool {owner}",
+            in_yaml(labels),
+            "labels no other pool has, so that a job knows where it goes",
+            better if choice.name not in labels else f"give the pool {owner} other labels",
+        )
+    ]
+
+
+def _runner_labels(choice: Choice) -> list[str]:
+    """The labels the pool's runners would carry, also when something else about the pool is wrong."""
+    given = choice.choices.get("runnerLabels")
+    if given is None:
+        model: Any = choice.component.ARGS
+        unchecked = model.model_construct(runner_labels=None)
+        return list(unchecked.runner_labels_of(choice.name)) if hasattr(unchecked, "runner_labels_of") else []
+    if not isinstance(given, list) or not all(isinstance(label, str) for label in given):
+        return []
+    return list(given)
+
+
+def _got(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "a map"
+    if isinstance(value, list):
+        return "a list"
+    return "nothing" if value is None else repr(value)

@@ -1,0 +1,73 @@
+"""Builds the pools of a stack and tells what came of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from gpu_ci.catalog.gcp import Gpus
+from gpu_ci.component import Component
+
+from infra.settings import Pool, Settings
+
+# The choices that say where a job runs, as far as the kind has them.
+_SHOWN = ("machineType", "zones", "market", "max")
+
+
+@runtime_checkable
+class Machines(Protocol):
+    """Arguments of a pool of machines with GPUs."""
+
+    machine_type: str
+    zones: list[str]
+
+    @property
+    def gpus(self) -> Gpus: ...
+
+    def runner_labels_of(self, name: str) -> list[str]: ...
+
+
+@dataclass(frozen=True)
+class Built:
+    """A pool and the component it became."""
+
+    pool: Pool
+    component: Component
+
+
+def build(settings: Settings) -> list[Built]:
+    """One component a pool."""
+    return [Built(pool, pool.component(pool.name, pool.args)) for pool in settings.pools]
+
+
+def facts(built: Sequence[Built]) -> dict[str, dict[str, Any]]:
+    """For each pool its choices, and the outputs of its component under their own names."""
+    found = {}
+    for each in built:
+        pool = each.pool
+        chosen = pool.args.model_dump(mode="json", by_alias=True, include=_fields(pool))
+        labels = {"runnerLabels": pool.args.runner_labels_of(pool.name)} if isinstance(pool.args, Machines) else {}
+        found[pool.name] = {"kind": pool.kind, **chosen, **labels, **each.component.state()}
+    return found
+
+
+def smoke_targets(built: Sequence[Built]) -> list[dict[str, Any]]:
+    """What a check of the GPUs needs to know of each pool that has some; the pools are in the order of their names."""
+    return [
+        {
+            "pool": each.pool.name,
+            "cloud": each.component.TYPE.split(":")[1],
+            "machineType": args.machine_type,
+            "gpu": args.gpus.name,
+            "gpuCount": int(args.gpus.count),
+            "zones": args.zones,
+            "template": each.component.state().get("template"),
+        }
+        for each in built
+        if isinstance(args := each.pool.args, Machines)
+    ]
+
+
+def _fields(pool: Pool) -> set[str]:
+    return {name for name, field in type(pool.args).model_fields.items() if field.alias in _SHOWN}

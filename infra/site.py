@@ -1,0 +1,97 @@
+"""What exists already and pools are placed in: the project, its subnetworks, the labels of whoever pays."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from gpu_ci.args import Args
+from gpu_ci.errors import invalid
+from gpu_ci.labels import Labels
+from pydantic import Field, TypeAdapter, field_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
+
+_REGION = re.compile(r"[a-z]+-[a-z]+\d+")
+# The last part is Google's form of a subnetwork's name (RFC 1035, as in the compute API's own pattern).
+_SUBNETWORK = re.compile(
+    r"(?:https://www\.googleapis\.com/compute/v1/)?"
+    r"projects/[a-z0-9.:-]+/regions/(?P<region>[a-z0-9-]+)/subnetworks/[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?"
+)
+
+
+class Site(Args):
+    """The surroundings of every pool of a stack."""
+
+    KEYS: ClassVar[dict[str, str]] = {
+        "project": "gcp:project",
+        "subnetworks": "gpu-ci:subnetworks",
+        "labels": "gpu-ci:labels",
+    }
+    """Where a stack file has each field."""
+
+    EXAMPLE: ClassVar[dict[str, Any]] = {
+        "project": "acme-ci",
+        "subnetworks": {"us-central1": "projects/acme-ci/regions/us-central1/subnetworks/ci"},
+        "labels": {"team": "platform"},
+    }
+
+    # 6 to 30 characters (cloud.google.com/resource-manager/docs/creating-managing-projects); older projects have the
+    # domain of their organisation in front.
+    project: str = Field(
+        pattern=r"^([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$",
+        description="the id (not the number) of the Google Cloud project the pools are in",
+    )
+    subnetworks: dict[str, str] = Field(
+        min_length=1,
+        description="for each region with a pool, the subnetwork its machines join, as "
+        "projects/<project>/regions/<region>/subnetworks/<name>",
+    )
+    labels: Labels = Field(default={}, description="Google labels put on everything that takes them")
+
+    @field_validator("subnetworks", mode="before")
+    @classmethod
+    def _subnetworks(cls, values: Any) -> Any:
+        return _each(values, _subnetwork)
+
+    @field_validator("labels", mode="before")
+    @classmethod
+    def _labels(cls, values: Any) -> Any:
+        return _each(values, _label)
+
+    def wiring(self, region: str) -> dict[str, Any]:
+        """What a Google pool in this region is given on top of its choices."""
+        return {"project": self.project, "subnetwork": self.subnetworks[region], "labels": dict(self.labels)}
+
+
+def _each(values: Any, check: Callable[[str, str], PydanticCustomError | None]) -> Any:
+    """Check the entries of a map one by one, so that one wrong entry does not hide the next."""
+    if not isinstance(values, dict):
+        return values
+    problems = []
+    for key, value in values.items():
+        problem = check(key, value) if isinstance(value, str) else invalid("must be text")
+        if problem:
+            problems.append(InitErrorDetails(type=problem, loc=(key,), input=value))
+    if problems:
+        raise ValidationError.from_exception_data("Site", problems)
+    return values
+
+
+def _subnetwork(region: str, link: str) -> PydanticCustomError | None:
+    found = _SUBNETWORK.fullmatch(link)
+    if not _REGION.fullmatch(region):
+        return invalid(f"{region!r} is not a region", hint="a region has no letter at its end, such as us-central1")
+    if not found:
+        return invalid("is not a subnetwork's path")
+    if found["region"] != region:
+        return invalid(f"is a subnetwork of another region, {found['region']}", hint=f"put it under {found['region']}")
+    return None
+
+
+def _label(key: str, value: str) -> PydanticCustomError | None:
+    try:
+        TypeAdapter(Labels).validate_python({key: value})
+    except ValidationError as error:
+        return invalid(**error.errors(include_url=False)[0]["ctx"])
+    return None

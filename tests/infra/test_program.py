@@ -1,0 +1,130 @@
+"""The whole program, as the engine would run it, against the recorder."""
+
+from __future__ import annotations
+
+import ast
+import runpy
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from infra.settings import SettingsError
+from tests.gpu_ci import harness
+from tests.gpu_ci.harness import Deployment, deploy
+from tests.gpu_ci.support import COMPUTED, TEMPLATE
+from tests.infra.stack import ROOT, config, config_of, texts
+from tests.infra.test_settings import SIX_MISTAKES
+
+STACK = "urn:pulumi:stack::project::pulumi:pulumi:Stack::project-stack"
+
+
+def run(values: Mapping[str, Any], *, preview: bool = False) -> Deployment:
+    program = str(ROOT / "infra" / "__main__.py")
+    return deploy(
+        lambda: runpy.run_path(program, run_name="__main__"), computed=COMPUTED, preview=preview, config=texts(values)
+    )
+
+
+def test_a_pool_becomes_one_component_of_that_name() -> None:
+    rows = run(config_of("Pulumi.staging.yaml")).rows
+    assert [row.name for row in rows if row.type == "gpu-ci:gcp:RunnerPool"] == ["l4"]
+    assert sorted(row.name for row in rows if row.parent_name == "l4") == [
+        "l4-account",
+        "l4-gate",
+        "l4-group",
+        "l4-log-writer",
+        "l4-template",
+    ]
+
+
+def test_what_the_stack_file_says_reaches_the_template() -> None:
+    template = run(config_of("Pulumi.staging.yaml")).one("RegionInstanceTemplate").inputs
+    assert template["machineType"] == "g2-standard-8"
+    assert template["project"] == "example-ci-staging"
+    assert template["networkInterfaces"][0]["subnetwork"] == (
+        "projects/example-ci-staging/regions/us-central1/subnetworks/ci"
+    )
+    assert {"team": "platform", "environment": "staging"}.items() <= template["labels"].items()
+
+
+def test_the_pools_are_exported_with_their_choices_and_outputs() -> None:
+    exported = run(config_of("Pulumi.staging.yaml")).outputs[STACK]
+    assert set(exported) == {"pools", "smokeTargets"}
+    assert exported["pools"] == {
+        "l4": {
+            "kind": "gce-runners",
+            "machineType": "g2-standard-8",
+            "zones": ["us-central1-a", "us-central1-b", "us-central1-c"],
+            "market": "spot",
+            "max": 4,
+            "runnerLabels": ["self-hosted", "gpu", "l4"],
+            "instanceGroup": "group-1",
+            "template": TEMPLATE,
+            "serviceAccountEmail": "gpu-l4@p.iam.gserviceaccount.com",
+            "verdict": "pass",
+            "smokeSummary": "pass",
+        }
+    }
+
+
+def test_the_smoke_targets_say_what_a_check_has_to_find_in_the_order_of_the_names() -> None:
+    exported = run(config_of("Pulumi.prod.yaml")).outputs[STACK]
+    targets = {each["pool"]: each for each in exported["smokeTargets"]}
+    assert [each["pool"] for each in exported["smokeTargets"]] == ["a100", "h100", "l4", "t4"]
+    assert targets["t4"] == {
+        "pool": "t4",
+        "cloud": "gcp",
+        "machineType": "n1-standard-8",
+        "gpu": "Tesla T4",
+        "gpuCount": 1,
+        "zones": ["us-central1-a", "us-central1-b", "us-central1-c", "us-central1-f"],
+        "template": TEMPLATE,
+    }
+    assert {name: each["gpu"] for name, each in targets.items()} == {
+        "a100": "NVIDIA A100",
+        "h100": "NVIDIA H100",
+        "l4": "NVIDIA L4",
+        "t4": "Tesla T4",
+    }
+
+
+def test_a_preview_of_a_new_stack_registers_the_same() -> None:
+    values = config_of("Pulumi.prod.yaml")
+    assert run(values, preview=True).urns() == run(values).urns()
+
+
+def test_one_mistake_in_one_pool_and_nothing_is_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    register = harness.Recorder.RegisterResource
+    monkeypatch.setattr(
+        harness.Recorder, "RegisterResource", lambda self, request: seen.append(request.type) or register(self, request)
+    )
+    good = config_of("Pulumi.prod.yaml")
+    with pytest.raises(SettingsError):
+        run(good | {"gpu-ci:pools": good["gpu-ci:pools"] | SIX_MISTAKES})
+    assert seen == ["pulumi:pulumi:Stack"], "the SDK registers the stack itself before it runs the program"
+    run(config())
+    assert len(seen) > 5, "the same recorder sees what is registered"
+
+
+def test_the_program_is_a_table_of_contents() -> None:
+    text = (ROOT / "infra" / "__main__.py").read_text()
+    assert len(text.splitlines()) <= 60
+    imported = [name for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import) for name in node.names]
+    assert "pulumi_gcp" not in {name.name for name in imported}
+
+
+def test_only_the_settings_read_the_configuration() -> None:
+    readers = [
+        file.name for file in (ROOT / "infra").glob("*.py") if "pulumi.Config" in strip_docstrings(file.read_text())
+    ]
+    assert readers == ["settings.py"]
+
+
+def strip_docstrings(text: str) -> str:
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.unparse(tree)

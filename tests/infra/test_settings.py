@@ -1,0 +1,171 @@
+"""infra.settings: one report of every mistake in a stack file, each with a hint."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+import pytest
+
+from tests.infra.stack import L4, SUBNETWORK, config, config_of, load, refused, told
+
+SIX_MISTAKES: dict[str, Any] = {
+    "a100": {
+        "kind": "gce-runners",
+        "machineType": "a2-highgpu-1g",
+        "zones": ["us-central1-a"],
+        "markett": "spot",
+        "max": "four",
+    },
+    "h100": {
+        "kind": "gce-runners",
+        "machineType": "a3-highgpu-1g",
+        "zones": ["us-central1-a", "us-central1-f"],
+        "max": 2,
+        "runnerLabels": ["gpu", "big"],
+    },
+    "l4": L4 | {"machineType": "g2-standrd-8"},
+    "t4": {
+        "kind": "gce-runners",
+        "machineType": "n1-standard-8",
+        "guestAccelerator": {"type": "nvidia-tesla-t4"},
+        "zones": ["us-central1-a"],
+        "runnerLabels": ["Big", "gpu"],
+    },
+}
+
+THEIR_REPORT = """\
+Pulumi.staging.yaml: gpu-ci:pools.a100.markett: unknown key
+  hint: did you mean market
+Pulumi.staging.yaml: gpu-ci:pools.a100.max: must be a whole number
+  got: 'four'
+  expected: the most machines there may be at any time, 1 to 1000
+  hint: such as max: 4
+Pulumi.staging.yaml: gpu-ci:pools.h100.zones[1]: has no nvidia-h100-80gb
+  got: 'us-central1-f'
+  expected: zones of one region that have the GPU, such as [us-central1-a, us-central1-b]
+  hint: zones that have it: us-central1-a, us-central1-b, us-central1-c
+Pulumi.staging.yaml: gpu-ci:pools.l4.machineType: is no machine type that has a GPU
+  got: 'g2-standrd-8'
+  expected: a GCE machine type with a GPU, such as g2-standard-8
+  hint: did you mean g2-standard-8
+Pulumi.staging.yaml: gpu-ci:pools.t4.max: is missing
+  expected: the most machines there may be at any time, 1 to 1000
+  hint: such as max: 4
+Pulumi.staging.yaml: gpu-ci:pools.t4.runnerLabels: has the same runner labels as the pool h100
+  got: [Big, gpu]
+  expected: labels no other pool has, so that a job knows where it goes
+  hint: such as runnerLabels: [Big, gpu, t4]
+6 problems in Pulumi.staging.yaml; no pool was created or changed"""
+
+
+def test_six_mistakes_of_one_file_come_in_one_report_with_a_hint_each() -> None:
+    error = refused(config(SIX_MISTAKES))
+    assert str(error) == THEIR_REPORT
+    assert isinstance(error, pulumi.RunError), "Pulumi shows the traceback of anything else"
+    assert str(error).count("  hint: ") == 6
+
+
+@pytest.mark.parametrize("file", ["Pulumi.staging.yaml", "Pulumi.prod.yaml"])
+def test_the_stack_files_of_this_repository_are_in_order(file: str) -> None:
+    values = config_of(file)
+    found = load(values)
+    assert [pool.name for pool in found.pools] == sorted(values["gpu-ci:pools"])
+    assert found.site.project == values["gcp:project"]
+
+
+def test_a_pool_gets_its_project_subnetwork_and_labels_from_the_site() -> None:
+    [pool] = load(config(**{"gpu-ci:labels": {"team": "platform"}})).pools
+    assert (pool.name, pool.kind) == ("l4", "gce-runners")
+    wired = pool.args.model_dump(include={"project", "subnetwork", "labels", "network"})
+    assert wired == {"project": "example-ci", "subnetwork": SUBNETWORK, "labels": {"team": "platform"}, "network": None}
+
+
+def test_the_file_of_another_stack_is_named() -> None:
+    assert str(refused(config({}), stack="prod")).startswith("Pulumi.prod.yaml: gpu-ci:pools: has no pools\n")
+
+
+def test_a_missing_project_and_missing_subnetworks_are_reported_beside_the_pools_mistakes() -> None:
+    error = refused({"gpu-ci:pools": {"l4": L4 | {"max": 0}}})
+    assert [problem.path for problem in error.problems] == ["gcp:project", "gpu-ci:subnetworks", "gpu-ci:pools.l4.max"]
+    assert all(problem.hint for problem in error.problems)
+
+
+def test_a_project_number_is_not_a_project_id() -> None:
+    assert told(config(**{"gcp:project": "123456789012"})) == (
+        "Pulumi.staging.yaml: gcp:project: has a form that is not accepted\n"
+        "  got: '123456789012'\n"
+        "  expected: the id (not the number) of the Google Cloud project the pools are in\n"
+        "  hint: such as gcp:project: acme-ci"
+    )
+
+
+def test_a_region_without_a_subnetwork_is_reported_with_the_pools_that_need_it() -> None:
+    here = {"machineType": "g2-standard-4", "zones": ["europe-west4-a"]}
+    problem = told(config({"l4": L4, "a": L4 | here, "b": L4 | here}))
+    assert problem.startswith(
+        "Pulumi.staging.yaml: gpu-ci:subnetworks.europe-west4: is missing, and a, b are in that region\n"
+    )
+    assert "pulumi config set --path 'gpu-ci:subnetworks.europe-west4' projects/…" in problem
+
+
+def test_a_zone_that_is_none_asks_for_no_subnetwork() -> None:
+    error = refused(config({"l4": L4 | {"zones": ["europe-west99-a"]}, "m": L4 | {"zones": []}}))
+    assert {problem.path for problem in error.problems} == {"gpu-ci:pools.l4.zones[0]", "gpu-ci:pools.m.zones"}
+
+
+def test_every_wrong_subnetwork_is_reported() -> None:
+    links = {
+        "us-central1": SUBNETWORK,
+        "europe-west4": SUBNETWORK,
+        "us-central1-a": SUBNETWORK,
+        "us-east1": "ci",
+        "us-east4": 7,
+    }
+    error = refused(config(**{"gpu-ci:subnetworks": links}))
+    assert [(problem.path, problem.text) for problem in error.problems] == [
+        ("gpu-ci:subnetworks.europe-west4", "is a subnetwork of another region, us-central1"),
+        ("gpu-ci:subnetworks.us-central1-a", "'us-central1-a' is not a region"),
+        ("gpu-ci:subnetworks.us-east1", "is not a subnetwork's path"),
+        ("gpu-ci:subnetworks.us-east4", "must be text"),
+    ]
+    assert [problem.hint for problem in error.problems] == [
+        "put it under us-central1",
+        "a region has no letter at its end, such as us-central1",
+        "such as gpu-ci:subnetworks: {us-central1: projects/acme-ci/regions/us-central1/subnetworks/ci}",
+        'write it in quotes: "7"',
+    ]
+
+
+def test_a_full_self_link_is_a_subnetwork_too() -> None:
+    link = f"https://www.googleapis.com/compute/v1/{SUBNETWORK}"
+    assert load(config(**{"gpu-ci:subnetworks": {"us-central1": link}})).site.subnetworks == {"us-central1": link}
+
+
+def test_every_wrong_label_is_reported() -> None:
+    error = refused(config(**{"gpu-ci:labels": {"Team": "a", "cost": "A B", "level": 4, "fine": "yes"}}))
+    assert [(problem.path, problem.text) for problem in error.problems] == [
+        ("gpu-ci:labels.Team", "the key is not one Google takes"),
+        ("gpu-ci:labels.cost", "is not a value Google takes"),
+        ("gpu-ci:labels.level", "must be text"),
+    ]
+
+
+def test_a_key_nobody_reads_is_reported() -> None:
+    assert (
+        told(config(**{"gpu-ci:label": {}}))
+        == "Pulumi.staging.yaml: gpu-ci:label: unknown key\n  hint: did you mean gpu-ci:labels"
+    )
+
+
+def test_keys_of_other_packages_are_their_own_affair() -> None:
+    assert load(config(**{"aws:region": "eu-central-1", "gcp:region": "us-central1"})).site.project == "example-ci"
+
+
+@pytest.mark.parametrize("key", ["gpu-ci:pools", "gpu-ci:labels", "gpu-ci:subnetworks", "gcp:project"])
+def test_a_secret_is_refused_and_never_shown(key: str) -> None:
+    values = config() | {key: {"l4": {"kind": "hunter2", "hunter2": "hunter2"}}}
+    text = told(values, secrets=[key])
+    assert text.startswith(f"Pulumi.staging.yaml: {key}: is a secret, but ")
+    assert f"pulumi config rm '{key}'" in text
+    assert "hunter2" not in text
