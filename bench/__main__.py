@@ -1,0 +1,117 @@
+"""Side-by-side measurements, as ratios taken in one run.
+
+    make bench                        everything, some minutes
+    make bench ARGS="--pools 1,10"    smaller
+    make bench ARGS="--only import"
+
+Two ways of saying the same thing are run in turn (A B A B …), so a machine that gets slower slows both. The numbers of
+one run compare with each other and with nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+HERE = Path(__file__).resolve().parent
+SANDBOX = Path(sys.executable).parent / "pulumi-sandbox"
+console = Console(width=110)
+
+
+def import_seconds(module: str) -> float:
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
+    return time.perf_counter() - began
+
+
+def bench_import(rounds: int) -> None:
+    """`import gpu_ci` against `import pulumi`: goal 1.3x."""
+    import_seconds("gpu_ci")  # the first one compiles
+    pairs = [(import_seconds("gpu_ci"), import_seconds("pulumi")) for _ in range(rounds)]
+    ratio = statistics.median(a / b for a, b in pairs)
+    table = Table("", "median s", title=f"import, {rounds} rounds in turn")
+    table.add_row("import gpu_ci", f"{statistics.median(a for a, _ in pairs):.3f}")
+    table.add_row("import pulumi", f"{statistics.median(b for _, b in pairs):.3f}")
+    table.add_row("ratio (goal 1.30)", f"{ratio:.2f}")
+    console.print(table)
+
+
+def preview(program: str, pools: int, folder: Path) -> tuple[float, float, dict[str, int]]:
+    """One preview: seconds, the program's peak memory in MiB, and how many resources of each type it would create."""
+    project = folder / program
+    peak = folder / "peak"
+    environment = os.environ | {
+        "PULUMI_SANDBOX_DIR": str(folder / f"sandbox-{program}"),
+        "BENCH_PEAK_FILE": str(peak),
+    }
+    began = time.perf_counter()
+    done = subprocess.run(
+        [SANDBOX, "preview", "--stack", "bench", "--json", "--config", f"bench:pools={pools}"],
+        cwd=project, env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    seconds = time.perf_counter() - began
+    if done.returncode:
+        sys.exit(f"the {program} program failed:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+    counts: dict[str, int] = {}
+    for step in json.loads(done.stdout)["steps"]:
+        kind = step["urn"].split("::")[2].rpartition("$")[2]
+        counts[kind] = counts.get(kind, 0) + 1
+    return seconds, int(peak.read_text()) / 1024, counts
+
+
+def bench_preview(pools: list[int], rounds: int) -> None:
+    """N pools with the component against the same resources by hand: goals 1.05x time and 1.10x memory at 100."""
+    table = Table(
+        "pools", "resources", "component s", "by hand s", "ratio", "component MiB", "by hand MiB", "ratio", "ms a pool",
+        title=f"preview, median of {rounds} rounds in turn; goals at 100 pools: time 1.05, memory 1.10",
+    )  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="gpu-ci bench ") as name:
+        folder = Path(name)
+        for program in ("components", "by_hand"):
+            shutil.copytree(HERE / program, folder / program)
+            text = (folder / program / "Pulumi.yaml").read_text().replace("../../", f"{HERE.parent}/")
+            (folder / program / "Pulumi.yaml").write_text(text)
+            preview(program, 1, folder)  # makes the stack and the providers' caches
+        for count in pools:
+            turns = 1 if count >= 1000 else rounds
+            runs = [(preview("components", count, folder), preview("by_hand", count, folder)) for _ in range(turns)]
+            a, b = runs[0][0][2], runs[0][1][2]
+            component_only = {kind: number for kind, number in a.items() if b.get(kind) != number}
+            if set(component_only) != {"gpu-ci:gcp:RunnerPool"}:
+                sys.exit(f"the two programs do not make the same resources: {component_only} against {b}")
+            seconds = [statistics.median(run[side][0] for run in runs) for side in (0, 1)]
+            memory = [statistics.median(run[side][1] for run in runs) for side in (0, 1)]
+            table.add_row(
+                str(count), str(sum(a.values())), f"{seconds[0]:.2f}", f"{seconds[1]:.2f}",
+                f"{statistics.median(x[0] / y[0] for x, y in runs):.2f}", f"{memory[0]:.0f}", f"{memory[1]:.0f}",
+                f"{memory[0] / memory[1]:.2f}", f"{1000 * seconds[0] / count:.0f}",
+            )  # fmt: skip
+            console.print(f"{count} pools: {seconds[0]:.1f} s against {seconds[1]:.1f} s")
+    console.print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__.split("\n")[0])
+    parser.add_argument("--only", choices=["import", "preview"], help="one of the two measurements")
+    parser.add_argument("--pools", default="1,10,100,1000", help="numbers of pools, e.g. 1,10,100")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds per number of pools (1 from 1,000 on)")
+    args = parser.parse_args()
+    if args.only != "preview":
+        bench_import(rounds=15)
+    if args.only != "import":
+        bench_preview([int(count) for count in args.pools.split(",")], args.rounds)
+
+
+if __name__ == "__main__":
+    main()

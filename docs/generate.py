@@ -1,0 +1,149 @@
+"""Writes the generated pages of docs/ (`make docs`): what kinds of pools there are, and their fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from gpu_ci import kinds, versions
+from gpu_ci.catalog import gcp
+from gpu_ci.component import Component
+from gpu_ci.schema import schema
+
+DOCS = Path(__file__).resolve().parent
+
+
+def pages() -> dict[str, str]:
+    """Every generated page: file name -> text."""
+    return {"pools.md": "\n".join(pools_page())}
+
+
+def pools_page() -> Iterator[str]:
+    known, found = kinds(), schema()
+    yield "# Pools: kinds and fields"
+    yield ""
+    yield "Generated from the components by `make docs`; a test fails when it is stale."
+    yield "How to use it: [add a pool](add-a-pool.md)."
+    yield ""
+    yield "| kind | what you get |"
+    yield "|---|---|"
+    for kind, component in known.items():
+        yield f"| [`{kind}`](#{kind}) | {(component.__doc__ or '').splitlines()[0]} |"
+    for kind, component in known.items():
+        yield ""
+        yield from kind_section(kind, component, found)
+    yield ""
+    yield from gpu_section()
+
+
+def kind_section(kind: str, component: type[Component], found: dict[str, Any]) -> Iterator[str]:
+    resource = found["resources"][component.TYPE]
+    wiring = [name for name in resource["inputProperties"] if name not in component.ARGS.choice_names()]
+    yield f"## {kind}"
+    yield ""
+    for paragraph in resource["description"].split("\n\n"):
+        yield from (f"- {line}" if ": " in line else line for line in sentences(paragraph))
+        yield ""
+    yield "```yaml"
+    example = {"config": {"gpu-ci:pools": {"l4": {"kind": kind, **component.EXAMPLE}}}}
+    yield yaml.safe_dump(example, sort_keys=False, default_flow_style=None, width=100).rstrip()
+    yield "```"
+    yield ""
+    yield "| field | type | default | what it is |"
+    yield "|---|---|---|---|"
+    yield from rows(resource, found, component.ARGS.choice_names())
+    yield ""
+    yield "Wiring stands in no pool of a stack file: the program takes it from the site (`gcp:project`,"
+    yield "`gpu-ci:subnetworks`, `gpu-ci:labels`). Whoever uses"
+    yield f"`{component.__module__}.{component.__name__}` in Python, or `{component.TYPE}`"
+    yield "through the plugin, gives it:"
+    yield ""
+    yield "| field | type | default | what it is |"
+    yield "|---|---|---|---|"
+    yield from rows(resource, found, wiring)
+    yield ""
+    yield "| output | what it is |"
+    yield "|---|---|"
+    for name, value in resource["properties"].items():
+        yield f"| `{name}` | {value['description']} |"
+
+
+def sentences(paragraph: str) -> list[str]:
+    """The labelled sentences of a docstring (`Creates: …`), each as one line."""
+    lines: list[str] = []
+    for line in paragraph.splitlines():
+        head = line.split(":")[0]
+        if not lines or (":" in line and head in ("Creates", "Costs", "Does not", "Replaces on change of")):
+            lines.append(line)
+        else:
+            lines[-1] += f" {line}"
+    return lines
+
+
+def rows(owner: dict[str, Any], found: dict[str, Any], names: Any, prefix: str = "") -> Iterator[str]:
+    """A row for each field; a field that holds fields is followed by them."""
+    fields = owner.get("inputProperties") or owner["properties"]
+    needed = owner.get("requiredInputs") or owner.get("required") or []
+    for name in names:
+        field = fields[name]
+        nested = found["types"].get(field.get("$ref", "").removeprefix("#/types/"), {})
+        default = "required" if name in needed else f"`{field['default']}`" if "default" in field else ""
+        text = field["description"].replace("|", "\\|").replace("<", "&lt;")
+        yield f"| `{prefix}{name}` | {type_of(field, found)} | {default} | {text} |"
+        if nested.get("type") == "object":
+            yield from rows(nested, found, nested["properties"], f"{prefix}{name}.")
+
+
+def type_of(field: dict[str, Any], found: dict[str, Any]) -> str:
+    """A field's type in words."""
+    if "$ref" in field:
+        named = found["types"][field["$ref"].removeprefix("#/types/")]
+        return " or ".join(f"`{each['value']}`" for each in named["enum"]) if "enum" in named else "map"
+    if field["type"] == "array":
+        return f"list of {type_of(field['items'], found)}"
+    if field["type"] == "object":
+        return f"map of {type_of(field['additionalProperties'], found)}"
+    return {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}[field["type"]]
+
+
+def gpu_section() -> Iterator[str]:
+    """Which machine types a pool on Google Cloud can have, from the catalog."""
+    yield "## GPUs on Google Cloud"
+    yield ""
+    yield "Machine types a pool can have. In which zones they are, the error for a wrong zone tells; the facts and"
+    yield "their sources are in [components/gpu_ci/catalog/gcp.json](../components/gpu_ci/catalog/gcp.json)."
+    yield ""
+    yield "| GPU | memory each | compute capability | machineType (number of GPUs) | market |"
+    yield "|---|---|---|---|---|"
+    groups: dict[tuple[str, int, str, str], list[str]] = {}
+    for name in gcp.machine_types():
+        if gcp.takes_accelerator(name):
+            continue
+        gpus = gcp.built_in(name)
+        if markets := sold(gpus.markets):
+            key = (gpus.name, gpus.memory_gb, gpus.compute_capability, markets)
+            if gpus.count >= 1:
+                groups.setdefault(key, []).append(f"`{name}` ({gpus.count:g})")
+    for accelerator in gcp.accelerators():
+        gpus = gcp.attached(accelerator, gcp.counts(accelerator)[0])
+        counts = ", ".join(map(str, gcp.counts(accelerator)))
+        key = (gpus.name, gpus.memory_gb, gpus.compute_capability, sold(gpus.markets))
+        groups[key] = [f"`n1-*` with `guestAccelerator: {{type: {accelerator}}}` ({counts})"]
+    for (name, memory, capability, markets), types in groups.items():
+        yield f"| {name} | {memory} GB | {capability} | {', '.join(types)} | {markets} |"
+    lowest = ".".join(map(str, versions.TORCH_MIN_COMPUTE_CAPABILITY))
+    yield ""
+    yield f"GPUs below compute capability {lowest} need an `image` of your own with an older torch:"
+    yield f"torch {versions.TORCH}, which machines get by default, has no kernels for them."
+    yield ""
+
+
+def sold(markets: tuple[str, ...]) -> str:
+    return " or ".join(f"`{market}`" for market in ("spot", "standard") if market in markets)
+
+
+if __name__ == "__main__":
+    for file, text in pages().items():
+        (DOCS / file).write_text(text, encoding="utf-8")

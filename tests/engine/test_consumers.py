@@ -1,0 +1,96 @@
+"""Other teams' stacks: the class and the plugin build the same resources and refuse the same mistakes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.sandbox_runner import SandboxRunner
+
+pytestmark = pytest.mark.engine
+
+UP = ("up", "--stack", "dev", "--yes", "--skip-preview")
+
+
+@pytest.fixture
+def consumers(tmp_path: Path) -> Iterator[dict[str, SandboxRunner]]:
+    runners = {
+        kind: SandboxRunner(project=ROOT / "tests" / "programs" / kind, folder=tmp_path / kind)
+        for kind in ("direct", "remote")
+    }
+    yield runners
+    for runner in runners.values():
+        runner.close()
+
+
+def built(runner: SandboxRunner) -> list[tuple[str, str, str]]:
+    """Type, name and inputs of every resource, without what differs from run to run."""
+    found = []
+    for resource in runner.state("dev"):
+        if resource["type"].startswith("pulumi:"):
+            continue
+        _, _, tail = resource["urn"].partition("::consumer::")
+        # The random end of automatic names is the one thing two runs may differ in.
+        inputs = re.sub(r"-[0-9a-f]{7}\b", "-#######", json.dumps(resource.get("inputs", {}), sort_keys=True))
+        # A remote component's own inputs are recorded, a local one's are not.
+        found.append((tail, "", "" if resource["type"] == "gpu-ci:gcp:RunnerPool" else inputs))
+    return sorted(found)
+
+
+def test_the_plugin_and_the_class_build_the_same_resources_with_an_output_as_input(
+    consumers: dict[str, SandboxRunner],
+) -> None:
+    for runner in consumers.values():
+        runner.run(*UP)
+    direct, remote = built(consumers["direct"]), built(consumers["remote"])
+    assert len(direct) == 8  # a network, a subnetwork, the component and its five children
+    assert remote == direct
+    for runner in consumers.values():
+        outputs = runner.json("stack", "output", "--stack", "dev", "--json")
+        assert outputs["verdict"] == "pass"
+        assert "/instanceTemplates/l4-template-" in outputs["template"]
+        assert "9 unchanged" in runner.run("up", "--stack", "dev", "--yes").output  # those eight and the stack
+
+
+def test_a_mistake_is_told_the_same_way_on_both_ways_in(tmp_path: Path) -> None:
+    wrong = {"g2-standard-8": "g2-standrd-8", '"max": 2': '"max": 0', "max=2": "max=0"}
+    for kind in ("direct", "remote"):
+        project = tmp_path / kind
+        project.mkdir()
+        for name in ("Pulumi.yaml", "Pulumi.dev.yaml", "sandbox.yaml", "__main__.py"):
+            text = (ROOT / "tests" / "programs" / kind / name).read_text().replace("../../../", f"{ROOT}/")
+            for right, mistake in wrong.items():
+                text = text.replace(right, mistake)
+            (project / name).write_text(text)
+        runner = SandboxRunner(project=project, folder=tmp_path / f"sandbox-{kind}")
+        failed = runner.run("up", "--stack", "dev", "--yes", "--skip-preview", ok=False)
+        assert failed.has("machineType", "g2-standard-8", "max", "must be at least 1"), failed.output
+        # Of a remote component that was refused, Pulumi's own Python SDK prints a traceback; nothing of ours is in it.
+        assert "gpu_ci" not in failed.output.partition("Traceback")[2]
+        assert ("Traceback" in failed.output) is (kind == "remote")
+        assert not any("Template" in row["type"] for row in runner.world())
+        runner.close()
+
+
+def test_the_schema_describes_every_component_field_and_output(sandbox: SandboxRunner) -> None:
+    schema: dict[str, Any] = sandbox.json("package", "get-schema", "./components")
+    pool = schema["resources"]["gpu-ci:gcp:RunnerPool"]
+    assert pool["isComponent"] is True
+    assert sorted(pool["requiredInputs"]) == ["machineType", "max", "project", "subnetwork", "zones"]
+    described = [*schema["resources"].values(), *schema["types"].values()]
+    undescribed = [
+        (owner.get("description", "")[:40], name)
+        for owner in described
+        for group in ("inputProperties", "properties")
+        for name, field in owner.get(group, {}).items()
+        if not field.get("description")
+    ]
+    assert undescribed == []
+    enums = [kind for kind in schema["types"].values() if "enum" in kind]
+    assert ["spot", "standard"] in [[value["value"] for value in kind["enum"]] for kind in enums]

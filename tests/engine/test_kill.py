@@ -1,0 +1,105 @@
+"""A killed provider or a killed CLI costs nothing: the next `up` ends green, and whatever was half made is named.
+
+`make test` kills at a few moments; `make test-kill` (KILL_POINTS=20) at twenty of each.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Proven
+from tests.sandbox_runner import SandboxRunner
+
+pytestmark = pytest.mark.engine
+
+POINTS = int(os.environ.get("KILL_POINTS", "2"))
+WHO = {
+    "provider": re.compile(r"pulumi_sandbox\.providers gcp"),
+    "cli": re.compile(r"(^|/)pulumi up\b"),
+}
+
+
+def kill_during_up(sandbox: SandboxRunner, who: re.Pattern[str], after_sec: float) -> bool:
+    """Start an `up`, kill the first process that fits after some seconds; whether there was still one to kill."""
+    up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview")
+    until = time.monotonic() + after_sec
+    while time.monotonic() < until and up.poll() is None:
+        time.sleep(0.02)
+    victims = [pid for pid, command in sandbox.processes().items() if who.search(command)]
+    for pid in victims:
+        os.kill(pid, signal.SIGKILL)
+    up.communicate(timeout=120)
+    return bool(victims)
+
+
+def follow_advice(sandbox: SandboxRunner) -> None:
+    """Do what pulumi and the sandbox themselves ask for, and nothing else."""
+    first = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview")
+    output, _ = first.communicate(timeout=240)
+    if "pulumi cancel" in output:
+        sandbox.run("cancel", "--stack", "staging", "--yes")
+    for orphan in sandbox.json("world", "orphans", "--json"):
+        _, *command = shlex.split(orphan["remove"])
+        sandbox.run(*command)
+
+
+def knows_exactly_its_own(sandbox: SandboxRunner) -> None:
+    world = sorted((row["type"], row["id"]) for row in sandbox.world())
+    state = sorted(
+        (resource["type"], resource["id"])
+        for resource in sandbox.state("staging")
+        if resource["custom"] and resource["type"].startswith("gcp:")
+    )
+    assert world == state
+    assert len(world) >= 4
+
+
+@pytest.mark.parametrize("who", WHO)
+@pytest.mark.parametrize("point", range(1, POINTS + 1))
+def test_the_next_up_ends_green_after_a_kill(sandbox: SandboxRunner, proven_once: Proven, who: str, point: int) -> None:
+    kill_during_up(sandbox, WHO[who], proven_once.up_sec * point / (POINTS + 1))
+    follow_advice(sandbox)
+    sandbox.run("up", "--stack", "staging", "--yes", "--skip-preview")
+    knows_exactly_its_own(sandbox)
+    assert sandbox.json("world", "orphans", "--json") == []
+    assert sandbox.gone() == {}, "processes outlived the run"
+
+
+def test_a_half_made_template_is_named_with_the_command_that_removes_it(sandbox: SandboxRunner) -> None:
+    sandbox.run("world", "break", "crash", "--on", "*RegionInstanceTemplate")
+    killed = sandbox.run("up", "--stack", "staging", "--yes", "--skip-preview", ok=False)
+    [orphan] = sandbox.json("world", "orphans", "--json")
+    assert orphan["type"] == "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
+    assert orphan["remove"] in killed.output
+    assert orphan["adopt"] in killed.output
+
+    sandbox.run("up", "--stack", "staging", "--yes", "--skip-preview")
+    assert [row["id"] for row in sandbox.json("world", "orphans", "--json")] == [orphan["id"]]
+    _, *command = shlex.split(orphan["remove"])
+    sandbox.run(*command)
+    knows_exactly_its_own(sandbox)
+
+
+def test_ctrl_c_leaves_no_process_and_no_lock(sandbox: SandboxRunner) -> None:
+    sandbox.run("world", "break", "slow", "--seconds", "60", "--on", "*RegionInstanceTemplate")
+    up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview")
+    until = time.monotonic() + 60
+    while not any("providers gcp" in command for command in sandbox.processes().values()):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    time.sleep(2)
+    os.killpg(up.pid, signal.SIGINT)
+    up.communicate(timeout=60)
+    assert sandbox.gone() == {}
+    assert [path for path in Path(sandbox.folder).rglob("locks/**/*.json") if path.is_file()] == []
+    sandbox.run("world", "mend", "--all")
+    follow_advice(sandbox)
+    sandbox.run("up", "--stack", "staging", "--yes", "--skip-preview")
+    knows_exactly_its_own(sandbox)

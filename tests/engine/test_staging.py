@@ -1,0 +1,115 @@
+"""The staging stack from end to end: the real engine, offline providers, and a check that really runs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.sandbox_runner import SandboxRunner
+
+pytestmark = pytest.mark.engine
+
+UP = ("up", "--stack", "staging", "--yes", "--skip-preview")
+TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
+GROUP = "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager"
+
+
+def steps(sandbox: SandboxRunner, *args: str) -> dict[str, str]:
+    """What a preview would do: the resource's type and name -> operation, without what stays the same."""
+    digest = sandbox.json("preview", "--stack", "staging", "--json", *args)
+    return {
+        step["urn"].split("::", 2)[2].rpartition("$")[2]: step["op"]
+        for step in digest["steps"]
+        if step["op"] not in ("same", "refresh")
+    }
+
+
+def only(rows: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    [row] = [row for row in rows if row["type"] == kind]
+    return row
+
+
+def test_up_proves_the_pool_and_the_second_up_changes_nothing(sandbox: SandboxRunner) -> None:
+    first = sandbox.run(*UP)
+    assert re.search(r"verdict\s*: \"pass\"", first.output)
+    world = sandbox.world()
+    assert [row["origin"] for row in world] == ["stack"] * len(world), "the check VM stayed behind"
+    group = only(world, GROUP)
+    template = only(world, TEMPLATE)
+    shown = sandbox.json("world", "show", group["id"], "--json")
+    assert shown["outputs"]["versions"] == [{"instanceTemplate": template["outputs"]["selfLink"]}]
+    assert shown["outputs"]["targetSize"] == 0
+
+    outputs = sandbox.json("stack", "output", "--stack", "staging", "--json")
+    assert set(outputs) == {"pools", "smokeTargets"}
+    assert outputs["pools"]["l4"]["verdict"] == "pass"
+    assert outputs["pools"]["l4"]["machineType"] == "g2-standard-8"
+    assert [target["pool"] for target in outputs["smokeTargets"]] == ["l4"]
+
+    second = sandbox.run("up", "--stack", "staging", "--yes", "--expect-no-changes")
+    assert re.search(r"\d+ unchanged", second.output)
+    assert sandbox.gone() == {}
+
+
+def test_another_machine_type_replaces_the_template_and_updates_the_group(proven: SandboxRunner) -> None:
+    changed = proven.stack_file("Pulumi.staging.yaml", {("gpu-ci:pools", "l4", "machineType"): "g2-standard-12"})
+    assert steps(proven, "--config-file", str(changed)) == {
+        f"{TEMPLATE}::l4-template": "replace",
+        "gpu-ci:gcp:SmokeGate::l4-gate": "replace",
+        f"{GROUP}::l4-group": "update",
+    }
+    before = only(proven.world(), TEMPLATE)
+    up = proven.run(*UP, "--config-file", str(changed))
+    assert up.has("+-", "replaced")
+    after = only(proven.world(), TEMPLATE)
+    assert after["id"] != before["id"]
+    assert after["outputs"]["machineType"] == "g2-standard-12"
+
+
+def test_another_max_replaces_nothing(proven: SandboxRunner) -> None:
+    changed = proven.stack_file("Pulumi.staging.yaml", {("gpu-ci:pools", "l4", "max"): 9})
+    assert set(steps(proven, "--config-file", str(changed)).values()) <= {"update"}
+    proven.run(*UP, "--config-file", str(changed))
+    assert proven.json("stack", "output", "--stack", "staging", "--json")["pools"]["l4"]["max"] == 9
+
+
+def test_a_failed_check_fails_the_up_with_its_own_words_and_the_old_template_stays(proven: SandboxRunner) -> None:
+    old = only(proven.world(), TEMPLATE)
+    # On a machine without a GPU a guest that must use CUDA fails for the real reason.
+    proven.run("world", "break", "guest", "--set", "GPU_SMOKE_DEVICE=cuda", "--times", "1")
+    changed = proven.stack_file("Pulumi.staging.yaml", {("gpu-ci:pools", "l4", "machineType"): "g2-standard-12"})
+    failed = proven.run(*UP, "--config-file", str(changed), ok=False)
+    assert failed.has("l4-gate", "CUDA")
+    assert "Traceback" not in failed.output
+    group = proven.json("world", "show", only(proven.world(), GROUP)["id"], "--json")
+    assert group["outputs"]["versions"] == [{"instanceTemplate": old["outputs"]["selfLink"]}]
+
+    proven.run(*UP, "--config-file", str(changed))
+    group = proven.json("world", "show", only(proven.world(), GROUP)["id"], "--json")
+    [template] = [row for row in proven.world() if row["type"] == TEMPLATE]
+    assert template["id"] != old["id"]
+    assert group["outputs"]["versions"] == [{"instanceTemplate": template["outputs"]["selfLink"]}]
+
+
+def test_a_stockout_in_every_zone_is_told_apart_from_a_failed_check(proven: SandboxRunner) -> None:
+    proven.run("world", "break", "stockout", "--times", "9")
+    changed = proven.stack_file("Pulumi.staging.yaml", {("gpu-ci:pools", "l4", "diskGib"): 120})
+    failed = proven.run(*UP, "--config-file", str(changed), ok=False)
+    assert failed.has("no zone had a machine for the check: us-central1-a, us-central1-b, us-central1-c")
+    assert failed.has("hint: try again later, add zones, or set smoke.onNoCapacity to unproven")
+
+
+def test_drift_is_seen_by_refresh_and_mended_by_up(proven: SandboxRunner) -> None:
+    group = only(proven.world(), GROUP)
+    proven.run("world", "edit", group["id"], "updatePolicy.type=PROACTIVE")
+    assert steps(proven, "--refresh") == {f"{GROUP}::l4-group": "update"}
+    proven.run(*UP, "--refresh")
+    assert proven.json("world", "show", group["id"], "--json")["outputs"]["updatePolicy"]["type"] == "OPPORTUNISTIC"
+
+
+def test_destroy_leaves_an_empty_world(proven: SandboxRunner) -> None:
+    proven.run("destroy", "--stack", "staging", "--yes")
+    assert proven.world() == []
+    assert proven.gone() == {}

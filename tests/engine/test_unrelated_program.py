@@ -1,0 +1,91 @@
+"""The sandbox serves any Pulumi Python program: this one uses four providers and knows nothing of gpu_ci."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.sandbox_runner import SandboxRunner
+
+pytestmark = pytest.mark.engine
+
+MADE = {
+    "aws:ec2/subnet:Subnet": 2,
+    "aws:ec2/vpc:Vpc": 1,
+    "aws:iam/role:Role": 1,
+    "gcp:compute/network:Network": 1,
+    "gcp:compute/subnetwork:Subnetwork": 1,
+    "gcp:storage/bucket:Bucket": 1,
+    "github:index/actionsSecret:ActionsSecret": 1,
+    "github:index/repository:Repository": 1,
+    "kubernetes:apps/v1:Deployment": 1,
+    "kubernetes:core/v1:Namespace": 1,
+}
+
+
+@pytest.fixture
+def unrelated(tmp_path: Path) -> Iterator[SandboxRunner]:
+    runner = SandboxRunner(project=ROOT / "tests" / "programs" / "unrelated", folder=tmp_path / "a sandbox")
+    yield runner
+    runner.close()
+
+
+def counted(runner: SandboxRunner) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for row in runner.world():
+        counts[row["type"]] = counts.get(row["type"], 0) + 1
+    return counts
+
+
+def test_a_program_over_four_clouds_comes_up_changes_drifts_and_goes(unrelated: SandboxRunner) -> None:
+    up = unrelated.run("up", "--stack", "dev", "--yes", "--skip-preview")
+    assert "building for 3 replicas" in up.output
+    assert counted(unrelated) == MADE
+
+    outputs = unrelated.json("stack", "output", "--stack", "dev", "--json")
+    assert outputs["subnets"] == ["eu-central-1a", "eu-central-1b"]
+    assert outputs["replicas"] == 3
+    assert outputs["token"] == "[secret]"
+    assert "not-a-real-token" not in up.output
+
+    again = unrelated.run("up", "--stack", "dev", "--yes", "--expect-no-changes")
+    assert "12 unchanged" in again.output
+
+    more = unrelated.stack_file("Pulumi.dev.yaml", {("unrelated:size",): "5"})
+    preview = unrelated.run("preview", "--stack", "dev", "--diff", "--config-file", str(more))
+    assert "~ 1 to update" in preview.output
+    assert "replicas: 3 => 5" in preview.output
+
+    [vpc] = [row for row in unrelated.world() if row["type"] == "aws:ec2/vpc:Vpc"]
+    unrelated.run("world", "edit", vpc["id"], "tags.owner=somebody-else")
+    refresh = unrelated.run("preview", "--refresh", "--diff", "--stack", "dev")
+    assert "somebody-else" in refresh.output
+
+    unrelated.run("destroy", "--stack", "dev", "--yes")
+    assert unrelated.world() == []
+    assert unrelated.gone() == {}
+
+
+def test_a_resource_that_was_made_elsewhere_can_be_imported(unrelated: SandboxRunner) -> None:
+    unrelated.run("up", "--stack", "dev", "--yes", "--skip-preview")
+    [bucket] = [row for row in unrelated.world() if row["type"] == "gcp:storage/bucket:Bucket"]
+    unrelated.run("state", "delete", "--stack", "dev", "--yes", bucket["urn"])
+    orphans = unrelated.run("world", "orphans")
+    assert bucket["id"] in orphans.output
+
+    unrelated.run(
+        "import", bucket["type"], bucket["name"], bucket["id"],
+        "--stack", "dev", "--yes", "--generate-code=false", "--protect=false",
+    )  # fmt: skip
+    assert "12 unchanged" in unrelated.run("up", "--stack", "dev", "--yes").output
+
+
+def test_the_world_keeps_no_secret_in_plain_text(unrelated: SandboxRunner) -> None:
+    unrelated.run("up", "--stack", "dev", "--yes", "--skip-preview")
+    holding = [
+        path for path in unrelated.folder.rglob("*") if path.is_file() and b"not-a-real-token" in path.read_bytes()
+    ]
+    assert holding == []

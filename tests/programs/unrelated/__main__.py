@@ -1,0 +1,62 @@
+"""A small web service on four providers, written as any team would write it."""
+
+import pulumi
+import pulumi_aws as aws
+import pulumi_gcp as gcp
+import pulumi_github as github
+import pulumi_kubernetes as kubernetes
+
+size = pulumi.Config().require_int("size")
+
+network = gcp.compute.Network("web", auto_create_subnetworks=False)
+subnetwork = gcp.compute.Subnetwork("web", network=network.id, ip_cidr_range="10.8.0.0/20")
+bucket = gcp.storage.Bucket("assets", location="EU", uniform_bucket_level_access=True)
+
+trust = aws.iam.get_policy_document(
+    statements=[
+        aws.iam.GetPolicyDocumentStatementArgs(
+            actions=["sts:AssumeRole"],
+            principals=[
+                aws.iam.GetPolicyDocumentStatementPrincipalArgs(type="Service", identifiers=["ec2.amazonaws.com"])
+            ],
+        )
+    ]
+)
+role = aws.iam.Role("worker", assume_role_policy=trust.json)
+vpc = aws.ec2.Vpc("main", cidr_block="10.0.0.0/16", tags={"owner": "web"})
+zones = aws.get_availability_zones(state="available")
+subnets = [
+    aws.ec2.Subnet(f"main-{zone}", vpc_id=vpc.id, cidr_block=f"10.0.{index}.0/24", availability_zone=zone)
+    for index, zone in enumerate(zones.names[:2])
+]
+
+namespace = kubernetes.core.v1.Namespace("web", metadata={"name": "web"})
+labels = {"app": "web"}
+deployment = kubernetes.apps.v1.Deployment(
+    "web",
+    metadata={"namespace": namespace.metadata["name"]},
+    spec={
+        "replicas": size,
+        "selector": {"match_labels": labels},
+        "template": {
+            "metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "web", "image": "registry.example/web:1.2.3"}]},
+        },
+    },
+)
+
+repository = github.Repository("web", visibility="private", has_issues=True)
+token = github.ActionsSecret(
+    "deploy-token",
+    repository=repository.name,
+    secret_name="DEPLOY_TOKEN",
+    value=pulumi.Output.secret("not-a-real-token"),
+)
+
+print(f"building for {size} replicas")
+pulumi.export("account", aws.get_caller_identity().account_id)
+pulumi.export("network", network.self_link)
+pulumi.export("roleArn", role.arn)
+pulumi.export("subnets", [subnet.availability_zone for subnet in subnets])
+pulumi.export("replicas", deployment.spec.apply(lambda spec: spec.replicas))
+pulumi.export("token", token.value)

@@ -1,0 +1,169 @@
+"""What the documents say is true: paths and targets exist, YAML blocks are accepted, generated pages are fresh."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pulumi_sandbox.own_commands import commands
+
+from docs.generate import pages
+from tests.infra.stack import L4, config, load
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+every_page = pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+
+FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"`([^`\n]+)`")
+LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]+)?\)")
+FOLDERS = sorted(path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith("."))
+TOP_FILES = r"(?:Pulumi|sandbox|requirements|pyproject|Makefile|README|CONTRIBUTING|CHANGELOG|LICENSE)"
+A_PATH = re.compile(rf"(?:(?:{'|'.join(FOLDERS)})/[\w./-]*|{TOP_FILES}[\w.-]*\.(?:yaml|lock|toml|md)|Makefile)")
+
+
+def fences(page: Path) -> list[tuple[str, str]]:
+    """The page's code blocks: language and text, without the indentation they stand in."""
+    return [
+        (language, "".join(line.removeprefix(indent) for line in text.splitlines(keepends=True)))
+        for indent, language, text in FENCE.findall(page.read_text())
+    ]
+
+
+def code(page: Path) -> list[str]:
+    """Everything the page sets as code, in a line or as a line of a block."""
+    prose = FENCE.sub("", page.read_text())
+    return CODE.findall(prose) + [line.strip() for _, text in fences(page) for line in text.splitlines()]
+
+
+def targets() -> set[str]:
+    makefile = (ROOT / "Makefile").read_text()
+    return set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+
+
+def test_there_are_pages_to_check() -> None:
+    names = {str(page.relative_to(ROOT)) for page in PAGES}
+    assert names >= {
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "docs/add-a-pool.md",
+        "docs/undo.md",
+        "docs/sandbox.md",
+    }
+
+
+@every_page
+def test_every_path_a_page_names_exists(page: Path) -> None:
+    words = [word.rstrip(".,:;") for text in code(page) for word in text.split()]
+    missing = [word for word in words if A_PATH.fullmatch(word) and not (ROOT / word).exists()]
+    assert missing == []
+
+
+@every_page
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    dead = []
+    for target, anchor in LINK.findall(FENCE.sub("", page.read_text())):
+        if target.startswith(("http:", "https:")):
+            continue
+        file = (page.parent / target).resolve()
+        if not file.exists() or (anchor and anchor[1:] not in anchors(file)):
+            dead.append(target + anchor)
+    assert dead == []
+
+
+def anchors(file: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", file.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+@every_page
+def test_every_make_target_a_page_names_exists(page: Path) -> None:
+    named = {words[1] for text in code(page) if (words := text.split())[:1] == ["make"] and len(words) > 1}
+    assert named - targets() == set()
+
+
+@every_page
+def test_every_command_of_the_sandbox_a_page_names_exists_with_its_options(page: Path) -> None:
+    wrong = []
+    for text in code(page):
+        words = shlex.split(text.split("   ")[0], comments=True) if text.startswith("pulumi-sandbox ") else []
+        if words[1:2] and words[1] in commands.list_commands(None):  # type: ignore[arg-type]
+            wrong += unknown_words(words[1:])
+    assert wrong == []
+
+
+def unknown_words(words: list[str]) -> list[str]:
+    """The first word that is no command, and every option that is none of the command's."""
+    found: Any = commands
+    for at, word in enumerate(words):
+        if not hasattr(found, "get_command"):
+            options = {name for parameter in found.params for name in parameter.opts}
+            return [word for word in words[at:] if word.startswith("-") and word not in options]
+        found = found.get_command(None, word)
+        if found is None:
+            return [" ".join(words[: at + 1])]
+    return []
+
+
+@every_page
+def test_every_pool_a_page_shows_is_accepted(page: Path) -> None:
+    for language, text in fences(page):
+        if language != "yaml":
+            continue
+        shown = yaml.safe_load(text)["config"]
+        pools = shown.get("gpu-ci:pools", {"l4": L4})
+        load(config(pools) | {key: value for key, value in shown.items() if key != "gpu-ci:pools"})
+
+
+@pytest.mark.parametrize("name", pages())
+def test_the_generated_pages_are_fresh(name: str) -> None:
+    assert (ROOT / "docs" / name).read_text() == pages()[name], f"docs/{name} is stale; run: make docs"
+
+
+def test_the_error_that_add_a_pool_shows_is_the_real_one() -> None:
+    [block] = [text for _, text in fences(ROOT / "docs/add-a-pool.md") if text.startswith("Pulumi.staging.yaml: ")]
+    pool = {"kind": "gce-runners", "machineType": "n1-standard-8", "zones": ["us-central1-a"], "max": 2}
+    with pytest.raises(Exception, match="guestAccelerator") as caught:
+        load(config({"t4": pool}))
+    assert block in f"{caught.value}\n"
+
+
+def test_the_licence_is_the_one_the_package_names() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    text = (ROOT / "LICENSE").read_text()
+    assert project["license"] == "Apache-2.0"
+    assert "Apache License\n                           Version 2.0, January 2004" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+
+
+def test_the_changelog_begins_with_what_is_not_released_and_says_what_would_be_replaced() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text()
+    first, *_ = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert first == "[Unreleased]"
+    assert "### Replaces" in text.split("\n## ")[1]
+
+
+def explained(file: str) -> tuple[set[str], set[str]]:
+    """The keys below a stack file's pools, and those of them that have a comment above them somewhere."""
+    lines = (ROOT / file).read_text().partition("  gpu-ci:pools:\n")[2].splitlines()
+    keys, told = set(), set()
+    for before, line in zip(["", *lines], lines, strict=False):
+        if found := re.match(r" {4,8}([\w-]+):", line):
+            keys.add(found[1])
+            told |= {found[1]} if before.strip().startswith("#") else set()
+    return keys, told
+
+
+def test_every_key_of_the_shipped_pools_is_explained() -> None:
+    keys, told = explained("Pulumi.staging.yaml")
+    assert keys >= {"l4", "kind", "machineType", "zones", "market", "max", "smoke"}
+    assert keys - told == {"deadlineSec", "onNoCapacity"}, "these two are explained above smoke"
+    prod_keys, prod_told = explained("Pulumi.prod.yaml")
+    assert prod_keys >= {"l4", "t4", "a100", "h100", "diskGib", "runnerLabels"}
+    assert prod_keys - prod_told - keys == {"guestAccelerator", "type", "count", "diskType"}, "explained a line above"

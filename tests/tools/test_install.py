@@ -1,0 +1,133 @@
+"""The installer of the environments, with a stand-in for uv: what it asks for, and what an interruption leaves."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.conftest import ROOT
+
+# Notes how it was called, makes a venv as a folder with a python in it, and fails where the test says so.
+UV = """#!/bin/sh
+here=$(dirname "$0")
+echo "$*" >> "$here/calls"
+if [ -f "$here/fail" ] && echo "$*" | grep -q -- "$(cat "$here/fail")"; then
+  echo "error: no route to the index" >&2
+  exit 2
+fi
+if [ "$1" = venv ]; then for last in "$@"; do :; done; mkdir -p "$last/bin"; ln -sf /bin/true "$last/bin/python"; fi
+"""
+
+
+class Checkout:
+    """A folder with a space in its name that has the installer, locks and the stand-in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "a checkout"
+        (self.root / "tools").mkdir(parents=True)
+        (self.root / "tools" / "install.py").write_text((ROOT / "tools" / "install.py").read_text())
+        for name in ("requirements-uv.lock", "requirements.lock", "requirements-dev.lock", "requirements-torch.lock"):
+            (self.root / name).write_text(f"# {name}\n")
+        (self.root / "pyproject.toml").write_text("")
+        self.tools = self.root / ".tools" / "bin"
+        self.tools.mkdir(parents=True)
+        (self.tools / "uv").write_text(UV)
+        (self.tools / "uv").chmod(0o755)
+        module = self.module()
+        (self.root / ".tools" / ".installed").write_text(
+            module.fingerprint(self.root / "requirements-uv.lock", sys.version)
+        )
+
+    def module(self) -> ModuleType:
+        spec = importlib.util.spec_from_file_location("install_under_test", self.root / "tools" / "install.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    def install(self, *names: str) -> subprocess.CompletedProcess[str]:
+        script = str(self.root / "tools" / "install.py")
+        return subprocess.run([sys.executable, script, *names], capture_output=True, text=True, check=False)
+
+    def fail_on(self, words: str) -> None:
+        (self.tools / "fail").write_text(words)
+
+    def calls(self) -> list[str]:
+        log = self.tools / "calls"
+        return log.read_text().splitlines() if log.exists() else []
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    return Checkout(tmp_path)
+
+
+def test_an_environment_is_installed_once(checkout: Checkout) -> None:
+    assert checkout.install("runtime").returncode == 0
+    first = checkout.calls()
+    assert [call.split()[0] for call in first] == ["venv", "pip", "pip"]
+    assert "--require-hashes" in first[1]
+    assert first[1].endswith("requirements.lock")
+    assert checkout.install("runtime").stdout == ""
+    assert checkout.calls() == first
+
+
+def test_a_changed_lock_makes_the_environment_anew(checkout: Checkout) -> None:
+    checkout.install("runtime")
+    (checkout.root / ".venv" / "leftover").write_text("")
+    (checkout.root / "requirements.lock").write_text("# another\n")
+    assert "out of date" in checkout.install("runtime").stdout
+    assert not (checkout.root / ".venv" / "leftover").exists()
+
+
+def test_an_interrupted_installation_is_never_used(checkout: Checkout) -> None:
+    checkout.fail_on("pip sync")
+    failed = checkout.install("runtime")
+    assert failed.returncode == 1
+    assert "nothing half-installed will be used" in failed.stderr
+    assert "Traceback" not in failed.stderr
+    assert not (checkout.root / ".venv" / ".installed").exists()
+
+    (checkout.root / ".venv" / "half").write_text("")
+    (checkout.tools / "fail").unlink()
+    again = checkout.install("runtime")
+    assert again.returncode == 0
+    assert "left unfinished" in again.stdout
+    assert not (checkout.root / ".venv" / "half").exists()
+
+
+def test_the_dev_environment_serves_the_runtime_too(checkout: Checkout) -> None:
+    checkout.install("dev")
+    before = checkout.calls()
+    assert checkout.install("runtime").stdout == ""
+    assert checkout.calls() == before
+
+
+def test_torch_is_the_cpu_build_where_its_index_answers(checkout: Checkout) -> None:
+    if checkout.module().has_gpu():
+        pytest.skip("this machine has an NVIDIA driver, so the CPU build is rightly not taken")
+    assert checkout.install("torch").returncode == 0
+    [install] = [call for call in checkout.calls() if "torch-backend" in call]
+    assert "--torch-backend cpu --constraints" in install
+    assert not any("pip sync" in call for call in checkout.calls())
+
+
+def test_torch_comes_from_its_lock_where_the_index_does_not_answer(checkout: Checkout) -> None:
+    checkout.fail_on("torch-backend")
+    done = checkout.install("torch")
+    assert done.returncode == 0
+    assert "no route to the index" in done.stdout or checkout.module().has_gpu()
+    assert checkout.calls()[-1].endswith("requirements-torch.lock")
+    assert "--require-hashes" in checkout.calls()[-1]
+
+
+def test_an_unknown_environment_is_refused_with_the_ones_there_are(checkout: Checkout) -> None:
+    failed = checkout.install("tests")
+    assert failed.returncode == 1
+    assert failed.stderr == "install: usage: install.py uv|runtime|dev|torch\n  got: tests\n"
