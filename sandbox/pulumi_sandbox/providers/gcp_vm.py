@@ -21,7 +21,7 @@ OURS = (GUEST, SERIAL, SERIAL_START, ATTRIBUTES)
 OFF = ("TERMINATED", "STOPPED")
 NOT_RUN = (
     "the sandbox boots a machine by running its startup script here, as you, and this project does not say that it "
-    "may; add `guest: {}` to sandbox.yaml beside Pulumi.yaml to allow it (path and environment there are the guest's own)"
+    "may; add `guest: {}` to sandbox.yaml beside Pulumi.yaml to allow it (docs/sandbox.md)"
 )
 
 
