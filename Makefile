@@ -6,7 +6,7 @@ ARGS ?=
 SANDBOX := .venv/bin/pulumi-sandbox
 
 .DEFAULT_GOAL := help
-.PHONY: help up preview down test check format golden docs lock bench clean runtime dev torch engine
+.PHONY: help up preview down test test-kill check format golden docs lock bench clean runtime dev torch engine
 
 help: ## this list
 	@printf 'gpu-ci: GPU capacity for CI as Pulumi components, tried on this machine without any account.\n\n'
@@ -24,6 +24,9 @@ down: engine ## destroy the stack in the sandbox
 
 test: dev engine torch ## every test, the engine's too (PYTEST_ARGS="-k name" narrows them)
 	@.venv/bin/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
+
+test-kill: dev engine torch ## kill -9 the provider and the CLI at 20 moments of an `up` each; about ten minutes
+	@KILL_POINTS=20 .venv/bin/python -m pytest -n 2 --dist worksteal tests/engine/test_kill.py
 
 check: dev ## ruff and mypy --strict
 	@.venv/bin/ruff format --check .

@@ -10,8 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.sandbox_runner import SandboxRunner
+
+# No test depends on the machine's speed, so neither do the generated ones.
+settings.register_profile("gpu-ci", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("gpu-ci")
 
 ROOT = Path(__file__).resolve().parent.parent
 

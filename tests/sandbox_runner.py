@@ -118,3 +118,5 @@ class SandboxRunner:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
+            if process.stdout:
+                process.stdout.close()

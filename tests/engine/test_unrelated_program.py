@@ -40,7 +40,7 @@ def counted(runner: SandboxRunner) -> dict[str, int]:
     return counts
 
 
-def test_a_program_over_four_clouds_comes_up_changes_drifts_and_goes(unrelated: SandboxRunner) -> None:
+def test_a_program_over_four_clouds_comes_up_changes_drifts_is_imported_and_goes(unrelated: SandboxRunner) -> None:
     up = unrelated.run("up", "--stack", "dev", "--yes", "--skip-preview")
     assert "building for 3 replicas" in up.output
     assert counted(unrelated) == MADE
@@ -50,9 +50,9 @@ def test_a_program_over_four_clouds_comes_up_changes_drifts_and_goes(unrelated: 
     assert outputs["replicas"] == 3
     assert outputs["token"] == "[secret]"
     assert "not-a-real-token" not in up.output
-
-    again = unrelated.run("up", "--stack", "dev", "--yes", "--expect-no-changes")
-    assert "12 unchanged" in again.output
+    files = [path for path in unrelated.folder.rglob("*") if path.is_file()]
+    assert len(files) > 10
+    assert [path for path in files if b"not-a-real-token" in path.read_bytes()] == []
 
     more = unrelated.stack_file("Pulumi.dev.yaml", {("unrelated:size",): "5"})
     preview = unrelated.run("preview", "--stack", "dev", "--diff", "--config-file", str(more))
@@ -61,31 +61,23 @@ def test_a_program_over_four_clouds_comes_up_changes_drifts_and_goes(unrelated: 
 
     [vpc] = [row for row in unrelated.world() if row["type"] == "aws:ec2/vpc:Vpc"]
     unrelated.run("world", "edit", vpc["id"], "tags.owner=somebody-else")
-    refresh = unrelated.run("preview", "--refresh", "--diff", "--stack", "dev")
+    refresh = unrelated.run("refresh", "--diff", "--preview-only", "--stack", "dev")
     assert "somebody-else" in refresh.output
+    unrelated.run("world", "edit", vpc["id"], "tags.owner=web")
 
-    unrelated.run("destroy", "--stack", "dev", "--yes")
-    assert unrelated.world() == []
-    assert unrelated.gone() == {}
-
-
-def test_a_resource_that_was_made_elsewhere_can_be_imported(unrelated: SandboxRunner) -> None:
-    unrelated.run("up", "--stack", "dev", "--yes", "--skip-preview")
+    # What a state has forgotten is named, and an import takes it back.
     [bucket] = [row for row in unrelated.world() if row["type"] == "gcp:storage/bucket:Bucket"]
     unrelated.run("state", "delete", "--stack", "dev", "--yes", bucket["urn"])
-    orphans = unrelated.run("world", "orphans")
+    orphans = unrelated.run("world", "orphans", ok=False)
     assert bucket["id"] in orphans.output
 
     unrelated.run(
         "import", bucket["type"], bucket["name"], bucket["id"],
         "--stack", "dev", "--yes", "--generate-code=false", "--protect=false",
     )  # fmt: skip
-    assert "12 unchanged" in unrelated.run("up", "--stack", "dev", "--yes").output
+    again = unrelated.run("up", "--stack", "dev", "--yes", "--skip-preview")
+    assert "12 unchanged" in again.output
 
-
-def test_the_world_keeps_no_secret_in_plain_text(unrelated: SandboxRunner) -> None:
-    unrelated.run("up", "--stack", "dev", "--yes", "--skip-preview")
-    holding = [
-        path for path in unrelated.folder.rglob("*") if path.is_file() and b"not-a-real-token" in path.read_bytes()
-    ]
-    assert holding == []
+    unrelated.run("destroy", "--stack", "dev", "--yes")
+    assert unrelated.world() == []
+    assert unrelated.gone() == {}

@@ -65,7 +65,7 @@ def test_when_pulumi_is_killed_its_program_ends_and_the_next_command_says_what_t
     runner = project(NAP)
     process = runner.start(*UP)
     read_until(process, "asleep")
-    [pulumi] = [pid for pid, command in runner.processes().items() if command.split()[0].endswith("/pulumi")]
+    [pulumi] = [pid for pid, command in runner.processes().items() if "/pulumi up " in f"{command} "]
     os.kill(pulumi, signal.SIGKILL)
     process.communicate(timeout=60)
     assert process.returncode == 137

@@ -44,14 +44,16 @@ def test_it_answers_on_the_port_it_prints_and_ends_when_asked(tmp_path: Path, nu
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(tmp_path),
     ) as process:  # fmt: skip
         assert process.stdout is not None
+        assert process.stderr is not None
         port = int(process.stdout.readline())
         with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
             info = provider_pb2_grpc.ResourceProviderStub(channel).GetPluginInfo(empty_pb2.Empty())
         process.send_signal(number)
         try:
-            rest, errors = process.communicate(timeout=PATIENCE)
+            process.wait(PATIENCE)
         finally:
             process.kill()
+        rest, errors = process.stdout.read(), process.stderr.read()
     assert info.version == version("pulumi-github")
     assert (process.returncode, rest, errors) == (0, "", "")
 
