@@ -5,6 +5,8 @@ STACK ?= staging
 ARGS ?=
 SANDBOX := .venv/bin/pulumi-sandbox
 
+# The environments are made one after the other, also under make -j.
+.NOTPARALLEL:
 .DEFAULT_GOAL := help
 .PHONY: help up preview down test test-kill check format golden docs lock bench clean runtime dev torch engine
 

@@ -9,12 +9,15 @@ Standard library only: this is what runs first on a machine that has nothing els
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,6 +65,18 @@ def fingerprint(*parts: str | Path) -> str:
         digest.update(part.read_bytes() if isinstance(part, Path) else part.encode())
         digest.update(b"\0")
     return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Hold the checkout's installer lock, so that two terminals do not make the same environment at once."""
+    with (ROOT / ".install.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("waiting for another installation in this checkout")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def fresh_folder(folder: Path) -> None:
@@ -157,11 +172,14 @@ def main(names: list[str]) -> None:
         fail("usage: install.py uv|" + "|".join(ENVIRONMENTS), *(f"got: {name}" for name in unknown))
     for name in names:
         try:
-            install_uv() if name == "uv" else install(name)
+            with alone():
+                install_uv() if name == "uv" else install(name)
         except subprocess.CalledProcessError as error:
             fail(f"{name}: `{' '.join(map(str, error.cmd))}` ended with {error.returncode}",
                  "what it printed stands above; nothing half-installed will be used",
                  "hint: call make again; it goes on from what is already downloaded")  # fmt: skip
+        except OSError as error:
+            fail(f"{name}: {error.strerror}: {error.filename}", "hint: the checkout must be a folder you may write to")
         except KeyboardInterrupt:
             fail(f"{name}: stopped; call make again and it goes on")
 

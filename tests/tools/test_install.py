@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import subprocess
 import sys
@@ -131,3 +132,24 @@ def test_an_unknown_environment_is_refused_with_the_ones_there_are(checkout: Che
     failed = checkout.install("tests")
     assert failed.returncode == 1
     assert failed.stderr == "install: usage: install.py uv|runtime|dev|torch\n  got: tests\n"
+
+
+def test_two_installations_at_once_wait_for_each_other(checkout: Checkout) -> None:
+    with (checkout.root / ".install.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        command = [sys.executable, str(checkout.root / "tools" / "install.py"), "runtime"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as waiting:
+            assert waiting.stdout is not None
+            assert waiting.stdout.readline() == "install: waiting for another installation in this checkout\n"
+            assert checkout.calls() == []
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            assert "is ready" in waiting.stdout.read()
+    assert len(checkout.calls()) == 3
+
+
+def test_a_folder_that_cannot_be_written_is_named_without_a_traceback(checkout: Checkout) -> None:
+    (checkout.root / ".venv").write_text("a file where the environment should be")
+    failed = checkout.install("runtime")
+    assert failed.returncode == 1
+    assert ".venv" in failed.stderr
+    assert "Traceback" not in failed.stderr

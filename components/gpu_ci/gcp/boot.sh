@@ -101,8 +101,13 @@ check() {
     return
   fi
   find_python || return
-  local words
-  mapfile -t words < <(attribute gpu-smoke-args)
+  # Without its expectations the check would pass on any GPU, so it must not run without them.
+  local expectations words
+  if ! expectations=$(attribute gpu-smoke-args) || [[ $expectations != *--expect-gpus* ]]; then
+    SUMMARY="the check's expectations did not arrive: the machine's metadata has no readable gpu-smoke-args"
+    return
+  fi
+  mapfile -t words <<<"$expectations"
   within "$PYTHON" "$WORK/gpu_smoke.pyz" "${words[@]}" --termination-log "$WORK/message" 2>&1 | tee "$WORK/output"
   CODE=${PIPESTATUS[0]}
   case $CODE in

@@ -85,7 +85,7 @@ class Boot:
         self.metadata.attributes = {
             "gpu-ci-role": "check",
             "gpu-smoke-pyz": _packed(check),
-            "gpu-smoke-args": "--pool\nl 4",
+            "gpu-smoke-args": "--pool\nl 4\n--expect-gpus\n1",
             **{key.replace("_", "-"): value for key, value in attributes.items()},
         }
         environment = {
@@ -198,10 +198,17 @@ def test_a_check_that_did_not_arrive_is_a_fail(machine: Boot) -> None:
     assert (verdict["verdict"], verdict["exit_code"], verdict["summary"]) == ("fail", 2, expected)
 
 
+@pytest.mark.parametrize("words", ["", "--pool\nl4"])
+def test_a_check_whose_expectations_did_not_arrive_proves_nothing(machine: Boot, words: str) -> None:
+    verdict, _ = machine.run(says("fine"), gpu_smoke_args=words)
+    expected = "the check's expectations did not arrive: the machine's metadata has no readable gpu-smoke-args"
+    assert (verdict["verdict"], verdict["exit_code"], verdict["summary"]) == ("fail", 2, expected)
+
+
 def test_the_check_gets_its_words_one_by_one(machine: Boot) -> None:
     source = "import sys; open(sys.argv[-1], 'w').write(repr(sys.argv[1:-1]))"
     verdict, _ = machine.run(source)
-    assert verdict["summary"] == "['--pool', 'l 4', '--termination-log']"
+    assert verdict["summary"] == "['--pool', 'l 4', '--expect-gpus', '1', '--termination-log']"
 
 
 def test_an_image_without_python_is_a_fail(machine: Boot) -> None:
