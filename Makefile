@@ -16,7 +16,7 @@ help: ## this list
 	@printf '\n  STACK=%s picks the stack, ARGS="--diff" goes to pulumi, PYTHON=%s makes the environments.\n' '$(STACK)' '$(PYTHON)'
 
 up: engine torch ## bring the stack up in the sandbox (the real Pulumi engine, no cloud account)
-	@$(SANDBOX) up --stack '$(STACK)' --yes $(ARGS)
+	@$(SANDBOX) up --stack '$(STACK)' --yes --skip-preview $(ARGS)
 
 preview: engine ## what `make up` would do
 	@$(SANDBOX) preview --stack '$(STACK)' $(ARGS)

@@ -43,7 +43,7 @@ def main() -> None:
             "make",
             "--no-print-directory",
             "up",
-            "ARGS=--skip-preview --suppress-progress --non-interactive --color always",
+            "ARGS=--suppress-progress --non-interactive --color always",
         )
     lines = [line for line in re.sub(r"\r", "", text).split("\n") if line.strip()]
     console = Console(record=True, width=COLUMNS, file=Path(os.devnull).open("w"), force_terminal=True)  # noqa: SIM115

@@ -159,6 +159,10 @@ def install(name: str) -> None:
         sync(python, lock)
     if with_project:
         run(UV, "pip", "install", "--quiet", "--no-deps", "--python", python, "--editable", ".")
+    else:
+        # The check runs beside torch and needs nothing else of this project: `.venv-torch/bin/python -m gpu_smoke`.
+        for packages in folder.glob("lib/python*/site-packages"):
+            (packages / "gpu_smoke.pth").write_text(f"{ROOT / 'smoke'}\n")
     stamp.write_text(wanted(name))
     say(f"{folder_name} is ready after {time.monotonic() - began:.0f} s")
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from pulumi_sandbox import arguments, engine, passthrough, plugins
 from pulumi_sandbox.workspace import NoProjectError, Workspace
+from pulumi_sandbox.world_file import WorldError, open_file, unreadable
 
 HELP = """\
 pulumi-sandbox - the real Pulumi CLI on this machine alone, with offline providers in the place of clouds
@@ -52,8 +54,13 @@ def run(words: list[str]) -> int:
             sys.stdout.write(HELP)
             return 0
         return pulumi(words, command)
-    except (NoProjectError, engine.EngineError) as error:
+    except (NoProjectError, WorldError, engine.EngineError) as error:
         sys.stderr.write(f"{error}\n")
+        return 1
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.OperationalError):  # busy or no space, which an empty world would not mend
+            raise
+        sys.stderr.write(f"{unreadable(error)}\n")
         return 1
     except KeyboardInterrupt:
         say("stopped; the same command goes on from what is there")
@@ -69,8 +76,10 @@ def is_own(words: list[str], command: arguments.CommandLine) -> bool:
 
 
 def pulumi(words: list[str], command: arguments.CommandLine) -> int:
-    found = engine.ensure(say)
     workspace = workspace_of(command)
+    if (command.changes_something or command.name == "preview") and workspace.world.is_file():
+        open_file(workspace.world).close()  # one that cannot be read is told before anything is done
+    found = engine.ensure(say)
     environment = workspace.apply()
     if command.name and command.name != "version":
         plugins.install(workspace)

@@ -1,8 +1,9 @@
 """Runs one command so that it ends with the process that asked for it, even when that one is killed.
 
-    python -I -S guard.py FD COMMAND [ARGUMENT...]
+    python -I -S guard.py FD GRACE COMMAND [ARGUMENT...]
 
-FD is the reading end of a pipe whose writing end only the asking process holds. The command takes this process's place,
+FD is the reading end of a pipe whose writing end only the asking process holds; GRACE is how many seconds the command
+has to end in good order once it is told to. The command takes this process's place,
 so its process id, exit code and output are its own. A watcher stays behind: when the pipe is closed without a word, the
 asking process is gone, and the watcher ends the command's whole process group. A byte means that all went well.
 Standard library only, and by its path: the command's interpreter need not have this package.
@@ -14,8 +15,6 @@ import os
 import signal
 import sys
 import time
-
-GRACE = 3.0
 
 
 def signal_group(group: int, number: int) -> bool:
@@ -29,7 +28,7 @@ def signal_group(group: int, number: int) -> bool:
     return True
 
 
-def watch(pipe: int, group: int) -> None:
+def watch(pipe: int, group: int, grace: float) -> None:
     os.setsid()  # out of the group it may have to end
     silent = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
@@ -37,18 +36,18 @@ def watch(pipe: int, group: int) -> None:
     if os.read(pipe, 1):
         return
     signal_group(group, signal.SIGTERM)
-    ends = time.monotonic() + GRACE
+    ends = time.monotonic() + grace
     while signal_group(group, 0) and time.monotonic() < ends:
         time.sleep(0.05)
     signal_group(group, signal.SIGKILL)
 
 
 def main() -> None:
-    pipe, command = int(sys.argv[1]), sys.argv[2:]
+    pipe, grace, command = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3:]
     group = os.getpid()
     if os.fork() == 0:
         try:
-            watch(pipe, group)
+            watch(pipe, group, grace)
         finally:
             os._exit(0)
     os.close(pipe)

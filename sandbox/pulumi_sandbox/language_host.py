@@ -25,6 +25,9 @@ from pulumi_sandbox.processes import Guarded
 # pulumi-language-python-exec ends with this when it has shown the error to the person already.
 SHOWN = 32
 
+# A plugin may have something to put away when it is told to end, such as a machine it started in a cloud.
+PLUGIN_GRACE = 30.0
+
 ABOUT = "import json, sys; print(json.dumps([sys.executable, sys.version.split()[0]]))"
 
 Context = grpc.ServicerContext
@@ -143,7 +146,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         asked = dict(entry.split("=", 1) for entry in request.env if "=" in entry)
         environment = runtime.environment({**os.environ, **asked})
         command = [runtime.python, "-u", request.info.program_directory, *request.args]
-        with self._started(command, request.pwd, environment, context, piped=True) as plugin:
+        with self._started(command, request.pwd, environment, context, piped=True, grace_sec=PLUGIN_GRACE) as plugin:
             for stream, data in plugin.output():
                 is_error = stream == "stderr"
                 yield lp.RunPluginResponse(stderr=data) if is_error else lp.RunPluginResponse(stdout=data)
@@ -183,10 +186,10 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
 
     @contextlib.contextmanager
     def _started(
-        self, command: list[str], cwd: str, environment: Mapping[str, str], context: Context, piped: bool = False
+        self, command: list[str], cwd: str, environment: Mapping[str, str], context: Context, **how: Any
     ) -> Iterator[Guarded]:
         """A command that is ended when the call is cancelled, the host is closed, or the caller fails."""
-        guarded = Guarded(command, cwd=cwd, environment=environment, piped=piped)
+        guarded = Guarded(command, cwd=cwd, environment=environment, **how)
         with self._lock:
             self._running.add(guarded)
         try:

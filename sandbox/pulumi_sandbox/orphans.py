@@ -26,7 +26,7 @@ ENDINGS = (".json", ".json.gz")
 
 @dataclass(frozen=True)
 class Orphan:
-    """One disagreement. `adopt` is empty where there is nothing to adopt it into."""
+    """One disagreement. `adopt` is empty where there is nothing to adopt it into, `remove` while a run may need it."""
 
     type: str
     id: str
@@ -41,11 +41,14 @@ class Orphan:
 
     def __str__(self) -> str:
         lines = [f"{self.type} {self.name or self.id}: {self.problem}", f"    id:     {self.id}"]
-        if self.in_progress:
+        if self.in_progress and self.stack:
             lines.append("    note:   an update of this stack is running and may be about to write it down")
+        elif self.in_progress:
+            lines.append("    note:   an update is running and it may belong to that one; look again when it has ended")
         if self.adopt:
             lines.append(f"    adopt:  {self.adopt}")
-        lines.append(f"    {'remove' if self.adopt or 'world remove' in self.remove else 'mend  '}: {self.remove}")
+        if self.remove:
+            lines.append(f"    {'remove' if self.adopt or 'world remove' in self.remove else 'mend  '}: {self.remove}")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
@@ -151,6 +154,8 @@ def without_state(rows: list[Record], known: list[State], since: dict[str, datet
         if (row.type, row.id) in taken or (state and not state.readable):
             continue
         began = since.get(row.stack)
+        # What an update makes through the API bears no stack's name, so it may be any running one's.
+        borrowed = row.origin == "api" and bool(since)
         stack = row.stack.rpartition("/")[2]
         problem = (
             f"it exists, and the state of {stack} does not know it" if stack else "it exists, and no stack made it"
@@ -164,9 +169,10 @@ def without_state(rows: list[Record], known: list[State], since: dict[str, datet
             urn=row.urn,
             stack=stack,
             problem=problem,
-            adopt=adopting(row, state) if state else "",
-            remove=command("world", "remove", f"{row.type}/{row.id}"),
-            in_progress=began is not None and datetime.fromisoformat(row.created) >= began,
+            # A second one of the same name cannot be taken in: the stack has made itself another.
+            adopt=adopting(row, state) if state and all(entry["urn"] != row.urn for entry in state.resources) else "",
+            remove="" if borrowed else command("world", "remove", f"{row.type}/{row.id}"),
+            in_progress=borrowed or (began is not None and datetime.fromisoformat(row.created) >= began),
         )
 
 

@@ -21,7 +21,13 @@ class Guarded:
     """A command in a process group of its own, that ends with us (see guard.py)."""
 
     def __init__(
-        self, command: Sequence[str], *, cwd: str, environment: Mapping[str, str], piped: bool = False
+        self,
+        command: Sequence[str],
+        *,
+        cwd: str,
+        environment: Mapping[str, str],
+        piped: bool = False,
+        grace_sec: float = 3.0,
     ) -> None:
         self.cancelled = False
         self.ended = threading.Event()
@@ -32,7 +38,7 @@ class Guarded:
         try:
             # -I -S: our own interpreter with nothing imported; the command itself starts as it would without a guard.
             self.process: subprocess.Popen[bytes] = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(GUARD), str(reading), *command],
+                [sys.executable, "-I", "-S", str(GUARD), str(reading), str(grace_sec), *command],
                 cwd=cwd or None, env=dict(environment), stdin=subprocess.DEVNULL, stdout=stream, stderr=stream,
                 pass_fds=[reading], start_new_session=True,
             )  # fmt: skip

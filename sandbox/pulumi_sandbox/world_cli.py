@@ -35,7 +35,7 @@ def world() -> None:
     \b
     pulumi-sandbox world list                              what there is
     pulumi-sandbox world show l4-group                     all that is stored of one resource
-    pulumi-sandbox world edit l4-group targetSize=3        drift, which `pulumi-sandbox refresh` then finds
+    pulumi-sandbox world edit l4-account displayName=mine  drift, which `pulumi-sandbox refresh` then finds
     pulumi-sandbox world break stockout --times 3          the next three VMs find no capacity
     pulumi-sandbox world orphans                           what no stack knows, and how to put it right
     """
@@ -99,7 +99,7 @@ def edit(resource: str, changes: tuple[str, ...], outputs_only: bool) -> None:
     A value is JSON where it can be read as such, else a text; `null` takes the property away.
 
     \b
-    pulumi-sandbox world edit l4-group targetSize=3 'updatePolicy.type=PROACTIVE'
+    pulumi-sandbox world edit l4-group 'updatePolicy.type=PROACTIVE'
     pulumi-sandbox world edit main 'tags["a.b"]=x' 'versions[0].name=canary'
     """
     with opened() as here, here.transaction():

@@ -37,6 +37,13 @@ class WorldError(Exception):
     """The world's file cannot be used; the text says what to do."""
 
 
+def unreadable(wrong: sqlite3.DatabaseError, name: str = "world.db") -> WorldError:
+    return WorldError(
+        f"{name}: the sandbox's world cannot be read: {wrong}\n  hint: start over with an empty one: "
+        "pulumi-sandbox world reset"
+    )
+
+
 def open_file(path: Path) -> sqlite3.Connection:
     """A connection to the world in this file, which is made where it is missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -46,10 +53,7 @@ def open_file(path: Path) -> sqlite3.Connection:
         prepare(connection, path.name)
     except sqlite3.DatabaseError as wrong:
         connection.close()
-        raise WorldError(
-            f"{path.name}: the sandbox's world cannot be read: {wrong}\n  hint: start over with an empty one: "
-            "pulumi-sandbox world reset"
-        ) from None
+        raise unreadable(wrong, path.name) from None
     except WorldError:
         connection.close()
         raise

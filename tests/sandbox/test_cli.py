@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from pulumi_sandbox import arguments, cli, engine, orphans, passthrough, plugins
+from pulumi_sandbox.world import Record, World
 
 from tests.sandbox.conftest import Project
 
@@ -122,6 +123,49 @@ def test_what_the_world_and_the_stacks_do_not_agree_on_is_told_after_every_chang
         "  half made\n    hint: adopt it\n"
     )
     assert capsys.readouterr().err == (notice if told else "")
+
+
+@pytest.mark.parametrize(
+    ("words", "broken"), [("up", "before"), ("up", "while it runs"), ("preview", "before"), ("world orphans", "before")]
+)
+def test_a_world_that_cannot_be_read_is_one_message(
+    words: str, broken: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "world.db"
+    World(file).close()
+    ran = []
+
+    def up(*_: object) -> int:
+        ran.append(words)
+        file.write_text("no database" * 400)
+        return 0
+
+    if broken == "before":
+        file.write_text("no database" * 400)
+    monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path))
+    monkeypatch.setattr(engine, "ensure", lambda _: engine.Engine(tmp_path, engine.VERSION, "path"))
+    monkeypatch.setattr(plugins, "install", lambda _: {})
+    monkeypatch.setattr(passthrough, "run", up)
+    assert cli.run(words.split()) == 1
+    assert bool(ran) is (broken != "before")
+    assert capsys.readouterr().err == (
+        "world.db: the sandbox's world cannot be read: file is not a database\n"
+        "  hint: start over with an empty one: pulumi-sandbox world reset\n"
+    )
+
+
+def test_a_world_with_a_broken_page_is_one_message(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    world = World(tmp_path / "world.db")
+    for number in range(200):
+        world.insert(Record("gcp:toys/box:Box", f"boxes/{number}", inputs={"label": "x" * 200}))
+    world.close()
+    content = world.path.read_bytes()
+    world.path.write_bytes(content[:8192] + b"\xff" * (len(content) - 8192 * 2) + content[-8192:])
+    monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path))
+    assert cli.run(["world", "orphans"]) == 1
+    assert "world.db: the sandbox's world cannot be read: " in capsys.readouterr().err
 
 
 # From here on with the real CLI.

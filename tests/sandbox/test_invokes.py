@@ -195,7 +195,17 @@ def test_arguments_of_a_lookup_are_checked_by_shape(lookups: dict[str, Lookups])
     ("text", "problem"),
     [
         ("[", "sandbox.yaml: not readable as YAML: "),
-        ("- a", 'sandbox.yaml: the file: wrong form\n  got: ["a"]\n  expected: a map with `lookups`'),
+        (
+            "- a",
+            'sandbox.yaml: the file: wrong form\n  got: ["a"]\n  expected: a map of guest, exists, lookups, values',
+        ),
+        (
+            "lookup: {}",
+            (
+                "sandbox.yaml: lookup: no such entry\n  expected: guest, exists, lookups, values\n"
+                "  hint: did you mean 'lookups'?"
+            ),
+        ),
         ("values: []", None),
         ("lookups: [a]", 'sandbox.yaml: lookups: wrong form\n  got: ["a"]\n  expected: a map of tokens'),
         (

@@ -92,6 +92,15 @@ def test_a_row_no_state_knows_is_named_with_both_commands(sandbox: Sandbox) -> N
     )
 
 
+def test_a_second_one_of_a_name_the_stack_has_already_can_only_be_removed(sandbox: Sandbox) -> None:
+    sandbox.state(entry("a", "boxes/a-2"))
+    sandbox.row("a", "boxes/a-1")
+    sandbox.row("a", "boxes/a-2")
+    [orphan] = sandbox.found()
+    assert (orphan.id, orphan.adopt) == ("boxes/a-1", "")
+    assert orphan.remove.startswith("pulumi-sandbox world remove ")
+
+
 def test_an_entry_whose_row_is_gone_is_named_with_the_refresh_that_takes_it_out(sandbox: Sandbox) -> None:
     sandbox.state(entry("a", "boxes/a"))
     [orphan] = sandbox.found()
@@ -166,6 +175,17 @@ def test_what_a_running_update_makes_is_marked_as_maybe_in_progress(sandbox: San
     sandbox.lock("2026-01-01T00:00:01.123456789+00:00", os.getpid())
     assert {orphan.name: orphan.in_progress for orphan in sandbox.found()} == {"old": False, "new": True, "z": True}
     assert "is running" in str(sandbox.found()[1])
+
+
+def test_a_machine_made_through_the_api_may_belong_to_any_running_update(sandbox: Sandbox) -> None:
+    sandbox.row("check", "zones/a/check", urn="", origin="api")
+    sandbox.lock("2026-01-01T00:00:00Z", os.getpid())
+    [machine] = sandbox.found()
+    assert (machine.in_progress, machine.remove) == (True, "")
+    assert str(machine).splitlines()[1:] == [
+        "    id:     zones/a/check",
+        "    note:   an update is running and it may belong to that one; look again when it has ended",
+    ]
 
 
 def test_the_lock_of_a_dead_process_marks_nothing(sandbox: Sandbox) -> None:

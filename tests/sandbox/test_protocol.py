@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pulumi.runtime.proto import provider_pb2 as pb
 from pulumi_sandbox.faults import Fault
+from pulumi_sandbox.providers.cloud import Problem, Resource
 from pulumi_sandbox.providers.sealing import CHANGED
 from pulumi_sandbox.providers.values import SECRET, SIGNATURE, UNKNOWN, UNKNOWN_STRING
 from pulumi_sandbox.providers.wire import decode
@@ -88,6 +89,27 @@ def test_shape_problems_come_before_the_vendors_rules(bench: Bench) -> None:
 def test_a_secret_value_is_not_printed_with_what_is_wrong_with_it(bench: Bench) -> None:
     [failure] = bench.check(struct({("size",)}, size=10)).failures
     assert (failure.property, failure.reason) == ("", "size: must be at most 9\n  hint: two boxes hold more")
+
+
+def test_a_rule_that_quotes_a_secret_is_told_without_it(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def quoting(res: Resource) -> list[Problem]:
+        quoted = [str(res.inputs["size"]), res.inputs["label"].rpartition("/")[2], res.inputs["tags"]["a"]]
+        return [Problem("label", f"not any of these\n  got: {quoted}", "did you mean hush-house?")]
+
+    monkeypatch.setattr(bench.cloud, "rules", quoting)
+    news = struct({("size",), ("label",), ("tags",)}, size=7431, label="roles/hush-hose", tags={"a": "it's"})
+    [failure] = bench.check(news).failures
+    assert failure.reason == "label: not any of these\n  got: ['[secret]', '[secret]', \"[secret]\"]"
+
+
+def test_a_refusal_that_quotes_a_secret_is_told_without_it(bench: Bench) -> None:
+    with pytest.raises(Aborted) as refused:
+        bench.create(struct({("box",)}, box="boxes/hush"), SHELF)
+    assert refused.value.text.startswith("Error 404: the box [secret] was not found")
+    question = pb.InvokeRequest(tok="gcp:toys/none:hush", args=struct({("note",)}, note="none:hush"))
+    with pytest.raises(Aborted) as unknown:
+        bench.call("Invoke", question)
+    assert unknown.value.text.startswith("gcp:toys/[secret]: no answer is known")
 
 
 def test_a_missing_value_names_its_property(bench: Bench) -> None:

@@ -24,12 +24,12 @@ from pulumi_sandbox.providers.gcp_instances import Instances
 from pulumi_sandbox.providers.gcp_machine_outputs import labels
 from pulumi_sandbox.providers.gcp_names import last, part, relative, service_account_email
 from pulumi_sandbox.providers.gcp_operations import Operations
-from pulumi_sandbox.providers.gcp_settings import SettingsError
 from pulumi_sandbox.providers.gcp_site import Site
 from pulumi_sandbox.providers.gcp_vm import VirtualMachines
 from pulumi_sandbox.providers.gcp_world import Surroundings
 from pulumi_sandbox.providers.guest import Guests
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError
+from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.world import Fault, Record
 
 # pulumi-gcp's autonaming, with the lengths Google allows (discovery documents: names, account ids, secret ids).

@@ -5,13 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import yaml
-
-
-class SettingsError(ValueError):
-    """sandbox.yaml says something that cannot be used; the text says where and what was expected."""
+from pulumi_sandbox.providers.sandbox_file import SettingsError, read
 
 
 @dataclass(frozen=True)
@@ -24,20 +19,9 @@ class GuestSettings:
     """Whether startup scripts run at all: they do so on this machine, so a project has to say that they may."""
 
 
-def block(file: Path, name: str) -> Any:
-    """One top-level entry of the file; None when there is no such file or entry."""
-    try:
-        document = yaml.safe_load(file.read_text(encoding="utf-8")) if file.is_file() else None
-    except (yaml.YAMLError, UnicodeDecodeError) as wrong:
-        raise SettingsError(f"{file.name}: not readable as YAML: {wrong}") from None
-    if document is not None and not isinstance(document, dict):
-        raise SettingsError(f"{file.name}: the file: wrong type\n  got: {document}\n  expected: a map")
-    return (document or {}).get(name)
-
-
 def guest(file: Path, project: Path) -> GuestSettings:
     """The `guest:` entry; folders in it are relative to the project. Without the entry nothing is run."""
-    given = block(file, "guest")
+    given = read(file).get("guest")
     if given is None:
         return GuestSettings(runs=False)
     if not isinstance(given, dict) or set(given) - {"path", "environment"}:
@@ -56,7 +40,7 @@ def guest(file: Path, project: Path) -> GuestSettings:
 
 def existing(file: Path) -> tuple[str, ...]:
     """The globs under `exists: gcp:`, over paths such as projects/*/regions/*/subnetworks/ci."""
-    given = block(file, "exists") or {}
+    given = read(file).get("exists") or {}
     listed = given.get("gcp") or [] if isinstance(given, dict) else None
     if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
         raise SettingsError(

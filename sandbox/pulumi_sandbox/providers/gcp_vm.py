@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pulumi_sandbox.providers import gcp_errors as errors
@@ -22,6 +23,10 @@ OFF = ("TERMINATED", "STOPPED")
 NOT_RUN = (
     "the sandbox boots a machine by running its startup script here, as you, and this project does not say that it "
     "may; add `guest: {}` to sandbox.yaml beside Pulumi.yaml to allow it (docs/sandbox.md)"
+)
+NO_FOLDER = (
+    "sandbox.yaml: guest.path: no such folder\n  got: {}\n  expected: a folder with what the guest's image would have "
+    "installed\n  hint: make it or remove the entry; a comment beside it may say how"
 )
 
 
@@ -43,6 +48,10 @@ class VirtualMachines:
         script = items(instance).get("startup-script", "")
         if script and not self.guests.settings.runs:
             raise errors.GoogleError(400, "sandbox", NOT_RUN)
+        # Asked here and not when the provider starts: a preview boots nothing and needs none of the folders.
+        missing = next((folder for folder in self.guests.settings.path if not Path(folder).is_dir()), None)
+        if script and missing:
+            raise errors.GoogleError(400, "sandbox", NO_FOLDER.format(missing))
         made = instance | {
             "kind": "compute#instance",
             "id": number(),

@@ -17,6 +17,7 @@ import yaml
 
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError, fill, merged
 from pulumi_sandbox.providers.pure_functions import PURE, PureFunction
+from pulumi_sandbox.providers.sandbox_file import SettingsError, read
 from pulumi_sandbox.providers.sdk_types import Shape
 from pulumi_sandbox.providers.shape_check import did_you_mean
 from pulumi_sandbox.providers.shapes import Shapes
@@ -71,13 +72,11 @@ class Lookups:
         """The user's file before the packaged one: the first answer that fits is taken."""
         packaged = files("pulumi_sandbox").joinpath("fixtures", f"{self.package}.yaml").read_text(encoding="utf-8")
         sources = [(f"fixtures/{self.package}.yaml", yaml.safe_load(packaged))]
-        if self.settings and self.settings.is_file():
-            try:
-                own = yaml.safe_load(self.settings.read_text(encoding="utf-8")) or {}
-            except (yaml.YAMLError, UnicodeDecodeError) as wrong:
-                raise LookupRefusedError(f"{self.settings.name}: not readable as YAML: {wrong}") from None
-            if not isinstance(own, Mapping):
-                raise _malformed(self.settings.name, "the file", own, "a map with `lookups`")
+        try:
+            own = read(self.settings)
+        except SettingsError as wrong:
+            raise LookupRefusedError(str(wrong)) from None
+        if self.settings and own:
             values = own.get("values") or {}
             if not isinstance(values, Mapping):
                 raise _malformed(self.settings.name, "values", values, "a map of packages")

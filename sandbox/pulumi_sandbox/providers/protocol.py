@@ -18,7 +18,7 @@ from pulumi_sandbox.providers import diff
 from pulumi_sandbox.providers.cloud import Cloud, Context, Problem, Refused, Resource
 from pulumi_sandbox.providers.engine_log import EngineLog
 from pulumi_sandbox.providers.lifecycle import Lifecycle
-from pulumi_sandbox.providers.sealing import secret_paths
+from pulumi_sandbox.providers.sealing import masked, secret_paths
 from pulumi_sandbox.providers.values import (
     NO_SECRETS,
     UNKNOWN,
@@ -28,7 +28,7 @@ from pulumi_sandbox.providers.values import (
     covered,
     leaves,
 )
-from pulumi_sandbox.providers.wire import decode, encode
+from pulumi_sandbox.providers.wire import decode, encode, sent
 
 Answer = TypeVar("Answer")
 # A value longer than this is not repeated beside what is wrong with it.
@@ -36,14 +36,18 @@ LONGEST_SHOWN = 80
 
 
 def answered(call: Callable[..., Answer]) -> Callable[..., Answer]:
-    """A call whose errors are text alone: the vendor's words, or a short note about a fault of ours."""
+    """A call whose errors are text alone: the vendor's words without secrets, or a short note about a fault of ours."""
 
     @functools.wraps(call)
     def wrapper(self: Servicer, request: Any, context: grpc.ServicerContext) -> Answer:
         try:
-            return call(self, request, context)
+            answer = call(self, request, context)
+            if isinstance(answer, pb.CheckResponse):
+                for failed in answer.failures:
+                    failed.reason = masked(failed.reason, sent(request))
+            return answer
         except Refused as refused:
-            text = str(refused)
+            text = masked(str(refused), sent(request))
         except Exception as fault:
             subject = getattr(request, "urn", "") or getattr(request, "tok", "") or self.cloud.package
             logging.getLogger(__name__).exception("%s of %s", call.__name__, subject)

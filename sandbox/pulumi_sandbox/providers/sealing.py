@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -28,6 +29,11 @@ PREFIX = "hmac-sha256:"
 CHANGED = "(a secret that was changed outside of this stack)"
 # Shorter texts turn up in other values by chance.
 SHORTEST_HIDDEN = 6
+# An error may quote a shorter secret too; one or two characters would blot out every text.
+SHORTEST_MASKED = 3
+SHOWN = "[secret]"
+# A near spelling gives away most of what it is near to.
+NEAR_SPELLING = re.compile(r"\n  hint: did you mean .*")
 
 
 def digest(value: Any, key: bytes) -> str:
@@ -81,7 +87,7 @@ def unseal(stored: Mapping[str, Any], known: Iterable[Decoded], key: bytes) -> D
 def shown(stored: Any) -> Any:
     """What the world stores, for people: `[secret]` in the place of a digest."""
     if isinstance(stored, Mapping):
-        return "[secret]" if is_sealed(stored) else {name: shown(inner) for name, inner in stored.items()}
+        return SHOWN if is_sealed(stored) else {name: shown(inner) for name, inner in stored.items()}
     return [shown(inner) for inner in stored] if isinstance(stored, list) else stored
 
 
@@ -102,3 +108,27 @@ def secret_paths(
         if isinstance(value, str) and not covered(path, marked) and any(text in value for text in texts):
             marked.add(path)
     return outermost(marked)
+
+
+def masked(text: str, known: Iterable[Decoded]) -> str:
+    """A text for people, with `[secret]` in the place of every secret it quotes, whole or as the end of a link."""
+    hidden = {
+        spelling
+        for one in known
+        for path in one.secrets
+        for _, value in leaves(at(one.values, path))
+        if isinstance(value, str | int | float) and not isinstance(value, bool)
+        for spelling in spellings(str(value))
+        if len(spelling) >= SHORTEST_MASKED
+    }
+    if not any(spelling in text for spelling in hidden):
+        return text
+    # The longest first: a secret may lie within another one.
+    pattern = "|".join(re.escape(spelling) for spelling in sorted(hidden, key=len, reverse=True))
+    return NEAR_SPELLING.sub("", re.sub(pattern, SHOWN, text))
+
+
+def spellings(value: str) -> set[str]:
+    """How an error may quote a value: as it is, escaped in quotes, or by the last part of a link."""
+    whole = {value, json.dumps(value)[1:-1], repr(value)[1:-1]}
+    return whole | {one.rpartition("/")[2] for one in whole}

@@ -166,3 +166,8 @@ def struct_to_tree(struct: struct_pb2.Struct) -> dict[str, Any]:
 
 def number(value: float) -> int | float:
     return int(value) if value.is_integer() and abs(value) < EXACT else value
+
+
+def sent(request: Any) -> list[Decoded]:
+    """All values that came with a request."""
+    return [decode(value) for _, value in request.ListFields() if isinstance(value, struct_pb2.Struct)]

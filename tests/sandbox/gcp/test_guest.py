@@ -142,6 +142,7 @@ def test_a_machine_has_the_environment_that_the_settings_give_it_and_no_other(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
     settings = "guest:\n  path: [tools]\n  environment: {GPU_SMOKE_DEVICE: cpu, DEPTH: 2}\n"
     google = Google(tmp_path, settings=settings)
+    (tmp_path / "project" / "tools").mkdir()
     google.cloud.configure(google.config)
     try:
         api = Api(google)
@@ -186,3 +187,22 @@ def test_a_startup_script_runs_only_where_the_project_says_that_it_may(tmp_path:
     finally:
         google.cloud.stop()
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_folder_of_the_guests_path_that_is_not_there_is_refused_when_a_machine_boots(tmp_path: Path) -> None:
+    google = Google(tmp_path, settings="guest: {path: [tools/bin]}\n")
+    google.cloud.configure(google.config)
+    try:
+        api, template = Api(google), google.template(**script("true")).id
+        where = "zones/us-central1-a/instances"
+        status, body = api.call("POST", where, {"name": "check"}, sourceInstanceTemplate=template)
+        assert status == 400
+        assert body["error"]["message"] == (
+            f"sandbox.yaml: guest.path: no such folder\n  got: {tmp_path}/project/tools/bin\n"
+            "  expected: a folder with what the guest's image would have installed\n"
+            "  hint: make it or remove the entry; a comment beside it may say how"
+        )
+        (tmp_path / "project" / "tools" / "bin").mkdir(parents=True)
+        api.insert(template)
+    finally:
+        google.cloud.stop()

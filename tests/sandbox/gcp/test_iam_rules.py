@@ -6,10 +6,15 @@ import base64
 from typing import Any
 
 import pytest
+from pulumi.runtime.proto import provider_pb2 as pb
 from pulumi_sandbox.providers import gcp_mapping as types
 from pulumi_sandbox.providers.cloud import Refused
+from pulumi_sandbox.providers.protocol import Servicer
+from pulumi_sandbox.providers.values import at
+from pulumi_sandbox.providers.wire import encode
 
-from tests.sandbox.gcp.conftest import Google
+from tests.sandbox.fake_cloud import FakeCall
+from tests.sandbox.gcp.conftest import TEMPLATE, Google
 
 AUTO = {"replication": {"auto": {}}}
 MEMBER = "serviceAccount:runner@other-project.iam.gserviceaccount.com"
@@ -212,3 +217,22 @@ def test_a_secret_that_exists_is_refused_and_a_protected_one_stays(google: Googl
     )
     with pytest.raises(Refused, match="deletion_protection=false"):
         google.delete(secret)
+
+
+@pytest.mark.parametrize(
+    ("token", "path", "inputs"),
+    [
+        (types.ACCOUNT, ("accountId",), {"accountId": "Hush_Hush"}),
+        (types.PROJECT_MEMBER, ("role",), {**BOUND, "role": "hush-hush"}),
+        (types.REGION_TEMPLATE, ("machineType",), {**TEMPLATE, "machineType": "g2-standard-9"}),
+        (types.REGION_TEMPLATE, ("labels", "a"), {**TEMPLATE, "labels": {"a": "Hush Hush"}}),
+    ],
+)
+def test_no_rule_quotes_a_secret(google: Google, token: str, path: tuple[str, ...], inputs: dict[str, Any]) -> None:
+    servicer = Servicer(google.cloud, google.cloud.context)
+    urn = f"urn:pulumi:dev::tests::{token}::one"
+    answer = servicer.Check(pb.CheckRequest(urn=urn, news=encode(inputs, {path})), FakeCall())
+    assert answer.failures
+    value = at(inputs, path)
+    assert all(value not in failed.reason for failed in answer.failures)
+    assert "standard-8" not in str(answer.failures)

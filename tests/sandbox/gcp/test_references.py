@@ -132,3 +132,18 @@ def test_settings_that_cannot_be_used_are_told_when_the_provider_starts(tmp_path
         "sandbox.yaml: exists.gcp: wrong type\n  got: {'gcp': 'everything'}\n"
         "  expected: a list of paths such as projects/*/regions/us-central1/subnetworks/ci"
     )
+
+
+@pytest.mark.parametrize(("written", "meant"), [("exist: {}", "exists"), ("guests: {}", "guest")])
+def test_an_entry_that_sandbox_yaml_has_not_is_refused_with_what_was_meant(
+    tmp_path: Path, written: str, meant: str
+) -> None:
+    google = Google(tmp_path, settings=written)
+    with pytest.raises(Refused) as refused:
+        google.cloud.configure(google.config)
+    name = written.partition(":")[0]
+    assert str(refused.value) == (
+        f"sandbox.yaml: {name}: no such entry\n  expected: guest, exists, lookups, values\n"
+        f"  hint: did you mean '{meant}'?"
+    )
+    google.world.close()
