@@ -16,9 +16,18 @@ from .errors import invalid
 _KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _VALUE = re.compile(r"[a-z0-9_-]{0,63}")
 _MOST = 64
+_OURS = "gpu-ci-"
 
 
 def _check(labels: dict[str, str]) -> dict[str, str]:
+    if ours := [key for key in labels if key.startswith(_OURS)]:
+        error = invalid(f"keys that start with {_OURS} are kept for this package's own labels", hint="rename it")
+        problems = [InitErrorDetails(type=error, loc=(key,), input=labels[key]) for key in ours]
+        raise ValidationError.from_exception_data("labels", problems)
+    return labels
+
+
+def _form(labels: dict[str, str]) -> dict[str, str]:
     if len(labels) > _MOST - 4:  # room for the labels a component adds
         raise invalid(f"has more than {_MOST - 4} labels")
     problems: list[InitErrorDetails] = []
@@ -35,8 +44,11 @@ def _check(labels: dict[str, str]) -> dict[str, str]:
     return labels
 
 
-Labels = Annotated[dict[str, str], AfterValidator(_check)]
+AllLabels = Annotated[dict[str, str], AfterValidator(_form)]
 """Google labels, sorted out before any cloud sees them."""
+
+Labels = Annotated[AllLabels, AfterValidator(_check)]
+"""Those a person chooses, none of which may pass for one of this package's."""
 
 
 def merge(*parts: Mapping[str, str]) -> dict[str, str]:

@@ -28,7 +28,11 @@ COMPUTED: dict[str, dict[str, Any]] = {
     },
 }
 
-WIRING = {"project": "p", "subnetwork": "projects/p/regions/us-central1/subnetworks/s", "labels": {"team": "ml"}}
+WIRING = {
+    "project": "example-ci",
+    "subnetwork": "projects/example-ci/regions/us-central1/subnetworks/s",
+    "labels": {"team": "ml"},
+}
 
 
 def build(component: type[Component], name: str = "pool", **options: Any) -> Component:

@@ -65,6 +65,12 @@ def test_each_wrong_label_is_told_by_its_key() -> None:
     assert [line["loc"] for line in caught.value.errors()] == [("Team",), ("cost",)]
 
 
+def test_labels_of_ours_are_not_for_others() -> None:
+    with pytest.raises(ValidationError, match="keys that start with gpu-ci- are kept for") as caught:
+        LABELS.validate_python({"gpu-ci-pool": "other", "gpu-cine": "film"})
+    assert [line["loc"] for line in caught.value.errors()] == [("gpu-ci-pool",)]
+
+
 def test_labels_leave_room_for_those_a_component_adds() -> None:
     with pytest.raises(ValidationError, match="more than 60 labels"):
         LABELS.validate_python({f"k{number}": "" for number in range(61)})

@@ -90,7 +90,7 @@ class GateService:
         verdict = await self._in_thread(request.urn, lambda runner: runner.run(question))
         await asyncio.to_thread(self._log, request.urn, f"{verdict.outcome}: {verdict.summary}")
         outputs = {
-            "checkedTemplate": question.template,
+            "checkedTemplate": _wire(request.properties, "template"),  # a secret one stays secret
             "verdict": _accepted(verdict, question),
             "summary": verdict.summary,
             "zone": verdict.zone,
@@ -100,8 +100,7 @@ class GateService:
 
     def update(self, request: Any) -> Any:
         """Keep the verdict, take the new settings for the next time."""
-        old = plain(request.olds)
-        outputs = {name: old.get(name) for name in map(to_camel, SmokeGate.OUTPUTS)}
+        outputs = {name: _wire(request.olds, name) for name in map(to_camel, SmokeGate.OUTPUTS)}
         return provider_pb2.UpdateResponse(properties=_with(request.news, outputs))
 
     def read(self, request: Any) -> Any:
@@ -139,6 +138,8 @@ class GateService:
             except ApiError as error:
                 hint = "; more quota helps, another try does not" if "QUOTA" in error.reason.upper() else ""
                 raise Refused(f"Google refused the check machine: {error}{hint}") from None
+            except Exception as error:  # whatever it is, it reaches the user as text
+                raise Refused(f"the smoke check broke off: {type(error).__name__}: {error}") from None
 
         thread = asyncio.get_running_loop().run_in_executor(self._threads, run)
         try:
@@ -187,6 +188,11 @@ def _plain(value: Any) -> Any:
     return UNKNOWN if value == rpc.UNKNOWN else value
 
 
+def _wire(struct: struct_pb2.Struct, name: str) -> Any:
+    """One value as it was sent, secret wrapping and all."""
+    return json_format.MessageToDict(struct).get(name)
+
+
 def _with(inputs: struct_pb2.Struct, outputs: Mapping[str, Any]) -> struct_pb2.Struct:
     properties = struct_pb2.Struct()
     properties.CopyFrom(inputs)
@@ -218,4 +224,5 @@ def _accepted(verdict: Verdict, question: Question) -> str:
             return "unproven"
         hint = "try again later, add zones, or set smoke.onNoCapacity to unproven"
         raise Refused(f"the smoke check could not run: {verdict.summary}\n  hint: {hint}")
-    raise Refused(f"the smoke check failed in {verdict.zone}: {verdict.summary}")
+    hint = "nothing has taken this template; the next up asks again, with it or with another one"
+    raise Refused(f"the smoke check failed in {verdict.zone}: {verdict.summary}\n  hint: {hint}")

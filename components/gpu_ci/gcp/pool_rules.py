@@ -11,9 +11,9 @@ from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 from .. import versions
 from ..catalog import gcp as catalog
 from ..errors import did_you_mean, invalid
+from .places import ZONE
 
-# us-central1-a, and the newer us-south1-ai1b (seen in Google's zone list of 2026).
-_ZONE = re.compile(r"[a-z]+-[a-z]+\d+-(ai\d+)?[a-z]")
+_ZONE = re.compile(ZONE)
 
 
 def machine_type(value: str) -> str:
@@ -128,6 +128,19 @@ def image(value: str, others: Mapping[str, Any]) -> str:
     return value
 
 
+def smoke(value: Any, others: Mapping[str, Any]) -> Any:
+    """A check that can end before the machine's own time does."""
+    limit = others.get("max_run_duration_sec")
+    if limit and value.deadline_sec >= limit:
+        problem = invalid(
+            "leaves a machine no time to end its check: maxRunDurationSec deletes it first",
+            expected=f"less than maxRunDurationSec, which is {limit}",
+            hint="raise maxRunDurationSec, or lower smoke.deadlineSec",
+        )
+        raise ValidationError.from_exception_data("smoke", [_at("deadline_sec", value.deadline_sec, problem)])
+    return value
+
+
 def runner_labels(values: list[str] | None) -> list[str] | None:
     """No label twice; GitHub compares them without regard to case."""
     seen: set[str] = set()
@@ -151,8 +164,8 @@ def _cc(gpus: catalog.Gpus) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _at(index: int, value: str, problem: PydanticCustomError) -> InitErrorDetails:
-    return InitErrorDetails(type=problem, loc=(index,), input=value)
+def _at(step: int | str, value: Any, problem: PydanticCustomError) -> InitErrorDetails:
+    return InitErrorDetails(type=problem, loc=(step,), input=value)
 
 
 def _list(items: tuple[Any, ...]) -> str:

@@ -15,6 +15,7 @@ from ..component import Component
 from ..labels import Labels, merge
 from . import pool_rules
 from .machine_template import machine_template
+from .places import Network, Project, Subnetwork
 from .smoke_gate import SmokeGate, SmokeGateArgs
 
 # Narrower than GitHub's own rule, which is not published: runner labels are handed over as a comma-separated list.
@@ -94,12 +95,18 @@ class RunnerPoolArgs(Args):
         description="seconds after which a machine is deleted, whatever runs on it, 600 to 604800",
     )
     smoke: SmokeSettings = Field(
-        default=SmokeSettings(), description="the check that decides whether the pool takes a template"
+        default=SmokeSettings(), validate_default=True, description="the check before the pool takes a template"
     )
 
-    project: In[str] = Field(description="the Google Cloud project the pool is in")
-    subnetwork: In[str] = Field(description="self link of the subnetwork the machines join, in the region of the zones")
-    network: In[str] | None = Field(default=None, description="self link of the network; by default the subnetwork's")
+    project: In[Project] = Field(description="the id (not the number) of the Google Cloud project the pool is in")
+    subnetwork: In[Subnetwork] = Field(
+        description="the subnetwork the machines join, in the region of the zones, as "
+        "projects/<project>/regions/<region>/subnetworks/<name>"
+    )
+    network: In[Network] | None = Field(
+        default=None,
+        description="the network, as projects/<project>/global/networks/<name>; by default the subnetwork's",
+    )
     labels: Labels = Field(default={}, description="labels put on everything that takes them")
 
     @field_validator("machine_type")
@@ -107,7 +114,7 @@ class RunnerPoolArgs(Args):
     def _machine_type(cls, value: str) -> str:
         return pool_rules.machine_type(value)
 
-    @field_validator("guest_accelerator", "zones", "market", "image", "disk_type")
+    @field_validator("guest_accelerator", "zones", "market", "image", "disk_type", "smoke")
     @classmethod
     def _against_machine(cls, value: Any, info: ValidationInfo) -> Any:
         rule = "accelerator" if info.field_name == "guest_accelerator" else str(info.field_name)

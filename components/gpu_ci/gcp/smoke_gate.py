@@ -10,21 +10,27 @@ from pydantic.alias_generators import to_camel
 
 from .. import versions
 from ..args import Args, In, Whole
-from ..labels import Labels
+from ..labels import AllLabels
+from .places import Template, Zone
 
 
 class SmokeGateArgs(Args):
     """What is checked, and where a machine for it may be had."""
 
-    project: In[str] = Field(description="the Google Cloud project the check machine runs in")
-    template: In[str] = Field(
-        description="self link of the regional instance template to check; a new one is a new gate"
+    project: In[Annotated[str, Field(min_length=1)]] = Field(
+        description="the Google Cloud project the check machine runs in"
     )
-    zones: In[Annotated[list[str], Field(min_length=1)]] = Field(
-        description="zones to try in turn for the check machine, of the template's region"
+    template: In[Template] = Field(
+        description="self link of the regional instance template to check, as "
+        "projects/<project>/regions/<region>/instanceTemplates/<name>; a new one is a new gate"
     )
-    pool: In[str] = Field(description="the pool's name; the check machine is named and labelled after it")
-    labels: In[Labels] = Field(default={}, description="labels put on the check machine")
+    zones: In[Annotated[list[Zone], Field(min_length=1)]] = Field(
+        description="zones to try in turn for the check machine, of the template's region, such as [us-central1-a]"
+    )
+    pool: In[Annotated[str, Field(min_length=1)]] = Field(
+        description="the pool's name; the check machine is named and labelled after it"
+    )
+    labels: In[AllLabels] = Field(default={}, description="labels put on the check machine")
     deadline_sec: In[Annotated[Whole, Field(ge=60, le=7200)]] = Field(
         default=1200, description="seconds from the start of the check machine to its verdict, 60 to 7200"
     )
@@ -38,7 +44,7 @@ class SmokeGate(pulumi.CustomResource):
 
     Creates: nothing that stays. It starts one machine from the template, waits for the verdict of the check that runs
     at its boot, and deletes it. Costs: that machine, for those minutes.
-    Does not: check again what has passed; only another template, project or zone list asks anew.
+    Does not: check again what has passed; only another template, project or pool asks anew.
     Replaces on change of: template, project, pool; and onNoCapacity of a gate that is still unproven.
     The stack must name this package's plugin in Pulumi.yaml:
     `plugins: {providers: [{name: gpu-ci, path: components}]}`.

@@ -38,7 +38,8 @@ def test_a_fail_is_an_error_in_the_checks_own_words(setting: Setting) -> None:
     setting.google.verdict = FAILED
     assert setting.refused() == (
         grpc.StatusCode.UNKNOWN,
-        "the smoke check failed in us-central1-a: GPU 0: wrong numbers",
+        "the smoke check failed in us-central1-a: GPU 0: wrong numbers\n"
+        "  hint: nothing has taken this template; the next up asks again, with it or with another one",
     )
 
 
@@ -72,6 +73,13 @@ def test_a_quota_is_googles_error_with_what_helps(setting: Setting) -> None:
 def test_missing_credentials_are_an_error_without_a_traceback(setting: Setting) -> None:
     setting.unreachable = ApiError("unauthenticated", "Your default credentials were not found.")
     assert setting.refused()[1] == "Google refused the check machine: Your default credentials were not found."
+
+
+def test_what_nobody_expected_is_an_error_without_a_traceback(setting: Setting) -> None:
+    assert setting.refused({**INPUTS, "template": "t"}) == (
+        grpc.StatusCode.UNKNOWN,
+        "the smoke check broke off: ValueError: 'regions' is not in list",
+    )
 
 
 def test_in_a_preview_nothing_is_asked_and_the_answers_are_unknown(setting: Setting) -> None:

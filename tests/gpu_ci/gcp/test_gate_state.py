@@ -41,6 +41,30 @@ def test_check_tells_every_problem_with_its_property(setting: Setting) -> None:
     assert failures[3] == ("tempalte", "unknown key; hint: did you mean template")
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "path"),
+    [
+        ("template", "", "template"),
+        ("template", "t", "template"),
+        ("template", "projects/p/global/instanceTemplates/t", "template"),
+        ("pool", "", "pool"),
+        ("project", "", "project"),
+        ("zones", ["us-central1-a", "nonsense"], "zones[1]"),
+    ],
+)
+def test_check_refuses_what_no_machine_can_be_asked_for_with(
+    setting: Setting, name: str, value: object, path: str
+) -> None:
+    assert [found for found, _ in check(setting, {**INPUTS, name: value})[1]] == [path]
+
+
+@pytest.mark.parametrize("tail", ["", "?uniqueId=123"])
+@pytest.mark.parametrize("version", ["v1", "beta"])
+def test_check_takes_a_template_as_the_provider_names_it(setting: Setting, version: str, tail: str) -> None:
+    link = f"https://www.googleapis.com/compute/{version}/{TEMPLATE}{tail}"
+    assert check(setting, {**INPUTS, "template": link})[1] == []
+
+
 def diff(setting: Setting, *, verdict: str = "pass", **changes: Any) -> tuple[list[str], list[str]]:
     request = provider_pb2.DiffRequest(
         urn=URN,
@@ -83,6 +107,15 @@ def test_an_update_keeps_the_verdict(setting: Setting) -> None:
     request = provider_pb2.UpdateRequest(urn=URN, olds=struct(old), news=struct({**INPUTS, "deadlineSec": 600}))
     response = setting.ask(lambda running: running.stub.Update(request))
     assert json_format.MessageToDict(response.properties) == {**old, "deadlineSec": 600}
+
+
+def test_a_secret_template_stays_secret_in_what_comes_of_it(setting: Setting) -> None:
+    wrapped = {SECRET: "1b47061264138c4ac30d75fd1eb44270", "value": TEMPLATE}
+    identity, made = setting.create({**INPUTS, "template": wrapped})
+    assert (identity, made["checkedTemplate"]) == ("l4/l4-template-1", wrapped)
+    request = provider_pb2.UpdateRequest(urn=URN, olds=struct(made), news=struct(INPUTS))
+    response = setting.ask(lambda running: running.stub.Update(request))
+    assert json_format.MessageToDict(response.properties)["checkedTemplate"] == wrapped
 
 
 def test_a_refresh_finds_the_gate_as_it_was_and_there_is_none_to_import(setting: Setting) -> None:

@@ -13,11 +13,12 @@ from gpu_ci.gcp.runner_pool import RunnerPool, RunnerPoolArgs
 from tests.gpu_ci.harness import UNKNOWN, Deployment, deploy
 from tests.gpu_ci.support import COMPUTED, TEMPLATE
 
-SUBNETWORK = "projects/p/regions/us-central1/subnetworks/s"
+PROJECT = "example-ci"
+SUBNETWORK = "projects/example-ci/regions/us-central1/subnetworks/s"
 
 
 def pool(name: str = "l4", **changes: Any) -> Deployment:
-    choices = {**RunnerPool.EXAMPLE, "project": "p", "subnetwork": SUBNETWORK, **changes}
+    choices = {**RunnerPool.EXAMPLE, "project": PROJECT, "subnetwork": SUBNETWORK, **changes}
     return deploy(lambda: RunnerPool(name, RunnerPoolArgs(**choices)), computed=COMPUTED)
 
 
@@ -36,7 +37,7 @@ def test_the_machines_may_write_logs_and_nothing_else() -> None:
     deployment = pool()
     assert deployment.one(":IAMMember").inputs == {
         "member": "serviceAccount:gpu-l4@p.iam.gserviceaccount.com",
-        "project": "p",
+        "project": PROJECT,
         "role": "roles/logging.logWriter",
     }
     assert deployment.one(":Account").inputs["accountId"] == "gpu-l4-stack"
@@ -110,7 +111,7 @@ def test_gpus_are_attached_to_n1_and_implied_by_the_rest() -> None:
 
 def test_the_group_takes_only_a_template_that_has_passed_the_gate() -> None:
     computed = {**COMPUTED, "gpu-ci:gcp:SmokeGate": {"checkedTemplate": "checked", "verdict": "pass", "summary": "s"}}
-    choices = {**RunnerPool.EXAMPLE, "project": "p", "subnetwork": "s"}
+    choices = {**RunnerPool.EXAMPLE, "project": PROJECT, "subnetwork": SUBNETWORK}
     deployment = deploy(lambda: RunnerPool("l4", RunnerPoolArgs(**choices)), computed=computed)
     assert deployment.one(":SmokeGate").inputs["template"] == TEMPLATE
     assert deployment.one(":RegionInstanceGroupManager").inputs["versions"] == [{"instanceTemplate": "checked"}]
@@ -151,7 +152,7 @@ def test_max_changes_nothing_google_knows() -> None:
 
 
 def test_in_a_preview_the_group_waits_for_an_unknown_template() -> None:
-    choices = {**RunnerPool.EXAMPLE, "project": "p", "subnetwork": "s"}
+    choices = {**RunnerPool.EXAMPLE, "project": PROJECT, "subnetwork": SUBNETWORK}
     deployment = deploy(lambda: RunnerPool("l4", RunnerPoolArgs(**choices)), computed=COMPUTED, preview=True)
     assert deployment.one(":RegionInstanceGroupManager").inputs["versions"] == [{"instanceTemplate": UNKNOWN}]
 
@@ -159,24 +160,25 @@ def test_in_a_preview_the_group_waits_for_an_unknown_template() -> None:
 def test_wiring_may_be_an_output_and_is_checked_when_it_resolves() -> None:
     def program() -> None:
         project = pulumi.Output.from_input(7)
-        RunnerPool("l4", RunnerPoolArgs(**RunnerPool.EXAMPLE, project=project, subnetwork="s"))
+        RunnerPool("l4", RunnerPoolArgs(**RunnerPool.EXAMPLE, project=project, subnetwork=SUBNETWORK))
 
     with pytest.raises(ArgsError) as caught:
         deploy(program, computed=COMPUTED)
     assert str(caught.value) == (
-        "RunnerPool 'l4': project: must be text\n  got: 7\n  expected: the Google Cloud project the pool is in"
+        "RunnerPool 'l4': project: must be text\n  got: 7\n"
+        "  expected: the id (not the number) of the Google Cloud project the pool is in"
     )
 
 
 def test_a_secret_wiring_stays_secret() -> None:
     def program() -> None:
-        project = pulumi.Output.secret("p")
-        RunnerPool("l4", RunnerPoolArgs(**RunnerPool.EXAMPLE, project=project, subnetwork="s"))
+        project = pulumi.Output.secret(PROJECT)
+        RunnerPool("l4", RunnerPoolArgs(**RunnerPool.EXAMPLE, project=project, subnetwork=SUBNETWORK))
 
     account = deploy(program, computed=COMPUTED).one(":Account")
     assert account.inputs["project"] == {
         "4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270",
-        "value": "p",
+        "value": PROJECT,
     }
 
 

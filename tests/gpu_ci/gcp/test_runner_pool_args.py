@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pulumi
 import pytest
-from gpu_ci.errors import Problem, report
+from gpu_ci.errors import ArgsError, Problem, report
 from gpu_ci.gcp.runner_pool import RunnerPool, RunnerPoolArgs, default_runner_labels
+
+from tests.gpu_ci.support import WIRING, run
 
 T4 = {"type": "nvidia-tesla-t4", "count": 1}
 
@@ -65,6 +68,11 @@ def test_a_mistake_is_told_in_the_house_form() -> None:
         ({"maxRunDurationSec": 60}, "maxRunDurationSec", "must be at least 600"),
         ({"smoke": {"deadlineSec": 30}}, "smoke.deadlineSec", "must be at least 120"),
         ({"smoke": {"onNoCapacity": "ignore"}}, "smoke.onNoCapacity", "must be one of 'fail' or 'unproven'"),
+        (
+            {"maxRunDurationSec": 1200},
+            "smoke.deadlineSec",
+            "leaves a machine no time to end its check: maxRunDurationSec deletes it first",
+        ),
         ({"guestAccelerator": T4}, "guestAccelerator", "is only for n1: g2-standard-8 has its GPUs built in"),
         (
             {"machineType": "n1-standard-8"},
@@ -101,6 +109,13 @@ def test_mistakes_that_do_not_depend_on_each_other_are_told_together() -> None:
     assert [problem.path for problem in found] == ["guestAccelerator", "zones[0]", "market", "max", "diskGib", "smoke"]
 
 
+def test_a_check_that_outlasts_its_machine_is_told_with_the_other_mistakes() -> None:
+    found = problems(market="x", max=0, maxRunDurationSec=900, smoke={"deadlineSec": 900})
+    assert [problem.path for problem in found] == ["market", "max", "smoke.deadlineSec"]
+    assert found[2].hint == "raise maxRunDurationSec, or lower smoke.deadlineSec"
+    assert problems(maxRunDurationSec=901, smoke={"deadlineSec": 900}) == []
+
+
 def test_a_zone_without_the_gpu_is_told_which_zones_have_it() -> None:
     (found,) = problems(zones=["us-central1-f"])
     assert found.hint == "zones that have it: us-central1-a, us-central1-b, us-central1-c"
@@ -124,8 +139,39 @@ def test_what_is_sold_by_reservation_alone_is_refused_with_the_reason(machine: s
     assert [problem.hint for problem in found] == ["only by reservation, which pools do not do yet"]
 
 
+NO_LINKS = ("", "not a link", "s", "projects/example-ci/global/instanceTemplates/t")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("project", ""),
+        ("project", "Example"),
+        ("project", "123456789"),
+        *((field, value) for field in ("subnetwork", "network") for value in NO_LINKS),
+    ],
+)
+def test_wiring_that_names_nothing_is_refused_now_or_when_it_resolves(field: str, value: str) -> None:
+    with pytest.raises(ArgsError) as caught:
+        RunnerPoolArgs(**{**RunnerPool.EXAMPLE, **WIRING, field: value})
+    assert [(found.path, found.text) for found in caught.value.problems] == [(field, "has a form that is not accepted")]
+
+    async def late() -> None:
+        await RunnerPoolArgs(**{**RunnerPool.EXAMPLE, **WIRING, field: pulumi.Output.from_input(value)}).settle()
+
+    with pytest.raises(ArgsError, match="has a form that is not accepted"):
+        run(late())
+
+
+@pytest.mark.parametrize("parent", ["", "https://www.googleapis.com/compute/v1/"])
+def test_links_may_be_paths_or_whole(parent: str) -> None:
+    network, subnetwork = f"{parent}projects/example.com:ci/global/networks/n", f"{parent}{WIRING['subnetwork']}"
+    args = RunnerPoolArgs(**{**RunnerPool.EXAMPLE, **WIRING, "network": network, "subnetwork": subnetwork})
+    assert (args.network, args.subnetwork) == (network, subnetwork)
+
+
 def test_defaults_cost_nothing_and_name_the_pool() -> None:
-    args = RunnerPoolArgs(**RunnerPool.EXAMPLE, project="p", subnetwork="s")
+    args = RunnerPoolArgs(**RunnerPool.EXAMPLE, **WIRING)
     assert args.runner_labels_of("l4") == default_runner_labels("l4") == ["self-hosted", "gpu", "l4"]
     assert (args.region, args.disk_gib, args.market, args.smoke.on_no_capacity) == ("us-central1", 100, "spot", "fail")
     assert (args.max_run_duration_sec, args.smoke.deadline_sec) == (14400, 1200)

@@ -1,0 +1,23 @@
+"""The forms in which Google names what resources are placed in and made from."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+# Any host and API version: the provider answers with beta links where it asks the beta API.
+_PARENT = r"^(https://[a-z0-9.-]+/compute/[a-z0-9]+/)?projects/[a-z0-9.:-]+/"
+# RFC 1035, as in the compute API's own patterns.
+_NAME = r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?"
+
+ZONE = r"^[a-z]+-[a-z]+[0-9]+-(ai[0-9]+)?[a-z]$"
+"""us-central1-a, and the newer us-south1-ai1b (seen in Google's zone list of 2026)."""
+
+# 6 to 30 characters (cloud.google.com/resource-manager/docs/creating-managing-projects); older projects have the
+# domain of their organisation in front.
+Project = Annotated[str, Field(pattern=r"^([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$")]
+Zone = Annotated[str, Field(pattern=ZONE)]
+Network = Annotated[str, Field(pattern=rf"{_PARENT}global/networks/{_NAME}$")]
+Subnetwork = Annotated[str, Field(pattern=rf"{_PARENT}regions/[a-z0-9-]+/subnetworks/{_NAME}$")]
+Template = Annotated[str, Field(pattern=rf"{_PARENT}regions/[a-z0-9-]+/instanceTemplates/{_NAME}(\?uniqueId=[0-9]+)?$")]
