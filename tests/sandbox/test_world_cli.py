@@ -135,6 +135,13 @@ def test_an_edit_that_makes_no_sense_changes_nothing(world: World, change: str, 
     assert group(world) == before
 
 
+def test_removing_what_somebody_else_has_removed_meanwhile_is_no_mistake(world: World) -> None:
+    wanted = f"{VM}/zones/a/check"
+    world.delete(VM, "zones/a/check")
+    assert run("remove", wanted).output == f"gone already: {wanted}\n"
+    assert "no such resource" in run("remove", f"{VM}/zones/a/never", code=1).output
+
+
 def test_remove_takes_several_away_or_none(world: World) -> None:
     run("remove", "l4-group", "nobody", code=1)
     assert len(world.find()) == 2

@@ -38,8 +38,10 @@ def test_a_fail_is_an_error_in_the_checks_own_words(setting: Setting) -> None:
     setting.google.verdict = FAILED
     assert setting.refused() == (
         grpc.StatusCode.UNKNOWN,
-        "the smoke check failed in us-central1-a: GPU 0: wrong numbers\n"
-        "  hint: nothing has taken this template; the next up asks again, with it or with another one",
+        (
+            "the smoke check failed in us-central1-a: GPU 0: wrong numbers\n"
+            "  hint: nothing has taken this template; the next up asks again, with it or with another one"
+        ),
     )
 
 
