@@ -102,7 +102,8 @@ def engine_command(quiet: bool, as_json: bool) -> None:
 
 def run(words: list[str]) -> int:
     try:
-        commands.main(args=words, prog_name="pulumi-sandbox", standalone_mode=False)
+        # Without its standalone mode click returns the code of an Exit instead of raising it.
+        code = commands.main(args=words, prog_name="pulumi-sandbox", standalone_mode=False)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as error:
@@ -110,4 +111,4 @@ def run(words: list[str]) -> int:
         return error.exit_code
     except click.Abort as error:
         raise KeyboardInterrupt from error  # click's name for it; the caller says what a person should know
-    return 0
+    return code if isinstance(code, int) else 0
