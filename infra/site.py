@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from gpu_ci.args import Args
 from gpu_ci.errors import invalid
+from gpu_ci.gcp.places import Project
 from gpu_ci.labels import Labels
 from pydantic import Field, TypeAdapter, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
@@ -36,10 +37,7 @@ class Site(Args):
         "labels": {"team": "platform"},
     }
 
-    # 6 to 30 characters (cloud.google.com/resource-manager/docs/creating-managing-projects); older projects have the
-    # domain of their organisation in front.
-    project: str = Field(
-        pattern=r"^([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$",
+    project: Project = Field(
         description="the id (not the number) of the Google Cloud project the pools are in",
     )
     subnetworks: dict[str, str] = Field(

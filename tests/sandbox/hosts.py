@@ -29,3 +29,11 @@ def environment_with(folder: Path, *distributions: tuple[str, str, str]) -> Path
         needs = f"Requires-Dist: {requires}\n" if requires else ""
         metadata.write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}")
     return packages
+
+
+def script(path: Path, body: str) -> Path:
+    """An executable shell script."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return path

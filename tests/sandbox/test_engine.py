@@ -13,22 +13,9 @@ from pulumi.automation import PulumiCommand
 from pulumi_sandbox import engine, engine_build, engine_official
 from pulumi_sandbox.engine import Engine, EngineError, WayError
 
+from tests.sandbox.hosts import script
 
-@pytest.fixture(autouse=True)
-def own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """An empty engine folder, and a PATH with nothing but the system's tools."""
-    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE_DIR", str(tmp_path / "engine"))
-    monkeypatch.delenv("PULUMI_SANDBOX_ENGINE", raising=False)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
-    (tmp_path / "bin").mkdir()
-    return tmp_path / "engine"
-
-
-def script(path: Path, body: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{body}\n")
-    path.chmod(0o755)
-    return path
+pytestmark = pytest.mark.usefixtures("own_folder")
 
 
 def fake_cli(folder: Path, version: str = engine.VERSION, host: bool = True) -> Path:
