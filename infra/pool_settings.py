@@ -9,7 +9,7 @@ from typing import Any
 from gpu_ci import component_for, kind_names, naming
 from gpu_ci.catalog.gcp import region_of
 from gpu_ci.component import Component
-from gpu_ci.errors import ArgsError, Problem, did_you_mean
+from gpu_ci.errors import ArgsError, Problem, did_you_mean, unknown_key
 from gpu_ci.explain import join
 
 from infra.hints import examples_of, in_yaml, with_hint
@@ -48,7 +48,7 @@ def check(pools: Any) -> tuple[list[Choice], list[Problem]]:
     example = f"l4: {{kind: {kind_names()[0]}, …}}"
     if pools is None or pools == {}:
         hint = f"add one, such as {example} (docs/add-a-pool.md); to remove the last pool, run pulumi destroy"
-        return [], [Problem(POOLS, "is missing" if pools is None else "has no pools", "", _SHAPE, hint)]
+        return [], [Problem(POOLS, "is missing" if pools is None else "has no pools", "nothing", _SHAPE, hint)]
     if not isinstance(pools, Mapping):
         return [], [Problem(POOLS, "must be a map", _got(pools), _SHAPE, f"such as {example}")]
     choices: list[Choice] = []
@@ -91,7 +91,7 @@ def _kind(path: str, value: Any, problems: list[Problem]) -> type[Component] | N
     if kind is None:
         near = next((key for key in value if did_you_mean(key, ["kind"])), "")
         hint = f"did you mean kind where it says {near}" if near else f"add kind: {kinds[0]}"
-        problems.append(Problem(f"{path}.kind", "is missing", "", expected, hint))
+        problems.append(Problem(f"{path}.kind", "is missing", "nothing", expected, hint))
     elif kind not in kinds:
         near = (
             did_you_mean(str(kind), kinds) or f"kinds and their fields are in docs/pools.md, such as kind: {kinds[0]}"
@@ -109,10 +109,7 @@ def _choice_problems(choice: Choice) -> list[Problem]:
     wiring = {str(field.alias) for name, field in args.model_fields.items() if name in args.WIRING}
     # The model also takes Python's spelling; a stack file has one way to write a key.
     unknown = [key for key in choice.choices if key not in known and key not in wiring]
-    problems = [
-        Problem(join("", key), "unknown key", hint=did_you_mean(key, known) or f"the keys are kind, {', '.join(known)}")
-        for key in unknown
-    ]
+    problems = [unknown_key(join("", key), key, ["kind", *known]) for key in unknown]
     rest = {key: value for key, value in choice.choices.items() if key not in unknown}
     examples = examples_of(args, example)
     return problems + [with_hint(problem, examples) for problem in args.choice_problems(rest)]

@@ -10,7 +10,7 @@ from typing import Any
 import pulumi
 from gpu_ci.args import Args
 from gpu_ci.component import Component
-from gpu_ci.errors import Problem, did_you_mean, report
+from gpu_ci.errors import Problem, did_you_mean, report, unknown_key
 from gpu_ci.explain import join
 from pulumi.runtime import config as runtime_config
 
@@ -93,13 +93,15 @@ def _read(path: str, problems: list[Problem]) -> Any:
 
 def _unknown_keys() -> list[Problem]:
     """Keys of our own that nobody reads: most often a slip of the hand."""
-    present = runtime_config.CONFIG.get() or runtime_config.get_config_env()
     known = [path for path in (*Site.KEYS.values(), POOLS) if path.startswith(f"{NAMESPACE}:")]
     return [
-        Problem(path, "unknown key", hint=did_you_mean(path, known) or f"the keys are {', '.join(known)}")
-        for path in sorted(present)
-        if path.startswith(f"{NAMESPACE}:") and path not in known
+        unknown_key(path, path, known) for path in _present() if path.startswith(f"{NAMESPACE}:") and path not in known
     ]
+
+
+def _present() -> list[str]:
+    """Every key of the stack file, whoever reads it."""
+    return sorted(runtime_config.CONFIG.get() or runtime_config.get_config_env())
 
 
 def _site_problems(given: dict[str, Any]) -> list[Problem]:
@@ -109,8 +111,15 @@ def _site_problems(given: dict[str, Any]) -> list[Problem]:
     for problem in Site.choice_problems(given):
         field = next(field for field in Site.KEYS if problem.path.startswith(field))
         named = replace(problem, path=Site.KEYS[field] + problem.path[len(field) :])
+        if problem.text == "is missing" and (near := _misspelt(named.path)):
+            named = replace(named, hint=f"did you mean {named.path} where it says {near}")
         found.append(with_hint(named, examples))
     return found
+
+
+def _misspelt(path: str) -> str:
+    """A key of the stack file that looks like this one; `gcp:` has keys of its own, which nobody here knows."""
+    return next((key for key in _present() if key not in Site.KEYS.values() and did_you_mean(key, [path])), "")
 
 
 def _unplaced(choices: list[Choice], subnetworks: Any, found: list[Problem]) -> list[Problem]:
@@ -126,6 +135,7 @@ def _unplaced(choices: list[Choice], subnetworks: Any, found: list[Problem]) -> 
         Problem(
             join(path, region),
             f"is missing, and {', '.join(names)} {'is' if len(names) == 1 else 'are'} in that region",
+            got="nothing",
             expected=str(Site.model_fields["subnetworks"].description),
             hint=f"pulumi config set --path '{join(path, region)}' projects/…/regions/{region}/subnetworks/…",
         )

@@ -64,6 +64,12 @@ def invalid(text: str, *, hint: str = "", expected: str = "") -> PydanticCustomE
     return PydanticCustomError("gpu_ci", "{text}", {"text": text, "hint": hint, "expected": expected})
 
 
+def unknown_key(path: str, key: str, known: Sequence[str]) -> Problem:
+    """A key that nobody reads: most often a slip of the hand. Its value is not shown, nobody knows what it holds."""
+    hint = did_you_mean(key, known) or "remove it"
+    return Problem(path, "unknown key", repr(key), f"one of {', '.join(known)}", hint)
+
+
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """A hint that names the nearest choice, or nothing when none is near."""
     near = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.6)

@@ -10,7 +10,7 @@ from pulumi.output import Unknown
 from pydantic import BaseModel
 from pydantic import ValidationError as Invalid
 
-from .errors import Problem, did_you_mean
+from .errors import Problem, unknown_key
 
 Loc: TypeAlias = tuple[str | int, ...]
 
@@ -56,9 +56,7 @@ def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: boo
     kind, value, context = line["type"], line["input"], line.get("ctx", {})
     path, description, keys = _locate((*under, *line["loc"]), model)
     if kind == "extra_forbidden":
-        offered = [key for key in keys if key not in hidden]
-        hint = did_you_mean(str(line["loc"][-1]), offered) or f"the keys are {', '.join(offered)}"
-        return Problem(path, "unknown key", hint=hint)
+        return unknown_key(path, str(line["loc"][-1]), [key for key in keys if key not in hidden])
     if isinstance(value, pulumi.Output | Unknown):
         text = "must be known before anything is created, so it cannot be an Output"
         return Problem(path, text, expected=description)
@@ -66,7 +64,7 @@ def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: boo
     return Problem(
         path,
         _TEXTS.get(kind, "").format(**context) or _plain(line["msg"]),
-        got=_got(value) if show and kind != "missing" else "",
+        got="nothing" if kind == "missing" else _got(value) if show else "",
         expected=ours.get("expected") or description,
         hint=ours.get("hint", "") if show else "",
     )

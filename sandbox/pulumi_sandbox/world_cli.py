@@ -30,7 +30,8 @@ json_option = click.option("--json", "wants_json", is_flag=True, help="JSON inst
 def world() -> None:
     """What exists in the sandbox: list it, change it behind the engine's back, and plant faults.
 
-    A resource is named by its id, by TYPE/ID, by its URN, or by its logical name where that is the only one.
+    A resource is named by its id or the end of it, by TYPE/ID, by its URN, or by its logical name; it must be the only
+    one of that name.
 
     \b
     pulumi-sandbox world list                              what there is

@@ -99,4 +99,4 @@ def mend_command(fault: int | None, every: bool) -> None:
     if fault is not None and not gone:
         hint = f"there are {', '.join(known)}" if known else "none is planted"
         raise click.ClickException(f"world: fault {fault}: no such fault\n  hint: {hint}")
-    click.echo(f"mended {gone}")
+    click.echo(f"mended {gone} fault{'' if gone == 1 else 's'}" if gone else "no faults were planted")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -37,9 +37,16 @@ def opened() -> Iterator[World]:
 
 
 def chosen(world: World, wanted: str) -> Record:
-    """The one row that an id, a `TYPE/ID`, a URN or a logical name means."""
+    """The one row that an id, the last part of one, a `TYPE/ID`, a URN or a logical name means."""
     rows = world.find()
-    for key in (lambda row: row.urn, lambda row: f"{row.type}/{row.id}", lambda row: row.id, lambda row: row.name):
+    spellings: tuple[Callable[[Record], str], ...] = (
+        lambda row: row.urn,
+        lambda row: f"{row.type}/{row.id}",
+        lambda row: row.id,
+        lambda row: row.name,
+        lambda row: row.id.rpartition("/")[2],
+    )
+    for key in spellings:
         found = [row for row in rows if key(row) == wanted]
         if len(found) == 1:
             return found[0]

@@ -74,12 +74,12 @@ def test_every_problem_is_told_at_once_with_its_path() -> None:
     assert found == [
         ("hostName", "must be text", "5"),
         ("disks[0].sizeGib", "must be at least 10", "5"),
-        ("disks[1].sizeGib", "is missing", ""),
-        ("disks[1].sizeGb", "unknown key", ""),
+        ("disks[1].sizeGib", "is missing", "nothing"),
+        ("disks[1].sizeGb", "unknown key", "'sizeGb'"),
         ("cores", "must be a whole number", "'3'"),
         ("ports[1]", "must be at least 1", "0"),
         ('tags["a.b"]', "must be text", "1"),
-        ("hots", "unknown key", ""),
+        ("hots", "unknown key", "'hots'"),
     ]
 
 
@@ -196,7 +196,7 @@ def test_choices_leave_the_wiring_to_the_program() -> None:
 
 def test_the_keys_named_in_a_stack_file_are_those_it_may_use() -> None:
     (found,) = Machine.choice_problems({"hostName": "a", "zzz": 1})
-    assert found.hint == "the keys are hostName, disks, cores, ports, tags"
+    assert (found.expected, found.hint) == ("one of hostName, disks, cores, ports, tags", "remove it")
 
 
 class Holder(pulumi.ComponentResource):

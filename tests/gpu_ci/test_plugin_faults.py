@@ -114,7 +114,14 @@ def test_wrong_arguments_are_told_property_by_property_without_a_traceback() -> 
             "max",
             "must be at least 1; expected: the most machines there may be at any time, 1 to 1000",
         ),
-        ("maxx", "unknown key; hint: did you mean max"),
+        (
+            "maxx",
+            (
+                "unknown key; expected: one of machineType, guestAccelerator, zones, market, max, image, diskGib, "
+                "diskType, runnerLabels, maxRunDurationSec, smoke, project, subnetwork, network, labels; "
+                "hint: did you mean max"
+            ),
+        ),
     ]
     assert running.monitor.requests == []
 

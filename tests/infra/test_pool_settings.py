@@ -14,8 +14,8 @@ HERE = "Pulumi.staging.yaml: gpu-ci:pools"
 @pytest.mark.parametrize(
     ("pools", "text", "got"),
     [
-        ("", "is missing", ""),
-        ({}, "has no pools", ""),
+        ("", "is missing", "nothing"),
+        ({}, "has no pools", "nothing"),
         ([], "must be a map", "a list"),
         ("l4", "must be a map", "'l4'"),
         (7, "must be a map", "7"),
@@ -54,7 +54,7 @@ def test_a_kind_that_is_like_no_other_gets_the_page_that_lists_them() -> None:
 def test_a_missing_kind_is_found_under_a_mistyped_key() -> None:
     without = {key: value for key, value in L4.items() if key != "kind"}
     assert told(config({"l4": without})).endswith(
-        "kind: is missing\n  expected: one of gce-runners\n  hint: add kind: gce-runners"
+        "kind: is missing\n  got: nothing\n  expected: one of gce-runners\n  hint: add kind: gce-runners"
     )
     assert told(config({"l4": without | {"knd": "gce-runners"}})).endswith(
         "  hint: did you mean kind where it says knd"
@@ -97,15 +97,20 @@ def test_what_is_no_whole_number_is_reported(count: Any) -> None:
 
 
 def test_pythons_spelling_of_a_key_is_not_a_stack_files() -> None:
-    assert (
-        told(config({"l4": L4 | {"disk_gib": 100}})) == f"{HERE}.l4.disk_gib: unknown key\n  hint: did you mean diskGib"
+    assert told(config({"l4": L4 | {"disk_gib": 100}})) == (
+        f"{HERE}.l4.disk_gib: unknown key\n"
+        "  got: 'disk_gib'\n"
+        "  expected: one of kind, machineType, guestAccelerator, zones, market, max, image, diskGib, diskType, "
+        "runnerLabels, maxRunDurationSec, smoke\n"
+        "  hint: did you mean diskGib"
     )
 
 
 def test_a_key_that_is_like_no_other_gets_the_keys_a_stack_file_may_use() -> None:
     [problem] = refused(config({"l4": L4 | {"colour": "green"}})).problems
-    assert problem.hint.startswith("the keys are kind, machineType, guestAccelerator, zones, market, max, ")
-    assert "subnetwork" not in problem.hint, "the program fills that in"
+    assert problem.expected.startswith("one of kind, machineType, guestAccelerator, zones, market, max, ")
+    assert "subnetwork" not in problem.expected, "the program fills that in"
+    assert problem.hint == "remove it"
 
 
 def test_what_the_program_fills_in_is_refused() -> None:

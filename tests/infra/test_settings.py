@@ -36,6 +36,9 @@ SIX_MISTAKES: dict[str, Any] = {
 
 THEIR_REPORT = """\
 Pulumi.staging.yaml: gpu-ci:pools.a100.markett: unknown key
+  got: 'markett'
+  expected: one of kind, machineType, guestAccelerator, zones, market, max, image, diskGib, diskType, \
+runnerLabels, maxRunDurationSec, smoke
   hint: did you mean market
 Pulumi.staging.yaml: gpu-ci:pools.a100.max: must be a whole number
   got: 'four'
@@ -50,6 +53,7 @@ Pulumi.staging.yaml: gpu-ci:pools.l4.machineType: is no machine type that has a 
   expected: a GCE machine type with a GPU, such as g2-standard-8
   hint: did you mean g2-standard-8
 Pulumi.staging.yaml: gpu-ci:pools.t4.max: is missing
+  got: nothing
   expected: the most machines there may be at any time, 1 to 1000
   hint: such as max: 4
 Pulumi.staging.yaml: gpu-ci:pools.t4.runnerLabels: has the same runner labels as the pool h100
@@ -152,10 +156,20 @@ def test_every_wrong_label_is_reported() -> None:
 
 
 def test_a_key_nobody_reads_is_reported() -> None:
-    assert (
-        told(config(**{"gpu-ci:label": {}}))
-        == "Pulumi.staging.yaml: gpu-ci:label: unknown key\n  hint: did you mean gpu-ci:labels"
+    assert told(config(**{"gpu-ci:label": {}})) == (
+        "Pulumi.staging.yaml: gpu-ci:label: unknown key\n"
+        "  got: 'gpu-ci:label'\n"
+        "  expected: one of gpu-ci:subnetworks, gpu-ci:labels, gpu-ci:pools\n"
+        "  hint: did you mean gpu-ci:labels"
     )
+
+
+def test_a_slip_in_a_key_of_another_package_is_found_where_the_right_one_is_missing() -> None:
+    values = config({"l4": L4})
+    values["gcp:proyect"] = values.pop("gcp:project")
+    [problem] = refused(values).problems
+    assert (problem.path, problem.text, problem.got) == ("gcp:project", "is missing", "nothing")
+    assert problem.hint == "did you mean gcp:project where it says gcp:proyect"
 
 
 def test_keys_of_other_packages_are_their_own_affair() -> None:

@@ -171,7 +171,7 @@ def test_break_plants_what_it_says_and_mend_takes_it_away(world: World) -> None:
     ]
     run("mend", "2")
     assert "there are 1, 3, 4" in run("mend", "2", code=1).output
-    assert run("mend", "--all").output == "mended 3\n"
+    assert run("mend", "--all").output == "mended 3 faults\n"
     assert run("faults").output == "no faults are planted\n"
 
 

@@ -136,7 +136,7 @@ class GateService:
             try:
                 return work(GateRunner(self._api(), lambda text: self._log(urn, text), cancel))
             except ApiError as error:
-                hint = "; more quota helps, another try does not" if "QUOTA" in error.reason.upper() else ""
+                hint = "\n  hint: more quota helps, another try does not" if "QUOTA" in error.reason.upper() else ""
                 raise Refused(f"Google refused the check machine: {error}{hint}") from None
             except Exception as error:  # whatever it is, it reaches the user as text
                 raise Refused(f"the smoke check broke off: {type(error).__name__}: {error}") from None

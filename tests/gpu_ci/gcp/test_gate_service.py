@@ -68,7 +68,8 @@ def test_a_fail_is_never_taken_unproven(setting: Setting) -> None:
 def test_a_quota_is_googles_error_with_what_helps(setting: Setting) -> None:
     setting.google.zones = {"us-central1-a": ApiError("QUOTA_EXCEEDED", "Quota 'NVIDIA_L4_GPUS' exceeded.", 403)}
     assert setting.refused()[1] == (
-        "Google refused the check machine: Quota 'NVIDIA_L4_GPUS' exceeded.; more quota helps, another try does not"
+        "Google refused the check machine: Quota 'NVIDIA_L4_GPUS' exceeded.\n"
+        "  hint: more quota helps, another try does not"
     )
 
 

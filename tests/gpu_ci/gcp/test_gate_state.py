@@ -38,7 +38,13 @@ def test_check_lets_pass_what_is_not_known_yet_and_keeps_secrets(setting: Settin
 def test_check_tells_every_problem_with_its_property(setting: Setting) -> None:
     _, failures = check(setting, {**INPUTS, "zones": [], "deadlineSec": 5, "onNoCapacity": "x", "tempalte": "t"})
     assert [path for path, _ in failures] == ["zones", "deadlineSec", "onNoCapacity", "tempalte"]
-    assert failures[3] == ("tempalte", "unknown key; hint: did you mean template")
+    assert failures[3] == (
+        "tempalte",
+        (
+            "unknown key; expected: one of project, template, zones, pool, labels, deadlineSec, onNoCapacity; "
+            "hint: did you mean template"
+        ),
+    )
 
 
 @pytest.mark.parametrize(
