@@ -35,6 +35,10 @@ class NoProjectError(Exception):
     """No Pulumi project was found, so there is no place for a sandbox."""
 
 
+class StackFileError(Exception):
+    """A stack file that cannot be read; the text is the whole message."""
+
+
 def find_project(start: Path) -> Path | None:
     """The nearest folder from `start` upwards that holds a Pulumi project file."""
     for folder in (start, *start.parents):

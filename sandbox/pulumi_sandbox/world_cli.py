@@ -17,7 +17,7 @@ from pulumi_sandbox.providers.sealing import MARK, digest, is_sealed, shown
 from pulumi_sandbox.providers.values import at
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world import World, WorldError
-from pulumi_sandbox.world_edit import put
+from pulumi_sandbox.world_edit import checked, put
 from pulumi_sandbox.world_faults import break_command, faults_command, mend_command
 from pulumi_sandbox.world_views import as_json, chosen, opened, print_json, print_table
 
@@ -93,7 +93,8 @@ def show(resource: str, wants_json: bool) -> None:
 @click.argument("resource")
 @click.argument("changes", nargs=-1, required=True, metavar="PATH=VALUE...")
 @click.option("--outputs-only", is_flag=True, help="Leave the inputs as they are.")
-def edit(resource: str, changes: tuple[str, ...], outputs_only: bool) -> None:
+@click.option("--force", is_flag=True, help="Also what the resource's type does not have, or has another type for.")
+def edit(resource: str, changes: tuple[str, ...], outputs_only: bool, force: bool) -> None:
     """Change a RESOURCE behind the engine's back.
 
     `pulumi-sandbox refresh` then finds the drift, and `pulumi-sandbox up --refresh` mends it.
@@ -112,6 +113,9 @@ def edit(resource: str, changes: tuple[str, ...], outputs_only: bool) -> None:
                 value = {MARK: digest(value, here.key)}
             is_input = path[0] in inputs or path[0] not in outputs
             try:
+                changed = put(outputs, path, value)
+                if not force and value is not None and not is_sealed(value):
+                    value = checked(row, path, inputs, changed, Workspace.find().cache)
                 outputs = put(outputs, path, value)
                 if is_input and not outputs_only:
                     inputs = put(inputs, path, value)

@@ -1,8 +1,13 @@
-"""Changes one value deep inside the JSON the world stores."""
+"""Changes one value deep inside the JSON the world stores, and says what is wrong with the change."""
 
 from __future__ import annotations
 
+from pathlib import Path as Folder
 from typing import Any
+
+from pulumi_sandbox.providers.cloud import Problem
+from pulumi_sandbox.providers.values import at
+from pulumi_sandbox.world import Record
 
 Path = tuple[str | int, ...]
 
@@ -29,3 +34,47 @@ def put(tree: Any, path: Path, value: Any) -> Any:
     if inner is None:
         del changed[step]
     return changed
+
+
+def checked(row: Record, path: Path, inputs: dict[str, Any], outputs: dict[str, Any], cache: Folder) -> Any:
+    """The changed value as its provider would keep it; LookupError with every problem the change brings.
+
+    A name must be one the SDK gives the resource, or one it has already. What was wrong before is no fault of this
+    change. What no stack made is kept as the vendor's API has it, of which the SDK knows nothing.
+    """
+    from pulumi_sandbox.providers.shape_check import ShapeCheck, did_you_mean
+    from pulumi_sandbox.providers.shapes import Shapes, UnknownTypeError
+
+    name, package = str(path[0]), row.type.partition(":")[0]
+    plain = at(outputs, path)
+    if row.origin != "stack":
+        return plain
+    shapes, coerces = Shapes.for_package(package, cache), package != "kubernetes"
+    try:
+        shape = shapes.shape(row.type)
+    except UnknownTypeError:
+        return plain
+
+    def run(kind: str, given: dict[str, Any]) -> tuple[Any, list[Problem]]:
+        check = ShapeCheck(shapes.object, shapes.enum, coerces)
+        if kind == "input":
+            whole = shapes.check(row.type, given, coerces_scalars=coerces)
+            return whole.inputs, [one for one in whole.problems if one.path.startswith(name)]
+        return {name: check.value(shape.outputs[name], given.get(name), (name,))}, check.problems
+
+    if name in shape.inputs.properties:
+        kind, before, after = "input", {**row.inputs, name: row.outputs.get(name)}, {**inputs, name: outputs.get(name)}
+    elif name in shape.outputs:
+        kind, before, after = "output", row.outputs, outputs
+    elif name in row.outputs or shape.open_ended:
+        return plain
+    else:
+        meant = did_you_mean(name, {*shape.inputs.properties, *shape.outputs})
+        raise LookupError(f"{row.type} has no such property" + (f"\n  hint: did you mean {meant}?" if meant else ""))
+    kept, problems = run(kind, after)
+    known = run(kind, before)[1]
+    if new := [problem for problem in problems if problem not in known]:
+        raise LookupError(
+            "; ".join(f"{problem.path}: {problem}" if problem.path != name else str(problem) for problem in new)
+        )
+    return at(kept, path, plain)

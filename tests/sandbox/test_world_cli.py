@@ -93,12 +93,13 @@ def test_a_name_that_several_have_must_be_told_apart(world: World) -> None:
 
 def test_edit_changes_inputs_and_outputs_so_that_refresh_finds_drift(world: World) -> None:
     run(
-        "edit", "l4-group", "targetSize=3", "updatePolicy.type=PROACTIVE", 'labels["a.b"]=x', "zones[1]=c", "selfLink=y"
-    )
+        "edit", "l4-group", "targetSize=3", "updatePolicy.type=PROACTIVE", 'allInstancesConfig.labels["a.b"]=7',
+        "zones[1]=c", "selfLink=y",
+    )  # fmt: skip
     row = group(world)
     assert row.outputs["targetSize"] == row.inputs["targetSize"] == 3
     assert row.outputs["updatePolicy"] == row.inputs["updatePolicy"] == {"type": "PROACTIVE"}
-    assert row.outputs["labels"] == row.inputs["labels"] == {"a.b": "x"}
+    assert row.outputs["allInstancesConfig"] == row.inputs["allInstancesConfig"] == {"labels": {"a.b": "7"}}
     assert row.outputs["zones"] == ["a", "c"]
     assert row.outputs["selfLink"] == "y"
     assert not {"zones", "selfLink"} & row.inputs.keys(), "the program never set these"
@@ -133,6 +134,31 @@ def test_an_edit_that_makes_no_sense_changes_nothing(world: World, change: str, 
     before = group(world)
     assert text in run("edit", "l4-group", "selfLink=z", change, code=code).output
     assert group(world) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ("targetSiz=3", f"targetSiz: {GROUP} has no such property\n  hint: did you mean targetSize?"),
+        ("targetSize=three", 'targetSize: wrong type\n  got: "three" (a string)\n  expected: an integer'),
+        ("updatePolicy.typ=PROACTIVE", "updatePolicy.typ: no such property\n"),
+        ("updatePolicy=PROACTIVE", "updatePolicy: wrong type\n"),
+        ("selfLink={}", "selfLink: wrong type\n"),
+        ("colour=green", f"colour: {GROUP} has no such property"),
+    ],
+)
+def test_an_edit_takes_only_what_the_type_has_unless_it_is_forced(world: World, change: str, text: str) -> None:
+    before = group(world)
+    assert text in run("edit", "l4-group", change, code=1).output
+    assert group(world) == before
+    run("edit", "l4-group", change, "--force")
+    assert group(world) != before
+
+
+def test_what_the_api_made_is_edited_as_it_is(world: World) -> None:
+    run("edit", "zones/a/check", "anything.at.all=1")
+    [row] = world.find(VM)
+    assert row.outputs["anything"] == {"at": {"all": 1}}
 
 
 def test_removing_what_somebody_else_has_removed_meanwhile_is_no_mistake(world: World) -> None:

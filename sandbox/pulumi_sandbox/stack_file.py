@@ -1,0 +1,52 @@
+"""Says what is wrong with a stack file before the engine meets it, which names no file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from pulumi_sandbox.workspace import StackFileError
+
+
+def check(file: Path) -> None:
+    """Nothing for a file that is a YAML map in which no key stands twice; StackFileError names the line otherwise."""
+    try:
+        root = yaml.compose(file.read_text(encoding="utf-8"), yaml.SafeLoader)
+    except UnicodeDecodeError as error:
+        raise StackFileError(f"{file.name}: is not UTF-8 text at byte {error.start}\n  expected: YAML") from None
+    except yaml.MarkedYAMLError as error:
+        raise StackFileError(unreadable(file, error)) from None
+    except yaml.YAMLError as error:
+        raise StackFileError(f"{file.name}: is no YAML: {error}") from None
+    if problems := [f"{file.name}: {problem}" for problem in doubled(root)]:
+        raise StackFileError("\n".join(problems))
+
+
+def unreadable(file: Path, error: yaml.MarkedYAMLError) -> str:
+    """The place and the parser's own words; never the line itself, which may hold a secret."""
+    at = error.problem_mark or error.context_mark
+    place = f"line {at.line + 1}, column {at.column + 1}: " if at else ""
+    began = error.context_mark
+    since = f" ({error.context}, from line {began.line + 1})" if error.context and began else ""
+    hint = "indent with spaces, put a space after each colon, close every bracket and quote"
+    return f"{file.name}: {place}{error.problem}{since}\n  expected: YAML\n  hint: {hint}"
+
+
+def doubled(node: yaml.Node | None, path: str = "") -> Iterator[str]:
+    """Keys that stand twice in one map, at any depth."""
+    if isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            yield from doubled(item, f"{path}[{index}]")
+    if not isinstance(node, yaml.MappingNode):
+        return
+    lines: dict[str, int] = {}
+    for key, value in node.value:
+        name = str(key.value)
+        here = f"{path}.{name}" if path else name
+        if name in lines:
+            line = key.start_mark.line + 1
+            yield f"{here}: stands twice, in lines {lines[name]} and {line}\n  hint: keep one of the two"
+        lines.setdefault(name, key.start_mark.line + 1)
+        yield from doubled(value, here)
