@@ -113,3 +113,28 @@ def test_ctrl_c_leaves_no_process_and_no_lock(sandbox: SandboxRunner) -> None:
     sandbox.run("world", "mend", "--all")
     up_after_advice(sandbox)
     knows_exactly_its_own(sandbox)
+
+
+@pytest.mark.parametrize("after_sec", [0, 0.3, 1, 2][: max(1, POINTS)])
+def test_ctrl_c_inside_a_gate_deletes_its_machine_and_says_so(sandbox: SandboxRunner, after_sec: float) -> None:
+    up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview")
+    assert up.stdout is not None
+    before = []
+    for line in up.stdout:
+        before.append(line)
+        if "starting a check machine" in line:
+            break
+    time.sleep(after_sec)
+    os.killpg(up.pid, signal.SIGINT)
+    after, _ = up.communicate(timeout=60)
+    output = "".join(before) + after
+    assert up.returncode != 0
+    assert "the smoke check was cancelled" in output, output
+    assert "Traceback" not in output
+    assert "EOF" not in output
+    assert sandbox.gone() == {}
+    assert [row for row in sandbox.world() if row["origin"] == "api"] == [], "the check machine stayed behind"
+    assert sandbox.json("world", "orphans", "--json") == []
+    assert [path for path in sandbox.folder.rglob("locks/**/*.json") if path.is_file()] == []
+    sandbox.run("up", "--stack", "staging", "--yes", "--skip-preview")
+    knows_exactly_its_own(sandbox)
