@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from pulumi_sandbox import stack_file
+from pulumi_sandbox import yaml_file
 from pulumi_sandbox.engine import Engine
 from pulumi_sandbox.workspace import PROJECT_FILES, Workspace
 
@@ -57,10 +57,10 @@ def others(workspace: Workspace, stack: str) -> list[str]:
 
 
 def explain(workspace: Workspace, stack: str, say: Callable[[str], None]) -> None:
-    """Say what the engine is about to say less of: a stack that is nowhere. StackFileError for a broken file."""
+    """Say what the engine is about to say less of: a stack that is nowhere. YamlFileError for a broken file."""
     file = config_folder(workspace) / f"Pulumi.{stack.rsplit('/', 1)[-1]}.yaml"
     if file.is_file():
-        stack_file.check(file)
+        yaml_file.check(file)
     elif named := others(workspace, stack):
         near = difflib.get_close_matches(stack, named, 1)
         hint = f"did you mean {near[0]}?" if near else f"or make it: pulumi-sandbox stack init {stack}"

@@ -35,8 +35,8 @@ class NoProjectError(Exception):
     """No Pulumi project was found, so there is no place for a sandbox."""
 
 
-class StackFileError(Exception):
-    """A stack file that cannot be read; the text is the whole message."""
+class YamlFileError(Exception):
+    """A file of the project that cannot be read; the text is the whole message."""
 
 
 def find_project(start: Path) -> Path | None:

@@ -9,6 +9,7 @@ import grpc
 import pytest
 from pulumi_sandbox import language_host
 
+from tests.sandbox.fake_cloud import Bench
 from tests.sandbox.hosts import Stub
 from tests.sandbox_runner import SandboxRunner
 
@@ -61,3 +62,11 @@ def own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     (tmp_path / "bin").mkdir()
     return tmp_path / "engine"
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """A provider of toys that is called as the engine calls one."""
+    made = Bench(tmp_path)
+    yield made
+    made.world.close()

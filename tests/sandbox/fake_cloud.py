@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 import grpc
+import pytest
 from google.protobuf import struct_pb2
 from pulumi.runtime.proto import provider_pb2 as pb
 from pulumi_sandbox.providers.cloud import UNKNOWN, Cloud, Context, Problem, Refused, Resource
@@ -16,7 +17,7 @@ from pulumi_sandbox.providers.sdk_types import ObjectShape, Property, Shape, Typ
 from pulumi_sandbox.providers.shape_check import ShapeCheck
 from pulumi_sandbox.providers.shapes import Checked, UnknownTypeError
 from pulumi_sandbox.providers.values import NO_SECRETS, Secrets
-from pulumi_sandbox.providers.wire import encode
+from pulumi_sandbox.providers.wire import decode, encode
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world import World
 
@@ -192,3 +193,21 @@ class Bench:
 
 def struct(secrets: Secrets | set[tuple[str | int, ...]] = NO_SECRETS, **values: Any) -> struct_pb2.Struct:
     return encode(values, secrets)
+
+
+def plain(message: Any) -> dict[str, Any]:
+    return decode(message).values
+
+
+def refused(bench: Bench, call: str, request: Any) -> str:
+    with pytest.raises(Aborted) as caught:
+        bench.call(call, request)
+    return caught.value.text
+
+
+def made(bench: Bench, **inputs: Any) -> tuple[str, Any, Any]:
+    """A box that exists: its id, its inputs and its outputs, as the engine keeps them."""
+    checked = bench.check(struct({("password",)} if "password" in inputs else set(), **inputs))
+    assert list(checked.failures) == []
+    answer = bench.create(checked.inputs)
+    return answer.id, checked.inputs, answer.properties

@@ -194,7 +194,7 @@ def test_arguments_of_a_lookup_are_checked_by_shape(lookups: dict[str, Lookups])
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("[", "sandbox.yaml: not readable as YAML: "),
+        ("[", "sandbox.yaml: line "),
         (
             "- a",
             'sandbox.yaml: the file: wrong form\n  got: ["a"]\n  expected: a map of guest, exists, lookups, values',

@@ -8,7 +8,9 @@ from typing import Any
 
 import yaml
 
+from pulumi_sandbox import yaml_file
 from pulumi_sandbox.providers.shape_check import did_you_mean
+from pulumi_sandbox.workspace import YamlFileError
 
 ENTRIES = ("guest", "exists", "lookups", "values")
 LONGEST_SHOWN = 80
@@ -23,9 +25,10 @@ def read(file: Path | None) -> dict[str, Any]:
     if file is None or not file.is_file():
         return {}
     try:
+        yaml_file.check(file)
         document = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as wrong:
-        raise SettingsError(f"{file.name}: not readable as YAML: {wrong}") from None
+    except (YamlFileError, yaml.YAMLError) as wrong:
+        raise SettingsError(str(wrong)) from None
     if document is None:
         return {}
     if not isinstance(document, dict):

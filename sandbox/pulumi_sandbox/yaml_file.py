@@ -1,4 +1,4 @@
-"""Says what is wrong with a stack file before the engine meets it, which names no file."""
+"""Says what is wrong with a YAML file of the project, with its name and line, which the engine leaves out."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from pathlib import Path
 
 import yaml
 
-from pulumi_sandbox.workspace import StackFileError
+from pulumi_sandbox.workspace import YamlFileError
 
 
 def check(file: Path) -> None:
-    """Nothing for a file that is a YAML map in which no key stands twice; StackFileError names the line otherwise."""
+    """Nothing for a file that is a YAML map in which no key stands twice; YamlFileError names the line otherwise."""
     try:
         root = yaml.compose(file.read_text(encoding="utf-8"), yaml.SafeLoader)
     except UnicodeDecodeError as error:
-        raise StackFileError(f"{file.name}: is not UTF-8 text at byte {error.start}\n  expected: YAML") from None
+        raise YamlFileError(f"{file.name}: is not UTF-8 text at byte {error.start}\n  expected: YAML") from None
     except yaml.MarkedYAMLError as error:
-        raise StackFileError(unreadable(file, error)) from None
+        raise YamlFileError(unreadable(file, error)) from None
     except yaml.YAMLError as error:
-        raise StackFileError(f"{file.name}: is no YAML: {error}") from None
+        raise YamlFileError(f"{file.name}: is no YAML: {error}") from None
     if problems := [f"{file.name}: {problem}" for problem in doubled(root)]:
-        raise StackFileError("\n".join(problems))
+        raise YamlFileError("\n".join(problems))
 
 
 def unreadable(file: Path, error: yaml.MarkedYAMLError) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pulumi_sandbox import stack_file, stacks
-from pulumi_sandbox.workspace import StackFileError, Workspace
+from pulumi_sandbox import stacks, yaml_file
+from pulumi_sandbox.workspace import Workspace, YamlFileError
 
 FINE = "config:\n  gcp:project: example-ci\n  gpu-ci:pools: {l4: {zones: [a, b]}}\nencryptionsalt: v1:x\n"
 MARKS = "  expected: YAML\n  hint: indent with spaces, put a space after each colon, close every bracket and quote"
@@ -15,8 +15,8 @@ MARKS = "  expected: YAML\n  hint: indent with spaces, put a space after each co
 def told(folder: Path, text: str | bytes) -> str:
     file = folder / "Pulumi.dev.yaml"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(StackFileError) as caught:
-        stack_file.check(file)
+    with pytest.raises(YamlFileError) as caught:
+        yaml_file.check(file)
     return str(caught.value)
 
 
@@ -24,7 +24,7 @@ def told(folder: Path, text: str | bytes) -> str:
 def test_a_file_in_order_is_passed_over(tmp_path: Path, text: str) -> None:
     file = tmp_path / "Pulumi.dev.yaml"
     file.write_text(text)
-    stack_file.check(file)
+    yaml_file.check(file)
 
 
 def test_broken_yaml_is_told_with_its_file_and_line(tmp_path: Path) -> None:
