@@ -8,17 +8,13 @@ from typing import Any, ClassVar
 
 from gpu_ci.args import Args
 from gpu_ci.errors import invalid
-from gpu_ci.gcp.places import Project
+from gpu_ci.gcp.places import Project, Subnetwork
 from gpu_ci.labels import Labels
 from pydantic import Field, TypeAdapter, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
 _REGION = re.compile(r"[a-z]+-[a-z]+\d+")
-# The last part is Google's form of a subnetwork's name (RFC 1035, as in the compute API's own pattern).
-_SUBNETWORK = re.compile(
-    r"(?:https://www\.googleapis\.com/compute/v1/)?"
-    r"projects/[a-z0-9.:-]+/regions/(?P<region>[a-z0-9-]+)/subnetworks/[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?"
-)
+_LINK = TypeAdapter[str](Subnetwork)
 
 
 class Site(Args):
@@ -77,13 +73,15 @@ def _each(values: Any, check: Callable[[str, str], PydanticCustomError | None]) 
 
 
 def _subnetwork(region: str, link: str) -> PydanticCustomError | None:
-    found = _SUBNETWORK.fullmatch(link)
     if not _REGION.fullmatch(region):
         return invalid(f"{region!r} is not a region", hint="a region has no letter at its end, such as us-central1")
-    if not found:
+    try:
+        _LINK.validate_python(link)
+    except ValidationError:
         return invalid("is not a subnetwork's path")
-    if found["region"] != region:
-        return invalid(f"is a subnetwork of another region, {found['region']}", hint=f"put it under {found['region']}")
+    *_, actual, _, _ = link.split("/")
+    if actual != region:
+        return invalid(f"is a subnetwork of another region, {actual}", hint=f"put it under {actual}")
     return None
 
 

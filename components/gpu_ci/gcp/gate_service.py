@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
@@ -95,8 +96,10 @@ class GateService:
             "summary": verdict.summary,
             "zone": verdict.zone,
         }
-        name = question.template.rpartition("/")[2]
-        return provider_pb2.CreateResponse(id=f"{question.pool}/{name}", properties=_with(request.properties, outputs))
+        return provider_pb2.CreateResponse(
+            id=f"{question.pool}/{_template_name(request.properties, question)}",
+            properties=_with(request.properties, outputs),
+        )
 
     def update(self, request: Any) -> Any:
         """Keep the verdict, take the new settings for the next time."""
@@ -191,6 +194,13 @@ def _plain(value: Any) -> Any:
 def _wire(struct: struct_pb2.Struct, name: str) -> Any:
     """One value as it was sent, secret wrapping and all."""
     return json_format.MessageToDict(struct).get(name)
+
+
+def _template_name(inputs: struct_pb2.Struct, question: Question) -> str:
+    """The template's name, for an id; of a secret one a digest, because ids are never encrypted in a state."""
+    if isinstance(_wire(inputs, "template"), Mapping):
+        return hashlib.sha256(question.template.encode()).hexdigest()[:12]
+    return question.template.rpartition("/")[2]
 
 
 def _with(inputs: struct_pb2.Struct, outputs: Mapping[str, Any]) -> struct_pb2.Struct:

@@ -118,7 +118,7 @@ def test_an_update_keeps_the_verdict(setting: Setting) -> None:
 def test_a_secret_template_stays_secret_in_what_comes_of_it(setting: Setting) -> None:
     wrapped = {SECRET: "1b47061264138c4ac30d75fd1eb44270", "value": TEMPLATE}
     identity, made = setting.create({**INPUTS, "template": wrapped})
-    assert (identity, made["checkedTemplate"]) == ("l4/l4-template-1", wrapped)
+    assert (identity, made["checkedTemplate"]) == ("l4/9e41af68ca53", wrapped)
     request = provider_pb2.UpdateRequest(urn=URN, olds=struct(made), news=struct(INPUTS))
     response = setting.ask(lambda running: running.stub.Update(request))
     assert json_format.MessageToDict(response.properties)["checkedTemplate"] == wrapped
