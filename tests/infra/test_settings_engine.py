@@ -33,8 +33,8 @@ def test_six_mistakes_end_in_one_report_and_nothing_is_created(sandbox: SandboxR
     assert [resource["type"] for resource in sandbox.state("staging")] in ([], [STACK])
 
 
-def test_a_mistake_leaves_what_is_there_alone(sandbox: SandboxRunner) -> None:
-    sandbox.run(*UP)
+def test_a_mistake_leaves_what_is_there_alone(proven: SandboxRunner) -> None:
+    sandbox = proven
     before = [(row["type"], row["id"]) for row in sandbox.world()]
     assert len(before) >= 4
     right = config_of("Pulumi.staging.yaml")
