@@ -1,0 +1,1 @@
+"""What machines with GPUs there are, as typed rows with sources."""
