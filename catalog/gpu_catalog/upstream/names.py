@@ -18,3 +18,8 @@ def without_memory(gpu_name: str) -> str:
 def in_gpuhunt(gpu_name: str) -> str:
     """RTX PRO 6000 -> RTXPRO6000: one word."""
     return without_memory(gpu_name).replace(" ", "")
+
+
+def same_card(ours: str, in_ec2: str) -> bool:
+    """Whether EC2's name is that of one of our cards: T4g is T4G, RTX PRO Server 6000 is RTX PRO 6000."""
+    return without_memory(ours).upper() == in_ec2.upper().replace(" SERVER ", " ")
