@@ -26,6 +26,8 @@ NANO = Decimal("1e-9")
 PARTS = {
     ("g2", "core"): "G2 Instance Core running in",
     ("g2", "ram"): "G2 Instance Ram running in",
+    ("n1", "core"): "N1 Predefined Instance Core running in",
+    ("n1", "ram"): "N1 Predefined Instance Ram running in",
     ("a2", "core"): "A2 Instance Core running in",
     ("a2", "ram"): "A2 Instance Ram running in",
     ("nvidia-l4", "gpu"): "Nvidia L4 GPU running in",
