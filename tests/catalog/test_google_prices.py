@@ -11,7 +11,7 @@ import pytest
 from gpu_catalog import load
 from gpu_catalog.refresh import Diff, Rows, diff
 from gpu_catalog.upstream import google_billing, google_prices
-from gpu_catalog.upstream.google_prices import covers, current, parts, upstream, written
+from gpu_catalog.upstream.google_prices import covers, current, parts, price_row, upstream, written
 
 TODAY, LATER = date(2026, 11, 21), date(2026, 12, 1)
 SKUS = json.loads(Path(__file__).with_name("answers").joinpath("skus.json").read_text())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -97,3 +99,24 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
 def test_gpuhunts_own_tests_do_not_stand_in_for_ours() -> None:
     # Its wheel puts a package called `tests` into the environment.
     assert Path(tests.__file__).is_relative_to(ROOT / "tests")
+
+
+def test_only_the_refresh_reads_upstream() -> None:
+    # The rest runs where none of these packages is installed.
+    found = [
+        path.relative_to(ROOT)
+        for folder in ("catalog", "components", "infra", "sandbox", "smoke")
+        for path in (ROOT / folder).rglob("*.py")
+        if "upstream" in path.read_text()
+        and re.search(r"(from|import) (gpu_catalog|\.)[\w.]*upstream", path.read_text())
+    ]
+    assert {path for path in found if path.parent.name != "upstream" and "refresh" not in path.name} == set()
+    assert len(found) >= 10
+
+
+def test_asking_the_catalog_loads_none_of_the_sources() -> None:
+    script = (
+        "import sys, gpu_catalog; gpu_catalog.machine('g6.xlarge'); print([n for n in sys.modules if 'upstream' in n])"
+    )
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert answer.stdout == "[]\n"
