@@ -65,7 +65,7 @@ def test_a_region_that_no_source_covers_stays() -> None:
 
 
 def test_the_files_have_the_form_that_a_refresh_writes() -> None:
-    for file in ("aws_machines", "gcp_machines"):
+    for file in ("aws_machines", "gcp_machines", "prices", "sources"):
         assert text(load.document(file)) == (load.DATA / f"{file}.json").read_text(), file
 
 

@@ -13,6 +13,7 @@ from datetime import date
 from gpu_catalog import load, n1
 from gpu_catalog.refresh import Diff, Row, Rows
 from gpu_catalog.upstream.google_billing import PARTS, Sku, price_usd_per_hour
+from gpu_catalog.upstream.written import with_source
 
 SOURCE = "billing"
 WHAT = "Cloud Billing catalog of Compute Engine, SKUs added up by gpu-ci catalog refresh"
@@ -87,11 +88,8 @@ def written(found: Diff, prices: Rows, today: date) -> dict[str, load.Json]:
     older = [left for row in document["rows"] if (left := _without(row, prices))]
     document["rows"] = [*older, *(price_row(name, fields, key) for name, fields in prices.items())]
     used = {row["source"] for row in document["rows"]} | {key}
-    others = [
-        row for row in sources["rows"] if row["key"] != key and (row["key"] in used or not _is_refresh(row["key"]))
-    ]
-    sources["rows"] = [*others, {"key": key, "what": WHAT, "date": today.isoformat(), "certain": True}]
-    return {"prices": document, "sources": sources}
+    sources["rows"] = [row for row in sources["rows"] if row["key"] in used or not _is_refresh(row["key"])]
+    return {"prices": document, "sources": with_source(sources, key, WHAT, today)}
 
 
 def _is_refresh(source: str) -> bool:

@@ -9,6 +9,7 @@ import copy
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date
 
 from gpu_catalog import load
 from gpu_catalog.refresh import GONE, Change, Diff, Row, shown
@@ -95,6 +96,12 @@ def _new(cloud: str, machine_type: str, known: Row, source: str) -> load.Json | 
         **UNTOLD,
         "sources": {fact: [source] for fact in facts.values()},
     }
+
+
+def with_source(document: load.Json, key: str, what: str, day: date) -> load.Json:
+    """sources.json with one more source, or with this one anew."""
+    others = [row for row in document["rows"] if row["key"] != key]
+    return {**document, "rows": [*others, {"key": key, "what": what, "date": day.isoformat(), "certain": True}]}
 
 
 def text(document: load.Json) -> str:
