@@ -1,0 +1,49 @@
+"""What a question about something unknown is answered with: the name that was probably meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class UnknownName(LookupError):  # noqa: N818 - it reads as what it is where it is caught
+    """No row has that name. `near` is the closest one there is, empty when none is close."""
+
+    kind = "name"
+
+    def __init__(self, given: str, known: Iterable[str] = (), hint: str = "") -> None:
+        self.given = given
+        self.near = closest(given, known)
+        self.hint = hint or (f"did you mean {self.near}?" if self.near else "")
+        super().__init__(f"no {self.kind} {given!r}" + (f"; {self.hint}" if self.hint else ""))
+
+
+class UnknownMachine(UnknownName):
+    kind = "machine type with a GPU"
+
+
+class UnknownGpu(UnknownName):
+    kind = "GPU"
+
+
+class UnknownAccelerator(UnknownName):
+    kind = "accelerator that n1 takes"
+
+
+class UnknownMarket(UnknownName):
+    kind = "market"
+
+
+class UnknownSource(UnknownName):
+    kind = "source"
+
+
+class DoesNotFit(LookupError):  # noqa: N818 - as above
+    """There is no such N1 machine: a number of GPUs nobody sells, or too large a machine for them."""
+
+
+def closest(given: str, known: Iterable[str]) -> str:
+    """The known name nearest to the one given, or nothing."""
+    import difflib  # costs more than the whole package, and is needed for mistakes only
+
+    found = difflib.get_close_matches(given.lower(), sorted(set(known)), n=1, cutoff=0.6)
+    return found[0] if found else ""

@@ -1,0 +1,190 @@
+"""Reads the data files into rows, each file once and only when a question needs it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from .places import region_of
+from .rows import Attachment, Gpu, LocalDisks, Machine, N1Shape, Source
+
+DATA = Path(__file__).with_name("data")
+
+Json = dict[str, Any]
+Sources = dict[str, tuple[str, ...]]
+
+
+@cache
+def document(name: str) -> Json:
+    """One data file, as it is."""
+    found: Json = json.loads(DATA.joinpath(f"{name}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def rows(name: str) -> list[Json]:
+    """The rows of one data file."""
+    found: list[Json] = document(name)["rows"]
+    return found
+
+
+@cache
+def sources() -> dict[str, Source]:
+    return {row["key"]: Source(**row) for row in rows("sources")}
+
+
+def origin(*layers: tuple[str, Json]) -> dict[str, Any]:
+    """Where a row's facts come from: those of its files, and what the rows themselves say instead."""
+    found: Sources = {}
+    for file, row in layers:
+        given = {**document(file).get("sources", {}), **row.get("sources", {})}
+        found |= {fact: tuple(keys) for fact, keys in given.items()}
+    doubtful = tuple(sorted(fact for fact, keys in found.items() if not all(sources()[key].certain for key in keys)))
+    return {"sources": found, "uncertain": doubtful}
+
+
+@cache
+def gpus() -> dict[str, Gpu]:
+    return {row["key"]: _gpu(row) for row in rows("gpus")}
+
+
+def _gpu(row: Json) -> Gpu:
+    plain = {key: value for key, value in row.items() if key != "sources"}
+    return Gpu(**{**plain, "accelerators": tuple(row["accelerators"])}, **origin(("gpus", row)))
+
+
+@cache
+def gpu_of_accelerator(accelerator: str) -> Gpu:
+    return next(gpu for gpu in gpus().values() if accelerator in gpu.accelerators)
+
+
+@cache
+def machines() -> dict[str, Machine]:
+    """Every machine type with GPUs of its own, by name."""
+    found = [_google(row) for row in rows("gcp_machines")] + [_amazon(row) for row in rows("aws_machines")]
+    return {machine.machine_type: machine for machine in found}
+
+
+@cache
+def family(file: str, name: str) -> Json:
+    return next(row for row in rows(file) if row["family"] == name)
+
+
+def _google(row: Json) -> Machine:
+    shared = family("gcp_families", row["family"])
+    zones, zoneless = place(row["place"])
+    custom = row.get("custom_memory_gib")
+    disks = row["local_disks"]
+    return Machine(
+        cloud="gcp",
+        machine_type=row["machine_type"],
+        family=row["family"],
+        gpu=gpu_of_accelerator(shared["accelerator"]),
+        gpu_count=row["gpu_count"],
+        gpu_memory_gib=row["gpu_memory_gib"],
+        vcpus=row["vcpus"],
+        memory_gib=row["memory_gib"],
+        api_gpu_count=row["api_gpu_count"],
+        markets=tuple(row["markets"]),
+        local_disks=LocalDisks(disks["mode"], tuple(disks["counts"]), disks.get("size_gib")),
+        zones=zones,
+        zoneless_regions=zoneless,
+        custom_memory_gib=(custom[0], custom[1]) if custom else None,
+        notes=tuple(row.get("notes", ())),
+        **google_family(shared) | ({"gpudirect": row["gpudirect"]} if "gpudirect" in row else {}),
+        **origin(("gcp_families", shared), ("gcp_machines", row)),
+    )
+
+
+def google_family(shared: Json) -> dict[str, Any]:
+    """What Google's families share, in the words of `Machine`."""
+    spot = [shared["quota"]["spot"]] if shared["quota"]["spot"] else []
+    # Flex-start draws on the quota of preemptible GPUs (docs.cloud.google.com, "About Flex-start VMs").
+    quota = {"standard": (shared["quota"]["standard"],), "spot": tuple(spot), "flex-start": tuple(spot)}
+    return {
+        "accelerator": shared["accelerator"],
+        "architecture": shared["architecture"],
+        "boot_disks": tuple(shared["boot_disks"]),
+        "nics": tuple(shared["nics"]),
+        "rdma_nic": shared["rdma_nic"],
+        "gpudirect": shared["gpudirect"],
+        "quota": {market: metrics for market, metrics in quota.items() if metrics},
+    }
+
+
+def _amazon(row: Json) -> Machine:
+    shared = family("aws_families", row["family"])
+    gb = row["local_nvme_gb"]
+    disks = (
+        LocalDisks("unknown") if gb is None else LocalDisks("bundled" if gb else "none", (), _gib(gb) if gb else None)
+    )
+    return Machine(
+        cloud="aws",
+        machine_type=row["machine_type"],
+        family=row["family"],
+        gpu=gpus()[shared["gpu"]],
+        gpu_count=row["gpu_count"],
+        gpu_memory_gib=row["gpu_memory_mib"] / 1024,
+        vcpus=row["vcpus"],
+        memory_gib=row["memory_mib"] / 1024,
+        architecture=shared["architecture"],
+        markets=tuple(row["markets"]),
+        efa_interfaces=row["efa_interfaces"],
+        network_mbps=row["network_mbps"],
+        hypervisor=row["hypervisor"],
+        local_disks=disks,
+        zoneless_regions=tuple(sorted(shared["regions"] + shared["govcloud_regions"])),
+        ami_types=tuple(shared["ami_types"]),
+        quota={market: tuple(metrics) for market, metrics in shared["quota"].items()},
+        legacy=row.get("legacy", False),
+        notes=tuple(shared.get("notes", ())),
+        **origin(("aws_families", shared), ("aws_machines", row)),
+    )
+
+
+def _gib(gb: float) -> float:
+    """AWS counts disks in powers of ten."""
+    return round(gb * 1e9 / 2**30, 1)
+
+
+@cache
+def place(key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The zones of a row of gcp_zones.json, and the regions that have it in zones no source names.
+
+    Google's list of zones is older than its list of regions: a region that only the older has is gone, whatever the
+    undated copy of the API says. A region that only that copy has may be open to some projects, and stays.
+    """
+    found: dict[str, set[str]] = {}
+    later: set[str] = set()
+    for row in rows("gcp_zones"):
+        if row["place"] == key:
+            zones = row.get("zones", {}).items()
+            found[row["source"]] = {f"{region}-{letter}" for region, letters in zones for letter in letters.split()}
+            later |= set(row.get("regions", ()))
+    gone = {region_of(zone) for zone in found["gdoc_zones"]} - later
+    zones = tuple(sorted(zone for zone in set().union(*found.values()) if region_of(zone) not in gone))
+    return zones, tuple(sorted(later - {region_of(zone) for zone in zones}))
+
+
+@cache
+def attachments() -> tuple[Attachment, ...]:
+    return tuple(_attachment(row, row.get("smaller_in", {})) for row in rows("gcp_attachments"))
+
+
+def _attachment(row: Json, smaller: Mapping[str, Any]) -> Attachment:
+    return Attachment(
+        accelerator=row["accelerator"],
+        count=row["count"],
+        max_vcpus=row["max_vcpus"],
+        max_memory_gib=row["max_memory_gib"],
+        smaller_zones=tuple(smaller.get("zones", ())),
+        smaller_max_vcpus=smaller.get("max_vcpus"),
+        smaller_max_memory_gib=smaller.get("max_memory_gib"),
+    )
+
+
+@cache
+def n1_shapes() -> dict[str, N1Shape]:
+    return {row["machine_type"]: N1Shape(**row) for row in rows("n1_shapes")}

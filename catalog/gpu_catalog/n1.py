@@ -1,0 +1,132 @@
+"""N1 machines, the only ones to which GPUs are attached."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+
+from . import load
+from .errors import DoesNotFit, UnknownAccelerator, UnknownMachine
+from .rows import Attachment, LocalDisks, Machine, N1Shape
+
+_CUSTOM = re.compile(r"(?:n1-)?custom-(\d+)-(\d+)(?:-ext)?")
+
+
+def n1_shapes() -> tuple[N1Shape, ...]:
+    """The predefined N1 machine types."""
+    return tuple(load.n1_shapes().values())
+
+
+def n1_shape(machine_type: str) -> N1Shape:
+    """An N1 machine type, predefined or custom (custom-8-30720). UnknownMachine for anything else."""
+    if found := load.n1_shapes().get(machine_type):
+        return found
+    if custom := _CUSTOM.fullmatch(machine_type):
+        return N1Shape(machine_type, int(custom[1]), int(custom[2]) / 1024)
+    raise UnknownMachine(machine_type, load.n1_shapes())
+
+
+def takes_accelerator(machine_type: str) -> bool:
+    """Whether GPUs are attached to this machine type, rather than built into it."""
+    return machine_type in load.n1_shapes() or _CUSTOM.fullmatch(machine_type) is not None
+
+
+def attachable() -> tuple[str, ...]:
+    """The accelerator types that N1 takes."""
+    return tuple(dict.fromkeys(each.accelerator for each in load.attachments()))
+
+
+def attachments(accelerator: str = "") -> tuple[Attachment, ...]:
+    """Each number of GPUs that can be attached, with the largest machine that takes it; of one accelerator, or all."""
+    if accelerator and accelerator not in attachable():
+        raise UnknownAccelerator(accelerator, attachable())
+    return tuple(each for each in load.attachments() if accelerator in ("", each.accelerator))
+
+
+def attachment_counts(accelerator: str) -> tuple[int, ...]:
+    """How many of an accelerator one machine can have."""
+    return tuple(each.count for each in attachments(accelerator))
+
+
+def too_large(machine_type: str, accelerator: str, count: int, zones: Sequence[str] = ()) -> str:
+    """Why the N1 machine is too large for these GPUs in one of these zones, or nothing when it is not."""
+    shape, limits = n1_shape(machine_type), _attachment(accelerator, count)
+    vcpus, memory_gib = limits.limit(tuple(zones))
+    if shape.vcpus <= vcpus and shape.memory_gib <= memory_gib:
+        return ""
+    most = f"{count} x {accelerator} takes at most {vcpus} vCPUs and {memory_gib:g} GB"
+    return f"{most}; this has {shape.vcpus} and {shape.memory_gib:g}"
+
+
+@cache
+def attached(machine_type: str, accelerator: str, count: int = 1) -> Machine:
+    """The machine that an N1 machine type and some GPUs make. Its zones are those that allow this size.
+
+    UnknownMachine, UnknownAccelerator or DoesNotFit when there is none.
+    """
+    shape, limits = n1_shape(machine_type), _attachment(accelerator, count)
+    if text := too_large(machine_type, accelerator, count):
+        raise DoesNotFit(text)
+    row = next(
+        row for row in load.rows("gcp_attachments") if (row["accelerator"], row["count"]) == (accelerator, count)
+    )
+    shared, disks = load.family("gcp_families", row["family"]), row["local_disks"]
+    zones, zoneless = load.place(row["place"])
+    small = limits.smaller_zones if too_large(machine_type, accelerator, count, limits.smaller_zones) else ()
+    gpu = load.gpu_of_accelerator(accelerator)
+    given = load.origin(("gcp_families", shared), ("n1_shapes", {}), ("gcp_attachments", row))
+    return Machine(
+        cloud="gcp",
+        machine_type=machine_type,
+        family=row["family"],
+        gpu=gpu,
+        gpu_count=count,
+        gpu_memory_gib=gpu.memory_gib,
+        vcpus=shape.vcpus,
+        memory_gib=shape.memory_gib,
+        api_gpu_count=count,
+        attached=True,
+        markets=tuple(row["markets"]),
+        unverified_markets=tuple(row["unverified_markets"]),
+        local_disks=LocalDisks(
+            "optional",
+            tuple(disks["counts"]),
+            only_zones=tuple(disks.get("only_zones", ())),
+            not_zones=tuple(disks.get("not_zones", ())),
+        ),
+        zones=tuple(zone for zone in zones if zone not in small),
+        zoneless_regions=zoneless,
+        **load.google_family(shared),
+        **given,
+    )
+
+
+def all_attached() -> Iterator[Machine]:
+    """Every predefined N1 machine type with every number of GPUs it takes."""
+    for limits in load.attachments():
+        for shape in load.n1_shapes().values():
+            if not too_large(shape.machine_type, limits.accelerator, limits.count):
+                yield attached(shape.machine_type, limits.accelerator, limits.count)
+
+
+def ordered_otherwise(machine_type: str) -> Machine | None:
+    """The machine behind a name that is made from another's: without local SSDs, or with memory of one's choice."""
+    bare = machine_type.removesuffix("-nolssd")
+    rows = {row["machine_type"]: row for row in load.rows("gcp_machines")}
+    if bare != machine_type and bare in rows and rows[bare]["nolssd"]:
+        return replace(load.machines()[bare], machine_type=machine_type, local_disks=LocalDisks("none"))
+    if custom := re.fullmatch(r"g2-custom-(\d+)-(\d+)", machine_type):
+        like, memory_gib = load.machines().get(f"g2-standard-{custom[1]}"), int(custom[2]) / 1024
+        if like and like.custom_memory_gib and like.custom_memory_gib[0] <= memory_gib <= like.custom_memory_gib[1]:
+            return replace(like, machine_type=machine_type, memory_gib=memory_gib)
+    return None
+
+
+def _attachment(accelerator: str, count: int) -> Attachment:
+    found = next((each for each in attachments(accelerator) if each.count == count), None)
+    if found is None:
+        known = ", ".join(map(str, attachment_counts(accelerator)))
+        raise DoesNotFit(f"no machine has {count} x {accelerator}; it can have {known}")
+    return found

@@ -1,0 +1,76 @@
+"""What a machine costs while it runs. A price nobody published is None, never a guess."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from . import load
+from .facts import Price
+from .questions import machine as named
+from .questions import market as market_named
+from .rows import Machine, Market
+
+
+def price(machine: str | Machine, region: str, market: str) -> Price | None:
+    """USD an hour of one machine, the newest that is known; None where it is unknown or not sold that way.
+
+    For N1 it is the host's price and the GPUs' together. On AWS, a spot price is the on-demand price less the saving
+    the Spot Instance Advisor named, and is marked as estimated.
+    """
+    found = named(machine) if isinstance(machine, str) else machine
+    word = market_named(market)
+    if word not in found.markets:
+        return None
+    if found.attached:
+        return _sum(found, region, word)
+    listed = _listed(found.machine_type, region, word)
+    return listed or (_estimated(found.machine_type, region) if word == "spot" else None)
+
+
+def interruption(machine: str | Machine, region: str) -> str:
+    """How often AWS took spot instances of this type back, such as 5-10% a month; empty where it is unknown."""
+    found = named(machine) if isinstance(machine, str) else machine
+    row = _advice().get(found.machine_type, {})
+    return str(row.get("interruption", {}).get(region, ""))
+
+
+@cache
+def _table() -> dict[str, list[load.Json]]:
+    """The price rows of a machine type or accelerator, newest first."""
+    found: dict[str, list[load.Json]] = {}
+    for row in load.rows("prices"):
+        found.setdefault(row.get("machine_type") or row["accelerator"], []).append(row)
+    for rows in found.values():
+        rows.sort(key=lambda row: load.sources()[row["source"]].date or "", reverse=True)
+    return found
+
+
+@cache
+def _advice() -> dict[str, load.Json]:
+    return {row["machine_type"]: row for row in load.rows("aws_spot")}
+
+
+def _listed(name: str, region: str, market: Market) -> Price | None:
+    for row in _table().get(name, ()):
+        usd = row["usd_per_hour"].get(region, {}).get(market)
+        if usd is not None:
+            return Price(usd, region, market, load.sources()[row["source"]].date, (row["source"],))
+    return None
+
+
+def _estimated(name: str, region: str) -> Price | None:
+    saving = _advice().get(name, {}).get("savings_percent", {}).get(region)
+    full = _listed(name, region, "standard")
+    if saving is None or full is None:
+        return None
+    usd = round(full.usd_per_hour * (1 - saving / 100), 4)
+    return Price(usd, region, "spot", load.sources()["adv"].date, (*full.sources, "adv"), estimated=True)
+
+
+def _sum(machine: Machine, region: str, market: Market) -> Price | None:
+    host, card = _listed(machine.machine_type, region, market), _listed(machine.accelerator, region, market)
+    if host is None or card is None:
+        return None
+    usd = round(host.usd_per_hour + machine.api_gpu_count * card.usd_per_hour, 6)
+    date = min(host.date, card.date) if host.date and card.date else None
+    return Price(usd, region, market, date, (*host.sources, *card.sources))
