@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from gpu_ci import kinds, versions
-from gpu_ci.catalog import gcp
+from gpu_ci import catalog, kinds, versions
 from gpu_ci.component import Component
 from gpu_ci.schema import schema
 
@@ -113,23 +112,20 @@ def gpu_section() -> Iterator[str]:
     yield "## GPUs on Google Cloud"
     yield ""
     yield "Machine types a pool can have. In which zones they are, the error for a wrong zone tells; the facts and"
-    yield "their sources are in [components/gpu_ci/catalog/gcp.json](../components/gpu_ci/catalog/gcp.json)."
+    yield "their sources are in [catalog/gpu_catalog/data](../catalog/gpu_catalog/data)."
     yield ""
     yield "| GPU | memory each | compute capability | machineType (number of GPUs) | market |"
     yield "|---|---|---|---|---|"
     groups: dict[tuple[str, int, str, str], list[str]] = {}
-    for name in gcp.machine_types():
-        if gcp.takes_accelerator(name):
-            continue
-        gpus = gcp.built_in(name)
-        if markets := sold(gpus.markets):
-            key = (gpus.name, gpus.memory_gb, gpus.compute_capability, markets)
-            if gpus.count >= 1:
-                groups.setdefault(key, []).append(f"`{name}` ({gpus.count:g})")
-    for accelerator in gcp.accelerators():
-        gpus = gcp.attached(accelerator, gcp.counts(accelerator)[0])
-        counts = ", ".join(map(str, gcp.counts(accelerator)))
-        key = (gpus.name, gpus.memory_gb, gpus.compute_capability, sold(gpus.markets))
+    for each in catalog.machines(cloud="gcp", n1=False):
+        if (markets := sold(each.markets)) and each.gpu_count >= 1:
+            gpu = each.gpu
+            key = (gpu.device_name, gpu.memory_gib, gpu.compute_capability, markets)
+            groups.setdefault(key, []).append(f"`{each.machine_type}` ({each.gpu_count:g})")
+    for accelerator in catalog.attachable():
+        each = catalog.attached("n1-standard-4", accelerator)
+        counts = ", ".join(map(str, catalog.attachment_counts(accelerator)))
+        key = (each.gpu.device_name, each.gpu.memory_gib, each.gpu.compute_capability, sold(each.markets))
         groups[key] = [f"`n1-*` with `guestAccelerator: {{type: {accelerator}}}` ({counts})"]
     for (name, memory, capability, markets), types in groups.items():
         yield f"| {name} | {memory} GB | {capability} | {', '.join(types)} | {markets} |"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_ci import component_for, kind_names, naming
-from gpu_ci.catalog.gcp import region_of
+from gpu_ci.catalog import region_of
 from gpu_ci.component import Component
 from gpu_ci.errors import ArgsError, Problem, did_you_mean
 from gpu_ci.explain import join

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from gpu_ci.catalog.gcp import Gpus
+from gpu_ci.catalog import Machine
 from gpu_ci.component import Component
 
 from infra.settings import Pool, Settings
@@ -23,7 +23,7 @@ class Machines(Protocol):
     zones: list[str]
 
     @property
-    def gpus(self) -> Gpus: ...
+    def machine(self) -> Machine: ...
 
     def runner_labels_of(self, name: str) -> list[str]: ...
 
@@ -59,8 +59,8 @@ def smoke_targets(built: Sequence[Built]) -> list[dict[str, Any]]:
             "pool": each.pool.name,
             "cloud": each.component.TYPE.split(":")[1],
             "machineType": args.machine_type,
-            "gpu": args.gpus.name,
-            "gpuCount": int(args.gpus.count),
+            "gpu": args.machine.gpu.device_name,
+            "gpuCount": int(args.machine.gpu_count),
             "zones": args.zones,
             "template": each.component.state().get("template"),
         }

@@ -1,9 +1,9 @@
 """The resources of N pools, each declared by hand; `make bench` refuses to compare if they are not the same ones."""
 
+import gpu_catalog
 import pulumi
 import pulumi_gcp as gcp
 from gpu_ci import boot, naming, versions
-from gpu_ci.catalog import gcp as catalog
 from gpu_ci.gcp.smoke_gate import SmokeGate, SmokeGateArgs
 
 from bench import peak
@@ -11,7 +11,7 @@ from bench import peak
 peak.record()
 PROJECT, REGION = "example-project", "us-central1"
 ZONES = [f"{REGION}-{letter}" for letter in "abc"]
-GPUS = catalog.built_in("g2-standard-8")
+MACHINE = gpu_catalog.machine("g2-standard-8")
 
 for index in range(pulumi.Config().require_int("pools")):
     name = f"pool-{index}"
@@ -62,7 +62,7 @@ for index in range(pulumi.Config().require_int("pools")):
             "enable-oslogin": "TRUE",
             "block-project-ssh-keys": "TRUE",
             "serial-port-enable": "FALSE",
-            **boot.metadata(name, GPUS, 1200),
+            **boot.metadata(name, MACHINE, 1200),
         },
         labels=labels,
     )

@@ -8,10 +8,13 @@ import io
 import zipfile
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import versions
-from .catalog.gcp import Gpus
 from .errors import ArgsError, Problem
+
+if TYPE_CHECKING:
+    from gpu_catalog import Machine
 
 # Google's limit on one metadata value: 262,144 bytes (cloud.google.com/compute/docs/metadata/setting-custom-metadata).
 METADATA_VALUE_LIMIT = 262_144
@@ -20,13 +23,13 @@ METADATA_VALUE_LIMIT = 262_144
 _OVERHEAD_SEC = 60
 
 
-def metadata(pool: str, gpus: Gpus, deadline_sec: int) -> dict[str, str]:
+def metadata(pool: str, machine: Machine, deadline_sec: int) -> dict[str, str]:
     """Metadata that makes a machine check its GPU at boot and say what it found."""
     expectations = (
         ("--pool", pool),
-        ("--expect-gpus", f"{gpus.count:g}"),
-        ("--expect-gpu", gpus.name),
-        ("--min-compute-capability", gpus.compute_capability),
+        ("--expect-gpus", f"{machine.gpu_count:g}"),
+        ("--expect-gpu", machine.gpu.device_name),
+        ("--min-compute-capability", machine.gpu.compute_capability),
     )
     return {
         "enable-guest-attributes": "TRUE",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from gpu_ci import boot, versions
-from gpu_ci.catalog.gcp import built_in
+from gpu_ci.catalog import machine
 from gpu_ci.errors import ArgsError
 
 
@@ -63,7 +63,7 @@ def test_the_real_check_fits_a_metadata_value_with_room(tmp_path: Path) -> None:
 
 
 def test_the_metadata_says_what_the_machine_should_have() -> None:
-    metadata = boot.metadata("l4", built_in("g2-standard-24"), 300)
+    metadata = boot.metadata("l4", machine("g2-standard-24"), 300)
     assert sorted(metadata) == [
         "enable-guest-attributes",
         "gpu-smoke-args",

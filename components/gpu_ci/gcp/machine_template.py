@@ -36,14 +36,14 @@ def machine_template(
                 "auto_delete": True,
                 "source_image": args.image,
                 "disk_size_gb": args.disk_gib,
-                "disk_type": args.disk_type or pool_rules.default_disk_type(args.gpus),
+                "disk_type": args.disk_type or pool_rules.default_disk_type(args.machine),
                 "labels": tags,
             }
         ],
         # No access_configs: no public address.
         network_interfaces=[
             gcp.compute.RegionInstanceTemplateNetworkInterfaceArgs(
-                network=args.network, subnetwork=args.subnetwork, nic_type=args.gpus.nic or None
+                network=args.network, subnetwork=args.subnetwork, nic_type=args.machine.nic or None
             )
         ],
         service_account={"email": account, "scopes": ["https://www.googleapis.com/auth/cloud-platform"]},
@@ -65,7 +65,7 @@ def machine_template(
             "enable-oslogin": "TRUE",
             "block-project-ssh-keys": "TRUE",
             "serial-port-enable": "FALSE",
-            **boot.metadata(pool, args.gpus, args.smoke.deadline_sec),
+            **boot.metadata(pool, args.machine, args.smoke.deadline_sec),
         },
         labels=tags,
         opts=opts,

@@ -1,4 +1,4 @@
-"""What Google takes in a GPU pool: pure functions over plain values, their sources in catalog/gcp.json."""
+"""What Google takes in a GPU pool: pure functions over plain values, their facts from gpu_catalog."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import gpu_catalog as catalog
+from gpu_catalog import Machine
 from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
 from .. import versions
-from ..catalog import gcp as catalog
 from ..errors import did_you_mean, invalid
 from .places import ZONE
 
@@ -18,13 +19,11 @@ _ZONE = re.compile(ZONE)
 
 def machine_type(value: str) -> str:
     """Known, and with at least one whole GPU."""
-    if value not in catalog.machine_types():
-        hint = (
-            did_you_mean(value, catalog.machine_types())
-            or "GPUs come with a2, a3, a4, g2 and g4 types, and attach to n1"
-        )
+    known = catalog.machine_types("gcp")
+    if value not in known:
+        hint = did_you_mean(value, known) or "GPUs come with a2, a3, a4, g2 and g4 types, and attach to n1"
         raise invalid("is no machine type that has a GPU", hint=hint)
-    if not catalog.takes_accelerator(value) and catalog.built_in(value).count < 1:
+    if not catalog.takes_accelerator(value) and catalog.machine(value).gpu_count < 1:
         raise invalid(
             "has a fraction of a GPU, which needs the vGPU guest driver the images here lack",
             hint="g4-standard-48 has the smallest whole one",
@@ -34,11 +33,11 @@ def machine_type(value: str) -> str:
 
 def accelerator_type(value: str) -> str:
     """One that attaches to N1."""
-    if value not in catalog.accelerators():
+    if value not in catalog.attachable():
         raise invalid(
             "is no accelerator n1 takes",
-            hint=did_you_mean(value, catalog.accelerators()),
-            expected=_list(catalog.accelerators()),
+            hint=did_you_mean(value, catalog.attachable()),
+            expected=_list(catalog.attachable()),
         )
     return value
 
@@ -46,8 +45,8 @@ def accelerator_type(value: str) -> str:
 def accelerator_count(value: int, others: Mapping[str, Any]) -> int:
     """A number of them that one machine can have."""
     kind = others.get("type")
-    if kind and value not in catalog.counts(kind):
-        raise invalid(f"no machine has this many {kind}", expected=_list(catalog.counts(kind)))
+    if kind and value not in catalog.attachment_counts(kind):
+        raise invalid(f"no machine has this many {kind}", expected=_list(catalog.attachment_counts(kind)))
     return value
 
 
@@ -62,22 +61,22 @@ def accelerator(value: Any, others: Mapping[str, Any]) -> Any:
         return value
     if value is None:
         raise invalid(f"is missing: {machine} has no GPU of its own", hint="such as {type: nvidia-tesla-t4, count: 1}")
-    if too_big := catalog.fits(machine, value.type, value.count):
+    if too_big := catalog.too_large(machine, value.type, value.count):
         raise invalid(f"does not go with {machine}", expected=too_big)
     return value
 
 
-def gpus_of(choices: Mapping[str, Any]) -> catalog.Gpus | None:
-    """The GPUs these choices come to, or nothing while one of them is wrong."""
-    machine, attached = choices.get("machine_type"), choices.get("guest_accelerator")
-    if not machine or "guest_accelerator" not in choices:
+def machine_of(choices: Mapping[str, Any]) -> Machine | None:
+    """The machine these choices come to, or nothing while one of them is wrong."""
+    name, gpus = choices.get("machine_type"), choices.get("guest_accelerator")
+    if not name or "guest_accelerator" not in choices:
         return None
-    return catalog.attached(attached.type, attached.count) if attached else catalog.built_in(machine)
+    return catalog.attached(name, gpus.type, gpus.count) if gpus else catalog.machine(name)
 
 
 def zones(values: list[str], others: Mapping[str, Any]) -> list[str]:
     """Zones of one region that each have the GPU."""
-    gpus, problems = gpus_of(others), []
+    machine, problems = machine_of(others), []
     for index, zone in enumerate(values):
         if not _ZONE.fullmatch(zone):
             problem = invalid("is no zone", expected="a GCE zone, such as us-central1-a")
@@ -87,8 +86,8 @@ def zones(values: list[str], others: Mapping[str, Any]) -> list[str]:
             problem = invalid(
                 "is in another region; a pool is in one", expected=f"a zone of {catalog.region_of(values[0])}"
             )
-        elif gpus and not gpus.is_in(zone):
-            problem = invalid(f"has no {gpus.accelerator}", hint=f"zones that have it: {_list(gpus.zones_near(zone))}")
+        elif machine and not machine.is_in(zone):
+            problem = _not_there(machine, zone)
         else:
             continue
         problems.append(_at(index, zone, problem))
@@ -99,29 +98,30 @@ def zones(values: list[str], others: Mapping[str, Any]) -> list[str]:
 
 def market(value: str, others: Mapping[str, Any]) -> str:
     """A way this machine is sold."""
-    gpus = gpus_of(others)
-    if gpus and value not in gpus.markets:
-        ours = [kind for kind in gpus.markets if kind in ("standard", "spot")]
-        hint = f"use {' or '.join(ours)}" if ours else f"only by {_list(gpus.markets)}, which pools do not do yet"
+    machine = machine_of(others)
+    if machine and value not in machine.markets:
+        ours = [kind for kind in machine.markets if kind in ("standard", "spot")]
+        hint = f"use {' or '.join(ours)}" if ours else f"only by {_list(machine.markets)}, which pools do not do yet"
         raise invalid(f"{others['machine_type']} is not sold this way", hint=hint)
     return value
 
 
 def disk_type(value: str | None, others: Mapping[str, Any]) -> str | None:
     """A boot disk the series takes."""
-    gpus = gpus_of(others)
-    if value and gpus and value not in gpus.boot_disks:
-        raise invalid(f"{others['machine_type']} does not boot from it", expected=_list(gpus.boot_disks))
+    machine = machine_of(others)
+    if value and machine and value not in machine.boot_disks:
+        raise invalid(f"{others['machine_type']} does not boot from it", expected=_list(machine.boot_disks))
     return value
 
 
 def image(value: str, others: Mapping[str, Any]) -> str:
     """For a GPU the torch we install can use; an own image may bring another torch, so it is believed."""
-    gpus = gpus_of(others)
-    if gpus and value == versions.GCE_IMAGE and _cc(gpus) < versions.TORCH_MIN_COMPUTE_CAPABILITY:
+    machine = machine_of(others)
+    gpu = machine.gpu if machine else None
+    if gpu and value == versions.GCE_IMAGE and gpu.capability < versions.TORCH_MIN_COMPUTE_CAPABILITY:
         raise invalid(
-            f"torch {versions.TORCH}, which this image gets, has no kernels for {gpus.name} (compute capability "
-            f"{gpus.compute_capability})",
+            f"torch {versions.TORCH}, which this image gets, has no kernels for {gpu.device_name} (compute capability "
+            f"{gpu.compute_capability})",
             expected="an image of your own with torch 2.14 or older, built for CUDA 12.6",
             hint="or take nvidia-tesla-t4",
         )
@@ -154,14 +154,19 @@ def runner_labels(values: list[str] | None) -> list[str] | None:
     return values
 
 
-def default_disk_type(gpus: catalog.Gpus) -> str:
+def default_disk_type(machine: Machine) -> str:
     """Balanced persistent disk, where the series takes it."""
-    return "pd-balanced" if "pd-balanced" in gpus.boot_disks else gpus.boot_disks[0]
+    return "pd-balanced" if "pd-balanced" in machine.boot_disks else machine.boot_disks[0]
 
 
-def _cc(gpus: catalog.Gpus) -> tuple[int, int]:
-    major, minor = gpus.compute_capability.split(".")
-    return int(major), int(minor)
+def _not_there(machine: Machine, zone: str) -> PydanticCustomError:
+    hint = f"zones that have it: {_list(machine.zones_near(zone))}"
+    if machine.attached:
+        # Some zones have the GPU, and take it beside smaller machines only.
+        smaller = catalog.too_large(machine.machine_type, machine.accelerator, machine.api_gpu_count, (zone,))
+        if smaller:
+            return invalid(f"does not take {machine.machine_type} with them", expected=smaller, hint=hint)
+    return invalid(f"has no {machine.accelerator}", hint=hint)
 
 
 def _at(step: int | str, value: Any, problem: PydanticCustomError) -> InitErrorDetails:

@@ -6,11 +6,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pulumi
 import pulumi_gcp as gcp
+from gpu_catalog import Machine, region_of
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator
 
 from .. import naming, versions
 from ..args import Args, In, Whole
-from ..catalog import gcp as catalog
 from ..component import Component
 from ..labels import Labels, merge
 from . import pool_rules
@@ -128,12 +128,12 @@ class RunnerPoolArgs(Args):
     @property
     def region(self) -> str:
         """The region all zones are in."""
-        return catalog.region_of(self.zones[0])
+        return region_of(self.zones[0])
 
     @property
-    def gpus(self) -> catalog.Gpus:
-        """The GPUs one machine has."""
-        found = pool_rules.gpus_of(dict(self))
+    def machine(self) -> Machine:
+        """The machine type with its GPUs."""
+        found = pool_rules.machine_of(dict(self))
         assert found is not None, "validated arguments always name a machine"  # noqa: S101 - for the type checker
         return found
 

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from pulumi_sandbox.providers import gcp_errors as errors
-from pulumi_sandbox.providers import gcp_machines as machines
+from pulumi_sandbox.providers import gcp_machine_types as machines
 from pulumi_sandbox.providers.gcp_instances import Instances
 from pulumi_sandbox.providers.gcp_names import in_zone, self_link
 from pulumi_sandbox.providers.gcp_operations import Json, Operations
@@ -124,7 +124,7 @@ class ComputeApi:
     def _machine_type(self, request: Request, zone: str, name: str) -> Json:
         path = in_zone(request.project, zone, "machineTypes", name)
         chosen = machines.machine(name)
-        if chosen is None or (chosen.accelerator and not machines.in_zone(chosen.family, zone)):
+        if chosen is None or (chosen.offer and not chosen.offer.is_in(zone)):
             raise errors.not_found(path)
         shown: Json = {"kind": "compute#machineType", "name": name, "zone": zone, "selfLink": self_link(path)}
         if chosen.vcpus is not None and chosen.memory_gb is not None:
@@ -134,11 +134,10 @@ class ComputeApi:
         return shown
 
     def _accelerator_types(self, request: Request, zone: str) -> Json:
-        table = machines.data()["families"]
-        names = sorted({row["accelerator"] for family, row in table.items() if machines.in_zone(family, zone)})
         path = f"projects/{request.project}/zones/{zone}/acceleratorTypes"
         rows = [
-            {"kind": "compute#acceleratorType", "name": name, "selfLink": self_link(f"{path}/{name}")} for name in names
+            {"kind": "compute#acceleratorType", "name": name, "selfLink": self_link(f"{path}/{name}")}
+            for name in machines.accelerators_in(zone)
         ]
         return {"kind": "compute#acceleratorTypeList", "id": path, "items": rows, "selfLink": self_link(path)}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pulumi_sandbox.providers import gcp_machines as machines
+import gpu_catalog
 
 Json = dict[str, Any]
 
@@ -168,7 +168,7 @@ def quota(metric: str, region: str, limit: float = 0.0) -> Json:
     }
 
 
-def elsewhere(family: str, zone: str) -> list[str]:
+def elsewhere(offer: gpu_catalog.Machine | None, zone: str) -> list[str]:
     """The other zones of the region that have the machine: what `zonesAvailable` may name."""
-    region = zone.rpartition("-")[0]
-    return [one for one in machines.zones_of(family, region) if one != zone] if family else []
+    region = gpu_catalog.region_of(zone)
+    return [one for one in gpu_catalog.zones(offer, region) if one != zone] if offer else []

@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pulumi_sandbox.providers import gcp_machines as machines
+import gpu_catalog
+
+from pulumi_sandbox.providers import gcp_machine_types as machines
 from pulumi_sandbox.providers.cloud import UNKNOWN, Problem
 from pulumi_sandbox.providers.gcp_common_rules import plain, rows, table
 from pulumi_sandbox.providers.gcp_names import last, region_of
@@ -99,21 +101,21 @@ def without_gpu(inputs: dict[str, Any], template: dict[str, Any], region: str, z
     chosen = machines.machine(machines.short(str(template.get("machineType"))))
     if chosen is None:
         return ""
-    family = machines.family_of(chosen, attached(template))
-    if not family:
+    offer = machines.offer_of(chosen, attached(template))
+    if offer is None:
         return ""
     what = chosen.name if chosen.accelerator else attached(template)
     asked = [last(one) for one in rows(inputs.get("distributionPolicyZones")) if isinstance(one, str)]
     asked = asked or [zone] * bool(zone)
-    missing = [one for one in asked if not machines.in_zone(family, one)]
+    missing = [one for one in asked if not offer.is_in(one)]
     if missing:
-        having = ", ".join(machines.zones_of(family, region)) or "none"
+        having = ", ".join(gpu_catalog.zones(offer, region)) or "none"
         return f"{what} is not available in {', '.join(missing)}; zones of {region} that have it: {having}"
     return "" if chosen.accelerator else too_large(chosen, template, asked)
 
 
-def too_large(chosen: machines.Machine, template: dict[str, Any], asked: list[str]) -> str:
-    """Some zones allow an N1 less beside its GPUs than others (gcp_machines.json)."""
+def too_large(chosen: machines.MachineType, template: dict[str, Any], asked: list[str]) -> str:
+    """Some zones allow an N1 less beside its GPUs than others (gpu_catalog knows which)."""
     for row in rows(template.get("guestAccelerators")):
         card, count = attached(template), int(table(row).get("count") or 0)
         limit = machines.n1_limit(card, count, asked)

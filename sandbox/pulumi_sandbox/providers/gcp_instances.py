@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pulumi_sandbox.providers import gcp_errors as errors
-from pulumi_sandbox.providers import gcp_machines as catalog
+from pulumi_sandbox.providers import gcp_machine_types as machine_types
 from pulumi_sandbox.providers.gcp_api_form import api_form
 from pulumi_sandbox.providers.gcp_mapping import REGION_TEMPLATE, TEMPLATE
 from pulumi_sandbox.providers.gcp_names import (
@@ -154,11 +154,11 @@ class Instances:
             )
         return self.template(path)
 
-    def _machine(self, project: str, zone: str, instance: Json) -> catalog.Machine:
+    def _machine(self, project: str, zone: str, instance: Json) -> machine_types.MachineType:
         wanted = last(str(instance.get("machineType", "")))
-        chosen = catalog.machine(wanted)
-        family = catalog.family_of(chosen, attached(instance)[0]) if chosen else ""
-        if chosen is None or (family and not catalog.in_zone(family, zone)):
+        chosen = machine_types.machine(wanted)
+        offer = machine_types.offer_of(chosen, attached(instance)[0]) if chosen else None
+        if chosen is None or (offer and not offer.is_in(zone)):
             link = self_link(in_zone(project, zone, "machineTypes", wanted))
             what = f"Machine type with name '{wanted}' does not exist in zone '{zone}'."
             if chosen and not chosen.accelerator:
@@ -173,20 +173,20 @@ class Instances:
                 raise errors.no_account(project, email)
 
     def _capacity(
-        self, project: str, zone: str, path: str, instance: Json, chosen: catalog.Machine
+        self, project: str, zone: str, path: str, instance: Json, chosen: machine_types.MachineType
     ) -> tuple[int, Json] | None:
-        family = catalog.family_of(chosen, attached(instance)[0])
+        offer = machine_types.offer_of(chosen, attached(instance)[0])
         scheduling = instance.get("scheduling", {})
         spot = bool(scheduling.get("preemptible")) or scheduling.get("provisioningModel") in ("SPOT", "FLEX_START")
         if self.world.take("quota", INSTANCE, last(path), zone=zone, id=path):
-            metric = catalog.quota_metric(family, spot) if family else "CPUS"
+            metric = machine_types.quota_metric(offer, spot) if offer else "CPUS"
             return 403, errors.quota(metric, region_of(zone))
         if self.world.take("stockout", INSTANCE, last(path), zone=zone, id=path):
             card, count = attached(instance)
             attachment = (
                 f"{card}:{count}" if card else f"{chosen.accelerator}:{chosen.gpus}" if chosen.accelerator else ""
             )
-            return 503, errors.stockout(project, zone, chosen.name, attachment, errors.elsewhere(family, zone))
+            return 503, errors.stockout(project, zone, chosen.name, attachment, errors.elsewhere(offer, zone))
         return None
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pulumi_sandbox.providers import gcp_machines as machines
+import gpu_catalog
+
+from pulumi_sandbox.providers import gcp_machine_types as machines
 from pulumi_sandbox.providers.cloud import UNKNOWN, Problem
 from pulumi_sandbox.providers.gcp_common_rules import labels, metadata, name_prefix, rows, table
-from pulumi_sandbox.providers.gcp_machines import Machine
+from pulumi_sandbox.providers.gcp_machine_types import MachineType
 
 
 def template(inputs: dict[str, Any], region: str = "") -> Iterator[Problem]:
@@ -44,7 +46,7 @@ def attached(inputs: dict[str, Any]) -> str:
     return ""
 
 
-def has_gpu(chosen: Machine, inputs: dict[str, Any]) -> bool:
+def has_gpu(chosen: MachineType, inputs: dict[str, Any]) -> bool:
     return bool(chosen.accelerator or attached(inputs))
 
 
@@ -118,19 +120,19 @@ def flex_start(scheduling: dict[str, Any]) -> Iterator[Problem]:
         yield Problem("scheduling.maxRunDuration", "is required when provisioningModel is FLEX_START")
 
 
-def purchase(chosen: Machine, scheduling: dict[str, Any]) -> Iterator[Problem]:
-    # gcp_machines.json `models`: what each machine type can be bought as.
+def purchase(chosen: MachineType, scheduling: dict[str, Any]) -> Iterator[Problem]:
+    # gpu_catalog, `markets`: what each machine type can be bought as.
     model = scheduling.get("provisioningModel") or ("SPOT" if scheduling.get("preemptible") else "STANDARD")
     if not chosen.models or UNKNOWN in (model, scheduling.get("preemptible")):
         return
-    if model in ("STANDARD", "SPOT", "FLEX_START") and model.lower() not in chosen.models:
-        offered = ", ".join(name.upper() for name in chosen.models)
+    if model in ("STANDARD", "SPOT", "FLEX_START") and model not in chosen.models:
+        offered = ", ".join(chosen.models)
         yield Problem(
             "scheduling.provisioningModel", f"{chosen.name} is not offered as {model}; it is offered as {offered}"
         )
 
 
-def accelerators(chosen: Machine, given: Any) -> Iterator[Problem]:
+def accelerators(chosen: MachineType, given: Any) -> Iterator[Problem]:
     for index, row in enumerate(rows(given)):
         kind, count = table(row).get("type"), table(row).get("count")
         if not isinstance(kind, str) or not isinstance(count, int | float):
@@ -152,10 +154,10 @@ def accelerators(chosen: Machine, given: Any) -> Iterator[Problem]:
             )
 
 
-def n1(chosen: Machine, card: str, count: int, path: str) -> Iterator[Problem]:
+def n1(chosen: MachineType, card: str, count: int, path: str) -> Iterator[Problem]:
     counts = machines.n1_counts(card)
     if not counts:
-        known = " ".join(machines.attachable())
+        known = " ".join(gpu_catalog.attachable())
         yield Problem(f"{path}.type", f"{card} cannot be attached to N1 machine types; these can: {known}")
         return
     limit = machines.n1_limit(card, count, [])
@@ -171,7 +173,7 @@ def n1(chosen: Machine, card: str, count: int, path: str) -> Iterator[Problem]:
         )
 
 
-def boot_disk(chosen: Machine, disks: Any) -> Iterator[Problem]:
+def boot_disk(chosen: MachineType, disks: Any) -> Iterator[Problem]:
     for index, disk in enumerate(rows(disks)):
         given = table(disk).get("diskType")
         if not isinstance(given, str) or not given:
@@ -180,7 +182,7 @@ def boot_disk(chosen: Machine, disks: Any) -> Iterator[Problem]:
         if "/" in given:
             # Discovery document compute v1, AttachedDiskInitializeParams.diskType: in a template "without a URL".
             yield Problem(path, f"expected a disk type without a URL, got {given}", f"use {machines.short(given)}")
-        # gcp_machines.json `bootDisks`; the first disk boots unless another says that it does.
+        # gpu_catalog, `boot_disks`; the first disk boots unless another says that it does.
         boots = table(disk).get("boot")
         kind = machines.short(given)
         if (boots is True or (boots is None and index == 0)) and chosen.boot_disks and kind not in chosen.boot_disks:
@@ -188,16 +190,12 @@ def boot_disk(chosen: Machine, disks: Any) -> Iterator[Problem]:
             yield Problem(path, f"[{kind}] features are not compatible with {chosen.name}; use {usable}")
 
 
-def place(chosen: Machine, card: str, region: str) -> Iterator[Problem]:
-    family = machines.family_of(chosen, card)
-    if not family or not region or machines.in_region(family, region):
+def place(chosen: MachineType, card: str, region: str) -> Iterator[Problem]:
+    offer = machines.offer_of(chosen, card)
+    if offer is None or not region or region in offer.regions:
         return
     what = chosen.name if chosen.accelerator else card
-    near = [
-        name
-        for name in sorted(machines.data()["families"][family]["zones"])
-        if name.split("-")[0] == region.split("-")[0]
-    ]
+    near = [name for name in offer.regions if name.split("-")[0] == region.split("-")[0]]
     yield Problem(
         "region",
         f"{what} is in no zone of {region}",

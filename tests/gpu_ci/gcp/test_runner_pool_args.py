@@ -121,6 +121,26 @@ def test_a_zone_without_the_gpu_is_told_which_zones_have_it() -> None:
     assert found.hint == "zones that have it: us-central1-a, us-central1-b, us-central1-c"
 
 
+def test_a_zone_that_takes_these_gpus_beside_smaller_machines_only_is_told_so() -> None:
+    p100 = {"type": "nvidia-tesla-p100", "count": 4}
+    choices = {
+        "guestAccelerator": p100,
+        "zones": ["us-east1-b", "us-east1-c"],
+        "image": "projects/p/global/images/mine",
+    }
+    assert problems(machineType="n1-standard-32", **choices) == []
+    (found,) = problems(machineType="n1-standard-96", **choices)
+    assert (found.path, found.text) == ("zones[1]", "does not take n1-standard-96 with them")
+    assert found.expected == "4 x nvidia-tesla-p100 takes at most 64 vCPUs and 208 GB; this has 96 and 360"
+    assert found.hint == "zones that have it: us-east1-b"
+
+
+def test_a_region_google_has_withdrawn_the_gpu_from_is_refused() -> None:
+    choices = {"machineType": "a3-ultragpu-8g", "diskType": "hyperdisk-balanced"}
+    (found,) = problems(zones=["us-east1-d"], **choices)
+    assert (found.path, found.text) == ("zones[0]", "has no nvidia-h200-141gb")
+
+
 def test_a_gpu_our_torch_has_no_kernels_for_is_refused_with_our_image() -> None:
     v100 = {"type": "nvidia-tesla-v100", "count": 1}
     (found,) = problems(machineType="n1-standard-8", guestAccelerator=v100)

@@ -1,1 +1,0 @@
-"""GPU facts as data, one file a cloud, and the questions one asks of them."""

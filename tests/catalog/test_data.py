@@ -1,0 +1,105 @@
+"""The data files: readable as text, complete as data, and the only table of machines there is."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import gpu_catalog
+import pytest
+from gpu_catalog import load
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = sorted(load.DATA.glob("*.json"))
+every_file = pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+
+# Every form in which Google and AWS name a machine type with a GPU, or one that takes some.
+MACHINE_TYPE = re.compile(
+    r"\b(?:a\dx?-[a-z]+gpu-\d+g|g\d-standard-\d+|n1-(?:standard|highmem|highcpu)-\d+"
+    r"|(?:g\d[a-z]*|gr\d[a-z]*|p\d[a-z]*(?:-[a-z]+\d+)?)\.(?:\d*xlarge|large|metal))\b"
+)
+CODE = ("components", "infra", "sandbox", "smoke", "tools")
+
+
+@every_file
+def test_every_record_has_a_line_of_its_own(file: Path) -> None:
+    document = json.loads(file.read_text())
+    lines = [line.strip().removesuffix(",") for line in file.read_text().splitlines()]
+    records = [json.loads(line) for line in lines if line.startswith("{") and line != "{"]
+    assert records == document["rows"]
+    assert document["about"].endswith(".")
+
+
+@every_file
+def test_every_source_that_is_named_is_known(file: Path) -> None:
+    document = json.loads(file.read_text())
+    layers = [document.get("sources", {}), *(row.get("sources", {}) for row in document["rows"])]
+    named = {key for layer in layers for keys in layer.values() for key in keys}
+    named |= {row["source"] for row in document["rows"] if "source" in row}
+    assert named <= set(load.sources())
+
+
+def test_every_source_is_used() -> None:
+    text = "".join(file.read_text() for file in FILES if file.stem != "sources")
+    assert [key for key in load.sources() if f'"{key}"' not in text] == []
+
+
+def test_no_row_is_there_twice() -> None:
+    for file in FILES:
+        lines = [line.strip().rstrip(",") for line in file.read_text().splitlines()]
+        records = [line for line in lines if line.startswith('{"')]
+        assert len(records) == len(set(records)), file.name
+
+
+def test_a_machine_that_is_priced_is_a_machine_there_is() -> None:
+    known = {*gpu_catalog.machine_types(), *gpu_catalog.attachable()}
+    assert {row.get("machine_type") or row["accelerator"] for row in load.rows("prices")} <= known
+    assert {row["machine_type"] for row in load.rows("aws_spot")} <= known
+
+
+def test_there_is_no_second_table_of_machines() -> None:
+    """An example or a hint names one machine type; a file that names three has begun a table."""
+    files = [path for folder in CODE for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".json", ".yaml")]
+    assert len(files) > 100
+    found = {str(path.relative_to(ROOT)): sorted(set(MACHINE_TYPE.findall(path.read_text()))) for path in files}
+    assert {path: names for path, names in found.items() if len(names) > 2} == {}
+
+
+def test_the_search_for_tables_sees_every_machine_type() -> None:
+    assert [name for name in gpu_catalog.machine_types() if not MACHINE_TYPE.match(name)] == []
+
+
+def loaded(statement: str) -> str:
+    code = f"import sys\n{statement}\nprint('gpu_catalog' in sys.modules, 'gpu_catalog.load' in sys.modules)"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["import gpu_ci", "import gpu_ci; gpu_ci.kind_names()", "import gpu_ci.catalog", "import gpu_ci.naming"],
+)
+def test_the_catalog_is_not_loaded_before_it_is_asked(statement: str) -> None:
+    assert loaded(statement) == "False False"
+
+
+def test_importing_the_catalog_reads_no_data() -> None:
+    code = "import gpu_catalog.load as load, gpu_catalog\nprint(load.document.cache_info().currsize)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "0"
+
+
+def test_gpu_ci_gives_the_same_names() -> None:
+    from gpu_ci import catalog
+
+    assert catalog.machine("g2-standard-8") is gpu_catalog.machine("g2-standard-8")
+    assert set(dir(catalog)) == set(gpu_catalog.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = catalog.nothing
+
+
+def test_the_names_it_offers_are_there() -> None:
+    assert [name for name in gpu_catalog.__all__ if not hasattr(gpu_catalog, name)] == []
+    assert sorted(set(gpu_catalog.__all__)) == sorted(gpu_catalog.__all__)

@@ -1,0 +1,141 @@
+"""Which machines there are, and what is said of each."""
+
+from __future__ import annotations
+
+import gpu_catalog as catalog
+import pytest
+
+EVERY = [*catalog.machines(legacy=True)]
+every_machine = pytest.mark.parametrize("machine", EVERY, ids=[each.key for each in EVERY])
+
+
+def test_google_has_34_machine_types_and_13_ways_to_attach_gpus_and_aws_has_69() -> None:
+    assert len(catalog.machines(cloud="gcp", n1=False)) == 34
+    assert len(catalog.attachments()) == 13
+    assert len(catalog.machines(cloud="aws")) == 69
+
+
+def test_what_aws_retired_or_did_not_buy_from_nvidia_is_known_by_name() -> None:
+    legacy = [each.machine_type for each in catalog.machines(legacy=True) if each.legacy]
+    assert len(legacy) == 14
+    assert {name.split(".")[0] for name in legacy} == {"g2", "g3", "g3s", "g4ad", "p2"}
+    assert not set(legacy) & set(catalog.machine_types())
+
+
+@every_machine
+def test_every_machine_has_complete_facts(machine: catalog.Machine) -> None:
+    assert machine.gpu_count > 0
+    assert machine.vcpus > 0
+    assert machine.memory_gib > 0
+    assert machine.gpu_memory_gib > 0
+    assert machine.markets
+    assert set(machine.markets) <= set(catalog.MARKETS)
+    assert set(machine.boot_disks) <= {"pd-balanced", "pd-extreme", "pd-ssd", "pd-standard", "hyperdisk-balanced"}
+    assert bool(machine.boot_disks) is (machine.cloud == "gcp")
+    assert bool(machine.ami_types) is (machine.cloud == "aws" and not machine.legacy)
+
+
+@every_machine
+def test_a_machine_is_found_by_its_own_key(machine: catalog.Machine) -> None:
+    assert catalog.machine(machine.key) == machine
+
+
+@every_machine
+def test_every_fact_has_a_source_with_words(machine: catalog.Machine) -> None:
+    for fact in ("vcpus", "memory_gib", "gpu_count", "markets", "architecture", "quota"):
+        if fact != "gpu_count" or not machine.attached:
+            assert catalog.sources_of(machine, fact), fact
+    assert all(catalog.source(key).what for keys in machine.sources.values() for key in keys)
+
+
+@every_machine
+def test_memory_fits_the_card(machine: catalog.Machine) -> None:
+    """A cloud may say a little less than the nominal size, as AWS does for cards with error correction."""
+    share = machine.gpu_memory_gib / catalog.nominal_gpu_memory_gib(machine)
+    assert 0.88 < share <= 1.03
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu", "count", "each_gib", "vcpus", "memory_gib", "architecture"),
+    [
+        ("g2-standard-24", "l4", 2, 24, 24, 96, "x86_64"),
+        ("a2-megagpu-16g", "a100-40gb", 16, 40, 96, 1360, "x86_64"),
+        ("a3-ultragpu-8g", "h200", 8, 141, 224, 2952, "x86_64"),
+        ("a4x-maxgpu-4g-metal", "gb300", 4, 279, 144, 960, "arm64"),
+        ("g4-standard-6", "rtx-pro-6000", 0.125, 12, 6, 22, "x86_64"),
+        ("g5g.xlarge", "t4g", 1, 16, 4, 8, "arm64"),
+        ("p3dn.24xlarge", "v100-32gb", 8, 32, 96, 768, "x86_64"),
+        ("p6-b300.48xlarge", "b300", 8, 275040 / 1024, 192, 4096, "x86_64"),
+        ("g6f.large", "l4", 0.125, 2861 / 1024, 2, 8, "x86_64"),
+    ],
+)
+def test_what_a_machine_is(
+    name: str, gpu: str, count: float, each_gib: float, vcpus: int, memory_gib: float, architecture: str
+) -> None:
+    found = catalog.machine(name)
+    assert (found.gpu.key, found.gpu_count, found.gpu_memory_gib) == (gpu, count, each_gib)
+    assert (found.vcpus, found.memory_gib, found.architecture) == (vcpus, memory_gib, architecture)
+
+
+@pytest.mark.parametrize(
+    ("name", "sold"),
+    [
+        ("g2-standard-8", {"standard": True, "spot": True, "flex-start": True, "reservation": False}),
+        ("a3-highgpu-1g", {"standard": False, "spot": True, "flex-start": True}),
+        ("a3-edgegpu-8g", {"standard": True, "flex-start": False}),
+        ("a4-highgpu-8g", {"standard": False, "spot": True, "reservation": True}),
+        ("a4x-highgpu-4g", {"standard": False, "spot": False, "flex-start": False, "reservation": True}),
+        ("n1-standard-8+nvidia-tesla-t4x1", {"standard": True, "flex-start": None}),
+        ("p6-b200.48xlarge", {"on-demand": True, "SPOT": True, "capacity-block": True, "FLEX_START": False}),
+        ("p6e-gb200.36xlarge", {"standard": False, "spot": False, "CAPACITY_BLOCK": True}),
+        ("g6.xlarge", {"spot": True, "capacity-block": False}),
+    ],
+)
+def test_how_a_machine_is_sold(name: str, sold: dict[str, bool | None]) -> None:
+    assert {market: catalog.sold_as(name, market) for market in sold} == sold
+
+
+def test_disks_and_networks() -> None:
+    assert catalog.machine("g2-standard-8").boot_disks == ("pd-balanced", "pd-ssd")
+    assert catalog.machine("a4-highgpu-8g").boot_disks == ("hyperdisk-balanced",)
+    assert (catalog.machine("a4-highgpu-8g").nic, catalog.machine("a4-highgpu-8g").rdma_nic) == ("GVNIC", "MRDMA")
+    assert catalog.machine("a4x-maxgpu-4g-metal").nic == "IDPF"
+    assert catalog.machine("g2-standard-8").nic == ""
+    assert catalog.machine("a3-ultragpu-8g").gpudirect == "rdma"
+    assert catalog.machine("a3-highgpu-1g").gpudirect == ""
+    assert [catalog.machine(name).efa_interfaces for name in ("g6.xlarge", "p5.48xlarge", "p5en.48xlarge")] == [
+        0,
+        32,
+        16,
+    ]
+    assert catalog.machine("a3-highgpu-1g").local_disks == catalog.LocalDisks("bundled", (2,), 750)
+    assert catalog.machine("g5g.xlarge").local_disks.mode == "none"
+    assert catalog.machine("g4dn.xlarge").local_disks == catalog.LocalDisks("bundled", (), 116.4)
+
+
+def test_names_made_from_others() -> None:
+    bare = catalog.machine("a2-ultragpu-1g-nolssd")
+    assert (bare.gpu.key, bare.local_disks.mode) == ("a100-80gb", "none")
+    assert catalog.machine("g2-custom-8-49152").memory_gib == 48
+    for name in ("g2-standard-8-nolssd", "g2-custom-8-65536", "g2-custom-7-49152"):
+        with pytest.raises(catalog.UnknownMachine):
+            catalog.machine(name)
+
+
+def test_questions_narrow_the_list() -> None:
+    names = {each.machine_type for each in catalog.machines(gpu="l4", zone="us-central1-a", market="spot")}
+    assert names == {f"g2-standard-{size}" for size in (4, 8, 12, 16, 24, 32, 48, 96)}
+    assert {each.family for each in catalog.machines(cloud="aws", architecture="arm64")} == {"g5g", "p6e-gb200"}
+    assert {each.gpu.key for each in catalog.machines(min_gpu_memory_gib=200)} == {"b300", "gb300"}
+    assert {each.gpu.capability for each in catalog.machines(min_compute_capability="10.3")} == {(10, 3), (12, 0)}
+    assert {each.family for each in catalog.machines(cloud="aws", region="us-gov-east-1")} >= {"g4dn"}
+    assert {each.cloud for each in catalog.machines(gpu="nvidia-tesla-t4")} == {"gcp", "aws"}
+
+
+def test_what_is_general_knowledge_says_so() -> None:
+    assert "vcpus" in catalog.machine("p3.2xlarge").uncertain
+    assert "vcpus" not in catalog.machine("p4d.24xlarge").uncertain
+    assert "markets.flex-start" in catalog.machine("g2-standard-8").uncertain
+    assert "nics" in catalog.machine("g2-standard-8").uncertain
+    assert "nics" not in catalog.machine("a4-highgpu-8g").uncertain
+    assert "compute_capability" in catalog.gpu("gb300").uncertain

@@ -1,0 +1,77 @@
+"""GPUs attached to N1 machines."""
+
+from __future__ import annotations
+
+import gpu_catalog as catalog
+import pytest
+
+# "GPU machine types" in Google's documentation, 2026-04-14: most vCPUs and GB of memory for each number of GPUs.
+LIMITS = {
+    "nvidia-tesla-t4": {1: (48, 312), 2: (48, 312), 4: (96, 624)},
+    "nvidia-tesla-p4": {1: (24, 156), 2: (48, 312), 4: (96, 624)},
+    "nvidia-tesla-v100": {1: (12, 78), 2: (24, 156), 4: (48, 312), 8: (96, 624)},
+    "nvidia-tesla-p100": {1: (16, 104), 2: (32, 208), 4: (96, 624)},
+}
+ROWS = [(card, count, limit) for card, counts in LIMITS.items() for count, limit in counts.items()]
+
+
+@pytest.mark.parametrize(("card", "count", "limit"), ROWS)
+def test_how_large_a_machine_may_be(card: str, count: int, limit: tuple[int, int]) -> None:
+    [found] = [each for each in catalog.attachments(card) if each.count == count]
+    assert found.limit() == limit
+
+
+def test_there_are_no_other_numbers() -> None:
+    assert {card: catalog.attachment_counts(card) for card in catalog.attachable()} == {
+        card: tuple(counts) for card, counts in LIMITS.items()
+    }
+
+
+@pytest.mark.parametrize("zone", ["us-east1-c", "europe-west1-b", "europe-west1-d"])
+def test_four_p100_allow_less_in_three_zones(zone: str) -> None:
+    found = catalog.too_large("n1-standard-96", "nvidia-tesla-p100", 4, (zone,))
+    assert found == "4 x nvidia-tesla-p100 takes at most 64 vCPUs and 208 GB; this has 96 and 360"
+    assert catalog.too_large("n1-standard-96", "nvidia-tesla-p100", 4, ("us-west1-a",)) == ""
+    assert not catalog.attached("n1-standard-96", "nvidia-tesla-p100", 4).is_in(zone)
+    assert catalog.attached("n1-standard-32", "nvidia-tesla-p100", 4).is_in(zone)
+
+
+def test_a_machine_with_its_gpus() -> None:
+    found = catalog.attached("n1-standard-8", "nvidia-tesla-t4", 2)
+    assert (found.key, found.gpu.device_name, found.gpu_count) == ("gcp/n1-standard-8+nvidia-tesla-t4x2", "Tesla T4", 2)
+    assert (found.vcpus, found.memory_gib, found.attached) == (8, 30, True)
+    assert found.markets == ("standard", "spot")
+
+
+def test_a_custom_machine_takes_gpus_too() -> None:
+    assert catalog.attached("custom-8-16384", "nvidia-tesla-t4").memory_gib == 16
+    assert catalog.takes_accelerator("n1-custom-8-16384")
+    assert not catalog.takes_accelerator("g2-standard-8")
+
+
+def test_local_disks_depend_on_the_zone() -> None:
+    assert catalog.attached("n1-standard-4", "nvidia-tesla-p4").local_disks.only_zones == (
+        "northamerica-northeast1-b",
+        "us-central1-c",
+    )
+    assert catalog.attached("n1-standard-4", "nvidia-tesla-v100").local_disks.not_zones == ("us-east1-c",)
+
+
+@pytest.mark.parametrize(
+    ("machine", "card", "count", "error", "text"),
+    [
+        ("n1-standard-64", "nvidia-tesla-t4", 1, catalog.DoesNotFit, "at most 48 vCPUs and 312 GB"),
+        ("n1-standard-8", "nvidia-tesla-t4", 3, catalog.DoesNotFit, "it can have 1, 2, 4"),
+        ("n1-standard-8", "nvidia-tesla-t44", 1, catalog.UnknownAccelerator, "did you mean nvidia-tesla-t4?"),
+        ("n1-standrd-8", "nvidia-tesla-t4", 1, catalog.UnknownMachine, "did you mean n1-standard-8?"),
+        ("n1-standard-8", "nvidia-l4", 1, catalog.UnknownAccelerator, "no accelerator that n1 takes 'nvidia-l4'"),
+    ],
+)
+def test_what_cannot_be_attached(machine: str, card: str, count: int, error: type[LookupError], text: str) -> None:
+    with pytest.raises(error, match=text.replace("?", r"\?")):
+        catalog.attached(machine, card, count)
+
+
+def test_an_n1_machine_alone_has_no_gpu() -> None:
+    with pytest.raises(catalog.UnknownMachine, match="attach one"):
+        catalog.machine("n1-standard-8")
