@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 from gpu_ci import catalog, kinds, versions
 from gpu_ci.component import Component
+from gpu_ci.gcp import boot_image
 from gpu_ci.schema import schema
 
 from docs import agreement
@@ -119,22 +120,27 @@ def gpu_section() -> Iterator[str]:
     yield "| GPU | memory each | compute capability | machineType (number of GPUs) | market |"
     yield "|---|---|---|---|---|"
     groups: dict[tuple[str, int, str, str], list[str]] = {}
+    unfit: dict[str, str] = {}
     for each in catalog.machines(cloud="gcp", n1=False):
         if (markets := sold(each.markets)) and each.gpu_count >= 1:
             gpu = each.gpu
             key = (gpu.device_name, gpu.memory_gib, gpu.compute_capability, markets)
             groups.setdefault(key, []).append(f"`{each.machine_type}` ({each.gpu_count:g})")
+            for fault in boot_image.faults(versions.GCE_IMAGE, each):
+                unfit[gpu.device_name] = fault.instead
     for accelerator in catalog.attachable():
         each = catalog.attached("n1-standard-4", accelerator)
         counts = ", ".join(map(str, catalog.attachment_counts(accelerator)))
         key = (each.gpu.device_name, each.gpu.memory_gib, each.gpu.compute_capability, sold(each.markets))
         groups[key] = [f"`n1-*` with `guestAccelerator: {{type: {accelerator}}}` ({counts})"]
+        for fault in boot_image.faults(versions.GCE_IMAGE, each):
+            unfit[each.gpu.device_name] = fault.instead
     for (name, memory, capability, markets), types in groups.items():
         yield f"| {name} | {memory} GB | {capability} | {', '.join(types)} | {markets} |"
-    lowest = ".".join(map(str, versions.TORCH_MIN_COMPUTE_CAPABILITY))
     yield ""
-    yield f"GPUs below compute capability {lowest} need an `image` of your own with an older torch:"
-    yield f"torch {versions.TORCH}, which machines get by default, has no kernels for them."
+    yield f"torch {versions.TORCH}, which machines get by default, does not run on these. They need as their `image`:"
+    yield ""
+    yield from (f"- {name}: {instead}" for name, instead in unfit.items())
     yield ""
 
 

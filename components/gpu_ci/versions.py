@@ -9,9 +9,6 @@ TORCH = "2.15.0"
 """What the boot script installs where an image brings no torch. Its default wheel is CUDA 13.2 (measured by installing
 it), which needs driver 580 or newer (NVIDIA's minor version compatibility: CUDA 13.x from 580)."""
 
-TORCH_MIN_COMPUTE_CAPABILITY = (7, 5)
-"""The lowest in that wheel's architecture list: sm_75 sm_80 sm_86 sm_90 sm_100 sm_120 (measured)."""
-
 GCE_IMAGE = (
     "projects/ubuntu-os-accelerator-images/global/images/ubuntu-accelerator-2404-amd64-with-nvidia-580-v20260820"
 )

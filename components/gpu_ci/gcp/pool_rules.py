@@ -10,8 +10,8 @@ import gpu_catalog as catalog
 from gpu_catalog import Machine
 from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
-from .. import versions
 from ..errors import did_you_mean, invalid
+from . import boot_image
 from .places import ZONE
 
 _ZONE = re.compile(ZONE)
@@ -115,16 +115,11 @@ def disk_type(value: str | None, others: Mapping[str, Any]) -> str | None:
 
 
 def image(value: str, others: Mapping[str, Any]) -> str:
-    """For a GPU the torch we install can use; an own image may bring another torch, so it is believed."""
+    """With a driver and a torch the GPU can use, as far as the image's name tells."""
     machine = machine_of(others)
-    gpu = machine.gpu if machine else None
-    if gpu and value == versions.GCE_IMAGE and gpu.capability < versions.TORCH_MIN_COMPUTE_CAPABILITY:
-        raise invalid(
-            f"torch {versions.TORCH}, which this image gets, has no kernels for {gpu.device_name} (compute capability "
-            f"{gpu.compute_capability})",
-            expected="an image of your own with torch 2.14 or older, built for CUDA 12.6",
-            hint="or take nvidia-tesla-t4",
-        )
+    if machine and (found := list(boot_image.faults(value, machine))):
+        reasons, (first, *_) = "; ".join(fault.text for fault in found), found
+        raise invalid(reasons, expected=first.instead, hint="or take nvidia-tesla-t4" if machine.attached else "")
     return value
 
 

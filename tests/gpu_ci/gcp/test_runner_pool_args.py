@@ -145,7 +145,43 @@ def test_a_gpu_our_torch_has_no_kernels_for_is_refused_with_our_image() -> None:
     v100 = {"type": "nvidia-tesla-v100", "count": 1}
     (found,) = problems(machineType="n1-standard-8", guestAccelerator=v100)
     assert (found.path, found.hint) == ("image", "or take nvidia-tesla-t4")
-    assert "compute capability 7.0" in found.text
+    assert found.text == ("torch 2.15.0+cu132 has no kernels for 7.0: it has sm_75 sm_80 sm_86 sm_90 sm_100 sm_120")
+    assert found.expected == "an image of your own with torch 2.14.0+cu126"
+
+
+@pytest.mark.parametrize(
+    ("image", "machine", "text", "expected"),
+    [
+        (
+            "projects/ubuntu-os-accelerator-images/global/images/family/ubuntu-accelerator-2404-amd64-with-nvidia-570",
+            "g2-standard-8",
+            "torch 2.15.0+cu132 needs driver branch 580 or newer for CUDA 13.2, not 570",
+            "the publisher's image with driver 580",
+        ),
+        (
+            "projects/deeplearning-platform-release/global/images/family/pytorch-2-9-cu129-ubuntu-2204-nvidia-550",
+            "g4-standard-48",
+            "driver branch 550 does not know the RTX PRO 6000: R575 is its first",
+            "an image of your own with driver branch 580",
+        ),
+    ],
+)
+def test_a_public_image_is_known_by_its_name(image: str, machine: str, text: str, expected: str) -> None:
+    (found,) = problems(machineType=machine, image=image, zones=["us-central1-b"])
+    assert (found.path, found.text, found.expected) == ("image", text, expected)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "projects/ubuntu-os-accelerator-images/global/images/ubuntu-accelerator-2404-amd64-with-nvidia-580-v20260820",
+        "projects/deeplearning-platform-release/global/images/family/common-cu129-ubuntu-2204-nvidia-580",
+        "projects/deeplearning-platform-release/global/images/family/pytorch-2-9-cu129-ubuntu-2204-nvidia-580",
+        "projects/mine/global/images/ubuntu-accelerator-2404-amd64-with-nvidia-470",
+    ],
+)
+def test_an_image_that_fits_and_one_of_ones_own_pass(name: str) -> None:
+    assert problems(image=name) == []
 
 
 def test_an_image_of_ones_own_may_bring_another_torch() -> None:
