@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -88,4 +89,6 @@ def parse(words: Sequence[str]) -> CommandLine:
                 rest.append(word)
             else:
                 name, first = ALIASES.get(word, word), index - 1
-    return CommandLine(name, first, tuple(rest), stack or None, cwd, wants_help)
+    # The engine reads these too: every flag has a variable of that form.
+    chosen = stack or os.environ.get("PULUMI_OPTION_STACK") or os.environ.get("PULUMI_STACK")
+    return CommandLine(name, first, tuple(rest), chosen or None, cwd, wants_help)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pulumi_sandbox import arguments, engine, passthrough, plugins
-from pulumi_sandbox.workspace import NoProjectError, Workspace, YamlFileError
+from pulumi_sandbox.workspace import NoProjectError, Workspace
 from pulumi_sandbox.world_file import WorldError, open_file, unreadable
 
 HELP = """\
@@ -54,7 +54,7 @@ def run(words: list[str]) -> int:
             sys.stdout.write(HELP)
             return 0
         return pulumi(words, command)
-    except (NoProjectError, WorldError, engine.EngineError, YamlFileError) as error:
+    except (NoProjectError, WorldError, engine.EngineError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     except sqlite3.DatabaseError as error:
@@ -87,9 +87,10 @@ def pulumi(words: list[str], command: arguments.CommandLine) -> int:
     if stack is not None:
         from pulumi_sandbox import stacks
 
-        stacks.explain(workspace, stack, say)
         stacks.make(workspace, found, stack, environment, say)
     code = passthrough.run(found.executable, words, environment)
+    if code and stack is not None:
+        stacks.explain(workspace, found, stack, environment, say)
     if command.changes_something:
         tell_orphans(workspace)
     return code

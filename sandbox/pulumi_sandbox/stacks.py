@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,7 +13,10 @@ import yaml
 
 from pulumi_sandbox import yaml_file
 from pulumi_sandbox.engine import Engine
-from pulumi_sandbox.workspace import PROJECT_FILES, Workspace
+from pulumi_sandbox.workspace import PROJECT_FILES, Workspace, YamlFileError
+
+PASSPHRASES = frozenset({"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"})
+NOT_OURS = "the passphrase is the one in your environment (PULUMI_CONFIG_PASSPHRASE); unset it to use the sandbox's own"
 
 
 def project_settings(folder: Path) -> dict[str, Any]:
@@ -27,11 +31,13 @@ def project_settings(folder: Path) -> dict[str, Any]:
     return {}
 
 
-def config_folder(workspace: Workspace) -> Path:
-    """Where the project keeps its stack files."""
+def stack_file(workspace: Workspace, stack: str) -> Path:
+    """Where the project keeps a stack's file; its ending is the project file's own, as the engine has it."""
     settings = project_settings(workspace.project)
     folder = settings.get("stackConfigDir") or settings.get("config")
-    return workspace.project / (folder if isinstance(folder, str) else "")
+    ending = next((Path(name).suffix for name in PROJECT_FILES if (workspace.project / name).is_file()), ".yaml")
+    inside = workspace.project / (folder if isinstance(folder, str) else "")
+    return inside / f"Pulumi.{stack.rsplit('/', 1)[-1]}{ending}"
 
 
 def in_state(workspace: Workspace, stack: str) -> bool:
@@ -43,28 +49,9 @@ def in_state(workspace: Workspace, stack: str) -> bool:
 
 def missing(workspace: Workspace, stack: str) -> Path | None:
     """The file of a stack that the project has and the state has not."""
-    file = config_folder(workspace) / f"Pulumi.{stack.rsplit('/', 1)[-1]}.yaml"
+    file = stack_file(workspace, stack)
     named = isinstance(project_settings(workspace.project).get("name"), str)
     return file if named and file.is_file() and not in_state(workspace, stack) else None
-
-
-def others(workspace: Workspace, stack: str) -> list[str]:
-    """The stacks that have a file, where this one has neither a file nor a state."""
-    folder, short = config_folder(workspace), stack.rsplit("/", 1)[-1]
-    if in_state(workspace, stack) or (folder / f"Pulumi.{short}.yaml").is_file():
-        return []
-    return sorted(path.name.removeprefix("Pulumi.").removesuffix(".yaml") for path in folder.glob("Pulumi.*.yaml"))
-
-
-def explain(workspace: Workspace, stack: str, say: Callable[[str], None]) -> None:
-    """Say what the engine is about to say less of: a stack that is nowhere. YamlFileError for a broken file."""
-    file = config_folder(workspace) / f"Pulumi.{stack.rsplit('/', 1)[-1]}.yaml"
-    if file.is_file():
-        yaml_file.check(file)
-    elif named := others(workspace, stack):
-        near = difflib.get_close_matches(stack, named, 1)
-        hint = f"did you mean {near[0]}?" if near else f"or make it: pulumi-sandbox stack init {stack}"
-        say(f"{stack}: there is no {file.name} and no such stack\n  expected: {', '.join(named)}\n  hint: {hint}")
 
 
 def make(
@@ -74,11 +61,56 @@ def make(
     file = missing(workspace, stack)
     if file is None:
         return
-    answer = subprocess.run(
-        [engine.executable, "stack", "init", stack, "--no-select", "--non-interactive"],
-        cwd=workspace.project, env=dict(environment), capture_output=True, text=True, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
+    answer = asked(workspace, engine, environment, "stack", "init", stack, "--no-select", "--non-interactive")
     if answer.returncode == 0:
         say(f"made the stack {stack} in the sandbox, from {file.name}")
     elif missing(workspace, stack) is not None:  # else another command made it meanwhile
-        say(f"the stack {stack} could not be made from {file.name}:\n{answer.stderr.strip()}")
+        said = answer.stderr.strip()
+        if "passphrase" in said and PASSPHRASES & os.environ.keys():
+            said += f"\n  hint: {NOT_OURS}"
+        why = broken(file) if "YAML" in said else ""
+        say(f"the stack {stack} could not be made from {file.name}:\n{why or said}")
+
+
+def explain(
+    workspace: Workspace, engine: Engine, stack: str, environment: Mapping[str, str], say: Callable[[str], None]
+) -> None:
+    """After a command failed: what it may have failed at, where the engine itself says less."""
+    file = stack_file(workspace, stack)
+    if in_state(workspace, stack):
+        own_passphrase = not PASSPHRASES & os.environ.keys()
+        if not file.is_file() or (own_passphrase and not broken(file)):
+            return
+        # The engine takes more than our parser does, and is believed where it takes the file.
+        said = asked(workspace, engine, environment, "config", "--json", "--stack", stack).stderr
+        if "YAML" in said and (why := broken(file)):
+            say(why)
+        if "passphrase" in said:
+            say(f"{file.name}: {NOT_OURS}")
+    elif not file.is_file():
+        known = sorted(
+            path.stem.removeprefix("Pulumi.") for path in file.parent.glob(f"Pulumi.?*{file.suffix}") if path != file
+        )
+        if known:
+            near = difflib.get_close_matches(stack, known, 1)
+            hint = f"did you mean {near[0]}?" if near else f"or make it: pulumi-sandbox stack init {stack}"
+            say(f"{stack}: there is no {file.name} and no such stack\n  expected: {', '.join(known)}\n  hint: {hint}")
+
+
+def asked(
+    workspace: Workspace, engine: Engine, environment: Mapping[str, str], *words: str
+) -> subprocess.CompletedProcess[str]:
+    """What the engine says to another command, in the same surroundings."""
+    return subprocess.run(
+        [engine.executable, *words],
+        cwd=workspace.project, env=dict(environment), capture_output=True, text=True, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def broken(file: Path) -> str:
+    """What our parser finds wrong with a file; empty for nothing."""
+    try:
+        yaml_file.check(file)
+    except YamlFileError as error:
+        return str(error)
+    return ""

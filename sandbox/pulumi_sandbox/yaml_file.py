@@ -11,16 +11,23 @@ from pulumi_sandbox.workspace import YamlFileError
 
 
 def check(file: Path) -> None:
-    """Nothing for a file that is a YAML map in which no key stands twice; YamlFileError names the line otherwise."""
+    """Nothing for a file that is YAML in which no key stands twice; YamlFileError names the line otherwise.
+
+    The parser here is stricter than the engine's in places (a tab before a comment, a second document), so a stack file
+    is asked about only once the engine has refused it.
+    """
     try:
         root = yaml.compose(file.read_text(encoding="utf-8"), yaml.SafeLoader)
+        problems = [f"{file.name}: {problem}" for problem in doubled(root, "", set())]
     except UnicodeDecodeError as error:
         raise YamlFileError(f"{file.name}: is not UTF-8 text at byte {error.start}\n  expected: YAML") from None
     except yaml.MarkedYAMLError as error:
         raise YamlFileError(unreadable(file, error)) from None
     except yaml.YAMLError as error:
         raise YamlFileError(f"{file.name}: is no YAML: {error}") from None
-    if problems := [f"{file.name}: {problem}" for problem in doubled(root)]:
+    except RecursionError:
+        raise YamlFileError(f"{file.name}: is nested too deeply\n  expected: YAML") from None
+    if problems:
         raise YamlFileError("\n".join(problems))
 
 
@@ -34,11 +41,14 @@ def unreadable(file: Path, error: yaml.MarkedYAMLError) -> str:
     return f"{file.name}: {place}{error.problem}{since}\n  expected: YAML\n  hint: {hint}"
 
 
-def doubled(node: yaml.Node | None, path: str = "") -> Iterator[str]:
-    """Keys that stand twice in one map, at any depth."""
+def doubled(node: yaml.Node | None, path: str, seen: set[int]) -> Iterator[str]:
+    """Keys that stand twice in one map, at any depth; what an anchor names is looked at once."""
+    if id(node) in seen:
+        return
+    seen.add(id(node))
     if isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
-            yield from doubled(item, f"{path}[{index}]")
+            yield from doubled(item, f"{path}[{index}]", seen)
     if not isinstance(node, yaml.MappingNode):
         return
     lines: dict[str, int] = {}
@@ -49,4 +59,4 @@ def doubled(node: yaml.Node | None, path: str = "") -> Iterator[str]:
             line = key.start_mark.line + 1
             yield f"{here}: stands twice, in lines {lines[name]} and {line}\n  hint: keep one of the two"
         lines.setdefault(name, key.start_mark.line + 1)
-        yield from doubled(value, here)
+        yield from doubled(value, here, seen)

@@ -1,12 +1,12 @@
-"""A stack file that cannot be read, and a stack that is nowhere: told before the engine says less of it."""
+"""A YAML file that cannot be read: told with its name, its line and what to do."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from pulumi_sandbox import stacks, yaml_file
-from pulumi_sandbox.workspace import Workspace, YamlFileError
+from pulumi_sandbox import yaml_file
+from pulumi_sandbox.workspace import YamlFileError
 
 FINE = "config:\n  gcp:project: example-ci\n  gpu-ci:pools: {l4: {zones: [a, b]}}\nencryptionsalt: v1:x\n"
 MARKS = "  expected: YAML\n  hint: indent with spaces, put a space after each colon, close every bracket and quote"
@@ -50,20 +50,12 @@ def test_what_is_no_text_is_told_without_a_traceback(tmp_path: Path) -> None:
     assert told(tmp_path, b"config: \xff\n") == "Pulumi.dev.yaml: is not UTF-8 text at byte 8\n  expected: YAML"
 
 
-def test_a_stack_that_is_nowhere_is_answered_with_those_that_have_a_file(tmp_path: Path) -> None:
-    (tmp_path / "Pulumi.yaml").write_text("name: ci\nruntime: python\n")
-    for name in ("staging", "prod"):
-        (tmp_path / f"Pulumi.{name}.yaml").write_text(FINE)
-    workspace, said = Workspace(tmp_path / "sandbox", tmp_path), []
-    for stack in ("stagin", "org/ci/zzz", "prod"):
-        stacks.explain(workspace, stack, said.append)
-    begin = "there is no Pulumi.{}.yaml and no such stack\n  expected: prod, staging\n  hint: {}"
-    assert said == [
-        f"stagin: {begin.format('stagin', 'did you mean staging?')}",
-        f"org/ci/zzz: {begin.format('zzz', 'or make it: pulumi-sandbox stack init org/ci/zzz')}",
-    ]
-    state = workspace.backend / ".pulumi" / "stacks" / "ci" / "stagin.json"
-    state.parent.mkdir(parents=True)
-    state.write_text("{}")
-    stacks.explain(workspace, "stagin", said.append)
-    assert len(said) == 2, "one that is in the state needs no file"
+def test_what_an_anchor_names_is_looked_at_once(tmp_path: Path) -> None:
+    levels = "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
+    file = tmp_path / "Pulumi.dev.yaml"
+    file.write_text(f"a0: &a0 1\n{levels}b: &b [*b]\n")
+    yaml_file.check(file)
+
+
+def test_what_is_nested_too_deeply_is_told_without_a_traceback(tmp_path: Path) -> None:
+    assert told(tmp_path, f"a: {'[' * 5000}{']' * 5000}") == ("Pulumi.dev.yaml: is nested too deeply\n  expected: YAML")

@@ -1,0 +1,127 @@
+"""Stacks and their files: which file is a stack's, and what is said after a command on one has failed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pulumi_sandbox import stacks
+from pulumi_sandbox.engine import Engine
+from pulumi_sandbox.workspace import Workspace
+
+BROKEN = "config:\n  zones: [a, b\n"
+# A tab before a comment: PyYAML refuses what the engine takes.
+STRICTER = "config:\n  a:b: 1 \t# one\n"
+ENGINES_WORDS = "error: invalid YAML file: yaml: line 2: did not find expected ',' or ']'"
+
+
+class Setting:
+    """A project with stack files, a state, and an engine that says one thing to everything."""
+
+    def __init__(self, folder: Path, project: str = "Pulumi.yaml", settings: str = "") -> None:
+        (folder / project).write_text(f"name: ci\nruntime: python\n{settings}")
+        self.folder, self.said = folder, list[str]()
+        self.workspace = Workspace(folder / "sandbox", folder)
+        (folder / "engine").mkdir()
+        self.engine = Engine(folder / "engine", "3.259.0", "a test")
+        self.answers("", 0)
+
+    def answers(self, stderr: str, code: int) -> None:
+        self.engine.executable.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{stderr}\nEND\nexit {code}\n")
+        self.engine.executable.chmod(0o755)
+
+    def file(self, name: str, text: str = "config: {}\n") -> None:
+        (self.folder / name).parent.mkdir(exist_ok=True)
+        (self.folder / name).write_text(text)
+
+    def known(self, stack: str) -> None:
+        state = self.workspace.backend / ".pulumi" / "stacks" / "ci" / f"{stack}.json"
+        state.parent.mkdir(parents=True, exist_ok=True)
+        state.write_text("{}")
+
+    def explain(self, stack: str) -> list[str]:
+        stacks.explain(self.workspace, self.engine, stack, {}, self.said.append)
+        return self.said
+
+    def make(self, stack: str) -> list[str]:
+        stacks.make(self.workspace, self.engine, stack, {}, self.said.append)
+        return self.said
+
+
+@pytest.fixture
+def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
+    for name in stacks.PASSPHRASES:
+        monkeypatch.delenv(name, raising=False)
+    return Setting(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("project", "settings", "file"),
+    [
+        ("Pulumi.yaml", "", "Pulumi.dev.yaml"),
+        ("Pulumi.yml", "", "Pulumi.dev.yml"),
+        ("Pulumi.yaml", "stackConfigDir: stacks\n", "stacks/Pulumi.dev.yaml"),
+        ("Pulumi.yaml", "config: stacks\n", "stacks/Pulumi.dev.yaml"),
+        ("Pulumi.yaml", "config: {a: {value: 1}}\n", "Pulumi.dev.yaml"),
+    ],
+)
+def test_a_stacks_file_is_where_the_engine_has_it(tmp_path: Path, project: str, settings: str, file: str) -> None:
+    setting = Setting(tmp_path, project, settings)
+    setting.file(file)
+    assert stacks.missing(setting.workspace, "org/ci/dev") == tmp_path / file
+    setting.known("dev")
+    assert stacks.missing(setting.workspace, "dev") is None
+
+
+def test_a_stack_that_is_nowhere_is_answered_with_those_that_have_a_file(setting: Setting) -> None:
+    setting.file("Pulumi.staging.yaml")
+    setting.file("Pulumi.prod.yaml")
+    setting.explain("prod")  # it has a file: what the engine said is enough
+    setting.explain("stagin")
+    setting.explain("org/ci/zzz")
+    begin = "there is no Pulumi.{}.yaml and no such stack\n  expected: prod, staging\n  hint: {}"
+    assert setting.said == [
+        f"stagin: {begin.format('stagin', 'did you mean staging?')}",
+        f"org/ci/zzz: {begin.format('zzz', 'or make it: pulumi-sandbox stack init org/ci/zzz')}",
+    ]
+    setting.known("zzz")
+    assert len(setting.explain("zzz")) == 2, "one that is in the state needs no file"
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_broken_file_the_engine_refused_is_told_with_its_line(setting: Setting, known: bool) -> None:
+    setting.file("Pulumi.dev.yaml", BROKEN)
+    setting.answers(ENGINES_WORDS, 255)
+    if known:
+        setting.known("dev")
+        [said] = setting.explain("dev")
+        assert said.startswith("Pulumi.dev.yaml: line 3, column 1: expected ',' or ']'")
+    else:
+        [said] = setting.make("dev")
+        assert said.startswith(
+            "the stack dev could not be made from Pulumi.dev.yaml:\nPulumi.dev.yaml: line 3, column 1: expected ','"
+        )
+
+
+def test_the_engine_is_believed_where_it_takes_a_file_that_our_parser_refuses(setting: Setting) -> None:
+    setting.file("Pulumi.dev.yaml", STRICTER)
+    setting.known("dev")
+    assert setting.explain("dev") == []
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_passphrase_of_the_environment_that_does_not_fit_is_named(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    setting.file("Pulumi.dev.yaml")
+    setting.answers("error: incorrect passphrase", 255)
+    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "another")
+    said: Any = None
+    if known:
+        setting.known("dev")
+        [said] = setting.explain("dev")
+    else:
+        [said] = setting.make("dev")
+    assert said.endswith(stacks.NOT_OURS)
+    assert "another" not in said
