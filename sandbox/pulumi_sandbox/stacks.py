@@ -16,7 +16,7 @@ from pulumi_sandbox.engine import Engine
 from pulumi_sandbox.workspace import PROJECT_FILES, Workspace, YamlFileError
 
 PASSPHRASES = frozenset({"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"})
-NOT_OURS = "the passphrase is the one in your environment (PULUMI_CONFIG_PASSPHRASE); unset it to use the sandbox's own"
+NOT_OURS = "the stack is opened with your PULUMI_CONFIG_PASSPHRASE; unset it to use the sandbox's own"
 
 
 def project_settings(folder: Path) -> dict[str, Any]:
@@ -78,15 +78,13 @@ def explain(
     """After a command failed: what it may have failed at, where the engine itself says less."""
     file = stack_file(workspace, stack)
     if in_state(workspace, stack):
-        own_passphrase = not PASSPHRASES & os.environ.keys()
-        if not file.is_file() or (own_passphrase and not broken(file)):
-            return
         # The engine takes more than our parser does, and is believed where it takes the file.
-        said = asked(workspace, engine, environment, "config", "--json", "--stack", stack).stderr
-        if "YAML" in said and (why := broken(file)):
-            say(why)
-        if "passphrase" in said:
-            say(f"{file.name}: {NOT_OURS}")
+        if file.is_file() and (why := broken(file)):
+            answer = asked(workspace, engine, environment, "config", "--json", "--stack", stack)
+            if "YAML" in answer.stderr:
+                say(why)
+        if PASSPHRASES & os.environ.keys():
+            say(NOT_OURS)
     elif not file.is_file():
         known = sorted(
             path.stem.removeprefix("Pulumi.") for path in file.parent.glob(f"Pulumi.?*{file.suffix}") if path != file

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import Any
 
 import grpc
-from google.protobuf import empty_pb2, json_format, struct_pb2
-from pulumi.output import UNKNOWN
+from google.protobuf import empty_pb2, struct_pb2
 from pulumi.runtime import rpc
 from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc, provider_pb2
 from pydantic.alias_generators import to_camel
 
 from .compute_api import ApiError, ComputeApi, GoogleCompute
 from .gate_runner import CANCELLED, NO_CAPACITY, PASS, GateRunner, Question, Verdict
+from .gate_wire import masked, plain, secret_names, wire, with_outputs
 from .smoke_gate import SmokeGate, SmokeGateArgs
 
 # A gate waits most of its time; as many may wait at once as a stack is likely to have new templates.
 _AT_ONCE = 64
+
+# What every member of a Google project, and every reader of a state, can see.
+_IN_PLAIN = {"pool": "in the check machine's name", "zones": "in what the check says"}
 
 _REPLACES = ("project", "template", "pool")
 
@@ -45,10 +49,18 @@ class GateService:
 
     def check(self, request: Any) -> Any:
         """The inputs with their defaults, or every problem they have; what is not known yet is let through."""
-        given = plain(request.news)
+        given, hidden = plain(request.news), secret_names(request.news)
+        # The engine prints the value of a property it is told, also of a secret one.
         failures = [
-            provider_pb2.CheckFailure(property=problem.path, reason=problem.reason)
+            provider_pb2.CheckFailure(reason=f"{problem.path}: {problem.reason}")
+            if re.split(r"[.\[]", problem.path)[0] in hidden
+            else provider_pb2.CheckFailure(property=problem.path, reason=problem.reason)
             for problem in SmokeGateArgs.choice_problems(given)
+        ]
+        failures += [
+            provider_pb2.CheckFailure(reason=f"{name}: is a secret, and would stand in plain text {where}")
+            for name, where in _IN_PLAIN.items()
+            if name in hidden
         ]
         inputs = struct_pb2.Struct()
         inputs.CopyFrom(request.news)
@@ -83,28 +95,31 @@ class GateService:
         """Ask for the verdict; the resource is there once it is `pass`, or unproven on purpose."""
         outputs = dict.fromkeys(map(to_camel, SmokeGate.OUTPUTS), rpc.UNKNOWN)
         if request.preview:
-            return provider_pb2.CreateResponse(properties=_with(request.properties, outputs))
+            return provider_pb2.CreateResponse(properties=with_outputs(request.properties, outputs))
         inputs = plain(request.properties)
         if request.timeout:
             inputs["deadlineSec"] = min(inputs["deadlineSec"], request.timeout)
         question = _question(request.urn, inputs)
-        verdict = await self._in_thread(request.urn, lambda runner: runner.run(question))
+        try:
+            verdict = await self._in_thread(request.urn, lambda runner: runner.run(question))
+        except Refused as error:
+            raise Refused(masked(str(error), request.properties), error.code) from None
         await asyncio.to_thread(self._log, request.urn, f"{verdict.outcome}: {verdict.summary}")
         outputs = {
-            "checkedTemplate": _wire(request.properties, "template"),  # a secret one stays secret
+            "checkedTemplate": wire(request.properties, "template"),  # a secret one stays secret
             "verdict": _accepted(verdict, question),
             "summary": verdict.summary,
             "zone": verdict.zone,
         }
         return provider_pb2.CreateResponse(
             id=f"{question.pool}/{_template_name(request.properties, question)}",
-            properties=_with(request.properties, outputs),
+            properties=with_outputs(request.properties, outputs),
         )
 
     def update(self, request: Any) -> Any:
         """Keep the verdict, take the new settings for the next time."""
-        outputs = {name: _wire(request.olds, name) for name in map(to_camel, SmokeGate.OUTPUTS)}
-        return provider_pb2.UpdateResponse(properties=_with(request.news, outputs))
+        outputs = {name: wire(request.olds, name) for name in map(to_camel, SmokeGate.OUTPUTS)}
+        return provider_pb2.UpdateResponse(properties=with_outputs(request.news, outputs))
 
     def read(self, request: Any) -> Any:
         """A gate is nowhere but in the state, so it is what the state says; there is none to import."""
@@ -118,9 +133,8 @@ class GateService:
         try:
             await self._in_thread(request.urn, lambda runner: runner.remove_leftovers(question))
         except Refused as error:
-            await asyncio.to_thread(
-                self._log, request.urn, f"could not look for check machines left behind: {error}", True
-            )
+            text = f"could not look for check machines left behind: {masked(str(error), request.properties)}"
+            await asyncio.to_thread(self._log, request.urn, text, True)
         return empty_pb2.Empty()
 
     def cancel(self) -> None:
@@ -139,6 +153,9 @@ class GateService:
             try:
                 return work(GateRunner(self._api(), lambda text: self._log(urn, text), cancel))
             except ApiError as error:
+                if error.reason == "unauthenticated":
+                    hint = "gcloud auth application-default login, or GOOGLE_APPLICATION_CREDENTIALS"
+                    raise Refused(f"the check machine could not be asked for: {error}\n  hint: {hint}") from None
                 hint = "\n  hint: more quota helps, another try does not" if "QUOTA" in error.reason.upper() else ""
                 raise Refused(f"Google refused the check machine: {error}{hint}") from None
             except Exception as error:  # whatever it is, it reaches the user as text
@@ -175,39 +192,11 @@ class _Either(Event):
         return super().is_set() or self._other.is_set()
 
 
-def plain(struct: struct_pb2.Struct) -> dict[str, Any]:
-    """The values without their secret wrapping, unknown ones as `Unknown`."""
-    found: dict[str, Any] = _plain(json_format.MessageToDict(struct))
-    return found
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        if rpc._special_sig_key in value:
-            return _plain(value.get("value", rpc.UNKNOWN))
-        return {key: _plain(item) for key, item in value.items() if not key.startswith("__")}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return UNKNOWN if value == rpc.UNKNOWN else value
-
-
-def _wire(struct: struct_pb2.Struct, name: str) -> Any:
-    """One value as it was sent, secret wrapping and all."""
-    return json_format.MessageToDict(struct).get(name)
-
-
 def _template_name(inputs: struct_pb2.Struct, question: Question) -> str:
     """The template's name, for an id; of a secret one a digest, because ids are never encrypted in a state."""
-    if isinstance(_wire(inputs, "template"), Mapping):
+    if "template" in secret_names(inputs):
         return hashlib.sha256(question.template.encode()).hexdigest()[:12]
     return question.template.rpartition("/")[2]
-
-
-def _with(inputs: struct_pb2.Struct, outputs: Mapping[str, Any]) -> struct_pb2.Struct:
-    properties = struct_pb2.Struct()
-    properties.CopyFrom(inputs)
-    properties.update(outputs)
-    return properties
 
 
 def _question(urn: str, inputs: Mapping[str, Any]) -> Question:

@@ -14,7 +14,11 @@ from pulumi.runtime.proto import engine_pb2, provider_pb2
 from tests.gpu_ci.engine_stub import Plugin
 from tests.gpu_ci.gcp.fake_api import EXHAUSTED, FAILED
 from tests.gpu_ci.gcp.gate_setting import INPUTS, TEMPLATE, URN, ZONES, Setting, struct
-from tests.gpu_ci.harness import UNKNOWN
+from tests.gpu_ci.harness import SECRET, UNKNOWN
+
+
+def hidden(value: Any) -> dict[str, Any]:
+    return {SECRET: "1b47061264138c4ac30d75fd1eb44270", "value": value}
 
 
 def _tell(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
@@ -75,7 +79,20 @@ def test_a_quota_is_googles_error_with_what_helps(setting: Setting) -> None:
 
 def test_missing_credentials_are_an_error_without_a_traceback(setting: Setting) -> None:
     setting.unreachable = ApiError("unauthenticated", "Your default credentials were not found.")
-    assert setting.refused()[1] == "Google refused the check machine: Your default credentials were not found."
+    assert setting.refused()[1] == (
+        "the check machine could not be asked for: Your default credentials were not found.\n"
+        "  hint: gcloud auth application-default login, or GOOGLE_APPLICATION_CREDENTIALS"
+    )
+
+
+def test_an_error_that_quotes_a_secret_is_told_without_it(setting: Setting) -> None:
+    quoted = f"The resource '{TEMPLATE}' was not found; l4-template-1 is no template of p"
+    setting.unreachable = ApiError("notFound", quoted, 404)
+    assert TEMPLATE in setting.refused()[1]
+    _, text = setting.refused({**INPUTS, "template": hidden(TEMPLATE)})
+    assert text == (
+        "Google refused the check machine: The resource '[secret]' was not found; [secret] is no template of p"
+    )
 
 
 def test_what_nobody_expected_is_an_error_without_a_traceback(setting: Setting) -> None:

@@ -47,6 +47,25 @@ def test_check_tells_every_problem_with_its_property(setting: Setting) -> None:
     )
 
 
+def test_check_tells_a_problem_of_a_secret_without_its_property_which_the_engine_would_print(setting: Setting) -> None:
+    secret = {SECRET: "1b47061264138c4ac30d75fd1eb44270", "value": "zqz"}
+    _, failures = check(setting, {**INPUTS, "onNoCapacity": secret})
+    [(path, reason)] = failures
+    assert (path, reason.partition(";")[0]) == ("", "onNoCapacity: must be one of 'fail' or 'unproven'")
+    assert "zqz" not in reason
+
+
+def test_what_names_the_check_machine_cannot_be_secret(setting: Setting) -> None:
+    def secret(value: Any) -> dict[str, Any]:
+        return {SECRET: "1b47061264138c4ac30d75fd1eb44270", "value": value}
+
+    _, failures = check(setting, {**INPUTS, "pool": secret("l4"), "zones": [secret("us-central1-a")]})
+    assert failures == [
+        ("", "pool: is a secret, and would stand in plain text in the check machine's name"),
+        ("", "zones: is a secret, and would stand in plain text in what the check says"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "value", "path"),
     [
