@@ -1,4 +1,4 @@
-"""What pools cost by the hour and at worst by the month. What is unknown is None, and a total with it is a least one."""
+"""What pools cost by the hour, and at worst by the month. A total without an unknown price is the least there is."""
 
 from __future__ import annotations
 
