@@ -5,6 +5,8 @@ Needs the standard library only. Importing it reads nothing; the first question 
 
 from __future__ import annotations
 
+from . import cost, limits, quota, staleness
+from .demand import Demand
 from .errors import (
     DoesNotFit,
     UnknownAccelerator,
@@ -70,6 +72,7 @@ __all__ = [
     "Architecture",
     "Attachment",
     "Cloud",
+    "Demand",
     "DoesNotFit",
     "DriverBranches",
     "Gpu",
@@ -94,11 +97,13 @@ __all__ = [
     "attachment_counts",
     "attachments",
     "closest",
+    "cost",
     "driver_branches",
     "gpu",
     "gpus",
     "interruption",
     "is_nvidia",
+    "limits",
     "machine",
     "machine_types",
     "machines",
@@ -108,6 +113,7 @@ __all__ = [
     "n1_shapes",
     "nominal_gpu_memory_gib",
     "price",
+    "quota",
     "quota_metric",
     "quota_metrics",
     "region_of",
@@ -115,6 +121,7 @@ __all__ = [
     "sold_as",
     "source",
     "sources_of",
+    "staleness",
     "takes_accelerator",
     "too_large",
     "zones",
