@@ -5,7 +5,8 @@ Needs the standard library only. Importing it reads nothing; the first question 
 
 from __future__ import annotations
 
-from . import cost, limits, quota, staleness
+from typing import TYPE_CHECKING, Any
+
 from .demand import Demand
 from .errors import (
     DoesNotFit,
@@ -64,6 +65,9 @@ from .rows import (
     N1Shape,
     Source,
 )
+
+if TYPE_CHECKING:
+    from . import cost, limits, quota, staleness
 
 __all__ = [
     "CLOUDS",
@@ -126,3 +130,14 @@ __all__ = [
     "too_large",
     "zones",
 ]
+
+# Loaded when asked for: what only some questions need.
+_LATER = ("cost", "limits", "quota", "staleness")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        import importlib
+
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -67,7 +67,7 @@ def image(name: str, today: date) -> tuple[Stale, ...]:
     parts = name.split("/")
     project = parts[parts.index("projects") + 1] if "projects" in parts[:-1] else ""
     words = set(parts[-1].split("-"))
-    found = []
+    found: list[Stale] = []
     for row in load.rows("lifetimes"):
         if row["project"] in ("", project) and words >= set(row["words"]):
             found += _ended(f"the image {parts[-1]}", row["what"], row["ends"], row["then"], row["instead"], today)
