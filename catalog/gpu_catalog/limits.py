@@ -109,6 +109,12 @@ def _from_cloud_quotas(infos: list[Mapping[str, Any]]) -> Given:
     return others | named
 
 
+def path_of(region: str, metric: str) -> tuple[str, ...]:
+    """Where a person writes a limit."""
+    name, _, family = metric.removesuffix("}").partition("{gpu_family=")
+    return (region, name, family) if family else (region, name)
+
+
 def metrics() -> tuple[str, ...]:
     """Every metric a machine of the catalog draws from."""
     return tuple(row["metric"] for row in load.rows("quotas"))
