@@ -14,6 +14,8 @@ from .rows import Cloud
 Key = tuple[str, str]
 """Region, or `global`, and metric."""
 
+_OTHER_PARTITIONS = ("us-gov-", "cn-", "eusc-")
+
 _UNITS = {"GPU": "GPUs", "vCPU": "vCPUs", "GB": "GB"}
 
 
@@ -93,7 +95,8 @@ class Finding:
             other = f"; where none was ever granted, spot draws on {need.instead}: give that limit too"
         if need.alternatives:
             other = f"; other sources name {', '.join(need.alternatives)} instead"
-        return f"{console_path(need)}: {console_link(need, project)}{other}"
+        link = console_link(need, project)
+        return console_path(need) + (f": {link}" if link else "") + other
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -136,7 +139,9 @@ def console_path(need: Need) -> str:
 
 
 def console_link(need: Need, project: str = "") -> str:
-    """Where that way begins."""
+    """Where that way begins; nothing for AWS's partitions with consoles of their own."""
+    if need.cloud == "aws" and need.region.startswith(_OTHER_PARTITIONS):
+        return ""
     if need.cloud == "aws":
         return f"https://{need.region}.console.aws.amazon.com/servicequotas/home/services/ec2/quotas/{need.quota_id}"
     return "https://console.cloud.google.com/iam-admin/quotas" + (f"?project={project}" if project else "")

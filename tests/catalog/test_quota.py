@@ -104,6 +104,11 @@ def test_aws_counts_vcpus() -> None:
     )
 
 
+def test_a_partition_with_a_console_of_its_own_gets_the_path_without_a_link() -> None:
+    [finding] = quota.compare(quota.needs([demand("g4dn.xlarge", "standard", 1, region="us-gov-west-1")]), {})
+    assert finding.hint() == "Service Quotas > Amazon EC2 > L-DB2E81BA, in us-gov-west-1"
+
+
 def test_enough_is_no_finding() -> None:
     needed = quota.needs([demand()])
     assert quota.compare(needed, limits(PREEMPTIBLE_NVIDIA_L4_GPUS=4, GPUS_ALL_REGIONS=4)) == ()

@@ -61,10 +61,10 @@ def test_shortages_join_the_one_report_of_mistakes_and_pools_with_mistakes_ask_f
     assert error.problems[2].expected.startswith("6 GPUs or more (b 6)")
 
 
-def test_a_pool_whose_name_begins_like_one_with_a_mistake_still_counts() -> None:
-    pools = {"l4": L4 | {"max": 0}, "l4-b": L4}
+def test_a_pool_whose_name_is_the_beginning_of_one_with_a_mistake_still_counts() -> None:
+    pools = {"l4": L4, "l4-b": L4 | {"max": 0}}
     paths = [problem.path for problem in refused(quotas(pools, everywhere=4)).problems]
-    assert paths == ["gpu-ci:pools.l4.max", "gpu-ci:quotas.global.GPUS_ALL_REGIONS"]
+    assert paths == ["gpu-ci:pools.l4-b.max", "gpu-ci:quotas.global.GPUS_ALL_REGIONS"]
 
 
 @pytest.mark.parametrize(
