@@ -159,7 +159,7 @@ def test_a_key_nobody_reads_is_reported() -> None:
     assert told(config(**{"gpu-ci:label": {}})) == (
         "Pulumi.staging.yaml: gpu-ci:label: unknown key\n"
         "  got: 'gpu-ci:label'\n"
-        "  expected: one of gpu-ci:subnetworks, gpu-ci:labels, gpu-ci:pools\n"
+        "  expected: one of gpu-ci:subnetworks, gpu-ci:labels, gpu-ci:quotas, gpu-ci:pools\n"
         "  hint: did you mean gpu-ci:labels"
     )
 
