@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -57,11 +58,13 @@ def check(pools: Any) -> tuple[list[Choice], list[Problem]]:
     for name, value in sorted(pools.items()):
         path = join(POOLS, name)
         problems += [problem.under(path) for problem in _name_problems(name)]
-        found = _kind(path, value, problems)
-        if found is None:
+        meant = _kind(path, value, problems)
+        if meant is None:
             continue
-        choice = Choice(name, found.KIND, {key: each for key, each in value.items() if key != "kind"}, found)
-        problems += [problem.under(path) for problem in _choice_problems(choice)]
+        given = {key: each for key, each in value.items() if key != meant.key}
+        choice = Choice(name, meant.component.KIND, given, meant.component)
+        wrong = [problem for problem in _choice_problems(choice) if meant.sure or problem.got != "nothing"]
+        problems += [problem.under(path) for problem in wrong]
         problems += _shared_labels(choice, owners)
         choices.append(choice)
     return choices, problems
@@ -80,25 +83,36 @@ def _name_problems(name: str) -> list[Problem]:
     return []
 
 
-def _kind(path: str, value: Any, problems: list[Problem]) -> type[Component] | None:
-    """The component of a pool's kind; where there is none, the problem is added."""
+@dataclass(frozen=True)
+class Meant:
+    """The component a pool is to be, by the key that says so; not `sure` where its kind had to be guessed."""
+
+    component: type[Component]
+    key: str = "kind"
+    sure: bool = True
+
+
+def _kind(path: str, value: Any, problems: list[Problem]) -> Meant | None:
+    """What a pool is to be; a mistake about it is added, and the nearest kind taken so that the rest is checked."""
     kinds = kind_names()
     if not isinstance(value, Mapping):
         hint = f"such as {{kind: {kinds[0]}, …}}; to remove the pool, delete its name too"
         problems.append(Problem(path, "must be a map", _got(value), "a kind and the choices of that kind", hint))
         return None
     kind, expected = value.get("kind"), "one of " + ", ".join(kinds)
+    if kind in kinds:
+        return Meant(component_for(kind))
+    key = "kind" if kind is not None else next((key for key in value if did_you_mean(key, ["kind"])), "kind")
+    near = difflib.get_close_matches(str(value.get(key)), kinds, 1)
     if kind is None:
-        near = next((key for key in value if did_you_mean(key, ["kind"])), "")
-        hint = f"did you mean kind where it says {near}" if near else f"add kind: {kinds[0]}"
+        hint = f"did you mean kind where it says {key}" if key != "kind" else f"add kind: {kinds[0]}"
         problems.append(Problem(f"{path}.kind", "is missing", "nothing", expected, hint))
-    elif kind not in kinds:
-        near = (
-            did_you_mean(str(kind), kinds) or f"kinds and their fields are in docs/pools.md, such as kind: {kinds[0]}"
-        )
-        problems.append(Problem(f"{path}.kind", "unknown kind of pool", _got(kind), expected, near))
     else:
-        return component_for(kind)
+        other = f"kinds and their fields are in docs/pools.md, such as kind: {kinds[0]}"
+        hint = f"did you mean {near[0]}" if near else other
+        problems.append(Problem(f"{path}.kind", "unknown kind of pool", _got(kind), expected, hint))
+    if near or len(kinds) == 1:
+        return Meant(component_for(near[0] if near else kinds[0]), key, sure=bool(near))
     return None
 
 

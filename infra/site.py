@@ -34,7 +34,8 @@ class Site(Args):
     }
 
     project: Project = Field(
-        description="the id (not the number) of the Google Cloud project the pools are in",
+        description="the id (not the number) of the Google Cloud project the pools are in: 6 to 30 lower-case letters, "
+        "digits and dashes, beginning with a letter",
     )
     subnetworks: dict[str, str] = Field(
         min_length=1,

@@ -14,11 +14,13 @@ import fcntl
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 UV = ROOT / ".tools" / "bin" / "uv"
@@ -40,8 +42,25 @@ def fail(problem: str, *lines: str) -> None:
     sys.exit("\n".join([f"install: {problem}", *(f"  {line}" for line in lines)]))
 
 
-def run(*command: str | Path, **environment: str) -> None:
-    subprocess.run([str(part) for part in command], check=True, cwd=ROOT, env={**os.environ, **environment})
+def run(*command: str | Path) -> None:
+    with started(command) as process:
+        code = process.wait()
+    if code:
+        raise subprocess.CalledProcessError(code, [str(part) for part in command])
+
+
+@contextlib.contextmanager
+def started(command: Sequence[str | Path], **how: Any) -> Iterator[subprocess.Popen[str]]:
+    """A command in a group of its own: Ctrl-C reaches us alone, who end it, and it prints no traceback of its own."""
+    words = [str(part) for part in command]
+    with subprocess.Popen(words, cwd=ROOT, text=True, start_new_session=True, **how) as process:
+        try:
+            yield process
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+            process.wait(timeout=30)
+            raise
 
 
 def sync(python: Path, lock: Path) -> None:
@@ -50,7 +69,7 @@ def sync(python: Path, lock: Path) -> None:
     if sys.stderr.isatty():
         run(*command)
         return
-    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+    with started(command, stderr=subprocess.PIPE) as process:
         for line in process.stderr or ():
             if not line.startswith((" + ", " - ", "Using Python")):
                 print(f"  {line.rstrip()}", flush=True)
@@ -81,7 +100,8 @@ def alone() -> Iterator[None]:
 
 def fresh_folder(folder: Path) -> None:
     if folder.exists():
-        say(f"{folder.name} was left unfinished or is out of date; making it again")
+        why = "holds other packages than are wanted now" if (folder / STAMP).is_file() else "was left unfinished"
+        say(f"{folder.name} {why}; making it again")
         shutil.rmtree(folder)
 
 
@@ -124,10 +144,11 @@ def install_torch(python: Path, lock: Path) -> None:
         command = [str(UV), "pip", "install", "--python", str(python), "--torch-backend", "cpu",
                    "--constraints", str(lock), "torch", "numpy"]  # fmt: skip
         limits = {"UV_HTTP_CONNECT_TIMEOUT": "10", "UV_HTTP_RETRIES": "1"}
-        answer = subprocess.run(command, cwd=ROOT, env={**os.environ, **limits}, stderr=subprocess.PIPE, text=True)
-        if answer.returncode == 0:
+        with started(command, env={**os.environ, **limits}, stderr=subprocess.PIPE) as process:
+            _, told = process.communicate()
+        if process.returncode == 0:
             return
-        reason = next((line for line in answer.stderr.splitlines() if "cause:" in line or "error" in line), "no answer")
+        reason = next((line for line in told.splitlines() if "cause:" in line or "error" in line), "no answer")
         say(f"PyTorch's own index cannot be used ({reason.strip()}); taking the default build instead")
     say("torch from its lock: about 2 GB to fetch when nothing is cached, 5 GB on disk")
     sync(python, lock)

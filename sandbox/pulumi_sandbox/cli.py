@@ -93,6 +93,8 @@ def pulumi(words: list[str], command: arguments.CommandLine) -> int:
         stacks.explain(workspace, found, stack, environment, say)
     if command.changes_something:
         tell_orphans(workspace)
+        if code:
+            tell_faults(workspace)
     return code
 
 
@@ -116,6 +118,20 @@ def tell_orphans(workspace: Workspace) -> None:
         say("the world and the stacks do not agree on these, each with the command that puts it right")
         for orphan in found:
             sys.stderr.write("".join(f"  {line}\n" for line in str(orphan).splitlines()))
+
+
+def tell_faults(workspace: Workspace) -> None:
+    """After a failure: the faults that are still planted, and will strike again."""
+    if not workspace.world.is_file():
+        return
+    from pulumi_sandbox.world import World
+
+    world = World(workspace.world)
+    left = [fault.kind for fault in world.faults()]
+    world.close()
+    if left:
+        say(f"faults are still planted: {', '.join(left)}\n  hint: pulumi-sandbox world faults shows them, world mend "
+            "--all takes them away")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ class Orphan:
         if self.adopt:
             lines.append(f"    adopt:  {self.adopt}")
         if self.remove:
-            lines.append(f"    {'remove' if self.adopt or 'world remove' in self.remove else 'mend  '}: {self.remove}")
+            lines.append(f"    {'remove:' if self.adopt or 'world remove' in self.remove else 'mend:  '} {self.remove}")
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:

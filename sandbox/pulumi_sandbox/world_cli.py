@@ -227,7 +227,12 @@ def reset(yes: bool) -> None:
     """
     path = Workspace.find().world
     if not yes:
-        click.confirm("Take everything out of the world, and all faults with it?", abort=True)
+        try:
+            sure = click.confirm("Take everything out of the world, and all faults with it?")
+        except click.Abort:
+            raise click.UsageError("nobody answered; with --yes nobody is asked") from None
+        if not sure:
+            raise click.Abort
     try:
         here = World(path)
     except WorldError:  # it cannot be read: a new file takes its place

@@ -54,7 +54,7 @@ def doubled(node: yaml.Node | None, path: str, seen: set[int]) -> Iterator[str]:
     lines: dict[str, int] = {}
     for key, value in node.value:
         name = str(key.value)
-        here = f"{path}.{name}" if path else name
+        here = f"{path}.{name}" if path not in ("", "config") else name  # as every other message names a key
         if name in lines:
             line = key.start_mark.line + 1
             yield f"{here}: stands twice, in lines {lines[name]} and {line}\n  hint: keep one of the two"

@@ -162,3 +162,13 @@ def test_shared_labels_are_found_while_the_pools_have_other_mistakes() -> None:
     pools = {"a": L4 | {"runnerLabels": ["gpu"], "max": "x"}, "b": {"kind": "gce-runners", "runnerLabels": ["gpu"]}}
     paths = [problem.path.removeprefix("gpu-ci:pools.") for problem in refused(config(pools)).problems]
     assert paths == ["a.max", "b.machineType", "b.zones", "b.max", "b.runnerLabels"]
+
+
+def test_a_wrong_kind_does_not_hide_the_other_mistakes() -> None:
+    error = refused(config({"l4": L4 | {"kind": "gce-runner", "max": 0}, "m": {"kind": "fargate", "zones": "a"}}))
+    assert [(problem.path, problem.text) for problem in error.problems] == [
+        ("gpu-ci:pools.l4.kind", "unknown kind of pool"),
+        ("gpu-ci:pools.l4.max", "must be at least 1"),
+        ("gpu-ci:pools.m.kind", "unknown kind of pool"),
+        ("gpu-ci:pools.m.zones", "must be a list"),  # and not that machineType is missing: who knows what was meant
+    ]

@@ -99,7 +99,8 @@ def test_a_project_number_is_not_a_project_id() -> None:
     assert told(config(**{"gcp:project": "123456789012"})) == (
         "Pulumi.staging.yaml: gcp:project: has a form that is not accepted\n"
         "  got: '123456789012'\n"
-        "  expected: the id (not the number) of the Google Cloud project the pools are in\n"
+        "  expected: the id (not the number) of the Google Cloud project the pools are in: 6 to 30 lower-case letters, "
+        "digits and dashes, beginning with a letter\n"
         "  hint: such as gcp:project: acme-ci"
     )
 

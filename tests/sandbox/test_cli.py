@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from pulumi_sandbox import arguments, cli, engine, orphans, passthrough, plugins
+from pulumi_sandbox.faults import Fault
 from pulumi_sandbox.world import Record, World
 
 from tests.sandbox.conftest import Project
@@ -123,6 +124,26 @@ def test_what_the_world_and_the_stacks_do_not_agree_on_is_told_after_every_chang
         "  half made\n    hint: adopt it\n"
     )
     assert capsys.readouterr().err == (notice if told else "")
+
+
+@pytest.mark.parametrize(("code", "planted", "told"), [(1, True, True), (0, True, False), (1, False, False)])
+def test_faults_that_are_still_planted_are_told_after_a_failure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    code: int, planted: bool, told: bool,
+) -> None:  # fmt: skip
+    (tmp_path / "Pulumi.yaml").write_text("name: small\nruntime: python\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path / "sandbox"))
+    monkeypatch.setattr(engine, "ensure", lambda *_: engine.Engine(tmp_path, engine.VERSION, "a test"))
+    monkeypatch.setattr(plugins, "install", lambda *_: None)
+    monkeypatch.setattr(passthrough, "run", lambda *_: code)
+    (tmp_path / "sandbox").mkdir()
+    world = World(tmp_path / "sandbox" / "world.db")
+    if planted:
+        world.plant(Fault("stockout"))
+    world.close()
+    assert cli.run(["up"]) == code
+    assert ("faults are still planted: stockout\n  hint:" in capsys.readouterr().err) is told
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_an_entry_whose_row_is_gone_is_named_with_the_refresh_that_takes_it_out(
     assert shlex.split(orphan.remove) == [
         "pulumi-sandbox", "refresh", "--stack", "dev", "--yes", "--skip-preview", "--target", urn("a"),
     ]  # fmt: skip
-    assert str(orphan).splitlines()[-1] == f"    mend  : {orphan.remove}"
+    assert str(orphan).splitlines()[-1] == f"    mend:   {orphan.remove}"
 
 
 def test_only_what_the_sandbox_serves_and_a_stack_owns_must_have_a_row(sandbox: Sandbox) -> None:

@@ -243,6 +243,7 @@ def test_events_are_listed_in_order(world: World) -> None:
 def test_reset_asks_and_then_empties_the_world(world: World) -> None:
     world.plant(Fault("slow"))
     run("reset", code=1, answer="n\n")
+    assert "nobody answered; with --yes nobody is asked" in run("reset", code=2, answer="").output
     assert len(world.find()) == 2
     assert run("reset", "--yes").output == "the world is empty; 2 resources are gone\n"
     assert (world.find(), world.faults()) == ([], [])

@@ -42,7 +42,7 @@ def test_every_key_that_stands_twice_is_told_with_both_lines(tmp_path: Path) -> 
     twice = FINE + "config:\n  a: [{b: 1, b: 2}]\n"
     assert told(tmp_path, twice) == (
         "Pulumi.dev.yaml: config: stands twice, in lines 1 and 5\n  hint: keep one of the two\n"
-        "Pulumi.dev.yaml: config.a[0].b: stands twice, in lines 6 and 6\n  hint: keep one of the two"
+        "Pulumi.dev.yaml: a[0].b: stands twice, in lines 6 and 6\n  hint: keep one of the two"
     )
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import importlib.util
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import ModuleType
 
@@ -83,7 +86,7 @@ def test_a_changed_lock_makes_the_environment_anew(checkout: Checkout) -> None:
     checkout.install("runtime")
     (checkout.root / ".venv" / "leftover").write_text("")
     (checkout.root / "requirements.lock").write_text("# another\n")
-    assert "out of date" in checkout.install("runtime").stdout
+    assert "holds other packages" in checkout.install("runtime").stdout
     assert not (checkout.root / ".venv" / "leftover").exists()
 
 
@@ -153,3 +156,22 @@ def test_a_folder_that_cannot_be_written_is_named_without_a_traceback(checkout: 
     assert failed.returncode == 1
     assert ".venv" in failed.stderr
     assert "Traceback" not in failed.stderr
+
+
+def test_ctrl_c_ends_what_runs_and_says_how_to_go_on(checkout: Checkout) -> None:
+    (checkout.tools / "uv").write_text(f"#!/bin/sh\necho $$ > '{checkout.root}/pid'\nexec sleep 60\n")
+    script = str(checkout.root / "tools" / "install.py")
+    process = subprocess.Popen(
+        [sys.executable, script, "runtime"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    began = time.monotonic()
+    while not (checkout.root / "pid").exists() or not (checkout.root / "pid").read_text().strip():
+        assert time.monotonic() - began < 30
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert told == "install: runtime: stopped; call make again and it goes on\n"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((checkout.root / "pid").read_text()), 0)
