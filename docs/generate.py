@@ -1,4 +1,4 @@
-"""Writes the generated pages of docs/ (`make docs`): what kinds of pools there are, and their fields."""
+"""Writes the generated pages of docs/ (`make docs`): the kinds of pools, and how the catalog agrees with others."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from gpu_ci import catalog, kinds, versions
 from gpu_ci.component import Component
 from gpu_ci.schema import schema
 
+from docs import agreement
+
 DOCS = Path(__file__).resolve().parent
 
 
 def pages() -> dict[str, str]:
     """Every generated page: file name -> text."""
-    return {"pools.md": "\n".join(pools_page())}
+    return {"pools.md": "\n".join(pools_page()), "catalog-agreement.md": "\n".join(agreement.page())}
 
 
 def pools_page() -> Iterator[str]:

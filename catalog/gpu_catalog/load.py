@@ -135,7 +135,8 @@ def _amazon(row: Json) -> Machine:
         network_mbps=row["network_mbps"],
         hypervisor=row["hypervisor"],
         local_disks=disks,
-        zoneless_regions=tuple(sorted(shared["regions"] + shared["govcloud_regions"])),
+        # AWS's page lists families; where a size differs from its family, its row says so.
+        zoneless_regions=tuple(sorted(row.get("regions", [*shared["regions"], *shared["govcloud_regions"]]))),
         ami_types=tuple(shared["ami_types"]),
         quota={market: tuple(metrics) for market, metrics in shared["quota"].items()},
         legacy=row.get("legacy", False),

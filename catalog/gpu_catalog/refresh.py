@@ -1,0 +1,137 @@
+"""What a source says differently from the catalog, and the catalog after it: `gpu-ci catalog refresh`.
+
+Nothing here reads a file, a clock or the network: rows go in, a `Diff` comes out, and whoever called shows it before
+anything is written. No row is ever dropped. A machine that a source no longer names stays, marked with the day it was
+first missed, until a person takes it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import TypeAlias
+
+Value: TypeAlias = "str | int | float | bool | tuple[str, ...] | None"
+Row: TypeAlias = "Mapping[str, Value]"
+Rows: TypeAlias = "Mapping[str, Row]"
+
+GONE = "gone_upstream_since"
+
+
+class RefreshError(Exception):
+    """A source's answer that must not reach the catalog."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One field of one machine. `current` is None when the catalog did not know it."""
+
+    machine: str
+    field: str
+    current: Value
+    upstream: Value
+
+    def __str__(self) -> str:
+        if isinstance(self.current, tuple) and isinstance(self.upstream, tuple):
+            more = [f"+{each}" for each in self.upstream if each not in self.current]
+            fewer = [f"-{each}" for each in self.current if each not in self.upstream]
+            return f"{self.machine}: {self.field}: {' '.join([*more, *fewer]) or 'another order'}"
+        return f"{self.machine}: {self.field}: {shown(self.current)} -> {shown(self.upstream)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """A source held against the catalog; `rows` is the catalog with the source's word taken over."""
+
+    source: str
+    added: tuple[str, ...]
+    gone: tuple[str, ...]
+    still_gone: tuple[str, ...]
+    back: tuple[str, ...]
+    changed: tuple[Change, ...]
+    same: int  # fields of machines both know that are equal
+    outside: tuple[str, ...]  # machines the source says nothing about
+    rows: Rows
+
+    @property
+    def empty(self) -> bool:
+        return not (self.added or self.gone or self.back or self.changed)
+
+    def lines(self) -> Iterator[str]:
+        """The whole of it for people. Counts come first, so that nothing large hides behind a long list."""
+        yield (
+            f"{self.source}: {len(self.added)} added, {len(self.changed)} fields changed, {len(self.gone)} gone, "
+            f"{len(self.back)} back, {self.same} fields the same, {len(self.still_gone)} gone before, "
+            f"{len(self.outside)} machines it says nothing about"
+        )
+        for name in self.added:
+            known = ", ".join(f"{field} {shown(value)}" for field, value in self.rows[name].items())
+            yield f"+ {name}: {known}"
+        yield from (f"~ {change}" for change in self.changed)
+        yield from (f"- {name}: kept, gone upstream since {self.rows[name][GONE]}" for name in self.gone)
+        yield from (f"^ {name}: is back upstream" for name in self.back)
+
+
+def shown(value: Value) -> str:
+    if value is None:
+        return "unknown"
+    return " ".join(value) if isinstance(value, tuple) else str(value)
+
+
+def everything(_: str) -> bool:
+    return True
+
+
+def diff(
+    current: Rows, upstream: Rows, *, source: str, today: date, covers: Callable[[str], bool] = everything
+) -> Diff:
+    """Hold a source against the catalog.
+
+    `covers` says which machines the source would name if they were there: what it does not cover is neither compared
+    nor missed. A field the source leaves out, or has as None, stays as it is.
+    """
+    if not upstream:
+        raise RefreshError(
+            f"{source}: named no machines at all\n  expected: at least one\n"
+            "  hint: an empty answer is a failed question; nothing was changed"
+        )
+    rows: dict[str, Row] = {}
+    gone: list[str] = []
+    still_gone: list[str] = []
+    back: list[str] = []
+    outside: list[str] = []
+    changes: list[Change] = []
+    same = 0
+    for name, row in current.items():
+        if name in upstream:
+            differing = [
+                Change(name, field, row.get(field), value)
+                for field, value in upstream[name].items()
+                if value is not None and row.get(field) != value
+            ]
+            same += sum(1 for value in upstream[name].values() if value is not None) - len(differing)
+            changes += differing
+            back += [name] if GONE in row else []
+            kept = {field: value for field, value in row.items() if field != GONE}
+            rows[name] = {**kept, **{each.field: each.upstream for each in differing}}
+        elif not covers(name):
+            outside.append(name)
+            rows[name] = row
+        else:
+            (still_gone if GONE in row else gone).append(name)
+            rows[name] = {GONE: today.isoformat(), **row}
+    added = tuple(name for name in upstream if name not in current)
+    for name in added:
+        rows[name] = {field: value for field, value in upstream[name].items() if value is not None}
+    return Diff(
+        source=source,
+        added=added,
+        gone=tuple(gone),
+        still_gone=tuple(still_gone),
+        back=tuple(back),
+        changed=tuple(changes),
+        same=same,
+        outside=tuple(outside),
+        rows=rows,
+    )

@@ -1,0 +1,81 @@
+"""AWS's instance types in the fields of data/aws_machines.json: what the catalog has, and what the sources say.
+
+The sources are the pinned botocore, moto and cfn-lint, so a refresh is as new as they are: `make lock UPGRADE=1` first.
+"""
+
+from __future__ import annotations
+
+from gpu_catalog import load
+from gpu_catalog.refresh import GONE, Row, Rows
+from gpu_catalog.upstream import botocore, cfn_lint, moto, names
+
+# EC2's usage classes in the catalog's words, in the catalog's order.
+MARKETS = {"on-demand": "standard", "spot": "spot", "capacity-block": "capacity-block"}
+
+
+def covers(machine: str) -> bool:
+    return machine.startswith("aws/")
+
+
+def current() -> Rows:
+    """The catalog's rows. What it does not know is left out."""
+    return {f"aws/{row['machine_type']}": _current(row) for row in load.rows("aws_machines")}
+
+
+def _current(row: load.Json) -> Row:
+    shared = load.family("aws_families", row["family"])
+    fields = ("vcpus", "memory_mib", "gpu_count", "gpu_memory_mib", "efa_interfaces", "local_nvme_gb", GONE)
+    return {
+        "family": row["family"],
+        "gpu": shared["gpu"],
+        "architecture": shared["architecture"],
+        **{field: row[field] for field in fields if row.get(field) is not None},
+        "markets": tuple(row["markets"]),
+        "regions": tuple(sorted(row.get("regions", [*shared["regions"], *shared["govcloud_regions"]]))),
+    }
+
+
+def upstream(known: Rows) -> Rows:
+    """What the sources say of every GPU instance type that EC2's API knows, and of those in the catalog."""
+    rows: dict[str, Row] = {}
+    for name in botocore.instance_types():
+        key = f"aws/{name}"
+        if name in moto.instance_types():
+            mine = known.get(key, {}).get("regions")
+            rows[key] = _upstream(moto.instance_types()[name], mine if isinstance(mine, tuple) else ())
+        elif key in known or names.GPU_FAMILIES.match(name):
+            # EC2 still has the word, and nobody recorded more: neither gone nor different.
+            rows[key] = {}
+    return rows
+
+
+def _upstream(found: moto.InstanceType, known_regions: tuple[str, ...]) -> Row:
+    return {
+        "family": found.name.split(".")[0],
+        "gpu": _card(found),
+        "architecture": found.architecture,
+        "vcpus": found.vcpus,
+        "memory_mib": found.memory_mib,
+        "gpu_count": found.gpu_count,
+        "gpu_memory_mib": found.gpu_memory_mib,
+        "efa_interfaces": found.efa_interfaces,
+        "local_nvme_gb": found.local_disk_gb,
+        "markets": tuple(word for name, word in MARKETS.items() if name in found.usage_classes),
+        "regions": _regions(found.name, known_regions),
+    }
+
+
+def _regions(name: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    """Where it is: EC2's own answer where one was recorded, else the price list, else what the catalog says."""
+    offered = {region for region, types in moto.offerings().items() if name in types}
+    priced = {region for region, types in cfn_lint.table().items() if name in types}
+    elsewhere = {region for region in known if region not in moto.offerings() and region not in cfn_lint.table()}
+    return tuple(sorted(offered | {region for region in priced if region not in moto.offerings()} | elsewhere))
+
+
+def _card(found: moto.InstanceType) -> str:
+    """The key of the catalog's card. EC2's own name for a card the catalog does not have, which a person then adds."""
+    whole_mib = found.gpu_memory_mib / min(1, found.gpu_count)
+    same = [card for card in load.gpus().values() if names.same_card(card.name, found.gpu_model)]
+    nearest = min(same, key=lambda card: abs(card.memory_gib * 1024 - whole_mib), default=None)
+    return nearest.key if nearest else found.gpu_model

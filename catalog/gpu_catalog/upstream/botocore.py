@@ -1,0 +1,45 @@
+"""AWS's own lists of words, from the service models that botocore bundles: EC2 instance types, EKS AMI types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from gpu_catalog.upstream import UpstreamError, folder, read_json, version
+
+SHAPES = {"InstanceType": "ec2", "AMITypes": "eks"}
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The values one name of an API may have, in the API's order."""
+
+    service: str
+    api_version: str
+    shape: str
+    values: tuple[str, ...]
+
+
+@cache
+def words() -> dict[str, Words]:
+    """Shape -> its words."""
+    return {shape: _words(service, shape) for shape, service in SHAPES.items()}
+
+
+def _words(service: str, shape: str) -> Words:
+    # Folders are named after the API's date; the newest one is what botocore itself uses.
+    models = sorted(folder("botocore", "botocore").glob(f"data/{service}/*/service-2.json*"))
+    if not models:
+        raise UpstreamError(f"botocore {version('botocore')}: has no model of {service}")
+    found = read_json(models[-1])["shapes"].get(shape, {}).get("enum")
+    if not found:
+        raise UpstreamError(f"{models[-1]}: shapes.{shape}.enum: missing\n  expected: a list of words")
+    return Words(service, models[-1].parent.name, shape, tuple(found))
+
+
+def instance_types() -> tuple[str, ...]:
+    return words()["InstanceType"].values
+
+
+def ami_types() -> tuple[str, ...]:
+    return words()["AMITypes"].values

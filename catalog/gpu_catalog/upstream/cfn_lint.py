@@ -1,0 +1,56 @@
+"""Which EC2 instance types each region has, from the table cfn-lint checks `AWS::EC2::Instance` with.
+
+cfn-lint makes the table from AWS's price lists. So it names types that still have a price and are no longer sold (p3),
+and misses those without an on-demand price (p5e, sold as capacity blocks). Both are in docs/catalog-agreement.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from gpu_catalog.upstream import UpstreamError, folder, read_json
+
+TABLE = "data/schemas/extensions/aws_ec2_instance/instancetype_enum.json"
+NO_REGIONS = ("all", "description")
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """The regions that have an instance type."""
+
+    instance_type: str
+    regions: tuple[str, ...]
+
+
+@cache
+def table() -> dict[str, tuple[str, ...]]:
+    """Region -> its instance types."""
+    path = folder("cfnlint", "cfn-lint") / TABLE
+    return parse(read_json(path), path)
+
+
+def parse(document: dict[str, Any], path: Path) -> dict[str, tuple[str, ...]]:
+    found = {region: tuple(entry["enum"]) for region, entry in document.items() if region not in NO_REGIONS}
+    if empty := sorted(region for region, types in found.items() if not types):
+        raise UpstreamError(f"{path}: {empty[0]}: has no instance types\n  expected: at least one in every region")
+    return found
+
+
+@cache
+def offered() -> dict[str, Offered]:
+    """Instance type -> where it is."""
+    regions: dict[str, list[str]] = {}
+    for region in sorted(table()):
+        for name in table()[region]:
+            regions.setdefault(name, []).append(region)
+    return {name: Offered(name, tuple(found)) for name, found in sorted(regions.items())}
+
+
+@cache
+def as_of() -> str:
+    """The day cfn-lint made its tables."""
+    stamp: str = read_json(folder("cfnlint", "cfn-lint") / "data/schemas/version.json")["schema_date"]
+    return stamp[:10]

@@ -1,0 +1,129 @@
+"""Prices of Compute Engine's parts from the Cloud Billing catalog, and a machine's price put together from them.
+
+`fetch` asks Google with application default credentials. It has only been tried with recorded-shape answers: no
+Google Cloud account was at hand. What Google calls its SKUs is in no schema. The descriptions below were seen in public
+repositories that print the live catalog (2026), and g2-standard-8 in us-central1 adds up to the price the catalog has.
+Series not below are not priced, because a description guessed wrong makes a machine look cheap.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from gpu_catalog.upstream import UpstreamError
+
+# Compute Engine's id among Google's services (docs.cloud.google.com/billing/docs/how-to/get-pricing-information-api).
+SERVICE = "services/6F81-5844-456A"
+PAGE_SIZE = 5000
+MARKETS = {"OnDemand": "on-demand", "Preemptible": "spot"}
+NANO = Decimal("1e-9")
+
+# Series, or accelerator type -> how the SKU of a part begins, after what marks it as spot.
+PARTS = {
+    ("g2", "core"): "G2 Instance Core running in",
+    ("g2", "ram"): "G2 Instance Ram running in",
+    ("n1", "core"): "N1 Predefined Instance Core running in",
+    ("n1", "ram"): "N1 Predefined Instance Ram running in",
+    ("a2", "core"): "A2 Instance Core running in",
+    ("a2", "ram"): "A2 Instance Ram running in",
+    ("nvidia-l4", "gpu"): "Nvidia L4 GPU running in",
+    ("nvidia-tesla-a100", "gpu"): "Nvidia Tesla A100 GPU running in",
+    ("nvidia-tesla-t4", "gpu"): "Nvidia Tesla T4 GPU running in",
+}
+SPOT_MARKS = re.compile(r"^Spot Preemptible |attached to Spot Preemptible VMs ")
+
+
+@dataclass(frozen=True, slots=True)
+class Sku:
+    """One part's price in the regions it holds for, in USD for an hour of it."""
+
+    sku_id: str
+    description: str
+    market: str
+    regions: tuple[str, ...]
+    unit: str
+    usd: Decimal
+    since: str
+
+
+def fetch(billing: Any = None) -> list[Mapping[str, Any]]:
+    """The pages of services.skus.list for Compute Engine. `billing` is a client of google-api-python-client."""
+    if billing is None:
+        from googleapiclient import discovery
+
+        billing = discovery.build("cloudbilling", "v1", static_discovery=True)
+    return list(_pages(billing.services().skus()))
+
+
+def _pages(collection: Any) -> Iterator[Mapping[str, Any]]:
+    request = collection.list(parent=SERVICE, currencyCode="USD", pageSize=PAGE_SIZE)
+    while request is not None:
+        page = request.execute(num_retries=5)
+        yield page
+        request = collection.list_next(request, page)
+
+
+def skus(pages: Iterable[Mapping[str, Any]]) -> dict[str, Sku]:
+    """The on-demand and spot SKUs; commitments and the rest are none of ours."""
+    found = {}
+    for page in pages:
+        for each in page.get("skus", []):
+            market = MARKETS.get(each["category"].get("usageType", ""))
+            if market and (sku := _sku(each, market)):
+                found[sku.sku_id] = sku
+    return found
+
+
+def _sku(each: Mapping[str, Any], market: str) -> Sku | None:
+    if not each.get("pricingInfo"):
+        return None
+    price = each["pricingInfo"][-1]
+    expression = price["pricingExpression"]
+    rates = expression.get("tieredRates", [])
+    # Tiers are for things with a free amount or a discount by volume; machines and GPUs have one rate.
+    if len(rates) != 1 or rates[0]["unitPrice"].get("currencyCode", "USD") != "USD":
+        return None
+    money = rates[0]["unitPrice"]
+    return Sku(
+        sku_id=each["skuId"],
+        description=each["description"],
+        market=market,
+        regions=tuple(each.get("serviceRegions", [])),
+        unit=expression["usageUnit"],
+        usd=Decimal(money.get("units", 0)) + NANO * money.get("nanos", 0),
+        since=price.get("effectiveTime", "")[:10],
+    )
+
+
+def part(found: Iterable[Sku], key: tuple[str, str], region: str, market: str) -> Sku | None:
+    """The one SKU of a part. Two would be a guess between prices, so two are an error."""
+    beginning = PARTS.get(key)
+    if beginning is None:
+        return None
+    fitting = [
+        sku
+        for sku in found
+        if sku.market == market and region in sku.regions and SPOT_MARKS.sub("", sku.description).startswith(beginning)
+    ]
+    if len(fitting) > 1:
+        ids = ", ".join(sorted(sku.sku_id for sku in fitting))
+        raise UpstreamError(f"{beginning}: {region}: {market}: got {ids}\n  expected: one SKU")
+    return fitting[0] if fitting else None
+
+
+def price_usd_per_hour(
+    found: Iterable[Sku], region: str, market: str, quantities: Mapping[tuple[str, str], float]
+) -> Decimal | None:
+    """What so much of each part costs in an hour; None when a part has no price here, never a part of the sum."""
+    total = Decimal(0)
+    known = list(found)
+    for key, quantity in quantities.items():
+        sku = part(known, key, region, market)
+        if sku is None:
+            return None
+        total += sku.usd * Decimal(str(quantity))
+    return total

@@ -1,0 +1,80 @@
+"""A refresh from each source, ready to be shown and then saved: what `gpu-ci catalog refresh` calls.
+
+for plan in (aws(today), google(today, project), google_prices(today)): show plan.diff.lines() and plan.by_hand
+save(plans) once somebody has said yes
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from gpu_catalog import load
+from gpu_catalog.refresh import Diff, diff
+from gpu_catalog.upstream import aws_rows, cfn_lint, google_billing, google_compute, google_rows, version
+from gpu_catalog.upstream import google_prices as prices
+from gpu_catalog.upstream.written import text, with_source, written
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What one source would change: data file -> its new document, and what is left to a person."""
+
+    diff: Diff
+    documents: dict[str, load.Json]
+    by_hand: tuple[str, ...]
+
+
+def aws(today: date) -> Plan:
+    """From the pinned packages; needs neither network nor account."""
+    packages = f"botocore {version('botocore')}, moto {version('moto')}, cfn-lint {version('cfn-lint')}"
+    current = aws_rows.current()
+    found = diff(current, aws_rows.upstream(current), source=packages, today=today, covers=aws_rows.covers)
+    what = f"{packages}: EC2's recorded answers, price list of {cfn_lint.as_of()}"
+    return _plan(found, f"ec2_{today.isoformat()}", what, today)
+
+
+def google(today: date, project: str, compute: Any = None) -> Plan:
+    """From Compute Engine's lists, as one project sees them. Not tried against the real API."""
+    machines, accelerators = google_compute.fetch(project, compute)
+    upstream = google_rows.upstream(
+        google_compute.machine_types(machines), google_compute.accelerator_types(accelerators)
+    )
+    found = diff(google_rows.current(), upstream, source="Compute Engine", today=today, covers=google_rows.covers)
+    return _plan(found, f"compute_{today.isoformat()}", "Compute Engine, machineTypes.aggregatedList", today)
+
+
+def google_prices(today: date, billing: Any = None) -> Plan:
+    """From the Cloud Billing catalog. Not tried against the real API."""
+    upstream = prices.upstream(google_billing.skus(google_billing.fetch(billing)).values())
+    found = diff(prices.current(), upstream, source="Cloud Billing", today=today, covers=prices.covers)
+    return Plan(found, prices.written(found, upstream, today), ())
+
+
+def _plan(found: Diff, source: str, what: str, today: date) -> Plan:
+    result = written(found, source)
+    documents = result.documents
+    if documents:
+        documents = {**documents, "sources": with_source(load.document("sources"), source, what, today)}
+    return Plan(found, documents, result.by_hand)
+
+
+def save(plans: Iterable[Plan], folder: Path = load.DATA) -> list[Path]:
+    """Write the documents of all plans. Each plan may bring sources, so these are joined by their keys."""
+    documents: dict[str, load.Json] = {}
+    for plan in plans:
+        for file, document in plan.documents.items():
+            if file == "sources" and file in documents:
+                known = {row["key"] for row in documents[file]["rows"]}
+                documents[file]["rows"] += [row for row in document["rows"] if row["key"] not in known]
+            else:
+                documents[file] = copy.deepcopy(document)
+    paths = {folder / f"{file}.json": document for file, document in documents.items()}
+    for path, document in paths.items():
+        path.write_text(text(document), encoding="utf-8")
+    load.document.cache_clear()
+    return list(paths)

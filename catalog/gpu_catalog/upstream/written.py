@@ -1,0 +1,119 @@
+"""A refresh put into the data files: the documents as they would be, and what is left to a person.
+
+Still nothing is written here. `gpu-ci catalog refresh` shows the diff and what is left, and then writes `text` of each.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+
+from gpu_catalog import load
+from gpu_catalog.refresh import GONE, Change, Diff, Row, shown
+
+FILES = {"aws": "aws_machines", "gcp": "gcp_machines"}
+
+# Field of a data file -> the fact whose source it is (`Machine`'s name of it). Other fields are a family's, or zones,
+# which several sources name side by side: those a person changes.
+FACTS = {
+    "aws": {
+        "vcpus": "vcpus",
+        "memory_mib": "memory_gib",
+        "gpu_count": "gpu_count",
+        "gpu_memory_mib": "gpu_memory_gib",
+        "efa_interfaces": "efa_interfaces",
+        "local_nvme_gb": "local_disks",
+        "markets": "markets",
+        "regions": "regions",
+    },
+    "gcp": {"vcpus": "vcpus", "memory_gib": "memory_gib", "api_gpu_count": "api_gpu_count"},
+}
+# What a row of aws_machines.json must have and no source of a refresh tells.
+UNTOLD = {"network_mbps": None, "hypervisor": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Data file -> its new document, only those that change; and lines for what has to be done by hand."""
+
+    documents: dict[str, load.Json]
+    by_hand: tuple[str, ...]
+
+
+def written(diff: Diff, source: str) -> Written:
+    """`source` is the key in sources.json under which the new facts stand."""
+    documents = {file: copy.deepcopy(load.document(file)) for file in FILES.values()}
+    rows = {f"{cloud}/{row['machine_type']}": row for cloud, file in FILES.items() for row in documents[file]["rows"]}
+    by_hand: list[str] = []
+    for change in diff.changed:
+        by_hand += _change(rows.get(change.machine), change, source)
+    for name in (*diff.gone, *diff.back):
+        by_hand += _mark(rows.get(name), name, diff.rows[name])
+    for name in diff.added:
+        cloud, _, machine_type = name.partition("/")
+        row = _new(cloud, machine_type, diff.rows[name], source)
+        if row is None:
+            by_hand.append(f"{name}: add its family, card and whatever else no source tells, then the machine")
+        else:
+            documents[FILES[cloud]]["rows"].append(row)
+    changed = {file: document for file, document in documents.items() if document != load.document(file)}
+    return Written(changed, tuple(by_hand))
+
+
+def _change(row: load.Json | None, change: Change, source: str) -> Iterator[str]:
+    fact = FACTS[change.machine.partition("/")[0]].get(change.field)
+    if row is None or fact is None:
+        yield str(change)
+        return
+    row[change.field] = list(change.upstream) if isinstance(change.upstream, tuple) else change.upstream
+    row["sources"] = {**row.get("sources", {}), fact: [source]}
+
+
+def _mark(row: load.Json | None, name: str, wanted: Row) -> Iterator[str]:
+    if row is None:
+        yield f"{name}: gone upstream since {shown(wanted.get(GONE))}"
+    elif GONE in wanted:
+        row[GONE] = wanted[GONE]
+    else:
+        del row[GONE]
+
+
+def _new(cloud: str, machine_type: str, known: Row, source: str) -> load.Json | None:
+    """A new row of a family the catalog has; None when anything but a number would have to be invented."""
+    facts = FACTS["aws"]
+    families = {row["family"]: row for row in load.rows("aws_families")} if cloud == "aws" else {}
+    shared = families.get(str(known.get("family")))
+    if shared is None or known.get("gpu") != shared["gpu"] or not {*facts} <= {*known}:
+        return None
+    told = {field: known[field] for field in facts}
+    return {
+        "machine_type": machine_type,
+        "family": shared["family"],
+        **{field: list(value) if isinstance(value, tuple) else value for field, value in told.items()},
+        **UNTOLD,
+        "sources": {fact: [source] for fact in facts.values()},
+    }
+
+
+def with_source(document: load.Json, key: str, what: str, day: date) -> load.Json:
+    """sources.json with one more source, or with this one anew."""
+    others = [row for row in document["rows"] if row["key"] != key]
+    return {**document, "rows": [*others, {"key": key, "what": what, "date": day.isoformat(), "certain": True}]}
+
+
+def text(document: load.Json) -> str:
+    """A data file's form: one row a line, so that a diff of the file is a diff of rows."""
+    head = {key: value for key, value in document.items() if key != "rows"}
+    lines = [f" {json.dumps(key)}: {_block(value)}," for key, value in head.items()]
+    rows = ",\n".join(f"  {json.dumps(row, ensure_ascii=False)}" for row in document["rows"])
+    return "\n".join(["{", *lines, ' "rows": [', rows, " ]", "}", ""])
+
+
+def _block(value: object) -> str:
+    if not isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    inner = ",\n".join(f"  {json.dumps(key)}: {json.dumps(each, ensure_ascii=False)}" for key, each in value.items())
+    return "{\n" + inner + "\n }"

@@ -1,0 +1,98 @@
+"""Prices put together from Cloud Billing's parts, against those the catalog has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import pytest
+from gpu_catalog import load
+from gpu_catalog.refresh import Diff, Rows, diff
+from gpu_catalog.upstream import google_billing, google_prices
+from gpu_catalog.upstream.google_prices import covers, current, parts, price_row, upstream, written
+
+TODAY, LATER = date(2026, 11, 21), date(2026, 12, 1)
+SKUS = json.loads(Path(__file__).with_name("answers").joinpath("skus.json").read_text())
+
+
+def refreshed() -> tuple[Diff, Rows]:
+    prices = upstream(google_billing.skus(SKUS).values())
+    return diff(current(), prices, source="Cloud Billing", today=TODAY, covers=covers), prices
+
+
+def test_only_machines_whose_every_part_has_a_name_are_priced() -> None:
+    series = {name.split("-")[0] for name in parts()}
+    assert series == {"a2", "g2", "n1", "nvidia"}
+    assert {name for name in parts() if name.startswith("nvidia")} == {"nvidia-tesla-t4"}
+    assert not {"a2-ultragpu-1g", "a3-highgpu-1g", "g4-standard-48"} & set(parts()), "local SSDs, or unseen SKUs"
+    assert parts()["a2-highgpu-2g"] == {("a2", "core"): 24, ("a2", "ram"): 170, ("nvidia-tesla-a100", "gpu"): 2}
+
+
+def test_every_g2_machine_adds_up_to_the_price_the_catalog_has() -> None:
+    ours, theirs = current(), upstream(google_billing.skus(SKUS).values())
+    assert len(theirs) == 8
+    for name, prices in theirs.items():
+        mine = ours[name]["us-central1 standard"]
+        assert isinstance(mine, float)
+        assert prices["us-central1 standard"] == pytest.approx(mine, rel=0.0001), name
+
+
+def test_a_refresh_shows_what_moved_and_says_nothing_of_other_machines() -> None:
+    found, _ = refreshed()
+    spot = [str(change) for change in found.changed if change.machine == "gcp/g2-standard-8"]
+    assert "gcp/g2-standard-8: us-central1 spot: 0.5121 -> 0.4732" in spot
+    assert "gcp/a3-highgpu-8g" in found.outside
+
+
+def test_new_prices_stand_beside_the_old_ones_with_a_source_of_today() -> None:
+    found, prices = refreshed()
+    documents = written(found, prices, TODAY)
+    before, after = load.rows("prices"), documents["prices"]["rows"]
+    assert after[: len(before)] == before
+    assert len(after) == len(before) + 8
+    assert documents["sources"]["rows"][-1] == {
+        "key": "billing_2026-11-21",
+        "what": google_prices.WHAT,
+        "date": "2026-11-21",
+        "certain": True,
+    }
+
+
+def test_an_accelerator_is_priced_as_one() -> None:
+    host, card = (
+        price_row(f"gcp/{name}", {"us-east1 spot": 0.1}, "x") for name in ("n1-standard-8", "nvidia-tesla-t4")
+    )
+    assert host["machine_type"] == "n1-standard-8"
+    assert card["accelerator"] == "nvidia-tesla-t4"
+    assert card["usd_per_hour"] == {"us-east1": {"spot": 0.1}}
+
+
+@pytest.fixture
+def after_a_refresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, load.Json]]:
+    """The catalog as it is after the first refresh."""
+    documents = written(*refreshed(), TODAY)
+    document = load.document
+    monkeypatch.setattr(load, "document", lambda name: documents.get(name) or document(name))
+    load.sources.cache_clear()
+    yield documents
+    load.sources.cache_clear()
+
+
+def test_a_second_refresh_with_the_same_prices_writes_nothing(after_a_refresh: dict[str, load.Json]) -> None:
+    found, prices = refreshed()
+    assert (found.changed, written(found, prices, LATER)) == ((), {})
+
+
+def test_of_an_earlier_refresh_stays_what_a_later_one_has_no_price_for(after_a_refresh: dict[str, load.Json]) -> None:
+    prices: Rows = {"gcp/g2-standard-8": {"us-central1 spot": 0.5}}
+    found = diff(current(), prices, source="Cloud Billing", today=LATER, covers=covers)
+    documents = written(found, prices, LATER)
+    rows = [row for row in documents["prices"]["rows"] if row.get("machine_type") == "g2-standard-8"]
+    first, second = rows[-2:]
+    assert (first["source"], second["source"]) == ("billing_2026-11-21", "billing_2026-12-01")
+    assert first["usd_per_hour"]["us-central1"] == {"standard": 0.853608}
+    assert second["usd_per_hour"] == {"us-central1": {"spot": 0.5}}
+    assert len(documents["prices"]["rows"]) == len(after_a_refresh["prices"]["rows"]) + 1
+    assert [row["key"] for row in documents["sources"]["rows"][-2:]] == ["billing_2026-11-21", "billing_2026-12-01"]
