@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from gpu_ci.catalog import Machine
+from gpu_ci.catalog import Machine, cost
 from gpu_ci.component import Component
 
+from infra.quotas import demands
 from infra.settings import Pool, Settings
 
 # The choices that say where a job runs, as far as the kind has them.
@@ -42,14 +43,21 @@ def build(settings: Settings) -> list[Built]:
 
 
 def facts(built: Sequence[Built]) -> dict[str, dict[str, Any]]:
-    """For each pool its choices, and the outputs of its component under their own names."""
+    """For each pool its choices, what it costs, and the outputs of its component under their own names."""
     found = {}
+    costs = {each.demand.pool: {"cost": each.to_json()} for each in _costs(built).pools}
     for each in built:
         pool = each.pool
         chosen = pool.args.model_dump(mode="json", by_alias=True, include=_fields(pool))
         labels = {"runnerLabels": pool.args.runner_labels_of(pool.name)} if isinstance(pool.args, Machines) else {}
-        found[pool.name] = {"kind": pool.kind, **chosen, **labels, **each.component.state()}
+        found[pool.name] = {"kind": pool.kind, **chosen, **labels, **costs.get(pool.name, {}), **each.component.state()}
     return found
+
+
+def stack_cost(built: Sequence[Built]) -> dict[str, Any]:
+    """What all pools cost together; known in the preview, as it follows from the stack file and the catalog alone."""
+    told = _costs(built).to_json()
+    return {name: value for name, value in told.items() if name != "notIncluded"}  # the summary says it
 
 
 def smoke_targets(built: Sequence[Built]) -> list[dict[str, Any]]:
@@ -67,6 +75,10 @@ def smoke_targets(built: Sequence[Built]) -> list[dict[str, Any]]:
         for each in built
         if isinstance(args := each.pool.args, Machines)
     ]
+
+
+def _costs(built: Sequence[Built]) -> cost.StackCost:
+    return cost.of_stack(demands((each.pool.name, each.pool.args) for each in built))
 
 
 def _fields(pool: Pool) -> set[str]:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pulumi
 from gpu_ci.args import Args
+from gpu_ci.catalog import Demand
 from gpu_ci.component import Component
 from gpu_ci.errors import Problem, did_you_mean, report
 from gpu_ci.explain import join
 from pulumi.runtime import config as runtime_config
 
-from infra import pool_settings
+from infra import pool_settings, quotas
 from infra.hints import examples_of, with_hint
 from infra.pool_settings import POOLS, Choice
+from infra.quotas import QUOTAS, Quotas
 from infra.site import Site
 
 NAMESPACE = "gpu-ci"
@@ -38,6 +40,7 @@ class Settings:
 
     site: Site
     pools: tuple[Pool, ...]
+    quotas: Quotas
 
 
 class SettingsError(pulumi.RunError):
@@ -52,7 +55,7 @@ class SettingsError(pulumi.RunError):
 def load() -> Settings:
     """Read and check all of it. SettingsError tells everything that is wrong."""
     problems = _unknown_keys()
-    values = {path: _read(path, problems) for path in (*Site.KEYS.values(), POOLS)}
+    values = {path: _read(path, problems) for path in (*Site.KEYS.values(), QUOTAS, POOLS)}
     refused = {problem.path for problem in problems}
 
     given = {field: values[path] for field, path in Site.KEYS.items() if values[path] is not None}
@@ -62,11 +65,22 @@ def load() -> Settings:
     else:
         choices, found = pool_settings.check(values[POOLS])
         problems += _unplaced(choices, given.get("subnetworks"), found) + found
+    granted, found = quotas.check(values[QUOTAS], _demands(choices, problems), str(given.get("project", "")))
+    problems += found
     if problems:
         raise SettingsError(f"Pulumi.{pulumi.get_stack()}.yaml", problems)
 
     site = Site(**given)
-    return Settings(site, tuple(_wired(choice, site) for choice in choices))
+    return Settings(site, tuple(_wired(choice, site) for choice in choices), granted)
+
+
+def _demands(choices: list[Choice], problems: list[Problem]) -> Iterator[Demand]:
+    """What the pools ask for that have no mistake of their own, whatever is wrong around them."""
+    wrong = [problem.path for problem in problems]
+    for choice in choices:
+        if not any(path == choice.path or path.startswith((f"{choice.path}.", f"{choice.path}[")) for path in wrong):
+            pool = _wired(choice, Site.stand_in(choice.region))
+            yield from quotas.demands([(pool.name, pool.args)])
 
 
 def _wired(choice: Choice, site: Site) -> Pool:
@@ -94,7 +108,7 @@ def _read(path: str, problems: list[Problem]) -> Any:
 def _unknown_keys() -> list[Problem]:
     """Keys of our own that nobody reads: most often a slip of the hand."""
     present = runtime_config.CONFIG.get() or runtime_config.get_config_env()
-    known = [path for path in (*Site.KEYS.values(), POOLS) if path.startswith(f"{NAMESPACE}:")]
+    known = [path for path in (*Site.KEYS.values(), QUOTAS, POOLS) if path.startswith(f"{NAMESPACE}:")]
     return [
         Problem(path, "unknown key", hint=did_you_mean(path, known) or f"the keys are {', '.join(known)}")
         for path in sorted(present)

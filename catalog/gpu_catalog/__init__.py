@@ -5,6 +5,9 @@ Needs the standard library only. Importing it reads nothing; the first question 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from .demand import Demand
 from .errors import (
     DoesNotFit,
     UnknownAccelerator,
@@ -63,6 +66,9 @@ from .rows import (
     Source,
 )
 
+if TYPE_CHECKING:
+    from . import cost, limits, quota, staleness
+
 __all__ = [
     "CLOUDS",
     "MARKETS",
@@ -70,6 +76,7 @@ __all__ = [
     "Architecture",
     "Attachment",
     "Cloud",
+    "Demand",
     "DoesNotFit",
     "DriverBranches",
     "Gpu",
@@ -94,11 +101,13 @@ __all__ = [
     "attachment_counts",
     "attachments",
     "closest",
+    "cost",
     "driver_branches",
     "gpu",
     "gpus",
     "interruption",
     "is_nvidia",
+    "limits",
     "machine",
     "machine_types",
     "machines",
@@ -108,6 +117,7 @@ __all__ = [
     "n1_shapes",
     "nominal_gpu_memory_gib",
     "price",
+    "quota",
     "quota_metric",
     "quota_metrics",
     "region_of",
@@ -115,7 +125,19 @@ __all__ = [
     "sold_as",
     "source",
     "sources_of",
+    "staleness",
     "takes_accelerator",
     "too_large",
     "zones",
 ]
+
+# Loaded when asked for: what only some questions need.
+_LATER = ("cost", "limits", "quota", "staleness")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        import importlib
+
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -31,7 +31,7 @@ class Quota:
     name: str
     gpu_family: str
     """The dimension of Google's newer quotas, such as NVIDIA_H100."""
-    unit: Literal["GPU", "vCPU"]
+    unit: Literal["GPU", "vCPU", "GB"]
     scope: Literal["region", "global"]
     quota_id: str
     """What to ask for in the Cloud Quotas API or in Service Quotas."""

@@ -41,7 +41,8 @@ def test_up_proves_the_pool_and_the_second_up_changes_nothing(proven: SandboxRun
     assert shown["outputs"]["targetSize"] == 0
 
     outputs = sandbox.json("stack", "output", "--stack", "staging", "--json")
-    assert set(outputs) == {"pools", "smokeTargets"}
+    assert set(outputs) == {"pools", "smokeTargets", "cost"}
+    assert outputs["cost"]["usdWorstMonth"] == outputs["pools"]["l4"]["cost"]["usdWorstMonth"] > 0
     assert outputs["pools"]["l4"]["verdict"] == "pass"
     assert outputs["pools"]["l4"]["machineType"] == "g2-standard-8"
     assert [target["pool"] for target in outputs["smokeTargets"]] == ["l4"]

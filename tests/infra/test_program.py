@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import runpy
 from collections.abc import Mapping
+from datetime import date
 from typing import Any
 
 import pytest
@@ -50,7 +51,7 @@ def test_what_the_stack_file_says_reaches_the_template() -> None:
 
 def test_the_pools_are_exported_with_their_choices_and_outputs() -> None:
     exported = run(config_of("Pulumi.staging.yaml")).outputs[STACK]
-    assert set(exported) == {"pools", "smokeTargets"}
+    assert set(exported) == {"pools", "smokeTargets", "cost"}
     assert exported["pools"] == {
         "l4": {
             "kind": "gce-runners",
@@ -59,6 +60,12 @@ def test_the_pools_are_exported_with_their_choices_and_outputs() -> None:
             "market": "spot",
             "max": 4,
             "runnerLabels": ["self-hosted", "gpu", "l4"],
+            "cost": {
+                "usdPerHourAtRest": 0,
+                "usdPerHourAtMax": 2.0484,
+                "usdWorstMonth": 1495.332,
+                "priceDate": "2026-10-04",
+            },
             "instanceGroup": "group-1",
             "template": TEMPLATE,
             "serviceAccountEmail": "gpu-l4@p.iam.gserviceaccount.com",
@@ -66,6 +73,39 @@ def test_the_pools_are_exported_with_their_choices_and_outputs() -> None:
             "smokeSummary": "pass",
         }
     }
+
+
+def test_the_cost_is_known_in_the_preview_of_a_new_stack() -> None:
+    exported = run(config_of("Pulumi.staging.yaml"), preview=True).outputs[STACK]
+    assert exported["cost"] == {
+        "summary": (
+            "0.00 USD/h at rest, 2.05 USD/h at max, 1,495 USD in the worst month "
+            "(prices of 2026-10-04; without boot disks and network traffic)"
+        ),
+        "usdPerHourAtRest": 0,
+        "usdPerHourAtMax": 2.0484,
+        "usdWorstMonth": 1495.332,
+        "byMarket": {"spot": {"usdPerHourAtRest": 0, "usdPerHourAtMax": 2.0484, "usdWorstMonth": 1495.332}},
+        "priceDate": "2026-10-04",
+    }
+    assert exported["pools"]["l4"]["cost"]["usdWorstMonth"] == 1495.332
+
+
+def test_the_cost_of_several_pools_is_their_sum_by_market_too() -> None:
+    exported = run(config_of("Pulumi.prod.yaml"), preview=True).outputs[STACK]
+    months = {name: pool["cost"]["usdWorstMonth"] for name, pool in exported["pools"].items()}
+    assert exported["cost"]["usdWorstMonth"] == pytest.approx(sum(months.values()))
+    assert exported["cost"]["byMarket"]["standard"]["usdWorstMonth"] == months["a100"]
+    assert set(exported["cost"]["byMarket"]) == {"spot", "standard"}
+
+
+def test_what_has_grown_old_is_one_warning_for_the_whole_stack(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("infra.advice.warnings", lambda settings, today: [f"{len(settings.pools)} pools, {today:%Y}"])
+    run(config_of("Pulumi.prod.yaml"), preview=True)
+    [told] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert told == f"4 pools, {date.today():%Y}"
 
 
 def test_the_smoke_targets_say_what_a_check_has_to_find_in_the_order_of_the_names() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gpu_catalog as catalog
 from gpu_catalog import Machine
@@ -13,6 +13,9 @@ from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 from .. import versions
 from ..errors import did_you_mean, invalid
 from .places import ZONE
+
+if TYPE_CHECKING:
+    from .runner_pool import RunnerPoolArgs
 
 _ZONE = re.compile(ZONE)
 
@@ -154,9 +157,29 @@ def runner_labels(values: list[str] | None) -> list[str] | None:
     return values
 
 
+def default_runner_labels(name: str) -> list[str]:
+    """The labels of a pool that chooses none."""
+    return ["self-hosted", "gpu", name]
+
+
 def default_disk_type(machine: Machine) -> str:
     """Balanced persistent disk, where the series takes it."""
     return "pd-balanced" if "pd-balanced" in machine.boot_disks else machine.boot_disks[0]
+
+
+def demand(name: str, args: RunnerPoolArgs) -> catalog.Demand:
+    """What a pool asks of Google: no machine at rest, and one beside the others while a template is checked."""
+    return catalog.Demand(
+        pool=name,
+        machine=args.machine,
+        market=catalog.market(args.market),
+        region=args.region,
+        max_machines=args.max,
+        machines_of_a_check=1,
+        boot_disk=args.disk_type or default_disk_type(args.machine),
+        boot_disk_gib=args.disk_gib,
+        max_run_sec=args.max_run_duration_sec,
+    )
 
 
 def _not_there(machine: Machine, zone: str) -> PydanticCustomError:

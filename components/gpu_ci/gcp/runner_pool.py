@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pulumi
 import pulumi_gcp as gcp
-from gpu_catalog import Machine, region_of
+from gpu_catalog import Demand, Machine, region_of
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator
 
 from .. import naming, versions
@@ -16,6 +16,7 @@ from ..labels import Labels, merge
 from . import pool_rules
 from .machine_template import machine_template
 from .places import Network, Project, Subnetwork
+from .pool_rules import default_runner_labels
 from .smoke_gate import SmokeGate, SmokeGateArgs
 
 # Narrower than GitHub's own rule, which is not published: runner labels are handed over as a comma-separated list.
@@ -141,10 +142,9 @@ class RunnerPoolArgs(Args):
         """The labels runners of the pool `name` carry."""
         return self.runner_labels or default_runner_labels(name)
 
-
-def default_runner_labels(name: str) -> list[str]:
-    """The labels of a pool that chooses none."""
-    return ["self-hosted", "gpu", name]
+    def demand(self, name: str) -> Demand:
+        """What the pool `name` asks of Google; its cost and the quotas it needs follow from it."""
+        return pool_rules.demand(name, self)
 
 
 class RunnerPool(Component):

@@ -195,3 +195,16 @@ def test_defaults_cost_nothing_and_name_the_pool() -> None:
     assert args.runner_labels_of("l4") == default_runner_labels("l4") == ["self-hosted", "gpu", "l4"]
     assert (args.region, args.disk_gib, args.market, args.smoke.on_no_capacity) == ("us-central1", 100, "spot", "fail")
     assert (args.max_run_duration_sec, args.smoke.deadline_sec) == (14400, 1200)
+
+
+def test_a_pool_asks_for_its_machines_and_one_more_for_a_check_and_for_their_disks() -> None:
+    chosen = {"max": 2, "diskGib": 250, "maxRunDurationSec": 3600, "market": "standard"}
+    asked = RunnerPoolArgs(**{**RunnerPool.EXAMPLE, **WIRING, **chosen, "smoke": {"deadlineSec": 600}}).demand("l4")
+    assert (asked.pool, asked.machine.machine_type, asked.market, asked.region) == (
+        "l4",
+        "g2-standard-8",
+        "standard",
+        "us-central1",
+    )
+    assert (asked.machines_at_rest, asked.max_machines, asked.most_machines) == (0, 2, 3)
+    assert (asked.boot_disk, asked.boot_disk_gib, asked.max_run_sec) == ("pd-balanced", 250, 3600)

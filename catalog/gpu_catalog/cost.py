@@ -1,0 +1,174 @@
+"""What pools cost by the hour, and at worst by the month. A total without an unknown price is the least there is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from .demand import Demand
+from .facts import Price
+from .prices import price
+from .rows import Market
+
+HOURS_A_MONTH = 730
+"""365 days and nights, a twelfth of them."""
+
+NOT_INCLUDED = ("boot disks", "network traffic")
+"""No price of these is in the catalog, so none is made up."""
+
+UNKNOWN, UNDATED = "unknown", "undated"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolCost:
+    """One pool: what its machines cost."""
+
+    demand: Demand
+    price: Price | None
+    """Of one machine; None where no price is known."""
+
+    @property
+    def usd_per_hour_at_rest(self) -> float | None:
+        """Nothing where no machine waits, whatever one would cost."""
+        return self._times(self.demand.machines_at_rest)
+
+    @property
+    def usd_per_hour_at_max(self) -> float | None:
+        return self._times(self.demand.max_machines)
+
+    @property
+    def usd_worst_month(self) -> float | None:
+        """Every machine the pool may have, through a whole month."""
+        return self._times(self.demand.max_machines * HOURS_A_MONTH)
+
+    @property
+    def price_date(self) -> str:
+        """The day the price was read, or why there is none: undated or unknown."""
+        return UNKNOWN if self.price is None else self.price.date or UNDATED
+
+    @property
+    def estimated(self) -> bool:
+        return self.price is not None and self.price.estimated
+
+    def _times(self, count: int) -> float | None:
+        if count == 0:
+            return 0.0
+        return None if self.price is None else round(count * self.price.usd_per_hour, 4)
+
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "usdPerHourAtRest": _or_unknown(self.usd_per_hour_at_rest),
+            "usdPerHourAtMax": _or_unknown(self.usd_per_hour_at_max),
+            "usdWorstMonth": _or_unknown(self.usd_worst_month),
+            "priceDate": self.price_date,
+        }
+        return found | ({"estimated": True} if self.estimated else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """A sum over pools. A pool whose price is unknown is not in it, and then it is the least there is to pay."""
+
+    usd_per_hour_at_rest: float
+    usd_per_hour_at_max: float
+    usd_worst_month: float
+    at_least: bool
+    estimated: bool
+
+    @classmethod
+    def of(cls, pools: Iterable[PoolCost]) -> Total:
+        found = tuple(pools)
+        rest = [pool.usd_per_hour_at_rest for pool in found]
+        most = [pool.usd_per_hour_at_max for pool in found]
+        month = [pool.usd_worst_month for pool in found]
+        return cls(
+            usd_per_hour_at_rest=_sum(rest),
+            usd_per_hour_at_max=_sum(most),
+            usd_worst_month=_sum(month),
+            at_least=None in (*rest, *most, *month),
+            estimated=any(pool.estimated for pool in found),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "usdPerHourAtRest": self.usd_per_hour_at_rest,
+            "usdPerHourAtMax": self.usd_per_hour_at_max,
+            "usdWorstMonth": self.usd_worst_month,
+        }
+        marks = {"atLeast": self.at_least, "estimated": self.estimated}
+        return found | {name: True for name, holds in marks.items() if holds}
+
+
+@dataclass(frozen=True, slots=True)
+class StackCost:
+    """All pools of a stack, in the order they were given."""
+
+    pools: tuple[PoolCost, ...]
+
+    @property
+    def total(self) -> Total:
+        return Total.of(self.pools)
+
+    @property
+    def by_market(self) -> dict[Market, Total]:
+        """The totals of the pools that buy in the same way, in the order of the markets' names."""
+        markets = sorted({pool.demand.market for pool in self.pools})
+        return {market: Total.of(pool for pool in self.pools if pool.demand.market == market) for market in markets}
+
+    @property
+    def price_date(self) -> str:
+        """The oldest date of any price in it: undated when one has none, unknown when there is no price at all."""
+        dates = [pool.price_date for pool in self.pools if pool.price]
+        return UNDATED if UNDATED in dates else min(dates, default=UNKNOWN)
+
+    @property
+    def unpriced(self) -> tuple[str, ...]:
+        """The pools whose price is unknown."""
+        return tuple(pool.demand.pool for pool in self.pools if pool.price is None)
+
+    @property
+    def summary(self) -> str:
+        """One sentence for whoever reads the end of an `up`."""
+        total = self.total
+        least = "at least " if total.at_least else ""
+        dated = {UNDATED: "some prices undated", UNKNOWN: ""}
+        estimated = [pool.demand.pool for pool in self.pools if pool.estimated]
+        notes = (
+            dated.get(self.price_date, f"prices of {self.price_date}"),
+            f"unknown for {', '.join(self.unpriced)}" if self.unpriced else "",
+            f"estimated for {', '.join(estimated)}" if estimated else "",
+            f"without {' and '.join(NOT_INCLUDED)}",
+        )
+        return (
+            f"{total.usd_per_hour_at_rest:,.2f} USD/h at rest, {least}{total.usd_per_hour_at_max:,.2f} USD/h at max, "
+            f"{least}{total.usd_worst_month:,.0f} USD in the worst month ({'; '.join(filter(None, notes))})"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "summary": self.summary,
+            **self.total.to_json(),
+            "byMarket": {market: total.to_json() for market, total in self.by_market.items()},
+            "priceDate": self.price_date,
+            "notIncluded": list(NOT_INCLUDED),
+        }
+
+
+def of_pool(demand: Demand) -> PoolCost:
+    """What one pool costs."""
+    return PoolCost(demand, price(demand.machine, demand.region, demand.market))
+
+
+def of_stack(demands: Iterable[Demand]) -> StackCost:
+    """What they cost together."""
+    return StackCost(tuple(map(of_pool, demands)))
+
+
+def _sum(values: Iterable[float | None]) -> float:
+    return round(math.fsum(value for value in values if value is not None), 4)
+
+
+def _or_unknown(value: float | None) -> float | str:
+    return UNKNOWN if value is None else value

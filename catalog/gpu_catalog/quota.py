@@ -1,0 +1,238 @@
+"""What pools need of a cloud's quotas, and where the limits that are given fall short of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from . import load, questions
+from .demand import Demand
+from .limits import GLOBAL, Limit, row_of
+from .rows import Cloud
+
+Key = tuple[str, str]
+"""Region, or `global`, and metric."""
+
+_OTHER_PARTITIONS = ("us-gov-", "cn-", "eusc-")
+
+_UNITS = {"GPU": "GPUs", "vCPU": "vCPUs", "GB": "GB"}
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """How much of one quota the pools take when every machine runs, those of a check too."""
+
+    cloud: Cloud
+    region: str
+    metric: str
+    unit: Literal["GPU", "vCPU", "GB"]
+    quota_id: str
+    gpu_family: str
+    amount: float
+    pools: tuple[tuple[str, float], ...]
+    """Each pool's share."""
+    alternatives: tuple[str, ...] = ()
+    """What other sources say it is taken from instead."""
+    certain: bool = True
+    """False where no vendor's text was read for it."""
+    instead: str = ""
+    """What the same machines draw on as well: spot machines on the standard quota as long as no preemptible one was
+    granted, machines that are deleted within a week on the preemptible one."""
+    movable: float = 0
+    """How much of the amount may come from there."""
+
+    @property
+    def in_words(self) -> str:
+        shares = ", ".join(f"{pool} {amount:g}" for pool, amount in self.pools)
+        return f"{self.amount:g} {_UNITS[self.unit]} or more ({shares})"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "region": self.region,
+            "metric": self.metric,
+            "needed": self.amount,
+            "unit": self.unit,
+            "pools": dict(self.pools),
+            "certain": self.certain and not self.alternatives,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A quota that is too small, or whose limit nobody gave."""
+
+    need: Need
+    given: Limit | None
+    """None where it is unknown."""
+    certain: bool = True
+    """False where it may be that the machines draw on another quota: a warning, no mistake."""
+
+    @property
+    def is_short(self) -> bool:
+        return self.given is not None
+
+    @property
+    def text(self) -> str:
+        return "is less than the pools need" if self.is_short else "is unknown"
+
+    @property
+    def got(self) -> str:
+        if self.given is None:
+            return ""
+        used = "" if self.given.usage is None else f", {self.given.usage:g} of it in use now"
+        return f"{self.given.limit:g}{used}"
+
+    @property
+    def expected(self) -> str:
+        return self.need.in_words
+
+    def hint(self, project: str = "") -> str:
+        """Where to ask for more, and what else would do."""
+        need = self.need
+        other = ""
+        if need.instead and self.given is not None and self.given.limit == 0 and need.metric.startswith("PREEMPTIBLE_"):
+            other = f"; where none was ever granted, spot draws on {need.instead}: give that limit too"
+        if need.alternatives:
+            other = f"; other sources name {', '.join(need.alternatives)} instead"
+        link = console_link(need, project)
+        return console_path(need) + (f": {link}" if link else "") + other
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **self.need.to_json(),
+            "given": self.given.limit if self.given else None,
+            "problem": self.text,
+            "certain": self.certain,
+            "console": console_link(self.need),
+        }
+
+
+def needs(demands: Iterable[Demand]) -> dict[Key, Need]:
+    """What they take together, by region and metric, in the order of these."""
+    found: dict[Key, Need] = {}
+    for demand in demands:
+        for each in _needs_of(demand):
+            key = (each.region, each.metric)
+            found[key] = _both(found[key], each) if key in found else each
+    return dict(sorted(found.items()))
+
+
+def without_metric(demands: Iterable[Demand]) -> tuple[str, ...]:
+    """The pools for whose machines no quota is known, bought the way they are."""
+    return tuple(each.pool for each in demands if not questions.quota_metrics(each.machine, each.market))
+
+
+def compare(needed: Mapping[Key, Need], given: Mapping[Key, Limit]) -> tuple[Finding, ...]:
+    """What is short or unknown, in the order of the needs."""
+    moved = _without_preemptible(needed, given)
+    return tuple(finding for key, need in moved.items() if (finding := _finding(need, key, moved, given)) is not None)
+
+
+def console_path(need: Need) -> str:
+    """The way through the console, for a person."""
+    if need.cloud == "aws":
+        return f"Service Quotas > Amazon EC2 > {need.quota_id}, in {need.region}"
+    where = "" if need.region == GLOBAL else f" of {need.region}"
+    family = f", gpu_family {need.gpu_family}" if need.gpu_family else ""
+    return f"IAM & Admin > Quotas & System Limits, filter {need.quota_id}{where}{family}"
+
+
+def console_link(need: Need, project: str = "") -> str:
+    """Where that way begins; nothing for AWS's partitions with consoles of their own."""
+    if need.cloud == "aws" and need.region.startswith(_OTHER_PARTITIONS):
+        return ""
+    if need.cloud == "aws":
+        return f"https://{need.region}.console.aws.amazon.com/servicequotas/home/services/ec2/quotas/{need.quota_id}"
+    return "https://console.cloud.google.com/iam-admin/quotas" + (f"?project={project}" if project else "")
+
+
+def _needs_of(demand: Demand) -> Iterator[Need]:
+    machine, count = demand.machine, demand.most_machines
+    for quota in questions.quota_metrics(machine, demand.market):
+        amount = quota.per_machine * count
+        own = replace(_need(demand, quota.metric, amount), alternatives=quota.alternatives, certain=quota.certain)
+        other = _instead(demand, quota.metric)
+        yield replace(own, instead=other, movable=amount) if other else own
+    if machine.cloud == "gcp":
+        for disk, gib in ((demand.boot_disk, demand.boot_disk_gib), ("local-ssd", _bundled_gib(demand))):
+            for row in load.rows("disk_quotas"):
+                if gib and row["disk"] == disk and demand.market in row["markets"]:
+                    yield replace(_need(demand, row["metric"], gib * count), certain=row["certain"])
+
+
+def _need(demand: Demand, metric: str, amount: float) -> Need:
+    row = row_of(metric)
+    return Need(
+        cloud=row["cloud"],
+        region=GLOBAL if row["scope"] == GLOBAL else demand.region,
+        metric=metric,
+        unit=row["unit"],
+        quota_id=row["quota_id"],
+        gpu_family=row["gpu_family"],
+        amount=amount,
+        pools=((demand.pool, amount),),
+    )
+
+
+def _bundled_gib(demand: Demand) -> float:
+    """The disks that come with a machine; a pool asks for no others."""
+    disks = demand.machine.local_disks
+    return (disks.size_gib or 0) if disks.mode == "bundled" else 0
+
+
+def _instead(demand: Demand, metric: str) -> str:
+    """The other quota of the same GPUs (docs.cloud.google.com, "Create and use Spot VMs" and "Allocation quotas")."""
+    machine = demand.machine
+    standard, spot = machine.quota.get("standard", ()), machine.quota.get("spot", ())
+    if machine.cloud != "gcp" or not standard or not spot:
+        return ""
+    if demand.market == "spot" and metric == spot[0]:
+        return standard[0]
+    return spot[0] if demand.market == "standard" and metric == standard[0] and demand.is_short_lived else ""
+
+
+def _both(one: Need, other: Need) -> Need:
+    return replace(
+        one,
+        amount=one.amount + other.amount,
+        pools=(*one.pools, *other.pools),
+        alternatives=tuple(dict.fromkeys((*one.alternatives, *other.alternatives))),
+        certain=one.certain and other.certain,
+        instead=one.instead or other.instead,
+        movable=one.movable + other.movable,
+    )
+
+
+def _without_preemptible(needed: Mapping[Key, Need], given: Mapping[Key, Limit]) -> dict[Key, Need]:
+    """The same needs, with spot machines on the standard quota where the preemptible one was never granted."""
+    found = dict(needed)
+    for (region, metric), need in needed.items():
+        limit, other = given.get((region, metric)), (region, need.instead)
+        spot = metric.startswith("PREEMPTIBLE_") and bool(need.instead)
+        if spot and limit is not None and limit.limit == 0 and other in given:
+            row = row_of(need.instead)
+            there = replace(
+                need, metric=need.instead, quota_id=row["quota_id"], gpu_family=row["gpu_family"], instead="", movable=0
+            )
+            found[other] = _both(found[other], there) if other in found else there
+            del found[region, metric]
+    return found
+
+
+def _finding(need: Need, key: Key, needed: Mapping[Key, Need], given: Mapping[Key, Limit]) -> Finding | None:
+    region, _ = key
+    limits = [given[region, metric] for metric in (need.metric, *need.alternatives) if (region, metric) in given]
+    certain = need.certain and len(limits) == 1 + len(need.alternatives)
+    if not limits:
+        return Finding(need, None, certain)
+    most = max(limits, key=lambda limit: limit.limit)
+    short_by = need.amount - most.limit
+    if short_by <= 0:
+        return None
+    if need.movable >= short_by and not need.metric.startswith("PREEMPTIBLE_"):
+        other = (region, need.instead)
+        taken = needed[other].amount if other in needed else 0
+        if other in given and given[other].limit - taken >= short_by:
+            return None
+    return Finding(need, most, certain)

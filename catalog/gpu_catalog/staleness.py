@@ -1,0 +1,151 @@
+"""What has grown old: prices, images, runners. The day is always given, so that an answer can be had again."""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from . import load, questions
+from .errors import UnknownName
+from .facts import Price
+
+PRICES_LAST_DAYS = 90
+RUNNERS_LAST_DAYS = 30
+"""GitHub's rule: an update of the runner is installed within 30 days, or it gets no jobs."""
+_WARN_BEFORE_DAYS = 10
+_ENDS_SOON_DAYS = 90
+
+_VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)")
+_DIGITS = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """Something that is too old, or soon will be."""
+
+    subject: str
+    text: str
+    hint: str
+
+    def __str__(self) -> str:
+        return f"{self.subject} {self.text}; hint: {self.hint}"
+
+
+def prices(priced: Mapping[str, Price | None], today: date) -> tuple[Stale, ...]:
+    """Prices of pools (or whatever else) by name, older than 90 days or of no known day. Unknown ones are not old."""
+    old: dict[str, list[str]] = {}
+    for name, price in priced.items():
+        if price is None:
+            continue
+        if price.date is None:
+            old.setdefault("", []).append(name)
+        elif (today - _last_day(price.date)).days > PRICES_LAST_DAYS:
+            old.setdefault(price.date, []).append(name)
+    hint = "compare with the cloud's own price list before you rely on the cost"
+    return tuple(
+        Stale(
+            f"the price of {', '.join(names)}" if len(names) == 1 else f"the prices of {', '.join(names)}",
+            _age("was read" if len(names) == 1 else "were read", day, today),
+            hint,
+        )
+        for day, names in sorted(old.items())
+    )
+
+
+def _age(verb: str, day: str, today: date) -> str:
+    if not day:
+        return f"{verb} on no known day"
+    return f"{verb} on {day}, {(today - _last_day(day)).days} days ago, more than {PRICES_LAST_DAYS}"
+
+
+def image(name: str, today: date) -> tuple[Stale, ...]:
+    """A Google image or family, as projects/<project>/global/images/<name>: what in it has ended, or ends within 90
+    days. Nothing for an image whose name says nothing of what it is made of."""
+    parts = name.split("/")
+    project = parts[parts.index("projects") + 1] if "projects" in parts[:-1] else ""
+    words = set(parts[-1].split("-"))
+    found: list[Stale] = []
+    for row in load.rows("lifetimes"):
+        if row["project"] in ("", project) and words >= set(row["words"]):
+            found += _ended(f"the image {parts[-1]}", row["what"], row["ends"], row["then"], row["instead"], today)
+    return tuple(found)
+
+
+def ami_type(name: str, today: date) -> tuple[Stale, ...]:
+    """An EKS AMI type of which there are no new images."""
+    known = {each.ami_type: each for each in questions.ami_types()}
+    if name not in known:
+        raise UnknownName(name, known)
+    row = known[name]
+    if not row.retired or date.fromisoformat(row.retired) > today:
+        return ()
+    better = [
+        each.ami_type
+        for each in known.values()
+        if each.os == "al2023" and (each.architecture, each.nvidia) == (row.architecture, row.nvidia)
+    ]
+    hint = f"take {' or '.join(better)}" if better else "take an AL2023 type"
+    return (Stale(f"the AMI type {name}", f"has had no new image since {row.retired}", hint),)
+
+
+def runner(version: str, today: date, released: Mapping[str, date] | None = None) -> tuple[Stale, ...]:
+    """A version of GitHub's runner that gets no jobs, or soon none. ValueError for what is no version.
+
+    `released` adds releases somebody looked up to those known here.
+    """
+    own = _parsed(version)
+    out = {_parsed(name): day for name, day in (released or {}).items()}
+    rows = {_parsed(row["version"]): row for row in load.rows("runners")}
+    out = {key: date.fromisoformat(row["released"]) for key, row in rows.items() if row["released"]} | out
+    subject, newest = f"the runner {_text(own)}", max(out)
+    floor = load.document("runners")["floor"]
+    hint = f"take {_text(newest)}, or what is newer by now on github.com/actions/runner/releases"
+    if own < _parsed(floor["version"]):
+        when = "is" if today >= date.fromisoformat(floor["since"]) else f"is, from {floor['since']} on,"
+        return (Stale(subject, f"{when} older than GitHub registers, which is {floor['version']} or later", hint),)
+    refused = rows.get(own, {}).get("refused", "")
+    if refused and today >= date.fromisoformat(refused):
+        return (Stale(subject, f"has got no jobs from GitHub since {refused}", hint),)
+    newer = [(out[key], key) for key in out if key > own]
+    if newer:
+        day, key = min(newer)
+        last = day + timedelta(RUNNERS_LAST_DAYS)
+        rule = f"{_text(key)} was out on {day}, and an update is due within {RUNNERS_LAST_DAYS} days"
+        if today > last:
+            return (Stale(subject, f"may get no jobs since {last}: {rule}", hint),)
+        if (last - today).days <= _WARN_BEFORE_DAYS:
+            return (Stale(subject, f"may get no jobs after {last}: {rule}", hint),)
+        return ()
+    if (today - max(out.values())).days > RUNNERS_LAST_DAYS:
+        text = f"may be too old: no release after {max(out.values())} is known here"
+        return (Stale(subject, text, "compare with github.com/actions/runner/releases"),)
+    return ()
+
+
+def _ended(subject: str, what: str, ends: str, then: str, instead: str, today: date) -> Iterable[Stale]:
+    days = (_last_day(ends) - today).days
+    if days < 0:
+        yield Stale(subject, f"is past its end: {what} ended in {ends}, {then}", f"take {instead}")
+    elif days <= _ENDS_SOON_DAYS:
+        yield Stale(subject, f"ends soon: {what} ends in {ends}, and from then on {then}", f"take {instead}")
+
+
+def _last_day(text: str) -> date:
+    """The last day of YYYY, YYYY-MM or YYYY-MM-DD."""
+    year, month, day = ([int(part) for part in _DIGITS.findall(text)] + [0, 0])[:3]
+    month = month or 12
+    return date(year, month, day or calendar.monthrange(year, month)[1])
+
+
+def _parsed(version: str) -> tuple[int, int, int]:
+    found = _VERSION.fullmatch(version)
+    if not found:
+        raise ValueError(f"{version!r} is no version of the runner, such as 2.337.0")
+    return int(found[1]), int(found[2]), int(found[3])
+
+
+def _text(version: tuple[int, int, int]) -> str:
+    return ".".join(map(str, version))

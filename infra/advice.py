@@ -1,0 +1,24 @@
+"""What is no mistake in a stack file and still worth a word in the preview: what has grown old, what is unknown."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from gpu_ci.catalog import cost, staleness
+
+from infra.quotas import demands
+from infra.settings import Settings
+
+
+def warnings(settings: Settings, today: date) -> list[str]:
+    """Each once for the whole stack, however many pools it is about."""
+    found = cost.of_stack(demands((pool.name, pool.args) for pool in settings.pools))
+    old = staleness.prices({each.demand.pool: each.price for each in found.pools}, today)
+    images = dict.fromkeys(str(image) for pool in settings.pools if (image := getattr(pool.args, "image", "")))
+    ended = [each for image in images for each in staleness.image(image, today)]
+    prices = "; ".join(f"{each.subject} {each.text}" for each in old)
+    return [
+        *([f"{prices}; hint: {old[0].hint}"] if old else []),
+        *map(str, ended),
+        *settings.quotas.doubts,
+    ]

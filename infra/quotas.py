@@ -1,0 +1,82 @@
+"""The limits a stack file names, against what its pools need of them when every machine runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from gpu_ci.args import Args
+from gpu_ci.catalog import Demand, limits, quota
+from gpu_ci.errors import Problem
+from gpu_ci.explain import join
+
+QUOTAS = "gpu-ci:quotas"
+
+
+@runtime_checkable
+class Asks(Protocol):
+    """Arguments of a pool whose machines cost something and draw on quotas."""
+
+    def demand(self, name: str) -> Demand: ...
+
+
+@dataclass(frozen=True)
+class Quotas:
+    """Limits as the stack file has them, and what became of the comparison."""
+
+    given: Mapping[tuple[str, str], limits.Limit] = field(default_factory=dict)
+    findings: tuple[quota.Finding, ...] = ()
+
+    @property
+    def doubts(self) -> list[str]:
+        """What is no mistake and still worth a word: limits nobody gave, and shortages no vendor's text confirms."""
+        unknown = [
+            f"{finding.need.metric} ({finding.need.region})" for finding in self.findings if not finding.is_short
+        ]
+        short = [
+            f"{_path(finding.need)}: may be less than the pools need: got {finding.got}, expected {finding.expected}; "
+            f"hint: {finding.hint()}"
+            for finding in self.findings
+            if finding.is_short and not finding.certain
+        ]
+        told = f"{QUOTAS}: says nothing of {', '.join(unknown)}, so these limits are unknown" if unknown else ""
+        return [*short, *([told] if told else [])]
+
+
+def demands(pools: Iterable[tuple[str, Args]]) -> list[Demand]:
+    """What each pool asks for, of those that ask for machines."""
+    return [args.demand(name) for name, args in pools if isinstance(args, Asks)]
+
+
+def check(values: Any, asked: Iterable[Demand], project: str) -> tuple[Quotas, list[Problem]]:
+    """The limits, and every mistake in them; a limit that is too small for the pools is one."""
+    if values is None:
+        return Quotas(), []
+    given, mistakes = limits.from_mapping(values)
+    problems = [
+        Problem(_joined(mistake.path), mistake.text, mistake.got, mistake.expected, mistake.hint or _EXAMPLE)
+        for mistake in mistakes
+    ]
+    found = Quotas(given, quota.compare(quota.needs(asked), given))
+    problems += [_problem(finding, project) for finding in found.findings if finding.is_short and finding.certain]
+    return found, problems
+
+
+_EXAMPLE = "such as us-central1: {NVIDIA_L4_GPUS: 4}"
+
+
+def _problem(finding: quota.Finding, project: str) -> Problem:
+    expected = f"{finding.expected}: max, and one machine for the check of a template"
+    return Problem(_path(finding.need), finding.text, finding.got, expected, finding.hint(project))
+
+
+def _path(need: quota.Need) -> str:
+    return _joined(limits.path_of(need.region, need.metric))
+
+
+def _joined(steps: Iterable[str]) -> str:
+    path = QUOTAS
+    for step in steps:
+        path = join(path, step)
+    return path
