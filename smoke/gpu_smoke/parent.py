@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import selectors
 import signal
 import time
 from collections.abc import Iterator
 from typing import Any
 
-from . import checks, faults, report
+from . import checks, compat, faults, report
 from .options import Options
 from .process import Child
 from .receipt import Receipt
@@ -166,7 +167,15 @@ class _Watch:
         said = faults.one_line(event["message"]) or event["type"]
         means = faults.meaning(event["message"], child.stage)
         what = {"import": "torch.import", "devices": "gpu.init"}.get(child.stage, "gemm.run")
+        if means.action in (faults.FIX_IMAGE, faults.FIX_DRIVER):
+            means = means._replace(hint="; ".join(filter(None, (means.hint, self._advice(child)))))
         return self._broken(child, what, f"{child.text} failed: {said}", means)
+
+    def _advice(self, child: Child) -> str:
+        """What would work on this GPU, where the machine has told enough about itself."""
+        receipt, known = self.receipt, {device["index"]: device.get("cc", "") for device in self.receipt.devices}
+        cc, torch = known.get(child.index, ""), receipt.torch.get("version", "")
+        return compat.advice(cc, receipt.host.get("driver", ""), torch, platform.machine()) if cc and torch else ""
 
     def _hung(self, child: Child, reason: str) -> checks.Check:
         stage = "stopped" if reason.startswith("stopped") else child.stage

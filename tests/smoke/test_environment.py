@@ -141,3 +141,21 @@ def test_an_error_of_the_kernel_is_told_apart(smoke: Smoke, text: str, code: int
     assert run.bad() == [("gemm.run", 0)]
     assert run.summary == f"GPU 0: multiplying float32 matrices failed: {text}"
     assert run.receipt["action"] == action
+
+
+def test_a_torch_without_kernels_for_the_gpu_is_told_which_torch_has_them(smoke: Smoke) -> None:
+    text = "CUDA error: no kernel image is available for execution on the device"
+    run = smoke(
+        gpus=[{"name": "Tesla V100-SXM2-16GB", "cc": "7.0"}],
+        version="2.15.0+cu132",
+        faults=[{"kind": "raise", "text": text}],
+    )
+    assert run.first_bad()["hint"] == (
+        "this torch has no kernels for this GPU: install one whose arch list has it; "
+        "torch 2.14.0+cu126 runs on compute capability 7.0"
+    )
+
+
+def test_no_other_torch_is_advised_where_the_tables_know_of_none_better(smoke: Smoke) -> None:
+    run = smoke(version="2.15.0+cu132", faults=[{"kind": "raise", "text": "CUDA error: no kernel image is available"}])
+    assert run.first_bad()["hint"] == "this torch has no kernels for this GPU: install one whose arch list has it"

@@ -218,4 +218,4 @@ def test_the_package_is_small_enough_for_a_machines_metadata() -> None:
     files = sorted((ROOT / "smoke" / "gpu_smoke").rglob("*"))
     sources = [file for file in files if file.suffix == ".py"]
     assert [file for file in files if file.is_file() and file.suffix not in (".py", ".pyc")] == []
-    assert 10_000 < sum(file.stat().st_size for file in sources) < 60_000
+    assert 10_000 < sum(file.stat().st_size for file in sources) < 80_000

@@ -1,0 +1,150 @@
+"""What compat.py reasons from: which GPU, driver branch and torch build belong together. Every row names its source."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+# Where the rows come from, and when that was written or, for a page without a date, read.
+_DRIVERS = "docs.nvidia.com/datacenter/tesla/drivers/"
+SOURCES = {
+    "nv-arch": _DRIVERS + "cuda-toolkit-driver-and-architecture-matrix.html, read 2026-11-21",
+    "nv-branches": _DRIVERS + "615/supported-drivers-and-cuda-toolkit-versions.html, 2026-09-09",
+    "nv-minor": "docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html, read 2026-11",
+    "nv-open": "kernel_open.html of driver 580.159.03, quoted in Start9Labs/start-technologies#3465, 2026-07-11",
+    "gsp": "NVIDIA/open-gpu-kernel-modules#19: the open module needs a GSP, which begins with Turing, 2022-05-12",
+    "gce-installer": "GoogleCloudPlatform/compute-gpu-installation@e4d32d9 cuda_installer/config.py, 2026-08-05",
+    "eks-470": "awslabs/amazon-eks-ami#1060: 470 runs CUDA up to 11.4, 2023-02-28",
+    "eks-lists": "awslabs/amazon-eks-ami@81fec2e nvidia-open-supported-devices-*.txt, 2026-07-23",
+    "550-12.4": "andimarafioti/faster-qwen3-tts#113: 550.163.01 is CUDA 12.4, 2026-06-13",
+    "570-120": "xorbitsai/inference#3866: 570.133.07 runs an RTX PRO 6000 Workstation Edition, 2025-07-30",
+    "known": "general knowledge, not read in a source",
+    "torch-matrix": "a copy of RELEASE.md's matrices in the PyTorch Korea site's list of versions, 2026-03-24",
+    "torch-2.7": "mlverse/torch#1348, which quotes build_cuda.sh of 2.7, 2025-07-24",
+    "torch-2.8": "pytorch/pytorch#157517, and lists measured in jhj0517/Whisper-WebUI#653, 2026-09-20",
+    "torch-2.10": "lists measured in pytorch/pytorch#182250, 2026-05-03; pytorch/pytorch#175253, 2026-02-18",
+    "torch-2.12": "pytorch/pytorch#182849, 2026-05-07",
+    "torch-2.13": "torch 2.13.0: PYTORCH_RELEASES_CODE_CC and DEVICE_REQUIREMENT in torch/cuda/__init__.py",
+    "torch-2.14": "pytorch/pytorch#194367, 2026-08-21, and pytorch/pytorch#197555, 2026-09-18",
+    "torch-2.15": "torch 2.15.0+cu132 installed and asked; its cu130 from the plan in pytorch/pytorch#190385",
+    "torch-arm": "pytorch/pytorch#160162, 2025-08-08, and #168065, 2025-11-18: PyPI's aarch64 wheel is for the CPU",
+}
+
+
+class Arch(NamedTuple):
+    """GPUs of one generation. `first_sure` is False where nobody has published the first driver branch."""
+
+    name: str
+    capabilities: tuple[int, ...]
+    first_branch: int
+    last_branch: int | None
+    modules: tuple[str, ...]
+    source: str
+    first_sure: bool = False
+
+
+OPEN, PROPRIETARY = "open", "proprietary"
+_BOTH = (OPEN, PROPRIETARY)
+
+ARCHS = (
+    Arch("Maxwell", (50, 52, 53), 340, 580, (PROPRIETARY,), "nv-arch"),
+    Arch("Pascal", (60, 61, 62), 375, 580, (PROPRIETARY,), "nv-arch"),
+    Arch("Volta", (70, 72), 384, 580, (PROPRIETARY,), "nv-arch"),
+    Arch("Turing", (75,), 410, None, _BOTH, "nv-arch"),
+    Arch("Ampere", (80, 86, 87), 450, None, _BOTH, "nv-arch"),
+    Arch("Ada", (89,), 525, None, _BOTH, "nv-arch"),
+    Arch("Hopper", (90,), 525, None, _BOTH, "nv-arch"),
+    Arch("Blackwell", (100,), 570, None, (OPEN,), "eks-lists", first_sure=True),
+    Arch("Blackwell Ultra", (103,), 580, None, (OPEN,), "eks-lists", first_sure=True),
+    Arch("Blackwell", (120,), 570, None, (OPEN,), "570-120", first_sure=True),
+)
+
+
+class Branch(NamedTuple):
+    """A driver branch and the newest CUDA it runs without a compatibility package."""
+
+    cuda: tuple[int, int]
+    source: str
+    end_of_life: str = ""
+
+
+BRANCHES = {
+    470: Branch((11, 4), "eks-470"),
+    525: Branch((12, 0), "known"),
+    535: Branch((12, 2), "nv-branches", "2026-06"),
+    550: Branch((12, 4), "550-12.4"),
+    560: Branch((12, 6), "gce-installer"),
+    570: Branch((12, 8), "gce-installer"),
+    575: Branch((12, 9), "gce-installer"),
+    580: Branch((13, 0), "nv-branches", "2028-06"),
+    590: Branch((13, 1), "gce-installer"),
+    595: Branch((13, 2), "nv-branches", "2027-03"),
+    610: Branch((13, 3), "nv-branches", "2026-08"),
+}
+
+# The lowest branch that runs code of a CUDA major, by minor version compatibility (nv-minor).
+CUDA_FLOOR = {11: 450, 12: 525, 13: 580}
+
+# Code for one capability runs on the same major from its own minor up; but these run their own only (torch-2.13).
+ALONE = frozenset({53, 62, 72, 87, 101})
+
+
+class Release(NamedTuple):
+    """One torch release: PyPI's build, and for each CUDA build what it was compiled for.
+
+    `unsure` are builds whose list was not read for this release; an empty default is a wheel for the CPU, "?" unknown.
+    """
+
+    default: str
+    builds: dict[str, tuple[int, ...]]
+    source: str
+    python: tuple[tuple[int, int], tuple[int, int]] | None = None
+    unsure: tuple[str, ...] = ()
+
+
+_OLD = (50, 60, 70, 75, 80, 86, 90)
+_37 = (37, *_OLD)
+_NEW = (75, 80, 86, 90, 100, 120)
+_VOLTA = (70, *_NEW)
+_24 = {"cu118": _37, "cu121": _OLD, "cu124": _OLD}
+_26 = {"cu118": _37, "cu124": _OLD, "cu126": _OLD}
+_29 = {"cu126": _OLD, "cu128": _VOLTA, "cu129": _VOLTA, "cu130": _NEW}
+_211 = {"cu126": _OLD, "cu128": _NEW, "cu129": _NEW, "cu130": _NEW}
+_212 = {"cu126": _OLD, "cu129": _NEW, "cu130": _NEW, "cu132": _NEW}
+_PY39, _PY310 = ((3, 9), (3, 13)), ((3, 10), (3, 14))
+# cu129 is not in RELEASE.md after 2.8, yet there are wheels of it ("somewhat limited", pytorch/test-infra#7652,
+# 2026-01-15; 2.11.0 in replicate/cog#3016, 2026-06-18; 2.14.0 in rapidsai/rmm#2541, 2026-09-10).
+_129 = ("cu129",)
+
+X86 = {
+    # The lists of 2.4 to 2.6 are those of 2.7 for the same CUDA.
+    "2.4": Release("cu121", _24, "torch-matrix", ((3, 8), (3, 12)), (*_24,)),
+    "2.5": Release("cu124", _24, "torch-matrix", ((3, 9), (3, 12)), (*_24,)),
+    "2.6": Release("cu124", _26, "torch-matrix", _PY39, (*_26,)),
+    "2.7": Release("cu126", {"cu118": _37, "cu126": _OLD, "cu128": _NEW}, "torch-2.7", _PY39),
+    "2.8": Release("cu128", {"cu126": _OLD, "cu128": _VOLTA, "cu129": _VOLTA}, "torch-2.8", _PY39),
+    "2.9": Release("cu128", _29, "torch-2.10", _PY310, _129),
+    "2.10": Release("cu128", _29, "torch-2.10", _PY310, _129),
+    "2.11": Release("cu130", _211, "torch-2.10", _PY310, _129),
+    "2.12": Release("cu130", _212, "torch-2.12", None, _129),
+    "2.13": Release("cu130", _212, "torch-2.13", None, _129),
+    "2.14": Release("cu132", _212, "torch-2.14", _PY310, _129),
+    "2.15": Release("cu132", {"cu130": _NEW, "cu132": _NEW}, "torch-2.15", None, ("cu130",)),
+}
+
+_SERVER = (80, 90)
+_ARM12 = (80, 90, 100, 120)
+_ARM13 = (80, 90, 100, 110, 120)
+_ARM29 = {"cu126": _SERVER, "cu128": _ARM12, "cu130": _ARM13}
+_ARM212 = {"cu126": _SERVER, "cu130": _ARM13, "cu132": _ARM13}
+
+AARCH64 = {
+    # The lists of 2.9 and 2.10 are those of 2.11.
+    "2.9": Release("", _ARM29, "torch-arm", _PY310, (*_ARM29,)),
+    "2.10": Release("", _ARM29, "torch-arm", _PY310, (*_ARM29,)),
+    "2.11": Release("?", _ARM29, "torch-matrix", _PY310),
+    "2.12": Release("?", _ARM212, "torch-2.12"),
+    "2.13": Release("?", _ARM212, "torch-2.13"),
+    "2.14": Release("?", _ARM212, "torch-2.14", _PY310),
+}
+
+RELEASES = {"x86_64": X86, "arm64": AARCH64}
