@@ -31,7 +31,10 @@ SOURCES = {
 
 
 class Arch(NamedTuple):
-    """GPUs of one generation. `first_sure` is False where nobody has published the first driver branch."""
+    """GPUs of one generation. `first_sure` is False where nobody has published the first driver branch.
+
+    `modules` are the kernel modules that drive them: gsp and nv-open.
+    """
 
     name: str
     capabilities: tuple[int, ...]
@@ -46,6 +49,7 @@ OPEN, PROPRIETARY = "open", "proprietary"
 _BOTH = (OPEN, PROPRIETARY)
 
 ARCHS = (
+    Arch("Kepler", (35, 37), 340, 470, (PROPRIETARY,), "nv-arch"),
     Arch("Maxwell", (50, 52, 53), 340, 580, (PROPRIETARY,), "nv-arch"),
     Arch("Pascal", (60, 61, 62), 375, 580, (PROPRIETARY,), "nv-arch"),
     Arch("Volta", (70, 72), 384, 580, (PROPRIETARY,), "nv-arch"),

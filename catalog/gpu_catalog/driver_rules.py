@@ -1,0 +1,122 @@
+"""What can be wrong with where a driver comes from, which one it is, and the torch on top of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_smoke import compat
+from gpu_smoke.compat_data import BRANCHES
+
+from . import load, questions
+from .choices import Setup, source_of, sources_for
+from .finding import Change, Finding, changes, machines_like, origin
+
+
+def findings(setup: Setup) -> Iterator[Finding]:
+    """Everything that is wrong with the driver and with torch."""
+    yield from _source(setup)
+    yield from _table(setup)
+    yield from _driver_and_torch(setup)
+
+
+def unknown(setup: Setup) -> Iterator[str]:
+    """What could not be checked about them."""
+    if setup.driver_source and setup.branch is None:
+        yield f"which driver branch {setup.driver_source} brings"
+    yield from _compat(setup).unknown
+
+
+def _source(setup: Setup) -> Iterator[Finding]:
+    if not setup.driver_source:
+        return
+    source, machine = source_of(setup.driver_source), setup.machine
+    others = changes("driver_source", [each.name for each in sources_for(machine)])
+    if machine.cloud not in source.clouds:
+        text = f"{source.name} is of {' and '.join(source.clouds)}, and {machine.key} is not"
+        yield Finding("source.cloud", "driver_source", text, source.source, others)
+    elif machine.architecture not in source.architectures:
+        text = f"{source.name} is for {' and '.join(source.architectures)}, and {machine.key} is {machine.architecture}"
+        yield Finding("source.architecture", "driver_source", text, source.source, others)
+    elif setup.driver_branch and source.branches is not None and setup.driver_branch not in source.branches:
+        has = ", ".join(map(str, source.branches))
+        text = f"{source.name} has no driver of branch {setup.driver_branch}: it has {has} ({source.what})"
+        own = changes("driver_branch", sorted(source.branches, key=_preferred))
+        yield Finding("source.no-branch", "driver_branch", text, source.source, (*own, *others))
+
+
+def _table(setup: Setup) -> Iterator[Finding]:
+    """The rules that are rows."""
+    oses = {each.ami_type: each.os for each in questions.ami_types()} if setup.ami_type else {}
+    facts = {
+        "families": setup.machine.family,
+        "clouds": setup.machine.cloud,
+        "driver_sources": setup.driver_source,
+        "branches": setup.branch,
+        "modules": setup.kernel_module,
+        "ami_oses": oses.get(setup.ami_type or ""),
+    }
+    for row in load.rows("driver_rules"):
+        if row.get("fraction") and setup.machine.gpu_count >= 1:
+            continue
+        if all(fact in row[name] for name, fact in facts.items() if name in row):
+            yield Finding(row["rule"], row["field"], row["text"], f"{row['source']}, {row['date']}", (*row["instead"],))
+
+
+def _driver_and_torch(setup: Setup) -> Iterator[Finding]:
+    verdict, card, branch = _compat(setup), setup.machine.gpu, setup.branch
+    rules = {problem.rule for problem in verdict.problems}
+    sure = "first_driver_branch" not in card.uncertain
+    if (
+        sure
+        and branch
+        and card.first_driver_branch
+        and branch < card.first_driver_branch
+        and "driver.before-gpu" not in rules
+    ):
+        text = f"driver branch {branch} does not know the {card.name}: R{card.first_driver_branch} is its first"
+        yield Finding("driver.before-gpu", "driver_branch", text, origin(card, "first_driver_branch"), _drivers(setup))
+    for problem in verdict.problems:
+        at = "kernel_module" if problem.rule == "driver.module" else problem.rule.partition(".")[0]
+        at = {"driver": "driver_branch"}.get(at, at)
+        yield Finding(problem.rule, at, problem.text, "gpu_smoke.compat", tuple(_fits(setup, at, verdict)))
+
+
+def _compat(setup: Setup) -> compat.Verdict:
+    if not setup.machine.gpu.compute_capability:
+        return compat.Verdict()
+    # A fraction of a GPU has a driver of its own, for which the kernel modules of whole ones say nothing.
+    module = None if setup.machine.gpu_count < 1 else setup.kernel_module
+    capability, machine = setup.machine.gpu.compute_capability, setup.machine.architecture
+    return compat.check(capability, setup.branch, setup.torch, machine=machine, module=module, python=setup.python)
+
+
+def _fits(setup: Setup, at: str, verdict: compat.Verdict) -> Iterator[Change]:
+    nearest = verdict.nearest
+    if at == "kernel_module":
+        arch = compat.arch_of(setup.machine.gpu.compute_capability)
+        yield from changes("kernel_module", arch.modules if arch else ())
+    if nearest and nearest.torch and (at == "torch" or nearest.branch == setup.branch):
+        yield {"torch": nearest.torch}
+    yield from _drivers(setup)
+    if at == "torch":
+        yield from changes("machine", machines_like(setup.machine))
+
+
+def _drivers(setup: Setup) -> tuple[Change, ...]:
+    """Other branches of the same source, then the sources that have another one: 580 first."""
+    if not setup.driver_source:
+        return changes("driver_branch", sorted(BRANCHES, key=_preferred))
+    own = source_of(setup.driver_source).branches or sorted(BRANCHES)
+    others = [each for each in sources_for(setup.machine) if each.name != setup.driver_source]
+    return (
+        *changes("driver_branch", sorted(own, key=_preferred)),
+        *(
+            {"driver_source": o.name, "driver_branch": b}
+            for o in others
+            for b in sorted(o.branches or (), key=_preferred)
+        ),
+    )
+
+
+def _preferred(branch: int) -> tuple[bool, int]:
+    return branch != compat.PREFERRED_BRANCH, branch

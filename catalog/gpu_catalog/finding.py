@@ -1,0 +1,50 @@
+"""What a rule finds wrong with a setup, and what several rules need to say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import questions
+from .rows import Gpu, Machine
+
+Change = Mapping[str, Any]
+"""Choices to be made differently, by field of the setup."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong, and the choice it is about."""
+
+    rule: str
+    choice: str
+    text: str
+    source: str
+    instead: tuple[Change, ...] = field(default=(), compare=False)
+    """Changes to try, the nearest first; none of them is a promise."""
+
+
+def changes(choice: str, values: Any) -> tuple[Change, ...]:
+    """Each value as a change of one choice."""
+    return tuple({choice: value} for value in values)
+
+
+def machines_like(machine: Machine) -> list[Machine]:
+    """Machines of the same cloud that can do the work: as many GPUs, not on their way out, near in age and size."""
+
+    def distance(other: Machine) -> tuple[Any, ...]:
+        here, there = machine.gpu.capability, other.gpu.capability
+        age = abs(there[0] * 10 + there[1] - here[0] * 10 - here[1]) if machine.gpu.is_nvidia else there
+        size = abs(other.vcpus - machine.vcpus)
+        return other.gpu.last_driver_branch is not None, other.architecture != "x86_64", age, size, other.key
+
+    found = questions.machines(cloud=machine.cloud, n1=False)
+    return sorted(
+        (each for each in found if each.gpu_count >= min(machine.gpu_count, 1) and each.regions), key=distance
+    )
+
+
+def origin(row: Gpu | Machine, fact: str) -> str:
+    """Where a fact of a row was read."""
+    return "; ".join(f"{source.what}, {source.date}" for source in questions.sources_of(row, fact))

@@ -1,0 +1,112 @@
+"""What can be wrong with how a machine is bought, placed, put together and divided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from . import questions
+from .choices import Setup
+from .finding import Finding, changes, machines_like, origin
+from .rows import Machine
+
+_API = "EKS API, AMITypes (botocore 1.44.5)"
+
+
+def usable(machine: Machine) -> Iterator[Finding]:
+    """Whether it is a machine to choose at all."""
+    if machine.gpu.is_nvidia and not machine.legacy:
+        return
+    text = f"{machine.key} has a {machine.gpu.name}, which is AMD's: no NVIDIA driver and no CUDA"
+    rule = "machine.no-cuda"
+    if machine.gpu.is_nvidia:
+        text = f"{machine.key} has a {machine.gpu.name}, which is retired: drivers and torch have left it behind"
+        rule = "machine.retired"
+    yield Finding(rule, "machine", text, origin(machine, "gpu"), changes("machine", machines_like(machine)))
+
+
+def findings(setup: Setup) -> Iterator[Finding]:
+    """Everything else that is wrong without its driver."""
+    yield from _place(setup)
+    yield from _parts(setup)
+    yield from _mig(setup)
+    yield from _ami(setup)
+
+
+def _place(setup: Setup) -> Iterator[Finding]:
+    machine, market, zone = setup.machine, setup.market, setup.zone
+    if market and market not in (*machine.markets, *machine.unverified_markets):
+        text = f"{machine.key} is not sold as {market}: only as {', '.join(machine.markets)}"
+        yield Finding("market.not-sold", "market", text, origin(machine, "markets"), changes("market", machine.markets))
+    if zone and machine.regions and not machine.is_in(zone):
+        where = machine.zones_near(zone) or machine.regions
+        text = f"{zone} has no {machine.key}; {', '.join(where[:3])} {'has' if len(where) == 1 else 'have'}"
+        sources = ", ".join(questions.source(key).what for key in _ZONE_SOURCES[machine.cloud])
+        yield Finding("zone.without", "zone", text, sources, changes("zone", where))
+
+
+_ZONE_SOURCES = {"gcp": ("gdoc_zones", "gdoc_regions"), "aws": ("awsreg",)}
+
+
+def _parts(setup: Setup) -> Iterator[Finding]:
+    machine = setup.machine
+    disks = sorted(machine.boot_disks, key=lambda disk: disk != "pd-balanced")
+    for name, chosen, known in (("boot_disk", setup.boot_disk, disks), ("nic", setup.nic, [*machine.nics])):
+        if chosen and known and chosen not in known:
+            text = f"{machine.key} takes no {chosen} as its {name.replace('_', ' ')}: only {', '.join(known)}"
+            rule = f"{name.replace('_', '-')}.refused"
+            yield Finding(rule, name, text, origin(machine, f"{name}s"), changes(name, known))
+
+
+def _mig(setup: Setup) -> Iterator[Finding]:
+    profiles = questions.mig_profiles(setup.machine)
+    asked = (
+        ("mig_profile", setup.mig_profile, [each.profile for each in profiles]),
+        (
+            "gke_partition_size",
+            setup.gke_partition_size,
+            [e.gke_partition_size for e in profiles if e.gke_partition_size],
+        ),
+    )
+    for name, chosen, known in asked:
+        if not chosen or chosen in known:
+            continue
+        has = f"it has {', '.join(known)}" if known else "it cannot be divided"
+        text = f"{setup.machine.key} has no partition {chosen}: {has}"
+        near = sorted(known, key=lambda each: abs(_gb(each) - _gb(chosen)))
+        rule = "mig.no-profile" if known else "mig.none"
+        yield Finding(
+            rule, name, text, "NVIDIA/mig-parted, 2026-08-21; GKE cluster autoscaler", changes(name, [*near, None])
+        )
+
+
+def _gb(profile: str) -> int:
+    """The memory in a profile's name: 10 of 1g.10gb."""
+    digits = profile.partition(".")[2].partition("gb")[0]
+    return int(digits) if digits.isdigit() else 0
+
+
+def _ami(setup: Setup) -> Iterator[Finding]:
+    machine, name = setup.machine, setup.ami_type
+    if not name:
+        return
+    known = {each.ami_type: each for each in questions.ami_types()}
+    others = changes("ami_type", machine.ami_types)
+    ami = known.get(name)
+    if machine.cloud != "aws":
+        text = f"{machine.key} is no machine of AWS: it takes no AMI"
+        yield Finding("ami.cloud", "ami_type", text, _API, changes("ami_type", [None]))
+    elif ami is None:
+        text = f"EKS has no AMI type {name}"
+        yield Finding("ami.unknown", "ami_type", text, _API, others)
+    elif ami.retired:
+        text = f"{name} has had no new images since {ami.retired}"
+        yield Finding("ami.retired", "ami_type", text, "docs.aws.amazon.com/eks, eks-ami-build-scripts", others)
+    elif ami.architecture and ami.architecture != machine.architecture:
+        text = f"{name} is for {ami.architecture}, and {machine.key} is {machine.architecture}"
+        yield Finding("ami.architecture", "ami_type", text, _API, others)
+    elif not ami.nvidia and ami.os != "custom" and setup.driver_source != "operator":
+        text = f"{name} has no NVIDIA driver"
+        yield Finding("ami.no-driver", "ami_type", text, "docs.aws.amazon.com/eks, ml-eks-optimized-ami", others)
+    elif ami.nvidia and name not in machine.ami_types:
+        text = f"{name} is not for {machine.family}: take {' or '.join(machine.ami_types)}"
+        yield Finding("ami.machine", "ami_type", text, origin(machine, "ami_types"), others)

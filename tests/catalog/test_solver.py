@@ -1,0 +1,161 @@
+"""The solver's own rules: what it says, what it leaves open, and that a fix is a fix."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from gpu_catalog import load, questions, solver
+from gpu_catalog.choices import source_of, sources_for
+from gpu_catalog.errors import UnknownName
+from gpu_catalog.solver import Refused, Setup, Works, check, findings
+
+
+def refused(machine: str, **choices: Any) -> Refused:
+    verdict = check(machine, **choices)
+    assert isinstance(verdict, Refused)
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("machine", "choices", "rule"),
+    [
+        ("g2-standard-8", {"ami_type": "AL2023_x86_64_NVIDIA"}, "ami.cloud"),
+        ("g5.xlarge", {"ami_type": "AL2024_x86_64_NVIDIA"}, "ami.unknown"),
+        ("g5.xlarge", {"ami_type": "BOTTLEROCKET_x86_64_NVIDIA", "driver_source": "al2023"}, "source.ami"),
+        ("g5.xlarge", {"ami_type": "AL2023_x86_64_NVIDIA", "driver_source": "bottlerocket"}, "source.ami"),
+        ("g5.xlarge", {"driver_source": "installer"}, "source.cloud"),
+        ("g4-standard-6", {"driver_source": "operator"}, "driver.fraction"),
+        ("g4-standard-6", {"driver_source": "installer"}, "driver.fraction"),
+        ("g6f.large", {"driver_source": "operator", "driver_branch": 580}, "driver.fraction"),
+        ("g5.xlarge", {"torch": "2.9.1", "python": (3, 9)}, "torch.python"),
+        ("g5.xlarge", {"torch": "2.9.1+cu111"}, "torch.no-build"),
+    ],
+)
+def test_a_rule_that_no_issue_is_about_refuses_and_its_fix_is_accepted(
+    machine: str, choices: dict[str, Any], rule: str
+) -> None:
+    verdict = refused(machine, **choices)
+    assert [problem.rule for problem in verdict.problems] == [rule]
+    assert verdict.fix
+    assert solver.check_setup(verdict.setup.changed(verdict.fix)).works
+
+
+def test_every_problem_is_named_and_a_fix_puts_all_of_them_right() -> None:
+    verdict = refused("g2-standard-8", boot_disk="pd-standard", zone="us-central1-f", market="reservation")
+    assert [problem.choice for problem in verdict.problems] == ["market", "zone", "boot_disk"]
+    for problem in verdict.problems:
+        assert problem.fix
+        assert next(iter(problem.fix)) == problem.choice
+        assert solver.check_setup(verdict.setup.changed(problem.fix)).works
+
+
+def test_a_refusal_says_why_from_where_and_what_to_write_instead() -> None:
+    [problem] = refused("a3-highgpu-1g", market="standard").problems
+    assert problem.text == "gcp/a3-highgpu-1g is not sold as standard: only as spot, flex-start"
+    assert problem.hint == "market=spot"
+    assert "2026-04-13" in problem.source
+
+
+def test_another_machine_is_named_where_nothing_else_helps() -> None:
+    [problem] = refused("g4ad.xlarge").problems
+    assert problem.hint == "machine=aws/g4dn.xlarge"
+
+
+def test_a_driver_source_brings_its_own_branch() -> None:
+    machine = questions.machine("p3.2xlarge")
+    assert Setup(machine=machine, driver_source="operator").branch == 595
+    assert Setup(machine=machine, driver_source="al2023").branch == 580
+    assert Setup(machine=questions.machine("g7.2xlarge"), driver_source="al2023").branch == 595
+    assert Setup(machine=machine, driver_source="al2023", driver_branch=570).branch == 570
+    assert Setup(machine=machine).branch is None
+
+
+def test_what_is_not_known_is_listed_and_not_refused() -> None:
+    verdict = check("n1-standard-8+nvidia-tesla-t4x1", market="flex-start", driver_source="cos", torch="2.99.0")
+    assert isinstance(verdict, Works)
+    assert verdict.unknown == (
+        "whether gcp/n1-standard-8+nvidia-tesla-t4x1 is sold as flex-start",
+        "which driver branch cos brings",
+        "torch 2.99 on x86_64: it is not in the table",
+    )
+
+
+def test_a_region_counts_as_a_zone_that_is_not_chosen_yet() -> None:
+    assert check("g2-standard-8", zone="us-central1").works
+    assert not check("g2-standard-8", zone="southamerica-west1").works
+
+
+def test_an_ami_is_only_changed_where_one_was_chosen() -> None:
+    for problem in refused("g7.2xlarge", driver_source="bottlerocket").problems:
+        assert problem.fix == {"driver_source": "al2023", "driver_branch": 595}
+
+
+def test_a_fraction_of_a_gpu_has_a_kernel_module_of_its_own() -> None:
+    assert not check("g4-standard-48", kernel_module="proprietary").works
+    assert check("g4-standard-24", kernel_module="proprietary").works
+
+
+def test_a_market_may_be_called_what_the_cloud_calls_it() -> None:
+    assert check("g5.xlarge", market="ON_DEMAND").setup.market == "standard"
+
+
+@pytest.mark.parametrize(
+    ("choices", "text"),
+    [
+        ({"market": "rented"}, "no market 'rented'"),
+        ({"driver_source": "bottlerockt"}, "no driver source 'bottlerockt'; did you mean bottlerocket?"),
+    ],
+)
+def test_a_choice_that_does_not_exist_is_no_verdict_but_a_mistake(choices: dict[str, Any], text: str) -> None:
+    with pytest.raises(UnknownName) as caught:
+        check("g5.xlarge", **choices)
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize("name", solver.DRIVER_SOURCES)
+def test_a_driver_source_is_described_and_its_default_is_one_of_its_branches(name: str) -> None:
+    source = source_of(name)
+    assert source.clouds
+    assert source.branches is None or {source.default, *source.defaults.values()} <= {*source.branches}
+    assert any(source in sources_for(machine) for machine in questions.machines(n1=False))
+
+
+def test_the_sources_of_the_table_are_those_of_the_type() -> None:
+    assert tuple(row["driver_source"] for row in load.rows("driver_sources")) == solver.DRIVER_SOURCES
+
+
+def test_every_machine_has_a_way_to_a_driver_and_a_current_torch() -> None:
+    for machine in questions.machines(n1=False):
+        torch = {"x86_64": "2.14.0+cu126", "arm64": "2.13.0+cu130"}[machine.architecture]
+        torch = "2.13.0+cu130" if machine.gpu.capability >= (10, 0) else torch
+        ways = [source.name for source in sources_for(machine) if not _wrong(machine, source.name, torch)]
+        assert ways or machine.family == "g5g", machine.key  # no wheel has kernels for a T4G
+
+
+def _wrong(machine: Any, source: Any, torch: str) -> list[str]:
+    branches = source_of(source).branches or (580,)
+    found = [[f.rule for f in findings(_setup(machine, source, branch, torch))] for branch in branches]
+    return min(found, key=len)
+
+
+def _setup(machine: Any, source: Any, branch: int, torch: str) -> Setup:
+    return Setup(machine=machine, driver_source=source, driver_branch=branch, torch=torch)
+
+
+def test_a_fix_is_accepted_wherever_one_is_named() -> None:
+    machines = ("n1-standard-8+nvidia-tesla-v100x1", "g2-standard-8", "g4-standard-6", "a4x-highgpu-4g", "g5.xlarge")
+    torches = ("2.6.0", "2.9.1", "2.15.0")
+    disks = ("pd-standard", "hyperdisk-balanced")
+    without = set()
+    for machine, source, torch, disk in itertools.product(machines, solver.DRIVER_SOURCES, torches, disks):
+        verdict = check(machine, driver_source=source, torch=torch, boot_disk=disk)
+        if not verdict.works:
+            assert isinstance(verdict, Refused)
+            for problem in verdict.problems:
+                if not problem.fix:
+                    without.add((machine, source, torch, disk, problem.rule))
+                else:
+                    assert solver.check_setup(verdict.setup.changed(problem.fix)).works
+    assert without == set()
