@@ -67,7 +67,8 @@ class Source:
     defaults: Mapping[str, int]
     """Other defaults, by family."""
     what: str
-    source: str
+    sources: tuple[str, ...]
+    """Source keys."""
 
     def default_of(self, machine: Machine) -> int | None:
         """The branch a machine gets without asking."""
@@ -98,7 +99,7 @@ def _sources() -> dict[str, Source]:
             default=row["default"],
             defaults=row.get("defaults", {}),
             what=row["what"],
-            source=f"{row['source']}, {row['date']}",
+            sources=tuple(row["sources"]["branches"]),
         )
         for row in load.rows("driver_sources")
     }

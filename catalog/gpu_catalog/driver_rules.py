@@ -9,7 +9,7 @@ from gpu_smoke.compat_data import BRANCHES
 
 from . import load, questions
 from .choices import Setup, source_of, sources_for
-from .finding import Change, Finding, changes, machines_like, origin
+from .finding import Change, Finding, changes, cited, machines_like, origin
 
 
 def findings(setup: Setup) -> Iterator[Finding]:
@@ -33,15 +33,15 @@ def _source(setup: Setup) -> Iterator[Finding]:
     others = changes("driver_source", [each.name for each in sources_for(machine)])
     if machine.cloud not in source.clouds:
         text = f"{source.name} is of {' and '.join(source.clouds)}, and {machine.key} is not"
-        yield Finding("source.cloud", "driver_source", text, source.source, others)
+        yield Finding("source.cloud", "driver_source", text, cited(source.sources), others)
     elif machine.architecture not in source.architectures:
         text = f"{source.name} is for {' and '.join(source.architectures)}, and {machine.key} is {machine.architecture}"
-        yield Finding("source.architecture", "driver_source", text, source.source, others)
+        yield Finding("source.architecture", "driver_source", text, cited(source.sources), others)
     elif setup.driver_branch and source.branches is not None and setup.driver_branch not in source.branches:
         has = ", ".join(map(str, source.branches))
         text = f"{source.name} has no driver of branch {setup.driver_branch}: it has {has} ({source.what})"
         own = changes("driver_branch", sorted(source.branches, key=_preferred))
-        yield Finding("source.no-branch", "driver_branch", text, source.source, (*own, *others))
+        yield Finding("source.no-branch", "driver_branch", text, cited(source.sources), (*own, *others))
 
 
 def _table(setup: Setup) -> Iterator[Finding]:
@@ -59,7 +59,8 @@ def _table(setup: Setup) -> Iterator[Finding]:
         if row.get("fraction") and setup.machine.gpu_count >= 1:
             continue
         if all(fact in row[name] for name, fact in facts.items() if name in row):
-            yield Finding(row["rule"], row["field"], row["text"], f"{row['source']}, {row['date']}", (*row["instead"],))
+            instead = tuple(row["instead"])
+            yield Finding(row["rule"], row["choice"], row["text"], cited(row["sources"]["text"]), instead)
 
 
 def _driver_and_torch(setup: Setup) -> Iterator[Finding]:

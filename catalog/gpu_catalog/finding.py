@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ class Finding:
     """Changes to try, the nearest first; none of them is a promise."""
 
 
-def changes(choice: str, values: Any) -> tuple[Change, ...]:
+def changes(choice: str, values: Iterable[Any]) -> tuple[Change, ...]:
     """Each value as a change of one choice."""
     return tuple({choice: value} for value in values)
 
@@ -47,4 +47,10 @@ def machines_like(machine: Machine) -> list[Machine]:
 
 def origin(row: Gpu | Machine, fact: str) -> str:
     """Where a fact of a row was read."""
-    return "; ".join(f"{source.what}, {source.date}" for source in questions.sources_of(row, fact))
+    return cited(source.key for source in questions.sources_of(row, fact))
+
+
+def cited(keys: Iterable[str]) -> str:
+    """Sources in words, each with its date."""
+    found = (questions.source(key) for key in keys)
+    return "; ".join(f"{source.what}, {source.date}" if source.date else source.what for source in found)

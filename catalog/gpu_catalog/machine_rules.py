@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from . import questions
 from .choices import Setup
-from .finding import Finding, changes, machines_like, origin
+from .finding import Finding, changes, cited, machines_like, origin
 from .rows import Machine
 
-_API = "EKS API, AMITypes (botocore 1.44.5)"
+# Where what the rows below do not cite themselves was read.
+_API, _GUIDE, _PROFILES = ("botocore",), ("eksdoc",), ("migparted", "gke_ca")
+_ZONES = {"gcp": ("gdoc_zones", "gdoc_regions"), "aws": ("awsreg",)}
 
 
 def usable(machine: Machine) -> Iterator[Finding]:
@@ -40,11 +42,7 @@ def _place(setup: Setup) -> Iterator[Finding]:
     if zone and machine.regions and not machine.is_in(zone):
         where = machine.zones_near(zone) or machine.regions
         text = f"{zone} has no {machine.key}; {', '.join(where[:3])} {'has' if len(where) == 1 else 'have'}"
-        sources = ", ".join(questions.source(key).what for key in _ZONE_SOURCES[machine.cloud])
-        yield Finding("zone.without", "zone", text, sources, changes("zone", where))
-
-
-_ZONE_SOURCES = {"gcp": ("gdoc_zones", "gdoc_regions"), "aws": ("awsreg",)}
+        yield Finding("zone.without", "zone", text, cited(_ZONES[machine.cloud]), changes("zone", where))
 
 
 def _parts(setup: Setup) -> Iterator[Finding]:
@@ -74,9 +72,7 @@ def _mig(setup: Setup) -> Iterator[Finding]:
         text = f"{setup.machine.key} has no partition {chosen}: {has}"
         near = sorted(known, key=lambda each: abs(_gb(each) - _gb(chosen)))
         rule = "mig.no-profile" if known else "mig.none"
-        yield Finding(
-            rule, name, text, "NVIDIA/mig-parted, 2026-08-21; GKE cluster autoscaler", changes(name, [*near, None])
-        )
+        yield Finding(rule, name, text, cited(_PROFILES), changes(name, [*near, None]))
 
 
 def _gb(profile: str) -> int:
@@ -94,19 +90,19 @@ def _ami(setup: Setup) -> Iterator[Finding]:
     ami = known.get(name)
     if machine.cloud != "aws":
         text = f"{machine.key} is no machine of AWS: it takes no AMI"
-        yield Finding("ami.cloud", "ami_type", text, _API, changes("ami_type", [None]))
+        yield Finding("ami.cloud", "ami_type", text, cited(_API), changes("ami_type", [None]))
     elif ami is None:
         text = f"EKS has no AMI type {name}"
-        yield Finding("ami.unknown", "ami_type", text, _API, others)
+        yield Finding("ami.unknown", "ami_type", text, cited(_API), others)
     elif ami.retired:
         text = f"{name} has had no new images since {ami.retired}"
-        yield Finding("ami.retired", "ami_type", text, "docs.aws.amazon.com/eks, eks-ami-build-scripts", others)
+        yield Finding("ami.retired", "ami_type", text, cited(_GUIDE), others)
     elif ami.architecture and ami.architecture != machine.architecture:
         text = f"{name} is for {ami.architecture}, and {machine.key} is {machine.architecture}"
-        yield Finding("ami.architecture", "ami_type", text, _API, others)
+        yield Finding("ami.architecture", "ami_type", text, cited(_API), others)
     elif not ami.nvidia and ami.os != "custom" and setup.driver_source != "operator":
         text = f"{name} has no NVIDIA driver"
-        yield Finding("ami.no-driver", "ami_type", text, "docs.aws.amazon.com/eks, ml-eks-optimized-ami", others)
+        yield Finding("ami.no-driver", "ami_type", text, cited(_GUIDE), others)
     elif ami.nvidia and name not in machine.ami_types:
         text = f"{name} is not for {machine.family}: take {' or '.join(machine.ami_types)}"
         yield Finding("ami.machine", "ami_type", text, origin(machine, "ami_types"), others)
