@@ -34,9 +34,22 @@ def findings(setup: Setup) -> Iterator[Finding]:
     yield from _ami(setup)
 
 
+def unknown(setup: Setup) -> Iterator[str]:
+    """What could not be checked about it, or only against what no vendor's text was read for."""
+    machine = setup.machine
+    doubtful = "markets" in machine.uncertain and setup.market not in machine.markets
+    if setup.market and (setup.market in machine.unverified_markets or doubtful):
+        yield f"whether {machine.key} is sold as {setup.market}"
+    if setup.zone and not machine.regions:
+        yield f"where {machine.key} exists: no source names a region"
+    for name, chosen, known in (("boot_disk", setup.boot_disk, machine.boot_disks), ("nic", setup.nic, machine.nics)):
+        if chosen and chosen not in known and (not known or f"{name}s" in machine.uncertain):
+            yield f"whether {machine.key} takes {chosen}"
+
+
 def _place(setup: Setup) -> Iterator[Finding]:
     machine, market, zone = setup.machine, setup.market, setup.zone
-    if market and market not in (*machine.markets, *machine.unverified_markets):
+    if market and market not in (*machine.markets, *machine.unverified_markets) and "markets" not in machine.uncertain:
         text = f"{machine.key} is not sold as {market}: only as {', '.join(machine.markets)}"
         yield Finding("market.not-sold", "market", text, origin(machine, "markets"), changes("market", machine.markets))
     if zone and machine.regions and not machine.is_in(zone):
@@ -49,7 +62,7 @@ def _parts(setup: Setup) -> Iterator[Finding]:
     machine = setup.machine
     disks = sorted(machine.boot_disks, key=lambda disk: disk != "pd-balanced")
     for name, chosen, known in (("boot_disk", setup.boot_disk, disks), ("nic", setup.nic, [*machine.nics])):
-        if chosen and known and chosen not in known:
+        if chosen and known and chosen not in known and f"{name}s" not in machine.uncertain:
             text = f"{machine.key} takes no {chosen} as its {name.replace('_', ' ')}: only {', '.join(known)}"
             rule = f"{name.replace('_', '-')}.refused"
             yield Finding(rule, name, text, origin(machine, f"{name}s"), changes(name, known))

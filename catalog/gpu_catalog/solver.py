@@ -85,7 +85,7 @@ def check(machine: str | Machine, **choices: Any) -> Works | Refused:
 def check_setup(setup: Setup) -> Works | Refused:
     """The same for choices that are a `Setup` already."""
     wrong = findings(setup)
-    open_questions = tuple(_unknown(setup))
+    open_questions = (*machine_rules.unknown(setup), *driver_rules.unknown(setup))
     if not wrong:
         return Works(setup, open_questions)
     problems = (Problem(each.rule, each.choice, each.text, each.source, _fix(setup, each)) for each in wrong)
@@ -101,15 +101,6 @@ def findings(setup: Setup) -> list[Finding]:
 def words(change: Mapping[str, Any]) -> str:
     """A change as one writes it: driver_branch=580, torch=2.9.1+cu126."""
     return ", ".join(f"{key}={value.key if isinstance(value, Machine) else value}" for key, value in change.items())
-
-
-def _unknown(setup: Setup) -> Iterator[str]:
-    machine = setup.machine
-    if setup.market in machine.unverified_markets:
-        yield f"whether {machine.key} is sold as {setup.market}"
-    if setup.zone and not machine.regions:
-        yield f"where {machine.key} exists: no source names a region"
-    yield from driver_rules.unknown(setup)
 
 
 def _fix(setup: Setup, finding: Finding) -> Change | None:
