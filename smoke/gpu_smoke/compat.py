@@ -192,8 +192,7 @@ def _unknown_of(wheel: Wheel, machine: str) -> list[str]:
         return [f"torch {wheel.release} on {machine}: it is not in the table"]
     if not wheel.build:
         return [f"which build PyPI has of torch {wheel.version} for {machine}: name it, such as +cu130"]
-    unsure = wheel.build in release.unsure
-    return [f"what torch {wheel} was compiled for: taken from a neighbouring release"] if unsure else []
+    return [f"what torch {wheel} was compiled for: as a neighbouring release"] if wheel.build in release.unsure else []
 
 
 def _nearest(
@@ -245,7 +244,5 @@ def advice(capability: str, driver: str, torch: str, machine: str) -> str:
         nearest = check(capability, driver or None, torch, machine=_MACHINE_NAMES.get(machine, machine)).nearest
     except (KeyError, ValueError):  # a driver, torch or machine that this knows nothing of
         return ""
-    if not nearest:
-        return ""
-    on = f" on driver branch {nearest.branch}" if nearest.branch else ""
-    return f"torch {nearest.torch}{on} runs on compute capability {capability}"
+    on = f" on driver branch {nearest.branch}" if nearest and nearest.branch else ""
+    return f"torch {nearest.torch}{on} runs on compute capability {capability}" if nearest else ""
