@@ -169,7 +169,7 @@ def _choices(machine: Machine, needs: Needs) -> Iterator[Lack]:
 def _amounts(machine: Machine, needs: Needs) -> Iterator[Lack]:
     for need, least, has, what in (
         ("gpu_memory_gib", needs.gpu_memory_gib, questions.nominal_gpu_memory_gib(machine), "GiB of GPU memory"),
-        ("gpu_count", needs.gpu_count, machine.gpu_count, "GPUs"),
+        ("gpu_count", needs.gpu_count, machine.gpu_count, "GPU" if machine.gpu_count == 1 else "GPUs"),
         ("memory_gib", needs.memory_gib, machine.memory_gib, "GiB of memory"),
         ("vcpus", needs.vcpus, machine.vcpus, "vCPUs"),
     ):

@@ -73,7 +73,7 @@ def rank(offer: Offer) -> tuple[object, ...]:
     return offer.price is None, usd, size, machine.gpu.capability, machine.vcpus, machine.memory_gib, machine.key
 
 
-def group(machine: Machine) -> tuple[object, ...]:
+def _group(machine: Machine) -> tuple[object, ...]:
     """What the sizes of a family with the same GPUs have in common."""
     return machine.cloud, machine.family, machine.gpu.key, machine.gpu_count, machine.accelerator
 
@@ -81,7 +81,7 @@ def group(machine: Machine) -> tuple[object, ...]:
 def _one_of_each(offers: list[Offer]) -> list[Offer]:
     first: dict[tuple[object, ...], Offer] = {}
     for offer in offers:
-        first.setdefault(group(offer.machine), offer)
+        first.setdefault(_group(offer.machine), offer)
     return list(first.values())
 
 
