@@ -11,10 +11,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMON = ["--quiet", "--universal", "--python-version", "3.11", "--generate-hashes", "--no-header"]
+PROJECT = ["pyproject.toml", "--extra", "cli", "--extra", "sandbox"]
 LOCKS = {
     "requirements-uv.lock": ["--group", "uv"],
-    "requirements.lock": ["pyproject.toml", "--extra", "sandbox"],
-    "requirements-dev.lock": ["pyproject.toml", "--extra", "sandbox", "--group", "dev", "-c", "requirements.lock"],
+    "requirements.lock": PROJECT,
+    "requirements-dev.lock": [*PROJECT, "--group", "dev", "-c", "requirements.lock"],
     "requirements-torch.lock": ["--group", "torch"],
 }
 

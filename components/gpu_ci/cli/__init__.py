@@ -1,0 +1,1 @@
+"""The command `gpu-ci`: asks the catalog, and looks at stack files without an engine and without an account."""

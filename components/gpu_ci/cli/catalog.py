@@ -1,0 +1,46 @@
+"""`gpu-ci catalog`: the machines, and everything that is known of one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+
+from gpu_ci.cli.lazy import Lazy
+
+
+class Catalog(Lazy):
+    """Lists where no command is named, so that `gpu-ci catalog --gpu l4` is a question."""
+
+    COMMANDS: Mapping[str, tuple[str, str]] = {
+        "list": ("catalog_list", "The machines for which everything asked is true (the default)."),
+        "show": ("catalog_show", "One machine: every fact, its source and its date."),
+        "refresh": ("catalog_refresh", "What others publish today, against these rows."),
+    }
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help")):
+            args = ["list", *args]
+        return super().parse_args(context, args)
+
+    def meant(self, word: str, context: click.Context) -> str:
+        import gpu_catalog
+
+        try:
+            return f"gpu-ci catalog show {gpu_catalog.machine(word).key.partition('/')[2]}"
+        except LookupError:
+            return super().meant(word, context)
+
+
+@click.group("catalog", cls=Catalog)
+def command() -> None:
+    """Machines with GPUs on Google Cloud and AWS, as facts with sources and dates.
+
+    \b
+    Examples:
+      gpu-ci catalog                                     every machine type with a GPU
+      gpu-ci catalog --gpu l4 --region us-central1       with prices there
+      gpu-ci catalog --min-memory-gib 40 --market spot
+      gpu-ci catalog show g2-standard-8
+      gpu-ci catalog refresh
+    """

@@ -1,0 +1,150 @@
+"""`gpu-ci catalog list`: the machines that answer a question, in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+import gpu_catalog
+from gpu_catalog import Gpu, Machine, Price
+
+from gpu_ci.cli import options
+from gpu_ci.cli.output import note, print_json, print_table
+
+
+@click.command("list")
+@click.option("--gpu", type=options.GPU, help="A card: l4, a100-80gb, nvidia-tesla-t4.")
+@click.option("--cloud", type=options.CLOUD, help="gcp or aws.")
+@click.option("--region", type=options.REGION, help="Where it has to be; adds the prices there.")
+@click.option("--zone", type=options.ZONE, help="A zone of Google's; AWS publishes regions only.")
+@click.option("--market", type=options.MARKET, help="How it has to be sold: standard, spot, flex-start, ...")
+@click.option("--architecture", type=options.ARCHITECTURE, help="Of the processor: x86_64 or arm64.")
+@click.option(
+    "--min-memory-gib", type=click.FloatRange(min=0), default=0, help="Memory of one GPU, by its nominal size."
+)
+@click.option("--min-compute-capability", metavar="X.Y", default="", help="Such as 8.0.")
+@click.option("--n1", is_flag=True, help="Every N1 machine with attached GPUs, too: about 200.")
+@click.option("--legacy", is_flag=True, help="Also what is known by name only, AMD's too.")
+@options.as_json
+def command(
+    gpu: Gpu | None,
+    cloud: Any,
+    region: str | None,
+    zone: str | None,
+    market: str | None,
+    architecture: Any,
+    min_memory_gib: float,
+    min_compute_capability: str,
+    n1: bool,
+    legacy: bool,
+    as_json: bool,
+) -> None:
+    """The machines for which everything asked is true. The exit code is 1 where there are none.
+
+    \b
+    Examples:
+      gpu-ci catalog list --cloud gcp --min-compute-capability 8.0
+      gpu-ci catalog list --gpu t4 --zone us-central1-a --n1
+      gpu-ci catalog list --region us-east-1 --market capacity-block --json
+    """
+    if min_compute_capability and not all(part.isdecimal() for part in min_compute_capability.split(".", 1)):
+        raise click.BadParameter(
+            f"{min_compute_capability!r} is none; such as 8.0", param_hint="'--min-compute-capability'"
+        )
+    found = gpu_catalog.machines(
+        gpu=gpu,
+        cloud=cloud,
+        region=region,
+        zone=zone,
+        market=market,
+        architecture=architecture,
+        min_gpu_memory_gib=min_memory_gib,
+        min_compute_capability=min_compute_capability,
+        legacy=legacy,
+    )
+    shown = [each for each in found if n1 or not each.attached]
+    place = region or (gpu_catalog.region_of(zone) if zone else "")
+    if as_json:
+        print_json([row_json(each, place) for each in shown])
+    elif shown:
+        table(shown, place)
+    if len(shown) < len(found):
+        note(f"and {len(found) - len(shown)} N1 machines with attached GPUs: add --n1 to see them")
+    if not found:
+        note("no machine of the catalog is all of this")
+        click.get_current_context().exit(1)
+
+
+def table(machines: Sequence[Machine], region: str) -> None:
+    markets = [market for market in ("standard", "spot") if region]
+    print_table(
+        ["machine", "GPUs", "GPU GiB", "cc", "vCPUs", "GiB", "sold as", *(f"{each} USD/h" for each in markets)]
+        + ([] if region else ["regions"]),
+        [
+            (
+                each.key,
+                f"{each.gpu_count:g} x {each.gpu.name}",
+                f"{gpu_catalog.nominal_gpu_memory_gib(each):g}",
+                each.gpu.compute_capability or "-",
+                str(each.vcpus),
+                f"{each.memory_gib:g}",
+                ", ".join(each.markets) or "-",
+                *(price_text(gpu_catalog.price(each, region, market)) for market in markets),
+                *(() if region else (str(len(each.regions)),)),
+            )
+            for each in machines
+        ],
+        right="GPU GiB|cc|vCPUs|GiB|regions|standard USD/h|spot USD/h",
+    )
+    if region:
+        print_dates([price for each in machines for m in markets if (price := gpu_catalog.price(each, region, m))])
+
+
+def price_text(price: Price | None) -> str:
+    """A price in a cell: unknown is a dash, an estimated one is marked."""
+    return "-" if price is None else f"{'~' if price.estimated else ''}{price.usd_per_hour:.4f}"
+
+
+def print_dates(prices: Sequence[Price]) -> None:
+    """When the prices of a table were read."""
+    dates = sorted({price.date or "an unknown day" for price in prices})
+    about = "; ~ is estimated: on-demand less the saving then" if any(price.estimated for price in prices) else ""
+    click.echo(
+        f"prices of {', '.join(dates)}{about}; - is not known or not sold" if dates else "no price is known there"
+    )
+
+
+def row_json(machine: Machine, region: str) -> dict[str, Any]:
+    """What the table has of a machine, in the names of the catalog."""
+    prices = {
+        market: None if price is None else price_json(price)
+        for market in machine.markets
+        if region
+        for price in (gpu_catalog.price(machine, region, market),)
+    }
+    return {
+        "machine": machine.key,
+        "cloud": machine.cloud,
+        "machine_type": machine.machine_type,
+        "gpu": machine.gpu.key,
+        "gpu_count": machine.gpu_count,
+        "gpu_memory_gib": gpu_catalog.nominal_gpu_memory_gib(machine),
+        "compute_capability": machine.gpu.compute_capability,
+        "vcpus": machine.vcpus,
+        "memory_gib": machine.memory_gib,
+        "architecture": machine.architecture,
+        "markets": list(machine.markets),
+        "regions": list(machine.regions),
+        **({"prices": prices} if region else {}),
+    }
+
+
+def price_json(price: Price) -> dict[str, Any]:
+    """A price with its day and sources."""
+    return {
+        "usd_per_hour": price.usd_per_hour,
+        "date": price.date,
+        "estimated": price.estimated,
+        "sources": list(price.sources),
+    }

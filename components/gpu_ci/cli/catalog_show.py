@@ -1,0 +1,165 @@
+"""`gpu-ci catalog show`: all that is known of one machine, fact by fact, with where and when it was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import click
+import gpu_catalog
+from gpu_catalog import Gpu, LocalDisks, Machine
+
+from gpu_ci.cli import options
+from gpu_ci.cli.catalog_list import price_json, price_text, print_dates
+from gpu_ci.cli.output import print_json, print_table
+
+# Told in another place, or nothing a person asks for.
+_ELSEWHERE = {"sources", "uncertain", "gpu", "quota", "notes", "zones", "zoneless_regions", "key"}
+
+
+@click.command("show")
+@click.argument("machine", type=options.MACHINE)
+@click.option("--region", type=options.REGION, help="Prices there alone, instead of everywhere.")
+@options.as_json
+def command(machine: Machine, region: str | None, as_json: bool) -> None:
+    """One machine: every fact, its source and the date of the source.
+
+    MACHINE is a machine type, or for N1 the machine type and what is attached to it. A source that is general knowledge
+    or inference, rather than a vendor's text, is marked (?).
+
+    \b
+    Examples:
+      gpu-ci catalog show g2-standard-8
+      gpu-ci catalog show n1-standard-8+nvidia-tesla-t4x1 --region us-central1
+      gpu-ci catalog show p5.48xlarge --json
+    """
+    if as_json:
+        print_json(as_document(machine, region))
+        return
+    click.echo(f"{machine.key}: {machine.gpu_count:g} x {machine.gpu.device_name or machine.gpu.name}")
+    for text in machine.notes:
+        click.echo(f"note: {text}")
+    click.echo("")
+    known = list(facts(machine))
+    print_table(
+        ["fact", "value", "read in"], [(name, _text(value), _origin(row, fact)) for name, value, row, fact in known]
+    )
+    cited = {source.key: source for _, _, row, fact in known for source in gpu_catalog.sources_of(row, fact)}
+    print_table(
+        ["source", "date", "what it is"], [(each.key, each.date or "undated", each.what) for each in cited.values()]
+    )
+    print_places(machine)
+    print_tables(machine)
+    print_prices(machine, region)
+
+
+def facts(machine: Machine) -> Iterator[tuple[str, Any, Gpu | Machine, str]]:
+    """Name, value, and the row and field by which its sources are found: of the machine, then of its card."""
+    rows: tuple[tuple[str, Gpu | Machine], ...] = (("", machine), ("gpu.", machine.gpu))
+    for prefix, row in rows:
+        for field in fields(row):
+            value = getattr(row, field.name)
+            if field.name not in _ELSEWHERE and (value or row.sources.get(field.name)):
+                yield f"{prefix}{field.name}", value, row, field.name
+            if field.name == "markets":
+                for market in machine.markets:
+                    if f"markets.{market}" in row.sources:  # a market that has a source of its own
+                        yield f"markets.{market}", market, row, f"markets.{market}"
+
+
+def _origin(row: Gpu | Machine, fact: str) -> str:
+    """The keys of the sources, and a mark on those that are no vendor's text."""
+    found = gpu_catalog.sources_of(row, fact)
+    return ", ".join(each.key + ("" if each.certain else " (?)") for each in found) or "-"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, LocalDisks):
+        parts = (
+            value.mode,
+            f"counts {', '.join(map(str, value.counts))}" if value.counts else "",
+            f"{value.size_gib:g} GiB" if value.size_gib else "",
+            f"only in {', '.join(value.only_zones)}" if value.only_zones else "",
+            f"not in {', '.join(value.not_zones)}" if value.not_zones else "",
+        )
+        return "; ".join(filter(None, parts))
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else "-" if value in (None, "") else str(value)
+
+
+def print_places(machine: Machine) -> None:
+    """Regions, and their zones as far as a source names them."""
+    rows = [(region, ", ".join(gpu_catalog.zones(machine, region)) or "-") for region in machine.regions]
+    if rows:
+        print_table(["region", "zones that sources name"], rows)
+
+
+def print_tables(machine: Machine) -> None:
+    """What else the catalog has on it, each where there is any."""
+    quotas = [
+        (market, quota.metric, f"{quota.per_machine:g} {quota.unit}", ", ".join(quota.alternatives) or "-",
+         "yes" if quota.certain else "no")
+        for market in machine.markets
+        for quota in gpu_catalog.quota_metrics(machine, market)
+    ]  # fmt: skip
+    if quotas:
+        print_table(["market", "draws on the quota", "one machine takes", "or, by others", "certain"], quotas)
+    if branches := gpu_catalog.driver_branches(machine):
+        last = "newest" if branches.last is None else f"R{branches.last}"
+        click.echo(f"NVIDIA driver branches: R{branches.first} to {last}{'' if branches.certain else ' (?)'}\n")
+    if profiles := gpu_catalog.mig_profiles(machine):
+        rows = [(p.profile, str(p.memory_gib), str(p.max_instances), p.gke_partition_size or "-") for p in profiles]
+        print_table(["MIG profile", "GiB", "at most", "on GKE"], rows, right="GiB|at most")
+    if machine.cloud == "aws" and (amis := gpu_catalog.ami_types(machine)):
+        print_table(["EKS AMI type", "no new images since"], [(each.ami_type, each.retired or "-") for each in amis])
+
+
+def print_prices(machine: Machine, region: str | None) -> None:
+    """USD an hour by region and market."""
+    known = {
+        place: {market: price for market in machine.markets if (price := gpu_catalog.price(machine, place, market))}
+        for place in ([region] if region else machine.regions)
+    }
+    rows = [
+        (place, *(price_text(prices.get(market)) for market in machine.markets))
+        for place, prices in known.items()
+        if prices
+    ]
+    if rows:
+        print_table(["USD/h in", *machine.markets], rows, right="|".join(machine.markets))
+    print_dates([price for prices in known.values() for price in prices.values()])
+
+
+def as_document(machine: Machine, region: str | None) -> dict[str, Any]:
+    """The same as one document; every fact has its sources beside it."""
+    places, markets = [region] if region else machine.regions, machine.markets
+    return {
+        "machine": machine.key,
+        "facts": {
+            name: {"value": _plain(value), "sources": _plain(gpu_catalog.sources_of(row, fact))}
+            for name, value, row, fact in facts(machine)
+        },
+        "notes": list(machine.notes),
+        "places": {place: list(gpu_catalog.zones(machine, place)) for place in machine.regions},
+        "quotas": {market: _plain(gpu_catalog.quota_metrics(machine, market)) for market in markets},
+        "driver_branches": _plain(gpu_catalog.driver_branches(machine)),
+        "mig_profiles": _plain(gpu_catalog.mig_profiles(machine)),
+        "ami_types": _plain(gpu_catalog.ami_types(machine)) if machine.cloud == "aws" else [],
+        "prices": {
+            place: {
+                market: price_json(found) for market in markets if (found := gpu_catalog.price(machine, place, market))
+            }
+            for place in places
+        },
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A row as JSON has it."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value

@@ -1,0 +1,39 @@
+"""The commands there are. Only the one that is called is imported, so that `gpu-ci --help` is fast."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+
+from gpu_ci.cli.lazy import Lazy
+
+
+class Commands(Lazy):
+    """What `gpu-ci` can do."""
+
+    COMMANDS: Mapping[str, tuple[str, str]] = {
+        "catalog": ("catalog", "Machines with GPUs: list them, show one with every fact and its source."),
+        "recommend": ("recommend", "Machines for what a job needs, cheapest first, with reasons."),
+        "check": ("check", "Whether stack files, or one machine with a driver and torch, can work."),
+        "cost": ("cost", "What the pools of stack files cost."),
+        "quota": ("quota", "What the pools of stack files take of each quota."),
+        "completion": ("completion", "Print a script that completes gpu-ci in your shell."),
+    }
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="gpu-ci", message="%(prog)s %(version)s")
+def gpu_ci() -> None:
+    """GPU capacity for CI: which machines there are, what fits, what works together, what it costs.
+
+    Nothing here needs an account, and nothing is created or changed in any cloud. Every command takes --json. The exit
+    code is 0 when all is fine, 1 when problems were found, 2 when the question itself is wrong.
+
+    \b
+    Examples:
+      gpu-ci catalog --gpu l4 --region us-central1
+      gpu-ci recommend --gpu-memory-gib 24 --dtype bf16 --market spot
+      gpu-ci check Pulumi.staging.yaml
+      gpu-ci cost
+    """

@@ -1,0 +1,46 @@
+"""Where `gpu-ci` begins. Each command is a module of its own, imported when it is called."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+MISSING = """\
+gpu-ci: the package {name} is not installed
+  expected: what the command line needs on top of the components
+  hint: pip install 'gpu-ci[cli]'
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    sys.exit(run(list(sys.argv[1:] if argv is None else argv)))
+
+
+def run(words: list[str]) -> int:
+    """0 when all is fine, 1 when problems were found, 2 for a question that cannot be asked."""
+    try:
+        import click
+
+        from gpu_ci.cli.commands import gpu_ci
+        from gpu_ci.cli.output import tell
+    except ModuleNotFoundError as error:
+        if error.name not in ("click", "rich", "yaml"):
+            raise
+        sys.stderr.write(MISSING.format(name=error.name))
+        return 2
+    try:
+        # Without its standalone mode click returns the code of an Exit instead of raising it.
+        code = gpu_ci.main(args=words or ["--help"], prog_name="gpu-ci", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    except click.ClickException as error:
+        tell(error)
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:  # whoever read our output has enough of it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code if isinstance(code, int) else 0

@@ -1,0 +1,80 @@
+"""What several commands ask: names of the catalog as options, each with a word on what was probably meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import click
+import gpu_catalog
+from click.shell_completion import CompletionItem
+
+_LISTED = 30  # names that still fit into a hint
+
+
+class Name(click.ParamType[Any]):
+    """A name that has to exist. `known` are those to complete with; `look_up` raises UnknownName for any other."""
+
+    def __init__(self, name: str, known: Callable[[], Iterable[str]], look_up: Callable[[str], Any] | None = None):
+        self.name = name
+        self._known = known
+        self._look_up = look_up
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            if self._look_up:
+                return self._look_up(value)
+        except LookupError as error:
+            text, _, hint = str(error).partition("; ")
+            self._refuse(text, hint, parameter, context)
+        if value not in set(self._known()):
+            near = gpu_catalog.closest(value, self._known())
+            self._refuse(f"no {self.name} {value!r}", f"did you mean {near}?" if near else "", parameter, context)
+        return value
+
+    def _refuse(self, text: str, hint: str, parameter: click.Parameter | None, context: click.Context | None) -> None:
+        known = list(self._known())
+        listed = f"there are {', '.join(known)}" if len(known) <= _LISTED else "gpu-ci catalog lists what there is"
+        self.fail(f"{text}\n  hint: {hint or listed}", parameter, context)
+
+    def shell_complete(self, _: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(each) for each in self._known() if each.startswith(incomplete)]
+
+
+def _machines() -> list[str]:
+    return [each.key.partition("/")[2] for each in gpu_catalog.machines(legacy=True)]
+
+
+def _zones() -> list[str]:
+    return sorted({zone for each in gpu_catalog.machines() for zone in each.zones})
+
+
+def _dtypes() -> tuple[str, ...]:
+    from gpu_catalog.needs import DTYPES
+
+    return DTYPES
+
+
+def places() -> list[str]:
+    """Zones and regions."""
+    return [*gpu_catalog.regions(), *_zones()]
+
+
+def machines_and_files(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Completes both: stack files of the shell's folder, and machines."""
+    found = [CompletionItem(incomplete, type="file")]
+    return found + [CompletionItem(each) for each in _machines() if incomplete and each.startswith(incomplete)]
+
+
+CLOUD = Name("cloud", lambda: gpu_catalog.CLOUDS)
+MACHINE = Name("machine type", _machines, gpu_catalog.machine)
+GPU = Name("GPU", lambda: [each.key for each in gpu_catalog.gpus()], gpu_catalog.gpu)
+REGION = Name("region with a GPU", gpu_catalog.regions)
+ZONE = Name("zone with a GPU", _zones)
+MARKET = Name("market", lambda: gpu_catalog.MARKETS, gpu_catalog.market)
+DTYPE = Name("number type", _dtypes)
+ARCHITECTURE = Name("architecture", lambda: ("x86_64", "arm64"))
+
+as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")

@@ -1,0 +1,81 @@
+"""How answers and mistakes are written: tables for people, whole ones where nobody looks at a terminal, and JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# Where nobody looks at a terminal nothing is cut off, or folded, to fit one.
+_WIDE = 10_000
+
+
+class Wrong(click.ClickException):
+    """A question that cannot be asked: a name that does not exist, a file that is not there."""
+
+    exit_code = 2
+
+    def __init__(self, text: str, *, got: str = "", expected: str = "", hint: str = "") -> None:
+        details = (("got", got), ("expected", expected), ("hint", hint))
+        super().__init__("\n".join([text, *(f"  {label}: {value}" for label, value in details if value)]))
+
+
+class Found(click.ClickException):
+    """Problems that were found in what was asked about; the text is a whole report."""
+
+    exit_code = 1
+
+
+def tell(error: click.ClickException) -> None:
+    """A mistake in the house form, on the error output."""
+    context = getattr(error, "ctx", None)
+    where = context.command_path if context else "gpu-ci"
+    message = error.format_message()
+    if isinstance(error, Found | Wrong):  # these name the file or the command themselves
+        click.echo(message, err=True)
+        return
+    click.echo(f"{where}: {message}", err=True)
+    if context and isinstance(error, click.UsageError) and "hint:" not in message:
+        click.echo(f"  hint: {where} --help", err=True)
+
+
+def print_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def note(text: str) -> None:
+    """A word beside the answer, which is not part of it."""
+    click.echo(text, err=True)
+
+
+def console() -> Console:
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False, soft_wrap=False)
+
+
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", right: str = "") -> None:
+    """A table; the columns named in `right` hold figures. Piped, lines end where their text does."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    figures = right.split("|")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title or None, title_justify="left", title_style="bold")
+    for heading in headings:
+        table.add_column(heading, overflow="fold", justify="right" if heading in figures else "left")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    written = console()
+    if written.is_terminal:
+        written.print(table)
+        return
+    with written.capture() as capture:
+        written.print(table)
+    click.echo("\n".join(line.rstrip() for line in capture.get().strip("\n").splitlines()))
