@@ -32,7 +32,7 @@ def command(machine: Machine, region: str | None, as_json: bool) -> None:
     Examples:
       gpu-ci catalog show g2-standard-8
       gpu-ci catalog show n1-standard-8+nvidia-tesla-t4x1 --region us-central1
-      gpu-ci catalog show p5.48xlarge --json
+      gpu-ci catalog show g2-standard-8 --json
     """
     if as_json:
         print_json(as_document(machine, region))
