@@ -17,7 +17,7 @@ from pulumi_sandbox.providers.sealing import MARK, digest, is_sealed, shown
 from pulumi_sandbox.providers.values import at
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world import World, WorldError
-from pulumi_sandbox.world_edit import checked, put
+from pulumi_sandbox.world_edit import checked, guard_secrets, put
 from pulumi_sandbox.world_faults import break_command, faults_command, mend_command
 from pulumi_sandbox.world_views import as_json, chosen, opened, print_json, print_table
 
@@ -113,6 +113,8 @@ def edit(resource: str, changes: tuple[str, ...], outputs_only: bool, force: boo
                 value = {MARK: digest(value, here.key)}
             is_input = path[0] in inputs or path[0] not in outputs
             try:
+                for tree in (inputs, outputs):
+                    guard_secrets(tree, path, value)
                 changed = put(outputs, path, value)
                 if not force and value is not None and not is_sealed(value):
                     value = checked(row, path, inputs, changed, Workspace.find().cache)

@@ -50,6 +50,18 @@ def is_sealed(value: Any) -> bool:
     )
 
 
+def sealed_paths(stored: Any, path: Path = ()) -> list[Path]:
+    """Where a stored tree has digests in the place of secrets."""
+    if is_sealed(stored):
+        return [path]
+    steps: Iterable[tuple[str | int, Any]] = ()
+    if isinstance(stored, Mapping):
+        steps = stored.items()
+    elif isinstance(stored, list):
+        steps = enumerate(stored)
+    return [found for step, inner in steps for found in sealed_paths(inner, (*path, step))]
+
+
 def seal(values: Mapping[str, Any], secrets: Secrets, key: bytes) -> dict[str, Any]:
     """Values as the world may store them."""
 
