@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path as Folder
 from typing import Any
+
+import click
 
 from pulumi_sandbox.providers import paths
 from pulumi_sandbox.providers.cloud import Problem
@@ -12,6 +15,33 @@ from pulumi_sandbox.providers.values import at
 from pulumi_sandbox.world import Record
 
 Path = tuple[str | int, ...]
+
+
+def parsed(change: str) -> tuple[Path, Any]:
+    """The path and the value of one PATH=VALUE; a value that is no JSON is a text."""
+    written, equals, value = change.partition("=")
+    try:
+        if not equals:
+            raise ValueError("no value")
+        path = paths.parse(written)
+    except ValueError as wrong:
+        raise click.BadParameter(
+            f"{printable(change)}: {wrong}\n  expected: PATH=VALUE, such as targetSize=3"
+        ) from None
+    try:
+        found = json.loads(value)
+    except ValueError:
+        found = value
+    # JSON can spell one half of a surrogate pair, which can neither be stored nor shown.
+    text = json.dumps((path, found), ensure_ascii=False)
+    if text != printable(text):
+        raise click.BadParameter(f"{printable(change)}: is not Unicode text\n  expected: PATH=VALUE in UTF-8")
+    return path, found
+
+
+def printable(text: str) -> str:
+    """A text that any terminal takes: what is no Unicode is escaped."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def put(tree: Any, path: Path, value: Any) -> Any:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from pulumi_sandbox import own_commands
 from pulumi_sandbox.providers.sealing import seal, sealed_paths
 from pulumi_sandbox.world import Record, World
 from pulumi_sandbox.world_cli import world as command
@@ -90,3 +91,34 @@ def test_a_secret_that_only_the_inputs_have_is_guarded_too(world: World) -> None
     assert "there are secrets in it" in edit('metadata={"tok":"new"}', code=1).output
     assert "is a secret" in edit("metadata.tok.sub=1", code=1).output
     assert row(world) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        (r'machineType="\ud800"', r'machineType="\ud800"'),
+        (r'labels={"a":["\udfff"]}', r'labels={"a":["\udfff"]}'),
+        (r'labels["\ud800"]=x', r'labels["\ud800"]=x'),
+    ],
+)
+def test_what_is_no_unicode_text_is_refused(world: World, change: str, shown: str) -> None:
+    before = row(world)
+    result = edit("metadata.plain=y", change, "--force", code=2)
+    assert f"{shown}: is not Unicode text\n  expected: PATH=VALUE in UTF-8\n" in result.output
+    assert row(world) == before
+    edit(r'labels.face="\ud83d\ude00"', "--force")
+    assert row(world).inputs["labels"]["face"] == "\N{GRINNING FACE}"
+
+
+@pytest.mark.parametrize("words", [["edit", "t2", "machineType=\udcff"], ["break", "refuse", "--message", "\udcff"]])
+def test_arguments_that_are_no_unicode_text_are_refused(
+    world: World, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python holds the byte 0xff of an argument as this half of a surrogate pair."""
+    before = row(world)
+    assert own_commands.run(["world", *words]) == 2
+    shown = words[-1].replace("\udcff", r"\udcff")
+    assert capsys.readouterr().err == (
+        f"pulumi-sandbox: {shown}: is not Unicode text\n  expected: arguments in UTF-8\n"
+    )
+    assert (row(world), world.faults()) == (before, [])
