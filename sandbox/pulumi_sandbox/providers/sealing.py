@@ -96,6 +96,20 @@ def unseal(stored: Mapping[str, Any], known: Iterable[Decoded], key: bytes) -> D
     return decode_wire({name: opened(value) for name, value in stored.items()})
 
 
+def recognized(stored: Mapping[str, Any], known: Iterable[str], key: bytes) -> dict[str, Any]:
+    """What the world stores, with the texts in the place of their digests that are known from elsewhere."""
+    if not sealed_paths(stored):
+        return dict(stored)
+    texts = {digest(text, key): text for text in known}
+
+    def opened(tree: Any) -> Any:
+        if isinstance(tree, Mapping):
+            return texts.get(tree[MARK], tree) if is_sealed(tree) else {name: opened(one) for name, one in tree.items()}
+        return [opened(inner) for inner in tree] if isinstance(tree, list) else tree
+
+    return {name: opened(value) for name, value in stored.items()}
+
+
 def shown(stored: Any) -> Any:
     """What the world stores, for people: `[secret]` in the place of a digest."""
     if isinstance(stored, Mapping):
