@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from pulumi_sandbox import arguments, engine, passthrough, plugins
 from pulumi_sandbox.workspace import NoProjectError, Workspace
-from pulumi_sandbox.world_file import WorldError, open_file, unreadable
+from pulumi_sandbox.world_file import ELSEWHERE, WorldError, open_file, unreadable
 
 HELP = """\
 pulumi-sandbox - the real Pulumi CLI on this machine alone, with offline providers in the place of clouds
@@ -58,9 +59,12 @@ def run(words: list[str]) -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     except sqlite3.DatabaseError as error:
-        if isinstance(error, sqlite3.OperationalError):  # busy or no space, which an empty world would not mend
-            raise
-        sys.stderr.write(f"{unreadable(error)}\n")
+        sys.stderr.write(f"{unreadable(error, workspace_of(command).world)}\n")
+        return 1
+    except BrokenPipeError:  # whoever read our output has gone, and needs no message
+        raise
+    except OSError as error:
+        sys.stderr.write(f"{unusable(error, workspace_of(command).root)}\n")
         return 1
     except KeyboardInterrupt:
         say("stopped; the same command goes on from what is there")
@@ -96,6 +100,17 @@ def pulumi(words: list[str], command: arguments.CommandLine) -> int:
         if code:
             tell_faults(workspace)
     return code
+
+
+# What the system says of a folder that takes no more; writing into an open file, it names none.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
+
+
+def unusable(error: OSError, root: Path) -> str:
+    """A file or a folder that the system refuses, such as one that is read-only or full."""
+    file = error.filename or (root if error.errno in FULL else "pulumi-sandbox")
+    inside = Path(str(file)).is_relative_to(root)
+    return f"{file}: {error.strerror or error}" + (f"\n  hint: {ELSEWHERE}" if inside else "")
 
 
 def workspace_of(command: arguments.CommandLine) -> Workspace:

@@ -193,11 +193,19 @@ def parent_of(row: Record, state: State) -> str:
     if not kind:
         return ""
     candidates = [entry["urn"] for entry in state.resources if entry["urn"].split("::", 3)[2] == kind]
-    names = {urn: urn.split("::", 3)[3] for urn in candidates}
-    fitting = [urn for urn in candidates if row.name.startswith(names[urn])]
+    fitting = [urn for urn in candidates if bears(row.name, urn)]
     if fitting:
-        return str(max(fitting, key=lambda urn: len(names[urn])))
-    return str(candidates[0]) if len(candidates) == 1 else ""
+        return str(max(fitting, key=len))
+    # A program may name children without their parent, but one whose others bear its name has not made this one.
+    children = [entry["urn"] for entry in state.resources if entry.get("parent") in candidates]
+    named_after = children and all(bears(child.split("::", 3)[3], str(candidates[0])) for child in children)
+    return str(candidates[0]) if len(candidates) == 1 and not named_after else ""
+
+
+def bears(name: str, parent: str) -> bool:
+    """Whether a name is that of the parent's URN, or begins with it and a dash: `l4b-group` is not of `l4`."""
+    own = parent.split("::", 3)[3]
+    return name == own or name.startswith(f"{own}-")
 
 
 def command(*words: str) -> str:

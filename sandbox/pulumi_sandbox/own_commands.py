@@ -101,6 +101,10 @@ def engine_command(quiet: bool, as_json: bool) -> None:
 
 
 def run(words: list[str]) -> int:
+    for word in words:  # an argument may hold any bytes, and what is no text can neither be stored nor shown
+        if (escaped := word.encode("utf-8", "backslashreplace").decode()) != word:
+            sys.stderr.write(f"pulumi-sandbox: {escaped}: is not Unicode text\n  expected: arguments in UTF-8\n")
+            return 2
     try:
         # Without its standalone mode click returns the code of an Exit instead of raising it.
         code = commands.main(args=words, prog_name="pulumi-sandbox", standalone_mode=False)

@@ -6,7 +6,6 @@ import contextlib
 import json
 import shlex
 from fnmatch import fnmatchcase
-from typing import Any
 
 import click
 
@@ -17,7 +16,7 @@ from pulumi_sandbox.providers.sealing import MARK, digest, is_sealed, shown
 from pulumi_sandbox.providers.values import at
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world import World, WorldError
-from pulumi_sandbox.world_edit import checked, put
+from pulumi_sandbox.world_edit import checked, guard_secrets, parsed, put
 from pulumi_sandbox.world_faults import break_command, faults_command, mend_command
 from pulumi_sandbox.world_views import as_json, chosen, opened, print_json, print_table
 
@@ -113,6 +112,8 @@ def edit(resource: str, changes: tuple[str, ...], outputs_only: bool, force: boo
                 value = {MARK: digest(value, here.key)}
             is_input = path[0] in inputs or path[0] not in outputs
             try:
+                for tree in (inputs, outputs):
+                    guard_secrets(tree, path, value)
                 changed = put(outputs, path, value)
                 if not force and value is not None and not is_sealed(value):
                     value = checked(row, path, inputs, changed, Workspace.find().cache)
@@ -123,20 +124,6 @@ def edit(resource: str, changes: tuple[str, ...], outputs_only: bool, force: boo
                 raise click.ClickException(f"world: {row.id}: {paths.text(path)}: {wrong.args[0]}") from None
         here.update(row.type, row.id, inputs=inputs, outputs=outputs, note="edited by hand")
     click.echo(f"changed {row.type}/{row.id}")
-
-
-def parsed(change: str) -> tuple[tuple[str | int, ...], Any]:
-    written, equals, value = change.partition("=")
-    try:
-        if not equals:
-            raise ValueError("no value")
-        path = paths.parse(written)
-    except ValueError as wrong:
-        raise click.BadParameter(f"{change}: {wrong}\n  expected: PATH=VALUE, such as targetSize=3") from None
-    try:
-        return path, json.loads(value)
-    except ValueError:
-        return path, value
 
 
 @world.command()

@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path as Folder
 from typing import Any
 
+import click
+
+from pulumi_sandbox.providers import paths
 from pulumi_sandbox.providers.cloud import Problem
+from pulumi_sandbox.providers.sealing import is_sealed, sealed_paths
 from pulumi_sandbox.providers.values import at
 from pulumi_sandbox.world import Record
 
 Path = tuple[str | int, ...]
+
+
+def parsed(change: str) -> tuple[Path, Any]:
+    """The path and the value of one PATH=VALUE; a value that is no JSON is a text."""
+    written, equals, value = change.partition("=")
+    try:
+        if not equals:
+            raise ValueError("no value")
+        path = paths.parse(written)
+    except ValueError as wrong:
+        raise click.BadParameter(
+            f"{printable(change)}: {wrong}\n  expected: PATH=VALUE, such as targetSize=3"
+        ) from None
+    try:
+        found = json.loads(value)
+    except ValueError:
+        found = value
+    # JSON can spell one half of a surrogate pair, which can neither be stored nor shown.
+    text = json.dumps((path, found), ensure_ascii=False)
+    if text != printable(text):
+        raise click.BadParameter(f"{printable(change)}: is not Unicode text\n  expected: PATH=VALUE in UTF-8")
+    return path, found
+
+
+def printable(text: str) -> str:
+    """A text that any terminal takes: what is no Unicode is escaped."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def put(tree: Any, path: Path, value: Any) -> Any:
@@ -34,6 +66,25 @@ def put(tree: Any, path: Path, value: Any) -> Any:
     if inner is None:
         del changed[step]
     return changed
+
+
+def guard_secrets(tree: Any, path: Path, value: Any) -> None:
+    """LookupError where a change would tear a sealed secret: below one there is only its digest, and whatever replaces
+    what is around one would be stored in plain text. Taking all of it away stores nothing."""
+    for length in range(1, len(path)):
+        if is_sealed(at(tree, path[:length])):
+            whole = paths.text(path[:length])
+            raise LookupError(
+                f"{whole} is a secret, of which the world keeps a digest only\n"
+                f"  hint: give the secret another value as a whole: {whole}=VALUE"
+            )
+    here = at(tree, path)
+    inside = [paths.text((*path, *one)) for one in sealed_paths(here)]
+    if inside and not is_sealed(here) and value is not None:
+        raise LookupError(
+            f"there are secrets in it, of which the world keeps digests only: {', '.join(inside)}\n"
+            f"  hint: change a secret by its own path: {inside[0]}=VALUE; and so what is beside it"
+        )
 
 
 def checked(row: Record, path: Path, inputs: dict[str, Any], outputs: dict[str, Any], cache: Folder) -> Any:

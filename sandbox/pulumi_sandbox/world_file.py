@@ -37,11 +37,37 @@ class WorldError(Exception):
     """The world's file cannot be used; the text says what to do."""
 
 
-def unreadable(wrong: sqlite3.DatabaseError, name: str = "world.db") -> WorldError:
+# What SQLite answers where another process is writing, and where the folder is at fault and not what the file says.
+BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+FOLDER = frozenset(
+    {
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+    }
+)
+ELSEWHERE = "free or unlock this folder, or set PULUMI_SANDBOX_DIR to one that can be written to"
+
+
+def unreadable(wrong: sqlite3.DatabaseError, file: Path = Path("world.db")) -> WorldError:
+    """What SQLite says of the world's file, and what to do; an empty world mends only what the file itself has."""
+    code = code_of(wrong)
+    if code in BUSY:
+        hint = "another command is at work in this sandbox; run this one again when it has ended"
+        return WorldError(f"{file.name}: {wrong}\n  hint: {hint}")
+    if code in FOLDER:
+        return WorldError(f"{file}: {wrong}\n  hint: {ELSEWHERE}")
     return WorldError(
-        f"{name}: the sandbox's world cannot be read: {wrong}\n  hint: start over with an empty one: "
+        f"{file.name}: the sandbox's world cannot be read: {wrong}\n  hint: start over with an empty one: "
         "pulumi-sandbox world reset"
     )
+
+
+def code_of(wrong: sqlite3.DatabaseError) -> int:
+    """SQLite's primary result code: the bits above it tell kinds of one error apart."""
+    return getattr(wrong, "sqlite_errorcode", 0) & 0xFF
 
 
 def open_file(path: Path) -> sqlite3.Connection:
@@ -53,7 +79,7 @@ def open_file(path: Path) -> sqlite3.Connection:
         prepare(connection, path.name)
     except sqlite3.DatabaseError as wrong:
         connection.close()
-        raise unreadable(wrong, path.name) from None
+        raise unreadable(wrong, path) from None
     except WorldError:
         connection.close()
         raise
@@ -66,8 +92,8 @@ def prepare(connection: sqlite3.Connection, name: str) -> None:
         try:  # SQLite does not wait for others while it changes the journal's mode
             connection.execute("PRAGMA journal_mode = WAL")
             break
-        except sqlite3.OperationalError:
-            if time.monotonic() > deadline:
+        except sqlite3.OperationalError as wrong:
+            if time.monotonic() > deadline or code_of(wrong) not in BUSY:
                 raise
             time.sleep(0.02)
     connection.execute("PRAGMA synchronous = NORMAL")  # a commit outlives the process, though not a power cut

@@ -147,16 +147,35 @@ def test_every_layout_of_the_file_backend_is_read(sandbox: Sandbox, path: str, n
     assert sandbox.found() == []
 
 
-def test_a_row_in_a_component_is_adopted_under_the_parent_whose_name_it_bears(sandbox: Sandbox) -> None:
-    pools = [
-        {"urn": urn(name, "gpu-ci:gcp:RunnerPool"), "custom": False, "type": "gpu-ci:gcp:RunnerPool"}
-        for name in ("l4", "l4-big", "t4")
-    ]
-    sandbox.state(*pools)
-    sandbox.row("l4-big-template", "boxes/x", f"gpu-ci:gcp:RunnerPool${BOX}")
+POOL = "gpu-ci:gcp:RunnerPool"
+
+
+def pool(name: str, *children: str) -> list[dict[str, Any]]:
+    made = {"urn": urn(name, POOL), "custom": False, "type": POOL}
+    return [made, *(entry(child, f"boxes/{child}", f"{POOL}${BOX}", parent=urn(name, POOL)) for child in children)]
+
+
+@pytest.mark.parametrize(
+    ("name", "pools", "parent"),
+    [
+        ("l4-big-template", [pool("l4"), pool("l4-big"), pool("t4")], "l4-big"),
+        ("l4", [pool("l4"), pool("t4")], "l4"),
+        ("l4b-group", [pool("l4"), pool("t4")], ""),
+        ("l4b-group", [pool("l4", "l4-group")], ""),  # a pool l4b, made and renamed back to l4
+        ("shared", [pool("l4", "l4-group", "other")], "l4"),
+        ("shared", [pool("l4")], "l4"),
+    ],
+)
+def test_a_row_in_a_component_is_adopted_under_the_parent_whose_name_it_bears(
+    sandbox: Sandbox, name: str, pools: list[list[dict[str, Any]]], parent: str
+) -> None:
+    sandbox.state(*(one for pool in pools for one in pool))
+    for one in (one for pool in pools for one in pool if one["custom"]):
+        sandbox.row(one["urn"].split("::")[-1], one["id"], f"{POOL}${BOX}")
+    sandbox.row(name, "boxes/x", f"{POOL}${BOX}")
     [orphan] = sandbox.found()
     words = shlex.split(orphan.adopt)
-    assert words[words.index("--parent") + 1] == f"parent={urn('l4-big', 'gpu-ci:gcp:RunnerPool')}"
+    assert [word for word in words if word.startswith("parent=")] == ([f"parent={urn(parent, POOL)}"] if parent else [])
 
 
 def test_what_no_stack_made_and_what_a_removed_stack_made_can_only_be_removed(sandbox: Sandbox) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 
 from pulumi_sandbox.providers import gcp_errors as errors
 from pulumi_sandbox.providers import gcp_machine_types as machine_types
+from pulumi_sandbox.providers import paths
 from pulumi_sandbox.providers.gcp_api_form import api_form
-from pulumi_sandbox.providers.gcp_mapping import REGION_TEMPLATE, TEMPLATE
+from pulumi_sandbox.providers.gcp_mapping import ACCOUNT, REGION_TEMPLATE, TEMPLATE
 from pulumi_sandbox.providers.gcp_names import (
     NAME_PATTERN,
     absolute,
@@ -24,8 +25,17 @@ from pulumi_sandbox.providers.gcp_names import (
 )
 from pulumi_sandbox.providers.gcp_operations import Json, Operations, number
 from pulumi_sandbox.providers.gcp_vm import ATTRIBUTES, INSTANCE, SERIAL, SERIAL_START, VirtualMachines
-from pulumi_sandbox.providers.sealing import shown
+from pulumi_sandbox.providers.sealing import recognized, sealed_paths, shown
 from pulumi_sandbox.world import Record, World
+
+# What a machine of the sandbox is made from; everything else of a template is only shown.
+BOOTED = frozenset(
+    {"guestAccelerators", "machineType", "metadata", "metadataStartupScript", "scheduling", "serviceAccount"}
+)
+SEALED = (
+    "the sandbox keeps secrets as digests and cannot boot a machine from a template in which these are secret: {}; a "
+    "cloud can (docs/sandbox.md)"
+)
 
 
 def merged(base: Any, patch: Any) -> Any:
@@ -120,10 +130,7 @@ class Instances:
 
     def template(self, path: str) -> Json:
         """An instance template of the world, as the API shows it."""
-        token = REGION_TEMPLATE if "/regions/" in path else TEMPLATE
-        record = self.world.get(token, path)
-        if record is None:
-            raise errors.not_found(path)
+        token, record = self._stored(path)
         facts = {
             "kind": "compute#instanceTemplate",
             "id": str(record.outputs.get("numericId") or number()),
@@ -132,7 +139,22 @@ class Instances:
         }
         if region := part(path, "regions"):
             facts["region"] = self_link(f"projects/{part(path, 'projects')}/regions/{region}")
-        return api_form(token, {**shown(record.inputs), "name": last(path)}) | facts
+        return api_form(token, {**shown(self._inputs(record)), "name": last(path)}) | facts
+
+    def _stored(self, path: str) -> tuple[str, Record]:
+        token = REGION_TEMPLATE if "/regions/" in path else TEMPLATE
+        record = self.world.get(token, path)
+        if record is None:
+            raise errors.not_found(path)
+        return token, record
+
+    def _inputs(self, record: Record) -> Json:
+        """What is stored of a template, with those secrets that are no secret here.
+
+        An account's address is secret where its project is, and yet the account's id is its address.
+        """
+        known = [last(account.id) for account in self.world.find(ACCOUNT)]
+        return recognized(record.inputs, known, self.world.key)
 
     def _record(self, project: str, zone: str, name: str) -> Record:
         path = in_zone(project, zone, "instances", name)
@@ -152,6 +174,9 @@ class Instances:
             raise errors.invalid(
                 "sourceInstanceTemplate", source, f"The template is in region {region}, the instance in zone {zone}."
             )
+        inputs = self._inputs(self._stored(path)[1])
+        if secret := [paths.text(one) for one in sealed_paths(inputs) if one[0] in BOOTED]:
+            raise errors.GoogleError(400, "sandbox", SEALED.format(", ".join(secret)))
         return self.template(path)
 
     def _machine(self, project: str, zone: str, instance: Json) -> machine_types.MachineType:

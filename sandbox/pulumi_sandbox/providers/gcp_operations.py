@@ -102,5 +102,7 @@ class Operations:
             if time.time() - old.stat().st_mtime > RETENTION_SEC:
                 old.unlink(missing_ok=True)
         draft = self.folder / f".{name}.{os.getpid()}"
-        draft.write_text(json.dumps(kept))
+        # Errors quote what a user wrote: for the user alone, as the world is.
+        with os.fdopen(os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
+            file.write(json.dumps(kept))
         draft.replace(self.folder / f"{name}.json")

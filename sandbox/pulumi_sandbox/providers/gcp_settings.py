@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pulumi_sandbox.providers.sandbox_file import SettingsError, read
 
@@ -24,18 +25,34 @@ def guest(file: Path, project: Path) -> GuestSettings:
     given = read(file).get("guest")
     if given is None:
         return GuestSettings(runs=False)
-    if not isinstance(given, dict) or set(given) - {"path", "environment"}:
-        raise SettingsError(f"{file.name}: guest: unknown setting\n  got: {given}\n  expected: path, environment")
+    if not isinstance(given, dict):
+        raise wrong_type(file, "guest", given, "a map of path, environment")
     path, environment = given.get("path") or [], given.get("environment") or {}
-    if not isinstance(path, list) or not isinstance(environment, dict):
-        raise SettingsError(
-            f"{file.name}: guest: wrong type\n  got: {given}\n"
-            "  expected: path a list of folders, environment a map of texts"
-        )
+    if not isinstance(path, list):
+        raise wrong_type(file, "guest.path", path, "a list of folders")
+    if not isinstance(environment, dict):
+        raise wrong_type(file, "guest.environment", environment, "a map of texts")
     return GuestSettings(
-        tuple(os.path.normpath(project.absolute() / str(folder)) for folder in path),
-        {str(name): str(value) for name, value in environment.items()},
+        tuple(
+            os.path.normpath(project.absolute() / text(file, f"guest.path[{at}]", folder))
+            for at, folder in enumerate(path)
+        ),
+        {str(name): text(file, f"guest.environment.{name}", value) for name, value in environment.items()},
     )
+
+
+def text(file: Path, path: str, value: Any) -> str:
+    """A text, or an integer, which YAML takes for none; of anything else nobody knows what text was meant."""
+    if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+        return str(value)
+    raise wrong_type(file, path, value, "a text\n  hint: put it in quotes, or take the entry away")
+
+
+def wrong_type(file: Path, path: str, value: Any, expected: str) -> SettingsError:
+    """Tells the kind of a value only: a guest's environment may hold secrets."""
+    kinds = {type(None): "null", bool: "true or false", list: "a list", dict: "a map", str: "a text"}
+    got = kinds.get(type(value), f"a {type(value).__name__}")
+    return SettingsError(f"{file.name}: {path}: wrong type\n  got: {got}\n  expected: {expected}")
 
 
 def existing(file: Path) -> tuple[str, ...]:

@@ -13,7 +13,11 @@ from pulumi_sandbox.providers.shape_check import did_you_mean
 from pulumi_sandbox.workspace import YamlFileError
 
 ENTRIES = ("guest", "exists", "lookups", "values")
+# What may stand below an entry; the keys of `lookups` are functions, and those of a provider's `values` anybody's own.
+BELOW = {"guest": ("path", "environment"), "exists": ("gcp",), "values": ("aws", "gcp", "github", "kubernetes")}
 LONGEST_SHOWN = 80
+# Names of three letters: `gpc` is less like `gcp` than two longer names with one slip are.
+LIKENESS = 0.6
 
 
 class SettingsError(ValueError):
@@ -36,9 +40,16 @@ def read(file: Path | None) -> dict[str, Any]:
         raise SettingsError(
             f"{file.name}: the file: wrong form\n  got: {shown}\n  expected: a map of {', '.join(ENTRIES)}"
         )
-    for name in document:
-        if name not in ENTRIES:
-            meant = did_you_mean(str(name), ENTRIES)
-            hint = f"\n  hint: did you mean '{meant}'?" if meant else ""
-            raise SettingsError(f"{file.name}: {name}: no such entry\n  expected: {', '.join(ENTRIES)}{hint}")
+    refuse_unknown(file.name, "", document, ENTRIES)
+    for entry, names in BELOW.items():
+        if isinstance(below := document.get(entry), dict):
+            refuse_unknown(file.name, f"{entry}.", below, names)
     return document
+
+
+def refuse_unknown(file: str, above: str, given: dict[Any, Any], names: tuple[str, ...]) -> None:
+    for name in given:
+        if name not in names:
+            meant = did_you_mean(str(name), names, LIKENESS)
+            hint = f"\n  hint: did you mean '{meant}'?" if meant else ""
+            raise SettingsError(f"{file}: {above}{name}: no such entry\n  expected: {', '.join(names)}{hint}")

@@ -50,6 +50,18 @@ def is_sealed(value: Any) -> bool:
     )
 
 
+def sealed_paths(stored: Any, path: Path = ()) -> list[Path]:
+    """Where a stored tree has digests in the place of secrets."""
+    if is_sealed(stored):
+        return [path]
+    steps: Iterable[tuple[str | int, Any]] = ()
+    if isinstance(stored, Mapping):
+        steps = stored.items()
+    elif isinstance(stored, list):
+        steps = enumerate(stored)
+    return [found for step, inner in steps for found in sealed_paths(inner, (*path, step))]
+
+
 def seal(values: Mapping[str, Any], secrets: Secrets, key: bytes) -> dict[str, Any]:
     """Values as the world may store them."""
 
@@ -82,6 +94,20 @@ def unseal(stored: Mapping[str, Any], known: Iterable[Decoded], key: bytes) -> D
         return [opened(inner) for inner in tree] if isinstance(tree, list) else tree
 
     return decode_wire({name: opened(value) for name, value in stored.items()})
+
+
+def recognized(stored: Mapping[str, Any], known: Iterable[str], key: bytes) -> dict[str, Any]:
+    """What the world stores, with the texts in the place of their digests that are known from elsewhere."""
+    if not sealed_paths(stored):
+        return dict(stored)
+    texts = {digest(text, key): text for text in known}
+
+    def opened(tree: Any) -> Any:
+        if isinstance(tree, Mapping):
+            return texts.get(tree[MARK], tree) if is_sealed(tree) else {name: opened(one) for name, one in tree.items()}
+        return [opened(inner) for inner in tree] if isinstance(tree, list) else tree
+
+    return {name: opened(value) for name, value in stored.items()}
 
 
 def shown(stored: Any) -> Any:

@@ -201,12 +201,12 @@ class ShapeCheck:
                 return KINDS.get(other, "an integer" if other == "integer" else f"a {other}")
 
 
-def did_you_mean(name: str, known: Collection[str]) -> str:
+def did_you_mean(name: str, known: Collection[str], likeness: float = 0.7) -> str:
     """The name that was meant: another spelling of it first, then the nearest one; empty when none is near."""
     for one in known:
         if one.lower() == name.replace("_", "").lower():
             return one
-    near = difflib.get_close_matches(name, sorted(known), 1, 0.7)
+    near = difflib.get_close_matches(name, sorted(known), 1, likeness)
     return near[0] if near else ""
 
 

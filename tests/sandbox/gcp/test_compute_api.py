@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -148,3 +150,13 @@ def test_two_processes_serve_the_same_world_on_the_same_port(api: Api, tmp_path:
     google.cloud.stop()
     assert api.instance()["status"] == "TERMINATED"
     other.cloud.stop()
+
+
+def test_operations_are_kept_for_the_user_alone(api: Api) -> None:
+    before = os.umask(0o022)
+    try:
+        api.insert(api.google.template().id)
+    finally:
+        os.umask(before)
+    [kept] = (api.google.workspace.root / "operations").iterdir()
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600

@@ -26,6 +26,7 @@ PUT = (
     'put() { curl -sS -o /dev/null -w "%{http_code}\\n" -X PUT -H "Metadata-Flavor: Google" --data "$2" '
     '"http://$GCE_METADATA_HOST/computeMetadata/v1/instance/guest-attributes/$1"; }\n'
 )
+TEXT = "  expected: a text\n  hint: put it in quotes, or take the entry away"
 
 
 def test_a_machine_reads_its_own_metadata(api: Api) -> None:
@@ -162,13 +163,27 @@ def test_a_machine_has_the_environment_that_the_settings_give_it_and_no_other(
         google.cloud.stop()
 
 
-def test_guest_settings_that_cannot_be_used_are_told_when_the_provider_starts(tmp_path: Path) -> None:
-    google = Google(tmp_path, settings="guest: {paths: [x]}\n")
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        ("nowhere", "guest: wrong type\n  got: a text\n  expected: a map of path, environment"),
+        ("{path: x}", "guest.path: wrong type\n  got: a text\n  expected: a list of folders"),
+        ("{path: [a, null]}", f"guest.path[1]: wrong type\n  got: null\n{TEXT}"),
+        ("{environment: [A]}", "guest.environment: wrong type\n  got: a list\n  expected: a map of texts"),
+        ("{environment: {A: null}}", f"guest.environment.A: wrong type\n  got: null\n{TEXT}"),
+        ("{environment: {A: x, B: yes}}", f"guest.environment.B: wrong type\n  got: true or false\n{TEXT}"),
+        ("{environment: {A: 1.10}}", f"guest.environment.A: wrong type\n  got: a float\n{TEXT}"),
+        ("{environment: {A: {B: hush}}}", f"guest.environment.A: wrong type\n  got: a map\n{TEXT}"),
+    ],
+)
+def test_guest_settings_that_cannot_be_used_are_told_when_the_provider_starts(
+    tmp_path: Path, written: str, problem: str
+) -> None:
+    google = Google(tmp_path, settings=f"guest: {written}\n")
     with pytest.raises(Refused) as refused:
         google.cloud.configure(google.config)
-    assert str(refused.value) == (
-        "sandbox.yaml: guest: unknown setting\n  got: {'paths': ['x']}\n  expected: path, environment"
-    )
+    assert str(refused.value) == f"sandbox.yaml: {problem}"
+    google.world.close()
 
 
 def test_a_startup_script_runs_only_where_the_project_says_that_it_may(tmp_path: Path) -> None:

@@ -134,16 +134,28 @@ def test_settings_that_cannot_be_used_are_told_when_the_provider_starts(tmp_path
     )
 
 
-@pytest.mark.parametrize(("written", "meant"), [("exist: {}", "exists"), ("guests: {}", "guest")])
+ENTRIES = "guest, exists, lookups, values"
+CLOUDS = "aws, gcp, github, kubernetes"
+
+
+@pytest.mark.parametrize(
+    ("written", "name", "known", "meant"),
+    [
+        ("exist: {}", "exist", ENTRIES, "exists"),
+        ("guests: {}", "guests", ENTRIES, "guest"),
+        ("exists: {gpc: [projects/*]}", "exists.gpc", "gcp", "gcp"),
+        ("guest: {paths: [x]}", "guest.paths", "path, environment", "path"),
+        ("guest: {env: {}}", "guest.env", "path, environment", ""),
+        ("values: {kubernets: {namespaces: []}}", "values.kubernets", CLOUDS, "kubernetes"),
+        ("values: {azure: {}}", "values.azure", CLOUDS, ""),
+    ],
+)
 def test_an_entry_that_sandbox_yaml_has_not_is_refused_with_what_was_meant(
-    tmp_path: Path, written: str, meant: str
+    tmp_path: Path, written: str, name: str, known: str, meant: str
 ) -> None:
     google = Google(tmp_path, settings=written)
     with pytest.raises(Refused) as refused:
         google.cloud.configure(google.config)
-    name = written.partition(":")[0]
-    assert str(refused.value) == (
-        f"sandbox.yaml: {name}: no such entry\n  expected: guest, exists, lookups, values\n"
-        f"  hint: did you mean '{meant}'?"
-    )
+    hint = f"\n  hint: did you mean '{meant}'?" if meant else ""
+    assert str(refused.value) == f"sandbox.yaml: {name}: no such entry\n  expected: {known}{hint}"
     google.world.close()

@@ -1,0 +1,109 @@
+"""A sandbox whose folder is read-only or full, or whose world is busy: one message, and no traceback."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pulumi_sandbox import cli, engine, plugins, world_file
+from pulumi_sandbox.world import World
+from pulumi_sandbox.world_file import unreadable
+
+COMMAND = str(Path(sys.executable).parent / "pulumi-sandbox")
+HINT = "  hint: free or unlock this folder, or set PULUMI_SANDBOX_DIR to one that can be written to\n"
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "a sandbox"
+    monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(folder))
+    monkeypatch.setattr(engine, "ensure", lambda _: engine.Engine(tmp_path, engine.VERSION, "path"))
+    monkeypatch.setattr(plugins, "install", lambda workspace: workspace.prepare())
+    return folder
+
+
+@pytest.mark.parametrize("words", ["world list", "world break crash", "preview --stack dev", "env"])
+def test_a_folder_that_cannot_be_made_is_one_message(
+    root: Path, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root.write_text("a file in its place")
+    assert cli.run(words.split()) == 1
+    path, _, problem = capsys.readouterr().err.partition(": ")
+    assert Path(path).is_relative_to(root)
+    assert problem in (f"File exists\n{HINT}", f"Not a directory\n{HINT}")
+
+
+@pytest.mark.parametrize("words", ["world list", "world orphans", "world break crash", "preview --stack dev", "up"])
+def test_a_read_only_world_is_one_message(
+    root: Path, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    World(root / "world.db").close()
+    really_open = os.open
+
+    def read_only(path: str | Path, flags: int, *more: int) -> int:
+        if Path(path).is_relative_to(root) and flags & os.O_RDWR:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+        return really_open(path, flags, *more)
+
+    monkeypatch.setattr(os, "open", read_only)
+    assert cli.run(words.split()) == 1
+    assert capsys.readouterr().err == f"{root}/world.db: Read-only file system\n{HINT}"
+
+
+@pytest.mark.parametrize("words", ["world list", "world break crash", "env"])
+@pytest.mark.parametrize("made", [True, False])
+def test_a_folder_that_takes_no_more_is_one_message(root: Path, words: str, made: bool) -> None:
+    """The system refuses every byte that this process would write into a file."""
+    if made:
+        World(root / "world.db").close()
+    ran = subprocess.run(
+        [COMMAND, *words.split()],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
+    )
+    assert ran.returncode == 1
+    assert "Traceback" not in ran.stderr
+    path, _, problem = ran.stderr.removeprefix("Error: ").partition(": ")
+    assert Path(path).is_relative_to(root)
+    assert problem.endswith(f"\n{HINT}")
+    assert ran.stderr.count("\n") == 2
+
+
+def test_a_write_that_names_no_file_is_told_with_the_sandboxs_folder(tmp_path: Path) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    assert cli.unusable(full, tmp_path) + "\n" == f"{tmp_path}: No space left on device\n{HINT}"
+    elsewhere = OSError(errno.EACCES, "Permission denied", "/somewhere/pulumi")
+    assert cli.unusable(elsewhere, tmp_path) == "/somewhere/pulumi: Permission denied"
+    assert cli.unusable(OSError("no free local port"), tmp_path) == "pulumi-sandbox: no free local port"
+
+
+def test_a_world_that_another_command_writes_to_keeps_its_own_words(
+    root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(world_file, "BUSY_SECONDS", 0.1)
+    world = World(root / "world.db")
+    with world.transaction():
+        assert cli.run(["world", "orphans"]) == 1
+    world.close()
+    assert capsys.readouterr().err == (
+        "world.db: database is locked\n"
+        "  hint: another command is at work in this sandbox; run this one again when it has ended\n"
+    )
+
+
+def test_what_sqlite_says_of_a_read_only_file_is_told_with_its_path(tmp_path: Path) -> None:
+    file = tmp_path / "world.db"
+    sqlite3.connect(file).execute("CREATE TABLE one (two)").connection.close()
+    reading = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)
+    with pytest.raises(sqlite3.OperationalError) as wrong:
+        reading.execute("INSERT INTO one VALUES (1)")
+    reading.close()
+    assert f"{unreadable(wrong.value, file)}\n" == f"{file}: attempt to write a readonly database\n{HINT}"
