@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import time
@@ -54,13 +55,20 @@ class Proven:
 
 @pytest.fixture(scope="session")
 def proven_once(tmp_path_factory: pytest.TempPathFactory) -> Proven:
-    """Staging brought up once; tests that begin where it stands take a copy."""
-    runner = SandboxRunner(project=ROOT, folder=tmp_path_factory.mktemp("proven") / "sandbox")
-    began = time.monotonic()
-    runner.run("up", "--stack", "staging", "--yes", "--skip-preview")
-    up_sec = time.monotonic() - began
-    assert runner.gone() == {}, "a process outlived the up"
-    return Proven(runner.folder, up_sec)
+    """Staging brought up once for all workers; tests that begin where it stands take a copy."""
+    # The workers' folders are side by side in the run's own.
+    workers = "PYTEST_XDIST_WORKER" in os.environ
+    base = tmp_path_factory.getbasetemp().parent if workers else tmp_path_factory.mktemp("proven")
+    took = base / "proven-took-sec"
+    runner = SandboxRunner(project=ROOT, folder=base / "proven sandbox")
+    with (base / "proven.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not took.is_file():
+            began = time.monotonic()
+            runner.run("up", "--stack", "staging", "--yes", "--skip-preview")
+            assert runner.gone() == {}, "a process outlived the up"
+            took.write_text(str(time.monotonic() - began))
+    return Proven(runner.folder, float(took.read_text()))
 
 
 @pytest.fixture
