@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from pulumi_sandbox import passthrough
 
 from tests.sandbox.conftest import Project
 from tests.sandbox_runner import SandboxRunner
@@ -162,3 +163,38 @@ def test_a_signal_is_passed_on_exactly_once(whole_group: bool) -> None:
         output += process.communicate(timeout=60)[0]
     assert output == "ready in a group of its own\ninterrupted\n"
     assert process.returncode == 9
+
+
+@pytest.mark.parametrize(
+    ("on_terminal", "number", "times"),
+    [
+        (True, signal.SIGINT, 0),
+        (True, signal.SIGQUIT, 0),
+        (True, signal.SIGTERM, 1),
+        (True, signal.SIGHUP, 1),
+        (False, signal.SIGINT, 1),
+        (False, signal.SIGQUIT, 1),
+        (False, signal.SIGTERM, 1),
+    ],
+)
+def test_only_what_the_terminal_has_sent_to_pulumi_itself_is_not_passed_on(
+    on_terminal: bool, number: signal.Signals, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a terminal and a second process: two signals at once may arrive as one, and hide what was sent twice."""
+    sent: list[int] = []
+
+    class Pulumi:
+        def __init__(self, *_: object, **more: object) -> None:
+            assert more["process_group"] == (None if on_terminal else 0)
+
+        def send_signal(self, given: int) -> None:
+            sent.append(given)
+
+        def wait(self) -> int:
+            os.kill(os.getpid(), number)
+            return 5
+
+    monkeypatch.setattr(passthrough.subprocess, "Popen", Pulumi)
+    monkeypatch.setattr(passthrough, "owns_terminal", lambda: on_terminal)
+    assert passthrough.run(Path("pulumi"), [], {}) == 5
+    assert sent == [number] * times

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pulumi.runtime.proto import provider_pb2 as pb
 from pulumi_sandbox.faults import Fault
-from pulumi_sandbox.providers.sealing import CHANGED
+from pulumi_sandbox.providers.sealing import CHANGED, is_sealed
 from pulumi_sandbox.providers.values import SIGNATURE
 from pulumi_sandbox.providers.wire import decode
 
@@ -84,6 +84,26 @@ def test_an_update_changes_the_row_and_drops_what_the_program_dropped(bench: Ben
     assert "label" not in row.outputs
     assert row.outputs["tags"] == {"a": "b"}
     assert row.outputs["link"] == plain(outputs)["link"]
+
+
+@pytest.mark.parametrize("preview", [False, True])
+def test_an_output_that_was_secret_stays_so_and_an_input_only_while_the_program_says_so(
+    bench: Bench, preview: bool
+) -> None:
+    """A stack may hold outputs secret that no SDK names, as additionalSecretOutputs has them."""
+    inputs = struct({("label",)}, size=3, name="n", label="a-secret-label")
+    made_one = bench.create(inputs)
+    olds = struct({("link",), ("label",)}, **plain(made_one.properties))
+    request = pb.UpdateRequest(
+        urn=urn(BOX, "mine"), id=made_one.id, olds=olds, news=struct(size=4, name="n", label="a-plain-label"),
+        old_inputs=inputs, preview=preview,
+    )  # fmt: skip
+    answer = decode(bench.call("Update", request).properties)
+    assert answer.secrets == {("link",), ("token",)}
+    assert (answer.values["link"], answer.values["label"]) == ("https://toys/n", "a-plain-label")
+    [row] = bench.world.find()
+    assert is_sealed(row.outputs["link"]) is not preview
+    assert is_sealed(row.outputs["label"]) is preview
 
 
 def test_an_update_of_what_is_gone_says_how_to_go_on(bench: Bench) -> None:

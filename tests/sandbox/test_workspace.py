@@ -108,22 +108,54 @@ def test_the_callers_passphrase_wins(project: Path, monkeypatch: pytest.MonkeyPa
     assert Workspace.find(project).apply()[name] == "theirs"
 
 
-def test_credentials_of_real_clouds_do_not_reach_the_program(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = (
-        "AWS_SECRET_ACCESS_KEY",
-        "AWS_PROFILE",
-        "GOOGLE_APPLICATION_CREDENTIALS",
-        "GITHUB_TOKEN",
-        "ARM_CLIENT_SECRET",
-    )
-    for name in (*real, "GOOGLE_COMPUTE_CUSTOM_ENDPOINT", "GITHUB_ACTIONS", "HARMLESS"):
-        monkeypatch.setenv(name, "theirs")
+# Written out here once more: a name that is lost in the code is missed.
+REAL = (
+    "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_OAUTH_ACCESS_TOKEN",
+    "GCLOUD_PROJECT", "CLOUDSDK_AUTH_ACCESS_TOKEN", "GCE_METADATA_ROOT", "ARM_CLIENT_SECRET", "AZURE_CLIENT_SECRET",
+    "DIGITALOCEAN_TOKEN", "CLOUDFLARE_API_TOKEN", "GITHUB_APP_PEM_FILE", "GITHUB_TOKEN", "GH_TOKEN", "GITHUB_BASE_URL",
+    "GITHUB_OWNER", "KUBE_CONFIG_PATH", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "BOTO_CONFIG",
+    "PULUMI_ACCESS_TOKEN",
+)  # fmt: skip
+# The sandbox has these too: the program gets its own.
+OURS = (
+    "GOOGLE_COMPUTE_CUSTOM_ENDPOINT", "GCE_METADATA_HOST", "GCE_METADATA_IP", "CLOUDSDK_CONFIG", "KUBECONFIG",
+    "AWS_EC2_METADATA_DISABLED",
+)  # fmt: skip
+HARMLESS = ("GITHUB_ACTIONS", "GITHUB_SHA", "AWSOME", "MY_AWS_PROFILE", "PULUMI_STACK", "KUBECTL_EXTERNAL_DIFF")
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_what_opens_a_real_account_does_not_reach_the_program(
+    project: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, "theirs")
     found = Workspace.find(project)
-    assert found.hidden() == tuple(sorted(real))
-    applied = found.apply()
-    assert set(real) & applied.keys() == set()
-    assert applied["GOOGLE_COMPUTE_CUSTOM_ENDPOINT"].startswith("http://127.0.0.1:")
-    assert (applied["GITHUB_ACTIONS"], applied["HARMLESS"]) == ("theirs", "theirs")
+    assert found.hidden() == (name,)
+    assert name not in found.apply()
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_what_names_a_real_endpoint_names_the_sandboxs_own(
+    project: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, "theirs")
+    found = Workspace.find(project)
+    assert found.hidden() == ()
+    assert found.apply()[name] == found.environment()[name] != "theirs"
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_what_opens_nothing_reaches_the_program(project: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "theirs")
+    found = Workspace.find(project)
+    assert found.hidden() == ()
+    assert found.apply()[name] == "theirs"
+
+
+def test_every_name_and_every_beginning_that_is_hidden_is_asserted_here() -> None:
+    expected = {*REAL, *OURS}
+    assert set(workspaces.HIDDEN_NAMES) <= expected
+    assert [one for one in workspaces.HIDDEN_PREFIXES if not any(name.startswith(one) for name in expected)] == []
 
 
 def test_the_engines_folder_comes_first_and_only_once() -> None:
