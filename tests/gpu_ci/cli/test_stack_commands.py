@@ -36,8 +36,10 @@ def test_every_mistake_is_in_the_house_form_and_ends_with_1(ask: Ask, stack: Sta
     assert answer.code == 1
     assert answer.out == (
         "Pulumi.dev.yaml: gpu-ci:pools.l4.colour: unknown key\n"
-        "  hint: the keys are kind, machineType, guestAccelerator, zones, market, max, image, diskGib, diskType, "
+        "  got: 'colour'\n"
+        "  expected: one of kind, machineType, guestAccelerator, zones, market, max, image, diskGib, diskType, "
         "runnerLabels, maxRunDurationSec, smoke\n"
+        "  hint: remove it\n"
         "Pulumi.dev.yaml: gpu-ci:pools.l4.machineType: is no machine type that has a GPU\n"
         "  got: 'g2-standard-9'\n"
         "  expected: a GCE machine type with a GPU, such as g2-standard-8\n"
