@@ -57,7 +57,9 @@ def facts(built: Sequence[Built]) -> dict[str, dict[str, Any]]:
 def stack_cost(built: Sequence[Built]) -> dict[str, Any]:
     """What all pools cost together; known in the preview, as it follows from the stack file and the catalog alone."""
     told = _costs(built).to_json()
-    return {name: value for name, value in told.items() if name != "notIncluded"}  # the summary says it
+    # The summary says what is not included, and one market alone is the total.
+    left_out = {"notIncluded"} | ({"byMarket"} if len(told["byMarket"]) < 2 else set())
+    return {name: value for name, value in told.items() if name not in left_out}
 
 
 def smoke_targets(built: Sequence[Built]) -> list[dict[str, Any]]:

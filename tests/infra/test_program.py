@@ -85,7 +85,6 @@ def test_the_cost_is_known_in_the_preview_of_a_new_stack() -> None:
         "usdPerHourAtRest": 0,
         "usdPerHourAtMax": 2.0484,
         "usdWorstMonth": 1495.332,
-        "byMarket": {"spot": {"usdPerHourAtRest": 0, "usdPerHourAtMax": 2.0484, "usdWorstMonth": 1495.332}},
         "priceDate": "2026-10-04",
     }
     assert exported["pools"]["l4"]["cost"]["usdWorstMonth"] == 1495.332
