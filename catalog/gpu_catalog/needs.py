@@ -1,0 +1,192 @@
+"""What a job needs of its machine, and what a machine lacks of that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal, get_args
+
+from . import load, questions
+from .errors import UnknownName
+from .rows import CLOUDS, Architecture, Cloud, Machine, Market
+
+Dtype = Literal["fp32", "fp16", "int8", "bf16", "fp8", "fp4"]
+DTYPES: tuple[Dtype, ...] = get_args(Dtype)
+
+
+class UnknownDtype(UnknownName):
+    kind = "number type"
+
+
+class UnknownRegion(UnknownName):
+    kind = "region with a GPU"
+
+
+class UnknownCloud(UnknownName):
+    kind = "cloud"
+
+
+class UnknownArchitecture(UnknownName):
+    kind = "architecture"
+
+
+@dataclass(frozen=True, slots=True)
+class NumberType:
+    """A type of numbers, and from which compute capability on the hardware multiplies matrices of it."""
+
+    dtype: Dtype
+    compute_capability: str
+    partly: Mapping[str, str]
+    """Compute capabilities that have it in part only, and what is missing."""
+    sources: tuple[str, ...]
+    """Source keys."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """The least a job can do with. What is left as it is, is not asked.
+
+    UnknownName for a market, cloud, region, architecture or number type that does not exist; ValueError for a number
+    that is none.
+    """
+
+    gpu_memory_gib: float = 0
+    """Of one GPU, by its nominal size: 24 for an L4 on every cloud."""
+    gpu_count: float = 1
+    """Below 1 to take a fraction of a GPU as well; the memory is then that of the fraction."""
+    compute_capability: str = ""
+    """Such as 8.0."""
+    dtype: Dtype | None = None
+    """A number type the hardware multiplies matrices of by itself."""
+    budget_usd_per_hour: float | None = None
+    """For one whole machine."""
+    market: Market | None = None
+    cloud: Cloud | None = None
+    region: str | None = None
+    architecture: Architecture | None = None
+    memory_gib: float = 0
+    """Of the machine itself."""
+    vcpus: int = 0
+
+    def __post_init__(self) -> None:
+        if self.market is not None:
+            object.__setattr__(self, "market", questions.market(self.market))
+        if self.dtype is not None:
+            number_type(self.dtype)
+        if self.cloud not in (None, *CLOUDS):
+            raise UnknownCloud(str(self.cloud), CLOUDS)
+        if self.architecture not in (None, *get_args(Architecture)):
+            raise UnknownArchitecture(str(self.architecture), get_args(Architecture))
+        if self.region is not None and self.region not in _regions():
+            raise UnknownRegion(self.region, _regions())
+        capability(self.compute_capability)
+        for name in ("gpu_memory_gib", "gpu_count", "memory_gib", "vcpus", "budget_usd_per_hour"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < float("inf"):
+                raise ValueError(f"{name} must be a number from 0 on, not {value}")
+        if self.budget_usd_per_hour == 0:
+            raise ValueError("budget_usd_per_hour must be more than 0: nothing is free")
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """One need a machine does not meet."""
+
+    need: str
+    """The name of the field of `Needs`."""
+    text: str
+    distance: float
+    """How far it is from meeting it: 1 for having half of what is asked, and for a choice that is another."""
+
+
+def capability(text: str) -> tuple[int, int]:
+    """A compute capability as numbers that compare; (0, 0) for none asked."""
+    major, _, minor = text.partition(".")
+    if text and not (major.isdecimal() and (minor or "0").isdecimal()):
+        raise ValueError(f"{text!r} is no compute capability; such as 8.0")
+    return (int(major), int(minor or 0)) if text else (0, 0)
+
+
+def number_type(name: str) -> NumberType:
+    """A number type by its name. UnknownDtype for another."""
+    if name not in _number_types():
+        raise UnknownDtype(name, DTYPES)
+    return _number_types()[name]
+
+
+@cache
+def _number_types() -> dict[str, NumberType]:
+    return {
+        row["dtype"]: NumberType(
+            row["dtype"], row["compute_capability"], row["partly"], tuple(row["sources"]["compute_capability"])
+        )
+        for row in load.rows("dtypes")
+    }
+
+
+@cache
+def _regions() -> frozenset[str]:
+    return frozenset(questions.regions())
+
+
+def needs_of(machine: Machine) -> Needs:
+    """What a job needs that was written for this machine: as many GPUs, each no smaller and no older, and its CPU."""
+    return Needs(
+        gpu_memory_gib=questions.nominal_gpu_memory_gib(machine),
+        gpu_count=machine.gpu_count,
+        compute_capability=machine.gpu.compute_capability,
+        architecture=machine.architecture,
+    )
+
+
+def lacks(machine: Machine, needs: Needs) -> list[Lack]:
+    """Every need the machine does not meet; its price is not asked here."""
+    return [*_choices(machine, needs), *_amounts(machine, needs), *_capabilities(machine, needs)]
+
+
+def _choices(machine: Machine, needs: Needs) -> Iterator[Lack]:
+    for need, asked, has, text in (
+        ("cloud", needs.cloud, (machine.cloud,), f"is of {machine.cloud}, not {needs.cloud}"),
+        (
+            "architecture",
+            needs.architecture,
+            (machine.architecture,),
+            f"is {machine.architecture}, not {needs.architecture}",
+        ),
+        ("region", needs.region, machine.regions, f"is not in {needs.region}"),
+        (
+            "market",
+            needs.market,
+            machine.markets,
+            f"is not sold as {needs.market}, only as {', '.join(machine.markets)}",
+        ),
+    ):
+        if asked is not None and asked not in has:
+            yield Lack(need, text, 1)
+
+
+def _amounts(machine: Machine, needs: Needs) -> Iterator[Lack]:
+    for need, least, has, what in (
+        ("gpu_memory_gib", needs.gpu_memory_gib, questions.nominal_gpu_memory_gib(machine), "GiB of GPU memory"),
+        ("gpu_count", needs.gpu_count, machine.gpu_count, "GPU" if machine.gpu_count == 1 else "GPUs"),
+        ("memory_gib", needs.memory_gib, machine.memory_gib, "GiB of memory"),
+        ("vcpus", needs.vcpus, machine.vcpus, "vCPUs"),
+    ):
+        if has < least:
+            yield Lack(need, f"has {has:g} {what}, not {least:g}", least / has - 1)
+
+
+def _capabilities(machine: Machine, needs: Needs) -> Iterator[Lack]:
+    asked = [("compute_capability", needs.compute_capability, "")]
+    if needs.dtype:
+        asked.append(("dtype", number_type(needs.dtype).compute_capability, f", which {needs.dtype} begins with"))
+    has = machine.gpu.capability
+    for need, text, why in asked:
+        least = capability(text)
+        if has < least:
+            yield Lack(
+                need,
+                f"has compute capability {machine.gpu.compute_capability or 'none'}, not {text}{why}",
+                (least[0] * 10 + least[1]) / max(1, has[0] * 10 + has[1]) - 1,
+            )

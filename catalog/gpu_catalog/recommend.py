@@ -1,0 +1,130 @@
+"""Which machines a job should run on, cheapest first, each with its reasons; and what is in the way where none will do.
+
+A price nobody published is never guessed: such machines come last and say so, and under a budget they do not come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from . import questions
+from .needs import Needs, number_type
+from .offers import Offer, best, shortfalls
+from .prices import interruption
+from .rows import Machine
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """A machine that meets the needs, and the cheapest way to have it."""
+
+    offer: Offer
+    reasons: tuple[str, ...]
+    """Why it is here, and where in the order."""
+    caveats: tuple[str, ...]
+    """What to know before taking it."""
+
+    @property
+    def machine(self) -> Machine:
+        return self.offer.machine
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        return self.offer.price.usd_per_hour if self.offer.price else None
+
+    @property
+    def text(self) -> str:
+        """All of it in one line."""
+        return "; ".join((*self.reasons, *self.caveats))
+
+
+def recommend(needs: Needs, limit: int = 10, *, every_size: bool = False) -> list[Recommendation]:
+    """The machines that meet the needs, cheapest first, those of unknown price last; none when nothing does.
+
+    Of the sizes of a family with the same GPUs only the best is shown, unless `every_size` is asked for.
+    `nothing_fits` tells why there are none.
+    """
+    found = sorted((offer for each in candidates() if (offer := _offer(each, needs))), key=rank)
+    chosen = found if every_size else _one_of_each(found)
+    cheapest = chosen[0].price.usd_per_hour if chosen and chosen[0].price else None
+    return [
+        Recommendation(offer, tuple(_reasons(offer, needs, cheapest)), tuple(_caveats(offer, needs)))
+        for offer in chosen[: max(0, limit)]
+    ]
+
+
+@cache
+def candidates() -> tuple[Machine, ...]:
+    """Every machine that can be recommended at all: with CUDA, not retired, and in a region some source names."""
+    return tuple(each for each in questions.machines() if each.gpu.is_nvidia and each.regions)
+
+
+def _offer(machine: Machine, needs: Needs) -> Offer | None:
+    """The best way to have a machine that meets the needs; None for one that does not."""
+    return None if shortfalls(machine, needs) else best(machine, needs.market, needs.region)
+
+
+def rank(offer: Offer) -> tuple[object, ...]:
+    """Cheapest first; the smallest first where the price is the same or unknown."""
+    machine, usd = offer.machine, offer.price.usd_per_hour if offer.price else 0
+    size = machine.gpu_count * questions.nominal_gpu_memory_gib(machine)
+    return offer.price is None, usd, size, machine.gpu.capability, machine.vcpus, machine.memory_gib, machine.key
+
+
+def _group(machine: Machine) -> tuple[object, ...]:
+    """What the sizes of a family with the same GPUs have in common."""
+    return machine.cloud, machine.family, machine.gpu.key, machine.gpu_count, machine.accelerator
+
+
+def _one_of_each(offers: list[Offer]) -> list[Offer]:
+    first: dict[tuple[object, ...], Offer] = {}
+    for offer in offers:
+        first.setdefault(_group(offer.machine), offer)
+    return list(first.values())
+
+
+def _reasons(offer: Offer, needs: Needs, cheapest: float | None) -> Iterator[str]:
+    usd = offer.price.usd_per_hour if offer.price else None
+    if usd is not None and cheapest is not None:
+        more = round(100 * (usd / cheapest - 1))
+        yield _cheapest(needs) if usd == cheapest else f"{more} % more than the cheapest" if more else "a little dearer"
+    yield offer.text
+    others = len(offer.machine.regions) - 1
+    if offer.price is None and needs.region is None and others:
+        yield f"also in {others} other region{'s' if others > 1 else ''}, at unknown prices"
+    if needs.dtype:
+        floor = number_type(needs.dtype).compute_capability
+        has = offer.machine.gpu.compute_capability
+        yield f"{needs.dtype} in hardware, which begins with compute capability {floor}: it has {has}"
+
+
+def _cheapest(needs: Needs) -> str:
+    asked = []
+    if needs.gpu_memory_gib:
+        asked.append(f"{needs.gpu_memory_gib:g} GiB")
+    if needs.gpu_count > 1:
+        asked.append(f"{needs.gpu_count:g} GPUs")
+    if needs.compute_capability:
+        asked.append(f"compute capability {needs.compute_capability}")
+    if needs.dtype:
+        asked.append(needs.dtype)
+    return f"cheapest with {' and '.join(asked)}" if asked else "cheapest"
+
+
+def _caveats(offer: Offer, needs: Needs) -> Iterator[str]:
+    machine, gpu = offer.machine, offer.machine.gpu
+    if band := interruption(machine, offer.region) if offer.market == "spot" else "":
+        yield f"{band} of its spot instances were taken back in a month ({questions.source('adv').date})"
+    if {"markets", f"markets.{offer.market}"} & {*machine.uncertain}:
+        yield f"no vendor's text was read for its being sold as {offer.market}"
+    if machine.gpu_count < 1:
+        driver = ", which needs the vGPU guest driver" if machine.cloud == "gcp" else ""
+        yield f"it has {machine.gpu_count:g} of a GPU{driver}"
+    if machine.architecture != "x86_64" and needs.architecture is None:
+        yield f"its processor is {machine.architecture}"
+    if gpu.last_driver_branch is not None:
+        yield f"R{gpu.last_driver_branch} is the last driver branch of its {gpu.name}"
+    if needs.dtype and (less := number_type(needs.dtype).partly.get(gpu.compute_capability)):
+        yield f"{needs.dtype} in part only: {less}"

@@ -1,0 +1,101 @@
+"""Where a pool asks for machines, in order: a capacity ladder as arguments, checked against the catalog."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from gpu_catalog import ladder
+from gpu_catalog.needs import Dtype, Needs
+from gpu_catalog.rows import Architecture, Cloud, Market
+from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
+from pydantic_core import InitErrorDetails
+
+from .args import Args, Whole
+from .errors import invalid
+
+
+def _capability(value: Any) -> Any:
+    """YAML reads 8.9 as a number."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+ComputeCapability = Annotated[str, Field(pattern=r"^[0-9]{1,2}(\.[0-9])?$"), BeforeValidator(_capability)]
+
+
+class JobNeeds(Args):
+    """The least a job can do with, on whichever rung it gets its machine."""
+
+    gpu_memory_gib: float = Field(default=0, ge=0, description="GiB of one GPU, by its nominal size: 24 for an L4")
+    gpu_count: Whole = Field(default=1, ge=1, le=16, description="how many GPUs, 1 to 16")
+    compute_capability: ComputeCapability | None = Field(
+        default=None, description="the lowest compute capability, such as 8.0"
+    )
+    dtype: Dtype | None = Field(
+        default=None, description="a number type the GPU has to multiply matrices of in hardware, such as bf16"
+    )
+    architecture: Architecture | None = Field(default=None, description="the machine's processor: x86_64 or arm64")
+    memory_gib: float = Field(default=0, ge=0, description="GiB of the machine itself")
+    vcpus: Whole = Field(default=0, ge=0, description="how many vCPUs")
+    budget_usd_per_hour: float | None = Field(
+        default=None, gt=0, description="the most one machine may cost, in USD an hour, where its price is known"
+    )
+
+    def plain(self) -> Needs:
+        """The same as the catalog takes it."""
+        return Needs(**{**dict(self), "compute_capability": self.compute_capability or ""})
+
+
+class Rung(Args):
+    """One place to ask: a machine, how it is bought, and where."""
+
+    machine: str = Field(
+        description="a machine type, such as g2-standard-8; n1 with its GPUs, as n1-standard-8+nvidia-tesla-t4x1"
+    )
+    market: Market = Field(
+        description="how it is bought: spot, standard, flex-start, reservation or capacity-block, where it is sold so"
+    )
+    region: str = Field(description="the region, such as us-central1")
+    zones: list[str] = Field(
+        default=[], description="zones of the region, tried together; by default they are left to the cloud"
+    )
+    cloud: Cloud | None = Field(default=None, description="gcp or aws; by default the one with that machine type")
+    timeout_sec: Whole = Field(
+        default=ladder.TIMEOUT_SEC,
+        ge=10,
+        le=604800,
+        description="seconds to wait before the next rung is tried, 10 to 604800",
+    )
+
+    def plain(self) -> ladder.Rung:
+        """The same as the catalog takes it."""
+        return ladder.Rung(**{**dict(self), "zones": tuple(self.zones)})
+
+
+class CapacityLadder(Args):
+    """Where to ask for machines, from the first rung on; none of them with less than the job needs."""
+
+    needs: JobNeeds | None = Field(
+        default=None,
+        description="what every rung must have; by default as many GPUs as the first, each no smaller and no older",
+    )
+    rungs: list[Rung] = Field(min_length=1, max_length=50, description="the rungs, in the order they are tried")
+
+    @field_validator("rungs")
+    @classmethod
+    def _rungs(cls, values: list[Rung], info: ValidationInfo) -> list[Rung]:
+        if "needs" not in info.data:  # they are wrong themselves, and told to be
+            return values
+        needs = info.data["needs"]
+        problems = ladder.check_ladder([each.plain() for each in values], needs.plain() if needs else None)
+        if problems:
+            raise ValidationError.from_exception_data("rungs", [_details(each, values) for each in problems])
+        return values
+
+
+def _details(problem: ladder.RungProblem, rungs: list[Rung]) -> InitErrorDetails:
+    """A problem of the ladder, with the value it is about."""
+    value: Any = rungs
+    for step in problem.at:
+        value = getattr(value, step) if isinstance(step, str) else value[step]
+    given = dict(value) if isinstance(value, Rung) else value
+    return InitErrorDetails(type=invalid(problem.text, hint=problem.hint), loc=problem.at, input=given)

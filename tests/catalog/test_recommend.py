@@ -1,0 +1,207 @@
+"""Which machines are recommended for which needs, in which order, and what is said where there are none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gpu_catalog as catalog
+import pytest
+from gpu_catalog import load, solver
+from gpu_catalog.needs import DTYPES, Needs, UnknownDtype, UnknownRegion, lacks, needs_of, number_type
+from gpu_catalog.nothing_fits import nothing_fits
+from gpu_catalog.recommend import candidates, recommend
+from hypothesis import given, settings
+
+from .needs_strategy import needs as some_needs
+
+
+def keys(**needs: Any) -> list[str]:
+    return [each.machine.key for each in recommend(Needs(**needs))]
+
+
+def test_the_cheapest_machine_with_24_gib_in_us_central1() -> None:
+    first = recommend(Needs(gpu_memory_gib=24, cloud="gcp", region="us-central1"))[0]
+    assert first.machine.machine_type == "g2-standard-4"
+    assert first.text == "cheapest with 24 GiB; spot 0.3973 USD/h in us-central1, price of 2026-08-03"
+    assert first.offer.zones == ("us-central1-a", "us-central1-b", "us-central1-c")
+
+
+def test_the_cheapest_region_is_found_where_none_is_asked_for() -> None:
+    first = recommend(Needs(gpu_memory_gib=80, cloud="gcp", market="spot"))[0]
+    assert (first.machine.machine_type, first.offer.region) == ("a3-highgpu-1g", "europe-north1")
+    assert first.usd_per_hour == pytest.approx(1.2757, abs=1e-4)
+
+
+def test_what_costs_more_says_how_much_more() -> None:
+    found = recommend(Needs(gpu_memory_gib=24, market="on-demand", region="us-east-1"))  # type: ignore[arg-type]
+    assert [(each.machine.machine_type, each.usd_per_hour) for each in found[:3]] == [
+        ("g6.xlarge", 0.8048),
+        ("g5.xlarge", 1.006),
+        ("gr6.4xlarge", 1.5392),
+    ]
+    assert found[1].text == "25 % more than the cheapest; standard 1.006 USD/h in us-east-1, price of 2026-07-20"
+
+
+def test_an_estimated_price_says_so_and_a_spot_machine_how_often_it_is_taken_back() -> None:
+    found = recommend(Needs(gpu_memory_gib=16, market="spot", region="us-east-1", architecture="x86_64"))
+    assert found[0].text == (
+        "cheapest with 16 GiB; spot about 0.1894 USD/h in us-east-1, price of 2025-06-28, estimated: on-demand price "
+        "less the saving then; 15-20% of its spot instances were taken back in a month (2025-06-28)"
+    )
+
+
+def test_an_undated_price_says_so() -> None:
+    found = recommend(Needs(gpu_memory_gib=16, market="standard", region="us-central1"))
+    assert found[0].machine.key == "gcp/n1-standard-4+nvidia-tesla-t4x1"
+    assert found[0].reasons[1] == "standard 0.54 USD/h in us-central1, price undated"
+
+
+def test_an_unknown_price_comes_last_and_says_so() -> None:
+    found = recommend(Needs(dtype="fp4", region="us-central1", cloud="gcp"), limit=99)
+    known = [each.usd_per_hour is not None for each in found]
+    assert known == sorted(known, reverse=True)
+    assert not all(known)
+    assert found[-1].reasons[0].endswith("price unknown")
+
+
+def test_under_a_budget_an_unknown_price_does_not_count_as_low() -> None:
+    assert recommend(Needs(market="flex-start"))
+    assert recommend(Needs(market="flex-start", budget_usd_per_hour=1000)) == []
+
+
+def test_one_size_of_a_family_is_shown_unless_every_one_is_asked_for() -> None:
+    asked = Needs(gpu_memory_gib=24, cloud="gcp", region="us-central1", market="spot", budget_usd_per_hour=0.6)
+    assert [each.machine.machine_type for each in recommend(asked)] == ["g2-standard-4"]
+    assert [each.machine.machine_type for each in recommend(asked, every_size=True)] == [
+        "g2-standard-4",
+        "g2-standard-8",
+        "g2-standard-12",
+    ]
+
+
+def test_a_larger_machine_is_taken_where_the_job_needs_one() -> None:
+    first = recommend(Needs(gpu_memory_gib=24, cloud="gcp", region="us-central1", vcpus=12, memory_gib=48))[0]
+    assert first.machine.machine_type == "g2-standard-12"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "oldest"),
+    [("fp32", "6.0"), ("fp16", "7.0"), ("int8", "7.5"), ("bf16", "8.0"), ("fp8", "8.9"), ("fp4", "10.0")],
+)
+def test_a_number_type_is_had_from_this_compute_capability_on(dtype: Any, oldest: str) -> None:
+    found = recommend(Needs(dtype=dtype), limit=999, every_size=True)
+    assert min((each.machine.gpu.capability, each.machine.gpu.compute_capability) for each in found)[1] == oldest
+
+
+def test_every_number_type_has_a_source() -> None:
+    assert [row["dtype"] for row in load.rows("dtypes")] == list(DTYPES)
+    assert all(catalog.source(key).certain for name in DTYPES for key in number_type(name).sources)
+
+
+def test_what_a_card_has_in_part_only_is_a_caveat() -> None:
+    first = recommend(Needs(dtype="fp4"))[0]
+    assert first.machine.gpu.key == "rtx-pro-6000"
+    assert first.caveats == ("fp4 in part only: Transformer Engine calls its NVFP4 partial here",)
+
+
+def test_a_gpu_that_new_drivers_leave_behind_is_a_caveat() -> None:
+    found = recommend(Needs(cloud="gcp", region="us-central1", market="spot"), limit=99)
+    p100 = next(each for each in found if each.machine.gpu.key == "p100")
+    assert p100.caveats == ("R580 is the last driver branch of its P100",)
+
+
+def test_a_fraction_of_a_gpu_is_recommended_only_to_who_asks_for_one() -> None:
+    assert all(each.machine.gpu_count >= 1 for each in recommend(Needs(), limit=999, every_size=True))
+    assert "gcp/g4-standard-6" in keys(gpu_count=0.125, cloud="gcp", region="us-central1", compute_capability="12.0")
+    assert "gcp/g4-standard-6" not in keys(gpu_count=0.125, gpu_memory_gib=24, cloud="gcp", compute_capability="12.0")
+
+
+def test_what_is_retired_or_not_nvidias_or_nowhere_is_never_a_candidate() -> None:
+    assert all(each.gpu.is_nvidia and not each.legacy and each.regions for each in candidates())
+    assert len(candidates()) == len(catalog.machines()) - 1, "p6e-gb200 is in no region that a source names"
+
+
+@given(some_needs)
+@settings(deadline=None, max_examples=150)
+def test_what_is_recommended_meets_the_needs_and_passes_the_check(needs: Needs) -> None:
+    found = recommend(needs)
+    for each in found:
+        assert lacks(each.machine, needs) == []
+        assert needs.market in (None, each.offer.market)
+        assert needs.region in (None, each.offer.region)
+        if needs.budget_usd_per_hour is not None:
+            assert each.usd_per_hour is not None
+            assert each.usd_per_hour <= needs.budget_usd_per_hour
+        assert solver.check(each.machine, market=each.offer.market, zone=each.offer.region).works
+        assert each.offer.price == catalog.price(each.machine, each.offer.region, each.offer.market)
+    prices = [each.usd_per_hour for each in found]
+    known = [usd for usd in prices if usd is not None]
+    assert prices == sorted(known) + [None] * (len(prices) - len(known))
+    assert found == recommend(needs)
+
+
+@given(some_needs)
+@settings(deadline=None, max_examples=60)
+def test_either_something_is_recommended_or_the_reason_is_given(needs: Needs) -> None:
+    why = nothing_fits(needs)
+    assert (why is None) is bool(recommend(needs))
+    if why:
+        assert why.lacks
+        assert why.excluded[why.need] == max(why.excluded.values())
+        for need, count in why.freed.items():
+            dropped = {
+                **{name: getattr(needs, name) for name in Needs.__slots__},
+                need: 0 if need == "gpu_count" else getattr(Needs(), need),
+            }
+            assert len(recommend(Needs(**dropped), limit=999, every_size=True)) == count
+
+
+def test_the_need_that_excludes_the_most_is_named_and_the_nearest_machine() -> None:
+    why = nothing_fits(Needs(gpu_memory_gib=24, budget_usd_per_hour=0.1))
+    assert why is not None
+    assert (why.need, why.nearest.machine_type) == ("budget_usd_per_hour", "g2-standard-4")
+    assert why.text == (
+        "budget_usd_per_hour excludes the most: 319 of 319 machines; without budget_usd_per_hour 78 would do; the "
+        "nearest is gcp/g2-standard-4: it costs 0.2709 USD/h at the least, not 0.1"
+    )
+
+
+def test_two_needs_that_exclude_each_other_are_both_named() -> None:
+    why = nothing_fits(Needs(cloud="aws", region="us-central1"))
+    assert why is not None
+    assert why.need == "cloud"
+    assert set(why.freed) == {"cloud", "region"}
+
+
+def test_there_is_nothing_to_explain_where_something_fits() -> None:
+    assert nothing_fits(Needs(gpu_memory_gib=24)) is None
+
+
+@pytest.mark.parametrize(
+    ("needs", "error", "text"),
+    [
+        ({"dtype": "bf61"}, UnknownDtype, "did you mean bf16?"),
+        ({"region": "us-centrall"}, UnknownRegion, "did you mean us-central1?"),
+        ({"market": "sport"}, catalog.UnknownMarket, "did you mean spot?"),
+        ({"cloud": "gpc"}, LookupError, "did you mean gcp?"),
+        ({"architecture": "arm46"}, LookupError, "did you mean arm64?"),
+        ({"compute_capability": "ada"}, ValueError, "'ada' is no compute capability"),
+        ({"gpu_memory_gib": -1}, ValueError, "gpu_memory_gib must be a number from 0 on"),
+        ({"gpu_memory_gib": float("nan")}, ValueError, "gpu_memory_gib must be a number from 0 on"),
+        ({"budget_usd_per_hour": 0}, ValueError, "nothing is free"),
+    ],
+)
+def test_a_need_that_makes_no_sense_is_refused(needs: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text.replace("?", r"\?")):
+        Needs(**needs)
+
+
+def test_what_a_job_written_for_a_machine_needs() -> None:
+    asked = needs_of(catalog.machine("g6.xlarge"))
+    assert asked == Needs(gpu_memory_gib=24, gpu_count=1, compute_capability="8.9", architecture="x86_64")
+    assert lacks(catalog.machine("g2-standard-8"), asked) == []
+    assert [lack.need for lack in lacks(catalog.machine("g5g.xlarge"), asked)] == [
+        "architecture",
+        "gpu_memory_gib",
+        "compute_capability",
+    ]
