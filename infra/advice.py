@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import date
 
 from gpu_ci.catalog import cost, staleness
+from gpu_ci.stack.quotas import demands
 
-from infra.quotas import demands
 from infra.settings import Settings
 
 

@@ -8,8 +8,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from gpu_ci.catalog import Machine, cost
 from gpu_ci.component import Component
+from gpu_ci.stack.quotas import demands
 
-from infra.quotas import demands
 from infra.settings import Pool, Settings
 
 # The choices that say where a job runs, as far as the kind has them.

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pulumi
 from gpu_ci.args import Args
-from gpu_ci.catalog import Demand
 from gpu_ci.component import Component
 from gpu_ci.errors import Problem, did_you_mean, report
 from gpu_ci.explain import join
+from gpu_ci.stack import pools, quotas
+from gpu_ci.stack.hints import examples_of, with_hint
+from gpu_ci.stack.pools import POOLS, Choice
+from gpu_ci.stack.quotas import QUOTAS, Quotas
 from pulumi.runtime import config as runtime_config
 
-from infra import pool_settings, quotas
-from infra.hints import examples_of, with_hint
-from infra.pool_settings import POOLS, Choice
-from infra.quotas import QUOTAS, Quotas
 from infra.site import Site
 
 NAMESPACE = "gpu-ci"
@@ -63,24 +62,16 @@ def load() -> Settings:
     if POOLS in refused:
         choices: list[Choice] = []
     else:
-        choices, found = pool_settings.check(values[POOLS])
+        choices, found = pools.check(values[POOLS])
         problems += _unplaced(choices, given.get("subnetworks"), found) + found
-    granted, found = quotas.check(values[QUOTAS], _demands(choices, problems), str(given.get("project", "")))
+    asked = quotas.demands((choice.name, choice.alone()) for choice in pools.in_order(choices, problems))
+    granted, found = quotas.check(values[QUOTAS], asked, str(given.get("project", "")))
     problems += found
     if problems:
         raise SettingsError(f"Pulumi.{pulumi.get_stack()}.yaml", problems)
 
     site = Site(**given)
     return Settings(site, tuple(_wired(choice, site) for choice in choices), granted)
-
-
-def _demands(choices: list[Choice], problems: list[Problem]) -> Iterator[Demand]:
-    """What the pools ask for that have no mistake of their own, whatever is wrong around them."""
-    wrong = [problem.path for problem in problems]
-    for choice in choices:
-        if not any(path == choice.path or path.startswith((f"{choice.path}.", f"{choice.path}[")) for path in wrong):
-            pool = _wired(choice, Site.stand_in(choice.region))
-            yield from quotas.demands([(pool.name, pool.args)])
 
 
 def _wired(choice: Choice, site: Site) -> Pool:

@@ -57,13 +57,6 @@ class Site(Args):
     def _labels(cls, values: Any) -> Any:
         return _each(values, _label)
 
-    @classmethod
-    def stand_in(cls, region: str) -> Site:
-        """Surroundings that are in order, for looking at a pool while those of the stack file may not be."""
-        project = str(cls.EXAMPLE["project"])
-        link = f"projects/{project}/regions/{region}/subnetworks/ci"
-        return cls(project=project, subnetworks={region: link})
-
     def wiring(self, region: str) -> dict[str, Any]:
         """What a Google pool in this region is given on top of its choices."""
         return {"project": self.project, "subnetwork": self.subnetworks[region], "labels": dict(self.labels)}

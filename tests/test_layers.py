@@ -23,7 +23,7 @@ LAYERS = {
 # The clouds a folder of gpu_ci is about; the two that run anywhere import neither cloud.
 CLOUDS = {"gcp": {"gcp"}, "aws": {"aws"}, "kubernetes": {"kubernetes"}, "github": {"github"}}
 
-# Only the plugin's side talks to anybody, reads the environment or the clock; components are pure.
+# Only the plugin's side and the command talk to anybody, read the environment or the clock; components are pure.
 PLUGIN_SIDE = {
     "components/gpu_ci/plugin.py",
     "components/gpu_ci/gcp/compute_api.py",
@@ -103,7 +103,7 @@ def test_components_are_pure() -> None:
     for path in sources("components"):
         name = str(path.relative_to(ROOT))
         tops = {module.split(".")[0] for module in imports(path.read_text(), package_of(path, "components"))}
-        if name not in PLUGIN_SIDE and (wrong := sorted(tops & IMPURE)):
+        if name not in PLUGIN_SIDE and path.parent.name != "cli" and (wrong := sorted(tops & IMPURE)):
             found[name] = wrong
     assert found == {}
 

@@ -146,6 +146,11 @@ class Args(BaseModel):
         """The keys a stack file may use, in the order of the model."""
         return tuple(to_camel(name) for name in cls.model_fields if name not in cls.WIRING)
 
+    @classmethod
+    def stand_in_wiring(cls, region: str) -> dict[str, Any]:  # noqa: ARG003 - a pool that is placed needs it
+        """Wiring in good order, for looking at choices where no surroundings are at hand."""
+        return {}
+
     async def settle(self) -> None:
         """Wait for every value that was late; one ArgsError tells all that is wrong with them."""
         problems: list[Problem] = []

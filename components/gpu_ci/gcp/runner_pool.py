@@ -126,6 +126,10 @@ class RunnerPoolArgs(Args):
     def _runner_labels(cls, value: list[str] | None) -> list[str] | None:
         return pool_rules.runner_labels(value)
 
+    @classmethod
+    def stand_in_wiring(cls, region: str) -> dict[str, Any]:
+        return {"project": "acme-ci", "subnetwork": f"projects/acme-ci/regions/{region}/subnetworks/ci"}
+
     @property
     def region(self) -> str:
         """The region all zones are in."""

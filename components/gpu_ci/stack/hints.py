@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from gpu_ci.args import Args
-from gpu_ci.errors import Problem
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
+
+from ..args import Args
+from ..errors import Problem
 
 _STEP = re.compile(r"[^.\[\]\"]+")
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./:-]*")

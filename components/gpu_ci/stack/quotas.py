@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from gpu_ci.args import Args
-from gpu_ci.catalog import Demand, limits, quota
-from gpu_ci.errors import Problem
-from gpu_ci.explain import join
+from gpu_catalog import Demand, limits, quota
+
+from ..args import Args
+from ..errors import Problem
+from ..explain import join
 
 QUOTAS = "gpu-ci:quotas"
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_ci import component_for, kind_names, naming
-from gpu_ci.catalog import region_of
-from gpu_ci.component import Component
-from gpu_ci.errors import ArgsError, Problem, did_you_mean
-from gpu_ci.explain import join
+from gpu_catalog import region_of
 
-from infra.hints import examples_of, in_yaml, with_hint
+from .. import naming
+from ..args import Args
+from ..component import Component
+from ..errors import ArgsError, Problem, did_you_mean
+from ..explain import join
+from ..kinds import component_for, kind_names
+from .hints import examples_of, in_yaml, with_hint
 
 POOLS = "gpu-ci:pools"
 _SHAPE = "pools by name, each with a kind and the choices of that kind"
@@ -41,6 +43,19 @@ class Choice:
         """The region the zones are in, or nothing while they are no zones."""
         zones = self.choices.get("zones")
         return region_of(zones[0]) if isinstance(zones, list) and zones and isinstance(zones[0], str) else ""
+
+    def alone(self) -> Args:
+        """The arguments without the stack's surroundings: what these provide is stood in for."""
+        model = self.component.ARGS
+        return model(**self.choices, **model.stand_in_wiring(self.region))
+
+
+def in_order(choices: Iterable[Choice], problems: Iterable[Problem]) -> Iterator[Choice]:
+    """Those that have no mistake of their own, whatever is wrong around them."""
+    wrong = [problem.path for problem in problems]
+    for choice in choices:
+        if not any(path == choice.path or path.startswith((f"{choice.path}.", f"{choice.path}[")) for path in wrong):
+            yield choice
 
 
 def check(pools: Any) -> tuple[list[Choice], list[Problem]]:
