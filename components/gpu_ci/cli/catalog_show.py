@@ -59,8 +59,9 @@ def facts(machine: Machine) -> Iterator[tuple[str, Any, Gpu | Machine, str]]:
     rows: tuple[tuple[str, Gpu | Machine], ...] = (("", machine), ("gpu.", machine.gpu))
     for prefix, row in rows:
         for field in fields(row):
-            if field.name not in _ELSEWHERE:
-                yield f"{prefix}{field.name}", getattr(row, field.name), row, field.name
+            value = getattr(row, field.name)
+            if field.name not in _ELSEWHERE and (value or row.sources.get(field.name)):
+                yield f"{prefix}{field.name}", value, row, field.name
             if field.name == "markets":
                 for market in machine.markets:
                     if f"markets.{market}" in row.sources:  # a market that has a source of its own

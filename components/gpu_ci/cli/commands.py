@@ -14,6 +14,10 @@ class Commands(Lazy):
 
     COMMANDS: Mapping[str, tuple[str, str]] = {
         "catalog": ("catalog", "Machines with GPUs: list them, show one with every fact and its source."),
+        "recommend": ("recommend", "Machines for what a job needs, cheapest first, with reasons."),
+        "check": ("check", "Whether stack files, or one machine with a driver and torch, can work."),
+        "cost": ("cost", "What the pools of stack files cost."),
+        "quota": ("quota", "What the pools of stack files take of each quota."),
         "completion": ("completion", "Print a script that completes gpu-ci in your shell."),
     }
 
@@ -29,6 +33,7 @@ def gpu_ci() -> None:
     \b
     Examples:
       gpu-ci catalog --gpu l4 --region us-central1
-      gpu-ci catalog show g2-standard-8
-      gpu-ci catalog --help
+      gpu-ci recommend --gpu-memory-gib 24 --dtype bf16 --market spot
+      gpu-ci check Pulumi.staging.yaml
+      gpu-ci cost
     """

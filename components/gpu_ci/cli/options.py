@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import gpu_catalog
 from click.shell_completion import CompletionItem
-
-F = TypeVar("F", bound=Callable[..., Any])
-
 
 _LISTED = 30  # names that still fit into a hint
 
@@ -54,23 +51,30 @@ def _zones() -> list[str]:
     return sorted({zone for each in gpu_catalog.machines() for zone in each.zones})
 
 
+def _dtypes() -> tuple[str, ...]:
+    from gpu_catalog.needs import DTYPES
+
+    return DTYPES
+
+
+def places() -> list[str]:
+    """Zones and regions."""
+    return [*gpu_catalog.regions(), *_zones()]
+
+
+def machines_and_files(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Completes both: stack files of the shell's folder, and machines."""
+    found = [CompletionItem(incomplete, type="file")]
+    return found + [CompletionItem(each) for each in _machines() if incomplete and each.startswith(incomplete)]
+
+
 CLOUD = Name("cloud", lambda: gpu_catalog.CLOUDS)
 MACHINE = Name("machine type", _machines, gpu_catalog.machine)
 GPU = Name("GPU", lambda: [each.key for each in gpu_catalog.gpus()], gpu_catalog.gpu)
 REGION = Name("region with a GPU", gpu_catalog.regions)
 ZONE = Name("zone with a GPU", _zones)
 MARKET = Name("market", lambda: gpu_catalog.MARKETS, gpu_catalog.market)
+DTYPE = Name("number type", _dtypes)
 ARCHITECTURE = Name("architecture", lambda: ("x86_64", "arm64"))
 
 as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document instead of a table.")
-
-
-def stacked(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Several options as one decorator, in the order of the help."""
-
-    def decorate(function: F) -> F:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate

@@ -37,7 +37,7 @@ def tell(error: click.ClickException) -> None:
     context = getattr(error, "ctx", None)
     where = context.command_path if context else "gpu-ci"
     message = error.format_message()
-    if isinstance(error, Found):
+    if isinstance(error, Found | Wrong):  # these name the file or the command themselves
         click.echo(message, err=True)
         return
     click.echo(f"{where}: {message}", err=True)

@@ -1,0 +1,80 @@
+"""`gpu-ci check MACHINE`: the solver's answer about one machine and its choices."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+import gpu_catalog
+from gpu_catalog import solver
+
+from gpu_ci.cli.output import Wrong, print_json
+
+
+def run(machine: str, choices: dict[str, Any], as_json: bool) -> None:
+    """Print the answer; exit code 1 when it cannot work."""
+    if "python" in choices:
+        choices["python"] = _python(choices["python"])
+    try:
+        found = solver.check(machine, **choices)
+    except gpu_catalog.DoesNotFit as error:
+        answer(machine, [{"choice": "machine", "problem": str(error), "source": "", "fix": None}], [], as_json)
+        return
+    except gpu_catalog.UnknownName as error:
+        hint = error.hint or "gpu-ci catalog lists machines; a stack file's name ends in .yaml"
+        raise Wrong(f"gpu-ci check: no {error.kind} {error.given!r}", hint=hint) from None
+    except ValueError as error:
+        raise Wrong(f"gpu-ci check: {error}") from None
+    problems: list[dict[str, Any]] = []
+    if isinstance(found, solver.Refused):
+        problems = [
+            {
+                "choice": problem.choice,
+                "problem": problem.text,
+                "source": problem.source,
+                "fix": {key: plain(value) for key, value in problem.fix.items()} if problem.fix else None,
+            }
+            for problem in found.problems
+        ]
+    answer(found.setup.machine.key, problems, list(found.unknown), as_json)
+
+
+def answer(machine: str, problems: list[dict[str, Any]], unknown: list[str], as_json: bool) -> None:
+    """The answer in words or as a document."""
+    if as_json:
+        print_json({"machine": machine, "works": not problems, "problems": problems, "unknown": unknown})
+    else:
+        for each in problems:
+            click.echo(f"{machine}: {each['choice']}: {each['problem']}")
+            if each["source"]:
+                click.echo(f"  source: {each['source']}")
+            if each["fix"]:
+                click.echo(f"  hint: {written(each['fix'])} works")
+        if not problems:
+            click.echo(f"{machine}: nothing speaks against it")
+        for text in unknown:
+            click.echo(f"not known: {text}")
+    if problems:
+        click.get_current_context().exit(1)
+
+
+def written(fix: dict[str, Any]) -> str:
+    """A fix as one would ask it of this command."""
+    return " ".join(
+        str(value) if name == "machine" else f"--{name.replace('_', '-')} {value}" for name, value in fix.items()
+    )
+
+
+def plain(value: Any) -> Any:
+    """A choice as it is written: a machine by its key, a Python version as 3.12."""
+    if isinstance(value, gpu_catalog.Machine):
+        return value.key.partition("/")[2]
+    return ".".join(map(str, value)) if isinstance(value, tuple) else value
+
+
+def _python(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)\.(\d+)(?:\.\d+)?", text)
+    if not found:
+        raise Wrong("gpu-ci check: --python: is no version of Python", got=repr(text), expected="such as 3.12")
+    return int(found[1]), int(found[2])

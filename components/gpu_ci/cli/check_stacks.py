@@ -1,0 +1,76 @@
+"""`gpu-ci check FILE...`: everything that is wrong with the pools and quotas of stack files."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+from gpu_catalog import solver, staleness
+
+from gpu_ci.cli import clock
+from gpu_ci.cli.output import print_json, print_table
+from gpu_ci.cli.stack_files import StackFile, chosen, counted
+from gpu_ci.errors import Problem, report
+from gpu_ci.stack import quotas
+from gpu_ci.stack.pools import POOLS
+
+
+def run(names: tuple[str, ...], as_json: bool) -> None:
+    """Print every problem; exit code 1 when there is one."""
+    found = [(file, problems(file), doubts(file)) for file in chosen(names)]
+    if as_json:
+        print_json([document(*each) for each in found])
+    else:
+        for each in found:
+            show(*each)
+    if any(wrong for _, wrong, _ in found):
+        click.get_current_context().exit(1)
+
+
+def problems(file: StackFile) -> list[Problem]:
+    """Mistakes in the pools, what the solver has against one, and limits that are too small."""
+    wrong = list(file.checked[1])
+    for demand in quotas.demands(file.pools):
+        answer = solver.check(
+            demand.machine, market=demand.market, zone=demand.region, boot_disk=demand.boot_disk or None
+        )
+        if isinstance(answer, solver.Refused):
+            path = f"{POOLS}.{demand.pool}"
+            wrong += [Problem(path, each.text, hint=each.hint and f"{each.hint} works") for each in answer.problems]
+    _, short = quotas.check(file.value(quotas.QUOTAS), quotas.demands(file.pools), file.project)
+    return wrong + short
+
+
+def doubts(file: StackFile) -> list[str]:
+    """What is no mistake and still worth a word."""
+    images = dict.fromkeys(str(image) for _, args in file.pools if (image := getattr(args, "image", "")))
+    given, _ = quotas.check(file.value(quotas.QUOTAS), quotas.demands(file.pools), file.project)
+    return [*(str(old) for image in images for old in staleness.image(image, clock.today())), *given.doubts]
+
+
+def show(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> None:
+    """For people: problems in the house form, or the pools that are in order."""
+    if wrong:
+        click.echo(f"{report(file.name, wrong)}\n{counted(wrong)} in {file.name}")
+    else:
+        click.echo(
+            f"{file.name}: nothing speaks against its {len(file.pools)} pool{'s' if len(file.pools) > 1 else ''}"
+        )
+        rows = [
+            (each.pool, each.machine.key, each.market, each.region, str(each.max_machines))
+            for each in quotas.demands(file.pools)
+        ]
+        print_table(["pool", "machine", "market", "region", "max"], rows, right="max")
+    for text in doubtful:
+        click.echo(f"{file.name}: note: {text}")
+
+
+def document(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> dict[str, Any]:
+    return {
+        "file": file.name,
+        "works": not wrong,
+        "pools": [name for name, _ in file.pools],
+        "problems": [{name: value for name, value in asdict(problem).items() if value} for problem in wrong],
+        "notes": doubtful,
+    }

@@ -1,0 +1,86 @@
+"""`gpu-ci cost`: what the pools of stack files cost at rest, at most and in the worst month."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from gpu_catalog import cost, staleness
+from gpu_catalog.cost import PoolCost, StackCost, Total
+
+from gpu_ci.cli import clock, options
+from gpu_ci.cli.output import print_json, print_table
+from gpu_ci.cli.stack_files import StackFile, chosen
+from gpu_ci.stack.quotas import demands
+
+_HEADINGS = ["pool", "machine", "market", "region", "max", "USD/h each", "at rest", "at max", "worst month", "price of"]
+
+
+@click.command("cost")
+@click.argument("files", metavar="[FILE...]", nargs=-1, type=click.Path())
+@options.as_json
+def command(files: tuple[str, ...], as_json: bool) -> None:
+    """USD by the hour at rest and with every machine, and for a month of all of them, for each pool and each market.
+
+    Without a name, every Pulumi.<stack>.yaml of this folder. A price that nobody published is unknown, and a total over
+    it is the least there is to pay. Boot disks and network traffic are not in it.
+
+    \b
+    Examples:
+      gpu-ci cost
+      gpu-ci cost Pulumi.prod.yaml
+      gpu-ci cost Pulumi.prod.yaml --json
+    """
+    found = [(file, of(file)) for file in chosen(files)]
+    if as_json:
+        print_json([document(*each) for each in found])
+        return
+    for file, told in found:
+        show(file, told)
+
+
+def of(file: StackFile) -> StackCost:
+    file.refuse_mistakes()
+    return cost.of_stack(demands(file.pools))
+
+
+def old(told: StackCost) -> list[str]:
+    """A word on prices of long ago."""
+    return [
+        str(each) for each in staleness.prices({pool.demand.pool: pool.price for pool in told.pools}, clock.today())
+    ]
+
+
+def show(file: StackFile, told: StackCost) -> None:
+    rows = [pool_row(pool) for pool in told.pools]
+    if len(told.by_market) > 1:
+        rows += [total_row(f"all {market}", total) for market, total in told.by_market.items()]
+    rows.append(total_row("all", told.total))
+    print_table(_HEADINGS, rows, title=file.name, right="max|USD/h each|at rest|at max|worst month")
+    click.echo(f"{told.summary}")
+    for text in old(told):
+        click.echo(f"note: {text}")
+
+
+def pool_row(pool: PoolCost) -> tuple[str, ...]:
+    demand = pool.demand
+    each = cost.UNKNOWN if pool.price is None else f"{'~' if pool.estimated else ''}{pool.price.usd_per_hour:.4f}"
+    return (
+        demand.pool, demand.machine.key, demand.market, demand.region, str(demand.max_machines), each,
+        usd(pool.usd_per_hour_at_rest), usd(pool.usd_per_hour_at_max), usd(pool.usd_worst_month, 0), pool.price_date,
+    )  # fmt: skip
+
+
+def total_row(name: str, total: Total) -> tuple[str, ...]:
+    mark = ">= " if total.at_least else "~" if total.estimated else ""
+    figures = (usd(total.usd_per_hour_at_rest), usd(total.usd_per_hour_at_max), usd(total.usd_worst_month, 0))
+    return (name, "", "", "", "", "", figures[0], *(f"{mark}{each}" for each in figures[1:]), "")
+
+
+def usd(amount: float | None, digits: int = 2) -> str:
+    return cost.UNKNOWN if amount is None else f"{amount:,.{digits}f}"
+
+
+def document(file: StackFile, told: StackCost) -> dict[str, Any]:
+    pools = {each.demand.pool: {"machine": each.demand.machine.key, **each.to_json()} for each in told.pools}
+    return {"file": file.name, "pools": pools, **told.to_json(), "notes": old(told)}

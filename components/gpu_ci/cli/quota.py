@@ -1,0 +1,130 @@
+"""`gpu-ci quota`: what the pools of stack files take of each quota, against limits that are given or were looked up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from gpu_catalog import limits, quota
+from gpu_catalog.limits import Limit
+from gpu_catalog.quota import Finding, Need
+
+from gpu_ci.cli import options
+from gpu_ci.cli.output import Found, Wrong, print_json, print_table
+from gpu_ci.cli.stack_files import StackFile, chosen, counted
+from gpu_ci.errors import report
+from gpu_ci.stack import quotas
+
+
+@click.command("quota")
+@click.argument("files", metavar="[FILE...]", nargs=-1, type=click.Path())
+@click.option(
+    "--limits", "answers", multiple=True, type=click.Path(), help="An answer about limits, as JSON. Repeatable."
+)
+@click.option("--region", type=options.REGION, help="The region of an answer that does not name its own (AWS).")
+@options.as_json
+def command(files: tuple[str, ...], answers: tuple[str, ...], region: str | None, as_json: bool) -> None:
+    """What the pools take of each quota when every machine runs, the one of a check too, and where limits fall short.
+
+    Limits come from gpu-ci:quotas of the stack file and from --limits, which wins: what `gcloud compute regions
+    describe REGION --format json`, `gcloud compute project-info describe --format json`, the Cloud Quotas API or
+    `aws service-quotas list-service-quotas --service-code ec2` answered. The exit code is 1 where one is too small.
+
+    \b
+    Examples:
+      gpu-ci quota
+      gpu-ci quota Pulumi.prod.yaml --limits us-central1.json --limits project.json
+      gpu-ci quota Pulumi.prod.yaml --limits ec2.json --region us-east-1 --json
+    """
+    given = {key: limit for answer in answers for key, limit in read(Path(answer), region or "").items()}
+    found = [(file, *compared(file, given)) for file in chosen(files)]
+    if as_json:
+        print_json([document(*each) for each in found])
+    else:
+        for each in found:
+            show(*each)
+    if any(finding.is_short and finding.certain for *_, findings in found for finding in findings):
+        click.get_current_context().exit(1)
+
+
+def compared(
+    file: StackFile, looked_up: Mapping[quota.Key, Limit]
+) -> tuple[list[Need], dict[quota.Key, Limit], tuple[Finding, ...]]:
+    """What is needed, what is given, and where the two differ."""
+    file.refuse_mistakes()
+    asked = quotas.demands(file.pools)
+    written, wrong = quotas.check(file.value(quotas.QUOTAS), (), file.project)
+    if wrong:
+        raise Found(f"{report(file.name, wrong)}\n{counted(wrong)} in {file.name}")
+    given = {**written.given, **looked_up}
+    needed = quota.needs(asked)
+    return list(needed.values()), given, quota.compare(needed, given)
+
+
+def show(file: StackFile, needed: list[Need], given: Mapping[quota.Key, Limit], findings: tuple[Finding, ...]) -> None:
+    rows = [
+        (each.region, each.metric, f"{each.amount:g} {each.unit}", limit_text(given.get((each.region, each.metric))),
+         ", ".join(f"{pool} {amount:g}" for pool, amount in each.pools))
+        for each in needed
+    ]  # fmt: skip
+    print_table(["region", "quota", "needed", "limit", "for"], rows, title=file.name, right="needed|limit")
+    for finding in findings:
+        if finding.is_short:
+            word = "is" if finding.certain else "may be"
+            click.echo(f"{finding.need.metric} ({finding.need.region}): {word} {finding.text.removeprefix('is ')}")
+            click.echo(f"  got: {finding.got}\n  expected: {finding.expected}\n  hint: {finding.hint(file.project)}")
+    if unknown := sum(not finding.is_short for finding in findings):
+        click.echo(
+            f"{unknown} limit{'s are' if unknown > 1 else ' is'} not known; {quotas.QUOTAS} and --limits tell them"
+        )
+
+
+def limit_text(limit: Limit | None) -> str:
+    if limit is None:
+        return "unknown"
+    return f"{limit.limit:g}" + ("" if limit.usage is None else f" ({limit.usage:g} in use)")
+
+
+def document(
+    file: StackFile, needed: list[Need], given: Mapping[quota.Key, Limit], findings: tuple[Finding, ...]
+) -> dict[str, Any]:
+    def limit(need: Need) -> float | None:
+        found = given.get((need.region, need.metric))
+        return None if found is None or found.limit == float("inf") else found.limit
+
+    return {
+        "file": file.name,
+        "needs": [
+            {**need.to_json(), "limit": limit(need), "console": quota.console_link(need, file.project)}
+            for need in needed
+        ],
+        "problems": [
+            {**finding.to_json(), "hint": finding.hint(file.project)} for finding in findings if finding.is_short
+        ],
+        "unknown": [{"region": each.need.region, "metric": each.need.metric} for each in findings if not each.is_short],
+    }
+
+
+def read(path: Path, region: str) -> limits.Given:
+    """Limits as Google or AWS answered."""
+    try:
+        answer = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise Wrong(f"{path}: cannot be read", got=error.strerror or str(error)) from None
+    except UnicodeDecodeError:
+        raise Wrong(f"{path}: is no text", expected="JSON in UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise Wrong(
+            f"{path}:{error.lineno}: is no JSON: {error.msg}", hint="gcloud writes it with --format json"
+        ) from None
+    try:
+        if isinstance(answer, list):  # gcloud prints the items of a list without what is around them
+            answer = {"items": answer}
+        return limits.from_answer(answer, region)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise Wrong(
+            f"{path}: is no answer about quotas", got=str(error), hint="gpu-ci quota --help names those that are read"
+        ) from None

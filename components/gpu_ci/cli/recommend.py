@@ -1,0 +1,92 @@
+"""`gpu-ci recommend`: machines for what a job needs, cheapest first, and what is in the way where there are none."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+from gpu_catalog.needs import Needs
+from gpu_catalog.nothing_fits import NothingFits, nothing_fits
+from gpu_catalog.recommend import Recommendation, recommend
+
+from gpu_ci.cli import options
+from gpu_ci.cli.catalog_list import price_json, price_text
+from gpu_ci.cli.output import Wrong, print_json, print_table
+
+
+@click.command("recommend")
+@click.option("--gpu-memory-gib", type=float, default=0, help="Of one GPU, by its nominal size: 24 for an L4.")
+@click.option("--gpu-count", type=float, default=1, help="Below 1, fractions of a GPU do as well.", show_default=True)
+@click.option("--compute-capability", metavar="X.Y", default="", help="The least, such as 8.0.")
+@click.option("--dtype", type=options.DTYPE, help="Numbers the hardware multiplies by itself: fp16, bf16, fp8, ...")
+@click.option("--budget", "budget_usd_per_hour", metavar="USD", type=float, help="The most one machine costs an hour.")
+@click.option("--market", type=options.MARKET, help="How it is bought; by default the cheapest way.")
+@click.option("--cloud", type=options.CLOUD, help="gcp or aws.")
+@click.option("--region", type=options.REGION, help="Where; by default where it is cheapest.")
+@click.option("--architecture", type=options.ARCHITECTURE, help="Of the processor: x86_64 or arm64.")
+@click.option("--memory-gib", type=float, default=0, help="Of the machine itself.")
+@click.option("--vcpus", type=int, default=0, help="Of the machine.")
+@click.option("--limit", type=click.IntRange(min=1), default=10, help="How many to show.", show_default=True)
+@click.option("--every-size", is_flag=True, help="Every size of a family, not only the best one.")
+@options.as_json
+def command(limit: int, every_size: bool, as_json: bool, **asked: Any) -> None:
+    """Machines that meet the needs, cheapest first, those of unknown price last. The exit code is 1 where none does.
+
+    \b
+    Examples:
+      gpu-ci recommend --gpu-memory-gib 24
+      gpu-ci recommend --dtype fp8 --market spot --cloud gcp
+      gpu-ci recommend --gpu-memory-gib 80 --gpu-count 8 --region us-east-1 --budget 60 --json
+    """
+    try:
+        needs = Needs(**asked)
+    except ValueError as error:
+        raise Wrong(f"gpu-ci recommend: {error}", hint="gpu-ci recommend --help") from None
+    found = recommend(needs, limit, every_size=every_size)
+    missing = None if found else nothing_fits(needs)
+    if as_json:
+        document = {"machines": [as_document(each) for each in found], "nothing_fits": missing and why(missing)}
+        print_json(document)
+    elif missing:
+        click.echo(f"nothing fits: {missing.text}")
+    else:
+        rows = [row(place, each) for place, each in enumerate(found, 1)]
+        print_table(
+            ["", "machine", "GPUs", "GiB", "cc", "market", "region", "USD/h", "why"], rows, right="GiB|cc|USD/h"
+        )
+    if not found:
+        click.get_current_context().exit(1)
+
+
+def row(place: int, each: Recommendation) -> tuple[str, ...]:
+    machine, offer = each.machine, each.offer
+    return (
+        str(place), machine.key, f"{machine.gpu_count:g} x {machine.gpu.name}", f"{machine.gpu.memory_gib:g}",
+        machine.gpu.compute_capability, offer.market, offer.region, price_text(offer.price), each.text,
+    )  # fmt: skip
+
+
+def as_document(each: Recommendation) -> dict[str, Any]:
+    return {
+        "machine": each.machine.key,
+        "market": each.offer.market,
+        "region": each.offer.region,
+        "zones": list(each.offer.zones),
+        "price": each.offer.price and price_json(each.offer.price),
+        "reasons": list(each.reasons),
+        "caveats": list(each.caveats),
+    }
+
+
+def why(missing: NothingFits) -> dict[str, Any]:
+    return {
+        "text": missing.text,
+        "machines": missing.machines,
+        "excluded": dict(missing.excluded),
+        "freed": dict(missing.freed),
+        "nearest": missing.nearest.key,
+        "lacks": [
+            {name: value for name, value in asdict(lack).items() if name != "distance"} for lack in missing.lacks
+        ],
+    }
