@@ -15,6 +15,7 @@ class Catalog(Lazy):
     COMMANDS: Mapping[str, tuple[str, str]] = {
         "list": ("catalog_list", "The machines for which everything asked is true (the default)."),
         "show": ("catalog_show", "One machine: every fact, its source and its date."),
+        "refresh": ("catalog_refresh", "What others publish today, against these rows."),
     }
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
@@ -41,4 +42,5 @@ def command() -> None:
       gpu-ci catalog --gpu l4 --region us-central1       with prices there
       gpu-ci catalog --min-memory-gib 40 --market spot
       gpu-ci catalog show g2-standard-8
+      gpu-ci catalog refresh
     """

@@ -1,0 +1,123 @@
+"""`gpu-ci catalog refresh`: what others publish today, against the catalog's own rows; written only when told to."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+from gpu_catalog import load
+from gpu_catalog.refresh import RefreshError
+from gpu_catalog.upstream import UpstreamError
+
+from gpu_ci.cli import clock, options
+from gpu_ci.cli.output import Wrong, print_json
+
+if TYPE_CHECKING:
+    from gpu_catalog.upstream.plans import Plan
+
+
+@click.command("refresh")
+@click.option("--aws/--no-aws", default=True, help="From botocore, moto and cfn-lint as installed. On by default.")
+@click.option("--google", "project", metavar="PROJECT", help="From Compute Engine, as this project sees it.")
+@click.option("--google-prices", is_flag=True, help="From the Cloud Billing catalog.")
+@click.option("--write", is_flag=True, help="Put what is shown into the data files.")
+@options.as_json
+def command(aws: bool, project: str | None, google_prices: bool, write: bool, as_json: bool) -> None:
+    """Show what other sources say differently from the catalog, field by field; with --write, take it over.
+
+    No row is ever dropped: a machine that a source no longer names stays, with the day it was first missed. The exit
+    code is 1 while there are differences that were not written. The first source is a part of the test environment
+    (make dev) and needs no network; Google's two need application default credentials (gcloud auth
+    application-default login), and have only been tried with recorded answers.
+
+    \b
+    Examples:
+      gpu-ci catalog refresh
+      gpu-ci catalog refresh --write
+      gpu-ci catalog refresh --no-aws --google my-project --google-prices
+    """
+    found = [asked(question) for question in _questions(aws, project, google_prices)]
+    if not found:
+        raise Wrong(
+            "gpu-ci catalog refresh: no source is left", hint="--google PROJECT, --google-prices, or leave --no-aws out"
+        )
+    differ = any(not plan.diff.empty for plan in found)
+    if not as_json:
+        for plan in found:
+            show(plan)
+    files = _saved(found) if write and differ else []
+    if as_json:
+        print_json({"sources": [document(plan) for plan in found], "written": files})
+    elif write:
+        click.echo(f"wrote {', '.join(files)}; read the diff before you commit it" if files else "nothing to write")
+    elif differ:
+        click.echo("nothing was written: add --write")
+    if differ and not write:
+        click.get_current_context().exit(1)
+
+
+def _questions(aws: bool, project: str | None, google_prices: bool) -> list[Callable[[], Plan]]:
+    from gpu_catalog.upstream import plans
+
+    today = clock.today()
+    return [
+        *([lambda: plans.aws(today)] if aws else []),
+        *([lambda: plans.google(today, project)] if project else []),
+        *([lambda: plans.google_prices(today)] if google_prices else []),
+    ]
+
+
+def asked(question: Callable[[], Plan]) -> Plan:
+    """A source's answer; Wrong where there is none to be had."""
+    import google.auth.exceptions
+    import googleapiclient.errors
+
+    try:
+        return question()
+    except importlib.metadata.PackageNotFoundError as error:
+        raise Wrong(f"{error.name}: not installed", expected="the test environment", hint="make dev") from None
+    except (UpstreamError, RefreshError) as error:
+        raise Wrong(str(error)) from None
+    except google.auth.exceptions.GoogleAuthError as error:
+        hint = "gcloud auth application-default login"
+        raise Wrong("Google: no credentials that work", got=str(error).splitlines()[0], hint=hint) from None
+    except googleapiclient.errors.HttpError as error:
+        raise Wrong(f"Google: refused with {error.status_code}", got=str(error.reason)) from None
+    except (OSError, json.JSONDecodeError) as error:
+        raise Wrong("Google: no answer", got=str(error)) from None
+
+
+def show(plan: Plan) -> None:
+    for line in plan.diff.lines():
+        click.echo(line)
+    for line in plan.by_hand:
+        click.echo(f"! by hand: {line}")
+
+
+def document(plan: Plan) -> dict[str, Any]:
+    diff = plan.diff
+    return {
+        "source": diff.source,
+        "added": list(diff.added),
+        "changed": [
+            {"machine": each.machine, "field": each.field, "current": each.current, "upstream": each.upstream}
+            for each in diff.changed
+        ],
+        "gone": list(diff.gone),
+        "back": list(diff.back),
+        "same": diff.same,
+        "by_hand": list(plan.by_hand),
+    }
+
+
+def _saved(found: list[Plan]) -> list[str]:
+    from gpu_catalog.upstream import plans
+
+    try:
+        return sorted(path.name for path in plans.save(found))
+    except OSError as error:
+        hint = "a refresh is written in a checkout of the project"
+        raise Wrong(f"{load.DATA}: cannot be written", got=error.strerror or str(error), hint=hint) from None
