@@ -1,4 +1,4 @@
-"""Writes the generated pages of docs/ (`make docs`): the kinds of pools, and how the catalog agrees with others."""
+"""Writes the generated files of docs/ (`make docs`): kinds of pools, the agreement with others, the stack's schema."""
 
 from __future__ import annotations
 
@@ -10,15 +10,21 @@ import yaml
 from gpu_ci import catalog, kinds, versions
 from gpu_ci.component import Component
 from gpu_ci.schema import schema
+from gpu_ci.stack.schema import as_json, stack_schema
 
 from docs import agreement
+from infra.site import Site
 
 DOCS = Path(__file__).resolve().parent
 
 
 def pages() -> dict[str, str]:
     """Every generated page: file name -> text."""
-    return {"pools.md": "\n".join(pools_page()), "catalog-agreement.md": "\n".join(agreement.page())}
+    return {
+        "pools.md": "\n".join(pools_page()),
+        "pulumi-stack.schema.json": as_json(stack_schema(Site, Site.KEYS)),
+        "catalog-agreement.md": "\n".join(agreement.page()),
+    }
 
 
 def pools_page() -> Iterator[str]:

@@ -8,7 +8,8 @@ import re
 from .errors import ArgsError, Problem
 
 # A pool's name carries suffixes: -template, Pulumi's own -a1b2c3d, -check-d4e5f6. Google's limit is 63 (RFC 1035).
-_COMPONENT = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
+PATTERN = r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?"
+_COMPONENT = re.compile(PATTERN)
 
 
 def fit(text: str, limit: int) -> str:

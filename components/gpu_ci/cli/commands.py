@@ -18,6 +18,7 @@ class Commands(Lazy):
         "check": ("check", "Whether stack files, or one machine with a driver and torch, can work."),
         "cost": ("cost", "What the pools of stack files cost."),
         "quota": ("quota", "What the pools of stack files take of each quota."),
+        "schema": ("schema", "The JSON Schema of stack files, so that editors complete them."),
         "completion": ("completion", "Print a script that completes gpu-ci in your shell."),
     }
 

@@ -1,0 +1,68 @@
+"""`gpu-ci schema`: the JSON Schema of stack files, for editors."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpu_ci.cli.output import Wrong
+
+if TYPE_CHECKING:
+    from gpu_ci.args import Args
+
+
+@click.command("schema")
+@click.option("--site", metavar="MODULE:CLASS", help="The model of what your program asks besides pools and quotas.")
+@click.option("--output", "-o", type=click.Path(dir_okay=False), help="A file to write, instead of printing it.")
+@click.option("--json", "as_json", is_flag=True, help="Accepted as in every command; a schema is JSON anyway.")
+def command(site: str | None, output: str | None, as_json: bool) -> None:  # noqa: ARG001 - as its help says
+    """Print the JSON Schema (draft 2020-12) of Pulumi.<stack>.yaml: kinds, fields, machine types, zones, metrics.
+
+    An editor with yaml-language-server completes and checks a stack file that begins with the line
+
+    \b
+      # yaml-language-server: $schema=docs/pulumi-stack.schema.json
+
+    A --site is a subclass of gpu_ci.args.Args whose KEYS say where a stack file has each field. With it, any other key
+    that begins with gpu-ci: is a mistake.
+
+    \b
+    Examples:
+      gpu-ci schema > pulumi-stack.schema.json
+      gpu-ci schema --site infra.site:Site -o docs/pulumi-stack.schema.json
+    """
+    from gpu_ci.stack.schema import as_json as written
+    from gpu_ci.stack.schema import stack_schema
+
+    model = load(site) if site else None
+    keys: dict[str, str] = getattr(model, "KEYS", {})
+    text = written(stack_schema(model, keys))
+    if not output:
+        click.echo(text, nl=False)
+        return
+    try:
+        Path(output).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Wrong(f"{output}: cannot be written", got=error.strerror or str(error)) from None
+
+
+def load(name: str) -> type[Args]:
+    """The model of that name, from the folder the command is called in."""
+    from gpu_ci.args import Args
+
+    module, _, attribute = name.partition(":")
+    expected = "MODULE:CLASS, a subclass of gpu_ci.args.Args, such as infra.site:Site"
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found: Any = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise Wrong(f"gpu-ci schema: --site: {name!r} cannot be imported", got=str(error), expected=expected) from None
+    finally:
+        sys.path.remove(str(Path.cwd()))
+    if not (isinstance(found, type) and issubclass(found, Args)):
+        raise Wrong(f"gpu-ci schema: --site: {name!r} is no model", got=repr(found), expected=expected)
+    return found

@@ -1,0 +1,159 @@
+"""The JSON Schema of stack files accepts what the models accept, and refuses what people get wrong."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from gpu_ci.stack import pools
+from gpu_ci.stack.schema import stack_schema
+from jsonschema import Draft202012Validator
+
+from infra.site import Site
+
+ROOT = Path(__file__).resolve().parents[3]
+SCHEMA = stack_schema(Site, Site.KEYS)
+L4 = {
+    "kind": "gce-runners",
+    "machineType": "g2-standard-8",
+    "zones": ["us-central1-a", "us-central1-b"],
+    "market": "spot",
+    "max": 4,
+}
+T4 = L4 | {"machineType": "n1-standard-8", "guestAccelerator": {"type": "nvidia-tesla-t4", "count": 1}}
+
+
+def stack(pool: Any = L4, **config: Any) -> dict[str, Any]:
+    found = {
+        "gcp:project": "acme-ci",
+        "gpu-ci:subnetworks": {"us-central1": "projects/acme-ci/regions/us-central1/subnetworks/ci"},
+        "gpu-ci:pools": {"l4": pool},
+    }
+    return {"config": found | {key.replace("_", ":"): value for key, value in config.items()}}
+
+
+def mistakes(document: Any) -> list[str]:
+    """Where the schema sees a mistake, as the paths of the innermost errors."""
+    errors = Draft202012Validator(SCHEMA).iter_errors(document)
+    return sorted({".".join(map(str, error.absolute_path)) for error in errors})
+
+
+def test_it_is_a_schema_of_the_draft_it_names() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+    assert SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+
+
+@pytest.mark.parametrize("name", ["Pulumi.staging.yaml", "Pulumi.prod.yaml"])
+def test_the_committed_stack_files_are_accepted_and_name_it(name: str) -> None:
+    text = (ROOT / name).read_text()
+    assert text.splitlines()[0] == "# yaml-language-server: $schema=docs/pulumi-stack.schema.json"
+    assert mistakes(yaml.safe_load(text)) == []
+
+
+@pytest.mark.parametrize("pool", [L4, T4, L4 | {"guestAccelerator": None, "diskType": None, "runnerLabels": None}])
+def test_a_pool_in_order_is_accepted_by_both(pool: dict[str, Any]) -> None:
+    assert mistakes(stack(pool)) == []
+    assert pools.check({"l4": pool})[1] == []
+
+
+P = "config.gpu-ci:pools.l4"
+WRONG = {
+    "a kind there is not": (L4 | {"kind": "gce-runner"}, f"{P}.kind"),
+    "no kind": ({key: value for key, value in L4.items() if key != "kind"}, P),
+    "a key that is misspelt": (L4 | {"machinetype": "g2-standard-8"}, P),
+    "Python's spelling of a key": (L4 | {"disk_gib": 200}, P),
+    "a machine type there is not": (L4 | {"machineType": "g2-standard-9"}, f"{P}.machineType"),
+    "a machine type without a GPU": (L4 | {"machineType": "e2-standard-8"}, f"{P}.machineType"),
+    "a fraction of a GPU": (L4 | {"machineType": "g4-standard-6"}, f"{P}.machineType"),
+    "a machine type of AWS": (L4 | {"machineType": "g6.xlarge"}, f"{P}.machineType"),
+    "a zone without the GPU": (L4 | {"zones": ["us-central1-f"]}, f"{P}.zones.0"),
+    "a region for a zone": (L4 | {"zones": ["us-central1"]}, f"{P}.zones.0"),
+    "no zone": (L4 | {"zones": []}, f"{P}.zones"),
+    "a zone twice": (L4 | {"zones": ["us-central1-a", "us-central1-a"]}, f"{P}.zones"),
+    "one zone as text": (L4 | {"zones": "us-central1-a"}, f"{P}.zones"),
+    "a market pools do not buy in": (L4 | {"market": "flex-start"}, f"{P}.market"),
+    "a market in which it is not sold": (
+        L4 | {"machineType": "a3-highgpu-1g", "zones": ["us-central1-a"], "market": "standard"},
+        f"{P}.market",
+    ),
+    "n1 without a GPU": (L4 | {"machineType": "n1-standard-8"}, P),
+    "a GPU beside a built-in one": (T4 | {"machineType": "g2-standard-8"}, f"{P}.guestAccelerator"),
+    "three T4": (T4 | {"guestAccelerator": {"type": "nvidia-tesla-t4", "count": 3}}, f"{P}.guestAccelerator.count"),
+    "an accelerator n1 does not take": (T4 | {"guestAccelerator": {"type": "nvidia-l4"}}, f"{P}.guestAccelerator.type"),
+    "a zone without T4": (T4 | {"zones": ["us-south1-a"]}, f"{P}.zones.0"),
+    "a disk it does not boot from": (L4 | {"diskType": "pd-standard"}, f"{P}.diskType"),
+    "no machine at all": (L4 | {"max": 0}, f"{P}.max"),
+    "a number as text": (L4 | {"max": "4"}, f"{P}.max"),
+    "no max": ({key: value for key, value in L4.items() if key != "max"}, P),
+    "too small a disk": (L4 | {"diskGib": 10}, f"{P}.diskGib"),
+    "wiring": (L4 | {"project": "acme-ci"}, P),
+    "a check without time": (L4 | {"smoke": {"deadlineSec": 10}}, f"{P}.smoke.deadlineSec"),
+    "a choice the check has not": (L4 | {"smoke": {"onNoCapacity": "ignore"}}, f"{P}.smoke.onNoCapacity"),
+    "an image that is no path": (L4 | {"image": "ubuntu-2404"}, f"{P}.image"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_known_mistake_is_refused_where_it_is_and_by_the_model_too(wrong: str) -> None:
+    pool, path = WRONG[wrong]
+    assert mistakes(stack(pool)) == [path]
+    assert pools.check({"l4": pool})[1] != []
+
+
+@pytest.mark.parametrize(
+    ("document", "path"),
+    [
+        ({}, ""),
+        ({"config": {}}, "config"),
+        (stack(**{"gpu-ci_pool": {}}), "config"),
+        (stack(**{"gpu-ci_quotas": {"us-centrall1": {}}}), "config.gpu-ci:quotas"),
+        (stack(**{"gpu-ci_quotas": {"us-central1": {"NVIDIA_L4_GPU": 4}}}), "config.gpu-ci:quotas.us-central1"),
+        (stack(**{"gpu-ci_quotas": {"global": {"NVIDIA_L4_GPUS": 4}}}), "config.gpu-ci:quotas.global"),
+        (
+            stack(**{"gpu-ci_quotas": {"us-central1": {"NVIDIA_L4_GPUS": -1}}}),
+            "config.gpu-ci:quotas.us-central1.NVIDIA_L4_GPUS",
+        ),
+        (stack(gcp_project="Acme"), "config.gcp:project"),
+        (stack(**{"gpu-ci_labels": {"team": 1}}), "config.gpu-ci:labels.team"),
+    ],
+)  # fmt: skip
+def test_a_mistake_around_the_pools_is_refused(document: Any, path: str) -> None:
+    assert mistakes(document) == [path]
+
+
+def test_what_belongs_to_others_is_theirs() -> None:
+    document = stack(aws_region="us-east-1") | {"encryptionsalt": "v1:x", "secretsprovider": "passphrase"}
+    assert mistakes(document) == []
+
+
+def test_a_pools_name_has_to_carry_its_resources_names() -> None:
+    document = stack()
+    document["config"]["gpu-ci:pools"] = {"L4_pool": L4}
+    assert mistakes(document) == ["config.gpu-ci:pools"]
+
+
+def test_every_machine_type_it_offers_is_one_the_model_takes_and_each_has_a_word() -> None:
+    field = SCHEMA["$defs"]["RunnerPoolArgs"]["properties"]["machineType"]
+    assert len(field["enum"]) == len(field["markdownEnumDescriptions"]) == len(set(field["enum"]))
+    for name in field["enum"]:
+        found = pools.check({"l4": L4 | {"machineType": name}})[1]
+        assert [problem for problem in found if problem.path == "gpu-ci:pools.l4.machineType"] == []
+
+
+def test_without_a_site_other_keys_of_ours_may_be_there() -> None:
+    own = stack_schema()
+    document = {"config": {"gpu-ci:pools": {"l4": L4}, "gpu-ci:anything": 1}}
+    assert list(Draft202012Validator(own).iter_errors(document)) == []
+    broken = copy.deepcopy(document)
+    broken["config"]["gpu-ci:pools"]["l4"]["max"] = 0  # type: ignore[index, call-overload]
+    assert len(list(Draft202012Validator(own).iter_errors(broken))) == 1
+
+
+def test_descriptions_are_for_an_editor() -> None:
+    fields = SCHEMA["$defs"]["RunnerPoolArgs"]["properties"]
+    assert fields["market"]["markdownDescription"].endswith("or standard\n\nDefault: `spot`")
+    assert [name for name, field in fields.items() if not field.get("description")] == []
+    assert '"title"' not in str(SCHEMA["$defs"])
