@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import click
+from click.shell_completion import CompletionItem
 
 from gpu_ci.cli.lazy import Lazy
 
@@ -19,9 +20,15 @@ class Catalog(Lazy):
     }
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
-        if not args or (args[0].startswith("-") and args[0] not in ("-h", "--help")):
+        named = context.resilient_parsing  # a shell that completes: what may follow are the commands
+        if (not args and not named) or (args and args[0].startswith("-") and args[0] not in ("-h", "--help")):
             args = ["list", *args]
         return super().parse_args(context, args)
+
+    def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
+        found = super().shell_complete(context, incomplete)
+        listing = self.get_command(context, "list") if incomplete.startswith("-") else None
+        return found + (listing.shell_complete(context, incomplete) if listing else [])
 
     def meant(self, word: str, context: click.Context) -> str:
         import gpu_catalog

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -14,8 +14,8 @@ from gpu_ci.cli import options
 from gpu_ci.cli.catalog_list import price_json, price_text, print_dates
 from gpu_ci.cli.output import print_json, print_table
 
-# Told in another place, or nothing a person asks for.
-_ELSEWHERE = {"sources", "uncertain", "gpu", "quota", "notes", "zones", "zoneless_regions", "key"}
+# Told in other tables, or about the row rather than the machine.
+_ELSEWHERE = {"sources", "uncertain", "quota", "notes", "zones", "zoneless_regions"}
 
 
 @click.command("show")
@@ -43,7 +43,11 @@ def command(machine: Machine, region: str | None, as_json: bool) -> None:
     click.echo("")
     known = list(facts(machine))
     print_table(
-        ["fact", "value", "read in"], [(name, _text(value), _origin(row, fact)) for name, value, row, fact in known]
+        ["fact", "value", "read in"],
+        [
+            (name, "below" if name == "regions" else _text(value), _origin(row, fact))
+            for name, value, row, fact in known
+        ],
     )
     cited = {source.key: source for _, _, row, fact in known for source in gpu_catalog.sources_of(row, fact)}
     print_table(
@@ -58,14 +62,28 @@ def facts(machine: Machine) -> Iterator[tuple[str, Any, Gpu | Machine, str]]:
     """Name, value, and the row and field by which its sources are found: of the machine, then of its card."""
     rows: tuple[tuple[str, Gpu | Machine], ...] = (("", machine), ("gpu.", machine.gpu))
     for prefix, row in rows:
-        for field in fields(row):
-            value = getattr(row, field.name)
-            if field.name not in _ELSEWHERE and (value or row.sources.get(field.name)):
-                yield f"{prefix}{field.name}", value, row, field.name
-            if field.name == "markets":
-                for market in machine.markets:
-                    if f"markets.{market}" in row.sources:  # a market that has a source of its own
-                        yield f"markets.{market}", market, row, f"markets.{market}"
+        names = [field.name for field in fields(row) if field.name not in _ELSEWHERE]
+        # What has a source and is no field: one market, one market's quota, all regions.
+        names += [name for name in row.sources if name not in names and _value(row, name) is not None]
+        for name in names:
+            value = _value(row, name)
+            if value or row.sources.get(name):
+                yield f"{prefix}{name}", value, row, name
+
+
+def _value(row: Gpu | Machine, name: str) -> Any:
+    """The value of a fact: markets.spot and quota.spot are about that market."""
+    name, _, part = name.partition(".")
+    value = getattr(row, name, None)
+    if isinstance(value, Gpu):
+        return value.key
+    if isinstance(value, Mapping):
+        return (
+            tuple(value.get(part, ()))
+            if part
+            else tuple(dict.fromkeys(each for all_ in value.values() for each in all_))
+        )
+    return part or value
 
 
 def _origin(row: Gpu | Machine, fact: str) -> str:

@@ -20,15 +20,25 @@ def main(argv: Sequence[str] | None = None) -> None:
 def run(words: list[str]) -> int:
     """0 when all is fine, 1 when problems were found, 2 for a question that cannot be asked."""
     try:
-        import click
-
-        from gpu_ci.cli.commands import gpu_ci
-        from gpu_ci.cli.output import tell
+        return _run(words)
     except ModuleNotFoundError as error:
         if error.name not in ("click", "rich", "yaml"):
             raise
         sys.stderr.write(MISSING.format(name=error.name))
         return 2
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # whoever read our output has enough of it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _run(words: list[str]) -> int:
+    import click
+
+    from gpu_ci.cli.commands import gpu_ci
+    from gpu_ci.cli.output import tell
+
     try:
         # Without its standalone mode click returns the code of an Exit instead of raising it.
         code = gpu_ci.main(args=words or ["--help"], prog_name="gpu-ci", standalone_mode=False)
@@ -38,9 +48,6 @@ def run(words: list[str]) -> int:
     except click.ClickException as error:
         tell(error)
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
+    except click.Abort:
         return 130
-    except BrokenPipeError:  # whoever read our output has enough of it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     return code if isinstance(code, int) else 0

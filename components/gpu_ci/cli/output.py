@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # Where nobody looks at a terminal nothing is cut off, or folded, to fit one.
 _WIDE = 10_000
+# Columns whose text one copies: the others give way first where a terminal is narrow.
+_WHOLE = ("machine", "pool", "region", "quota", "fact", "source")
 
 
 class Wrong(click.ClickException):
@@ -69,7 +71,8 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, title
     figures = right.split("|")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title or None, title_justify="left", title_style="bold")
     for heading in headings:
-        table.add_column(heading, overflow="fold", justify="right" if heading in figures else "left")
+        side: Literal["left", "right"] = "right" if heading in figures else "left"
+        table.add_column(heading, overflow="fold", justify=side, no_wrap=heading in _WHOLE)
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     written = console()

@@ -1,0 +1,168 @@
+"""What holds for every command: help, exit codes, whole output in pipes, no traceback, completion."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from gpu_ci.cli.commands import gpu_ci
+
+from tests.gpu_ci.cli.conftest import Ask
+
+ROOT = Path(__file__).resolve().parents[3]
+GPU_CI = str(Path(sys.executable).with_name("gpu-ci"))
+
+
+def every(group: click.Group = gpu_ci, *above: str) -> list[tuple[str, ...]]:
+    """The words of every command."""
+    context = click.Context(group)
+    found: list[tuple[str, ...]] = []
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        found += [(*above, name)]
+        if isinstance(command, click.Group):
+            found += every(command, *above, name)
+    return found
+
+
+EVERY = every()
+every_command = pytest.mark.parametrize("words", EVERY, ids=[" ".join(words) for words in EVERY])
+
+
+def test_these_are_the_commands() -> None:
+    assert [" ".join(words) for words in EVERY] == [
+        "catalog", "catalog list", "catalog show", "catalog refresh",
+        "recommend", "check", "cost", "quota", "schema", "completion",
+    ]  # fmt: skip
+
+
+@every_command
+def test_its_help_has_examples_and_they_are_commands(ask: Ask, words: tuple[str, ...]) -> None:
+    answer = ask(*words, "--help")
+    assert (answer.code, answer.err) == (0, "")
+    examples = answer.out.partition("Examples:\n")[2].partition("\n\n")[0]
+    assert f"gpu-ci {' '.join(words)}" in examples
+    assert max(map(len, answer.out.splitlines())) <= 120
+
+
+@every_command
+def test_it_takes_json_unless_it_is_a_group(ask: Ask, words: tuple[str, ...]) -> None:
+    assert ("--json" in ask(*words, "--help").out) == (words != ("catalog",))
+
+
+@every_command
+def test_an_option_there_is_not_ends_with_2(ask: Ask, words: tuple[str, ...]) -> None:
+    answer = ask(*words, "--nonsense")
+    assert (answer.code, answer.out) == (2, "")
+    assert "--nonsense" in answer.err
+    assert f"hint: gpu-ci {' '.join(words)}" in answer.err
+
+
+def test_without_a_word_it_helps(ask: Ask) -> None:
+    assert ask() == ask("--help") == ask("-h")
+    assert ask().code == 0
+
+
+@pytest.mark.parametrize(("word", "hint"), [("catlog", "did you mean catalog?"), ("up", "the commands are catalog, ")])
+def test_a_command_there_is_not_is_told_what_was_meant(ask: Ask, word: str, hint: str) -> None:
+    answer = ask(word)
+    assert answer.code == 2
+    assert answer.err.startswith(f"gpu-ci: no command '{word}'\n  hint: {hint}")
+
+
+def test_the_version_is_the_packages(ask: Ask) -> None:
+    from gpu_ci import versions
+
+    assert ask("--version").out == f"gpu-ci {versions.PACKAGE}\n"
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from gpu_ci.cli.main import run; run(['--help']);"
+        "print([n for n in ('pulumi', 'pydantic', 'rich', 'yaml', 'gpu_catalog.solver') if n in sys.modules])"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.splitlines()[-1] == "[]"
+
+
+def test_in_a_pipe_nothing_is_cut_or_folded() -> None:
+    answer = subprocess.run(
+        [GPU_CI, "catalog", "show", "p5.48xlarge"], capture_output=True, text=True, check=True,
+        env={**os.environ, "COLUMNS": "40"},
+    )  # fmt: skip
+    assert "…" not in answer.stdout
+    assert "\x1b" not in answer.stdout
+    [line] = [line for line in answer.stdout.splitlines() if line.startswith(" gpu.architecture")]
+    assert line.split() == ["gpu.architecture", "Hopper", "nv_arch_matrix"]
+    assert max(map(len, answer.stdout.splitlines())) > 120
+    assert [line for line in answer.stdout.splitlines() if line != line.rstrip()] == []
+
+
+def test_a_reader_that_has_enough_ends_it_quietly() -> None:
+    command = f"'{GPU_CI}' catalog list --n1 --json | head -n 1; echo ${{PIPESTATUS[0]}}"
+    answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert answer.stdout == "[\n0\n"
+    assert "Traceback" not in answer.stderr
+
+
+def test_as_a_module_it_is_the_same_command() -> None:
+    words = ["check", "n1-standard-96+nvidia-tesla-p100x1"]
+    own, module = ([GPU_CI, *words], [sys.executable, "-m", "gpu_ci.cli", *words])
+    first, second = (subprocess.run(each, capture_output=True, text=True, check=False) for each in (own, module))
+    assert (first.returncode, first.stdout) == (second.returncode, second.stdout)
+    assert first.returncode == 1
+
+
+@pytest.mark.parametrize("name", ["click", "rich", "yaml"])
+def test_what_is_not_installed_is_named_with_what_installs_it(name: str) -> None:
+    code = f"import sys; sys.modules['{name}'] = None; from gpu_ci.cli.main import main; main(['check'])"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert answer.returncode == 2
+    assert answer.stderr.endswith("hint: pip install 'gpu-ci[cli]'\n")
+    assert "Traceback" not in answer.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_completion_script_says_how_it_is_installed(ask: Ask, shell: str) -> None:
+    answer = ask("completion", shell)
+    assert answer.code == 0
+    first, *rest = answer.out.splitlines()
+    assert first.startswith("# ")
+    assert f"gpu-ci completion {shell}" in first
+    assert f"_GPU_CI_COMPLETE={shell}_complete" in "\n".join(rest)
+    found = ask("completion", shell, "--json").json
+    assert answer.out == f"# {found['install']}\n{found['script']}\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_takes_its_script(ask: Ask, shell: str) -> None:
+    if not shutil.which(shell):
+        pytest.skip(f"{shell} is not installed")
+    option = "--no-execute" if shell == "fish" else "-n"
+    script = ask("completion", shell).out
+    answer = subprocess.run([shell, option], input=script, capture_output=True, text=True, check=False)
+    assert (answer.returncode, answer.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("gpu-ci rec", ["recommend"]),
+        ("gpu-ci catalog ", ["list", "show", "refresh"]),
+        ("gpu-ci catalog --gpu l4", ["l4", "l40s"]),
+        ("gpu-ci catalog show a3-m", ["a3-megagpu-8g"]),
+        ("gpu-ci check g2-standard-8 --driver-source op", ["operator"]),
+        ("gpu-ci recommend --region us-c", ["us-central1"]),
+        ("gpu-ci completion z", ["zsh"]),
+    ],
+)
+def test_bash_is_offered_what_exists(line: str, offered: list[str]) -> None:
+    words = line.split(" ")
+    asked = {"_GPU_CI_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    answer = subprocess.run([GPU_CI], capture_output=True, text=True, check=False, env={**os.environ, **asked})
+    assert [each.removeprefix("plain,") for each in answer.stdout.split()] == offered

@@ -1,0 +1,148 @@
+"""`gpu-ci check` of one machine, `recommend`, `catalog refresh` and `schema`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_catalog import load
+
+from tests.gpu_ci.cli.conftest import Ask
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_a_combination_that_works_is_said_to(ask: Ask) -> None:
+    answer = ask("check", "g2-standard-8", "--zone", "us-central1-a", "--market", "spot", "--driver-branch", "580")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out == "gcp/g2-standard-8: nothing speaks against it\n"
+
+
+def test_one_that_does_not_has_its_reason_source_and_fix(ask: Ask) -> None:
+    words = ["check", "g2-standard-8", "--driver-source", "accelerator-image", "--driver-branch", "535"]
+    answer = ask(*words)
+    assert answer.code == 1
+    reason, source, hint = answer.out.splitlines()
+    assert reason.startswith(
+        "gcp/g2-standard-8: driver_branch: accelerator-image has no driver of branch 535: it has 570, 580"
+    )
+    assert source.startswith("  source: Google Cloud documentation, accelerator images")
+    assert hint == "  hint: --driver-branch 580 works"
+    found = ask(*words, "--json").json
+    assert (found["works"], found["problems"][0]["fix"]) == (False, {"driver_branch": 580})
+
+
+def test_the_fix_it_names_works(ask: Ask) -> None:
+    words = ["check", "p5.48xlarge", "--ami-type", "AL2_x86_64_GPU"]
+    [problem, *_] = ask(*words, "--json").json["problems"]
+    fixed = ["--" + name.replace("_", "-") for name in problem["fix"]]
+    again = ask(
+        "check", "p5.48xlarge", *(word for pair in zip(fixed, problem["fix"].values(), strict=True) for word in pair)
+    )
+    assert again.code == 0
+
+
+def test_more_gpus_than_n1_takes_is_a_problem_not_a_wrong_question(ask: Ask) -> None:
+    answer = ask("check", "n1-standard-96+nvidia-tesla-p100x1")
+    assert (answer.code, answer.out) == (
+        1,
+        (
+            "n1-standard-96+nvidia-tesla-p100x1: machine: 1 x nvidia-tesla-p100 takes at most 16 vCPUs and 104 GB; "
+            "this has 96 and 360\n"
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("check g2-standart-8", "gpu-ci check: no machine type with a GPU 'g2-standart-8'\n  hint: did you mean "),
+        ("check g2-standard-8 --torch new", "gpu-ci check: "),
+        ("check g2-standard-8 --python three", "gpu-ci check: --python: is no version of Python\n  got: 'three'\n"),
+        ("check g2-standard-8 --zone us-central1-q", "gpu-ci check: Invalid value for '--zone': no zone or region"),
+        ("check g2-standard-8 --driver-source cso", "gpu-ci check: Invalid value for '--driver-source': no driver s"),
+        ("check Pulumi.dev.yaml --market spot", "gpu-ci check: --market can be asked of one machine, not of "),
+        ("check g2-standard-8 g2-standard-4", "g2-standard-8: no such file\n"),
+        ("recommend --gpu-memory-gib -1", "gpu-ci recommend: gpu_memory_gib must be a number from 0 on, not -1.0\n"),
+        ("recommend --budget 0", "gpu-ci recommend: budget_usd_per_hour must be more than 0"),
+        ("recommend --compute-capability new", "gpu-ci recommend: 'new' is no compute capability; such as 8.0\n"),
+        ("recommend --dtype fp9", "gpu-ci recommend: Invalid value for '--dtype': no number type 'fp9'\n  hint: "),
+        ("catalog refresh --no-aws", "gpu-ci catalog refresh: no source is left\n"),
+        ("schema --site nothing", "gpu-ci schema: --site: 'nothing' cannot be imported\n"),
+        ("schema --site json:JSONDecoder", "gpu-ci schema: --site: 'json:JSONDecoder' is no model\n"),
+        ("schema -o no/such/folder.json", "no/such/folder.json: cannot be written\n"),
+    ],
+)
+def test_a_wrong_question_ends_with_2_and_no_traceback(ask: Ask, words: str, told: str) -> None:
+    answer = ask(*words.split())
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith(told)
+
+
+def test_recommended_machines_come_cheapest_first_with_their_reasons(ask: Ask) -> None:
+    words = ["recommend", "--gpu-memory-gib", "24", "--cloud", "gcp", "--region", "us-central1", "--market", "spot"]
+    found = ask(*words, "--json").json
+    prices = [each["price"]["usd_per_hour"] for each in found["machines"] if each["price"]]
+    assert prices == sorted(prices) != []
+    assert found["machines"][0]["machine"] == "gcp/g2-standard-4"
+    assert found["machines"][0]["reasons"][0] == "cheapest with 24 GiB"
+    assert found["nothing_fits"] is None
+    table = ask(*words, "--limit", "1")
+    assert table.code == 0
+    assert table.rows[0][:3] == ["1", "gcp/g2-standard-4", "1 x L4"]
+
+
+def test_where_nothing_fits_it_says_what_is_in_the_way_and_ends_with_1(ask: Ask) -> None:
+    answer = ask("recommend", "--gpu-memory-gib", "1000")
+    assert answer.code == 1
+    assert answer.out.startswith("nothing fits: gpu_memory_gib excludes the most: ")
+    found = ask("recommend", "--gpu-memory-gib", "1000", "--json").json
+    assert found["machines"] == []
+    assert found["nothing_fits"]["lacks"][0]["need"] == "gpu_memory_gib"
+
+
+def test_a_refresh_shows_and_writes_nothing_until_told(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[Any] = []
+    monkeypatch.setattr(
+        "gpu_catalog.upstream.plans.save", lambda plans: written.append(plans) or [load.DATA / "aws_machines.json"]
+    )
+    answer = ask("catalog", "refresh")
+    found = ask("catalog", "refresh", "--json")
+    differ = bool(found.json["sources"][0]["changed"])
+    assert answer.out.startswith("botocore 1.44.5, moto 5.2.5, cfn-lint 1.58.0: 0 added, ")
+    assert (answer.code, found.code, written) == (int(differ), int(differ), [])
+    assert found.json["written"] == []
+    told = ask("catalog", "refresh", "--write")
+    assert told.code == 0
+    assert len(written) == int(differ)
+
+
+def test_google_without_credentials_is_told_so(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    from google.auth.exceptions import DefaultCredentialsError
+
+    def refuse(*_: Any) -> Any:
+        raise DefaultCredentialsError("none were found")
+
+    monkeypatch.setattr("gpu_catalog.upstream.plans.google", refuse)
+    answer = ask("catalog", "refresh", "--no-aws", "--google", "acme-ci")
+    assert (answer.code, answer.err) == (
+        2,
+        "Google: no credentials that work\n  got: none were found\n  hint: gcloud auth application-default login\n",
+    )
+
+
+def test_the_committed_schema_is_what_the_command_writes(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    answer = ask("schema", "--site", "infra.site:Site", "-o", str(tmp_path / "out.json"))
+    assert (answer.code, answer.out) == (0, "")
+    assert (tmp_path / "out.json").read_text() == (ROOT / "docs/pulumi-stack.schema.json").read_text()
+
+
+def test_a_schema_without_a_site_has_pools_and_quotas(ask: Ask) -> None:
+    answer = ask("schema")
+    assert list(json.loads(answer.out)["properties"]["config"]["properties"]) == ["gpu-ci:pools", "gpu-ci:quotas"]
+    assert ask("schema", "--json").out == answer.out

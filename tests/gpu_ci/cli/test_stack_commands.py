@@ -1,0 +1,239 @@
+"""`gpu-ci check`, `cost` and `quota` on stack files, and what they say of files that are none."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.gpu_ci.cli.conftest import STACK, Ask
+
+Stack = Callable[..., str]
+ROOT = Path(__file__).resolve().parents[3]
+of_stacks = pytest.mark.parametrize("command", ["check", "cost", "quota"])
+
+
+def test_a_file_in_order_is_told_with_its_pools(ask: Ask, stack: Stack) -> None:
+    answer = ask("check", stack())
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.splitlines()[0] == "Pulumi.dev.yaml: nothing speaks against its 1 pool"
+    assert answer.rows == [["l4", "gcp/g2-standard-8", "spot", "us-central1", "4"]]
+
+
+def test_without_a_name_every_stack_file_of_the_folder_is_meant(ask: Ask, stack: Stack) -> None:
+    stack(name="Pulumi.b.yaml")
+    stack(name="Pulumi.a.yaml")
+    for command in ("check", "cost", "quota"):
+        assert [each["file"] for each in ask(command, "--json").json] == ["Pulumi.a.yaml", "Pulumi.b.yaml"]
+
+
+def test_every_mistake_is_in_the_house_form_and_ends_with_1(ask: Ask, stack: Stack) -> None:
+    name = stack(("g2-standard-8", "g2-standard-9"), ("max: 4", "max: 4\n      colour: red"))
+    answer = ask("check", name)
+    assert answer.code == 1
+    assert answer.out == (
+        "Pulumi.dev.yaml: gpu-ci:pools.l4.colour: unknown key\n"
+        "  hint: the keys are kind, machineType, guestAccelerator, zones, market, max, image, diskGib, diskType, "
+        "runnerLabels, maxRunDurationSec, smoke\n"
+        "Pulumi.dev.yaml: gpu-ci:pools.l4.machineType: is no machine type that has a GPU\n"
+        "  got: 'g2-standard-9'\n"
+        "  expected: a GCE machine type with a GPU, such as g2-standard-8\n"
+        "  hint: did you mean g2-standard-96\n"
+        "2 problems in Pulumi.dev.yaml\n"
+    )
+    [found] = ask("check", name, "--json").json
+    assert (found["works"], found["pools"]) == (False, [])
+    assert found["problems"][1]["path"] == "gpu-ci:pools.l4.machineType"
+
+
+def test_one_wrong_file_among_several_ends_with_1(ask: Ask, stack: Stack) -> None:
+    stack(name="Pulumi.a.yaml")
+    stack(("max: 4", "max: 0"), name="Pulumi.b.yaml")
+    assert [each["works"] for each in ask("check", "--json").json] == [True, False]
+    assert ask("check").code == 1
+    assert ask("check", "Pulumi.a.yaml").code == 0
+
+
+def test_a_limit_that_is_too_small_is_a_problem(ask: Ask, stack: Stack) -> None:
+    quotas = "gpu-ci:quotas:\n    us-central1: {PREEMPTIBLE_NVIDIA_L4_GPUS: 3}\n  gpu-ci:pools:"
+    name = stack(("gpu-ci:pools:", quotas))
+    for command in ("check", "quota"):
+        answer = ask(command, name)
+        assert answer.code == 1
+        assert "expected: 5 GPUs or more (l4 5)" in answer.out
+        assert "https://console.cloud.google.com/iam-admin/quotas?project=acme-ci" in answer.out
+
+
+@of_stacks
+def test_pools_that_came_as_text_are_read_as_the_program_reads_them(ask: Ask, stack: Stack, command: str) -> None:
+    pool = {"kind": "gce-runners", "machineType": "g2-standard-8", "zones": ["us-central1-a"], "max": 4}
+    text = f"config:\n  gpu-ci:pools: '{json.dumps({'l4': pool})}'\n"
+    assert ask(command, stack(text=text)).code == 0
+
+
+@of_stacks
+def test_a_secret_is_not_read_and_not_shown(ask: Ask, stack: Stack, command: str) -> None:
+    answer = ask(command, stack(text="config:\n  gpu-ci:pools:\n    secure: v1:abcdef\n"))
+    assert answer.code == 1
+    assert "gpu-ci:pools: is a secret, which this command cannot read" in answer.out + answer.err
+    assert "abcdef" not in answer.out + answer.err
+
+
+BROKEN = {
+    "a bracket that is not closed": (
+        (("max: 4", "zones: [a"),),
+        "Pulumi.dev.yaml:10:1: is no YAML: expected ',' or ']', but got '<stream end>'\n",
+    ),
+    "a tab": (
+        (("      max: 4", "\tmax: 4"),),
+        ("Pulumi.dev.yaml:9:1: is no YAML: found character '\\t' that cannot start any token\n  got: max: 4\n"),
+    ),
+    "a key that is there twice": (
+        (("max: 4", "max: 4\n      max: 5"),),
+        "Pulumi.dev.yaml:10:7: is no YAML: the key max is there twice, first in line 9\n  got: max: 5\n",
+    ),
+    "a control character": (
+        (("max: 4", "max: \x07"),),
+        "Pulumi.dev.yaml:9: is no YAML: special characters are not allowed\n",
+    ),
+    "a date that is none": ((("max: 4", "max: 2026-13-45"),), "Pulumi.dev.yaml: is no YAML: month must be in 1..12\n"),
+}
+
+
+@of_stacks
+@pytest.mark.parametrize("fault", BROKEN)
+def test_broken_yaml_is_told_with_file_and_line(ask: Ask, stack: Stack, command: str, fault: str) -> None:
+    changes, told = BROKEN[fault]
+    answer = ask(command, stack(*changes))
+    assert (answer.code, answer.out, answer.err) == (1, "", told)
+
+
+def test_what_is_no_stack_file_ends_with_2(ask: Ask, stack: Stack, tmp_path: Path) -> None:
+    assert ask("check").err == (
+        f"no stack file in {tmp_path}\n  expected: Pulumi.<stack>.yaml, or the name of one\n"
+        "  hint: gpu-ci check path/to/Pulumi.staging.yaml\n"
+    )
+    assert ask("check", "Pulumi.dev.yaml").err == "Pulumi.dev.yaml: no such file\n"
+    stack(name="Pulumi.prod.yaml")
+    missing = ask("check", "Pulumi.dev.yaml")
+    assert (missing.code, missing.err) == (2, "Pulumi.dev.yaml: no such file\n  hint: there is Pulumi.prod.yaml\n")
+    folder = ask("check", ".")
+    assert (folder.code, folder.err.splitlines()[0]) == (2, ".: cannot be read")
+    project = ask("check", stack(name="Pulumi.yaml", text="name: gpu-ci\nruntime: python\n"))
+    assert (project.code, project.err.splitlines()[1]) == (2, "  got: the project's file, Pulumi.yaml")
+    for text in ("", "- a\n", "just words\n", "config: 3\n"):
+        answer = ask("check", stack(name="other.yaml", text=text))
+        assert (answer.code, answer.err.splitlines()[0]) == (2, "other.yaml: is no stack file")
+    (tmp_path / "bytes.yaml").write_bytes(b"config: \xff")
+    assert ask("check", "bytes.yaml").err == "bytes.yaml: is no text\n  got: the byte 9 is not UTF-8\n"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_file_that_may_not_be_read_ends_with_2(ask: Ask, stack: Stack, tmp_path: Path) -> None:
+    (tmp_path / stack()).chmod(0)
+    assert ask("check", "Pulumi.dev.yaml").err.splitlines()[:2] == [
+        "Pulumi.dev.yaml: cannot be read", "  got: Permission denied",
+    ]  # fmt: skip
+
+
+@of_stacks
+def test_nesting_without_an_end_is_no_traceback(ask: Ask, stack: Stack, command: str) -> None:
+    answer = ask(command, stack(text="config: " + "[" * 5000))
+    assert answer.code == 1
+    assert answer.err.startswith("Pulumi.dev.yaml")
+
+
+def test_the_cost_of_a_small_stack_is_this_table(ask: Ask, stack: Stack) -> None:
+    pool = "    h: {kind: gce-runners, machineType: a3-edgegpu-8g, zones: [asia-south1-c], market: standard, max: 1}\n"
+    answer = ask("cost", stack(text=STACK + pool))
+    assert (answer.code, answer.err) == (0, "")
+    rows = answer.rows
+    assert [row[0] for row in rows] == ["h", "l4", "all spot", "all standard", "all"]
+    assert rows[0] == [
+        "h",
+        "gcp/a3-edgegpu-8g",
+        "standard",
+        "asia-south1",
+        "1",
+        "unknown",
+        "0.00",
+        "unknown",
+        "unknown",
+        "unknown",
+    ]
+    assert rows[4][1] == "0.00"
+    assert all(cell.startswith(">= ") for cell in rows[4][2:])
+    assert "unknown for h" in answer.out.splitlines()[-1]
+
+
+def test_the_cost_as_json_adds_up_and_old_prices_are_noted(
+    ask: Ask, stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from datetime import date
+
+    from gpu_ci.cli import clock
+
+    [found] = ask("cost", stack(), "--json").json
+    assert found["usdPerHourAtMax"] == found["pools"]["l4"]["usdPerHourAtMax"] > 0
+    assert found["usdWorstMonth"] == pytest.approx(730 * found["usdPerHourAtMax"])
+    assert found["notes"] == []
+    monkeypatch.setattr(clock, "today", lambda: date(2031, 1, 1))
+    [later] = ask("cost", "--json").json
+    assert later["notes"][0].startswith("the price of l4 was read on ")
+
+
+@pytest.mark.parametrize("command", ["cost", "quota"])
+def test_pools_with_mistakes_are_not_added_up(ask: Ask, stack: Stack, command: str) -> None:
+    answer = ask(command, stack(("max: 4", "max: 0")))
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err.splitlines()[0] == "Pulumi.dev.yaml: gpu-ci:pools.l4.max: must be at least 1"
+    assert answer.err.splitlines()[-1] == "1 problem in Pulumi.dev.yaml; see gpu-ci check"
+
+
+def test_quotas_are_told_by_region_and_metric(ask: Ask, stack: Stack) -> None:
+    answer = ask("quota", stack())
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.rows == [
+        ["global", "GPUS_ALL_REGIONS", "5 GPU", "unknown", "l4 5"],
+        ["us-central1", "PREEMPTIBLE_NVIDIA_L4_GPUS", "5 GPU", "unknown", "l4 5"],
+        ["us-central1", "SSD_TOTAL_GB", "500 GB", "unknown", "l4 500"],
+    ]
+    assert answer.out.splitlines()[-1] == "3 limits are not known; gpu-ci:quotas and --limits tell them"
+
+
+def test_limits_that_were_looked_up_come_before_those_of_the_file(ask: Ask, stack: Stack, tmp_path: Path) -> None:
+    quotas = "gpu-ci:quotas:\n    us-central1: {PREEMPTIBLE_NVIDIA_L4_GPUS: 3}\n  gpu-ci:pools:"
+    name = stack(("gpu-ci:pools:", quotas))
+    rows = [{"metric": "PREEMPTIBLE_NVIDIA_L4_GPUS", "limit": 8, "usage": 2}, {"metric": "SSD_TOTAL_GB", "limit": 100}]
+    (tmp_path / "region.json").write_text(json.dumps({"kind": "compute#region", "name": "us-central1", "quotas": rows}))
+    answer = ask("quota", name, "--limits", "region.json")
+    assert answer.code == 1
+    assert answer.rows[1][3] == "8 (2 in use)"
+    [found] = ask("quota", name, "--limits", "region.json", "--json").json
+    assert [(each["metric"], each["given"]) for each in found["problems"]] == [("SSD_TOTAL_GB", 100)]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "limits.json:1: is no JSON: Expecting property name enclosed in double quotes"),
+        ("{}", "limits.json: is no answer about quotas"),
+        ("3", "limits.json: is no answer about quotas"),
+        ("[1]", "limits.json: is no answer about quotas"),
+        ('{"Quotas": []}', "limits.json: is no answer about quotas"),
+    ],
+)
+def test_an_answer_that_is_none_ends_with_2(ask: Ask, stack: Stack, tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "limits.json").write_text(text)
+    answer = ask("quota", stack(), "--limits", "limits.json")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.splitlines()[0] == told
+
+
+def test_the_shipped_stack_files_are_in_order(ask: Ask) -> None:
+    names = [str(ROOT / f"Pulumi.{name}.yaml") for name in ("staging", "prod")]
+    assert [each["works"] for each in ask("check", *names, "--json").json] == [True, True]
+    assert ask("cost", *names).code == ask("quota", *names).code == 0
