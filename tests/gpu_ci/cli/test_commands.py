@@ -97,7 +97,7 @@ def test_in_a_pipe_nothing_is_cut_or_folded() -> None:
     )  # fmt: skip
     assert "…" not in answer.stdout
     assert "\x1b" not in answer.stdout
-    [line] = [line for line in answer.stdout.splitlines() if line.startswith(" gpu.architecture")]
+    [line] = [line for line in answer.stdout.splitlines() if line.startswith("gpu.architecture")]
     assert line.split() == ["gpu.architecture", "Hopper", "nv_arch_matrix"]
     assert max(map(len, answer.stdout.splitlines())) > 120
     assert [line for line in answer.stdout.splitlines() if line != line.rstrip()] == []
