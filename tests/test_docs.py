@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 import yaml
+from gpu_ci.cli.commands import gpu_ci
+from gpu_ci.cli.main import run
 from pulumi_sandbox.own_commands import commands
 
 from docs.generate import pages
@@ -88,20 +90,27 @@ def test_every_make_target_a_page_names_exists(page: Path) -> None:
     assert named - targets() == set()
 
 
+PROGRAMS: dict[str, Any] = {"pulumi-sandbox": commands, "gpu-ci": gpu_ci}
+
+
 @every_page
-def test_every_command_of_the_sandbox_a_page_names_exists_with_its_options(page: Path) -> None:
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_command_of_ours_a_page_names_exists_with_its_options(page: Path, program: str) -> None:
     wrong = []
     for text in code(page):
-        words = shlex.split(text.split("   ")[0], comments=True) if text.startswith("pulumi-sandbox ") else []
-        if words[1:2] and words[1] in commands.list_commands(None):  # type: ignore[arg-type]
-            wrong += unknown_words(words[1:])
+        line = text.removeprefix("$ ").split("   ")[0]
+        words = shlex.split(line, comments=True) if line.startswith(f"{program} ") else []
+        # pulumi-sandbox hands every other command on to pulumi.
+        if words[1:2] and (program == "gpu-ci" or words[1] in commands.list_commands(None)):  # type: ignore[arg-type]
+            wrong += unknown_words(PROGRAMS[program], words[1:])
     assert wrong == []
 
 
-def unknown_words(words: list[str]) -> list[str]:
+def unknown_words(found: Any, words: list[str]) -> list[str]:
     """The first word that is no command, and every option that is none of the command's."""
-    found: Any = commands
     for at, word in enumerate(words):
+        if word.startswith("-") and hasattr(found, "get_command"):
+            found = found.get_command(None, "list")  # `gpu-ci catalog --gpu l4` lists
         if not hasattr(found, "get_command"):
             options = {name for parameter in found.params for name in parameter.opts}
             return [word for word in words[at:] if word.startswith("-") and word not in options]
@@ -132,6 +141,18 @@ def test_the_error_that_add_a_pool_shows_is_the_real_one() -> None:
     with pytest.raises(Exception, match="guestAccelerator") as caught:
         load(config({"t4": pool}))
     assert block in f"{caught.value}\n"
+
+
+def test_what_the_catalogs_page_shows_of_a_terminal_is_what_is_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    shown = [text for language, text in fences(ROOT / "docs/catalog.md") if language == "console"]
+    assert len(shown) == 2
+    for text in shown:
+        command, _, printed = text.partition("\n")
+        run(shlex.split(command)[2:])
+        assert capsys.readouterr().out == printed
 
 
 def test_the_licence_is_the_one_the_package_names() -> None:

@@ -94,7 +94,7 @@ def _google(row: Json) -> Machine:
         custom_memory_gib=(custom[0], custom[1]) if custom else None,
         notes=tuple(row.get("notes", ())),
         **google_family(shared) | ({"gpudirect": row["gpudirect"]} if "gpudirect" in row else {}),
-        **origin(("gcp_families", shared), ("gcp_machines", row)),
+        **origin(("gcp_families", shared), ("gcp_machines", placed(row))),
     )
 
 
@@ -167,6 +167,12 @@ def place(key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     gone = {region_of(zone) for zone in found["gdoc_zones"]} - later
     zones = tuple(sorted(zone for zone in set().union(*found.values()) if region_of(zone) not in gone))
     return zones, tuple(sorted(later - {region_of(zone) for zone in zones}))
+
+
+def placed(row: Json) -> Json:
+    """A row with the sources of its place: those of the rows of gcp_zones.json that it is made of."""
+    zones = [each["source"] for each in rows("gcp_zones") if each["place"] == row["place"]]
+    return {**row, "sources": {"zones": zones, **row.get("sources", {})}}
 
 
 @cache

@@ -76,7 +76,7 @@ def attached(machine_type: str, accelerator: str, count: int = 1) -> Machine:
     zones, zoneless = load.place(row["place"])
     small = limits.smaller_zones if too_large(machine_type, accelerator, count, limits.smaller_zones) else ()
     gpu = load.gpu_of_accelerator(accelerator)
-    given = load.origin(("gcp_families", shared), ("n1_shapes", {}), ("gcp_attachments", row))
+    given = load.origin(("gcp_families", shared), ("n1_shapes", {}), ("gcp_attachments", load.placed(row)))
     return Machine(
         cloud="gcp",
         machine_type=machine_type,

@@ -107,12 +107,13 @@ def price_text(price: Price | None) -> str:
 
 
 def print_dates(prices: Sequence[Price]) -> None:
-    """When the prices of a table were read."""
-    dates = sorted({price.date or "an unknown day" for price in prices})
+    """When and where the prices of a table were read."""
+    read: dict[str, set[str]] = {}
+    for price in prices:
+        read.setdefault(price.date or "an unknown day", set()).update(price.sources)
+    days = ", ".join(f"{day} ({', '.join(sorted(keys))})" for day, keys in sorted(read.items()))
     about = "; ~ is estimated: on-demand less the saving then" if any(price.estimated for price in prices) else ""
-    click.echo(
-        f"prices of {', '.join(dates)}{about}; - is not known or not sold" if dates else "no price is known there"
-    )
+    click.echo(f"prices of {days}{about}; - is not known or not sold" if prices else "no price is known there")
 
 
 def row_json(machine: Machine, region: str) -> dict[str, Any]:

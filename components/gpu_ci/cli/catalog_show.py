@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 import gpu_catalog
-from gpu_catalog import Gpu, LocalDisks, Machine
+from gpu_catalog import Gpu, LocalDisks, Machine, Price
 
 from gpu_ci.cli import options
 from gpu_ci.cli.catalog_list import price_json, price_text, print_dates
 from gpu_ci.cli.output import print_json, print_table
 
 # Told in other tables, or about the row rather than the machine.
-_ELSEWHERE = {"sources", "uncertain", "quota", "notes", "zones", "zoneless_regions"}
+_ELSEWHERE = {"sources", "uncertain", "quota", "notes", "zoneless_regions"}
 
 
 @click.command("show")
@@ -45,17 +45,18 @@ def command(machine: Machine, region: str | None, as_json: bool) -> None:
     print_table(
         ["fact", "value", "read in"],
         [
-            (name, "below" if name == "regions" else _text(value), _origin(row, fact))
+            (name, "below" if name in ("zones", "regions") else _text(value), _origin(row, fact))
             for name, value, row, fact in known
         ],
     )
-    cited = {source.key: source for _, _, row, fact in known for source in gpu_catalog.sources_of(row, fact)}
-    print_table(
-        ["source", "date", "what it is"], [(each.key, each.date or "undated", each.what) for each in cited.values()]
-    )
     print_places(machine)
     print_tables(machine)
-    print_prices(machine, region)
+    prices = print_prices(machine, region)
+    keys = [source.key for _, _, row, fact in known for source in gpu_catalog.sources_of(row, fact)]
+    keys += [key for price in prices for key in price.sources]
+    cited = map(gpu_catalog.source, dict.fromkeys(keys))
+    click.echo("")
+    print_table(["source", "date", "what it is"], [(each.key, each.date or "undated", each.what) for each in cited])
 
 
 def facts(machine: Machine) -> Iterator[tuple[str, Any, Gpu | Machine, str]]:
@@ -113,6 +114,7 @@ def print_places(machine: Machine) -> None:
     """Regions, and their zones as far as a source names them."""
     rows = [(region, ", ".join(gpu_catalog.zones(machine, region)) or "-") for region in machine.regions]
     if rows:
+        click.echo("")
         print_table(["region", "zones that sources name"], rows)
 
 
@@ -125,19 +127,22 @@ def print_tables(machine: Machine) -> None:
         for quota in gpu_catalog.quota_metrics(machine, market)
     ]  # fmt: skip
     if quotas:
+        click.echo("")
         print_table(["market", "draws on the quota", "one machine takes", "or, by others", "certain"], quotas)
     if branches := gpu_catalog.driver_branches(machine):
         last = "newest" if branches.last is None else f"R{branches.last}"
-        click.echo(f"NVIDIA driver branches: R{branches.first} to {last}{'' if branches.certain else ' (?)'}\n")
+        click.echo(f"\nNVIDIA driver branches: R{branches.first} to {last}{'' if branches.certain else ' (?)'}")
     if profiles := gpu_catalog.mig_profiles(machine):
         rows = [(p.profile, str(p.memory_gib), str(p.max_instances), p.gke_partition_size or "-") for p in profiles]
+        click.echo("")
         print_table(["MIG profile", "GiB", "at most", "on GKE"], rows, right="GiB|at most")
     if machine.cloud == "aws" and (amis := gpu_catalog.ami_types(machine)):
+        click.echo("")
         print_table(["EKS AMI type", "no new images since"], [(each.ami_type, each.retired or "-") for each in amis])
 
 
-def print_prices(machine: Machine, region: str | None) -> None:
-    """USD an hour by region and market."""
+def print_prices(machine: Machine, region: str | None) -> list[Price]:
+    """USD an hour by region and market; the prices that were shown."""
     known = {
         place: {market: price for market in machine.markets if (price := gpu_catalog.price(machine, place, market))}
         for place in ([region] if region else machine.regions)
@@ -147,9 +152,12 @@ def print_prices(machine: Machine, region: str | None) -> None:
         for place, prices in known.items()
         if prices
     ]
+    click.echo("")
     if rows:
         print_table(["USD/h in", *machine.markets], rows, right="|".join(machine.markets))
-    print_dates([price for prices in known.values() for price in prices.values()])
+    shown = [price for prices in known.values() for price in prices.values()]
+    print_dates(shown)
+    return shown
 
 
 def as_document(machine: Machine, region: str | None) -> dict[str, Any]:

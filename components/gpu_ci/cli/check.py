@@ -12,13 +12,12 @@ from gpu_ci.cli import options
 from gpu_ci.cli.output import Wrong
 
 SOURCE = options.Name("driver source", lambda: DRIVER_SOURCES)
-PLACE = options.Name("zone or region with a GPU", options.places)
 
 
 @click.command("check")
 @click.argument("targets", metavar="[FILE... | MACHINE]", nargs=-1, shell_complete=options.machines_and_files)
 @click.option("--market", type=options.MARKET, help="How it is bought.")
-@click.option("--zone", type=PLACE, help="Where: a zone, or a region.")
+@click.option("--zone", metavar="PLACE", shell_complete=options.places, help="Where: a zone, or a region.")
 @click.option("--boot-disk", metavar="TYPE", help="Such as pd-balanced.")
 @click.option("--nic", metavar="TYPE", help="Such as GVNIC.")
 @click.option("--driver-source", type=SOURCE, help=f"One of {', '.join(DRIVER_SOURCES)}.")

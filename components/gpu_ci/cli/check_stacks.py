@@ -22,7 +22,9 @@ def run(names: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         print_json([document(*each) for each in found])
     else:
-        for each in found:
+        for place, each in enumerate(found):
+            if place:
+                click.echo("")
             show(*each)
     if any(wrong for _, wrong, _ in found):
         click.get_current_context().exit(1)
@@ -61,6 +63,7 @@ def show(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> None:
             (each.pool, each.machine.key, each.market, each.region, str(each.max_machines))
             for each in quotas.demands(file.pools)
         ]
+        click.echo("")
         print_table(["pool", "machine", "market", "region", "max"], rows, right="max")
     for text in doubtful:
         click.echo(f"{file.name}: note: {text}")

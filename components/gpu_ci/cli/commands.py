@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
+from typing import Any
 
 import click
 
@@ -21,6 +24,13 @@ class Commands(Lazy):
         "schema": ("schema", "The JSON Schema of stack files, so that editors complete them."),
         "completion": ("completion", "Print a script that completes gpu-ci in your shell."),
     }
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except BrokenPipeError:  # whoever reads our output has enough of it; click would call that a failure
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise click.exceptions.Exit(0) from None
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -35,7 +35,9 @@ def command(files: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         print_json([document(*each) for each in found])
         return
-    for file, told in found:
+    for place, (file, told) in enumerate(found):
+        if place:
+            click.echo("")
         show(file, told)
 
 
@@ -56,8 +58,9 @@ def show(file: StackFile, told: StackCost) -> None:
     if len(told.by_market) > 1:
         rows += [total_row(f"all {market}", total) for market, total in told.by_market.items()]
     rows.append(total_row("all", told.total))
-    print_table(_HEADINGS, rows, title=file.name, right="max|USD/h each|at rest|at max|worst month")
-    click.echo(f"{told.summary}")
+    click.echo(f"{file.name}\n")
+    print_table(_HEADINGS, rows, right="max|USD/h each|at rest|at max|worst month")
+    click.echo(f"\n{told.summary}")
     for text in old(told):
         click.echo(f"note: {text}")
 

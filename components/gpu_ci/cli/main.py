@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
@@ -28,9 +27,6 @@ def run(words: list[str]) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # whoever read our output has enough of it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 def _run(words: list[str]) -> int:
@@ -42,7 +38,6 @@ def _run(words: list[str]) -> int:
     try:
         # Without its standalone mode click returns the code of an Exit instead of raising it.
         code = gpu_ci.main(args=words or ["--help"], prog_name="gpu-ci", standalone_mode=False)
-        sys.stdout.flush()
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as error:

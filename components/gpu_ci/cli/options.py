@@ -57,9 +57,9 @@ def _dtypes() -> tuple[str, ...]:
     return DTYPES
 
 
-def places() -> list[str]:
-    """Zones and regions."""
-    return [*gpu_catalog.regions(), *_zones()]
+def places(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Completes zones and regions; others are a question for the solver, which names near ones."""
+    return [CompletionItem(each) for each in (*gpu_catalog.regions(), *_zones()) if each.startswith(incomplete)]
 
 
 def machines_and_files(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:

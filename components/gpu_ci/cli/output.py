@@ -62,14 +62,15 @@ def console() -> Console:
     return Console(width=None if sys.stdout.isatty() else _WIDE, highlight=False, soft_wrap=False)
 
 
-def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "", right: str = "") -> None:
-    """A table; the columns named in `right` hold figures. Piped, lines end where their text does."""
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: str = "") -> None:
+    """A table without empty lines around it; the columns named in `right` hold figures. Piped, lines end where their
+    text does."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     figures = right.split("|")
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title or None, title_justify="left", title_style="bold")
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for heading in headings:
         side: Literal["left", "right"] = "right" if heading in figures else "left"
         table.add_column(heading, overflow="fold", justify=side, no_wrap=heading in _WHOLE)
@@ -81,4 +82,4 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, title
         return
     with written.capture() as capture:
         written.print(table)
-    click.echo("\n".join(line.rstrip() for line in capture.get().strip("\n").splitlines()))
+    click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))

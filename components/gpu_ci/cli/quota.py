@@ -44,7 +44,9 @@ def command(files: tuple[str, ...], answers: tuple[str, ...], region: str | None
     if as_json:
         print_json([document(*each) for each in found])
     else:
-        for each in found:
+        for place, each in enumerate(found):
+            if place:
+                click.echo("")
             show(*each)
     if any(finding.is_short and finding.certain for *_, findings in found for finding in findings):
         click.get_current_context().exit(1)
@@ -70,7 +72,8 @@ def show(file: StackFile, needed: list[Need], given: Mapping[quota.Key, Limit], 
          ", ".join(f"{pool} {amount:g}" for pool, amount in each.pools))
         for each in needed
     ]  # fmt: skip
-    print_table(["region", "quota", "needed", "limit", "for"], rows, title=file.name, right="needed|limit")
+    click.echo(f"{file.name}\n")
+    print_table(["region", "quota", "needed", "limit", "for"], rows, right="needed|limit")
     for finding in findings:
         if finding.is_short:
             word = "is" if finding.certain else "may be"

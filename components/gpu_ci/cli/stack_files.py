@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
@@ -114,7 +115,7 @@ def _neighbours(path: Path) -> str:
 
 
 class _Strict(yaml.SafeLoader):
-    """Refuses a key that is there twice, as Pulumi does; plain YAML readers take the last."""
+    """Without YAML 1.1's surprises: a key that is there twice is a mistake; yes and on are text, and dates too."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: dict[Any, int] = {}
@@ -124,7 +125,19 @@ class _Strict(yaml.SafeLoader):
                     text = f"the key {key.value} is there twice, first in line {seen[key.value]}"
                     raise yaml.constructor.ConstructorError(None, None, text, key.start_mark)
                 seen[key.value] = key.start_mark.line + 1
-        return super().construct_mapping(node, deep)
+        # The engine hands a program JSON, whose keys are text.
+        return {
+            key if isinstance(key, str) else str(key): value
+            for key, value in super().construct_mapping(node, deep).items()
+        }
+
+
+_BOOL, _DATE = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp"
+_Strict.yaml_implicit_resolvers = {
+    first: [(tag, form) for tag, form in resolvers if tag not in (_BOOL, _DATE)]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Strict.add_implicit_resolver(_BOOL, re.compile("true|True|TRUE|false|False|FALSE"), list("tTfF"))
 
 
 def _document(path: Path, text: str) -> Any:
@@ -137,5 +150,5 @@ def _document(path: Path, text: str) -> Any:
         raise Found(f"{path}{at}: is no YAML: {error.problem or error}{shown}") from None
     except yaml.reader.ReaderError as error:
         raise Found(f"{path}:{text[: error.position].count(chr(10)) + 1}: is no YAML: {error.reason}") from None
-    except (ValueError, RecursionError) as error:  # a date that is none, or nesting without an end
+    except (ValueError, RecursionError) as error:  # a number too long, or nesting without an end
         raise Found(f"{path}: is no YAML: {error}") from None

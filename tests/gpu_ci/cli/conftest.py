@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +34,8 @@ class Answer:
         """The cells of the table's rows, without heading and rule."""
         lines = self.out.splitlines()
         [rule] = [at for at, line in enumerate(lines) if set(line.strip()) == {"─"}]
-        return [
-            [cell.strip() for cell in line.split("   ") if cell.strip()]
-            for line in lines[rule + 1 :]
-            if line.startswith(" ") and line.strip()
-        ]
+        below = takewhile(lambda line: "   " in line, lines[rule + 1 :])
+        return [[cell.strip() for cell in line.split("   ") if cell.strip()] for line in below]
 
 
 Ask = Callable[..., Answer]

@@ -61,7 +61,6 @@ def test_more_gpus_than_n1_takes_is_a_problem_not_a_wrong_question(ask: Ask) -> 
         ("check g2-standart-8", "gpu-ci check: no machine type with a GPU 'g2-standart-8'\n  hint: did you mean "),
         ("check g2-standard-8 --torch new", "gpu-ci check: "),
         ("check g2-standard-8 --python three", "gpu-ci check: --python: is no version of Python\n  got: 'three'\n"),
-        ("check g2-standard-8 --zone us-central1-q", "gpu-ci check: Invalid value for '--zone': no zone or region"),
         ("check g2-standard-8 --driver-source cso", "gpu-ci check: Invalid value for '--driver-source': no driver s"),
         ("check Pulumi.dev.yaml --market spot", "gpu-ci check: --market can be asked of one machine, not of "),
         ("check g2-standard-8 g2-standard-4", "g2-standard-8: no such file\n"),

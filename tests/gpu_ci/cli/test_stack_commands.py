@@ -101,7 +101,6 @@ BROKEN = {
         (("max: 4", "max: \x07"),),
         "Pulumi.dev.yaml:9: is no YAML: special characters are not allowed\n",
     ),
-    "a date that is none": ((("max: 4", "max: 2026-13-45"),), "Pulumi.dev.yaml: is no YAML: month must be in 1..12\n"),
 }
 
 
@@ -111,6 +110,14 @@ def test_broken_yaml_is_told_with_file_and_line(ask: Ask, stack: Stack, command:
     changes, told = BROKEN[fault]
     answer = ask(command, stack(*changes))
     assert (answer.code, answer.out, answer.err) == (1, "", told)
+
+
+def test_a_word_stays_the_word_it_is(ask: Ask, stack: Stack) -> None:
+    """Readers of YAML 1.1 take yes and on for true, and a date for a day, also where they are names."""
+    assert ask("check", stack(("    l4:\n", "    on:\n"))).rows[0][0] == "on"
+    for name in ("1", "2026-01-01"):
+        assert f"gpu-ci:pools.{name}: the name has a form" in ask("check", stack(("    l4:\n", f"    {name}:\n"))).out
+    assert "got: 'yes'" in ask("check", stack(("market: spot", "market: yes"))).out
 
 
 def test_what_is_no_stack_file_ends_with_2(ask: Ask, stack: Stack, tmp_path: Path) -> None:
