@@ -25,7 +25,7 @@ down: engine ## destroy the stack in the sandbox
 	@$(SANDBOX) destroy --stack '$(STACK)' --yes $(ARGS)
 
 test: dev engine torch ## every test, the engine's too (PYTEST_ARGS="-k name" narrows them)
-	@.venv/bin/python -m pytest -n 3 --dist worksteal $(PYTEST_ARGS)
+	@.venv/bin/python -m pytest -n 4 --dist worksteal $(PYTEST_ARGS)
 
 test-kill: dev engine torch ## kill -9 the provider and the CLI at 20 moments of an `up` each; about ten minutes
 	@KILL_POINTS=20 .venv/bin/python -m pytest -n 2 --dist worksteal tests/engine/test_kill.py

@@ -54,11 +54,6 @@ def test_a_program_over_four_clouds_comes_up_changes_drifts_is_imported_and_goes
     assert len(files) > 10
     assert [path for path in files if b"not-a-real-token" in path.read_bytes()] == []
 
-    more = unrelated.stack_file("Pulumi.dev.yaml", {("unrelated:size",): "5"})
-    preview = unrelated.run("preview", "--stack", "dev", "--diff", "--config-file", str(more))
-    assert "~ 1 to update" in preview.output
-    assert "replicas: 3 => 5" in preview.output
-
     [vpc] = [row for row in unrelated.world() if row["type"] == "aws:ec2/vpc:Vpc"]
     unrelated.run("world", "edit", vpc["id"], "tags.owner=somebody-else")
     refresh = unrelated.run("refresh", "--diff", "--preview-only", "--stack", "dev")
@@ -75,8 +70,11 @@ def test_a_program_over_four_clouds_comes_up_changes_drifts_is_imported_and_goes
         "import", bucket["type"], bucket["name"], bucket["id"],
         "--stack", "dev", "--yes", "--generate-code=false", "--protect=false",
     )  # fmt: skip
-    again = unrelated.run("up", "--stack", "dev", "--yes", "--skip-preview")
-    assert "12 unchanged" in again.output
+    more = unrelated.stack_file("Pulumi.dev.yaml", {("unrelated:size",): "5"})
+    changed = unrelated.run("up", "--stack", "dev", "--yes", "--skip-preview", "--diff", "--config-file", str(more))
+    assert "replicas: 3 => 5" in changed.output
+    assert "~ 1 updated" in changed.output
+    assert "11 unchanged" in changed.output
 
     unrelated.run("destroy", "--stack", "dev", "--yes")
     assert unrelated.world() == []
