@@ -47,6 +47,55 @@ def bench_import(rounds: int) -> None:
     console.print(table)
 
 
+# What a preview does beyond making resources: every check of the arguments, the cost and the quotas.
+CHECKS = """
+import json, sys, time
+from gpu_ci import catalog
+from gpu_ci.gcp.runner_pool import RunnerPoolArgs
+began = time.perf_counter()
+catalog.machine("g2-standard-8")
+first = time.perf_counter() - began
+place = {"project": "example-project", "subnetwork": "projects/example-project/regions/us-central1/subnetworks/default"}
+began = time.perf_counter()
+pools = [
+    RunnerPoolArgs(machine_type="g2-standard-8", zones=["us-central1-a", "us-central1-b"], max=4, **place)
+    for _ in range(int(sys.argv[1]))
+]
+demands = [pool.demand(f"pool-{index}") for index, pool in enumerate(pools)]
+catalog.cost.of_stack(demands).to_json()
+catalog.quota.compare(catalog.quota.needs(demands), catalog.limits.from_mapping({})[0])
+print(json.dumps([first, time.perf_counter() - began]))
+"""
+
+
+def bench_checks(rounds: int, count: int = 100) -> None:
+    """All checks of 100 pools as a part of the preview they belong to (goal 2 %), and the catalog's first question."""
+    with tempfile.TemporaryDirectory(prefix="gpu-ci bench ") as name:
+        folder = Path(name)
+        copied("components", folder)
+        preview("components", 1, folder)
+        firsts, parts = [], []
+        for _ in range(rounds):
+            whole = preview("components", count, folder)[0]
+            done = subprocess.run(
+                [sys.executable, "-c", CHECKS, str(count)], capture_output=True, text=True, check=True
+            )
+            first, checks = json.loads(done.stdout)
+            firsts.append(first)
+            parts.append(checks / whole)
+    table = Table("", "median", title=f"the catalog, {rounds} rounds")
+    table.add_row("first question, ms (goal 50)", f"{1000 * statistics.median(firsts):.0f}")
+    table.add_row(f"checks of {count} pools, part of their preview (goal 2 %)", f"{statistics.median(parts):.2%}")
+    console.print(table)
+
+
+def copied(program: str, folder: Path) -> None:
+    """A program of this folder, to be run elsewhere."""
+    shutil.copytree(HERE / program, folder / program)
+    text = (folder / program / "Pulumi.yaml").read_text().replace("../../", f"{HERE.parent}/")
+    (folder / program / "Pulumi.yaml").write_text(text)
+
+
 def preview(program: str, pools: int, folder: Path) -> tuple[float, float, dict[str, int]]:
     """One preview: seconds, the program's peak memory in MiB, and how many resources of each type it would create."""
     project = folder / program
@@ -79,9 +128,7 @@ def bench_preview(pools: list[int], rounds: int) -> None:
     with tempfile.TemporaryDirectory(prefix="gpu-ci bench ") as name:
         folder = Path(name)
         for program in ("components", "by_hand"):
-            shutil.copytree(HERE / program, folder / program)
-            text = (folder / program / "Pulumi.yaml").read_text().replace("../../", f"{HERE.parent}/")
-            (folder / program / "Pulumi.yaml").write_text(text)
+            copied(program, folder)
             preview(program, 1, folder)  # makes the stack and the providers' caches
         for count in pools:
             turns = 1 if count >= 1000 else rounds
@@ -103,13 +150,15 @@ def bench_preview(pools: list[int], rounds: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__.split("\n")[0])
-    parser.add_argument("--only", choices=["import", "preview"], help="one of the two measurements")
+    parser.add_argument("--only", choices=["import", "checks", "preview"], help="one of the measurements")
     parser.add_argument("--pools", default="1,10,100,1000", help="numbers of pools, e.g. 1,10,100")
     parser.add_argument("--rounds", type=int, default=3, help="rounds per number of pools (1 from 1,000 on)")
     args = parser.parse_args()
-    if args.only != "preview":
+    if args.only in (None, "import"):
         bench_import(rounds=15)
-    if args.only != "import":
+    if args.only in (None, "checks"):
+        bench_checks(args.rounds)
+    if args.only in (None, "preview"):
         bench_preview([int(count) for count in args.pools.split(",")], args.rounds)
 
 
