@@ -50,7 +50,7 @@ def answer(machine: str, problems: list[dict[str, Any]], unknown: list[str], as_
             if each["source"]:
                 click.echo(f"  source: {each['source']}")
             if each["fix"]:
-                click.echo(f"  hint: {written(each['fix'])} works")
+                click.echo(f"  hint: {written(each['fix'])}")
         if not problems:
             click.echo(f"{machine}: nothing speaks against it")
         for text in unknown:
@@ -61,9 +61,14 @@ def answer(machine: str, problems: list[dict[str, Any]], unknown: list[str], as_
 
 def written(fix: dict[str, Any]) -> str:
     """A fix as one would ask it of this command."""
-    return " ".join(
-        str(value) if name == "machine" else f"--{name.replace('_', '-')} {value}" for name, value in fix.items()
+    options = {name: f"--{name.replace('_', '-')}" for name in fix}
+    out = " and ".join(options[name] for name, value in fix.items() if value is None)
+    other = " ".join(
+        str(value) if name == "machine" else f"{options[name]} {value}"
+        for name, value in fix.items()
+        if value is not None
     )
+    return "; ".join(text for text in (f"leave {out} out" if out else "", f"{other} works" if other else "") if text)
 
 
 def plain(value: Any) -> Any:

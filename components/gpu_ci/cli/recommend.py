@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from typing import Any
 
 import click
+from gpu_catalog import nominal_gpu_memory_gib
 from gpu_catalog.needs import Needs
 from gpu_catalog.nothing_fits import NothingFits, nothing_fits
 from gpu_catalog.recommend import Recommendation, recommend
@@ -42,14 +44,14 @@ def command(limit: int, every_size: bool, as_json: bool, **asked: Any) -> None:
     try:
         needs = Needs(**asked)
     except ValueError as error:
-        raise Wrong(f"gpu-ci recommend: {error}", hint="gpu-ci recommend --help") from None
+        raise Wrong(f"gpu-ci recommend: {as_options(str(error))}", hint="gpu-ci recommend --help") from None
     found = recommend(needs, limit, every_size=every_size)
     missing = None if found else nothing_fits(needs)
     if as_json:
         document = {"machines": [as_document(each) for each in found], "nothing_fits": missing and why(missing)}
         print_json(document)
     elif missing:
-        click.echo(f"nothing fits: {missing.text}")
+        click.echo(f"nothing fits: {as_options(missing.text)}")
     else:
         rows = [row(place, each) for place, each in enumerate(found, 1)]
         print_table(
@@ -59,10 +61,19 @@ def command(limit: int, every_size: bool, as_json: bool, **asked: Any) -> None:
         click.get_current_context().exit(1)
 
 
+def as_options(text: str) -> str:
+    """A text of the catalog's with the needs named as this command has them."""
+    for need in sorted(Needs.__dataclass_fields__, key=len, reverse=True):
+        option = "--budget" if need.startswith("budget") else f"--{need.replace('_', '-')}"
+        text = re.sub(rf"\b(?<!-){need}\b", option, text) if "_" in need else text
+    return text
+
+
 def row(place: int, each: Recommendation) -> tuple[str, ...]:
     machine, offer = each.machine, each.offer
     return (
-        str(place), machine.key, f"{machine.gpu_count:g} x {machine.gpu.name}", f"{machine.gpu.memory_gib:g}",
+        str(place), machine.key, f"{machine.gpu_count:g} x {machine.gpu.name}",
+        f"{nominal_gpu_memory_gib(machine):g}",
         machine.gpu.compute_capability, offer.market, offer.region, price_text(offer.price), each.text,
     )  # fmt: skip
 

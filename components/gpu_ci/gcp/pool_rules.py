@@ -49,7 +49,9 @@ def accelerator_count(value: int, others: Mapping[str, Any]) -> int:
     """A number of them that one machine can have."""
     kind = others.get("type")
     if kind and value not in catalog.attachment_counts(kind):
-        raise invalid(f"no machine has this many {kind}", expected=_list(catalog.attachment_counts(kind)))
+        counts = catalog.attachment_counts(kind)
+        hint = f"such as count: {min(counts, key=lambda each: abs(each - value))}"
+        raise invalid(f"no machine has this many {kind}", expected=_list(counts), hint=hint)
     return value
 
 

@@ -64,8 +64,8 @@ def test_more_gpus_than_n1_takes_is_a_problem_not_a_wrong_question(ask: Ask) -> 
         ("check g2-standard-8 --driver-source cso", "gpu-ci check: Invalid value for '--driver-source': no driver s"),
         ("check Pulumi.dev.yaml --market spot", "gpu-ci check: --market can be asked of one machine, not of "),
         ("check g2-standard-8 g2-standard-4", "g2-standard-8: no such file\n"),
-        ("recommend --gpu-memory-gib -1", "gpu-ci recommend: gpu_memory_gib must be a number from 0 on, not -1.0\n"),
-        ("recommend --budget 0", "gpu-ci recommend: budget_usd_per_hour must be more than 0"),
+        ("recommend --gpu-memory-gib -1", "gpu-ci recommend: --gpu-memory-gib must be a number from 0 on, not -1.0\n"),
+        ("recommend --budget 0", "gpu-ci recommend: --budget must be more than 0"),
         ("recommend --compute-capability new", "gpu-ci recommend: 'new' is no compute capability; such as 8.0\n"),
         ("recommend --dtype fp9", "gpu-ci recommend: Invalid value for '--dtype': no number type 'fp9'\n  hint: "),
         ("catalog refresh --no-aws", "gpu-ci catalog refresh: no source is left\n"),
@@ -96,7 +96,7 @@ def test_recommended_machines_come_cheapest_first_with_their_reasons(ask: Ask) -
 def test_where_nothing_fits_it_says_what_is_in_the_way_and_ends_with_1(ask: Ask) -> None:
     answer = ask("recommend", "--gpu-memory-gib", "1000")
     assert answer.code == 1
-    assert answer.out.startswith("nothing fits: gpu_memory_gib excludes the most: ")
+    assert answer.out.startswith("nothing fits: --gpu-memory-gib excludes the most: ")
     found = ask("recommend", "--gpu-memory-gib", "1000", "--json").json
     assert found["machines"] == []
     assert found["nothing_fits"]["lacks"][0]["need"] == "gpu_memory_gib"
@@ -145,3 +145,13 @@ def test_a_schema_without_a_site_has_pools_and_quotas(ask: Ask) -> None:
     answer = ask("schema")
     assert list(json.loads(answer.out)["properties"]["config"]["properties"]) == ["gpu-ci:pools", "gpu-ci:quotas"]
     assert ask("schema", "--json").out == answer.out
+
+
+def test_a_choice_that_can_only_be_dropped_is_said_so(ask: Ask) -> None:
+    assert "  hint: leave --mig-profile out\n" in ask("check", "g2-standard-8", "--mig-profile", "1g.10gb").out
+
+
+def test_a_fraction_is_listed_with_its_own_memory(ask: Ask) -> None:
+    shown = ask("recommend", "--gpu-count", "0.1", "--cloud", "gcp", "--gpu-memory-gib", "12", "--limit", "50").out
+    [fraction] = [line.split() for line in shown.splitlines() if "gcp/g4-standard-6 " in line]
+    assert fraction[2:8] == ["0.125", "x", "RTX", "PRO", "6000", "12"]
