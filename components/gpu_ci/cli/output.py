@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 # Where nobody looks at a terminal nothing is cut off, or folded, to fit one.
 _WIDE = 10_000
-# Columns whose text one copies: the others give way first where a terminal is narrow.
+# Columns whose text one copies: the others give way first where a terminal is narrow, as far as they can be read.
+_READABLE = 12
 _WHOLE = ("machine", "pool", "region", "quota", "fact", "source")
 
 
@@ -71,14 +72,22 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right
 
     figures = right.split("|")
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for heading in headings:
+    lines = [tuple(row) for row in rows]
+    needed = 0
+    for at, heading in enumerate(headings):
         side: Literal["left", "right"] = "right" if heading in figures else "left"
-        table.add_column(heading, overflow="fold", justify=side, no_wrap=heading in _WHOLE)
-    for row in rows:
+        whole = heading in _WHOLE or heading in figures
+        longest = max([len(heading), *(len(row[at]) for row in lines)])
+        least = longest if whole else min(_READABLE, longest)
+        needed += least + 3  # the space between two columns
+        table.add_column(heading, overflow="fold", justify=side, no_wrap=whole, min_width=least)
+    for row in lines:
         table.add_row(*(Text(cell) for cell in row))
     written = console()
     if written.is_terminal:
-        written.print(table)
+        # On a terminal too narrow for that, lines run over its edge: a column that is left out would be missed.
+        written.size = (max(written.width, needed), written.height)
+        written.print(table, crop=False, no_wrap=True)
         return
     with written.capture() as capture:
         written.print(table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import shutil
 import subprocess
 import sys
@@ -167,3 +168,38 @@ def test_bash_is_offered_what_exists(line: str, offered: list[str]) -> None:
     asked = {"_GPU_CI_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
     answer = subprocess.run([GPU_CI], capture_output=True, text=True, check=False, env={**os.environ, **asked})
     assert [each.removeprefix("plain,") for each in answer.stdout.split()] == offered
+
+
+def test_a_narrow_terminal_leaves_no_column_out() -> None:
+    ours, theirs = pty.openpty()
+    done = subprocess.Popen(
+        [GPU_CI, "cost", "Pulumi.prod.yaml"], cwd=ROOT, stdout=theirs, stderr=subprocess.DEVNULL,
+        env={**os.environ, "COLUMNS": "60", "TERM": "dumb"},
+    )  # fmt: skip
+    os.close(theirs)
+    shown = b""
+    try:
+        while data := os.read(ours, 4096):
+            shown += data
+    except OSError:  # Linux says so where others say nothing more
+        pass
+    os.close(ours)
+    assert done.wait(timeout=60) == 0
+    [heading] = [line for line in shown.decode().splitlines() if line.startswith("pool")]
+    assert heading.split() == [
+        "pool",
+        "machine",
+        "market",
+        "region",
+        "max",
+        "USD/h",
+        "each",
+        "at",
+        "rest",
+        "at",
+        "max",
+        "worst",
+        "month",
+        "price",
+        "of",
+    ]
