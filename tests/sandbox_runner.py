@@ -120,3 +120,14 @@ class SandboxRunner:
                 process.wait()
             if process.stdout:
                 process.stdout.close()
+
+
+def read_until(process: subprocess.Popen[str], text: str) -> str:
+    """What it prints up to the line with this text."""
+    assert process.stdout is not None
+    output = ""
+    for line in process.stdout:
+        output += line
+        if text in line:
+            return output
+    raise AssertionError(f"ended without {text!r}:\n{output}")

@@ -10,14 +10,13 @@ import os
 import re
 import shlex
 import signal
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Proven
-from tests.sandbox_runner import SandboxRunner
+from tests.sandbox_runner import SandboxRunner, read_until
 
 pytestmark = pytest.mark.engine
 
@@ -48,17 +47,6 @@ def kill(sandbox: SandboxRunner, who: re.Pattern[str]) -> bool:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     return bool(victims)
-
-
-def read_until(up: subprocess.Popen[str], text: str) -> str:
-    """What it prints up to the line with this text."""
-    assert up.stdout is not None
-    output = ""
-    for line in up.stdout:
-        output += line
-        if text in line:
-            return output
-    raise AssertionError(f"ended without {text!r}:\n{output}")
 
 
 def up_after_advice(sandbox: SandboxRunner) -> None:

@@ -15,7 +15,7 @@ import pytest
 from pulumi_sandbox import passthrough
 
 from tests.sandbox.conftest import Project
-from tests.sandbox_runner import SandboxRunner
+from tests.sandbox_runner import SandboxRunner, read_until
 
 pytestmark = pytest.mark.engine
 
@@ -122,16 +122,6 @@ def test_control_c_on_a_terminal_reaches_pulumi_once(project: Project) -> None:
     assert "received; terminating" not in seen
     assert runner.gone() == {}
     assert locks(runner) == []
-
-
-def read_until(process: subprocess.Popen[str], text: str) -> str:
-    assert process.stdout is not None
-    output = ""
-    for line in process.stdout:
-        output += line
-        if text in line:
-            return output
-    raise AssertionError(f"ended without {text!r}:\n{output}")
 
 
 COUNTS_SIGNALS = """

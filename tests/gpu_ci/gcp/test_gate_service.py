@@ -11,14 +11,10 @@ from google.protobuf import empty_pb2
 from gpu_ci.gcp.compute_api import ApiError
 from pulumi.runtime.proto import engine_pb2, provider_pb2
 
-from tests.gpu_ci.engine_stub import Plugin
+from tests.gpu_ci.engine_stub import Plugin, secret
 from tests.gpu_ci.gcp.fake_api import EXHAUSTED, FAILED
 from tests.gpu_ci.gcp.gate_setting import INPUTS, TEMPLATE, URN, ZONES, Setting, struct
-from tests.gpu_ci.harness import SECRET, UNKNOWN
-
-
-def hidden(value: Any) -> dict[str, Any]:
-    return {SECRET: "1b47061264138c4ac30d75fd1eb44270", "value": value}
+from tests.gpu_ci.harness import UNKNOWN
 
 
 def _tell(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
@@ -89,7 +85,7 @@ def test_an_error_that_quotes_a_secret_is_told_without_it(setting: Setting) -> N
     quoted = f"The resource '{TEMPLATE}' was not found; l4-template-1 is no template of p"
     setting.unreachable = ApiError("notFound", quoted, 404)
     assert TEMPLATE in setting.refused()[1]
-    _, text = setting.refused({**INPUTS, "template": hidden(TEMPLATE)})
+    _, text = setting.refused({**INPUTS, "template": secret(TEMPLATE)})
     assert text == (
         "Google refused the check machine: The resource '[secret]' was not found; [secret] is no template of p"
     )

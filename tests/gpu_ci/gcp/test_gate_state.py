@@ -11,9 +11,9 @@ from gpu_ci.gcp.compute_api import ApiError
 from gpu_ci.gcp.smoke_gate import SmokeGate
 from pulumi.runtime.proto import engine_pb2, provider_pb2
 
-from tests.gpu_ci.engine_stub import Plugin
+from tests.gpu_ci.engine_stub import Plugin, secret
 from tests.gpu_ci.gcp.gate_setting import INPUTS, TEMPLATE, URN, Setting, struct
-from tests.gpu_ci.harness import SECRET, UNKNOWN
+from tests.gpu_ci.harness import UNKNOWN
 
 
 def check(setting: Setting, inputs: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
@@ -29,10 +29,10 @@ def test_check_fills_in_the_defaults(setting: Setting) -> None:
 
 
 def test_check_lets_pass_what_is_not_known_yet_and_keeps_secrets(setting: Setting) -> None:
-    secret = {SECRET: "1b47061264138c4ac30d75fd1eb44270", "value": "p"}
-    inputs, failures = check(setting, {**INPUTS, "template": UNKNOWN, "project": secret})
+    project = secret("p")
+    inputs, failures = check(setting, {**INPUTS, "template": UNKNOWN, "project": project})
     assert failures == []
-    assert (inputs["template"], inputs["project"]) == (UNKNOWN, secret)
+    assert (inputs["template"], inputs["project"]) == (UNKNOWN, project)
 
 
 def test_check_tells_every_problem_with_its_property(setting: Setting) -> None:
@@ -48,17 +48,13 @@ def test_check_tells_every_problem_with_its_property(setting: Setting) -> None:
 
 
 def test_check_tells_a_problem_of_a_secret_without_its_property_which_the_engine_would_print(setting: Setting) -> None:
-    secret = {SECRET: "1b47061264138c4ac30d75fd1eb44270", "value": "zqz"}
-    _, failures = check(setting, {**INPUTS, "onNoCapacity": secret})
+    _, failures = check(setting, {**INPUTS, "onNoCapacity": secret("zqz")})
     [(path, reason)] = failures
     assert (path, reason.partition(";")[0]) == ("", "onNoCapacity: must be one of 'fail' or 'unproven'")
     assert "zqz" not in reason
 
 
 def test_what_names_the_check_machine_cannot_be_secret(setting: Setting) -> None:
-    def secret(value: Any) -> dict[str, Any]:
-        return {SECRET: "1b47061264138c4ac30d75fd1eb44270", "value": value}
-
     _, failures = check(setting, {**INPUTS, "pool": secret("l4"), "zones": [secret("us-central1-a")]})
     assert failures == [
         ("", "pool: is a secret, and would stand in plain text in the check machine's name"),
@@ -135,7 +131,7 @@ def test_an_update_keeps_the_verdict(setting: Setting) -> None:
 
 
 def test_a_secret_template_stays_secret_in_what_comes_of_it(setting: Setting) -> None:
-    wrapped = {SECRET: "1b47061264138c4ac30d75fd1eb44270", "value": TEMPLATE}
+    wrapped = secret(TEMPLATE)
     identity, made = setting.create({**INPUTS, "template": wrapped})
     assert (identity, made["checkedTemplate"]) == ("l4/9e41af68ca53", wrapped)
     request = provider_pb2.UpdateRequest(urn=URN, olds=struct(made), news=struct(INPUTS))
