@@ -72,5 +72,10 @@ def unknown_key(path: str, key: str, known: Sequence[str]) -> Problem:
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """A hint that names the nearest choice, or nothing when none is near."""
-    near = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.6)
-    return f"did you mean {near[0]}" if near else ""
+    near = nearest(word, choices)
+    return f"did you mean {near}" if near else ""
+
+
+def nearest(word: str, choices: Iterable[str]) -> str:
+    """The choice most like a word, or nothing when none is near."""
+    return next(iter(difflib.get_close_matches(word, list(choices), n=1, cutoff=0.6)), "")

@@ -6,6 +6,7 @@ import difflib
 import os
 import subprocess
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ PASSPHRASES = frozenset({"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_F
 NOT_OURS = "the stack is opened with your PULUMI_CONFIG_PASSPHRASE; unset it to use the sandbox's own"
 
 
+@cache
 def project_settings(folder: Path) -> dict[str, Any]:
     """Pulumi.yaml; empty where it cannot be read, because Pulumi itself tells that better."""
     for name in PROJECT_FILES:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from gpu_catalog import region_of
 from .. import naming
 from ..args import Args
 from ..component import Component
-from ..errors import ArgsError, Problem, did_you_mean, unknown_key
+from ..errors import ArgsError, Problem, did_you_mean, nearest, unknown_key
 from ..explain import join
 from ..kinds import component_for, kind_names
 from .hints import examples_of, in_yaml, with_hint
@@ -118,16 +117,16 @@ def _kind(path: str, value: Any, problems: list[Problem]) -> Meant | None:
     if kind in kinds:
         return Meant(component_for(kind))
     key = "kind" if kind is not None else next((key for key in value if did_you_mean(key, ["kind"])), "kind")
-    near = difflib.get_close_matches(str(value.get(key)), kinds, 1)
+    near = nearest(str(value.get(key)), kinds)
     if kind is None:
         hint = f"did you mean kind where it says {key}" if key != "kind" else f"add kind: {kinds[0]}"
         problems.append(Problem(f"{path}.kind", "is missing", "nothing", expected, hint))
     else:
         other = f"kinds and their fields are in docs/pools.md, such as kind: {kinds[0]}"
-        hint = f"did you mean {near[0]}" if near else other
+        hint = f"did you mean {near}" if near else other
         problems.append(Problem(f"{path}.kind", "unknown kind of pool", _got(kind), expected, hint))
     if near or len(kinds) == 1:
-        return Meant(component_for(near[0] if near else kinds[0]), key, sure=bool(near))
+        return Meant(component_for(near or kinds[0]), key, sure=bool(near))
     return None
 
 
