@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from gpu_ci.catalog import cost, staleness
+from gpu_ci.stack.pools import images
 from gpu_ci.stack.quotas import demands
 
 from infra.settings import Settings
@@ -12,10 +13,10 @@ from infra.settings import Settings
 
 def warnings(settings: Settings, today: date) -> list[str]:
     """Each once for the whole stack, however many pools it is about."""
-    found = cost.of_stack(demands((pool.name, pool.args) for pool in settings.pools))
+    pools = [(pool.name, pool.args) for pool in settings.pools]
+    found = cost.of_stack(demands(pools))
     old = staleness.prices({each.demand.pool: each.price for each in found.pools}, today)
-    images = dict.fromkeys(str(image) for pool in settings.pools if (image := getattr(pool.args, "image", "")))
-    ended = [each for image in images for each in staleness.image(image, today)]
+    ended = [each for image in images(pools) for each in staleness.image(image, today)]
     prices = "; ".join(f"{each.subject} {each.text}" for each in old)
     return [
         *([f"{prices}; hint: {old[0].hint}"] if old else []),

@@ -9,23 +9,17 @@ import click
 from gpu_catalog import solver, staleness
 
 from gpu_ci.cli import clock
-from gpu_ci.cli.output import print_json, print_table
-from gpu_ci.cli.stack_files import StackFile, chosen, counted
-from gpu_ci.errors import Problem, report
+from gpu_ci.cli.output import print_all, print_table
+from gpu_ci.cli.stack_files import StackFile, chosen, told
+from gpu_ci.errors import Problem
 from gpu_ci.stack import quotas
-from gpu_ci.stack.pools import POOLS
+from gpu_ci.stack.pools import POOLS, images
 
 
 def run(names: tuple[str, ...], as_json: bool) -> None:
     """Print every problem; exit code 1 when there is one."""
     found = [(file, problems(file), doubts(file)) for file in chosen(names)]
-    if as_json:
-        print_json([document(*each) for each in found])
-    else:
-        for place, each in enumerate(found):
-            if place:
-                click.echo("")
-            show(*each)
+    print_all(found, show, document, as_json)
     if any(wrong for _, wrong, _ in found):
         click.get_current_context().exit(1)
 
@@ -40,21 +34,19 @@ def problems(file: StackFile) -> list[Problem]:
         if isinstance(answer, solver.Refused):
             path = f"{POOLS}.{demand.pool}"
             wrong += [Problem(path, each.text, hint=each.hint and f"{each.hint} works") for each in answer.problems]
-    _, short = quotas.check(file.value(quotas.QUOTAS), quotas.demands(file.pools), file.project)
-    return wrong + short
+    return wrong + file.quotas[1]
 
 
 def doubts(file: StackFile) -> list[str]:
     """What is no mistake and still worth a word."""
-    images = dict.fromkeys(str(image) for _, args in file.pools if (image := getattr(args, "image", "")))
-    given, _ = quotas.check(file.value(quotas.QUOTAS), quotas.demands(file.pools), file.project)
-    return [*(str(old) for image in images for old in staleness.image(image, clock.today())), *given.doubts]
+    ended = [str(old) for image in images(file.pools) for old in staleness.image(image, clock.today())]
+    return [*ended, *file.quotas[0].doubts]
 
 
 def show(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> None:
     """For people: problems in the house form, or the pools that are in order."""
     if wrong:
-        click.echo(f"{report(file.name, wrong)}\n{counted(wrong)} in {file.name}")
+        click.echo(told(file, wrong))
     else:
         click.echo(
             f"{file.name}: nothing speaks against its {len(file.pools)} pool{'s' if len(file.pools) > 1 else ''}"

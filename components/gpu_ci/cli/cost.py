@@ -9,7 +9,7 @@ from gpu_catalog import cost, staleness
 from gpu_catalog.cost import PoolCost, StackCost, Total
 
 from gpu_ci.cli import clock, options
-from gpu_ci.cli.output import print_json, print_table
+from gpu_ci.cli.output import print_all, print_table
 from gpu_ci.cli.stack_files import StackFile, chosen
 from gpu_ci.stack.quotas import demands
 
@@ -31,14 +31,7 @@ def command(files: tuple[str, ...], as_json: bool) -> None:
       gpu-ci cost Pulumi.prod.yaml
       gpu-ci cost Pulumi.prod.yaml --json
     """
-    found = [(file, of(file)) for file in chosen(files)]
-    if as_json:
-        print_json([document(*each) for each in found])
-        return
-    for place, (file, told) in enumerate(found):
-        if place:
-            click.echo("")
-        show(file, told)
+    print_all([(file, of(file)) for file in chosen(files)], show, document, as_json)
 
 
 def of(file: StackFile) -> StackCost:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -50,6 +50,19 @@ def tell(error: click.ClickException) -> None:
 
 def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_all(
+    answers: Sequence[tuple[Any, ...]], show: Callable[..., None], document: Callable[..., Any], as_json: bool
+) -> None:
+    """One answer after the other, an empty line between two; or all of them as one JSON list."""
+    if as_json:
+        print_json([document(*each) for each in answers])
+        return
+    for place, each in enumerate(answers):
+        if place:
+            click.echo("")
+        show(*each)
 
 
 def note(text: str) -> None:

@@ -13,9 +13,8 @@ from gpu_catalog.limits import Limit
 from gpu_catalog.quota import Finding, Need
 
 from gpu_ci.cli import options
-from gpu_ci.cli.output import Found, Wrong, print_json, print_table
-from gpu_ci.cli.stack_files import StackFile, chosen, counted
-from gpu_ci.errors import report
+from gpu_ci.cli.output import Found, Wrong, print_all, print_table
+from gpu_ci.cli.stack_files import StackFile, chosen, told
 from gpu_ci.stack import quotas
 
 
@@ -41,13 +40,7 @@ def command(files: tuple[str, ...], answers: tuple[str, ...], region: str | None
     """
     given = {key: limit for answer in answers for key, limit in read(Path(answer), region or "").items()}
     found = [(file, *compared(file, given)) for file in chosen(files)]
-    if as_json:
-        print_json([document(*each) for each in found])
-    else:
-        for place, each in enumerate(found):
-            if place:
-                click.echo("")
-            show(*each)
+    print_all(found, show, document, as_json)
     if any(finding.is_short and finding.certain for *_, findings in found for finding in findings):
         click.get_current_context().exit(1)
 
@@ -60,7 +53,7 @@ def compared(
     asked = quotas.demands(file.pools)
     written, wrong = quotas.check(file.value(quotas.QUOTAS), (), file.project)
     if wrong:
-        raise Found(f"{report(file.name, wrong)}\n{counted(wrong)} in {file.name}")
+        raise Found(told(file, wrong))
     given = {**written.given, **looked_up}
     needed = quota.needs(asked)
     return list(needed.values()), given, quota.compare(needed, given)

@@ -16,6 +16,7 @@ from gpu_ci.cli.output import Found, Wrong
 from gpu_ci.errors import Problem, report
 from gpu_ci.stack import pools, quotas
 from gpu_ci.stack.pools import Choice
+from gpu_ci.stack.quotas import Quotas
 
 
 @dataclass(frozen=True)
@@ -60,14 +61,21 @@ class StackFile:
         choices, problems = self.checked
         return [(choice.name, choice.alone()) for choice in pools.in_order(choices, problems)]
 
+    @cached_property
+    def quotas(self) -> tuple[Quotas, list[Problem]]:
+        """The limits against what the pools need of them, and every mistake in them."""
+        return quotas.check(self.value(quotas.QUOTAS), quotas.demands(self.pools), self.project)
+
     def refuse_mistakes(self) -> None:
         """Stop where a pool has a mistake: what is added up over the others would pass for the whole."""
         if problems := self.checked[1]:
-            raise Found(f"{report(self.name, problems)}\n{counted(problems)} in {self.name}; see gpu-ci check")
+            raise Found(f"{told(self, problems)}; see gpu-ci check")
 
 
-def counted(problems: list[Problem]) -> str:
-    return f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
+def told(file: StackFile, problems: list[Problem]) -> str:
+    """Every problem of a file, and how many there are."""
+    count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
+    return f"{report(file.name, problems)}\n{count} in {file.name}"
 
 
 def chosen(given: tuple[str, ...]) -> list[StackFile]:

@@ -97,6 +97,11 @@ def _name_problems(name: str) -> list[Problem]:
     return []
 
 
+def images(pools: Iterable[tuple[str, Args]]) -> list[str]:
+    """What the machines of pools boot from, each image once."""
+    return list(dict.fromkeys(str(image) for _, args in pools if (image := getattr(args, "image", ""))))
+
+
 @dataclass(frozen=True)
 class Meant:
     """The component a pool is to be, by the key that says so; not `sure` where its kind had to be guessed."""
