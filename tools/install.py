@@ -53,14 +53,23 @@ def run(*command: str | Path) -> None:
 def started(command: Sequence[str | Path], **how: Any) -> Iterator[subprocess.Popen[str]]:
     """A command in a group of its own: Ctrl-C reaches us alone, who end it, and it prints no traceback of its own."""
     words = [str(part) for part in command]
-    with subprocess.Popen(words, cwd=ROOT, text=True, start_new_session=True, **how) as process:
-        try:
-            yield process
-        except BaseException:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGTERM)
-            process.wait(timeout=30)
-            raise
+    held: list[int] = []
+    # Until we hold the process, a Ctrl-C would leave it running with nobody who knows it: that Ctrl-C waits.
+    usual = signal.signal(signal.SIGINT, lambda number, _frame: held.append(number))
+    try:
+        with subprocess.Popen(words, cwd=ROOT, text=True, start_new_session=True, **how) as process:
+            try:
+                signal.signal(signal.SIGINT, usual)
+                if held:
+                    raise KeyboardInterrupt
+                yield process
+            except BaseException:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGTERM)
+                process.wait(timeout=30)
+                raise
+    finally:
+        signal.signal(signal.SIGINT, usual)
 
 
 def sync(python: Path, lock: Path) -> None:

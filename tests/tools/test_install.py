@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -175,3 +176,23 @@ def test_ctrl_c_ends_what_runs_and_says_how_to_go_on(checkout: Checkout) -> None
     assert told == "install: runtime: stopped; call make again and it goes on\n"
     with pytest.raises(ProcessLookupError):
         os.kill(int((checkout.root / "pid").read_text()), 0)
+
+
+def test_ctrl_c_before_the_installer_knows_its_process_ends_that_process_too(checkout: Checkout) -> None:
+    began = []
+
+    class Pressed(subprocess.Popen[str]):
+        """A process whose parent gets Ctrl-C after the fork, before it holds the process."""
+
+        def __init__(self, *words: Any, **how: Any) -> None:
+            super().__init__(*words, **how)
+            began.append(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    module = checkout.module()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module.subprocess, "Popen", Pressed)
+        with pytest.raises(KeyboardInterrupt):
+            module.run("/bin/sleep", "60")
+    assert [process.returncode for process in began] == [-signal.SIGTERM]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
