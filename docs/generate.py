@@ -96,16 +96,22 @@ def rows(owner: dict[str, Any], found: dict[str, Any], names: Any, prefix: str =
     needed = owner.get("requiredInputs") or owner.get("required") or []
     for name in names:
         field = fields[name]
-        nested = found["types"].get(field.get("$ref", "").removeprefix("#/types/"), {})
+        choices = [each["$ref"] for each in field.get("oneOf", [field]) if "$ref" in each]
         default = "required" if name in needed else f"`{field['default']}`" if "default" in field else ""
         text = field["description"].replace("|", "\\|").replace("<", "&lt;")
         yield f"| `{prefix}{name}` | {type_of(field, found)} | {default} | {text} |"
-        if nested.get("type") == "object":
-            yield from rows(nested, found, nested["properties"], f"{prefix}{name}.")
+        for choice in choices:
+            nested = found["types"][choice.removeprefix("#/types/")]
+            if nested["type"] == "object":
+                yield from rows(nested, found, nested["properties"], f"{prefix}{name}.")
 
 
 def type_of(field: dict[str, Any], found: dict[str, Any]) -> str:
     """A field's type in words."""
+    if "oneOf" in field:
+        return "map"
+    if "const" in field:
+        return f"`{field['const']}`"
     if "$ref" in field:
         named = found["types"][field["$ref"].removeprefix("#/types/")]
         return " or ".join(f"`{each['value']}`" for each in named["enum"]) if "enum" in named else "map"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any, TypeAlias, get_args
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Literal, TypeAlias, get_args, get_origin
 
 import pulumi
 from pulumi.output import Unknown
 from pydantic import BaseModel
 from pydantic import ValidationError as Invalid
 
-from .errors import Problem, unknown_key
+from .errors import Problem, did_you_mean, unknown_key
 
 Loc: TypeAlias = tuple[str | int, ...]
 
@@ -57,6 +57,8 @@ def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: boo
     path, description, keys = _locate((*under, *line["loc"]), model)
     if kind == "extra_forbidden":
         return unknown_key(path, str(line["loc"][-1]), [key for key in keys if key not in hidden])
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        return _untold(kind, join(path, context["discriminator"].strip("'")), context, keys, show)
     if isinstance(value, pulumi.Output | Unknown):
         text = "must be known before anything is created, so it cannot be an Output"
         return Problem(path, text, expected=description)
@@ -70,31 +72,60 @@ def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: boo
     )
 
 
+def _untold(kind: str, path: str, context: Mapping[str, Any], words: list[str], show: bool) -> Problem:
+    """A choice of models whose word is not there, or is none of theirs."""
+    expected = f"one of {', '.join(words)}"
+    if kind == "union_tag_not_found":
+        return Problem(path, "is missing", "nothing", expected, f"such as {words[0]}")
+    hint = did_you_mean(str(context["tag"]), words) if show else ""
+    return Problem(path, "is none of those there are", repr(context["tag"]) if show else "", expected, hint)
+
+
 def _locate(loc: Loc, model: type[BaseModel]) -> tuple[str, str, list[str]]:
-    """The path of a place in a model, the description of the nearest field, and the keys its model knows."""
+    """The path of a place in a model, the description of the nearest field, and the words that can follow it.
+
+    These are the keys of the model at that place; of a choice of models they are the words that tell them apart.
+    """
     path, description = "", ""
-    at: type[BaseModel] | None = model
+    at: list[type[BaseModel]] = [model]
     for step in loc:
         if step == "[key]":  # pydantic's way to say that the key itself is wrong, not its value
             continue
-        fields = at.model_fields if at else {}
+        # It names the model it took of several by the word that tells that one apart.
+        if len(at) > 1 and (chosen := [each for each in at if tag_of(each)[1] == step]):
+            at = chosen
+            continue
+        fields = at[0].model_fields if at else {}
         field = next((f for name, f in fields.items() if step in (name, f.alias)), None)
         path = join(path, str(field.alias) if field and field.alias else step)
         if field:
             description = field.description or ""
-            at = nested_model(field.annotation, *field.metadata)
-    return path, description, [str(field.alias) for field in at.model_fields.values()] if at else []
+            at = list(nested_models(field.annotation, *field.metadata))
+    if len(at) > 1:
+        return path, description, [tag_of(each)[1] for each in at]
+    return path, description, [str(field.alias) for each in at for field in each.model_fields.values()]
 
 
-def nested_model(*annotations: Any) -> type[BaseModel] | None:
-    """The model a field holds, however deep in lists, options and In[...] it stands."""
+def nested_models(*annotations: Any) -> Iterator[type[BaseModel]]:
+    """The models a field holds, several where it is a choice, however deep in lists, options and In[...] they stand."""
     for annotation in annotations:
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            return annotation
-        inner = (*get_args(annotation), *([annotation.item] if hasattr(annotation, "item") else []))
-        if found := nested_model(*inner):
-            return found
-    return None
+            yield annotation
+        else:
+            inner = [annotation.item] if hasattr(annotation, "item") else []
+            yield from nested_models(*get_args(annotation), *inner)
+
+
+def tag_of(model: type[BaseModel]) -> tuple[str, str]:
+    """What tells a model apart from the others it is a choice with: a field with one single word, and that word.
+
+    LookupError for a model without one, which no choice can have.
+    """
+    for name, field in model.model_fields.items():
+        words = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+        if len(words) == 1:
+            return str(field.alias or name), str(words[0])
+    raise LookupError(f"{model.__name__} has no field with one word of its own")
 
 
 def join(path: str, step: str | int) -> str:

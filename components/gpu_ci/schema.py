@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 from . import versions
 from .args import Args, marker_of
 from .component import Component
+from .explain import tag_of
 from .kinds import catalog
 
 NAME = "gpu-ci"
@@ -97,12 +98,16 @@ def _spec(annotation: Any, enum: str, token: str, types: dict[str, Any], *, plai
         inner = marker.item if marker else arguments[0]
         return _spec(inner, enum, token, types, plain=plain and marker is None)
     if origin in (Union, UnionType):
-        (inner,) = [argument for argument in arguments if argument is not NoneType]
+        inner, *others = [argument for argument in arguments if argument is not NoneType]
+        if others:
+            return {**_one_of([inner, *others], token, types), **mark}
         return _spec(inner, enum, token, types, plain=plain)
     if origin is list:
         return {"type": "array", "items": _spec(arguments[0], enum, token, types, plain=plain), **mark}
     if origin is dict:
         return {"type": "object", "additionalProperties": _spec(arguments[1], enum, token, types, plain=plain), **mark}
+    if origin is Literal and len(arguments) == 1:
+        return {"type": "string", "const": arguments[0], **mark}
     if origin is Literal:
         return {"$ref": f"#/types/{_enum(arguments, enum, token, types)}", **mark}
     if isinstance(annotation, type) and issubclass(annotation, Args):
@@ -129,6 +134,16 @@ def _object(model: type[Args], token: str, types: dict[str, Any]) -> str:
         "required": _required(model),
     }
     return key
+
+
+def _one_of(models: list[type[Args]], token: str, types: dict[str, Any]) -> dict[str, Any]:
+    """A choice of models, told apart by the one field that has a word of its own in each."""
+    keys = {tag_of(model): f"#/types/{_object(model, token, types)}" for model in models}
+    ((name, _), *_) = keys
+    return {
+        "oneOf": [{"type": "object", "$ref": key} for key in keys.values()],
+        "discriminator": {"propertyName": name, "mapping": {word: key for (_, word), key in keys.items()}},
+    }
 
 
 def _outputs(cls: type[pulumi.Resource]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import pulumi
 import pytest
@@ -34,6 +34,29 @@ class Machine(Args):
     ports: In[list[Annotated[Whole, Field(ge=1)]]] = Field(default=[80], description="ports")
     tags: dict[str, In[str]] = Field(default={}, description="tags")
     network: In[str] | None = Field(default=None, description="a link")
+
+
+class FromImage(Args):
+    """A driver the image brings."""
+
+    source: Literal["image"] = Field(description="image")
+
+
+class FromInstaller(Args):
+    """A driver that is installed at boot."""
+
+    source: Literal["installer"] = Field(description="installer")
+    branch: Whole = Field(default=580, ge=500, description="the driver's branch")
+
+
+Driver = Annotated[FromImage | FromInstaller, Field(discriminator="source")]
+
+
+class Guest(Args):
+    """A machine with a driver."""
+
+    driver: Driver = Field(default=FromImage(source="image"), description="where its driver comes from")
+    others: list[Driver] = Field(default=[], description="drivers it had before")
 
 
 def problems(model: type[Args], **values: Any) -> list[tuple[str, str, str]]:
@@ -209,3 +232,41 @@ def test_a_program_fails_on_a_late_value_that_nothing_uses() -> None:
     with pytest.raises(ArgsError) as caught:
         deploy(lambda: Holder("h", Machine(host_name="a", network=pulumi.Output.from_input(5))))
     assert str(caught.value) == "Holder 'h': network: must be text\n  got: 5\n  expected: a link"
+
+
+@pytest.mark.parametrize(
+    ("driver", "path", "text", "expected", "hint"),
+    [
+        ({"source": "installer", "branch": 3}, "driver.branch", "must be at least 500", "the driver's branch", ""),
+        (
+            {"source": "instaler"},
+            "driver.source",
+            "is none of those there are",
+            "one of image, installer",
+            "did you mean installer",
+        ),
+        ({"branch": 580}, "driver.source", "is missing", "one of image, installer", "such as image"),
+        (580, "driver", "must be a map", "where its driver comes from", ""),
+        (
+            {"source": "installer", "brunch": 580},
+            "driver.brunch",
+            "unknown key",
+            "one of source, branch",
+            "did you mean branch",
+        ),
+        ({"source": "image", "branch": 580}, "driver.branch", "unknown key", "one of source", "remove it"),
+    ],
+)
+def test_of_a_choice_of_models_the_one_that_is_meant_is_the_one_that_judges(
+    driver: Any, path: str, text: str, expected: str, hint: str
+) -> None:
+    [found] = Guest.choice_problems({"driver": driver})
+    assert (found.path, found.text, found.expected, found.hint) == (path, text, expected, hint)
+
+
+def test_a_choice_of_models_in_a_list_has_its_whole_path() -> None:
+    others = [{"source": "installer", "branch": 1}, {"source": "image"}, {"source": "floppy"}]
+    assert [found.path for found in Guest.choice_problems({"others": others})] == [
+        "others[0].branch",
+        "others[2].source",
+    ]

@@ -130,6 +130,8 @@ def _tidy(schema: Any) -> Any:
         return [_tidy(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
+    if "discriminator" in schema:
+        schema = _by_word(schema)
     found = {
         key: {name: _tidy(each) for name, each in value.items()} if key == "properties" else _tidy(value)
         for key, value in schema.items()
@@ -140,3 +142,19 @@ def _tidy(schema: Any) -> Any:
         shown = str(default).lower() if isinstance(default, bool) else default
         found["markdownDescription"] = f"{text}\n\nDefault: `{shown}`"
     return found
+
+
+def _by_word(schema: Json) -> Json:
+    """A choice of models decided by its word alone: a mistake is then told in the words of the model that is meant."""
+    name, models = schema["discriminator"]["propertyName"], schema["discriminator"]["mapping"]
+    rest = {key: value for key, value in schema.items() if key not in ("discriminator", "oneOf")}
+    return {
+        **rest,
+        "type": "object",
+        "properties": {name: {"enum": list(models)}},
+        "required": [name],
+        "allOf": [
+            {"if": {"properties": {name: {"const": word}}, "required": [name]}, "then": {"$ref": model}}
+            for word, model in models.items()
+        ],
+    }
