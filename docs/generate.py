@@ -8,8 +8,9 @@ from typing import Any
 
 import yaml
 from gpu_ci import catalog, kinds, versions
+from gpu_ci.catalog import Machine
 from gpu_ci.component import Component
-from gpu_ci.gcp import boot_image
+from gpu_ci.gcp import software_rules
 from gpu_ci.schema import schema
 from gpu_ci.stack.schema import as_json, stack_schema
 
@@ -134,30 +135,33 @@ def gpu_section() -> Iterator[str]:
     groups: dict[tuple[str, int, str, str], list[str]] = {}
     unfit: dict[str, str] = {}
     for each in catalog.machines(cloud="gcp", n1=False):
-        if (markets := sold(each.markets)) and each.gpu_count >= 1:
-            gpu = each.gpu
-            key = (gpu.device_name, gpu.memory_gib, gpu.compute_capability, markets)
-            groups.setdefault(key, []).append(f"`{each.machine_type}` ({each.gpu_count:g})")
-            for fault in boot_image.faults(versions.GCE_IMAGE, each):
-                unfit[gpu.device_name] = fault.instead
+        gpu = each.gpu
+        key = (gpu.device_name, gpu.memory_gib, gpu.compute_capability, sold(each.markets))
+        groups.setdefault(key, []).append(f"`{each.machine_type}` ({each.gpu_count:g})")
+        unfit |= needed(each)
     for accelerator in catalog.attachable():
         each = catalog.attached("n1-standard-4", accelerator)
         counts = ", ".join(map(str, catalog.attachment_counts(accelerator)))
         key = (each.gpu.device_name, each.gpu.memory_gib, each.gpu.compute_capability, sold(each.markets))
         groups[key] = [f"`n1-*` with `guestAccelerator: {{type: {accelerator}}}` ({counts})"]
-        for fault in boot_image.faults(versions.GCE_IMAGE, each):
-            unfit[each.gpu.device_name] = fault.instead
+        unfit |= needed(each)
     for (name, memory, capability, markets), types in groups.items():
         yield f"| {name} | {memory} GB | {capability} | {', '.join(types)} | {markets} |"
     yield ""
-    yield f"torch {versions.TORCH}, which machines get by default, does not run on these. They need as their `image`:"
+    yield f"torch {versions.TORCH}, which machines get by default, does not run on these. The newest that does:"
     yield ""
-    yield from (f"- {name}: {instead}" for name, instead in unfit.items())
+    yield from (f"- {name}: `torch: {instead}`" for name, instead in unfit.items())
     yield ""
+
+
+def needed(machine: Machine) -> dict[str, str]:
+    """The torch of one's own choice that a machine needs, by the name of its GPU."""
+    torch = software_rules.torch_instead(machine)
+    return {f"{machine.gpu.device_name} ({machine.architecture})": torch} if torch else {}
 
 
 def sold(markets: tuple[str, ...]) -> str:
-    return " or ".join(f"`{market}`" for market in ("spot", "standard") if market in markets)
+    return " or ".join(f"`{market}`" for market in markets)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ class Demand:
     boot_disk: str = ""
     """Google's disk type; empty for one nobody has chosen here."""
     boot_disk_gib: int = 0
+    local_ssd_gib: float = 0
+    """Of the local disks added to one machine, besides those that come with it."""
     max_run_sec: int | None = None
     """After this long a machine is deleted; None for no such limit."""
 

@@ -155,7 +155,7 @@ def _needs_of(demand: Demand) -> Iterator[Need]:
         other = _instead(demand, quota.metric)
         yield replace(own, instead=other, movable=amount) if other else own
     if machine.cloud == "gcp":
-        for disk, gib in ((demand.boot_disk, demand.boot_disk_gib), ("local-ssd", _bundled_gib(demand))):
+        for disk, gib in ((demand.boot_disk, demand.boot_disk_gib), ("local-ssd", _local_gib(demand))):
             for row in load.rows("disk_quotas"):
                 if gib and row["disk"] == disk and demand.market in row["markets"]:
                     yield replace(_need(demand, row["metric"], gib * count), certain=row["certain"])
@@ -175,10 +175,10 @@ def _need(demand: Demand, metric: str, amount: float) -> Need:
     )
 
 
-def _bundled_gib(demand: Demand) -> float:
-    """The disks that come with a machine; a pool asks for no others."""
+def _local_gib(demand: Demand) -> float:
+    """The local disks of a machine: those that come with it, and those that were added."""
     disks = demand.machine.local_disks
-    return (disks.size_gib or 0) if disks.mode == "bundled" else 0
+    return demand.local_ssd_gib + ((disks.size_gib or 0) if disks.mode == "bundled" else 0)
 
 
 def _instead(demand: Demand, metric: str) -> str:

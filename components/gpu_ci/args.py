@@ -96,6 +96,9 @@ class Args(BaseModel):
     WIRING: ClassVar[frozenset[str]] = frozenset()
     """Fields another resource provides; the others are choices a person makes in a stack file."""
 
+    DECIDED: ClassVar[Mapping[str, str]] = {}
+    """What people look for among the fields and is decided here, with the reason."""
+
     _late: list[pulumi.Output[Any]] = PrivateAttr(default_factory=list)
     _subject: str = PrivateAttr(default="")
 

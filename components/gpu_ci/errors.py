@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -64,8 +64,13 @@ def invalid(text: str, *, hint: str = "", expected: str = "") -> PydanticCustomE
     return PydanticCustomError("gpu_ci", "{text}", {"text": text, "hint": hint, "expected": expected})
 
 
-def unknown_key(path: str, key: str, known: Sequence[str]) -> Problem:
-    """A key that nobody reads: most often a slip of the hand. Its value is not shown, nobody knows what it holds."""
+def unknown_key(path: str, key: str, known: Sequence[str], decided: Mapping[str, str] | None = None) -> Problem:
+    """A key that nobody reads: most often a slip of the hand, or one that is `decided` for good reason.
+
+    Its value is not shown, nobody knows what it holds.
+    """
+    if decided and key in decided:
+        return Problem(path, "is not chosen", repr(key), hint=f"remove it: {decided[key]}")
     hint = did_you_mean(key, known) or "remove it"
     return Problem(path, "unknown key", repr(key), f"one of {', '.join(known)}", hint)
 

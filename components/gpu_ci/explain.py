@@ -56,7 +56,8 @@ def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: boo
     kind, value, context = line["type"], line["input"], line.get("ctx", {})
     path, description, keys = _locate((*under, *line["loc"]), model)
     if kind == "extra_forbidden":
-        return unknown_key(path, str(line["loc"][-1]), [key for key in keys if key not in hidden])
+        decided = getattr(model, "DECIDED", {}) if len(line["loc"]) == 1 and not under else {}
+        return unknown_key(path, str(line["loc"][-1]), [key for key in keys if key not in hidden], decided)
     if kind in ("union_tag_invalid", "union_tag_not_found"):
         return _untold(kind, join(path, context["discriminator"].strip("'")), context, keys, show)
     if isinstance(value, pulumi.Output | Unknown):
@@ -138,7 +139,7 @@ def join(path: str, step: str | int) -> str:
 
 
 def _got(value: Any) -> str:
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping | BaseModel):
         return "a map"
     if isinstance(value, list | tuple):
         return "a list"

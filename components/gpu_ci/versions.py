@@ -14,3 +14,14 @@ GCE_IMAGE = (
 )
 """Google's prebuilt accelerator image: signed modules, so secure boot stays on. This build is reported to run an L4
 with driver 580.173.02 (a public test log of 2026-08-24). A family name would change under a pool unchecked."""
+
+UV = "0.13.8"
+"""What installs a torch for another CUDA than its default one: it knows PyTorch's own indexes. A test holds it equal to
+requirements-uv.lock."""
+
+CUDA_INSTALLER = (
+    "https://github.com/GoogleCloudPlatform/compute-gpu-installation/releases/download/"
+    "cuda-installer-v1.9.1/cuda_installer.pyz"
+)
+"""Google's driver installer, by its release: 580.159.04 (lts), 595.84 (prod) and 610.43.02 (nfb), as the README of
+GoogleCloudPlatform/compute-gpu-installation says at e4d32d9."""

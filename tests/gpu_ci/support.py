@@ -34,11 +34,14 @@ WIRING = {
     "labels": {"team": "ml"},
 }
 
+# What some components take besides.
+MORE_WIRING = {"service_account_email": "gpu@example-ci.iam.gserviceaccount.com"}
+
 
 def build(component: type[Component], name: str = "pool", **options: Any) -> Component:
     """One component from its own example."""
     model = component.ARGS
-    wiring = {key: value for key, value in WIRING.items() if key in model.model_fields}
+    wiring = {key: value for key, value in (WIRING | MORE_WIRING).items() if key in model.model_fields}
     return component(name, model(**component.EXAMPLE, **wiring), pulumi.ResourceOptions(**options))
 
 

@@ -32,7 +32,7 @@ class Outer(pulumi.ComponentResource):
 
 
 def test_there_is_a_component() -> None:
-    assert sorted(COMPONENTS) == ["gpu-ci:gcp:RunnerPool"]
+    assert sorted(COMPONENTS) == ["gpu-ci:gcp:GpuInstanceTemplate", "gpu-ci:gcp:RunnerPool"]
 
 
 @every_component

@@ -117,8 +117,9 @@ def test_wrong_arguments_are_told_property_by_property_without_a_traceback() -> 
         (
             "maxx",
             (
-                "unknown key; expected: one of machineType, guestAccelerator, zones, market, max, image, diskGib, "
-                "diskType, runnerLabels, maxRunDurationSec, smoke, project, subnetwork, network, labels; "
+                "unknown key; expected: one of machineType, guestAccelerator, zones, market, reservation, "
+                "maxRunDurationSec, driver, image, torch, diskGib, diskType, localSsdCount, nicType, project, "
+                "subnetwork, network, labels, max, runnerLabels, standby, smoke, secrets; "
                 "hint: did you mean max"
             ),
         ),

@@ -28,7 +28,7 @@ def test_everything_in_it_is_described() -> None:
 
 def test_components_are_marked_and_the_gate_is_none() -> None:
     marked = {token: node.get("isComponent", False) for token, node in schema()["resources"].items()}
-    assert marked == {"gpu-ci:gcp:RunnerPool": True, "gpu-ci:gcp:SmokeGate": False}
+    assert [token for token, is_component in marked.items() if not is_component] == ["gpu-ci:gcp:SmokeGate"]
 
 
 def test_outputs_are_those_the_classes_annotate() -> None:
@@ -41,7 +41,9 @@ def test_outputs_are_those_the_classes_annotate() -> None:
 
 def test_every_reference_is_to_a_type_it_has_and_no_type_is_empty() -> None:
     found = schema()
-    references = {node["$ref"].removeprefix("#/types/") for _, node in _all(found) if "$ref" in node}
+    fields = [node for _, node in _all(found)]
+    choices = [*fields, *(choice for node in fields for choice in node.get("oneOf", []))]
+    references = {node["$ref"].removeprefix("#/types/") for node in choices if "$ref" in node}
     assert references == set(found["types"])
     assert [name for name, node in found["types"].items() if not node.get("enum") and not node.get("properties")] == []
 
@@ -60,11 +62,28 @@ def test_a_custom_resource_takes_outputs_everywhere() -> None:
 def test_types_enums_required_inputs_and_defaults_come_from_the_model() -> None:
     found = schema()
     pool = found["resources"]["gpu-ci:gcp:RunnerPool"]
-    assert pool["requiredInputs"] == ["machineType", "zones", "max", "project", "subnetwork"]
+    assert pool["requiredInputs"] == ["machineType", "zones", "project", "subnetwork", "max"]
     assert pool["inputProperties"]["max"]["type"] == "integer"
     assert pool["inputProperties"]["market"]["default"] == "spot"
-    assert [each["value"] for each in found["types"]["gpu-ci:gcp:RunnerPoolMarket"]["enum"]] == ["spot", "standard"]
+    markets = [each["value"] for each in found["types"]["gpu-ci:gcp:RunnerPoolMarket"]["enum"]]
+    assert markets == ["spot", "standard", "flex-start", "reservation"]
     assert found["types"]["gpu-ci:gcp:GuestAccelerator"]["required"] == ["type"]
+
+
+def test_a_choice_of_models_is_told_apart_by_their_word() -> None:
+    found = schema()
+    driver = found["resources"]["gpu-ci:gcp:RunnerPool"]["inputProperties"]["driver"]
+    assert driver["discriminator"] == {
+        "propertyName": "source",
+        "mapping": {
+            "image": "#/types/gpu-ci:gcp:ImageDriver",
+            "installer": "#/types/gpu-ci:gcp:InstallerDriver",
+            "cos": "#/types/gpu-ci:gcp:CosDriver",
+        },
+    }
+    assert [choice["$ref"] for choice in driver["oneOf"]] == list(driver["discriminator"]["mapping"].values())
+    source = found["types"]["gpu-ci:gcp:CosDriver"]["properties"]["source"]
+    assert (source["type"], source["const"]) == ("string", "cos")
 
 
 def test_it_is_the_same_every_time() -> None:

@@ -7,7 +7,7 @@ from datetime import date
 from infra import advice
 from tests.infra.stack import L4, config, config_of, load
 
-OLD_IMAGE = "projects/ubuntu-os-cloud/global/images/ubuntu-2004-with-nvidia-580"
+OLD_IMAGE = "projects/acme-ci/global/images/ubuntu-2004-with-nvidia-580"
 
 
 def told(day: date, **pools: object) -> list[str]:

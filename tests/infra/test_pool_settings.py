@@ -100,15 +100,16 @@ def test_pythons_spelling_of_a_key_is_not_a_stack_files() -> None:
     assert told(config({"l4": L4 | {"disk_gib": 100}})) == (
         f"{HERE}.l4.disk_gib: unknown key\n"
         "  got: 'disk_gib'\n"
-        "  expected: one of kind, machineType, guestAccelerator, zones, market, max, image, diskGib, diskType, "
-        "runnerLabels, maxRunDurationSec, smoke\n"
+        "  expected: one of kind, machineType, guestAccelerator, zones, market, reservation, "
+        "maxRunDurationSec, driver, image, torch, diskGib, diskType, localSsdCount, nicType, max, runnerLabels, "
+        "standby, smoke, secrets\n"
         "  hint: did you mean diskGib"
     )
 
 
 def test_a_key_that_is_like_no_other_gets_the_keys_a_stack_file_may_use() -> None:
     [problem] = refused(config({"l4": L4 | {"colour": "green"}})).problems
-    assert problem.expected.startswith("one of kind, machineType, guestAccelerator, zones, market, max, ")
+    assert problem.expected.startswith("one of kind, machineType, guestAccelerator, zones, market, reservation, ")
     assert "subnetwork" not in problem.expected, "the program fills that in"
     assert problem.hint == "remove it"
 

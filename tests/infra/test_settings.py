@@ -37,8 +37,8 @@ SIX_MISTAKES: dict[str, Any] = {
 THEIR_REPORT = """\
 Pulumi.staging.yaml: gpu-ci:pools.a100.markett: unknown key
   got: 'markett'
-  expected: one of kind, machineType, guestAccelerator, zones, market, max, image, diskGib, diskType, \
-runnerLabels, maxRunDurationSec, smoke
+  expected: one of kind, machineType, guestAccelerator, zones, market, reservation, maxRunDurationSec, \
+driver, image, torch, diskGib, diskType, localSsdCount, nicType, max, runnerLabels, standby, smoke, secrets
   hint: did you mean market
 Pulumi.staging.yaml: gpu-ci:pools.a100.max: must be a whole number
   got: 'four'

@@ -20,4 +20,10 @@ Project = Annotated[str, Field(pattern=r"^([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-
 Zone = Annotated[str, Field(pattern=ZONE)]
 Network = Annotated[str, Field(pattern=rf"{_PARENT}global/networks/{_NAME}$")]
 Subnetwork = Annotated[str, Field(pattern=rf"{_PARENT}regions/[a-z0-9-]+/subnetworks/{_NAME}$")]
+# In a template: its name, or its path where another project shares it (compute v1, ReservationAffinity.values).
+Reservation = Annotated[str, Field(pattern=rf"^(projects/[a-z0-9.:-]+/reservations/)?{_NAME}$")]
 Template = Annotated[str, Field(pattern=rf"{_PARENT}regions/[a-z0-9-]+/instanceTemplates/{_NAME}(\?uniqueId=[0-9]+)?$")]
+
+# cloud.google.com/secret-manager/docs/creating-and-accessing-secrets: letters, digits, _ and -, at most 255.
+SecretName = Annotated[str, Field(pattern=r"^projects/[a-z0-9.:-]+/secrets/[A-Za-z0-9_-]{1,255}$")]
+ServiceAccountEmail = Annotated[str, Field(pattern=r"^[a-z0-9-]+@[a-z0-9.-]+\.gserviceaccount\.com$")]

@@ -4,32 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, StringConstraints, ValidationInfo, field_validator
+from pydantic import Field, StringConstraints
 
 from ..args import Args, Whole
-from . import pool_rules, stack_schema
 
 # Narrower than GitHub's own rule, which is not published: runner labels are handed over as a comma-separated list.
 RunnerLabel = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
-
-
-class GuestAccelerator(Args):
-    """GPUs attached to an N1 machine."""
-
-    model_config = ConfigDict(json_schema_extra=stack_schema.add_accelerators)
-
-    type: str = Field(description="an accelerator type n1 takes, such as nvidia-tesla-t4")
-    count: Whole = Field(default=1, description="how many of them one machine gets")
-
-    @field_validator("type")
-    @classmethod
-    def _type(cls, value: str) -> str:
-        return pool_rules.accelerator_type(value)
-
-    @field_validator("count")
-    @classmethod
-    def _count(cls, value: int, info: ValidationInfo) -> int:
-        return pool_rules.accelerator_count(value, info.data)
 
 
 class SmokeSettings(Args):
@@ -44,4 +24,20 @@ class SmokeSettings(Args):
     on_no_capacity: Literal["fail", "unproven"] = Field(
         default="fail",
         description="what to do when no zone has a machine for the check: fail, or take the template unproven",
+    )
+
+
+class Standby(Args):
+    """Machines that wait stopped, with what is on their disk. They hold no GPU: starting one may find none left."""
+
+    stopped_size: Whole = Field(
+        ge=1, le=1000, description="how many machines wait stopped, 1 to 1000; their disks cost"
+    )
+    mode: Literal["manual", "scale-out-pool"] = Field(
+        default="manual",
+        description="who starts them: manual (whoever resizes the group), or scale-out-pool (the group, before it "
+        "makes new ones)",
+    )
+    initial_delay_sec: Whole = Field(
+        default=0, ge=0, le=3600, description="seconds a new machine runs before it is stopped, 0 to 3600"
     )

@@ -2,91 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import pulumi
 import pulumi_gcp as gcp
-from gpu_catalog import Demand, Machine, region_of
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator
+from gpu_catalog import Demand
+from pydantic import Field, ValidationInfo, field_validator
 
-from .. import naming, versions
-from ..args import Args, In, Whole
+from .. import naming
+from ..args import Args, Whole
 from ..component import Component
-from ..labels import Labels, merge
-from . import pool_rules, stack_schema
+from ..labels import merge
+from . import pool_rules
+from .gpu_machine import GpuMachineArgs
 from .machine_template import machine_template
-from .places import Network, Project, Subnetwork
-from .pool_parts import GuestAccelerator, RunnerLabel, SmokeSettings
+from .places import SecretName
+from .pool_parts import RunnerLabel, SmokeSettings, Standby
 from .pool_rules import default_runner_labels
 from .smoke_gate import SmokeGate, SmokeGateArgs
 
 
-class RunnerPoolArgs(Args):
-    """What a GCE runner pool is made of."""
+class RunnerPoolArgs(GpuMachineArgs):
+    """What a GCE runner pool is made of: its machines, and what runs on them."""
 
-    model_config = ConfigDict(json_schema_extra=stack_schema.add_machines)
-    WIRING: ClassVar[frozenset[str]] = frozenset({"project", "network", "subnetwork", "labels"})
-
-    machine_type: str = Field(description="a GCE machine type with a GPU, such as g2-standard-8")
-    guest_accelerator: GuestAccelerator | None = Field(
-        default=None, validate_default=True, description="the GPUs to attach; for n1 machine types, and only for them"
-    )
-    zones: list[str] = Field(
-        min_length=1, description="zones of one region that have the GPU, such as [us-central1-a, us-central1-b]"
-    )
-    market: Literal["spot", "standard"] = Field(
-        default="spot",
-        validate_default=True,
-        description="how machines are bought: spot (cheaper, can be taken away) or standard",
-    )
     max: Whole = Field(ge=1, le=1000, description="the most machines there may be at any time, 1 to 1000")
-    image: str = Field(
-        default=versions.GCE_IMAGE,
-        validate_default=True,
-        pattern=r"^(https://[a-z.]+/compute/v1/)?projects/[a-z0-9.:-]+/global/images/(family/)?[a-z0-9-]+$",
-        description="a boot image with an NVIDIA driver, as projects/<project>/global/images/<name>",
-    )
-    disk_gib: Whole = Field(default=100, ge=30, le=65536, description="size of the boot disk in GiB, 30 to 65536")
-    disk_type: Literal["pd-balanced", "pd-ssd", "pd-standard", "hyperdisk-balanced"] | None = Field(
-        default=None, description="type of the boot disk; by default pd-balanced where the series takes it"
-    )
     runner_labels: list[RunnerLabel] | None = Field(
         default=None,
         min_length=1,
         max_length=100,
         description="labels jobs ask for in runs-on; by default self-hosted, gpu and the pool's name",
     )
-    max_run_duration_sec: Whole = Field(
-        default=14400,
-        ge=600,
-        le=604800,
-        description="seconds after which a machine is deleted, whatever runs on it, 600 to 604800",
+    standby: Standby | None = Field(
+        default=None, description="machines that wait stopped, so that they start with a warm disk; by default none"
     )
     smoke: SmokeSettings = Field(
         default=SmokeSettings(), validate_default=True, description="the check before the pool takes a template"
     )
-
-    project: In[Project] = Field(description="the id (not the number) of the Google Cloud project the pool is in")
-    subnetwork: In[Subnetwork] = Field(
-        description="the subnetwork the machines join, in the region of the zones, as "
-        "projects/<project>/regions/<region>/subnetworks/<name>"
+    secrets: list[SecretName] = Field(
+        default=[],
+        max_length=50,
+        description="secrets of Secret Manager that jobs of this pool may read, as projects/<project>/secrets/<name>: "
+        "whatever runs on a machine can read them",
     )
-    network: In[Network] | None = Field(
-        default=None,
-        description="the network, as projects/<project>/global/networks/<name>; by default the subnetwork's",
-    )
-    labels: Labels = Field(default={}, description="labels put on everything that takes them")
 
-    @field_validator("machine_type")
-    @classmethod
-    def _machine_type(cls, value: str) -> str:
-        return pool_rules.machine_type(value)
-
-    @field_validator("guest_accelerator", "zones", "market", "image", "disk_type", "smoke")
+    @field_validator("standby", "smoke")
     @classmethod
     def _against_machine(cls, value: Any, info: ValidationInfo) -> Any:
-        rule = "accelerator" if info.field_name == "guest_accelerator" else str(info.field_name)
-        return getattr(pool_rules, rule)(value, info.data)
+        return getattr(pool_rules, str(info.field_name))(value, info.data)
 
     @field_validator("runner_labels")
     @classmethod
@@ -96,18 +58,6 @@ class RunnerPoolArgs(Args):
     @classmethod
     def stand_in_wiring(cls, region: str) -> dict[str, Any]:
         return {"project": "acme-ci", "subnetwork": f"projects/acme-ci/regions/{region}/subnetworks/ci"}
-
-    @property
-    def region(self) -> str:
-        """The region all zones are in."""
-        return region_of(self.zones[0])
-
-    @property
-    def machine(self) -> Machine:
-        """The machine type with its GPUs."""
-        found = pool_rules.machine_of(dict(self))
-        assert found is not None, "validated arguments always name a machine"  # noqa: S101 - for the type checker
-        return found
 
     def runner_labels_of(self, name: str) -> list[str]:
         """The labels runners of the pool `name` carry."""
@@ -121,13 +71,16 @@ class RunnerPoolArgs(Args):
 class RunnerPool(Component):
     """GPU runners on Compute Engine, started on demand, each of which has proven its GPU before it takes a job.
 
-    Creates: a service account that may write logs, a regional instance template, a check of that very template on one
-    machine (the gate), and a regional managed instance group that takes the template once the check has passed.
+    Creates: a service account that may write logs and read the secrets that are named, a regional instance template, a
+    check of that very template on one machine (the gate), and a regional managed instance group that takes the template
+    once the check has passed.
     Costs: nothing while no machine runs; each new template costs one machine for the minutes of its check.
     Does not: start runners or register them; the group is made at size 0 and its size is left to whatever resizes it.
     Machines have no public address: to install torch, where the image has none, the network needs a way out.
+    Machines bought as flex-start are not got by a new size: Google wants a resize request for them.
     Replaces on change of: the template, and with it the gate, for everything a machine boots with (machineType,
-    guestAccelerator, market, image, disk, maxRunDurationSec, smoke.deadlineSec, network, labels); the group for zones.
+    guestAccelerator, market, reservation, driver, image, torch, disks, nicType, maxRunDurationSec, smoke.deadlineSec,
+    network, labels); the group for zones.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:gcp:RunnerPool"
@@ -169,7 +122,23 @@ class RunnerPool(Component):
             role="roles/logging.logWriter",
             opts=self.child(),
         )
-        template = machine_template(f"{name}-template", name, args, account.email, tags, self.child())
+        for secret in args.secrets:
+            gcp.secretmanager.SecretIamMember(
+                f"{name}-{naming.fit(secret, 60)}-reader",
+                secret_id=secret,
+                member=pulumi.Output.concat("serviceAccount:", account.email),
+                role="roles/secretmanager.secretAccessor",
+                opts=self.child(),
+            )
+        template = machine_template(
+            f"{name}-template",
+            name,
+            args,
+            account=account.email,
+            tags=tags,
+            deadline_sec=args.smoke.deadline_sec,
+            opts=self.child(),
+        )
         gate = SmokeGate(
             f"{name}-gate",
             SmokeGateArgs(
@@ -215,6 +184,15 @@ class RunnerPool(Component):
             # A machine that fails its check switches itself off; repairing it would only boot the same fault again.
             instance_lifecycle_policy={"default_action_on_failure": "DO_NOTHING"},
             target_size=0,
+            **_standby(args.standby),
             wait_for_instances=False,
             opts=self.child(ignore_changes=["targetSize"]),
         )
+
+
+def _standby(chosen: Standby | None) -> dict[str, Any]:
+    """Google's words for machines that wait stopped."""
+    if chosen is None:
+        return {}
+    policy = {"mode": chosen.mode.upper().replace("-", "_"), "initial_delay_sec": chosen.initial_delay_sec}
+    return {"standby_policy": policy, "target_stopped_size": chosen.stopped_size}

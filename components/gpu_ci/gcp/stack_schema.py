@@ -4,7 +4,8 @@ JSON Schema can say, each from the catalog. What it cannot say (zones of one reg
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import gpu_catalog as catalog
@@ -12,14 +13,16 @@ from gpu_catalog import Machine
 
 Json = dict[str, Any]
 
-_MARKETS = ("spot", "standard")
-"""Those that pools buy in."""
+_MARKETS = ("spot", "standard", "flex-start", "reservation")
+"""Those that Google sells in, the default first."""
+_NEEDS = {"flex-start": "maxRunDurationSec", "reservation": "reservation"}
+"""What a market asks besides."""
 
 
 def add_machines(schema: Json) -> None:
     """Machine types with a word on each, and for each machine the zones, markets and disks it can have."""
     fields = schema["properties"]
-    own = [machine for machine in catalog.machines(cloud="gcp", n1=False) if _is_choosable(machine)]
+    own = list(catalog.machines(cloud="gcp", n1=False))
     hosts = catalog.n1_shapes()
     attached = {name: _attached(name) for name in catalog.attachable()}
     fields["machineType"] |= {
@@ -34,16 +37,16 @@ def add_machines(schema: Json) -> None:
     model, _ = fields["guestAccelerator"].pop("anyOf")
     n1 = {"properties": {"machineType": {"enum": [host.machine_type for host in hosts]}}, "required": ["machineType"]}
     schema["allOf"] = [
+        *(
+            {"if": {"properties": {"market": {"const": market}}, "required": ["market"]}, "then": {"required": [key]}}
+            for market, key in _NEEDS.items()
+        ),
         {
             "if": n1,
             "then": {"required": ["guestAccelerator"], "properties": {"guestAccelerator": {"type": "object", **model}}},
             "else": {"properties": {"guestAccelerator": {"type": "null"}}},
         },
-        *(_rule({"machineType": {"enum": names}}, machine) for names, machine in _alike(own)),
-        *(
-            _rule({"guestAccelerator": {"type": "object", "properties": {"type": {"const": name}}}}, machine)
-            for name, machine in attached.items()
-        ),
+        *_rules(own, attached),
     ]
 
 
@@ -63,40 +66,45 @@ def add_accelerators(schema: Json) -> None:
     ]
 
 
-def _is_choosable(machine: Machine) -> bool:
-    """A whole GPU, sold in a way that pools buy; the rest is refused whatever else stands there."""
-    return machine.gpu_count >= 1 and bool({*_MARKETS} & {*machine.markets})
-
-
 def _attached(accelerator: str) -> Machine:
     """The smallest machine with one of them, which is in every zone that has any."""
     host = min(catalog.n1_shapes(), key=lambda host: (host.vcpus, host.memory_gib))
     return catalog.attached(host.machine_type, accelerator)
 
 
-def _alike(machines: Iterable[Machine]) -> list[tuple[list[str], Machine]]:
-    """Machine types that can be had in the same places and ways, and one of them."""
-    found: dict[Any, tuple[list[str], Machine]] = {}
-    for machine in machines:
-        key = (machine.zones, machine.zoneless_regions, machine.markets, machine.boot_disks)
-        found.setdefault(key, ([], machine))[0].append(machine.machine_type)
-    return list(found.values())
+def _rules(own: list[Machine], attached: Mapping[str, Machine]) -> Iterator[Json]:
+    """For each field that hangs on the machine, what it can be; machines that agree share a rule."""
+    for field, values in _FIELDS.items():
+        alike: dict[str, tuple[Json, list[str], list[str]]] = {}
+        for machine in own:
+            found = values(machine)
+            alike.setdefault(json.dumps(found), (found, [], []))[1].append(machine.machine_type)
+        for name, machine in attached.items():
+            found = values(machine)
+            alike.setdefault(json.dumps(found), (found, [], []))[2].append(name)
+        for found, types, accelerators in alike.values():
+            then: Json = {"properties": {field: found}}
+            if field == "market" and "spot" not in found["enum"]:  # left out it is spot
+                then["required"] = [field]
+            if types:
+                yield {"if": _has({"machineType": {"enum": types}}), "then": then}
+            if accelerators:
+                chosen = {"type": "object", "properties": {"type": {"enum": accelerators}}}
+                yield {"if": _has({"guestAccelerator": chosen}), "then": then}
 
 
-def _rule(condition: Json, machine: Machine) -> Json:
-    """Where the condition holds, what this machine has."""
-    markets = [market for market in _MARKETS if market in machine.markets]
-    fields: Json = {
-        "zones": {"items": _zones([machine])},
-        "market": {"enum": markets},
-        "diskType": {"enum": [*machine.boot_disks, None]},
-    }
-    # Left out it is spot, which not every machine is sold as.
-    required = {} if "spot" in markets else {"required": ["market"]}
-    return {
-        "if": {"properties": condition, "required": list(condition)},
-        "then": {"properties": fields, **required},
-    }
+def _has(fields: Json) -> Json:
+    return {"properties": fields, "required": list(fields)}
+
+
+def _local_ssds(machine: Machine) -> Json:
+    disks = machine.local_disks
+    return {"enum": [0, *(disks.counts if disks.mode == "optional" else ())]}
+
+
+def _markets(machine: Machine) -> list[str]:
+    """How it is sold, as far as it is not known not to be."""
+    return [market for market in _MARKETS if market in (*machine.markets, *machine.unverified_markets)]
 
 
 def _zones(machines: list[Machine]) -> Json:
@@ -106,6 +114,16 @@ def _zones(machines: list[Machine]) -> Json:
     if not regions:
         return {"enum": known}
     return {"anyOf": [{"enum": known}, {"pattern": f"^({'|'.join(regions)})-(ai[0-9]+)?[a-z]$"}]}
+
+
+_FIELDS: dict[str, Callable[[Machine], Json]] = {
+    "zones": lambda machine: {"items": _zones([machine])},
+    "market": lambda machine: {"enum": _markets(machine)},
+    "diskType": lambda machine: {"enum": [*machine.boot_disks, None]},
+    "nicType": lambda machine: {"enum": [*machine.nics, None]},
+    "localSsdCount": _local_ssds,
+}
+"""The fields that hang on the machine, each with the schema of what it can be."""
 
 
 def _in_words(machine: Machine) -> str:

@@ -142,7 +142,7 @@ def _choice_problems(choice: Choice) -> list[Problem]:
     wiring = {str(field.alias) for name, field in args.model_fields.items() if name in args.WIRING}
     # The model also takes Python's spelling; a stack file has one way to write a key.
     unknown = [key for key in choice.choices if key not in known and key not in wiring]
-    problems = [unknown_key(join("", key), key, ["kind", *known]) for key in unknown]
+    problems = [unknown_key(join("", key), key, ["kind", *known], args.DECIDED) for key in unknown]
     rest = {key: value for key, value in choice.choices.items() if key not in unknown}
     examples = examples_of(args, example)
     return problems + [with_hint(problem, examples) for problem in args.choice_problems(rest)]

@@ -132,6 +132,28 @@ def test_the_group_is_empty_and_leaves_its_size_to_others() -> None:
     assert group.inputs["instanceLifecyclePolicy"] == {"defaultActionOnFailure": "DO_NOTHING"}
 
 
+def test_machines_that_wait_stopped_are_the_groups_standby() -> None:
+    waiting = {"stoppedSize": 2, "mode": "scale-out-pool", "initialDelaySec": 300}
+    inputs = pool(market="standard", standby=waiting).one(":RegionInstanceGroupManager").inputs
+    assert inputs["targetStoppedSize"] == 2
+    assert inputs["standbyPolicy"] == {"mode": "SCALE_OUT_POOL", "initialDelaySec": 300}
+    assert "standbyPolicy" not in pool().one(":RegionInstanceGroupManager").inputs
+
+
+def test_each_secret_that_is_named_may_be_read_and_no_other() -> None:
+    names = ["projects/example-ci/secrets/registry-token", "projects/shared/secrets/registry-token"]
+    rows = pool(secrets=names).of(":SecretIamMember")
+    assert [row.inputs for row in rows] == [
+        {
+            "secretId": name,
+            "member": "serviceAccount:gpu-l4@p.iam.gserviceaccount.com",
+            "role": "roles/secretmanager.secretAccessor",
+        }
+        for name in names
+    ]
+    assert len({row.name for row in rows}) == 2
+
+
 def test_the_gate_tries_the_pools_zones_in_their_order() -> None:
     zones = ["us-central1-c", "us-central1-a"]
     gate = pool(zones=zones, smoke={"deadlineSec": 300, "onNoCapacity": "unproven"}).one(":SmokeGate").inputs
@@ -166,7 +188,7 @@ def test_wiring_may_be_an_output_and_is_checked_when_it_resolves() -> None:
         deploy(program, computed=COMPUTED)
     assert str(caught.value) == (
         "RunnerPool 'l4': project: must be text\n  got: 7\n"
-        "  expected: the id (not the number) of the Google Cloud project the pool is in"
+        "  expected: the id (not the number) of the Google Cloud project the machines are in"
     )
 
 

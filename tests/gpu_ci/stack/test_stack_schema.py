@@ -67,14 +67,33 @@ WRONG = {
     "Python's spelling of a key": (L4 | {"disk_gib": 200}, P),
     "a machine type there is not": (L4 | {"machineType": "g2-standard-9"}, f"{P}.machineType"),
     "a machine type without a GPU": (L4 | {"machineType": "e2-standard-8"}, f"{P}.machineType"),
-    "a fraction of a GPU": (L4 | {"machineType": "g4-standard-6"}, f"{P}.machineType"),
+    "a driver that comes from nowhere": (L4 | {"driver": {"source": "floppy"}}, f"{P}.driver.source"),
+    "a driver without its word": (L4 | {"driver": {"branch": 580}}, f"{P}.driver"),
+    "a key of another driver": (L4 | {"driver": {"source": "image", "branch": 580}}, f"{P}.driver"),
+    "a container without its digest": (
+        L4 | {"driver": {"source": "cos", "checkImage": "docker.io/pytorch/pytorch:latest"}},
+        f"{P}.driver.checkImage",
+    ),
+    "a number of local disks it does not take": (L4 | {"localSsdCount": 2}, f"{P}.localSsdCount"),
+    "a network interface it does not take": (
+        L4 | {"machineType": "a3-highgpu-1g", "zones": ["us-central1-a"], "nicType": "VIRTIO_NET"},
+        f"{P}.nicType",
+    ),
+    "a torch that is no version": (L4 | {"torch": "latest"}, f"{P}.torch"),
+    "standby machines without a number": (L4 | {"market": "standard", "standby": {}}, f"{P}.standby"),
+    "a secret that is no path": (L4 | {"secrets": ["token"]}, f"{P}.secrets.0"),
     "a machine type of AWS": (L4 | {"machineType": "g6.xlarge"}, f"{P}.machineType"),
     "a zone without the GPU": (L4 | {"zones": ["us-central1-f"]}, f"{P}.zones.0"),
     "a region for a zone": (L4 | {"zones": ["us-central1"]}, f"{P}.zones.0"),
     "no zone": (L4 | {"zones": []}, f"{P}.zones"),
     "a zone twice": (L4 | {"zones": ["us-central1-a", "us-central1-a"]}, f"{P}.zones"),
     "one zone as text": (L4 | {"zones": "us-central1-a"}, f"{P}.zones"),
-    "a market pools do not buy in": (L4 | {"market": "flex-start"}, f"{P}.market"),
+    "a market of AWS": (L4 | {"market": "capacity-block"}, f"{P}.market"),
+    "flex-start for no time": (L4 | {"market": "flex-start"}, P),
+    "a reservation without its name": (
+        L4 | {"machineType": "a3-ultragpu-8g", "zones": ["us-central1-b"], "market": "reservation"},
+        P,
+    ),
     "a market in which it is not sold": (
         L4 | {"machineType": "a3-highgpu-1g", "zones": ["us-central1-a"], "market": "standard"},
         f"{P}.market",
@@ -154,6 +173,6 @@ def test_without_a_site_other_keys_of_ours_may_be_there() -> None:
 
 def test_descriptions_are_for_an_editor() -> None:
     fields = SCHEMA["$defs"]["RunnerPoolArgs"]["properties"]
-    assert fields["market"]["markdownDescription"].endswith("or standard\n\nDefault: `spot`")
+    assert fields["market"]["markdownDescription"].endswith("or reservation (lives in one)\n\nDefault: `spot`")
     assert [name for name, field in fields.items() if not field.get("description")] == []
     assert '"title"' not in str(SCHEMA["$defs"])

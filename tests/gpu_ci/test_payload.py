@@ -11,9 +11,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from gpu_ci import boot, versions
-from gpu_ci.catalog import machine
+from gpu_ci import payload
 from gpu_ci.errors import ArgsError
+from gpu_ci.gcp.boot import METADATA_VALUE_LIMIT
 
 
 def package(folder: Path) -> Path:
@@ -32,17 +32,17 @@ def test_the_same_sources_are_the_same_bytes_whenever_and_wherever_they_lie(tmp_
     for file in other.rglob("*.py"):
         os.utime(file, (1, 1))
         file.chmod(0o600)
-    assert boot.pack(one) == boot.pack(other)
+    assert payload.pack(one) == payload.pack(other)
 
 
 def test_other_sources_are_other_bytes(tmp_path: Path) -> None:
     one, other = package(tmp_path / "a"), package(tmp_path / "b")
     (other / "__main__.py").write_text("print('other')\n")
-    assert boot.pack(one) != boot.pack(other)
+    assert payload.pack(one) != payload.pack(other)
 
 
 def test_it_holds_the_python_files_and_a_start(tmp_path: Path) -> None:
-    with zipfile.ZipFile(io.BytesIO(boot.pack(package(tmp_path)))) as archive:
+    with zipfile.ZipFile(io.BytesIO(payload.pack(package(tmp_path)))) as archive:
         assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
         assert archive.namelist() == [
             "__main__.py", "gpu_smoke/__init__.py", "gpu_smoke/__main__.py", "gpu_smoke/sub/__init__.py",
@@ -51,35 +51,19 @@ def test_it_holds_the_python_files_and_a_start(tmp_path: Path) -> None:
 
 def test_it_runs(tmp_path: Path) -> None:
     archive = tmp_path / "gpu_smoke.pyz"
-    archive.write_bytes(boot.pack(package(tmp_path / "src")))
+    archive.write_bytes(payload.pack(package(tmp_path / "src")))
     done = subprocess.run([sys.executable, str(archive), "--pool", "l4"], capture_output=True, text=True, check=True)
     assert done.stdout == "checked --pool l4 __main__\n"
 
 
 def test_the_real_check_fits_a_metadata_value_with_room(tmp_path: Path) -> None:
-    assert len(boot.payload()) < boot.METADATA_VALUE_LIMIT / 2
-    with zipfile.ZipFile(io.BytesIO(base64.b64decode(boot.payload()))) as archive:
+    assert len(payload.smoke_archive()) < METADATA_VALUE_LIMIT / 2
+    with zipfile.ZipFile(io.BytesIO(base64.b64decode(payload.smoke_archive()))) as archive:
         assert "gpu_smoke/__init__.py" in archive.namelist()
 
 
-def test_the_metadata_says_what_the_machine_should_have() -> None:
-    metadata = boot.metadata("l4", machine("g2-standard-24"), 300)
-    assert sorted(metadata) == [
-        "enable-guest-attributes",
-        "gpu-smoke-args",
-        "gpu-smoke-deadline-sec",
-        "gpu-smoke-pyz",
-        "gpu-smoke-torch",
-        "startup-script",
-    ]
-    assert metadata["gpu-smoke-args"].split("\n") == [
-        "--pool", "l4", "--expect-gpus", "2", "--expect-gpu", "NVIDIA L4", "--min-compute-capability", "8.9",
-    ]  # fmt: skip
-    assert (metadata["gpu-smoke-deadline-sec"], metadata["gpu-smoke-torch"]) == ("240", versions.TORCH)
-
-
 def test_a_missing_check_is_an_error_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    boot.payload.cache_clear()
+    payload.smoke_archive.cache_clear()
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ArgsError, match="gpu-ci: the gpu_smoke package is not installed beside gpu_ci"):
-        boot.payload()
+        payload.smoke_archive()

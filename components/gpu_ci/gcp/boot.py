@@ -1,0 +1,87 @@
+"""What a GPU machine is given to boot with: one script, and the smoke check packed into its metadata."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import InitErrorDetails, ValidationError
+
+from .. import versions
+from ..errors import invalid
+from ..payload import smoke_archive
+from . import software_rules
+
+if TYPE_CHECKING:
+    from .gpu_machine import GpuMachineArgs
+    from .machine_parts import Driver
+
+# Google's limit on one metadata value: 262,144 bytes (cloud.google.com/compute/docs/metadata/setting-custom-metadata).
+METADATA_VALUE_LIMIT = 262_144
+
+# What is left of the gate's deadline for a machine to boot and for its verdict to arrive, in seconds.
+_OVERHEAD_SEC = 60
+
+
+def metadata(pool: str, args: GpuMachineArgs, deadline_sec: int) -> dict[str, str]:
+    """Metadata that makes a machine get its driver, check its GPU at boot and say what it found."""
+    machine, driver = args.machine, args.driver
+    expectations = {
+        "--pool": pool,
+        "--expect-gpus": str(machine.api_gpu_count),
+        # What a fraction of a GPU calls itself, no source tells.
+        "--expect-gpu": machine.gpu.device_name if machine.gpu_count >= 1 else "",
+        "--min-compute-capability": machine.gpu.compute_capability,
+    }
+    return {
+        "enable-guest-attributes": "TRUE",
+        "startup-script": script(),
+        "gpu-smoke-pyz": smoke_archive(),
+        "gpu-smoke-args": "\n".join(word for pair in expectations.items() if pair[1] for word in pair),
+        "gpu-smoke-deadline-sec": str(max(deadline_sec - _OVERHEAD_SEC, 60)),
+        "gpu-smoke-torch": args.torch or versions.TORCH,
+        "gpu-smoke-uv": versions.UV,
+        **_driver(driver),
+    }
+
+
+def _driver(driver: Driver) -> dict[str, str]:
+    """What the boot script needs to install a driver; nothing where the image brings one."""
+    if driver.source == "installer":
+        return {
+            "gpu-driver-source": "installer",
+            "gpu-driver-branch": software_rules.INSTALLER_BRANCHES[driver.branch],
+            "gpu-driver-installer": versions.CUDA_INSTALLER,
+        }
+    if driver.source == "cos":
+        return {
+            "gpu-driver-source": "cos",
+            "gpu-driver-branch": f"R{driver.branch}",
+            "gpu-smoke-image": driver.check_image,
+        }
+    return {}
+
+
+_RESERVED = (
+    "enable-guest-attributes", "enable-oslogin", "block-project-ssh-keys", "serial-port-enable", "startup-script",
+    "startup-script-url", "user-data",
+)  # fmt: skip
+
+
+def free_metadata(values: dict[str, Any]) -> dict[str, Any]:
+    """Keys that are nobody else's: not the boot script's, nor those the machine's protection hangs on."""
+    taken = [key for key in values if key in _RESERVED or key.startswith(("gpu-", "ssh-"))]
+    if taken:
+        errors = [
+            InitErrorDetails(type=invalid("is a key the template sets itself", hint="rename it"), loc=(key,), input=key)
+            for key in taken
+        ]
+        raise ValidationError.from_exception_data("metadata", errors)
+    return values
+
+
+@cache
+def script() -> str:
+    """The boot script, as it is in boot.sh."""
+    return Path(__file__).with_name("boot.sh").read_text(encoding="utf-8")

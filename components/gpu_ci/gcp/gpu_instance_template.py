@@ -1,0 +1,83 @@
+"""One GPU machine as an instance template, for whoever makes machines from it in another way than a runner pool."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+import pulumi
+from pydantic import AfterValidator, Field
+
+from ..args import Args, In, Whole
+from ..component import Component
+from ..labels import merge
+from .boot import free_metadata
+from .gpu_machine import GpuMachineArgs
+from .machine_template import machine_template
+from .places import ServiceAccountEmail
+
+
+class GpuInstanceTemplateArgs(GpuMachineArgs):
+    """What a template of GPU machines is made of."""
+
+    WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"service_account_email", "metadata"}
+
+    smoke_deadline_sec: Whole = Field(
+        default=1200,
+        ge=120,
+        le=3600,
+        description="seconds the check at boot has from the start of the machine, 120 to 3600",
+    )
+    service_account_email: In[ServiceAccountEmail] = Field(
+        description="the identity of the machines, as <name>@<project>.iam.gserviceaccount.com"
+    )
+    metadata: Annotated[dict[str, In[str]], AfterValidator(free_metadata)] = Field(
+        default={},
+        description="metadata of one's own for what runs on the machines; nothing secret, as all of it can read it",
+    )
+
+    @classmethod
+    def stand_in_wiring(cls, region: str) -> dict[str, Any]:
+        return {
+            "project": "acme-ci",
+            "subnetwork": f"projects/acme-ci/regions/{region}/subnetworks/ci",
+            "service_account_email": "gpu@acme-ci.iam.gserviceaccount.com",
+        }
+
+
+class GpuInstanceTemplate(Component):
+    """A regional instance template of a GPU machine that gets its driver and checks its GPU when it boots.
+
+    Creates: the template. Costs: nothing; machines made from it cost.
+    Does not: check itself. A SmokeGate with `selfLink` as its template does, and what needs proven machines takes the
+    gate's `checkedTemplate`. Machines have no public address: to install a driver or torch the network needs a way out.
+    Replaces on change of: the template for every field, as Google cannot change one.
+    """
+
+    TYPE: ClassVar[str] = "gpu-ci:gcp:GpuInstanceTemplate"
+    ARGS: ClassVar[type[Args]] = GpuInstanceTemplateArgs
+    EXAMPLE: ClassVar[dict[str, Any]] = {
+        "machineType": "g2-standard-8",
+        "zones": ["us-central1-a", "us-central1-b"],
+        "market": "spot",
+    }
+
+    self_link: pulumi.Output[str]
+    """Self link of the template, for what makes machines from it."""
+    region: pulumi.Output[str]
+    """The region it is in."""
+
+    def __init__(self, name: str, args: GpuInstanceTemplateArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(name, args, opts)
+        template = machine_template(
+            f"{name}-template",
+            name,
+            args,
+            account=args.service_account_email,
+            tags=merge(args.labels, {"gpu-ci-pool": name}),
+            deadline_sec=args.smoke_deadline_sec,
+            opts=self.child(),
+            metadata=args.metadata,
+        )
+        self.self_link = template.self_link
+        self.region = template.region
+        self.register()
