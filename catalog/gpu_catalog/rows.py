@@ -52,7 +52,12 @@ class Gpu(Row):
     compute_capability: str
     """Such as 8.9; empty for a card without CUDA."""
     memory_gib: int
-    """The nominal size. What a cloud reports, or a fraction has, is `Machine.gpu_memory_gib`."""
+    """The nominal size: what its vendor's table of products calls GB, for the form in which clouds have the card.
+
+    So 270 for the B300 and 279 for the GB300, not the 288 of the chips mounted. A driver counts in GiB and keeps a
+    little: 268.6 of those 270, 179.1 of a B200's 180, 22.5 of an L4's 24. What a cloud reports, or a fraction has, is
+    `Machine.gpu_memory_gib`.
+    """
     first_driver_branch: int | None
     last_driver_branch: int | None
     """None while new branches support it."""
