@@ -127,6 +127,8 @@ class Machine(Row):
     """Google's zones that some source names; AWS publishes regions only."""
     zoneless_regions: tuple[str, ...] = ()
     """Regions that have it in zones no source names."""
+    unlisted_regions: tuple[str, ...] = ()
+    """Those of its regions that the cloud's own page does not name. They may be open to some projects only."""
     ami_types: tuple[str, ...] = ()
     quota: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
     """Quota metrics by market; several where sources disagree."""

@@ -44,6 +44,7 @@ def forget() -> None:
         load.machines,
         load.family,
         load.place,
+        load.unlisted,
     ):
         cached.cache_clear()
 
