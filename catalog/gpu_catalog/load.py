@@ -91,6 +91,7 @@ def _google(row: Json) -> Machine:
         local_disks=LocalDisks(disks["mode"], tuple(disks["counts"]), disks.get("size_gib")),
         zones=zones,
         zoneless_regions=zoneless,
+        unlisted_regions=unlisted(row["place"]),
         custom_memory_gib=(custom[0], custom[1]) if custom else None,
         notes=tuple(row.get("notes", ())),
         **google_family(shared) | ({"gpudirect": row["gpudirect"]} if "gpudirect" in row else {}),
@@ -167,6 +168,15 @@ def place(key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     gone = {region_of(zone) for zone in found["gdoc_zones"]} - later
     zones = tuple(sorted(zone for zone in set().union(*found.values()) if region_of(zone) not in gone))
     return zones, tuple(sorted(later - {region_of(zone) for zone in zones}))
+
+
+@cache
+def unlisted(key: str) -> tuple[str, ...]:
+    """The regions of a place that Google's page does not name: a copy of its API does, or a price list."""
+    zones, zoneless = place(key)
+    pages = [row for row in rows("gcp_zones") if row["place"] == key and row["source"].startswith("gdoc_")]
+    listed = {region for row in pages for region in (*row.get("zones", ()), *row.get("regions", ()))}
+    return tuple(sorted({*map(region_of, zones), *zoneless} - listed))
 
 
 def placed(row: Json) -> Json:

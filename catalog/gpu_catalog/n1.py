@@ -98,6 +98,7 @@ def attached(machine_type: str, accelerator: str, count: int = 1) -> Machine:
         ),
         zones=tuple(zone for zone in zones if zone not in small),
         zoneless_regions=zoneless,
+        unlisted_regions=load.unlisted(row["place"]),
         **load.google_family(shared),
         **given,
     )

@@ -1,13 +1,21 @@
-"""How one machine can be had: the market and the region in which it costs least, as far as prices are known."""
+"""How one machine can be had: the market and the region in which it costs least, as far as prices are known.
+
+Spot prices move by the month; what a price list asks on demand hardly does. So a spot price that is older than 90 days,
+undated or estimated counts, wherever offers are compared, as the on-demand price of the same machine in the same
+region: the most that it can be. An offer without even that comes after all that have one. A budget is held against the
+price itself.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date
 
-from . import questions
+from . import questions, staleness
 from .facts import Price
 from .needs import Lack, Needs, lacks
-from .prices import price
+from .prices import list_price, price
 from .rows import MARKETS, Machine, Market
 
 
@@ -20,6 +28,10 @@ class Offer:
     region: str
     price: Price | None
     """None where it is unknown."""
+    days_past: int = 0
+    """How old the price is; 0 while it is not older than 90 days, and where no day was given to count from."""
+    compared_by: Price | None = None
+    """The price itself, or what it counts as instead; None where there is nothing to compare it by."""
 
     @property
     def zones(self) -> tuple[str, ...]:
@@ -27,40 +39,89 @@ class Offer:
         return questions.zones(self.machine, self.region)
 
     @property
+    def counts_as(self) -> float | None:
+        """USD an hour where it is compared with others."""
+        return self.compared_by.usd_per_hour if self.compared_by else None
+
+    @property
+    def rank(self) -> tuple[object, ...]:
+        """Before which others it comes: by what it counts as, else by its price, those of unknown price last."""
+        own = self.price.usd_per_hour if self.price else 0
+        return self.price is None, self.compared_by is None, self.counts_as or 0, own
+
+    @property
     def text(self) -> str:
-        """The offer in words: spot 0.3973 USD/h in us-central1, price of 2026-08-03."""
+        """The offer in words: spot 0.3973 USD/h in us-central1, price of 2026-08-03, 110 days old."""
         if self.price is None:
             return f"{self.market} in {self.region}, price unknown"
         about = "about " if self.price.estimated else ""
         when = f"price of {self.price.date}" if self.price.date else "price undated"
+        age = f", {self.days_past} days old" if self.days_past else ""
         how = ", estimated: on-demand price less the saving then" if self.price.estimated else ""
-        return f"{self.market} {about}{usd(self.price.usd_per_hour)} in {self.region}, {when}{how}"
+        return f"{self.market} {about}{usd(self.price.usd_per_hour)} in {self.region}, {when}{age}{how}"
+
+    @property
+    def doubt(self) -> str:
+        """Why it is not compared by its price, and by what instead; empty where it is."""
+        if self.price is None or self.compared_by is self.price:
+            return ""
+        why = "an estimate" if self.price.estimated else "old" if self.price.date else "undated"
+        if self.compared_by is None:
+            return f"compared with none: the spot price is {why}, and no standard price is known"
+        return f"compared by its standard price, {usd(self.compared_by.usd_per_hour)}: the spot price is {why}"
 
 
-def best(machine: Machine, market: Market | None = None, region: str | None = None) -> Offer:
+def best(
+    machine: Machine,
+    market: Market | None = None,
+    region: str | None = None,
+    *,
+    budget: float | None = None,
+    today: date | None = None,
+) -> Offer:
     """The cheapest way to have it in a market and a region, or any; one of unknown price where none has a price.
 
-    The machine has to be sold in that market and present in that region: ask `lacks` first.
+    The machine has to be sold in that market and present in that region, for that budget: ask `shortfalls` first.
+    Without a day no price is old, so that a program's answer does not change overnight.
     """
-    ways = (way for way in _offers(machine) if market in (None, way.market) and region in (None, way.region))
-    return next(ways)
+    return next(way for way in _ways(machine, market, region, today) if budget is None or _affordable(way, budget))
 
 
-_by_key: dict[str, tuple[Offer, ...]] = {}  # `cache` would hash the whole machine at every question
+def _affordable(offer: Offer, budget: float) -> bool:
+    return offer.price is not None and offer.price.usd_per_hour <= budget
 
 
-def _offers(machine: Machine) -> tuple[Offer, ...]:
+def _ways(machine: Machine, market: Market | None, region: str | None, today: date | None) -> Iterator[Offer]:
+    every = _offers(machine, today)
+    return (way for way in every if market in (None, way.market) and region in (None, way.region))
+
+
+_by_key: dict[tuple[str, date | None], tuple[Offer, ...]] = {}  # `cache` would hash the whole machine at every question
+
+
+def _offers(machine: Machine, today: date | None) -> tuple[Offer, ...]:
     """Every way to have it, cheapest first, those of unknown price last."""
-    if machine.key not in _by_key:
+    if (machine.key, today) not in _by_key:
         ways = [(market, region) for market in machine.markets for region in machine.regions]
-        found = [Offer(machine, market, region, price(machine, region, market)) for market, region in ways]
-        _by_key[machine.key] = tuple(sorted(found, key=_rank))
-    return _by_key[machine.key]
+        found = [_offer(machine, market, region, today) for market, region in ways]
+        _by_key[machine.key, today] = tuple(sorted(found, key=_order))
+    return _by_key[machine.key, today]
 
 
-def _rank(offer: Offer) -> tuple[object, ...]:
-    cost = offer.price.usd_per_hour if offer.price else 0
-    return offer.price is None, cost, MARKETS.index(offer.market), offer.region
+def _order(offer: Offer) -> tuple[object, ...]:
+    """A region that the cloud's own page does not name comes after those that it does."""
+    unlisted = offer.region in offer.machine.unlisted_regions
+    return offer.price is None, unlisted, *offer.rank, MARKETS.index(offer.market), offer.region
+
+
+def _offer(machine: Machine, market: Market, region: str, today: date | None) -> Offer:
+    """What stands at the head of this file, in one place."""
+    found = price(machine, region, market)
+    if found is None:
+        return Offer(machine, market, region, None)
+    past = staleness.days_past(found, today) if today else 0
+    doubtful = market == "spot" and (past > 0 or found.date is None or found.estimated)
+    return Offer(machine, market, region, found, past, list_price(machine, region) if doubtful else found)
 
 
 def shortfalls(machine: Machine, needs: Needs) -> list[Lack]:
@@ -72,17 +133,29 @@ def shortfalls(machine: Machine, needs: Needs) -> list[Lack]:
     missing = {lack.need for lack in found}
     market = None if "market" in missing else needs.market
     region = None if "region" in missing else needs.region
-    return [*found, *_too_dear(best(machine, market, region), needs.budget_usd_per_hour)]
+    return [*found, *_too_dear(machine, market, region, needs.budget_usd_per_hour)]
 
 
-def _too_dear(offer: Offer, budget: float) -> list[Lack]:
-    """What an offer lacks for a budget. An unknown price is not within any."""
-    if offer.price is None:
+def _too_dear(machine: Machine, market: Market | None, region: str | None, budget: float) -> list[Lack]:
+    """What a machine lacks for a budget. An unknown price is not within any."""
+    cost = _least(machine, market, region)
+    if cost is None:
         return [Lack("budget_usd_per_hour", f"has no known price to hold against {budget:g} USD/h", float("inf"))]
-    cost = offer.price.usd_per_hour
     if cost <= budget:
         return []
     return [Lack("budget_usd_per_hour", f"costs {usd(cost)} at the least, not {budget:g}", cost / budget - 1)]
+
+
+_least_by_key: dict[tuple[str, Market | None, str | None], float | None] = {}
+
+
+def _least(machine: Machine, market: Market | None, region: str | None) -> float | None:
+    """The lowest known price, however old."""
+    asked = (machine.key, market, region)
+    if asked not in _least_by_key:
+        known = [way.price.usd_per_hour for way in _ways(machine, market, region, None) if way.price]
+        _least_by_key[asked] = min(known, default=None)
+    return _least_by_key[asked]
 
 
 def usd(amount: float) -> str:

@@ -27,6 +27,13 @@ def price(machine: str | Machine, region: str, market: str) -> Price | None:
     return listed or (_estimated(found.machine_type, region) if word == "spot" else None)
 
 
+def list_price(machine: Machine, region: str) -> Price | None:
+    """What a price list asks for it on demand, also where it is not sold that way: the most that spot costs."""
+    if machine.attached:
+        return _sum(machine, region, "standard")
+    return _listed(machine.machine_type, region, "standard")
+
+
 def interruption(machine: str | Machine, region: str) -> str:
     """How often AWS took spot instances of this type back, such as 5-10% a month; empty where it is unknown."""
     found = named(machine) if isinstance(machine, str) else machine

@@ -1,12 +1,14 @@
 """Which machines a job should run on, cheapest first, each with its reasons; and what is in the way where none will do.
 
-A price nobody published is never guessed: such machines come last and say so, and under a budget they do not come.
+A price nobody published is never guessed: such machines come last and say so, and under a budget they do not come. What
+an old or estimated spot price counts as stands in `offers`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date
 from functools import cache
 
 from . import questions
@@ -40,18 +42,20 @@ class Recommendation:
         return "; ".join((*self.reasons, *self.caveats))
 
 
-def recommend(needs: Needs, limit: int = 10, *, every_size: bool = False) -> list[Recommendation]:
+def recommend(
+    needs: Needs, limit: int = 10, *, every_size: bool = False, today: date | None = None
+) -> list[Recommendation]:
     """The machines that meet the needs, cheapest first, those of unknown price last; none when nothing does.
 
-    Of the sizes of a family with the same GPUs only the best is shown, unless `every_size` is asked for.
-    `nothing_fits` tells why there are none.
+    Of the sizes of a family with the same GPUs only the best is shown, unless `every_size` is asked for. Prices are old
+    on the day that is given; without one, none is. `nothing_fits` tells why there are no machines.
     """
-    found = sorted((offer for each in candidates() if (offer := _offer(each, needs))), key=rank)
-    chosen = found if every_size else _one_of_each(found)
-    cheapest = chosen[0].price.usd_per_hour if chosen and chosen[0].price else None
+    found = sorted((offer for each in candidates() if (offer := _offer(each, needs, today))), key=rank)
+    chosen = [[offer] for offer in found] if every_size else _sizes(found)
+    cheapest = found[0].counts_as if found else None
     return [
-        Recommendation(offer, tuple(_reasons(offer, needs, cheapest)), tuple(_caveats(offer, needs)))
-        for offer in chosen[: max(0, limit)]
+        Recommendation(sizes[0], tuple(_reasons(sizes, needs, cheapest)), tuple(_caveats(sizes[0], needs)))
+        for sizes in chosen[: max(0, limit)]
     ]
 
 
@@ -61,16 +65,18 @@ def candidates() -> tuple[Machine, ...]:
     return tuple(each for each in questions.machines() if each.gpu.is_nvidia and each.regions)
 
 
-def _offer(machine: Machine, needs: Needs) -> Offer | None:
+def _offer(machine: Machine, needs: Needs, today: date | None) -> Offer | None:
     """The best way to have a machine that meets the needs; None for one that does not."""
-    return None if shortfalls(machine, needs) else best(machine, needs.market, needs.region)
+    if shortfalls(machine, needs):
+        return None
+    return best(machine, needs.market, needs.region, budget=needs.budget_usd_per_hour, today=today)
 
 
 def rank(offer: Offer) -> tuple[object, ...]:
     """Cheapest first; the smallest first where the price is the same or unknown."""
-    machine, usd = offer.machine, offer.price.usd_per_hour if offer.price else 0
+    machine = offer.machine
     size = machine.gpu_count * questions.nominal_gpu_memory_gib(machine)
-    return offer.price is None, usd, size, machine.gpu.capability, machine.vcpus, machine.memory_gib, machine.key
+    return *offer.rank, size, machine.gpu.capability, machine.vcpus, machine.memory_gib, machine.key
 
 
 def _group(machine: Machine) -> tuple[object, ...]:
@@ -78,19 +84,25 @@ def _group(machine: Machine) -> tuple[object, ...]:
     return machine.cloud, machine.family, machine.gpu.key, machine.gpu_count, machine.accelerator
 
 
-def _one_of_each(offers: list[Offer]) -> list[Offer]:
-    first: dict[tuple[object, ...], Offer] = {}
+def _sizes(offers: list[Offer]) -> list[list[Offer]]:
+    """The offers by group, the best of each first."""
+    groups: dict[tuple[object, ...], list[Offer]] = {}
     for offer in offers:
-        first.setdefault(_group(offer.machine), offer)
-    return list(first.values())
+        groups.setdefault(_group(offer.machine), []).append(offer)
+    return list(groups.values())
 
 
-def _reasons(offer: Offer, needs: Needs, cheapest: float | None) -> Iterator[str]:
-    usd = offer.price.usd_per_hour if offer.price else None
+def _reasons(sizes: list[Offer], needs: Needs, cheapest: float | None) -> Iterator[str]:
+    """For the first of these sizes, which is the one that is shown."""
+    offer = sizes[0]
+    usd = offer.counts_as
     if usd is not None and cheapest is not None:
         more = round(100 * (usd / cheapest - 1))
         yield _cheapest(needs) if usd == cheapest else f"{more} % more than the cheapest" if more else "a little dearer"
     yield offer.text
+    if offer.doubt:
+        yield offer.doubt
+    yield from _passed_over(sizes)
     others = len(offer.machine.regions) - 1
     if offer.price is None and needs.region is None and others:
         yield f"also in {others} other region{'s' if others > 1 else ''}, at unknown prices"
@@ -98,6 +110,13 @@ def _reasons(offer: Offer, needs: Needs, cheapest: float | None) -> Iterator[str
         floor = number_type(needs.dtype).compute_capability
         has = offer.machine.gpu.compute_capability
         yield f"{needs.dtype} in hardware, which begins with compute capability {floor}: it has {has}"
+
+
+def _passed_over(sizes: list[Offer]) -> Iterator[str]:
+    """The size that costs least by a price which was not relied upon, where that is another than the first."""
+    least = min(sizes, key=lambda each: each.price.usd_per_hour if each.price else float("inf"))
+    if least.price and sizes[0].price and least.price.usd_per_hour < sizes[0].price.usd_per_hour:
+        yield f"{least.machine.machine_type} costs less by a price not relied upon: {least.text}"
 
 
 def _cheapest(needs: Needs) -> str:
@@ -117,6 +136,8 @@ def _caveats(offer: Offer, needs: Needs) -> Iterator[str]:
     machine, gpu = offer.machine, offer.machine.gpu
     if band := interruption(machine, offer.region) if offer.market == "spot" else "":
         yield f"{band} of its spot instances were taken back in a month ({questions.source('adv').date})"
+    if offer.region in machine.unlisted_regions:
+        yield f"Google's page of regions does not name {offer.region} for it: that may be open to some projects only"
     if {"markets", f"markets.{offer.market}"} & {*machine.uncertain}:
         yield f"no vendor's text was read for its being sold as {offer.market}"
     if machine.gpu_count < 1:

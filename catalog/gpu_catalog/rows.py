@@ -52,7 +52,12 @@ class Gpu(Row):
     compute_capability: str
     """Such as 8.9; empty for a card without CUDA."""
     memory_gib: int
-    """The nominal size. What a cloud reports, or a fraction has, is `Machine.gpu_memory_gib`."""
+    """The nominal size: what its vendor's table of products calls GB, for the form in which clouds have the card.
+
+    So 270 for the B300 and 279 for the GB300, not the 288 of the chips mounted. A driver counts in GiB and keeps a
+    little: 268.6 of those 270, 179.1 of a B200's 180, 22.5 of an L4's 24. What a cloud reports, or a fraction has, is
+    `Machine.gpu_memory_gib`.
+    """
     first_driver_branch: int | None
     last_driver_branch: int | None
     """None while new branches support it."""
@@ -122,6 +127,8 @@ class Machine(Row):
     """Google's zones that some source names; AWS publishes regions only."""
     zoneless_regions: tuple[str, ...] = ()
     """Regions that have it in zones no source names."""
+    unlisted_regions: tuple[str, ...] = ()
+    """Those of its regions that the cloud's own page does not name. They may be open to some projects only."""
     ami_types: tuple[str, ...] = ()
     quota: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
     """Quota metrics by market; several where sources disagree."""

@@ -42,7 +42,7 @@ def prices(priced: Mapping[str, Price | None], today: date) -> tuple[Stale, ...]
             continue
         if price.date is None:
             old.setdefault("", []).append(name)
-        elif (today - _last_day(price.date)).days > PRICES_LAST_DAYS:
+        elif days_past(price, today):
             old.setdefault(price.date, []).append(name)
     hint = "compare with the cloud's own price list before you rely on the cost"
     return tuple(
@@ -53,6 +53,12 @@ def prices(priced: Mapping[str, Price | None], today: date) -> tuple[Stale, ...]
         )
         for day, names in sorted(old.items())
     )
+
+
+def days_past(price: Price, today: date) -> int:
+    """How old a price is that is older than 90 days; 0 for a newer one and for one of no known day."""
+    days = (today - _last_day(price.date)).days if price.date else 0
+    return days if days > PRICES_LAST_DAYS else 0
 
 
 def _age(verb: str, day: str, today: date) -> str:

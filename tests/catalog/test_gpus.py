@@ -72,6 +72,40 @@ def test_what_drives_a_card(card: str, first: int, last: int | None, module: str
     assert (branches.first, branches.last, catalog.gpu(card).kernel_module) == (first, last, module)
 
 
+def test_what_a_card_is_said_to_have_is_held_against_gpuhunt_and_so_not_read_there() -> None:
+    keys = {
+        key for each in catalog.gpus() for fact in ("memory_gib", "compute_capability") for key in each.sources[fact]
+    }
+    assert "nv_mig" in keys
+    assert [key for key in keys if "gpuhunt" in catalog.source(key).what] == []
+
+
+@pytest.mark.parametrize(
+    ("card", "memory_gib", "capability", "read_in"),
+    [
+        ("p4", 8, "6.1", {"gdoc_gpus", "nv_cuda_legacy"}),
+        ("t4g", 16, "7.5", {"awsbatch", "awstester"}),
+        ("b200", 180, "10.0", {"gdoc_gpus", "nv_mig", "nv_cuda_gpus"}),
+        ("b300", 270, "10.3", {"ultra_sheet", "nv_cuda_gpus"}),
+        ("gb300", 279, "10.3", {"gdoc_gpus", "nv_cuda_gpus"}),
+        ("rtx-pro-4500", 32, "12.0", {"nv_mig", "nv_cuda_gpus"}),
+    ],
+)
+def test_what_a_card_is_said_to_have(card: str, memory_gib: int, capability: str, read_in: set[str]) -> None:
+    found = catalog.gpu(card)
+    assert (found.memory_gib, found.compute_capability) == (memory_gib, capability)
+    assert {*found.sources["memory_gib"], *found.sources["compute_capability"]} == read_in
+
+
+def test_a_whole_card_has_no_more_than_its_nominal_memory_and_hardly_less() -> None:
+    """EC2 and drivers give what is left of it: from 93 % of an L4 on."""
+    shares = {
+        each.gpu_memory_gib / each.gpu.memory_gib for each in catalog.machines(legacy=True) if each.gpu_count >= 1
+    }
+    assert max(shares) == 1
+    assert round(min(shares), 2) == 0.93
+
+
 def test_a_branch_is_within_or_not() -> None:
     volta, blackwell = catalog.driver_branches("v100"), catalog.driver_branches("b200")
     assert volta is not None

@@ -180,7 +180,7 @@ def test_the_default_ladder_goes_to_another_cloud_where_a_region_of_it_is_given(
 
 
 def test_without_a_region_the_default_ladder_is_where_the_machine_costs_least() -> None:
-    assert {rung.region for rung in default_ladder("a3-highgpu-1g")} == {"europe-north1"}
+    assert {rung.region for rung in default_ladder("a3-highgpu-1g")} == {"us-east4"}
 
 
 def test_a_budget_keeps_dear_neighbours_off_the_default_ladder() -> None:

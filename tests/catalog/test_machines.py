@@ -138,4 +138,5 @@ def test_what_is_general_knowledge_says_so() -> None:
     assert "markets.flex-start" in catalog.machine("g2-standard-8").uncertain
     assert "nics" in catalog.machine("g2-standard-8").uncertain
     assert "nics" not in catalog.machine("a4-highgpu-8g").uncertain
-    assert "compute_capability" in catalog.gpu("gb300").uncertain
+    assert "memory_gib" in catalog.gpu("b300").uncertain
+    assert "memory_gib" not in catalog.gpu("gb300").uncertain

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gpu_catalog as catalog
 import pytest
+from gpu_catalog import load
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,25 @@ def test_a_region_google_has_withdrawn_the_gpu_from_does_not_have_it(machine: st
     assert catalog.machine(machine).is_in(stays)
 
 
+def test_a_machine_is_in_the_regions_of_its_price_list_but_for_these() -> None:
+    """The pages of regions list families; of A2, the price list has the largest size in three regions only."""
+    priced = {row["machine_type"]: {*row["usd_per_hour"]} for row in load.rows("prices") if row["source"] == "kgcp"}
+    machines = [each for each in catalog.machines(cloud="gcp", n1=False) if each.machine_type in priced]
+    assert len(machines) == 29
+    unpriced = {each.machine_type: {*each.regions} - priced[each.machine_type] for each in machines}
+    a3_high = ["a3-highgpu-1g", "a3-highgpu-2g", "a3-highgpu-4g", "a3-highgpu-8g"]
+    assert {name: regions for name, regions in unpriced.items() if regions} == {
+        **{name: {"europe-west8"} for name in a3_high},
+        "a3-megagpu-8g": {"europe-north1", "us-central1", "us-west1"},
+    }
+    # Google's page has withdrawn it from there; the price stayed.
+    absent = {each.machine_type: priced[each.machine_type] - {*each.regions} for each in machines}
+    assert {name: regions for name, regions in absent.items() if regions} == {
+        name: {"asia-northeast1"} for name in a3_high
+    }
+    assert catalog.regions("a2-megagpu-16g") == ("asia-southeast1", "europe-west4", "us-central1")
+
+
 def test_a_zone_that_only_the_api_names_counts() -> None:
     """Google's page gives P100 in australia-southeast1 as c, the API as b."""
     machine = catalog.attached("n1-standard-4", "nvidia-tesla-p100")
@@ -62,7 +82,8 @@ def test_a_zone_that_only_the_api_names_counts() -> None:
 
 def test_aws_names_regions_and_no_zones() -> None:
     machine = catalog.machine("g7.2xlarge")
-    assert catalog.regions(machine) == ("us-east-1", "us-east-2", "us-west-2")
+    europe, america = ("eu-central-1", "eu-north-1", "eu-south-2"), ("us-east-1", "us-east-2", "us-west-2")
+    assert catalog.regions(machine) == (*europe, *america)
     assert catalog.zones(machine) == ()
     assert machine.is_in("us-east-1a")
     assert not machine.is_in("eu-west-1a")

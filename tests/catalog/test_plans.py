@@ -15,6 +15,9 @@ from googleapiclient.http import HttpMockSequence
 from gpu_catalog import load, questions
 from gpu_catalog.upstream import plans
 from gpu_catalog.upstream.plans import Plan
+from gpu_catalog.upstream.written import text
+
+from . import aged
 
 TODAY = date(2026, 11, 21)
 ANSWERS = Path(__file__).with_name("answers")
@@ -22,9 +25,10 @@ ANSWERS = Path(__file__).with_name("answers")
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A copy of the data that the catalog reads for this test."""
+    """A copy of the data, its regions those of AWS's page, that the catalog reads for this test."""
     folder = tmp_path / "data"
     shutil.copytree(load.DATA, folder)
+    (folder / "aws_machines.json").write_text(text(aged.aws_machines()))
     monkeypatch.setattr(load, "DATA", folder)
     forget()
     yield folder
@@ -40,6 +44,7 @@ def forget() -> None:
         load.machines,
         load.family,
         load.place,
+        load.unlisted,
     ):
         cached.cache_clear()
 
@@ -81,12 +86,12 @@ def test_what_is_saved_is_what_the_catalog_then_says(data: Path) -> None:
 
 def test_all_sources_of_a_refresh_are_kept(data: Path) -> None:
     known = {row["key"] for row in load.rows("sources")}
-    plans.save(all_plans(), data)
+    plans.save(all_plans(date(2026, 11, 22)), data)
     forget()
     assert {row["key"] for row in load.rows("sources")} - known == {
-        "ec2_2026-11-21",
-        "compute_2026-11-21",
-        "billing_2026-11-21",
+        "ec2_2026-11-22",
+        "compute_2026-11-22",
+        "billing_2026-11-22",
     }
 
 

@@ -131,7 +131,6 @@ def against_gpuhunt() -> Comparison:
         "Cards",
         f"gpuhunt {version('gpuhunt')}, table {gpuhunt.TABLE}",
         "Nominal memory and compute capability of each card.",
-        "The catalog has most of these figures from gpuhunt. What others say is in the next two comparisons.",
     )
     for gpu in questions.gpus():
         theirs = _in_gpuhunt(gpu.name, gpu.memory_gib)
@@ -169,7 +168,10 @@ def _in_gpuhunt(name: str, memory_gib: float) -> gpuhunt.Gpu | None:
 def against_nvidia() -> Comparison:
     table = read_json(CAPABILITIES)
     found = Comparison(
-        "Compute capabilities", f"{table['source']}, {table['date']}", "The compute capability, by who made the card."
+        "Compute capabilities",
+        f"{table['source']}, {table['date']}",
+        "The compute capability, by who made the card.",
+        "The same pages of NVIDIA's are the catalog's source; the table here was copied from them a second time.",
     )
     theirs = {card: capability for capability, cards in table["cards"].items() for card in cards}
     for gpu in questions.gpus():

@@ -15,7 +15,7 @@ from gpu_ci.cli.catalog_list import price_json, price_text, print_dates
 from gpu_ci.cli.output import print_json, print_table
 
 # Told in other tables, or about the row rather than the machine.
-_ELSEWHERE = {"sources", "uncertain", "quota", "notes", "zoneless_regions"}
+_ELSEWHERE = {"sources", "uncertain", "quota", "notes", "zoneless_regions", "unlisted_regions"}
 
 
 @click.command("show")
@@ -111,8 +111,12 @@ def _text(value: Any) -> str:
 
 
 def print_places(machine: Machine) -> None:
-    """Regions, and their zones as far as a source names them."""
-    rows = [(region, ", ".join(gpu_catalog.zones(machine, region)) or "-") for region in machine.regions]
+    """Regions, and their zones as far as a source names them; (?) marks a region the cloud's own page does not name."""
+    rows = [
+        (f"{region} (?)" if region in machine.unlisted_regions else region,
+         ", ".join(gpu_catalog.zones(machine, region)) or "-")
+        for region in machine.regions
+    ]  # fmt: skip
     if rows:
         click.echo("")
         print_table(["region", "zones that sources name"], rows)
@@ -171,6 +175,7 @@ def as_document(machine: Machine, region: str | None) -> dict[str, Any]:
         },
         "notes": list(machine.notes),
         "places": {place: list(gpu_catalog.zones(machine, place)) for place in machine.regions},
+        "unlisted_regions": list(machine.unlisted_regions),
         "quotas": {market: _plain(gpu_catalog.quota_metrics(machine, market)) for market in markets},
         "driver_branches": _plain(gpu_catalog.driver_branches(machine)),
         "mig_profiles": _plain(gpu_catalog.mig_profiles(machine)),

@@ -63,8 +63,18 @@ def pool_row(pool: PoolCost) -> tuple[str, ...]:
     each = cost.UNKNOWN if pool.price is None else f"{'~' if pool.estimated else ''}{pool.price.usd_per_hour:.4f}"
     return (
         demand.pool, demand.machine.key, demand.market, demand.region, str(demand.max_machines), each,
-        usd(pool.usd_per_hour_at_rest), usd(pool.usd_per_hour_at_max), usd(pool.usd_worst_month, 0), pool.price_date,
+        usd(pool.usd_per_hour_at_rest), usd(pool.usd_per_hour_at_max), usd(pool.usd_worst_month, 0), read_in(pool),
     )  # fmt: skip
+
+
+def sources(pool: PoolCost) -> list[str]:
+    """Where its price was read, as `gpu-ci catalog show` explains."""
+    return [] if pool.price is None else list(dict.fromkeys(pool.price.sources))
+
+
+def read_in(pool: PoolCost) -> str:
+    """The day of its price, and the source."""
+    return f"{pool.price_date} ({', '.join(sources(pool))})" if pool.price else pool.price_date
 
 
 def total_row(name: str, total: Total) -> tuple[str, ...]:
@@ -78,5 +88,8 @@ def usd(amount: float | None, digits: int = 2) -> str:
 
 
 def document(file: StackFile, told: StackCost) -> dict[str, Any]:
-    pools = {each.demand.pool: {"machine": each.demand.machine.key, **each.to_json()} for each in told.pools}
+    pools = {
+        each.demand.pool: {"machine": each.demand.machine.key, **each.to_json(), "priceSources": sources(each)}
+        for each in told.pools
+    }
     return {"file": file.name, "pools": pools, **told.to_json(), "notes": old(told)}

@@ -12,7 +12,7 @@ from gpu_catalog.needs import Needs
 from gpu_catalog.nothing_fits import NothingFits, nothing_fits
 from gpu_catalog.recommend import Recommendation, recommend
 
-from gpu_ci.cli import options
+from gpu_ci.cli import clock, options
 from gpu_ci.cli.catalog_list import price_json, price_text
 from gpu_ci.cli.output import Wrong, print_json, print_table
 
@@ -35,6 +35,9 @@ from gpu_ci.cli.output import Wrong, print_json, print_table
 def command(limit: int, every_size: bool, as_json: bool, **asked: Any) -> None:
     """Machines that meet the needs, cheapest first, those of unknown price last. The exit code is 1 where none does.
 
+    A spot price that is older than 90 days, undated or estimated is shown, and compared by the standard price of the
+    same machine in the same region: the most that it can be. The budget is held against the price shown.
+
     \b
     Examples:
       gpu-ci recommend --gpu-memory-gib 24
@@ -45,7 +48,7 @@ def command(limit: int, every_size: bool, as_json: bool, **asked: Any) -> None:
         needs = Needs(**asked)
     except ValueError as error:
         raise Wrong(f"gpu-ci recommend: {as_options(str(error))}", hint="gpu-ci recommend --help") from None
-    found = recommend(needs, limit, every_size=every_size)
+    found = recommend(needs, limit, every_size=every_size, today=clock.today())
     missing = None if found else nothing_fits(needs)
     if as_json:
         document = {"machines": [as_document(each) for each in found], "nothing_fits": missing and why(missing)}
@@ -85,6 +88,7 @@ def as_document(each: Recommendation) -> dict[str, Any]:
         "region": each.offer.region,
         "zones": list(each.offer.zones),
         "price": each.offer.price and price_json(each.offer.price),
+        "compared_by_usd_per_hour": each.offer.counts_as,
         "reasons": list(each.reasons),
         "caveats": list(each.caveats),
     }

@@ -69,7 +69,7 @@ def test_a_machine_is_shown_with_every_fact_its_source_and_its_date(ask: Ask) ->
     lines = {line.split()[0]: " ".join(line.split()) for line in answer.out.splitlines() if line.split()}
     assert lines["vcpus"] == "vcpus 8 gdoc_accel"
     assert lines["nics"] == "nics VIRTIO_NET, GVNIC general (?)"
-    assert lines["gpu.compute_capability"] == "gpu.compute_capability 8.9 gpuhunt_gpus"
+    assert lines["gpu.compute_capability"] == "gpu.compute_capability 8.9 nv_cuda_gpus"
     assert lines["gdoc_accel"].startswith("gdoc_accel 2026-04-13 Google Cloud documentation")
     assert "europe-west6              europe-west6-b, europe-west6-c\n" in answer.out
     assert "a100" not in answer.out

@@ -174,6 +174,7 @@ def test_the_cost_of_a_small_stack_is_this_table(ask: Ask, stack: Stack) -> None
         "unknown",
         "unknown",
     ]
+    assert rows[1][-1] == "2026-10-04 (gcc)"
     assert rows[4][1] == "0.00"
     assert all(cell.startswith(">= ") for cell in rows[4][2:])
     assert "unknown for h" in answer.out.splitlines()[-1]
@@ -190,6 +191,7 @@ def test_the_cost_as_json_adds_up_and_old_prices_are_noted(
     assert found["usdPerHourAtMax"] == found["pools"]["l4"]["usdPerHourAtMax"] > 0
     assert found["usdWorstMonth"] == pytest.approx(730 * found["usdPerHourAtMax"])
     assert found["notes"] == []
+    assert (found["pools"]["l4"]["priceDate"], found["pools"]["l4"]["priceSources"]) == ("2026-10-04", ["gcc"])
     monkeypatch.setattr(clock, "today", lambda: date(2031, 1, 1))
     [later] = ask("cost", "--json").json
     assert later["notes"][0].startswith("the price of l4 was read on ")

@@ -1,0 +1,22 @@
+"""The catalog as it was before a refresh, so that there is something to refresh."""
+
+from __future__ import annotations
+
+import copy
+
+from gpu_catalog import load
+
+
+def aws_machines() -> load.Json:
+    """aws_machines.json with the regions of AWS's page, which lists families: no size has regions of its own."""
+    document = copy.deepcopy(load.document("aws_machines"))
+    for row in document["rows"]:
+        if row.pop("regions", None) is not None:
+            del row["sources"]["regions"]
+    return document
+
+
+def regions(row: load.Json) -> list[str]:
+    """Those of a row of that document."""
+    shared = load.family("aws_families", row["family"])
+    return [*shared["regions"], *shared["govcloud_regions"]]
