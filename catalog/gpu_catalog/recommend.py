@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from . import questions
-from .needs import Needs, number_type
+from .needs import Needs, number_type, torch_on
 from .offers import Offer, best, shortfalls
 from .prices import interruption
 from .rows import Machine
@@ -40,17 +40,24 @@ class Recommendation:
         return "; ".join((*self.reasons, *self.caveats))
 
 
-def recommend(needs: Needs, limit: int = 10, *, every_size: bool = False) -> list[Recommendation]:
+def recommend(
+    needs: Needs, limit: int = 10, *, every_size: bool = False, default_torch: str = ""
+) -> list[Recommendation]:
     """The machines that meet the needs, cheapest first, those of unknown price last; none when nothing does.
 
     Of the sizes of a family with the same GPUs only the best is shown, unless `every_size` is asked for.
-    `nothing_fits` tells why there are none.
+    Where the needs name no torch, a card on which `default_torch` does not run has that as a caveat. `nothing_fits`
+    tells why there are none.
     """
     found = sorted((offer for each in candidates() if (offer := _offer(each, needs))), key=rank)
     chosen = found if every_size else _one_of_each(found)
     cheapest = chosen[0].price.usd_per_hour if chosen and chosen[0].price else None
     return [
-        Recommendation(offer, tuple(_reasons(offer, needs, cheapest)), tuple(_caveats(offer, needs)))
+        Recommendation(
+            offer,
+            tuple(_reasons(offer, needs, cheapest)),
+            (*_caveats(offer, needs), *_torch(offer.machine, needs, default_torch)),
+        )
         for offer in chosen[: max(0, limit)]
     ]
 
@@ -128,3 +135,14 @@ def _caveats(offer: Offer, needs: Needs) -> Iterator[str]:
         yield f"R{gpu.last_driver_branch} is the last driver branch of its {gpu.name}"
     if needs.dtype and (less := number_type(needs.dtype).partly.get(gpu.compute_capability)):
         yield f"{needs.dtype} in part only: {less}"
+
+
+def _torch(machine: Machine, needs: Needs, default: str) -> Iterator[str]:
+    """What is in the way of torch on its card, and which one runs there."""
+    if not (torch := needs.torch or default):
+        return
+    verdict = torch_on(torch, machine.gpu.compute_capability, machine.architecture)
+    for problem in verdict.problems:
+        nearest = verdict.nearest and verdict.nearest.torch
+        yield f"the default {problem.text.partition(': ')[0]}" + (f": take torch {nearest}" if nearest else "")
+    yield from (f"not known: {text}" for text in verdict.unknown)
