@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -19,50 +19,54 @@ _READABLE = 12
 _WHOLE = ("machine", "pool", "region", "quota", "fact", "source")
 
 
-class Wrong(click.ClickException):
+class Failure(click.ClickException):
+    """Why there is no answer: as the text people read, and problem by problem."""
+
+    def __init__(self, text: str, problems: Sequence[Mapping[str, str]]) -> None:
+        super().__init__(text)
+        self.problems = [{name: value for name, value in problem.items() if value} for problem in problems]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The same for a script."""
+        return {"error": {"problems": self.problems}}
+
+
+class Wrong(Failure):
     """A question that cannot be asked: a name that does not exist, a file that is not there."""
 
     exit_code = 2
 
     def __init__(self, text: str, *, got: str = "", expected: str = "", hint: str = "") -> None:
-        details = (("got", got), ("expected", expected), ("hint", hint))
-        super().__init__("\n".join([text, *(f"  {label}: {value}" for label, value in details if value)]))
+        details = {"got": got, "expected": expected, "hint": hint}
+        lines = [text, *(f"  {label}: {value}" for label, value in details.items() if value)]
+        super().__init__("\n".join(lines), [{"text": text, **details}])
 
 
-class Found(click.ClickException):
+class Found(Failure):
     """Problems that were found in what was asked about; the text is a whole report."""
 
     exit_code = 1
 
 
-def tell(error: click.ClickException) -> None:
-    """A mistake in the house form, on the error output."""
+def tell(error: click.ClickException, as_json: bool = False) -> None:
+    """A mistake in the house form on the error output, and for a script as JSON where the answer would be."""
+    failure = error if isinstance(error, Failure) else _usage(error)
+    click.echo(failure.format_message(), err=True)
+    if as_json:
+        print_json(failure.document)
+
+
+def _usage(error: click.ClickException) -> Wrong:
+    """What click found wrong with the words of a command. The names in `options` bring a hint with them."""
     context = getattr(error, "ctx", None)
     where = context.command_path if context else "gpu-ci"
-    message = error.format_message()
-    if isinstance(error, Found | Wrong):  # these name the file or the command themselves
-        click.echo(message, err=True)
-        return
-    click.echo(f"{where}: {message}", err=True)
-    if context and isinstance(error, click.UsageError) and "hint:" not in message:
-        click.echo(f"  hint: {where} --help", err=True)
+    text, _, hint = error.format_message().partition("\n  hint: ")
+    return Wrong(f"{where}: {text}", hint=hint or (f"{where} --help" if context else ""))
 
 
 def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
-
-
-def print_all(
-    answers: Sequence[tuple[Any, ...]], show: Callable[..., None], document: Callable[..., Any], as_json: bool
-) -> None:
-    """One answer after the other, an empty line between two; or all of them as one JSON list."""
-    if as_json:
-        print_json([document(*each) for each in answers])
-        return
-    for place, each in enumerate(answers):
-        if place:
-            click.echo("")
-        show(*each)
 
 
 def note(text: str) -> None:
