@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -81,31 +82,74 @@ def console() -> Console:
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: str = "") -> None:
-    """A table without empty lines around it; the columns named in `right` hold figures. Piped, lines end where their
-    text does."""
+    """A table without empty lines around it; the columns named in `right` hold figures. Where a terminal is too narrow
+    for it, each row stands by itself, a line for each of its cells. Lines end where their text does."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     figures = right.split("|")
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     lines = [tuple(row) for row in rows]
-    needed = 0
-    for at, heading in enumerate(headings):
-        side: Literal["left", "right"] = "right" if heading in figures else "left"
-        whole = heading in _WHOLE or heading in figures
-        longest = max([len(heading), *(len(row[at]) for row in lines)])
-        least = longest if whole else min(_READABLE, longest)
-        needed += least + 3  # the space between two columns
-        table.add_column(heading, overflow="fold", justify=side, no_wrap=whole, min_width=least)
+    written = console()
+    columns = [Column(heading, [row[at] for row in lines], heading in figures) for at, heading in enumerate(headings)]
+    gap = next((gap for gap in (3, 2, 1) if _width(columns, gap) <= written.width), 0)
+    if not gap:
+        print_records(headings, lines)
+        return
+    # Of the gap, one sign is the table's own.
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, (gap - 1) // 2, 0, gap // 2))
+    for column in columns:
+        heading = column.heading if gap == 3 else column.heading.replace(" ", "\n")
+        side: Literal["left", "right"] = "right" if column.is_figure else "left"
+        table.add_column(heading, overflow="fold", justify=side, no_wrap=column.is_whole, min_width=column.least(gap))
     for row in lines:
         table.add_row(*(Text(cell) for cell in row))
-    written = console()
-    if written.is_terminal:
-        # On a terminal too narrow for that, lines run over its edge: a column that is left out would be missed.
-        written.size = (max(written.width, needed), written.height)
-        written.print(table, crop=False, no_wrap=True)
-        return
     with written.capture() as capture:
-        written.print(table)
+        written.print(table, crop=False)
     click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table."""
+
+    heading: str
+    cells: Sequence[str]
+    is_figure: bool
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its text is never folded."""
+        return self.is_figure or self.heading in _WHOLE
+
+    def least(self, gap: int) -> int:
+        """The least width it can be read at. The words of a heading may stand below each other in a tight table."""
+        headings = [self.heading] if gap == 3 else self.heading.split()
+        longest = max(map(len, [*headings, *self.cells]))
+        return longest if self.is_whole else min(_READABLE, longest)
+
+
+def _width(columns: Sequence[Column], gap: int) -> int:
+    return sum(column.least(gap) for column in columns) + gap * (len(columns) - 1)
+
+
+def print_records(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Each row by itself: its first cell, and below it the others with their headings; empty ones are left out."""
+    indent = 4 + max(map(len, headings))
+    for row in rows:
+        click.echo(row[0])
+        for heading, cell in zip(headings[1:], row[1:], strict=True):
+            if cell:
+                print_text(f"  {heading.ljust(indent - 2)}{cell}", indent)
+
+
+def print_text(text: str, indent: int = 0) -> None:
+    """A line; on a terminal folded at words, and what follows indented."""
+    import textwrap
+
+    width = console().width
+    if len(text) > width:
+        text = textwrap.fill(
+            text, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+        )
+    click.echo(text)
