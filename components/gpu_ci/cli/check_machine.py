@@ -16,6 +16,8 @@ def run(machine: str, choices: dict[str, Any], as_json: bool) -> None:
     """Print the answer; exit code 1 when it cannot work."""
     if "python" in choices:
         choices["python"] = _python(choices["python"])
+    if "zone" in choices:
+        choices["zone"] = choices["zone"].lower()
     try:
         found = solver.check(machine.lower(), **choices)
     except gpu_catalog.DoesNotFit as error:

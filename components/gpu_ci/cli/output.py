@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 # Where nobody looks at a terminal nothing is cut off, or folded, to fit one.
 _WIDE = 10_000
 # Columns whose text one copies: the others give way first where a terminal is narrow, as far as they can be read.
-_READABLE = 12
+_READABLE, _TIGHT = 12, 7
+_WORD = 30  # longer words are broken
 _WHOLE = ("machine", "pool", "region", "quota", "fact", "source")
 
 
@@ -98,10 +99,11 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right
         return
     # Of the gap, one sign is the table's own.
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, (gap - 1) // 2, 0, gap // 2))
-    for column in columns:
+    widths = _widths(columns, gap, written.width)
+    for column, width in zip(columns, widths, strict=True):
         heading = column.heading if gap == 3 else column.heading.replace(" ", "\n")
         side: Literal["left", "right"] = "right" if column.is_figure else "left"
-        table.add_column(heading, overflow="fold", justify=side, no_wrap=column.is_whole, min_width=column.least(gap))
+        table.add_column(heading, overflow="fold", justify=side, width=width)
     for row in lines:
         table.add_row(*(Text(cell) for cell in row))
     with written.capture() as capture:
@@ -122,15 +124,32 @@ class Column:
         """Whether its text is never folded."""
         return self.is_figure or self.heading in _WHOLE
 
-    def least(self, gap: int) -> int:
-        """The least width it can be read at. The words of a heading may stand below each other in a tight table."""
+    def longest(self, gap: int) -> int:
+        """The width at which nothing is folded. The words of a heading may stand below each other in a tight table."""
         headings = [self.heading] if gap == 3 else self.heading.split()
-        longest = max(map(len, [*headings, *self.cells]))
-        return longest if self.is_whole else min(_READABLE, longest)
+        return max(map(len, [*headings, *self.cells]), default=0)
+
+    def least(self, gap: int) -> int:
+        """The least width it can be read at."""
+        if self.is_whole:
+            return self.longest(gap)
+        words = max((len(word) for cell in self.cells for word in cell.split()), default=0)
+        return min(self.longest(gap), max(_READABLE if gap > 1 else _TIGHT, min(words, _WORD)))
 
 
 def _width(columns: Sequence[Column], gap: int) -> int:
     return sum(column.least(gap) for column in columns) + gap * (len(columns) - 1)
+
+
+def _widths(columns: Sequence[Column], gap: int, room: int) -> list[int]:
+    """The width of each column: what there is beyond the least goes to those that would be folded, in turn."""
+    widths = [column.least(gap) for column in columns]
+    room -= _width(columns, gap)
+    while folded := [at for at, column in enumerate(columns) if widths[at] < column.longest(gap)][:room]:
+        for at in folded:
+            widths[at] += 1
+        room -= len(folded)
+    return widths
 
 
 def print_records(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -149,7 +149,10 @@ class _Strict(yaml.SafeLoader):
         if not isinstance(node, yaml.MappingNode):
             raise yaml.constructor.ConstructorError(None, None, "the value cannot be read as map", node.start_mark)
         seen: dict[Any, int] = {}
-        for key, _ in node.value:
+        for key, value in node.value:
+            if node.flow_style and ":" in str(key.value) and (value.tag, value.value) == (_NULL, ""):
+                text = "a space is missing after a colon"  # the value is a part of the key, and may be a secret
+                raise yaml.constructor.ConstructorError(None, None, text, key.start_mark)
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if key.value in seen:
                     text = f"the key {key.value} is there twice, first in line {seen[key.value]}"
@@ -162,6 +165,7 @@ class _Strict(yaml.SafeLoader):
         }
 
 
+_NULL = "tag:yaml.org,2002:null"
 _BOOL, _DATE = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp"
 _Strict.yaml_implicit_resolvers = {
     first: [(tag, form) for tag, form in resolvers if tag not in (_BOOL, _DATE)]

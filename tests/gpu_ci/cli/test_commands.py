@@ -200,7 +200,13 @@ def test_a_narrow_terminal_shows_each_row_by_itself_with_every_heading() -> None
     assert lines[at + 1] == "  machine      gcp/a3-highgpu-1g"
 
 
-ROWS = ("catalog --gpu l4 --region us-central1", "recommend --dtype bf16", "quota Pulumi.prod.yaml")
+ROWS = (
+    "catalog",
+    "catalog --region us-central1",
+    "catalog show p5.48xlarge",
+    "recommend --dtype bf16",
+    "quota Pulumi.prod.yaml",
+)
 
 
 @pytest.mark.parametrize("words", ROWS)
@@ -209,6 +215,13 @@ def test_no_line_of_a_table_runs_over_the_edge_of_a_terminal(words: str, width: 
     lines = on_terminal(width, *words.split())
     rule = next(at for at, line in enumerate(lines) if set(line.strip()) == {"─"})
     assert max(map(len, lines[: rule + 12])) <= width
+
+
+def test_a_word_is_not_broken_where_a_table_is_folded() -> None:
+    lines = on_terminal(80, "catalog", "show", "g2-standard-8")
+    [at] = [at for at, line in enumerate(lines) if line.startswith("quota ")]
+    assert lines[at].split() == ["quota", "NVIDIA_L4_GPUS,", "gapi"]
+    assert lines[at + 1].split() == ["PREEMPTIBLE_NVIDIA_L4_GPUS"]
 
 
 def test_the_reasons_of_recommendations_stand_below_their_table_folded_at_words() -> None:

@@ -88,6 +88,7 @@ UNREADABLE = {
     "a day that is none": f"config:\n  token: !!timestamp {SECRET}\n",
     "a map that is none": f"config:\n  token: !!map {SECRET}\n",
     "bytes that are none": f"config:\n  token: !!binary {SECRET}é\n",
+    "a colon without a space": f"config: {{token:{SECRET}}}\n",
     "an escape there is not": f'config:\n  token: "\\q{SECRET}"\n',
 }
 

@@ -221,6 +221,7 @@ def test_a_gpu_that_the_default_torch_does_not_run_on_says_so_unless_a_torch_is_
 CUT = ("p100", "p4x", "v100")
 
 
-def test_a_machine_may_be_written_in_capitals(ask: Ask) -> None:
+def test_a_machine_and_a_zone_may_be_written_in_capitals(ask: Ask) -> None:
+    assert ask("check", "g6.xlarge", "--zone", "US-EAST-1A").code == 0
     for words in (["check"], ["catalog", "show"]):
         assert ask(*words, "G6.XLARGE").out == ask(*words, "g6.xlarge").out != ""
