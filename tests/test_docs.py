@@ -148,7 +148,7 @@ def test_what_the_catalogs_page_shows_of_a_terminal_is_what_is_printed(
 ) -> None:
     monkeypatch.chdir(ROOT)
     shown = [text for language, text in fences(ROOT / "docs/catalog.md") if language == "console"]
-    assert len(shown) == 2
+    assert len(shown) == 3
     for text in shown:
         command, _, printed = text.partition("\n")
         run(shlex.split(command)[2:])

@@ -29,7 +29,7 @@ from .n1 import (
     takes_accelerator,
     too_large,
 )
-from .places import region_of
+from .places import closest_place, region_of
 from .prices import interruption, price
 from .questions import (
     accelerators,
@@ -101,6 +101,7 @@ __all__ = [
     "attachment_counts",
     "attachments",
     "closest",
+    "closest_place",
     "cost",
     "driver_branches",
     "gpu",

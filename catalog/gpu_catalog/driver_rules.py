@@ -23,7 +23,19 @@ def unknown(setup: Setup) -> Iterator[str]:
     """What could not be checked about them."""
     if setup.driver_source and setup.branch is None:
         yield f"which driver branch {setup.driver_source} brings"
+    yield from _branch_unknown(setup)
+    if setup.python and not setup.torch:
+        yield f"whether there is a torch for Python {'.'.join(map(str, setup.python))}: none was chosen"
     yield from _compat(setup).unknown
+
+
+def _branch_unknown(setup: Setup) -> Iterator[str]:
+    branch, card = setup.branch, setup.machine.gpu
+    if branch and branch not in BRANCHES:
+        yield f"driver branch {branch}: it is not in the table"
+    first = card.first_driver_branch
+    if branch and first and branch < first and "first_driver_branch" in card.uncertain:
+        yield f"whether driver branch {branch} knows the {card.name}: R{first} is thought to be its first"
 
 
 def _source(setup: Setup) -> Iterator[Finding]:

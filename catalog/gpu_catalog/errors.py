@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+_CUTOFF = 0.6  # difflib's own
+
 
 class UnknownName(LookupError):  # noqa: N818 - it reads as what it is where it is caught
     """No row has that name. `near` is the closest one there is, empty when none is close."""
@@ -45,5 +47,13 @@ def closest(given: str, known: Iterable[str]) -> str:
     """The known name nearest to the one given, or nothing."""
     import difflib  # costs more than the whole package, and is needed for mistakes only
 
-    found = difflib.get_close_matches(given.lower(), sorted(set(known)), n=1, cutoff=0.6)
+    found = difflib.get_close_matches(given.lower(), sorted(set(known)), n=1, cutoff=_CUTOFF)
     return found[0] if found else ""
+
+
+def close(given: str, known: Iterable[str]) -> dict[str, float]:
+    """The known names that are like the one given, and how much."""
+    import difflib
+
+    alike = {each: difflib.SequenceMatcher(None, each, given.lower()).ratio() for each in known}
+    return {each: ratio for each, ratio in alike.items() if ratio >= _CUTOFF}

@@ -10,6 +10,7 @@ from typing import Any
 
 from . import load, questions
 from .errors import closest
+from .places import closest_place
 
 GLOBAL = "global"
 """Where the quotas of all regions together stand."""
@@ -78,12 +79,25 @@ def from_answer(answer: Mapping[str, Any], region: str = "") -> Given:
             (region, row["QuotaCode"]): Limit(float(row["Value"])) for row in answer["Quotas"] if "QuotaCode" in row
         }
     if "quotas" in answer:
-        place = GLOBAL if answer.get("kind") == "compute#project" else str(answer.get("name", region))
-        return _from_compute(place, answer["quotas"])
+        return _from_compute(_place(answer, region), answer["quotas"])
     if "items" in answer:
         regions = [row for row in answer["items"] if "quotas" in row]
-        return {key: limit for row in regions for key, limit in _from_compute(row["name"], row["quotas"]).items()}
+        return {key: limit for row in regions for key, limit in _from_compute(_place(row), row["quotas"]).items()}
     raise ValueError("this is no answer about quotas: it has none of quotas, items, quotaInfos and Quotas")
+
+
+def _place(answer: Mapping[str, Any], region: str = "") -> str:
+    """What the quotas of an answer are of. Of a project's answer that was cut to its quotas, a metric of all regions
+    tells; of a region's nothing does."""
+    named = {row.get("metric") for row in answer["quotas"]}
+    if answer.get("kind") == "compute#project" or named & {m for m in metrics() if row_of(m)["scope"] == GLOBAL}:
+        return GLOBAL
+    place = str(answer.get("name", region))
+    if not place:
+        raise ValueError(
+            "the answer does not name its region; give it, or leave the name in: --format json(name,quotas)"
+        )
+    return place
 
 
 def _from_compute(place: str, rows: list[Mapping[str, Any]]) -> Given:
@@ -144,7 +158,7 @@ def _place_mistake(place: Any) -> Mistake | None:
     known = (GLOBAL, *questions.regions())
     if place in known:
         return None
-    near = closest(str(place), known)
+    near = closest_place(str(place), known)
     hint = f"did you mean {near}?" if near else f"such as us-central1, or {GLOBAL} for quotas of all regions together"
     return Mistake((str(place),), "is no region with a GPU", repr(place), f"a region, or {GLOBAL}", hint)
 
@@ -164,7 +178,8 @@ def _mistake(path: tuple[str, ...], place: str, metric: str, limit: Any) -> Mist
         text = "is a quota of all regions together" if everywhere else "is a quota of each region"
         return Mistake(path, text, "", "", better)
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit >= 0:
-        return Mistake(path, "must be a number", _got(limit), "the limit that was granted, 0 or more")
+        got = repr(limit) if isinstance(limit, str) else _got(limit)
+        return Mistake(path, "must be a number", got, "the limit that was granted, 0 or more")
     return None
 
 
@@ -173,4 +188,6 @@ def _got(value: Any) -> str:
         return "a map"
     if isinstance(value, list | tuple):
         return "a list"
+    if isinstance(value, str):  # it may be anything, a secret too
+        return "text"
     return "nothing" if value is None else repr(value)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from . import questions
+from . import parts, questions
 from .choices import Setup
 from .finding import Finding, changes, cited, machines_like, origin
+from .places import places_near
 from .rows import Machine
 
 # Where what the rows below do not cite themselves was read.
@@ -43,7 +44,12 @@ def unknown(setup: Setup) -> Iterator[str]:
     if setup.zone and not machine.regions:
         yield f"where {machine.key} exists: no source names a region"
     for name, chosen, known in (("boot_disk", setup.boot_disk, machine.boot_disks), ("nic", setup.nic, machine.nics)):
-        if chosen and chosen not in known and (not known or f"{name}s" in machine.uncertain):
+        if (
+            chosen
+            and parts.is_of(name, chosen, machine.cloud)
+            and chosen not in known
+            and (not known or f"{name}s" in machine.uncertain)
+        ):
             yield f"whether {machine.key} takes {chosen}"
 
 
@@ -53,7 +59,7 @@ def _place(setup: Setup) -> Iterator[Finding]:
         text = f"{machine.key} is not sold as {market}: only as {', '.join(machine.markets)}"
         yield Finding("market.not-sold", "market", text, origin(machine, "markets"), changes("market", machine.markets))
     if zone and machine.regions and not machine.is_in(zone):
-        where = machine.zones_near(zone) or machine.regions
+        where = machine.zones_near(zone) or places_near(zone, machine.regions)
         text = f"{zone} has no {machine.key}; {', '.join(where[:3])} {'has' if len(where) == 1 else 'have'}"
         yield Finding("zone.without", "zone", text, cited(_ZONES[machine.cloud]), changes("zone", where))
 
@@ -62,7 +68,12 @@ def _parts(setup: Setup) -> Iterator[Finding]:
     machine = setup.machine
     disks = sorted(machine.boot_disks, key=lambda disk: disk != "pd-balanced")
     for name, chosen, known in (("boot_disk", setup.boot_disk, disks), ("nic", setup.nic, [*machine.nics])):
-        if chosen and known and chosen not in known and f"{name}s" not in machine.uncertain:
+        if (
+            parts.is_of(name, chosen or "", machine.cloud)
+            and known
+            and chosen not in known
+            and f"{name}s" not in machine.uncertain
+        ):
             text = f"{machine.key} takes no {chosen} as its {name.replace('_', ' ')}: only {', '.join(known)}"
             rule = f"{name.replace('_', '-')}.refused"
             yield Finding(rule, name, text, origin(machine, f"{name}s"), changes(name, known))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal, get_args
 
+from gpu_smoke import compat
+
 from . import load, questions
 from .errors import UnknownName
+from .places import closest_place
 from .rows import CLOUDS, Architecture, Cloud, Machine, Market
 
 Dtype = Literal["fp32", "fp16", "int8", "bf16", "fp8", "fp4"]
@@ -21,6 +24,10 @@ class UnknownDtype(UnknownName):
 
 class UnknownRegion(UnknownName):
     kind = "region with a GPU"
+
+    def __init__(self, given: str, known: Iterable[str]) -> None:
+        near = closest_place(given, known)
+        super().__init__(given, hint=f"did you mean {near}?" if near else "")
 
 
 class UnknownCloud(UnknownName):
@@ -68,6 +75,8 @@ class Needs:
     memory_gib: float = 0
     """Of the machine itself."""
     vcpus: int = 0
+    torch: str = ""
+    """A wheel that has to run on the GPU, such as 2.9.1+cu129."""
 
     def __post_init__(self) -> None:
         if self.market is not None:
@@ -81,6 +90,8 @@ class Needs:
         if self.region is not None and self.region not in _regions():
             raise UnknownRegion(self.region, _regions())
         capability(self.compute_capability)
+        if self.torch:
+            compat.parse_wheel(self.torch)
         for name in ("gpu_memory_gib", "gpu_count", "memory_gib", "vcpus", "budget_usd_per_hour"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < float("inf"):
@@ -140,6 +151,12 @@ def needs_of(machine: Machine) -> Needs:
     )
 
 
+@cache
+def torch_on(torch: str, compute_capability: str, architecture: Architecture) -> compat.Verdict:
+    """Whether a torch wheel runs on a card, whatever its driver."""
+    return compat.check(compute_capability, torch=torch, machine=architecture)
+
+
 def lacks(machine: Machine, needs: Needs) -> list[Lack]:
     """Every need the machine does not meet; its price is not asked here."""
     return [*_choices(machine, needs), *_amounts(machine, needs), *_capabilities(machine, needs)]
@@ -190,3 +207,8 @@ def _capabilities(machine: Machine, needs: Needs) -> Iterator[Lack]:
                 f"has compute capability {machine.gpu.compute_capability or 'none'}, not {text}{why}",
                 (least[0] * 10 + least[1]) / max(1, has[0] * 10 + has[1]) - 1,
             )
+    if needs.torch and machine.gpu.compute_capability:
+        verdict = torch_on(needs.torch, machine.gpu.compute_capability, machine.architecture)
+        if verdict.problems:
+            why = "; ".join(each.text.partition(": ")[0] for each in verdict.problems)
+            yield Lack("torch", f"cannot run it: {why}", 1)

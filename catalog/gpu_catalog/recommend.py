@@ -12,7 +12,7 @@ from datetime import date
 from functools import cache
 
 from . import questions
-from .needs import Needs, number_type
+from .needs import Needs, number_type, torch_on
 from .offers import Offer, best, shortfalls
 from .prices import interruption
 from .rows import Machine
@@ -43,18 +43,28 @@ class Recommendation:
 
 
 def recommend(
-    needs: Needs, limit: int = 10, *, every_size: bool = False, today: date | None = None
+    needs: Needs,
+    limit: int = 10,
+    *,
+    every_size: bool = False,
+    today: date | None = None,
+    default_torch: str = "",
 ) -> list[Recommendation]:
     """The machines that meet the needs, cheapest first, those of unknown price last; none when nothing does.
 
     Of the sizes of a family with the same GPUs only the best is shown, unless `every_size` is asked for. Prices are old
-    on the day that is given; without one, none is. `nothing_fits` tells why there are no machines.
+    on the day that is given; without one, none is. Where the needs name no torch, a card on which `default_torch` does
+    not run has that as a caveat. `nothing_fits` tells why there are no machines.
     """
     found = sorted((offer for each in candidates() if (offer := _offer(each, needs, today))), key=rank)
     chosen = [[offer] for offer in found] if every_size else _sizes(found)
     cheapest = found[0].counts_as if found else None
     return [
-        Recommendation(sizes[0], tuple(_reasons(sizes, needs, cheapest)), tuple(_caveats(sizes[0], needs)))
+        Recommendation(
+            sizes[0],
+            tuple(_reasons(sizes, needs, cheapest)),
+            (*_caveats(sizes[0], needs), *_torch(sizes[0].machine, needs, default_torch)),
+        )
         for sizes in chosen[: max(0, limit)]
     ]
 
@@ -149,3 +159,14 @@ def _caveats(offer: Offer, needs: Needs) -> Iterator[str]:
         yield f"R{gpu.last_driver_branch} is the last driver branch of its {gpu.name}"
     if needs.dtype and (less := number_type(needs.dtype).partly.get(gpu.compute_capability)):
         yield f"{needs.dtype} in part only: {less}"
+
+
+def _torch(machine: Machine, needs: Needs, default: str) -> Iterator[str]:
+    """What is in the way of torch on its card, and which one runs there."""
+    if not (torch := needs.torch or default):
+        return
+    verdict = torch_on(torch, machine.gpu.compute_capability, machine.architecture)
+    for problem in verdict.problems:
+        nearest = verdict.nearest and verdict.nearest.torch
+        yield f"the default {problem.text.partition(': ')[0]}" + (f": take torch {nearest}" if nearest else "")
+    yield from (f"not known: {text}" for text in verdict.unknown)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from .places import region_of
+from .places import places_near, region_of
 
 Cloud = Literal["gcp", "aws"]
 Market = Literal["standard", "spot", "flex-start", "reservation", "capacity-block"]
@@ -159,8 +159,9 @@ class Machine(Row):
         return place in self.zones or place in self.regions or region_of(place) in self.zoneless_regions
 
     def zones_near(self, zone: str) -> tuple[str, ...]:
-        """Zones that have it: those of the same region, else all."""
-        return tuple(z for z in self.zones if region_of(z) == region_of(zone)) or self.zones
+        """Zones that have it: those of the same region, else all, the nearest first."""
+        near = tuple(z for z in self.zones if region_of(z) == region_of(zone))
+        return near or tuple(places_near(zone, self.zones))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from . import driver_rules, machine_rules, questions
+from gpu_smoke.compat import pythons
+
+from . import driver_rules, machine_rules, parts, questions
 from .choices import DRIVER_SOURCES, DriverSource, Setup
 from .finding import Change, Finding
 from .rows import Machine
 
-__all__ = ["DRIVER_SOURCES", "DriverSource", "Problem", "Refused", "Setup", "Works", "check"]
+__all__ = ["DRIVER_SOURCES", "DriverSource", "Problem", "Refused", "Setup", "Works", "check", "pythons"]
 
 _STEPS = 5  # changes that one fix may need; known setups need at most four
 _TRIES = 12  # how many of a finding's changes are looked at
@@ -79,6 +81,7 @@ def check(machine: str | Machine, **choices: Any) -> Works | Refused:
     found = questions.machine(machine) if isinstance(machine, str) else machine
     if choices.get("market"):
         choices["market"] = questions.market(choices["market"])
+    choices |= {part: parts.spelled(part, choices[part]) for part in parts.PARTS if choices.get(part)}
     return check_setup(Setup(machine=found, **choices))
 
 
@@ -95,7 +98,7 @@ def check_setup(setup: Setup) -> Works | Refused:
 def findings(setup: Setup) -> list[Finding]:
     """Everything that is wrong. Of a machine that is none to choose, nothing else is asked."""
     first = list(machine_rules.usable(setup.machine))
-    return first or [*machine_rules.findings(setup), *driver_rules.findings(setup)]
+    return first or [*machine_rules.findings(setup), *parts.findings(setup), *driver_rules.findings(setup)]
 
 
 def words(change: Mapping[str, Any]) -> str:

@@ -36,6 +36,11 @@ class JobNeeds(Args):
     architecture: Architecture | None = Field(default=None, description="the machine's processor: x86_64 or arm64")
     memory_gib: float = Field(default=0, ge=0, description="GiB of the machine itself")
     vcpus: Whole = Field(default=0, ge=0, description="how many vCPUs")
+    torch: str = Field(
+        default="",
+        pattern=r"^([0-9]+\.[0-9]+(\.[0-9]+)?(\+[a-z]+[0-9.]*)?)?$",
+        description="a torch wheel that has to run on the GPU, such as 2.9.1+cu129",
+    )
     budget_usd_per_hour: float | None = Field(
         default=None, gt=0, description="the most one machine may cost, in USD an hour, where its price is known"
     )

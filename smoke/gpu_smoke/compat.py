@@ -116,6 +116,12 @@ def runs(code: int, device: int) -> bool:
     return code // 10 == device // 10 and code < device and not {code, device} & data.ALONE
 
 
+def pythons() -> tuple[tuple[int, int], tuple[int, int]]:
+    """The oldest and the newest Python that any torch of the tables is known to be for."""
+    known = [row.python for rows in data.RELEASES.values() for row in rows.values() if row.python]
+    return min(low for low, _ in known), max(high for _, high in known)
+
+
 def kernels(wheel: Wheel, machine: str = "x86_64") -> tuple[int, ...] | None:
     """The capabilities that a wheel was compiled for, if they are known."""
     release = data.RELEASES[machine].get(wheel.release)
@@ -139,7 +145,7 @@ def check(
     if wheel:
         problems += _wheel_alone(capability, wheel, machine, python)
         problems += _driver_and_wheel(branch, wheel)
-        unknown += _unknown_of(wheel, machine)
+        unknown += _unknown_of(wheel, machine, python)
     nearest = _nearest(capability, branch, wheel, machine, python) if problems else None
     return Verdict(tuple(problems), tuple(unknown), nearest)
 
@@ -186,13 +192,18 @@ def _driver_and_wheel(branch: int | None, wheel: Wheel) -> Iterator[Problem]:
         yield Problem("driver.before-cuda", text)
 
 
-def _unknown_of(wheel: Wheel, machine: str) -> list[str]:
+def _unknown_of(wheel: Wheel, machine: str, python: tuple[int, int] | None) -> list[str]:
     release = data.RELEASES[machine].get(wheel.release)
     if not release:
         return [f"torch {wheel.release} on {machine}: it is not in the table"]
     if not wheel.build:
         return [f"which build PyPI has of torch {wheel.version} for {machine}: name it, such as +cu130"]
-    return [f"what torch {wheel} was compiled for: as a neighbouring release"] if wheel.build in release.unsure else []
+    unsure = (
+        [f"what torch {wheel} was compiled for: as a neighbouring release"] if wheel.build in release.unsure else []
+    )
+    if python and not release.python:
+        unsure.append(f"whether torch {wheel.version} is for Python {_dotted(python)}")
+    return unsure
 
 
 def _nearest(

@@ -23,5 +23,6 @@ needs = st.builds(
     region=_now_and_then(st.sampled_from(catalog.regions())),
     architecture=_now_and_then(st.sampled_from(["x86_64", "arm64"])),
     memory_gib=st.sampled_from([0, 0, 16, 64, 500]),
+    torch=st.sampled_from(["", "", "", "2.15.0", "2.14.0+cu126", "2.9.1"]),
     vcpus=st.sampled_from([0, 0, 8, 48]),
 )

@@ -64,7 +64,7 @@ def test_a_ladder_has_at_least_one_rung() -> None:
         (
             {"region": "us-east5"},
             (1, "region"),
-            "us-east5 has no gcp/g2-standard-8; asia-east1-a, asia-east1-b, asia-east1-c have",
+            "us-east5 has no gcp/g2-standard-8; us-east1-b, us-east1-c, us-east1-d have",
         ),
         (
             {"zones": ("us-central1-a", "us-central1-f")},

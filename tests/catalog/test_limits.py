@@ -129,6 +129,20 @@ def test_the_quotas_of_a_project_are_those_of_all_regions() -> None:
     assert limits.from_answer(answer) == {("global", "GPUS_ALL_REGIONS"): Limit(1)}
 
 
+@pytest.mark.parametrize("around", [{}, {"name": "acme-ci"}])
+def test_the_quotas_of_a_project_are_known_by_their_metrics_where_the_answer_was_cut(around: dict[str, str]) -> None:
+    answer = around | {"quotas": [{"metric": "GPUS_ALL_REGIONS", "limit": 1.0}]}
+    assert limits.from_answer(answer) == {("global", "GPUS_ALL_REGIONS"): Limit(1)}
+
+
+def test_the_quotas_of_a_region_that_the_answer_does_not_name_are_of_the_one_given() -> None:
+    answer = {"quotas": REGION["quotas"]}
+    assert limits.from_answer(answer, "us-east4")["us-east4", "NVIDIA_L4_GPUS"] == Limit(8, 3)
+    for unnamed in (answer, {"items": [answer]}):
+        with pytest.raises(ValueError, match="the answer does not name its region"):
+            limits.from_answer(unnamed)
+
+
 def test_the_answer_of_the_cloud_quotas_api_is_read_by_gpu_family() -> None:
     def row(value: str, **dimensions: str) -> dict[str, Any]:
         places = {"applicableLocations": ["us-central1", "us-east4"]}

@@ -22,6 +22,23 @@ def test_the_region_of_a_zone(zone: str, region: str) -> None:
     assert catalog.region_of(zone) == region
 
 
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("europe-west5", "europe-west1"),
+        ("eu-west-9", "eu-west-1"),
+        ("asia-west1", "asia-east1"),
+        ("australia-east1", "australia-southeast1"),
+        ("us-centrall1", "us-central1"),
+        ("eurpoe-west4", "europe-west4"),
+        ("uscentral1", "us-central1"),
+        ("mars-north1", ""),
+    ],
+)
+def test_a_region_that_was_probably_meant_is_of_the_same_continent(given: str, meant: str) -> None:
+    assert catalog.closest_place(given, catalog.regions()) == meant
+
+
 def test_where_a_gpu_is() -> None:
     machine = catalog.machine("g2-standard-8")
     assert machine.is_in("us-central1-a")

@@ -113,6 +113,27 @@ def test_a_gpu_that_new_drivers_leave_behind_is_a_caveat() -> None:
     assert p100.caveats == ("R580 is the last driver branch of its P100",)
 
 
+def test_a_torch_that_has_to_run_leaves_out_what_it_has_no_kernels_for() -> None:
+    def cards(torch: str) -> set[str]:
+        return {each.machine.gpu.key for each in recommend(Needs(cloud="gcp", torch=torch), limit=999)}
+
+    assert cards("") - cards("2.15.0") == {"p100", "p4", "v100"}
+    assert cards("2.14.0+cu126") >= {"p100", "p4", "v100"}
+    why = nothing_fits(Needs(region="us-east-1", torch="2.15.0+cpu"))
+    assert why is not None
+    assert why.freed["torch"] > 0
+    assert [lack.text for lack in why.lacks if lack.need == "torch"] == [
+        "cannot run it: torch 2.15.0+cpu is built without CUDA"
+    ]
+
+
+def test_what_the_default_torch_does_not_run_on_is_a_caveat() -> None:
+    found = recommend(Needs(cloud="gcp", region="us-central1", market="spot"), limit=99, default_torch="2.15.0")
+    caveats = {each.machine.gpu.key: each.caveats[-1:] for each in found}
+    assert caveats["v100"] == ("the default torch 2.15.0+cu132 has no kernels for 7.0: take torch 2.14.0+cu126",)
+    assert caveats["l4"] == ()
+
+
 def test_a_fraction_of_a_gpu_is_recommended_only_to_who_asks_for_one() -> None:
     assert all(each.machine.gpu_count >= 1 for each in recommend(Needs(), limit=999, every_size=True))
     assert "gcp/g4-standard-6" in keys(gpu_count=0.125, cloud="gcp", region="us-central1", compute_capability="12.0")
@@ -135,7 +156,8 @@ def test_what_is_recommended_meets_the_needs_and_passes_the_check(needs: Needs, 
         if needs.budget_usd_per_hour is not None:
             assert each.usd_per_hour is not None
             assert each.usd_per_hour <= needs.budget_usd_per_hour
-        assert solver.check(each.machine, market=each.offer.market, zone=each.offer.region).works
+        choices = {"market": each.offer.market, "zone": each.offer.region, "torch": needs.torch or None}
+        assert solver.check(each.machine, **choices).works
         assert each.offer.price == catalog.price(each.machine, each.offer.region, each.offer.market)
     compared = [each.offer.counts_as for each in found]
     known = [usd for usd in compared if usd is not None]
@@ -190,6 +212,8 @@ def test_there_is_nothing_to_explain_where_something_fits() -> None:
         ({"cloud": "gpc"}, LookupError, "did you mean gcp?"),
         ({"architecture": "arm46"}, LookupError, "did you mean arm64?"),
         ({"compute_capability": "ada"}, ValueError, "'ada' is no compute capability"),
+        ({"torch": "newest"}, ValueError, "not a torch version: 'newest'"),
+        ({"region": "asia-west1"}, UnknownRegion, "did you mean asia-east1?"),
         ({"gpu_memory_gib": -1}, ValueError, "gpu_memory_gib must be a number from 0 on"),
         ({"gpu_memory_gib": float("nan")}, ValueError, "gpu_memory_gib must be a number from 0 on"),
         ({"budget_usd_per_hour": 0}, ValueError, "nothing is free"),

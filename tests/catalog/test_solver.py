@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
-from gpu_catalog import load, questions, solver
+from gpu_catalog import load, parts, questions, solver
 from gpu_catalog.choices import source_of, sources_for
 from gpu_catalog.errors import UnknownName
 from gpu_catalog.solver import Refused, Setup, Works, check, findings
@@ -89,6 +89,50 @@ def test_what_no_vendors_text_was_read_for_is_doubted_and_not_refused() -> None:
     sold = check("p6e-gb200.36xlarge", market="spot")
     assert sold.works
     assert sold.unknown == ("whether aws/p6e-gb200.36xlarge is sold as spot",)
+
+
+def test_a_driver_branch_below_a_gpus_first_is_refused_where_a_vendor_says_which_that_is() -> None:
+    assert check("g2-standard-8", driver_branch=470).unknown == (
+        "whether driver branch 470 knows the L4: R525 is thought to be its first",
+    )
+    assert [problem.rule for problem in refused("a4-highgpu-8g", driver_branch=550).problems] == ["driver.before-gpu"]
+    assert check("g2-standard-8", driver_branch=581).unknown == ("driver branch 581: it is not in the table",)
+
+
+@pytest.mark.parametrize(
+    ("machine", "choices", "text", "fix"),
+    [
+        ("g2-standard-8", {"nic": "GVNICC"}, "gcp has no network interface GVNICC; did you mean GVNIC?", "GVNIC"),
+        ("a4-highgpu-8g", {"nic": "efa"}, "efa is a network interface of aws, and gcp/a4-highgpu-8g is not", "GVNIC"),
+        ("g6.xlarge", {"nic": "gvnic"}, "GVNIC is a network interface of gcp, and aws/g6.xlarge is not", "ena"),
+        ("g6.xlarge", {"boot_disk": "pd-ssd"}, "pd-ssd is a boot disk of gcp, and aws/g6.xlarge is not", "gp3"),
+        ("g6.xlarge", {"boot_disk": "gp33"}, "aws has no boot disk gp33; did you mean gp3?", "gp3"),
+        ("a4-highgpu-8g", {"boot_disk": "floppy"}, "gcp has no boot disk floppy", "hyperdisk-balanced"),
+    ],
+)  # fmt: skip
+def test_a_part_of_another_cloud_or_of_none_is_refused(machine: str, choices: Any, text: str, fix: str) -> None:
+    [problem] = refused(machine, **choices).problems
+    [part] = choices
+    assert (problem.choice, problem.text, problem.fix) == (part, text, {part: fix})
+
+
+def test_a_part_that_the_cloud_has_is_unknown_where_no_source_says_that_the_machine_takes_it() -> None:
+    verdict = check("g6.xlarge", boot_disk="gp3", nic="ENA")
+    assert (verdict.works, verdict.setup.nic) == (True, "ena")
+    assert verdict.unknown == ("whether aws/g6.xlarge takes gp3", "whether aws/g6.xlarge takes ena")
+
+
+def test_every_part_of_a_machine_is_one_of_its_cloud() -> None:
+    taken = {(part, each.cloud, name) for each in questions.machines() for part, names in
+             (("boot_disk", each.boot_disks), ("nic", each.nics)) for name in names}  # fmt: skip
+    assert len(taken) == 8
+    assert [each for each in taken if not parts.is_of(each[0], each[2], each[1])] == []
+
+
+def test_a_place_without_the_machine_is_answered_with_the_nearest_that_have_it() -> None:
+    [problem] = refused("g6.xlarge", zone="eu-west-9a").problems
+    assert problem.text == "eu-west-9a has no aws/g6.xlarge; eu-west-2, eu-west-3, eu-central-1 have"
+    assert problem.fix == {"zone": "eu-west-2"}
 
 
 def test_a_region_counts_as_a_zone_that_is_not_chosen_yet() -> None:

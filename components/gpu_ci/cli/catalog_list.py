@@ -10,7 +10,7 @@ import gpu_catalog
 from gpu_catalog import Gpu, Machine, Price
 
 from gpu_ci.cli import options
-from gpu_ci.cli.output import note, print_json, print_table
+from gpu_ci.cli.output import Wrong, note, print_json, print_table
 
 
 @click.command("list")
@@ -52,17 +52,22 @@ def command(
         raise click.BadParameter(
             f"{min_compute_capability!r} is none; such as 8.0", param_hint="'--min-compute-capability'"
         )
-    found = gpu_catalog.machines(
-        gpu=gpu,
-        cloud=cloud,
-        region=region,
-        zone=zone,
-        market=market,
-        architecture=architecture,
-        min_gpu_memory_gib=min_memory_gib,
-        min_compute_capability=min_compute_capability,
-        legacy=legacy,
-    )
+    if region and zone and gpu_catalog.region_of(zone) != region:
+        raise Wrong(
+            f"gpu-ci catalog list: --zone {zone} is not in --region {region}",
+            hint=f"--region {gpu_catalog.region_of(zone)}, or one of the two alone",
+        )
+    asked: dict[str, Any] = {
+        "gpu": gpu,
+        "cloud": cloud,
+        "region": region,
+        "zone": zone,
+        "market": market,
+        "architecture": architecture,
+        "min_gpu_memory_gib": min_memory_gib,
+        "min_compute_capability": min_compute_capability,
+    }
+    found = gpu_catalog.machines(**asked, legacy=legacy)
     shown = [each for each in found if n1 or not each.attached]
     place = region or (gpu_catalog.region_of(zone) if zone else "")
     if as_json:
@@ -73,6 +78,8 @@ def command(
         note(f"and {len(found) - len(shown)} N1 machines with attached GPUs: add --n1 to see them")
     if not found:
         note("no machine of the catalog is all of this")
+        if older := gpu_catalog.machines(**asked, legacy=True):
+            note(f"  hint: --legacy, for the {len(older)} that are known by name only")
         click.get_current_context().exit(1)
 
 

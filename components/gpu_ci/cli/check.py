@@ -21,7 +21,9 @@ SOURCE = options.Name("driver source", lambda: DRIVER_SOURCES)
 @click.option("--boot-disk", metavar="TYPE", help="Such as pd-balanced.")
 @click.option("--nic", metavar="TYPE", help="Such as GVNIC.")
 @click.option("--driver-source", type=SOURCE, help=f"One of {', '.join(DRIVER_SOURCES)}.")
-@click.option("--driver-branch", type=int, metavar="N", help="Such as 580; by default what the source brings.")
+@click.option(
+    "--driver-branch", type=click.IntRange(min=1), metavar="N", help="Such as 580; by default what the source brings."
+)
 @click.option("--kernel-module", type=click.Choice(["open", "proprietary"]), help="Which of NVIDIA's two.")
 @click.option("--ami-type", metavar="TYPE", help="An EKS AMI type.")
 @click.option("--mig-profile", metavar="PROFILE", help="As NVIDIA names it, such as 1g.10gb.")
@@ -48,6 +50,12 @@ def command(targets: tuple[str, ...], as_json: bool, **choices: Any) -> None:
 
         check_machine.run(targets[0], asked, as_json)
         return
+    if machines := [each for each in targets if not _is_file(each)]:
+        raise Wrong(
+            f"gpu-ci check: one machine at a time, not {len(targets)} names",
+            got=", ".join(targets),
+            hint=f"gpu-ci check {machines[0]}",
+        )
     if asked:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in asked)
         raise Wrong(

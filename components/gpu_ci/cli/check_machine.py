@@ -16,10 +16,13 @@ def run(machine: str, choices: dict[str, Any], as_json: bool) -> None:
     """Print the answer; exit code 1 when it cannot work."""
     if "python" in choices:
         choices["python"] = _python(choices["python"])
+    if "zone" in choices:
+        choices["zone"] = choices["zone"].lower()
     try:
-        found = solver.check(machine, **choices)
+        found = solver.check(machine.lower(), **choices)
     except gpu_catalog.DoesNotFit as error:
-        answer(machine, [{"choice": "machine", "problem": str(error), "source": "", "fix": None}], [], as_json)
+        problem = {"choice": "machine", "problem": str(error), "source": "", "fix": None}
+        answer(machine, [problem], [], [], as_json)
         return
     except gpu_catalog.UnknownName as error:
         hint = error.hint or "gpu-ci catalog lists machines; a stack file's name ends in .yaml"
@@ -37,13 +40,16 @@ def run(machine: str, choices: dict[str, Any], as_json: bool) -> None:
             }
             for problem in found.problems
         ]
-    answer(found.setup.machine.key, problems, list(found.unknown), as_json)
+    about = found.setup.machine
+    answer(about.key, problems, list(found.unknown), list(about.notes), as_json)
 
 
-def answer(machine: str, problems: list[dict[str, Any]], unknown: list[str], as_json: bool) -> None:
+def answer(machine: str, problems: list[dict[str, Any]], unknown: list[str], notes: list[str], as_json: bool) -> None:
     """The answer in words or as a document."""
     if as_json:
-        print_json({"machine": machine, "works": not problems, "problems": problems, "unknown": unknown})
+        print_json(
+            {"machine": machine, "works": not problems, "problems": problems, "unknown": unknown, "notes": notes}
+        )
     else:
         for each in problems:
             click.echo(f"{machine}: {each['choice']}: {each['problem']}")
@@ -55,6 +61,8 @@ def answer(machine: str, problems: list[dict[str, Any]], unknown: list[str], as_
             click.echo(f"{machine}: nothing speaks against it")
         for text in unknown:
             click.echo(f"not known: {text}")
+        for text in notes:
+            click.echo(f"note: {text}")
     if problems:
         click.get_current_context().exit(1)
 
@@ -82,4 +90,8 @@ def _python(text: str) -> tuple[int, int]:
     found = re.fullmatch(r"(\d+)\.(\d+)(?:\.\d+)?", text)
     if not found:
         raise Wrong("gpu-ci check: --python: is no version of Python", got=repr(text), expected="such as 3.12")
-    return int(found[1]), int(found[2])
+    asked, (oldest, newest) = (int(found[1]), int(found[2])), solver.pythons()
+    if not oldest <= asked <= newest:
+        known = f"{plain(oldest)} to {plain(newest)}"
+        raise Wrong("gpu-ci check: --python: no torch is known to be for it", got=text, expected=known)
+    return asked

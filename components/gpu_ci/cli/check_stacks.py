@@ -9,8 +9,9 @@ import click
 from gpu_catalog import solver, staleness
 
 from gpu_ci.cli import clock
-from gpu_ci.cli.output import print_all, print_table
-from gpu_ci.cli.stack_files import StackFile, chosen, told
+from gpu_ci.cli.each_file import ask_each
+from gpu_ci.cli.output import print_table
+from gpu_ci.cli.stack_files import StackFile, told
 from gpu_ci.errors import Problem
 from gpu_ci.stack import quotas
 from gpu_ci.stack.pools import POOLS, images
@@ -18,10 +19,9 @@ from gpu_ci.stack.pools import POOLS, images
 
 def run(names: tuple[str, ...], as_json: bool) -> None:
     """Print every problem; exit code 1 when there is one."""
-    found = [(file, problems(file), doubts(file)) for file in chosen(names)]
-    print_all(found, show, document, as_json)
-    if any(wrong for _, wrong, _ in found):
-        click.get_current_context().exit(1)
+    ask_each(
+        names, lambda file: (file, problems(file), doubts(file)), show, document, as_json, lambda found: bool(found[1])
+    )
 
 
 def problems(file: StackFile) -> list[Problem]:
@@ -59,6 +59,8 @@ def show(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> None:
         print_table(["pool", "machine", "market", "region", "max"], rows, right="max")
     for text in doubtful:
         click.echo(f"{file.name}: note: {text}")
+    if file.unchecked:
+        click.echo(f"{file.name}: not checked here: {', '.join(file.unchecked)}")
 
 
 def document(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> dict[str, Any]:
@@ -68,4 +70,5 @@ def document(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> dict
         "pools": [name for name, _ in file.pools],
         "problems": [{name: value for name, value in asdict(problem).items() if value} for problem in wrong],
         "notes": doubtful,
+        "unchecked": file.unchecked,
     }

@@ -38,8 +38,9 @@ class Commands(Lazy):
 def gpu_ci() -> None:
     """GPU capacity for CI: which machines there are, what fits, what works together, what it costs.
 
-    Nothing here needs an account, and nothing is created or changed in any cloud. Every command takes --json. The exit
-    code is 0 when all is fine, 1 when problems were found, 2 when the question itself is wrong.
+    Nothing here needs an account, and nothing is created or changed in any cloud. Every command takes --json, and then
+    tells mistakes as JSON too. The exit code is 0 when all is fine, 1 when problems were found, 2 when the question
+    itself is wrong.
 
     \b
     Examples:

@@ -9,8 +9,9 @@ from gpu_catalog import cost, staleness
 from gpu_catalog.cost import PoolCost, StackCost, Total
 
 from gpu_ci.cli import clock, options
-from gpu_ci.cli.output import print_all, print_table
-from gpu_ci.cli.stack_files import StackFile, chosen
+from gpu_ci.cli.each_file import ask_each
+from gpu_ci.cli.output import print_table
+from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.stack.quotas import demands
 
 _HEADINGS = ["pool", "machine", "market", "region", "max", "USD/h each", "at rest", "at max", "worst month", "price of"]
@@ -31,7 +32,7 @@ def command(files: tuple[str, ...], as_json: bool) -> None:
       gpu-ci cost Pulumi.prod.yaml
       gpu-ci cost Pulumi.prod.yaml --json
     """
-    print_all([(file, of(file)) for file in chosen(files)], show, document, as_json)
+    ask_each(files, lambda file: (file, of(file)), show, document, as_json)
 
 
 def of(file: StackFile) -> StackCost:

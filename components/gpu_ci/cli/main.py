@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from collections.abc import Sequence
 
-MISSING = """\
-gpu-ci: the package {name} is not installed
-  expected: what the command line needs on top of the components
-  hint: pip install 'gpu-ci[cli]'
-"""
+MISSING = {
+    "text": "gpu-ci: the package {name} is not installed",
+    "expected": "what the command line needs on top of the components",
+    "hint": "pip install 'gpu-ci[cli]'",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -19,14 +21,28 @@ def main(argv: Sequence[str] | None = None) -> None:
 def run(words: list[str]) -> int:
     """0 when all is fine, 1 when problems were found, 2 for a question that cannot be asked."""
     try:
-        return _run(words)
+        code = _run(words)
+        sys.stdout.flush()
+        return code
     except ModuleNotFoundError as error:
         if error.name not in ("click", "rich", "yaml"):
             raise
-        sys.stderr.write(MISSING.format(name=error.name))
+        problem = {label: value.format(name=error.name) for label, value in MISSING.items()}
+        told = [value if label == "text" else f"  {label}: {value}" for label, value in problem.items()]
+        sys.stderr.write("\n".join(told) + "\n")
+        if "--json" in words:
+            sys.stdout.write(json.dumps({"error": {"problems": [problem]}}, indent=2) + "\n")
         return 2
     except KeyboardInterrupt:
         return 130
+    except OSError as error:
+        if error.filename is not None:  # a stream has none
+            raise
+        # What is left of the answer would fail once more at the end of the process.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):  # whoever reads has enough of it
+            sys.stderr.write(f"gpu-ci: the answer cannot be written: {error.strerror or error}\n")
+        return 2
 
 
 def _run(words: list[str]) -> int:
@@ -41,7 +57,7 @@ def _run(words: list[str]) -> int:
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as error:
-        tell(error)
+        tell(error, "--json" in words)
         return error.exit_code
     except click.Abort:
         return 130

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from gpu_catalog.limits import Limit
 from gpu_catalog.quota import Finding, Need
 
 from gpu_ci.cli import options
-from gpu_ci.cli.output import Found, Wrong, print_all, print_table
-from gpu_ci.cli.stack_files import StackFile, chosen, told
+from gpu_ci.cli.each_file import ask_each
+from gpu_ci.cli.output import Wrong, print_table
+from gpu_ci.cli.stack_files import StackFile, found
 from gpu_ci.stack import quotas
 
 
@@ -38,35 +40,62 @@ def command(files: tuple[str, ...], answers: tuple[str, ...], region: str | None
       gpu-ci quota Pulumi.prod.yaml --limits us-central1.json --limits project.json
       gpu-ci quota Pulumi.prod.yaml --limits ec2.json --region us-east-1 --json
     """
-    given = {key: limit for answer in answers for key, limit in read(Path(answer), region or "").items()}
-    found = [(file, *compared(file, given)) for file in chosen(files)]
-    print_all(found, show, document, as_json)
-    if any(finding.is_short and finding.certain for *_, findings in found for finding in findings):
-        click.get_current_context().exit(1)
+    if region and not answers:
+        raise Wrong(
+            "gpu-ci quota: --region is the region of an answer, and none is given",
+            hint=f"add --limits ec2.json, or leave --region {region} out",
+        )
+    given = {answer: read(Path(answer), region or "") for answer in answers}
+    ask_each(files, lambda file: compared(file, given), show, document, as_json, lambda found: found[1].is_short)
 
 
-def compared(
-    file: StackFile, looked_up: Mapping[quota.Key, Limit]
-) -> tuple[list[Need], dict[quota.Key, Limit], tuple[Finding, ...]]:
-    """What is needed, what is given, and where the two differ."""
+@dataclass(frozen=True)
+class Compared:
+    """What the pools of a file need, what is given, and where the two differ."""
+
+    needed: list[Need]
+    given: Mapping[quota.Key, Limit]
+    findings: tuple[Finding, ...]
+    answers: Mapping[str, limits.Given]
+    """Those that were looked up, by the file they were read from."""
+
+    @property
+    def is_short(self) -> bool:
+        """Whether a limit is certainly too small."""
+        return any(finding.is_short and finding.certain for finding in self.findings)
+
+    def told_by(self, answer: str) -> int:
+        """How many of the limits that are needed an answer has."""
+        return sum((each.region, each.metric) in self.answers[answer] for each in self.needed)
+
+
+def compared(file: StackFile, answers: Mapping[str, limits.Given]) -> tuple[StackFile, Compared]:
+    """The pools of a file against its own limits and those that were looked up, which win."""
     file.refuse_mistakes()
     asked = quotas.demands(file.pools)
     written, wrong = quotas.check(file.value(quotas.QUOTAS), (), file.project)
     if wrong:
-        raise Found(told(file, wrong))
-    given = {**written.given, **looked_up}
+        raise found(file, wrong)
+    given = dict(written.given)
+    for answer in answers.values():
+        given |= answer
     needed = quota.needs(asked)
-    return list(needed.values()), given, quota.compare(needed, given)
+    return file, Compared(list(needed.values()), given, quota.compare(needed, given), answers)
 
 
-def show(file: StackFile, needed: list[Need], given: Mapping[quota.Key, Limit], findings: tuple[Finding, ...]) -> None:
+def show(file: StackFile, compared: Compared) -> None:
+    given, findings = compared.given, compared.findings
     rows = [
         (each.region, each.metric, f"{each.amount:g} {each.unit}", limit_text(given.get((each.region, each.metric))),
          ", ".join(f"{pool} {amount:g}" for pool, amount in each.pools))
-        for each in needed
+        for each in compared.needed
     ]  # fmt: skip
     click.echo(f"{file.name}\n")
     print_table(["region", "quota", "needed", "limit", "for"], rows, right="needed|limit")
+    for answer, told in compared.answers.items():
+        places = sorted({place for place, _ in told})
+        of = f", all of {', '.join(places[:3])}{' and others' if len(places) > 3 else ''}" if told else ""
+        click.echo(f"{answer}: {compared.told_by(answer)} of the {len(rows)} limits asked for; it has {len(told)}{of}")
     for finding in findings:
         if finding.is_short:
             word = "is" if finding.certain else "may be"
@@ -84,18 +113,22 @@ def limit_text(limit: Limit | None) -> str:
     return f"{limit.limit:g}" + ("" if limit.usage is None else f" ({limit.usage:g} in use)")
 
 
-def document(
-    file: StackFile, needed: list[Need], given: Mapping[quota.Key, Limit], findings: tuple[Finding, ...]
-) -> dict[str, Any]:
+def document(file: StackFile, compared: Compared) -> dict[str, Any]:
+    findings = compared.findings
+
     def limit(need: Need) -> float | None:
-        found = given.get((need.region, need.metric))
+        found = compared.given.get((need.region, need.metric))
         return None if found is None or found.limit == float("inf") else found.limit
 
     return {
         "file": file.name,
         "needs": [
             {**need.to_json(), "limit": limit(need), "console": quota.console_link(need, file.project)}
-            for need in needed
+            for need in compared.needed
+        ],
+        "answers": [
+            {"file": answer, "limits": len(told), "needed": compared.told_by(answer)}
+            for answer, told in compared.answers.items()
         ],
         "problems": [
             {**finding.to_json(), "hint": finding.hint(file.project)} for finding in findings if finding.is_short

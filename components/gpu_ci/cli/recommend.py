@@ -12,14 +12,19 @@ from gpu_catalog.needs import Needs
 from gpu_catalog.nothing_fits import NothingFits, nothing_fits
 from gpu_catalog.recommend import Recommendation, recommend
 
+from gpu_ci import versions
 from gpu_ci.cli import clock, options
 from gpu_ci.cli.catalog_list import price_json, price_text
-from gpu_ci.cli.output import Wrong, print_json, print_table
+from gpu_ci.cli.output import Wrong, print_json, print_table, print_text
+
+MORE_THAN_NONE = click.FloatRange(min=0, min_open=True)
 
 
 @click.command("recommend")
 @click.option("--gpu-memory-gib", type=float, default=0, help="Of one GPU, by its nominal size: 24 for an L4.")
-@click.option("--gpu-count", type=float, default=1, help="Below 1, fractions of a GPU do as well.", show_default=True)
+@click.option(
+    "--gpu-count", type=MORE_THAN_NONE, default=1, help="Below 1, fractions of a GPU do as well.", show_default=True
+)
 @click.option("--compute-capability", metavar="X.Y", default="", help="The least, such as 8.0.")
 @click.option("--dtype", type=options.DTYPE, help="Numbers the hardware multiplies by itself: fp16, bf16, fp8, ...")
 @click.option("--budget", "budget_usd_per_hour", metavar="USD", type=float, help="The most one machine costs an hour.")
@@ -29,6 +34,7 @@ from gpu_ci.cli.output import Wrong, print_json, print_table
 @click.option("--architecture", type=options.ARCHITECTURE, help="Of the processor: x86_64 or arm64.")
 @click.option("--memory-gib", type=float, default=0, help="Of the machine itself.")
 @click.option("--vcpus", type=int, default=0, help="Of the machine.")
+@click.option("--torch", metavar="VERSION", default="", help="A wheel that has to run on the GPU, such as 2.9.1+cu129.")
 @click.option("--limit", type=click.IntRange(min=1), default=10, help="How many to show.", show_default=True)
 @click.option("--every-size", is_flag=True, help="Every size of a family, not only the best one.")
 @options.as_json
@@ -37,6 +43,8 @@ def command(limit: int, every_size: bool, as_json: bool, **asked: Any) -> None:
 
     A spot price that is older than 90 days, undated or estimated is shown, and compared by the standard price of the
     same machine in the same region: the most that it can be. The budget is held against the price shown.
+
+    Without --torch, a GPU on which the torch that a pool installs does not run says so.
 
     \b
     Examples:
@@ -48,7 +56,7 @@ def command(limit: int, every_size: bool, as_json: bool, **asked: Any) -> None:
         needs = Needs(**asked)
     except ValueError as error:
         raise Wrong(f"gpu-ci recommend: {as_options(str(error))}", hint="gpu-ci recommend --help") from None
-    found = recommend(needs, limit, every_size=every_size, today=clock.today())
+    found = recommend(needs, limit, every_size=every_size, today=clock.today(), default_torch=versions.TORCH)
     missing = None if found else nothing_fits(needs)
     if as_json:
         document = {"machines": [as_document(each) for each in found], "nothing_fits": missing and why(missing)}
@@ -57,9 +65,10 @@ def command(limit: int, every_size: bool, as_json: bool, **asked: Any) -> None:
         click.echo(f"nothing fits: {as_options(missing.text)}")
     else:
         rows = [row(place, each) for place, each in enumerate(found, 1)]
-        print_table(
-            ["", "machine", "GPUs", "GiB", "cc", "market", "region", "USD/h", "why"], rows, right="GiB|cc|USD/h"
-        )
+        print_table(["", "machine", "GPUs", "GiB", "cc", "market", "region", "USD/h"], rows, right="GiB|cc|USD/h")
+        click.echo("")
+        for place, each in enumerate(found, 1):
+            print_text(f"{place:<3} {each.text}", 4)
     if not found:
         click.get_current_context().exit(1)
 
@@ -68,7 +77,7 @@ def as_options(text: str) -> str:
     """A text of the catalog's with the needs named as this command has them."""
     for need in sorted(Needs.__dataclass_fields__, key=len, reverse=True):
         option = "--budget" if need.startswith("budget") else f"--{need.replace('_', '-')}"
-        text = re.sub(rf"\b(?<!-){need}\b", option, text) if "_" in need else text
+        text = re.sub(rf"\b(?<!-){need}\b", option, text) if "_" in need or need == "vcpus" else text
     return text
 
 
@@ -77,7 +86,7 @@ def row(place: int, each: Recommendation) -> tuple[str, ...]:
     return (
         str(place), machine.key, f"{machine.gpu_count:g} x {machine.gpu.name}",
         f"{nominal_gpu_memory_gib(machine):g}",
-        machine.gpu.compute_capability, offer.market, offer.region, price_text(offer.price), each.text,
+        machine.gpu.compute_capability, offer.market, offer.region, price_text(offer.price),
     )  # fmt: skip
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import click
 import yaml
 
 from gpu_ci.cli.output import Found, Wrong
@@ -25,6 +26,8 @@ class StackFile:
 
     path: Path
     config: dict[str, Any]
+    around: tuple[str, ...] = ()
+    """The file's other keys, beside config."""
 
     @property
     def name(self) -> str:
@@ -35,6 +38,11 @@ class StackFile:
         """The project that pays, where the file names one in plain text."""
         value = self.config.get("gcp:project")
         return value if isinstance(value, str) else ""
+
+    @property
+    def unchecked(self) -> list[str]:
+        """The keys that this command does not look at."""
+        return [*self.around, *(key for key in self.config if key not in (pools.POOLS, quotas.QUOTAS))]
 
     def value(self, key: str) -> Any:
         """A value as the program gets it: what `pulumi config set` wrote as JSON text is decoded."""
@@ -69,7 +77,12 @@ class StackFile:
     def refuse_mistakes(self) -> None:
         """Stop where a pool has a mistake: what is added up over the others would pass for the whole."""
         if problems := self.checked[1]:
-            raise Found(f"{told(self, problems)}; see gpu-ci check")
+            raise found(self, problems, "; see gpu-ci check")
+
+
+def found(file: StackFile, problems: list[Problem], more: str = "") -> Found:
+    """The problems of a file as what ends a question about it."""
+    return Found(told(file, problems) + more, [asdict(problem) for problem in problems])
 
 
 def told(file: StackFile, problems: list[Problem]) -> str:
@@ -78,16 +91,16 @@ def told(file: StackFile, problems: list[Problem]) -> str:
     return f"{report(file.name, problems)}\n{count} in {file.name}"
 
 
-def chosen(given: tuple[str, ...]) -> list[StackFile]:
+def chosen(given: tuple[str, ...]) -> list[Path]:
     """The files that were named, or every stack file of this folder."""
     paths = [Path(each) for each in given] or sorted(Path().glob("Pulumi.*.yaml"))
     if not paths:
         raise Wrong(
             f"no stack file in {Path.cwd()}",
             expected="Pulumi.<stack>.yaml, or the name of one",
-            hint="gpu-ci check path/to/Pulumi.staging.yaml",
+            hint=f"{click.get_current_context().command_path} path/to/Pulumi.staging.yaml",
         )
-    return [read(path) for path in paths]
+    return paths
 
 
 def read(path: Path) -> StackFile:
@@ -101,7 +114,7 @@ def read(path: Path) -> StackFile:
             expected="a file with config: at its top, such as Pulumi.staging.yaml",
             hint=_neighbours(path),
         )
-    return StackFile(path, document["config"])
+    return StackFile(path, document["config"], tuple(key for key in document if key != "config"))
 
 
 def _text(path: Path) -> str:
@@ -125,9 +138,21 @@ def _neighbours(path: Path) -> str:
 class _Strict(yaml.SafeLoader):
     """Without YAML 1.1's surprises: a key that is there twice is a mistake; yes and on are text, and dates too."""
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError, AttributeError, TypeError):  # what Python says of a value may quote it
+            text = f"the value cannot be read as {node.tag.rpartition(':')[2]}"
+            raise yaml.constructor.ConstructorError(None, None, text, node.start_mark) from None
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        if not isinstance(node, yaml.MappingNode):
+            raise yaml.constructor.ConstructorError(None, None, "the value cannot be read as map", node.start_mark)
         seen: dict[Any, int] = {}
-        for key, _ in node.value:
+        for key, value in node.value:
+            if node.flow_style and ":" in str(key.value) and (value.tag, value.value) == (_NULL, ""):
+                text = "a space is missing after a colon"  # the value is a part of the key, and may be a secret
+                raise yaml.constructor.ConstructorError(None, None, text, key.start_mark)
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
                 if key.value in seen:
                     text = f"the key {key.value} is there twice, first in line {seen[key.value]}"
@@ -140,6 +165,7 @@ class _Strict(yaml.SafeLoader):
         }
 
 
+_NULL = "tag:yaml.org,2002:null"
 _BOOL, _DATE = "tag:yaml.org,2002:bool", "tag:yaml.org,2002:timestamp"
 _Strict.yaml_implicit_resolvers = {
     first: [(tag, form) for tag, form in resolvers if tag not in (_BOOL, _DATE)]
@@ -154,9 +180,22 @@ def _document(path: Path, text: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        shown = f"\n  got: {lines[mark.line].strip()}" if mark and mark.line < len(lines := text.splitlines()) else ""
-        raise Found(f"{path}{at}: is no YAML: {error.problem or error}{shown}") from None
+        raise _no_yaml(f"{path}{at}", _without_values(error.problem or "it has a mistake")) from None
     except yaml.reader.ReaderError as error:
-        raise Found(f"{path}:{text[: error.position].count(chr(10)) + 1}: is no YAML: {error.reason}") from None
-    except (ValueError, RecursionError) as error:  # a number too long, or nesting without an end
-        raise Found(f"{path}: is no YAML: {error}") from None
+        raise _no_yaml(f"{path}:{text[: error.position].count(chr(10)) + 1}", error.reason) from None
+    except RecursionError:
+        raise _no_yaml(str(path), "it is nested without an end") from None
+
+
+def _no_yaml(where: str, why: str) -> Found:
+    """A file that cannot be read. None of its text is shown: which part of it is a secret is not known."""
+    text = f"{where}: is no YAML: {why}"
+    return Found(text, [{"text": text}])
+
+
+_QUOTED = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"")
+
+
+def _without_values(text: str) -> str:
+    """YAML's words without what they quote of the file, but for single signs and the names of YAML's own tokens."""
+    return _QUOTED.sub(lambda found: found[0] if len(found[0]) <= 3 or found[0][1] in "<\\" else "…", text)

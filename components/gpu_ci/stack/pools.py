@@ -129,7 +129,8 @@ def _kind(path: str, value: Any, problems: list[Problem]) -> Meant | None:
     else:
         other = f"kinds and their fields are in docs/pools.md, such as kind: {kinds[0]}"
         hint = f"did you mean {near}" if near else other
-        problems.append(Problem(f"{path}.kind", "unknown kind of pool", _got(kind), expected, hint))
+        got = repr(kind) if isinstance(kind, str) else _got(kind)
+        problems.append(Problem(f"{path}.kind", "unknown kind of pool", got, expected, hint))
     if near or len(kinds) == 1:
         return Meant(component_for(near or kinds[0]), key, sure=bool(near))
     return None
@@ -187,4 +188,6 @@ def _got(value: Any) -> str:
         return "a map"
     if isinstance(value, list):
         return "a list"
+    if isinstance(value, str):  # what was meant by it is not known, and it may be a secret
+        return "text"
     return "nothing" if value is None else repr(value)

@@ -86,6 +86,21 @@ def test_as_json_every_fact_of_the_row_is_there_with_its_sources(ask: Ask, name:
     assert set(found["places"]) == set(machine.regions)
 
 
+def test_what_is_known_by_name_only_is_hinted_at(ask: Ask) -> None:
+    answer = ask("catalog", "--gpu", "k80")
+    assert (answer.code, answer.err) == (
+        1,
+        "no machine of the catalog is all of this\n  hint: --legacy, for the 3 that are known by name only\n",
+    )
+    assert len(ask("catalog", "--gpu", "k80", "--legacy", "--json").json) == 3
+
+
+def test_a_machine_that_is_not_in_the_region_is_said_not_to_be(ask: Ask) -> None:
+    answer = ask("catalog", "show", "g2-standard-8", "--region", "us-south1")
+    assert (answer.code, "no price" in answer.out) == (0, False)
+    assert "\nit is not in us-south1; the nearest are us-central1, us-east1, us-east4\n" in answer.out
+
+
 def test_one_region_shows_its_prices_alone(ask: Ask) -> None:
     found = ask("catalog", "show", "g2-standard-8", "--region", "us-central1", "--json").json
     assert list(found["prices"]) == ["us-central1"]
@@ -101,6 +116,26 @@ WRONG = {
     "--region us-centrall1": (
         "list: Invalid value for '--region': no region with a GPU 'us-centrall1'",
         "did you mean us-central1?",
+    ),
+    "--region europe-west5": (
+        "list: Invalid value for '--region': no region with a GPU 'europe-west5'",
+        "did you mean europe-west1?",
+    ),
+    "--region mars-north1": (
+        "list: Invalid value for '--region': no region with a GPU 'mars-north1'",
+        "gpu-ci catalog lists what there is",
+    ),
+    "--zone us-east1-a": (
+        "list: Invalid value for '--zone': no zone with a GPU 'us-east1-a'",
+        "did you mean us-east1-b?",
+    ),
+    "--zone us-east-1a": (
+        "list: Invalid value for '--zone': no zone with a GPU 'us-east-1a'",
+        "AWS publishes regions only: --region us-east-1",
+    ),
+    "--zone us-east1-b --region us-central1": (
+        "list: --zone us-east1-b is not in --region us-central1",
+        "--region us-east1, or one of the two alone",
     ),
     "--cloud azure": ("list: Invalid value for '--cloud': no cloud 'azure'", "there are gcp, aws"),
     "g2-standard-8": (": no command 'g2-standard-8'", "gpu-ci catalog show g2-standard-8"),

@@ -105,11 +105,13 @@ def test_in_a_pipe_nothing_is_cut_or_folded() -> None:
     assert [line for line in answer.stdout.splitlines() if line != line.rstrip()] == []
 
 
-def test_a_reader_that_has_enough_ends_it_quietly() -> None:
-    command = f"'{GPU_CI}' catalog list --n1 --json | (exec 0<&-; sleep 0.1); echo ${{PIPESTATUS[0]}}"
-    answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
-    assert answer.stdout == "0\n"
+@pytest.mark.parametrize(("words", "code"), [("list --n1 --json", 0), ("list --gpu l5 --json", 2)])
+def test_a_reader_that_has_enough_ends_it_quietly(words: str, code: int) -> None:
+    command = f"{{ '{GPU_CI}' catalog {words}; echo $? >&3; }} | (exec 0<&-; sleep 0.1)"
+    answer = subprocess.run(["bash", "-c", f"exec 3>&1; {command}"], capture_output=True, text=True, check=True)
+    assert answer.stdout == f"{code}\n"
     assert "Traceback" not in answer.stderr
+    assert "written" not in answer.stderr
 
 
 def test_as_a_module_it_is_the_same_command() -> None:
@@ -170,11 +172,12 @@ def test_bash_is_offered_what_exists(line: str, offered: list[str]) -> None:
     assert [each.removeprefix("plain,") for each in answer.stdout.split()] == offered
 
 
-def test_a_narrow_terminal_leaves_no_column_out() -> None:
+def on_terminal(width: int, *words: str) -> list[str]:
+    """The lines that a terminal of that width gets."""
     ours, theirs = pty.openpty()
     done = subprocess.Popen(
-        [GPU_CI, "cost", "Pulumi.prod.yaml"], cwd=ROOT, stdout=theirs, stderr=subprocess.DEVNULL,
-        env={**os.environ, "COLUMNS": "60", "TERM": "dumb"},
+        [GPU_CI, *words], cwd=ROOT, stdout=theirs, stderr=subprocess.DEVNULL,
+        env={**os.environ, "COLUMNS": str(width), "TERM": "dumb"},
     )  # fmt: skip
     os.close(theirs)
     shown = b""
@@ -185,21 +188,45 @@ def test_a_narrow_terminal_leaves_no_column_out() -> None:
         pass
     os.close(ours)
     assert done.wait(timeout=60) == 0
-    [heading] = [line for line in shown.decode().splitlines() if line.startswith("pool")]
-    assert heading.split() == [
-        "pool",
-        "machine",
-        "market",
-        "region",
-        "max",
-        "USD/h",
-        "each",
-        "at",
-        "rest",
-        "at",
-        "max",
-        "worst",
-        "month",
-        "price",
-        "of",
-    ]
+    return shown.decode().splitlines()
+
+
+def test_a_narrow_terminal_shows_each_row_by_itself_with_every_heading() -> None:
+    lines = on_terminal(60, "cost", "Pulumi.prod.yaml")
+    at = lines.index("h100")
+    assert [line.split("  ")[1].strip() for line in lines[at + 1 : at + 10]] == [
+        "machine", "market", "region", "max", "USD/h each", "at rest", "at max", "worst month", "price of",
+    ]  # fmt: skip
+    assert lines[at + 1] == "  machine      gcp/a3-highgpu-1g"
+
+
+ROWS = (
+    "catalog",
+    "catalog --region us-central1",
+    "catalog show p5.48xlarge",
+    "recommend --dtype bf16",
+    "quota Pulumi.prod.yaml",
+)
+
+
+@pytest.mark.parametrize("words", ROWS)
+@pytest.mark.parametrize("width", [80, 120])
+def test_no_line_of_a_table_runs_over_the_edge_of_a_terminal(words: str, width: int) -> None:
+    lines = on_terminal(width, *words.split())
+    rule = next(at for at, line in enumerate(lines) if set(line.strip()) == {"─"})
+    assert max(map(len, lines[: rule + 12])) <= width
+
+
+def test_a_word_is_not_broken_where_a_table_is_folded() -> None:
+    lines = on_terminal(80, "catalog", "show", "g2-standard-8")
+    [at] = [at for at, line in enumerate(lines) if line.startswith("quota ")]
+    assert lines[at].split() == ["quota", "NVIDIA_L4_GPUS,", "gapi"]
+    assert lines[at + 1].split() == ["PREEMPTIBLE_NVIDIA_L4_GPUS"]
+
+
+def test_the_reasons_of_recommendations_stand_below_their_table_folded_at_words() -> None:
+    lines = on_terminal(80, "recommend", "--dtype", "bf16", "--limit", "1")
+    at = lines.index("")
+    assert at == 3
+    assert lines[at + 1].startswith("1   cheapest with bf16; ")
+    assert [line for line in lines[at + 2 :] if line and not line.startswith("    ")] == []

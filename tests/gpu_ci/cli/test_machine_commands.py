@@ -15,16 +15,16 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_a_combination_that_works_is_said_to(ask: Ask) -> None:
-    answer = ask("check", "g2-standard-8", "--zone", "us-central1-a", "--market", "spot", "--driver-branch", "580")
+    answer = ask("check", "g6.xlarge", "--zone", "us-east-1a", "--market", "spot", "--driver-branch", "580")
     assert (answer.code, answer.err) == (0, "")
-    assert answer.out == "gcp/g2-standard-8: nothing speaks against it\n"
+    assert answer.out == "aws/g6.xlarge: nothing speaks against it\n"
 
 
 def test_one_that_does_not_has_its_reason_source_and_fix(ask: Ask) -> None:
     words = ["check", "g2-standard-8", "--driver-source", "accelerator-image", "--driver-branch", "535"]
     answer = ask(*words)
     assert answer.code == 1
-    reason, source, hint = answer.out.splitlines()
+    reason, source, hint, _ = answer.out.splitlines()
     assert reason.startswith(
         "gcp/g2-standard-8: driver_branch: accelerator-image has no driver of branch 535: it has 570, 580"
     )
@@ -63,7 +63,10 @@ def test_more_gpus_than_n1_takes_is_a_problem_not_a_wrong_question(ask: Ask) -> 
         ("check g2-standard-8 --python three", "gpu-ci check: --python: is no version of Python\n  got: 'three'\n"),
         ("check g2-standard-8 --driver-source cso", "gpu-ci check: Invalid value for '--driver-source': no driver s"),
         ("check Pulumi.dev.yaml --market spot", "gpu-ci check: --market can be asked of one machine, not of "),
-        ("check g2-standard-8 g2-standard-4", "g2-standard-8: no such file\n"),
+        (
+            "check g2-standard-8 g2-standard-4",
+            "gpu-ci check: one machine at a time, not 2 names\n  got: g2-standard-8, g2-standard-4\n  hint: gpu-ci",
+        ),
         ("recommend --gpu-memory-gib -1", "gpu-ci recommend: --gpu-memory-gib must be a number from 0 on, not -1.0\n"),
         ("recommend --budget 0", "gpu-ci recommend: --budget must be more than 0"),
         ("recommend --compute-capability new", "gpu-ci recommend: 'new' is no compute capability; such as 8.0\n"),
@@ -156,3 +159,70 @@ def test_a_fraction_is_listed_with_its_own_memory(ask: Ask) -> None:
     shown = ask("recommend", "--gpu-count", "0.1", "--cloud", "gcp", "--gpu-memory-gib", "12", "--limit", "50").out
     [fraction] = [line.split() for line in shown.splitlines() if "gcp/g4-standard-6 " in line]
     assert fraction[2:8] == ["0.125", "x", "RTX", "PRO", "6000", "12"]
+
+
+def test_the_notes_of_a_machine_come_with_its_verdict(ask: Ask) -> None:
+    assert ask("check", "p3.2xlarge").out == (
+        "aws/p3.2xlarge: nothing speaks against it\n"
+        "note: driver 595 AMIs refuse it\n"
+        "note: gone from AWS's region page by mid-2026: retired for new work\n"
+    )
+    found = ask("check", "g6f.large", "--driver-branch", "595", "--json").json
+    assert (found["works"], len(found["notes"])) == (False, 1)
+    assert found["notes"][0].startswith("a fraction of a GPU: needs the vGPU guest driver")
+    assert f"note: {found['notes'][0]}\n" in ask("catalog", "show", "g6f.large").out
+
+
+@pytest.mark.parametrize(
+    ("words", "unknown"),
+    [
+        ("--python 3.12", "whether there is a torch for Python 3.12: none was chosen"),
+        ("--python 3.12 --torch 2.15.0", "whether torch 2.15.0 is for Python 3.12"),
+        ("--driver-branch 470", "whether driver branch 470 knows the L4: R525 is thought to be its first"),
+    ],
+)
+def test_what_cannot_be_judged_is_said_to_be_unknown(ask: Ask, words: str, unknown: str) -> None:
+    answer = ask("check", "g6.xlarge", *words.split())
+    assert (answer.code, answer.out) == (0, f"aws/g6.xlarge: nothing speaks against it\nnot known: {unknown}\n")
+
+
+def test_a_python_that_no_torch_is_known_for_is_refused_with_those_that_are(ask: Ask) -> None:
+    answer = ask("check", "g6.xlarge", "--torch", "2.9.1", "--python", "3.99")
+    assert (answer.code, answer.err) == (
+        2,
+        "gpu-ci check: --python: no torch is known to be for it\n  got: 3.99\n  expected: 3.8 to 3.14\n",
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "recommend --gpu-count 0", "recommend --gpu-count -1", "recommend --gpu-count nan", "recommend --vcpus -1",
+        "recommend --memory-gib -1", "recommend --budget -1", "recommend --limit 0", "catalog --min-memory-gib -1",
+        "check g6.xlarge --driver-branch -580", "check g6.xlarge --driver-branch 0",
+    ],
+)  # fmt: skip
+def test_a_number_that_makes_no_sense_is_refused(ask: Ask, words: str) -> None:
+    answer = ask(*words.split())
+    assert (answer.code, answer.out) == (2, "")
+    assert words.split()[-2] in answer.err
+
+
+def test_a_gpu_that_the_default_torch_does_not_run_on_says_so_unless_a_torch_is_asked_for(ask: Ask) -> None:
+    words = ["recommend", "--cloud", "gcp", "--market", "spot", "--limit", "99", "--json"]
+    found = {each["machine"]: each["caveats"] for each in ask(*words).json["machines"]}
+    [p100] = [caveats for machine, caveats in found.items() if "p100x1" in machine]
+    assert p100[-1] == "the default torch 2.15.0+cu132 has no kernels for 6.0: take torch 2.14.0+cu126"
+    assert not any("default torch" in text for text in found["gcp/g2-standard-8"])
+    asked = ask(*words, "--torch", "2.15.0").json["machines"]
+    assert {each["machine"] for each in asked} == {name for name in found if not any(c in name for c in CUT)}
+    assert not any("default" in text for each in asked for text in each["caveats"])
+
+
+CUT = ("p100", "p4x", "v100")
+
+
+def test_a_machine_and_a_zone_may_be_written_in_capitals(ask: Ask) -> None:
+    assert ask("check", "g6.xlarge", "--zone", "US-EAST-1A").code == 0
+    for words in (["check"], ["catalog", "show"]):
+        assert ask(*words, "G6.XLARGE").out == ask(*words, "g6.xlarge").out != ""

@@ -1,0 +1,56 @@
+"""One question about several stack files: a file that cannot be asked stops no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpu_ci.cli.output import Failure, print_json, tell
+from gpu_ci.cli.stack_files import StackFile, chosen, read
+
+Answer = tuple[Any, ...]
+"""A stack file, and what came of the question."""
+
+
+def ask_each(
+    given: tuple[str, ...],
+    ask: Callable[[StackFile], Answer],
+    show: Callable[..., None],
+    document: Callable[..., Any],
+    as_json: bool,
+    is_bad: Callable[[Answer], bool] = lambda _: False,
+) -> None:
+    """Ask the files that were named, or every one of this folder, and print what came of it, in their order.
+
+    The exit code is 1 where an answer is bad or a file has mistakes, and 2 where one is no stack file at all.
+    """
+    asked = [(path, _answer(path, ask)) for path in chosen(given)]
+    if as_json:
+        print_json([_document(path, each, document) for path, each in asked])
+    codes = [0]
+    for place, (_, each) in enumerate(asked):
+        if isinstance(each, Failure):
+            codes.append(each.exit_code)
+            tell(each)
+            continue
+        codes.append(int(is_bad(each)))
+        if not as_json:
+            if place:
+                click.echo("")
+            show(*each)
+    if code := max(codes):
+        click.get_current_context().exit(code)
+
+
+def _answer(path: Path, ask: Callable[[StackFile], Answer]) -> Answer | Failure:
+    try:
+        return ask(read(path))
+    except Failure as failure:
+        return failure
+
+
+def _document(path: Path, answer: Answer | Failure, document: Callable[..., Any]) -> Any:
+    return {"file": str(path), **answer.document} if isinstance(answer, Failure) else document(*answer)

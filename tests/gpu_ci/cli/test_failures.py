@@ -1,0 +1,162 @@
+"""What a script, and a person with several files, is told where something is wrong; and that no secret is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.gpu_ci.cli.conftest import STACK, Ask
+
+Stack = Callable[..., str]
+GPU_CI = str(Path(sys.executable).with_name("gpu-ci"))
+SECRET = "hunter2hunter2"
+of_stacks = pytest.mark.parametrize("command", ["check", "cost", "quota"])
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (
+            "catalog --region us-centrall1",
+            {
+                "text": "gpu-ci catalog list: Invalid value for '--region': no region with a GPU 'us-centrall1'",
+                "hint": "did you mean us-central1?",
+            },
+        ),
+        (
+            "check g2-standard-8 --python three",
+            {"text": "gpu-ci check: --python: is no version of Python", "got": "'three'", "expected": "such as 3.12"},
+        ),
+        (
+            "recommend --nonsense",
+            {"text": "gpu-ci recommend: No such option '--nonsense'.", "hint": "gpu-ci recommend --help"},
+        ),
+        ("chek", {"text": "gpu-ci: no command 'chek'", "hint": "did you mean check?"}),
+    ],
+)
+def test_with_json_a_wrong_question_is_a_document_and_text_too(ask: Ask, words: str, problem: dict[str, str]) -> None:
+    answer = ask(*words.split(), "--json")
+    assert (answer.code, answer.json) == (2, {"error": {"problems": [problem]}})
+    assert answer.err == ask(*words.split()).err
+    assert answer.err.startswith(problem["text"])
+
+
+@of_stacks
+def test_a_bad_file_stops_no_other_and_the_exit_code_says_so(ask: Ask, stack: Stack, command: str) -> None:
+    stack(name="Pulumi.a.yaml", text="config: [\n")
+    stack(name="Pulumi.b.yaml", text="just words\n")
+    stack(name="Pulumi.c.yaml")
+    answer = ask(command)
+    assert answer.code == 2
+    assert [line for line in answer.err.splitlines() if not line.startswith(" ")] == [
+        "Pulumi.a.yaml:2:1: is no YAML: expected the node content, but found '<stream end>'",
+        "Pulumi.b.yaml: is no stack file",
+    ]
+    assert "Pulumi.c.yaml" in answer.out
+    first, second, third = ask(command, "--json").json
+    assert first == {"file": "Pulumi.a.yaml", "error": {"problems": [{"text": answer.err.splitlines()[0]}]}}
+    assert second["error"]["problems"][0]["text"] == "Pulumi.b.yaml: is no stack file"
+    assert (third["file"], "error" in third) == ("Pulumi.c.yaml", False)
+    assert ask(command, "Pulumi.c.yaml", "Pulumi.a.yaml").code == 1
+
+
+@pytest.mark.parametrize("command", ["cost", "quota"])
+def test_a_file_whose_pools_have_mistakes_stops_no_other(ask: Ask, stack: Stack, command: str) -> None:
+    stack(("max: 4", "max: 0"), name="Pulumi.a.yaml")
+    stack(name="Pulumi.b.yaml")
+    answer = ask(command, "--json")
+    assert answer.code == 1
+    wrong, fine = answer.json
+    assert [problem["path"] for problem in wrong["error"]["problems"]] == ["gpu-ci:pools.l4.max"]
+    assert (fine["file"], "error" in fine) == ("Pulumi.b.yaml", False)
+
+
+UNREADABLE = {
+    "a bracket that is not closed": f"config:\n  token: [{SECRET}\n  other: 1\n",
+    "a value after a value": f'config:\n  token: "a" {SECRET}\n',
+    "an alias of nothing": f"config:\n  token: *{SECRET}\n",
+    "an anchor that is there twice": f"config:\n  a: &{SECRET} 1\n  b: &{SECRET} [\n",
+    "a tag of nobody": f"config:\n  token: !{SECRET} x\n",
+    "a number that is none": f"config:\n  token: !!int {SECRET}\n",
+    "a float that is none": f"config:\n  token: !!float {SECRET}\n",
+    "a truth that is none": f"config:\n  token: !!bool {SECRET}\n",
+    "a day that is none": f"config:\n  token: !!timestamp {SECRET}\n",
+    "a map that is none": f"config:\n  token: !!map {SECRET}\n",
+    "bytes that are none": f"config:\n  token: !!binary {SECRET}é\n",
+    "a colon without a space": f"config: {{token:{SECRET}}}\n",
+    "an escape there is not": f'config:\n  token: "\\q{SECRET}"\n',
+}
+
+
+@of_stacks
+@pytest.mark.parametrize("fault", UNREADABLE)
+def test_nothing_of_a_line_that_cannot_be_read_is_shown(ask: Ask, stack: Stack, command: str, fault: str) -> None:
+    answer = ask(command, stack(text=UNREADABLE[fault]), "--json")
+    assert answer.code == 1
+    assert answer.err.startswith("Pulumi.dev.yaml:")
+    assert ": is no YAML: " in answer.err
+    assert SECRET not in answer.out + answer.err
+
+
+MISPLACED = {
+    "where a pool should be": (("    l4:\n", f"    token: {SECRET}\n    l4:\n"),),
+    "where pools should be": ((STACK[STACK.index("    l4:") :], ""), ("gpu-ci:pools:", f"gpu-ci:pools: {SECRET}")),
+    "in JSON that is none": (
+        (STACK[STACK.index("    l4:") :], ""),
+        ("gpu-ci:pools:", f"gpu-ci:pools: '{json.dumps({'l4': {'token': SECRET}})[:-1]}'"),
+    ),
+    "under an unknown key": (("max: 4", f"max: 4\n      token: {SECRET}"),),
+}
+IN_QUOTAS = {
+    "where quotas should be": (("gpu-ci:pools:", f"gpu-ci:quotas: {SECRET}\n  gpu-ci:pools:"),),
+    "under no region": (("gpu-ci:pools:", f"gpu-ci:quotas: {{token: {SECRET}}}\n  gpu-ci:pools:"),),
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "place"),
+    [(command, place) for command in ("check", "cost", "quota") for place in MISPLACED]
+    + [(command, place) for command in ("check", "quota") for place in IN_QUOTAS],
+)
+def test_a_value_nobody_knows_what_to_make_of_is_not_shown(ask: Ask, stack: Stack, command: str, place: str) -> None:
+    name = stack(*(MISPLACED | IN_QUOTAS)[place])
+    for words in ((command, name), (command, name, "--json")):
+        answer = ask(*words)
+        assert answer.code == 1
+        assert SECRET not in answer.out + answer.err
+
+
+def test_the_keys_that_are_not_checked_are_named(ask: Ask, stack: Stack) -> None:
+    name = stack(("  gcp:project", "  gpu-ci:labels: {team: ci}\n  gcp:project"), text=f"encryptionsalt: v1:x\n{STACK}")
+    assert ask("check", name).out.splitlines()[-1] == (
+        "Pulumi.dev.yaml: not checked here: encryptionsalt, gpu-ci:labels, gcp:project"
+    )
+    assert ask("check", name, "--json").json[0]["unchecked"] == ["encryptionsalt", "gpu-ci:labels", "gcp:project"]
+
+
+@of_stacks
+def test_where_there_is_no_file_the_hint_is_of_the_same_command(ask: Ask, command: str) -> None:
+    assert f"\n  hint: gpu-ci {command} path/to/Pulumi.staging.yaml\n" in ask(command).err
+
+
+@pytest.mark.parametrize("words", ["catalog", "check g2-standard-8 --json", "--help"])
+def test_an_answer_that_cannot_be_written_is_one_line_and_ends_with_2(words: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        answer = subprocess.run([GPU_CI, *words.split()], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (answer.returncode, answer.stderr) == (
+        2,
+        "gpu-ci: the answer cannot be written: No space left on device\n",
+    )
+
+
+def test_with_json_a_package_that_is_not_installed_is_a_document_too() -> None:
+    code = "import sys; sys.modules['click'] = None; from gpu_ci.cli.main import main; main(['catalog', '--json'])"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    [problem] = json.loads(answer.stdout)["error"]["problems"]
+    assert (answer.returncode, problem["hint"]) == (2, "pip install 'gpu-ci[cli]'")
+    assert answer.stderr.startswith(f"{problem['text']}\n")
