@@ -94,4 +94,4 @@ def test_the_schema_describes_every_component_field_and_output(sandbox: SandboxR
     ]
     assert undescribed == []
     enums = [kind for kind in schema["types"].values() if "enum" in kind]
-    assert ["spot", "standard"] in [[value["value"] for value in kind["enum"]] for kind in enums]
+    assert ["spot", "standard", "flex-start", "reservation"] in [[value["value"] for value in kind["enum"]] for kind in enums]
