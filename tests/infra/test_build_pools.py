@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpu_ci.stack import pools
+
 from tests.infra.stack import L4, config, load, refused, told
 from tests.infra.test_program import STACK, run
 
@@ -15,6 +17,13 @@ def test_it_needs_no_subnetwork_in_its_region() -> None:
     assert (builds.kind, l4.kind) == ("cloud-build", "gce-runners")
     wiring = builds.args.model_dump(include={"project", "labels", "region"})
     assert wiring == {"project": "example-ci", "labels": {"team": "ml"}, "region": "europe-west4"}
+
+
+def test_its_region_is_the_one_it_chooses() -> None:
+    [choice] = pools.check({"builds": BUILDS})[0]
+    assert choice.region == "europe-west4"
+    [choice] = pools.check({"builds": BUILDS | {"region": 4}})[0]
+    assert choice.region == ""
 
 
 def test_a_pool_of_gpus_in_the_same_region_still_needs_one() -> None:

@@ -33,8 +33,7 @@ class BuildPoolArgs(Args):
         validate_default=True,
         description="a machine type of Cloud Build private pools, such as e2-standard-8; none has a GPU",
     )
-    # Discovery document cloudbuild v1, WorkerConfig.diskSizeGb: up to 4000; 100 GB come with every worker (cloud.google
-    # .com/build/pricing).
+    # cloud.google.com/build/docs/private-pools/create-manage-private-pools: 100 to 4000, and 100 unless given.
     disk_gib: Whole = Field(default=100, ge=100, le=4000, description="size of a worker's disk in GiB, 100 to 4000")
     network: PeeredNetwork | PrivateServiceConnect | None = Field(
         default=None,
