@@ -12,12 +12,19 @@ from gpu_ci.catalog import Machine
 from gpu_ci.component import Component
 from gpu_ci.gcp import software_rules
 from gpu_ci.schema import schema
+from gpu_ci.stack.hints import in_yaml
 from gpu_ci.stack.schema import as_json, stack_schema
 
 from docs import agreement
 from infra.site import Site
 
 DOCS = Path(__file__).resolve().parent
+# What a pool of each kind is called in its example, where that is not the usual l4.
+NAMES = {"cloud-build": "builds"}
+# Which key of a stack file wiring comes from.
+WIRED_FROM = {"project": "project", "subnetwork": "subnetworks", "labels": "labels"}
+# How an entry of a list or a map is written in the path of a field.
+ENTRY = {"items": "[]", "additionalProperties": ".<name>"}
 
 
 def pages() -> dict[str, str]:
@@ -56,7 +63,7 @@ def kind_section(kind: str, component: type[Component], found: dict[str, Any]) -
         yield from (f"- {line}" if ": " in line else line for line in sentences(paragraph))
         yield ""
     yield "```yaml"
-    example = {"config": {"gpu-ci:pools": {"l4": {"kind": kind, **component.EXAMPLE}}}}
+    example = {"config": {"gpu-ci:pools": {NAMES.get(kind, "l4"): {"kind": kind, **component.EXAMPLE}}}}
     yield yaml.safe_dump(example, sort_keys=False, default_flow_style=None, width=100).rstrip()
     yield "```"
     yield ""
@@ -64,8 +71,9 @@ def kind_section(kind: str, component: type[Component], found: dict[str, Any]) -
     yield "|---|---|---|---|"
     yield from rows(resource, found, component.ARGS.choice_names())
     yield ""
-    yield "Wiring stands in no pool of a stack file: the program takes it from the site (`gcp:project`,"
-    yield "`gpu-ci:subnetworks`, `gpu-ci:labels`). Whoever uses"
+    keys = ", ".join(f"`{Site.KEYS[WIRED_FROM[name]]}`" for name in wiring if name in WIRED_FROM)
+    yield "Wiring stands in no pool of a stack file: the program takes it from the site"
+    yield f"({keys}). Whoever uses"
     yield f"`{component.__module__}.{component.__name__}` in Python, or `{component.TYPE}`"
     yield "through the plugin, gives it:"
     yield ""
@@ -97,14 +105,17 @@ def rows(owner: dict[str, Any], found: dict[str, Any], names: Any, prefix: str =
     needed = owner.get("requiredInputs") or owner.get("required") or []
     for name in names:
         field = fields[name]
-        choices = [each["$ref"] for each in field.get("oneOf", [field]) if "$ref" in each]
-        default = "required" if name in needed else f"`{field['default']}`" if "default" in field else ""
+        field_name, inside = f"{prefix}{name}", field
+        while step := next((key for key in ("items", "additionalProperties") if key in inside), ""):
+            field_name, inside = f"{field_name}{ENTRY[step]}", inside[step]
+        choices = [each["$ref"] for each in inside.get("oneOf", [inside]) if "$ref" in each]
+        default = "required" if name in needed else f"`{in_yaml(field['default'])}`" if "default" in field else ""
         text = field["description"].replace("|", "\\|").replace("<", "&lt;")
         yield f"| `{prefix}{name}` | {type_of(field, found)} | {default} | {text} |"
         for choice in choices:
             nested = found["types"][choice.removeprefix("#/types/")]
             if nested["type"] == "object":
-                yield from rows(nested, found, nested["properties"], f"{prefix}{name}.")
+                yield from rows(nested, found, nested["properties"], f"{field_name}.")
 
 
 def type_of(field: dict[str, Any], found: dict[str, Any]) -> str:

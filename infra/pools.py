@@ -8,12 +8,12 @@ from typing import Any, Protocol, runtime_checkable
 
 from gpu_ci.catalog import Machine, cost
 from gpu_ci.component import Component
-from gpu_ci.stack.quotas import demands
+from gpu_ci.stack.costs import of_pools
 
 from infra.settings import Pool, Settings
 
 # The choices that say where a job runs, as far as the kind has them.
-_SHOWN = ("machineType", "zones", "market", "max")
+_SHOWN = ("machineType", "region", "zones", "market", "max", "publicEgress")
 
 
 @runtime_checkable
@@ -45,7 +45,9 @@ def build(settings: Settings) -> list[Built]:
 def facts(built: Sequence[Built]) -> dict[str, dict[str, Any]]:
     """For each pool its choices, what it costs, and the outputs of its component under their own names."""
     found = {}
-    costs = {each.demand.pool: {"cost": each.to_json()} for each in _costs(built).pools}
+    told = _costs(built)
+    costs = {each.demand.pool: {"cost": each.to_json()} for each in told.pools}
+    costs |= {each.pool: {"cost": each.to_json()} for each in told.metered}
     for each in built:
         pool = each.pool
         chosen = pool.args.model_dump(mode="json", by_alias=True, include=_fields(pool))
@@ -80,7 +82,7 @@ def smoke_targets(built: Sequence[Built]) -> list[dict[str, Any]]:
 
 
 def _costs(built: Sequence[Built]) -> cost.StackCost:
-    return cost.of_stack(demands((each.pool.name, each.pool.args) for each in built))
+    return of_pools((each.pool.name, each.pool.args) for each in built)
 
 
 def _fields(pool: Pool) -> set[str]:

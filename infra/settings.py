@@ -75,7 +75,7 @@ def load() -> Settings:
 
 
 def _wired(choice: Choice, site: Site) -> Pool:
-    args = choice.component.ARGS(**choice.choices, **site.wiring(choice.region))
+    args = choice.component.ARGS(**choice.choices, **site.wiring(choice.region, choice.component.ARGS.WIRING))
     return Pool(choice.name, choice.kind, choice.component, args)
 
 
@@ -131,7 +131,8 @@ def _unplaced(choices: list[Choice], subnetworks: Any, found: list[Problem]) -> 
     """Regions that have a pool and no subnetwork, as far as the pools' zones are known to be right."""
     wrong = {problem.path for problem in found}
     missing: dict[str, list[str]] = {}
-    for choice in choices:
+    joining = [choice for choice in choices if "subnetwork" in choice.component.ARGS.WIRING]
+    for choice in joining:
         zones_fine = not any(path.startswith(f"{choice.path}.zones") for path in wrong)
         if isinstance(subnetworks, dict) and choice.cloud == "gcp" and zones_fine and choice.region not in subnetworks:
             missing.setdefault(choice.region, []).append(choice.name)

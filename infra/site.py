@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, ClassVar
 
 from gpu_ci.args import Args
@@ -54,9 +54,12 @@ class Site(Args):
     def _labels(cls, values: Any) -> Any:
         return _each(values, _label)
 
-    def wiring(self, region: str) -> dict[str, Any]:
-        """What a Google pool in this region is given on top of its choices."""
-        return {"project": self.project, "subnetwork": self.subnetworks[region], "labels": dict(self.labels)}
+    def wiring(self, region: str, names: Collection[str]) -> dict[str, Any]:
+        """What a Google pool in this region is given on top of its choices, of what its kind names."""
+        found: dict[str, Any] = {"project": self.project, "labels": dict(self.labels)}
+        if "subnetwork" in names:
+            found["subnetwork"] = self.subnetworks[region]
+        return {name: value for name, value in found.items() if name in names}
 
 
 def _each(values: Any, check: Callable[[str, str], PydanticCustomError | None]) -> Any:

@@ -68,6 +68,26 @@ class PoolCost:
 
 
 @dataclass(frozen=True, slots=True)
+class Metered:
+    """One pool that is billed by what runs on it, in a unit no price of the catalog is in: nothing at rest, and beyond
+    that unknown."""
+
+    pool: str
+    machine_type: str
+    region: str
+    unit: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "usdPerHourAtRest": 0.0,
+            "usdPerHourAtMax": UNKNOWN,
+            "usdWorstMonth": UNKNOWN,
+            "priceDate": UNKNOWN,
+            "billedBy": self.unit,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Total:
     """A sum over pools. A pool whose price is unknown is not in it, and then it is the least there is to pay."""
 
@@ -78,7 +98,8 @@ class Total:
     estimated: bool
 
     @classmethod
-    def of(cls, pools: Iterable[PoolCost]) -> Total:
+    def of(cls, pools: Iterable[PoolCost], *, at_least: bool = False) -> Total:
+        """The sum of these; `at_least` where there is more to pay than they tell."""
         found = tuple(pools)
         rest = [pool.usd_per_hour_at_rest for pool in found]
         most = [pool.usd_per_hour_at_max for pool in found]
@@ -87,7 +108,7 @@ class Total:
             usd_per_hour_at_rest=_sum(rest),
             usd_per_hour_at_max=_sum(most),
             usd_worst_month=_sum(month),
-            at_least=None in (*rest, *most, *month),
+            at_least=at_least or None in (*rest, *most, *month),
             estimated=any(pool.estimated for pool in found),
         )
 
@@ -106,10 +127,11 @@ class StackCost:
     """All pools of a stack, in the order they were given."""
 
     pools: tuple[PoolCost, ...]
+    metered: tuple[Metered, ...] = ()
 
     @property
     def total(self) -> Total:
-        return Total.of(self.pools)
+        return Total.of(self.pools, at_least=bool(self.metered))
 
     @property
     def by_market(self) -> dict[Market, Total]:
@@ -126,7 +148,10 @@ class StackCost:
     @property
     def unpriced(self) -> tuple[str, ...]:
         """The pools whose price is unknown."""
-        return tuple(pool.demand.pool for pool in self.pools if pool.price is None)
+        return (
+            *(pool.demand.pool for pool in self.pools if pool.price is None),
+            *(f"{each.pool} (by the {each.unit})" for each in self.metered),
+        )
 
     @property
     def summary(self) -> str:
@@ -161,9 +186,9 @@ def of_pool(demand: Demand) -> PoolCost:
     return PoolCost(demand, price(demand.machine, demand.region, demand.market))
 
 
-def of_stack(demands: Iterable[Demand]) -> StackCost:
+def of_stack(demands: Iterable[Demand], metered: Iterable[Metered] = ()) -> StackCost:
     """What they cost together."""
-    return StackCost(tuple(map(of_pool, demands)))
+    return StackCost(tuple(map(of_pool, demands)), tuple(metered))
 
 
 def _sum(values: Iterable[float | None]) -> float:

@@ -89,8 +89,12 @@ def _locate(loc: Loc, model: type[BaseModel]) -> tuple[str, str, list[str]]:
     """
     path, description = "", ""
     at: list[type[BaseModel]] = [model]
+    by_name = False  # the next step is the name of an entry, which may well be that of a field
     for step in loc:
         if step == "[key]":  # pydantic's way to say that the key itself is wrong, not its value
+            continue
+        if by_name:
+            path, by_name = join(path, step), False
             continue
         # It names the model it took of several by the word that tells that one apart.
         if len(at) > 1 and (chosen := [each for each in at if tag_of(each)[1] == step]):
@@ -102,6 +106,7 @@ def _locate(loc: Loc, model: type[BaseModel]) -> tuple[str, str, list[str]]:
         if field:
             description = field.description or ""
             at = list(nested_models(field.annotation, *field.metadata))
+            by_name = get_origin(field.annotation) is dict and bool(at)
     if len(at) > 1:
         return path, description, [tag_of(each)[1] for each in at]
     return path, description, [str(field.alias) for each in at for field in each.model_fields.values()]

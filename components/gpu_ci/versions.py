@@ -25,3 +25,11 @@ CUDA_INSTALLER = (
 )
 """Google's driver installer, by its release: 580.159.04 (lts), 595.84 (prod) and 610.43.02 (nfb), as the README of
 GoogleCloudPlatform/compute-gpu-installation says at e4d32d9."""
+
+DOCKER_IMAGE = "docker:29.7.2-cli"
+"""Docker's own client image, with buildx 0.36.1 in it (docker-library/docker@3289af8:versions.json). The docker builder
+of Cloud Build has no tag that stays."""
+
+BUILDKIT_IMAGE = "moby/buildkit:v0.29.0"
+"""What buildx builds in. The engine of a build's machine cannot export a cache to a registry; a BuildKit of its own can
+(docs.docker.com/build/cache/backends)."""

@@ -115,3 +115,14 @@ def test_what_is_told_can_be_written_as_json() -> None:
     told = cost.of_stack([L4, T4, GB300, G6]).to_json()
     assert json.loads(json.dumps(told)) == told
     assert told["notIncluded"] == ["boot disks", "network traffic"]
+
+
+def test_a_pool_that_is_billed_by_another_unit_makes_the_total_the_least_there_is() -> None:
+    builds = cost.Metered("builds", "e2-standard-8", "us-central1", "build-minute")
+    told = cost.of_stack([L4], [builds])
+    assert (told.total.usd_per_hour_at_max, told.total.at_least) == (2.0484, True)
+    assert told.unpriced == ("builds (by the build-minute)",)
+    assert cost.of_stack([], [builds]).to_json()["summary"] == (
+        "0.00 USD/h at rest, at least 0.00 USD/h at max, at least 0 USD in the worst month "
+        "(unknown for builds (by the build-minute); without boot disks and network traffic)"
+    )

@@ -94,4 +94,5 @@ def test_the_schema_describes_every_component_field_and_output(sandbox: SandboxR
     ]
     assert undescribed == []
     enums = [kind for kind in schema["types"].values() if "enum" in kind]
-    assert ["spot", "standard", "flex-start", "reservation"] in [[value["value"] for value in kind["enum"]] for kind in enums]
+    markets = ["spot", "standard", "flex-start", "reservation"]
+    assert markets in [[value["value"] for value in kind["enum"]] for kind in enums]

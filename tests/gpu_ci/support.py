@@ -20,6 +20,8 @@ COMPUTED: dict[str, dict[str, Any]] = {
     "gcp:serviceaccount/account:Account": {"email": "gpu-l4@p.iam.gserviceaccount.com"},
     "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate": {"selfLink": TEMPLATE},
     "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager": {"instanceGroup": "group-1"},
+    "gcp:artifactregistry/repository:Repository": {"name": "build-pool-stack"},
+    "gcp:compute/router:Router": {"name": "pool-router-1"},
     "gpu-ci:gcp:SmokeGate": {
         "checkedTemplate": TEMPLATE,
         "verdict": "pass",

@@ -23,6 +23,15 @@ LABELLED: dict[str, tuple[str, ...] | None] = {
     "gcp:serviceaccount/account:Account": None,
     "gcp:projects/iAMMember:IAMMember": None,
     "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager": None,
+    "gcp:artifactregistry/repository:Repository": ("labels",),
+    "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember": None,
+    "gcp:cloudbuild/trigger:Trigger": None,
+    "gcp:cloudbuild/workerPool:WorkerPool": None,
+    "gcp:compute/firewall:Firewall": None,
+    "gcp:compute/network:Network": None,
+    "gcp:compute/router:Router": None,
+    "gcp:compute/routerNat:RouterNat": None,
+    "gcp:compute/subnetwork:Subnetwork": None,
 }
 
 
@@ -32,7 +41,12 @@ class Outer(pulumi.ComponentResource):
 
 
 def test_there_is_a_component() -> None:
-    assert sorted(COMPONENTS) == ["gpu-ci:gcp:GpuInstanceTemplate", "gpu-ci:gcp:RunnerPool"]
+    assert sorted(COMPONENTS) == [
+        "gpu-ci:gcp:BuildPool",
+        "gpu-ci:gcp:GpuInstanceTemplate",
+        "gpu-ci:gcp:RunnerNetwork",
+        "gpu-ci:gcp:RunnerPool",
+    ]
 
 
 @every_component

@@ -21,7 +21,7 @@ def test_the_package_itself_loads_nothing_heavy() -> None:
 
 
 def test_naming_the_kinds_loads_nothing_heavy() -> None:
-    assert loaded("import gpu_ci; assert gpu_ci.kind_names() == ('gce-runners',)", *HEAVY) == []
+    assert loaded("import gpu_ci; assert gpu_ci.kind_names() == ('cloud-build', 'gce-runners')", *HEAVY) == []
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,12 @@ def test_naming_the_kinds_loads_nothing_heavy() -> None:
 )
 def test_no_cloud_is_loaded_before_a_component_is_built(statement: str) -> None:
     """The clouds' packages load their parts when used; this is the part that takes seconds."""
-    parts = ("pulumi_gcp.compute.region_instance_template", "pulumi_gcp.compute.instance", "googleapiclient.discovery")
+    parts = (
+        "pulumi_gcp.compute.region_instance_template",
+        "pulumi_gcp.compute.instance",
+        "pulumi_gcp.cloudbuild.trigger",
+        "googleapiclient.discovery",
+    )
     assert loaded(statement, *parts) == []
 
 

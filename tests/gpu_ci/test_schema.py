@@ -105,3 +105,6 @@ def _all(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
         yield path, node
         for key, value in node.items():
             yield from _all(value, f"{path}/{key}")
+    elif isinstance(node, list):
+        for index, value in enumerate(node):
+            yield from _all(value, f"{path}/{index}")

@@ -13,7 +13,7 @@ from gpu_ci.cli.each_file import ask_each
 from gpu_ci.cli.output import print_table
 from gpu_ci.cli.stack_files import StackFile, told
 from gpu_ci.errors import Problem
-from gpu_ci.stack import quotas
+from gpu_ci.stack import costs, quotas
 from gpu_ci.stack.pools import POOLS, images
 
 
@@ -51,10 +51,11 @@ def show(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> None:
         click.echo(
             f"{file.name}: nothing speaks against its {len(file.pools)} pool{'s' if len(file.pools) > 1 else ''}"
         )
-        rows = [
+        rows: list[tuple[str, ...]] = [
             (each.pool, each.machine.key, each.market, each.region, str(each.max_machines))
             for each in quotas.demands(file.pools)
         ]
+        rows += [(each.pool, each.machine_type, "", each.region, "") for each in costs.of_pools(file.pools).metered]
         click.echo("")
         print_table(["pool", "machine", "market", "region", "max"], rows, right="max")
     for text in doubtful:

@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 from gpu_catalog import cost, staleness
-from gpu_catalog.cost import PoolCost, StackCost, Total
+from gpu_catalog.cost import Metered, PoolCost, StackCost, Total
 
 from gpu_ci.cli import clock, options
 from gpu_ci.cli.each_file import ask_each
 from gpu_ci.cli.output import print_table
 from gpu_ci.cli.stack_files import StackFile
-from gpu_ci.stack.quotas import demands
+from gpu_ci.stack import costs
 
 _HEADINGS = ["pool", "machine", "market", "region", "max", "USD/h each", "at rest", "at max", "worst month", "price of"]
 
@@ -37,7 +37,7 @@ def command(files: tuple[str, ...], as_json: bool) -> None:
 
 def of(file: StackFile) -> StackCost:
     file.refuse_mistakes()
-    return cost.of_stack(demands(file.pools))
+    return costs.of_pools(file.pools)
 
 
 def old(told: StackCost) -> list[str]:
@@ -48,7 +48,7 @@ def old(told: StackCost) -> list[str]:
 
 
 def show(file: StackFile, told: StackCost) -> None:
-    rows = [pool_row(pool) for pool in told.pools]
+    rows = [pool_row(pool) for pool in told.pools] + [metered_row(pool) for pool in told.metered]
     if len(told.by_market) > 1:
         rows += [total_row(f"all {market}", total) for market, total in told.by_market.items()]
     rows.append(total_row("all", told.total))
@@ -78,6 +78,12 @@ def read_in(pool: PoolCost) -> str:
     return f"{pool.price_date} ({', '.join(sources(pool))})" if pool.price else pool.price_date
 
 
+def metered_row(pool: Metered) -> tuple[str, ...]:
+    """Nothing is billed at rest; the rest depends on what runs, by a unit the catalog has no price of."""
+    at_max = (usd(0.0), cost.UNKNOWN, cost.UNKNOWN, cost.UNKNOWN)
+    return (pool.pool, pool.machine_type, "", pool.region, "", cost.UNKNOWN, *at_max)
+
+
 def total_row(name: str, total: Total) -> tuple[str, ...]:
     mark = ">= " if total.at_least else "~" if total.estimated else ""
     figures = (usd(total.usd_per_hour_at_rest), usd(total.usd_per_hour_at_max), usd(total.usd_worst_month, 0))
@@ -93,4 +99,5 @@ def document(file: StackFile, told: StackCost) -> dict[str, Any]:
         each.demand.pool: {"machine": each.demand.machine.key, **each.to_json(), "priceSources": sources(each)}
         for each in told.pools
     }
+    pools |= {each.pool: {"machine": each.machine_type, **each.to_json()} for each in told.metered}
     return {"file": file.name, "pools": pools, **told.to_json(), "notes": old(told)}

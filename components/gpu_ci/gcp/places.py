@@ -23,6 +23,9 @@ Subnetwork = Annotated[str, Field(pattern=rf"{_PARENT}regions/[a-z0-9-]+/subnetw
 # In a template: its name, or its path where another project shares it (compute v1, ReservationAffinity.values).
 Reservation = Annotated[str, Field(pattern=rf"^(projects/[a-z0-9.:-]+/reservations/)?{_NAME}$")]
 Template = Annotated[str, Field(pattern=rf"{_PARENT}regions/[a-z0-9-]+/instanceTemplates/{_NAME}(\?uniqueId=[0-9]+)?$")]
+NetworkAttachment = Annotated[str, Field(pattern=rf"{_PARENT}regions/[a-z0-9-]+/networkAttachments/{_NAME}$")]
+# Discovery document cloudbuild v1, NetworkConfig.peeredNetwork: "where {project} is a project number".
+NumberedNetwork = Annotated[str, Field(pattern=rf"^projects/[0-9]+/global/networks/{_NAME}$")]
 
 # cloud.google.com/secret-manager/docs/creating-and-accessing-secrets: letters, digits, _ and -, at most 255.
 SecretName = Annotated[str, Field(pattern=r"^projects/[a-z0-9.:-]+/secrets/[A-Za-z0-9_-]{1,255}$")]

@@ -13,10 +13,12 @@ from ..args import Args
 from ..component import Component
 from ..errors import ArgsError, Problem, did_you_mean, nearest, unknown_key
 from ..explain import join
-from ..kinds import component_for, kind_names
+from ..kinds import args_for, component_for, kind_names
 from .hints import examples_of, in_yaml, with_hint
 
 POOLS = "gpu-ci:pools"
+# What an example names: the kind most pools are of.
+_USUAL = "gce-runners"
 _SHAPE = "pools by name, each with a kind and the choices of that kind"
 
 
@@ -40,8 +42,10 @@ class Choice:
 
     @property
     def region(self) -> str:
-        """The region the zones are in, or nothing while they are no zones."""
-        zones = self.choices.get("zones")
+        """The region that is chosen or that the zones are in, or nothing while these are none."""
+        region, zones = self.choices.get("region"), self.choices.get("zones")
+        if isinstance(region, str):
+            return region
         return region_of(zones[0]) if isinstance(zones, list) and zones and isinstance(zones[0], str) else ""
 
     def alone(self) -> Args:
@@ -60,7 +64,7 @@ def in_order(choices: Iterable[Choice], problems: Iterable[Problem]) -> Iterator
 
 def check(pools: Any) -> tuple[list[Choice], list[Problem]]:
     """Every pool whose kind is known, and every mistake; the order is that of the names."""
-    example = f"l4: {{kind: {kind_names()[0]}, …}}"
+    example = f"l4: {{kind: {_USUAL}, …}}"
     if pools is None or pools == {}:
         hint = f"add one, such as {example} (docs/add-a-pool.md); to remove the last pool, run pulumi destroy"
         return [], [Problem(POOLS, "is missing" if pools is None else "has no pools", "nothing", _SHAPE, hint)]
@@ -115,7 +119,7 @@ def _kind(path: str, value: Any, problems: list[Problem]) -> Meant | None:
     """What a pool is to be; a mistake about it is added, and the nearest kind taken so that the rest is checked."""
     kinds = kind_names()
     if not isinstance(value, Mapping):
-        hint = f"such as {{kind: {kinds[0]}, …}}; to remove the pool, delete its name too"
+        hint = f"such as {{kind: {_USUAL}, …}}; to remove the pool, delete its name too"
         problems.append(Problem(path, "must be a map", _got(value), "a kind and the choices of that kind", hint))
         return None
     kind, expected = value.get("kind"), "one of " + ", ".join(kinds)
@@ -123,17 +127,23 @@ def _kind(path: str, value: Any, problems: list[Problem]) -> Meant | None:
         return Meant(component_for(kind))
     key = "kind" if kind is not None else next((key for key in value if did_you_mean(key, ["kind"])), "kind")
     near = nearest(str(value.get(key)), kinds)
+    likely = near or _likeliest(value)
     if kind is None:
-        hint = f"did you mean kind where it says {key}" if key != "kind" else f"add kind: {kinds[0]}"
+        hint = f"did you mean kind where it says {key}" if key != "kind" else f"add kind: {likely or _USUAL}"
         problems.append(Problem(f"{path}.kind", "is missing", "nothing", expected, hint))
     else:
-        other = f"kinds and their fields are in docs/pools.md, such as kind: {kinds[0]}"
+        other = f"kinds and their fields are in docs/pools.md, such as kind: {likely or _USUAL}"
         hint = f"did you mean {near}" if near else other
         got = repr(kind) if isinstance(kind, str) else _got(kind)
         problems.append(Problem(f"{path}.kind", "unknown kind of pool", got, expected, hint))
-    if near or len(kinds) == 1:
-        return Meant(component_for(near or kinds[0]), key, sure=bool(near))
-    return None
+    return Meant(component_for(likely), key, sure=bool(near)) if likely else None
+
+
+def _likeliest(value: Mapping[str, Any]) -> str:
+    """The one kind that knows the most of these keys, or nothing where two know as many."""
+    fits = {kind: len(value.keys() & set(args_for(kind).choice_names())) for kind in kind_names()}
+    best = [kind for kind, fit in fits.items() if fit and fit == max(fits.values())]
+    return best[0] if len(best) == 1 else ""
 
 
 def _choice_problems(choice: Choice) -> list[Problem]:

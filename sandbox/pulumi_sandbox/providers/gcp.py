@@ -10,12 +10,10 @@ from typing import Any, ClassVar
 from pulumi_sandbox.providers import bridged
 from pulumi_sandbox.providers import gcp_discovery as discovery
 from pulumi_sandbox.providers import gcp_errors as errors
-from pulumi_sandbox.providers import gcp_group_rules as group_rules
-from pulumi_sandbox.providers import gcp_iam_rules as iam_rules
 from pulumi_sandbox.providers import gcp_mapping as types
 from pulumi_sandbox.providers import gcp_outputs as outputs
 from pulumi_sandbox.providers import gcp_replace as replacing
-from pulumi_sandbox.providers import gcp_rules as template_rules
+from pulumi_sandbox.providers import gcp_rule_table as rule_table
 from pulumi_sandbox.providers import gcp_settings as sandbox_settings
 from pulumi_sandbox.providers.bridged import Naming
 from pulumi_sandbox.providers.cloud import UNKNOWN, Cloud, Problem, Refused, Resource
@@ -112,31 +110,15 @@ class Gcp(Cloud):
         yield from self._place(res)
         site = self.site(res)
         _, region, _ = site.place(res.inputs)
-        match res.token:
-            case types.TEMPLATE:
-                yield from template_rules.template(res.inputs)
-            case types.REGION_TEMPLATE:
-                yield from template_rules.template(res.inputs, region)
-            case types.GROUP:
-                yield from group_rules.group(res.inputs)
-            case types.REGION_GROUP:
-                yield from group_rules.group(res.inputs, region)
-            case types.ACCOUNT:
-                yield from iam_rules.account(res.inputs)
-            case types.SECRET:
-                yield from iam_rules.secret(res.inputs)
-            case types.SECRET_VERSION:
-                yield from iam_rules.secret_version(res.inputs)
-            case token if token in types.MEMBERS:
-                yield from iam_rules.member(res.inputs)
+        yield from rule_table.rules(res.token, res.inputs, region)
 
     def _place(self, res: Resource) -> Iterator[Problem]:
         """The provider's words when neither the resource nor the configuration says where (tpgresource/utils.go)."""
-        if res.token == types.ACCOUNT_MEMBER:
+        if res.token in types.WITHOUT_PROJECT:
             return
         site = self.site(res)
         needed = ["project"] * (res.token != types.PROJECT_MEMBER)
-        needed += ["region"] * (res.token in (types.REGION_TEMPLATE, types.REGION_GROUP, types.SUBNETWORK))
+        needed += ["region"] * (res.token in types.IN_REGION)
         needed += ["zone"] * (res.token == types.GROUP)
         for name, value in zip(("project", "region", "zone"), site.place(res.inputs), strict=True):
             if name in needed and not value and res.inputs.get(name) is not UNKNOWN:
@@ -157,7 +139,8 @@ class Gcp(Cloud):
             return
         site = self.site(res)
         if res.old_inputs is None and res.token != types.SECRET_VERSION:
-            yield from self.around.taken(res.token, outputs.identity(res.token, res.inputs, site), site)
+            path = outputs.identity(res.token, res.inputs, site)
+            yield from self.around.taken(res.token, path, site, str(res.inputs.get("name") or ""))
         yield from self.around.missing(res.token, res.inputs, site)
 
     def undeletable(self, res: Resource) -> Iterable[str]:
@@ -189,13 +172,14 @@ class Gcp(Cloud):
         site = self.site(res)
         project, region, zone = site.place(res.inputs)
         known: dict[str, Any] = (
-            {} if res.token == types.ACCOUNT_MEMBER else {"project": res.inputs.get("project") or project}
+            {} if res.token in types.WITHOUT_PROJECT else {"project": res.inputs.get("project") or project}
         )
-        if res.token in (types.REGION_TEMPLATE, types.REGION_GROUP, types.SUBNETWORK):
-            known["region"] = res.inputs.get("region") or region
+        for name, tokens in (("region", types.IN_REGION), ("location", types.IN_LOCATION)):
+            if res.token in tokens:
+                known[name] = res.inputs.get(name) or region
         if res.token == types.GROUP:
             known["zone"] = res.inputs.get("zone") or zone
-        if res.token in (*types.TEMPLATES, types.SECRET) and res.inputs.get("labels") is not UNKNOWN:
+        if res.token in types.LABELLED and res.inputs.get("labels") is not UNKNOWN:
             known |= labels(res.inputs, site)
         account = res.inputs.get("accountId")
         if res.token == types.ACCOUNT and isinstance(account, str) and isinstance(known["project"], str):

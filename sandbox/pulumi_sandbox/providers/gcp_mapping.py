@@ -9,15 +9,20 @@ resourcemanager,secretmanager}), which pulumi-gcp bridges.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from pulumi_sandbox.providers import gcp_build_mapping as builds
+from pulumi_sandbox.providers import gcp_network_mapping as networks
+from pulumi_sandbox.providers.gcp_target import IN_PROJECT, MEMBER, OURS, REGIONAL, Target
 
 TEMPLATE = "gcp:compute/instanceTemplate:InstanceTemplate"
 REGION_TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
 GROUP = "gcp:compute/instanceGroupManager:InstanceGroupManager"
 REGION_GROUP = "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager"
-NETWORK = "gcp:compute/network:Network"
-SUBNETWORK = "gcp:compute/subnetwork:Subnetwork"
-FIREWALL = "gcp:compute/firewall:Firewall"
+NETWORK, SUBNETWORK, FIREWALL = networks.NETWORK, networks.SUBNETWORK, networks.FIREWALL
+ROUTER, ROUTER_NAT = networks.ROUTER, networks.ROUTER_NAT
+GLOBAL_ADDRESS, NETWORK_ATTACHMENT = networks.GLOBAL_ADDRESS, networks.NETWORK_ATTACHMENT
+CONNECTION = networks.CONNECTION
+WORKER_POOL, TRIGGER = builds.WORKER_POOL, builds.TRIGGER
+REPOSITORY, REPOSITORY_MEMBER = builds.REPOSITORY, builds.REPOSITORY_MEMBER
 ACCOUNT = "gcp:serviceaccount/account:Account"
 ACCOUNT_MEMBER = "gcp:serviceaccount/iAMMember:IAMMember"
 PROJECT_MEMBER = "gcp:projects/iAMMember:IAMMember"
@@ -27,23 +32,15 @@ SECRET_MEMBER = "gcp:secretmanager/secretIamMember:SecretIamMember"  # noqa: S10
 
 TEMPLATES = (TEMPLATE, REGION_TEMPLATE)
 GROUPS = (GROUP, REGION_GROUP)
-MEMBERS = (ACCOUNT_MEMBER, PROJECT_MEMBER, SECRET_MEMBER)
+MEMBERS = (ACCOUNT_MEMBER, PROJECT_MEMBER, SECRET_MEMBER, REPOSITORY_MEMBER)
+LABELLED = (*TEMPLATES, SECRET, GLOBAL_ADDRESS, REPOSITORY)
+# What the provider's configuration gives a place where the resource names none.
+IN_REGION = (REGION_TEMPLATE, REGION_GROUP, SUBNETWORK, ROUTER, ROUTER_NAT, NETWORK_ATTACHMENT)
+IN_LOCATION = (REPOSITORY, REPOSITORY_MEMBER)
+# The type has no `project` of its own.
+WITHOUT_PROJECT = (ACCOUNT_MEMBER, CONNECTION)
 
 
-@dataclass(frozen=True)
-class Target:
-    """Where a resource type lives in Google's API."""
-
-    document: str
-    schema: str
-    collection: str
-    """The resource in the document that has the methods, dotted for nested ones."""
-    base: tuple[str, ...] = ()
-    fields: dict[str, str] = field(default_factory=dict)
-
-
-_OURS = {"deletionPolicy": ""}
-_IN_PROJECT = _OURS | {"project": "@project"}
 _DISK = {
     "architecture": "initializeParams.architecture",
     "diskName": "initializeParams.diskName",
@@ -121,83 +118,55 @@ _REGION_GROUP = _GROUP | {
     f"{_SELECTION}.disks.resourceManagerTags.key": "",
     f"{_SELECTION}.disks.resourceManagerTags.value": "",
 }
-_REGIONAL = _IN_PROJECT | {"region": "@region"}
-_ZONAL = _IN_PROJECT | {"zone": "@zone"}
-_MEMBER = {"member": "members"}
+_ZONAL = IN_PROJECT | {"zone": "@zone"}
 
-TARGETS: dict[str, Target] = {
-    TEMPLATE: Target(
-        "compute.v1",
-        "InstanceTemplate",
-        "instanceTemplates",
-        ("properties",),
-        _TEMPLATE | {"project": "@project", "region": ""},
-    ),
-    REGION_TEMPLATE: Target(
-        "compute.v1", "InstanceTemplate", "regionInstanceTemplates", ("properties",), _TEMPLATE | _REGIONAL
-    ),
-    GROUP: Target("compute.v1", "InstanceGroupManager", "instanceGroupManagers", (), _GROUP | _ZONAL),
-    REGION_GROUP: Target(
-        "compute.v1", "InstanceGroupManager", "regionInstanceGroupManagers", (), _REGION_GROUP | _REGIONAL
-    ),
-    NETWORK: Target(
-        "compute.v1",
-        "Network",
-        "networks",
-        (),
-        _IN_PROJECT
-        | {
-            "routingMode": "routingConfig.routingMode",
-            "bgpAlwaysCompareMed": "routingConfig.bgpAlwaysCompareMed",
-            "bgpBestPathSelectionMode": "routingConfig.bgpBestPathSelectionMode",
-            "bgpInterRegionCost": "routingConfig.bgpInterRegionCost",
-            "deleteBgpAlwaysCompareMed": "",
-            "deleteDefaultRoutesOnCreate": "",
-        },
-    ),
-    SUBNETWORK: Target("compute.v1", "Subnetwork", "subnetworks", (), _REGIONAL | {"sendSecondaryIpRangeIfEmpty": ""}),
-    FIREWALL: Target(
-        "compute.v1",
-        "Firewall",
-        "firewalls",
-        (),
-        _IN_PROJECT
-        | {
-            "allows": "allowed",
-            "allows.protocol": "IPProtocol",
-            "denies": "denied",
-            "denies.protocol": "IPProtocol",
-            "enableLogging": "logConfig.enable",
-        },
-    ),
-    ACCOUNT: Target(
-        "iam.v1",
-        "CreateServiceAccountRequest",
-        "projects.serviceAccounts",
-        ("serviceAccount",),
-        # `disabled` is output-only at creation: the provider calls the disable method afterwards.
-        _OURS | {"project": "", "accountId": "/accountId", "createIgnoreAlreadyExists": "", "disabled": ""},
-    ),
-    ACCOUNT_MEMBER: Target("iam.v1", "Binding", "projects.serviceAccounts", (), _MEMBER | {"serviceAccountId": ""}),
-    PROJECT_MEMBER: Target("cloudresourcemanager.v1", "Binding", "projects", (), _MEMBER | {"project": ""}),
-    SECRET: Target(
-        "secretmanager.v1",
-        "Secret",
-        "projects.secrets",
-        (),
-        _OURS | {"project": "", "secretId": "@secretId", "deletionProtection": "", "replication.auto": "automatic"},
-    ),
-    SECRET_VERSION: Target(
-        "secretmanager.v1",
-        "AddSecretVersionRequest",
-        "projects.secrets.versions",
-        ("payload",),
-        _OURS
-        | {"project": "", "secret": "", "enabled": "", "isSecretDataBase64": "", "secretDataWoVersion": ""}
-        # The provider encodes the value itself: the format `byte` says nothing about what the user gives.
-        | {"secretData": "", "secretDataWo": ""},
-    ),
-    SECRET_MEMBER: Target(
-        "secretmanager.v1", "Binding", "projects.secrets", (), _MEMBER | {"project": "", "secretId": ""}
-    ),
-}
+TARGETS: dict[str, Target] = (
+    {
+        TEMPLATE: Target(
+            "compute.v1",
+            "InstanceTemplate",
+            "instanceTemplates",
+            ("properties",),
+            _TEMPLATE | {"project": "@project", "region": ""},
+        ),
+        REGION_TEMPLATE: Target(
+            "compute.v1", "InstanceTemplate", "regionInstanceTemplates", ("properties",), _TEMPLATE | REGIONAL
+        ),
+        GROUP: Target("compute.v1", "InstanceGroupManager", "instanceGroupManagers", (), _GROUP | _ZONAL),
+        REGION_GROUP: Target(
+            "compute.v1", "InstanceGroupManager", "regionInstanceGroupManagers", (), _REGION_GROUP | REGIONAL
+        ),
+        ACCOUNT: Target(
+            "iam.v1",
+            "CreateServiceAccountRequest",
+            "projects.serviceAccounts",
+            ("serviceAccount",),
+            # `disabled` is output-only at creation: the provider calls the disable method afterwards.
+            OURS | {"project": "", "accountId": "/accountId", "createIgnoreAlreadyExists": "", "disabled": ""},
+        ),
+        ACCOUNT_MEMBER: Target("iam.v1", "Binding", "projects.serviceAccounts", (), MEMBER | {"serviceAccountId": ""}),
+        PROJECT_MEMBER: Target("cloudresourcemanager.v1", "Binding", "projects", (), MEMBER | {"project": ""}),
+        SECRET: Target(
+            "secretmanager.v1",
+            "Secret",
+            "projects.secrets",
+            (),
+            OURS | {"project": "", "secretId": "@secretId", "deletionProtection": "", "replication.auto": "automatic"},
+        ),
+        SECRET_VERSION: Target(
+            "secretmanager.v1",
+            "AddSecretVersionRequest",
+            "projects.secrets.versions",
+            ("payload",),
+            OURS
+            | {"project": "", "secret": "", "enabled": "", "isSecretDataBase64": "", "secretDataWoVersion": ""}
+            # The provider encodes the value itself: the format `byte` says nothing about what the user gives.
+            | {"secretData": "", "secretDataWo": ""},
+        ),
+        SECRET_MEMBER: Target(
+            "secretmanager.v1", "Binding", "projects.secrets", (), MEMBER | {"project": "", "secretId": ""}
+        ),
+    }
+    | networks.TARGETS
+    | builds.TARGETS
+)

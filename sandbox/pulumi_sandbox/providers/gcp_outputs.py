@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import ipaddress
 import json
 from collections.abc import Callable
 from typing import Any
 
+from pulumi_sandbox.providers import gcp_build_outputs as build_outputs
 from pulumi_sandbox.providers import gcp_mapping as types
+from pulumi_sandbox.providers import gcp_network_outputs as network_outputs
 from pulumi_sandbox.providers.cloud import Resource
-from pulumi_sandbox.providers.gcp_common_rules import rows, table
-from pulumi_sandbox.providers.gcp_machine_outputs import At, fingerprint, group, kept, labels, template
+from pulumi_sandbox.providers.gcp_common_rules import table
+from pulumi_sandbox.providers.gcp_machine_outputs import At, group, kept, labels, template
 from pulumi_sandbox.providers.gcp_names import (
-    absolute,
     everywhere,
     in_region,
     in_zone,
     last,
-    part,
-    self_link,
     service_account_email,
 )
 from pulumi_sandbox.providers.gcp_operations import now, number
@@ -36,6 +34,10 @@ def identity(token: str, inputs: Values, site: Site) -> str:
     """The id Pulumi shows and `pulumi import` takes."""
     project, region, zone = site.place(inputs)
     name = text_of(inputs, "name")
+    if token in network_outputs.KINDS:
+        return network_outputs.identity(token, inputs, site)
+    if token in build_outputs.KINDS:
+        return build_outputs.identity(token, inputs, site)
     match token:
         case types.TEMPLATE:
             return everywhere(project, "instanceTemplates", name)
@@ -45,12 +47,6 @@ def identity(token: str, inputs: Values, site: Site) -> str:
             return in_zone(project, zone, "instanceGroupManagers", name)
         case types.REGION_GROUP:
             return in_region(project, region, "instanceGroupManagers", name)
-        case types.NETWORK:
-            return everywhere(project, "networks", name)
-        case types.SUBNETWORK:
-            return in_region(project, region, "subnetworks", name)
-        case types.FIREWALL:
-            return everywhere(project, "firewalls", name)
         case types.ACCOUNT:
             return f"projects/{project}/serviceAccounts/{service_account_email(text_of(inputs, 'accountId'), project)}"
         case types.SECRET:
@@ -61,6 +57,8 @@ def identity(token: str, inputs: Values, site: Site) -> str:
             return _member(text_of(inputs, "project"), inputs)
         case types.SECRET_MEMBER:
             return _member(f"projects/{project}/secrets/{last(text_of(inputs, 'secretId'))}", inputs)
+        case types.REPOSITORY_MEMBER:
+            return _member(build_outputs.repository_path(text_of(inputs, "repository"), inputs, site), inputs)
     raise KeyError(token)
 
 
@@ -83,66 +81,8 @@ def _member(target: str, inputs: Values) -> str:
 def computed(token: str, inputs: Values, old: Values, site: Site, path: str) -> Values:
     """Everything the provider adds to the inputs."""
     project, region, _ = site.place(inputs)
-    made = {} if token == types.ACCOUNT_MEMBER else {"project": project}
+    made = {} if token in types.WITHOUT_PROJECT else {"project": project}
     return made | _KINDS[token](At(inputs, old, site, path, region))
-
-
-def _network(at: At) -> Values:
-    numeric = kept(at.old, "numericId", number)
-    return {
-        "autoCreateSubnetworks": at.inputs.get("autoCreateSubnetworks") is not False,
-        "bgpAlwaysCompareMed": False,
-        "bgpBestPathSelectionMode": text_of(at.inputs, "bgpBestPathSelectionMode") or "LEGACY",
-        "bgpInterRegionCost": text_of(at.inputs, "bgpInterRegionCost"),
-        "gatewayIpv4": "",
-        "internalIpv6Range": text_of(at.inputs, "internalIpv6Range"),
-        "mtu": at.inputs.get("mtu") or 1460,
-        "networkFirewallPolicyEnforcementOrder": text_of(at.inputs, "networkFirewallPolicyEnforcementOrder")
-        or "AFTER_CLASSIC_FIREWALL",
-        "networkId": numeric,
-        "numericId": numeric,
-        "routingMode": text_of(at.inputs, "routingMode") or "REGIONAL",
-        "selfLink": self_link(at.path),
-    }
-
-
-def _subnetwork(at: At) -> Values:
-    try:
-        gateway = str(next(ipaddress.ip_network(text_of(at.inputs, "ipCidrRange"), strict=False).hosts()))
-    except (ValueError, StopIteration):
-        gateway = ""
-    return {
-        "creationTimestamp": kept(at.old, "creationTimestamp", now),
-        "fingerprint": fingerprint(at.inputs),
-        "gatewayAddress": gateway,
-        "ipv6CidrRange": "",
-        "ipv6GceEndpoint": "",
-        "externalIpv6Prefix": text_of(at.inputs, "externalIpv6Prefix"),
-        "internalIpv6Prefix": text_of(at.inputs, "internalIpv6Prefix"),
-        "privateIpGoogleAccess": bool(at.inputs.get("privateIpGoogleAccess")),
-        "privateIpv6GoogleAccess": text_of(at.inputs, "privateIpv6GoogleAccess") or "DISABLE_GOOGLE_ACCESS",
-        "purpose": text_of(at.inputs, "purpose") or "PRIVATE",
-        "region": at.region,
-        "selfLink": self_link(at.path),
-        "stackType": text_of(at.inputs, "stackType") or "IPV4_ONLY",
-        "state": "READY",
-        "subnetworkId": kept(at.old, "subnetworkId", lambda: int(number()) // 10**4),
-        "network": self_link(absolute(text_of(at.inputs, "network"), part(at.path, "projects")))
-        if "/" in text_of(at.inputs, "network")
-        else self_link(everywhere(part(at.path, "projects"), "networks", text_of(at.inputs, "network"))),
-    }
-
-
-def _firewall(at: At) -> Values:
-    return {
-        "creationTimestamp": kept(at.old, "creationTimestamp", now),
-        "destinationRanges": rows(at.inputs.get("destinationRanges")),
-        "direction": text_of(at.inputs, "direction") or "INGRESS",
-        "enableLogging": at.inputs.get("logConfig") is not None,
-        "priority": at.inputs.get("priority") if at.inputs.get("priority") is not None else 1000,
-        "selfLink": self_link(at.path),
-        "sourceRanges": rows(at.inputs.get("sourceRanges")),
-    }
 
 
 def _account(at: At) -> Values:
@@ -180,18 +120,20 @@ def _secret_version(at: At) -> Values:
     }
 
 
-_KINDS: dict[str, Callable[[At], Values]] = {
-    types.TEMPLATE: template,
-    types.REGION_TEMPLATE: template,
-    types.GROUP: group,
-    types.REGION_GROUP: group,
-    types.NETWORK: _network,
-    types.SUBNETWORK: _subnetwork,
-    types.FIREWALL: _firewall,
-    types.ACCOUNT: _account,
-    types.ACCOUNT_MEMBER: _bound,
-    types.PROJECT_MEMBER: _bound,
-    types.SECRET_MEMBER: _bound,
-    types.SECRET: _secret,
-    types.SECRET_VERSION: _secret_version,
-}
+_KINDS: dict[str, Callable[[At], Values]] = (
+    {
+        types.TEMPLATE: template,
+        types.REGION_TEMPLATE: template,
+        types.GROUP: group,
+        types.REGION_GROUP: group,
+        types.ACCOUNT: _account,
+        types.ACCOUNT_MEMBER: _bound,
+        types.PROJECT_MEMBER: _bound,
+        types.SECRET_MEMBER: _bound,
+        types.SECRET: _secret,
+        types.SECRET_VERSION: _secret_version,
+        types.REPOSITORY_MEMBER: _bound,
+    }
+    | network_outputs.KINDS
+    | build_outputs.KINDS
+)

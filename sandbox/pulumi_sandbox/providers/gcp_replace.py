@@ -2,7 +2,10 @@
 
 Sources: `ForceNew` in terraform-provider-google's schemas at e03b7622 (2026-08-21), which pulumi-gcp bridges
 (google/services/compute/resource_compute_{region_instance_group_manager,instance_group_manager,network,subnetwork,
-firewall}.go, google/services/resourcemanager/resource_google_service_account.go, google/services/secretmanager/
+firewall,router,router_nat,global_address,network_attachment}.go, google/services/servicenetworking/
+resource_service_networking_connection.go, google/services/cloudbuild/resource_cloudbuild_{worker_pool,trigger}.go,
+google/services/artifactregistry/{resource_artifact_registry_repository,iam_artifact_registry_repository}.go,
+google/services/resourcemanager/resource_google_service_account.go, google/services/secretmanager/
 resource_secret_manager_{secret,secret_version}.go, google/tpgiamresource/resource_iam_member.go). Instance templates
 need no table: their API has no method that changes one (gcp_discovery.immutable).
 """
@@ -13,7 +16,7 @@ from typing import Any
 
 from pulumi_sandbox.providers import gcp_discovery as discovery
 from pulumi_sandbox.providers import gcp_mapping as types
-from pulumi_sandbox.providers.gcp_names import relative
+from pulumi_sandbox.providers.gcp_names import last, relative
 from pulumi_sandbox.providers.paths import parse
 
 _GROUP = {"baseInstanceName", "name", "params", "project", "targetSizePolicies.mode"}
@@ -41,12 +44,30 @@ FORCE_NEW: dict[str, set[str]] = {
     types.SECRET_MEMBER: _MEMBER | {"project", "secretId"},
     types.SECRET: _SECRET,
     types.SECRET_VERSION: {"isSecretDataBase64", "project", "secret", "secretData", "secretDataWoVersion"},
-}
+    types.ROUTER: {"encryptedInterconnectRouter", "name", "nccGateway", "network", "params", "project", "region"},
+    types.ROUTER_NAT: {"endpointTypes", "initialNatIps", "name", "project", "region", "router", "type"},
+    types.GLOBAL_ADDRESS: {
+        "address", "addressType", "description", "ipVersion", "name", "network", "prefixLength", "project", "purpose",
+    },
+    types.NETWORK_ATTACHMENT: {"connectionPreference", "name", "project", "region"},
+    types.CONNECTION: {"network", "service"},
+    types.WORKER_POOL: {"location", "name", "networkConfig", "privateServiceConnect", "project"},
+    types.TRIGGER: {"location", "project"},
+    types.REPOSITORY: {
+        "format", "kmsKeyName", "location", "mavenConfig.allowSnapshotOverwrites", "mavenConfig.versionPolicy", "mode",
+        "project", "remoteRepositoryConfig", "repositoryId",
+    },
+    types.REPOSITORY_MEMBER: _MEMBER | {"location", "project", "repository"},
+}  # fmt: skip
 # Inside what forces a replacement, what does not: it has no ForceNew of its own.
 IN_PLACE: dict[str, set[str]] = {
     types.SECRET: {
         "replication.auto.customerManagedEncryption",
         "replication.userManaged.replicas.customerManagedEncryption",
+    },
+    types.REPOSITORY: {
+        "remoteRepositoryConfig.disableUpstreamValidation",
+        "remoteRepositoryConfig.upstreamCredentials",
     },
 }
 # What the provider keeps to itself: never sent to Google.
@@ -54,13 +75,14 @@ OURS = {"deletionPolicy"}
 
 # Upstream's CompareSelfLinkOrResourceName and CompareSelfLinkRelativePaths: a name, a partial link and a full one.
 LINKS = {
-    "healthCheck", "instanceTemplate", "machineType", "network", "networkAttachment", "secret", "secretId",
-    "subnetwork", "workloadPolicy", "zone",
+    "healthCheck", "instanceTemplate", "machineType", "nccGateway", "network", "networkAttachment",
+    "repository", "router", "secret", "secretId", "subnetwork", "workloadPolicy", "zone",
 }  # fmt: skip
 # Upstream's TypeSet: the order says nothing.
 SETS = {
-    "destinationRanges", "distributionPolicyZones", "machineTypes", "scopes", "sourceRanges", "sourceServiceAccounts",
-    "sourceTags", "tags", "targetPools", "targetServiceAccounts", "targetTags",
+    "advertisedIpRanges", "cleanupPolicies", "destinationRanges", "distributionPolicyZones", "drainNatIps",
+    "initialNatIps", "machineTypes", "natIps", "reservedPeeringRanges", "scopes", "sourceRanges",
+    "sourceServiceAccounts", "sourceTags", "tags", "targetPools", "targetServiceAccounts", "targetTags",
 }  # fmt: skip
 
 
@@ -90,6 +112,8 @@ def same(path: str, old: Any, new: Any) -> bool:
     field = names(path)[-1]
     if isinstance(old, list) and isinstance(new, list) and field in SETS:
         return sorted(map(_name, old)) == sorted(map(_name, new))
+    if isinstance(old, str) and isinstance(new, str) and field == "peeredNetwork":
+        return last(old) == last(new)  # CompareResourceNames: a project's id and its number are one
     if isinstance(old, str) and isinstance(new, str) and field in LINKS | {"distributionPolicyZones"}:
         return _same_link(old, new)
     return False

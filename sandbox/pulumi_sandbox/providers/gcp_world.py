@@ -13,6 +13,7 @@ from pulumi_sandbox.providers import gcp_group_rules as group_rules
 from pulumi_sandbox.providers import gcp_mapping as types
 from pulumi_sandbox.providers.gcp_common_rules import rows, table
 from pulumi_sandbox.providers.gcp_names import absolute, everywhere, in_region, last, part, region_of
+from pulumi_sandbox.providers.gcp_references import References, hint
 from pulumi_sandbox.providers.gcp_site import Site
 from pulumi_sandbox.world import World
 
@@ -24,6 +25,21 @@ KINDS = {
     "subnetworks": types.SUBNETWORK,
     "serviceAccounts": types.ACCOUNT,
     "secrets": types.SECRET,
+    "routers": types.ROUTER,
+    "addresses": types.GLOBAL_ADDRESS,
+    "networkAttachments": types.NETWORK_ATTACHMENT,
+    "repositories": types.REPOSITORY,
+    "workerPools": types.WORKER_POOL,
+}
+# What uses a resource and keeps it from being deleted: the user's type, and its input.
+USERS = {
+    types.NETWORK: (
+        (types.SUBNETWORK, "network"),
+        (types.FIREWALL, "network"),
+        (types.ROUTER, "network"),
+        (types.GLOBAL_ADDRESS, "network"),
+    ),
+    types.SUBNETWORK: ((types.NETWORK_ATTACHMENT, "subnetworks"),),
 }
 
 
@@ -54,8 +70,11 @@ class Surroundings:
 
     # -- at Create and Update -----------------------------------------------------------------------------------------
 
-    def taken(self, token: str, path: str, site: Site) -> Iterator[str]:
+    def taken(self, token: str, path: str, site: Site, name: str = "") -> Iterator[str]:
         """The name is in use. IAM members are not named: adding one twice is the same as once."""
+        if token == types.TRIGGER:
+            yield from self._trigger_name(path, name)
+            return
         if token in types.MEMBERS or token == types.SECRET_VERSION or self.world.get(token, path) is None:
             return
         project = part(path, "projects")
@@ -69,6 +88,14 @@ class Surroundings:
         else:
             yield f"Error creating {_kind(token)}: {errors.already_exists(path)}"
 
+    def _trigger_name(self, path: str, name: str) -> Iterator[str]:
+        """Discovery document cloudbuild v1, BuildTrigger.name: unique within the project."""
+        project = part(path, "projects")
+        for one in self.world.find(types.TRIGGER):
+            if part(one.id, "projects") == project and one.outputs.get("name") == name:
+                error = errors.GoogleError(409, "alreadyExists", f"trigger {name} already exists")
+                yield f"Error creating Trigger: {error}"
+
     def missing(self, token: str, inputs: dict[str, Any], site: Site) -> Iterator[str]:
         """What the inputs refer to and is not there, or does not fit."""
         project, region, zone = site.place(inputs)
@@ -78,10 +105,17 @@ class Surroundings:
             yield from self._group(token, inputs, project, region, zone)
         elif token in (types.SUBNETWORK, types.FIREWALL):
             yield from self._network(token, inputs, project, "resource.network")
-        elif token in (types.PROJECT_MEMBER, types.SECRET_MEMBER, types.ACCOUNT_MEMBER):
+        elif token in types.MEMBERS:
+            yield from self._references.missing(token, inputs, site)
             yield from self._member(token, inputs, project, site)
         elif token == types.SECRET_VERSION:
             yield from self._secret(inputs.get("secret"), project, site)
+        else:
+            yield from self._references.missing(token, inputs, site)
+
+    @property
+    def _references(self) -> References:
+        return References(self.world, self.exists, self.account_exists)
 
     def _template(self, token: str, inputs: dict[str, Any], project: str, region: str) -> Iterator[str]:
         for index, row in enumerate(rows(inputs.get("networkInterfaces"))):
@@ -111,7 +145,7 @@ class Surroundings:
 
     def _unreferenced(self, token: str, where: str, path: str, kind: str) -> str:
         error = errors.invalid(where, path, f"The referenced {kind} resource cannot be found.")
-        return f"Error creating {_kind(token)}: {error}{_hint(path)}"
+        return f"Error creating {_kind(token)}: {error}{hint(path)}"
 
     def _group(self, token: str, inputs: dict[str, Any], project: str, region: str, zone: str) -> Iterator[str]:
         for row in rows(inputs.get("versions")):
@@ -161,7 +195,7 @@ class Surroundings:
         known = {home, project} if home == site.number else {home}
         if not any(self.exists(f"projects/{one}/secrets/{name}") for one in known):
             error = errors.GoogleError(404, "notFound", f"Secret [projects/{site.number}/secrets/{name}] not found.")
-            yield f"{error}{_hint(f'projects/{home}/secrets/{name}')}"
+            yield f"{error}{hint(f'projects/{home}/secrets/{name}')}"
 
     # -- at Delete ----------------------------------------------------------------------------------------------------
 
@@ -174,12 +208,12 @@ class Surroundings:
                         given = table(row).get("instanceTemplate")
                         if isinstance(given, str) and absolute(given, part(group.id, "projects")) == path:
                             yield "instance_template", group.id
-        elif token == types.NETWORK:
-            for kind in (types.SUBNETWORK, types.FIREWALL):
-                for user in self.world.find(kind):
-                    given = user.inputs.get("network")
-                    if isinstance(given, str) and _is_network(given, path, user.id):
-                        yield "network", user.id
+        for kind, field_name in USERS.get(token, ()):
+            for user in self.world.find(kind):
+                given = user.inputs.get(field_name)
+                links = given if isinstance(given, list) else [given]
+                if any(isinstance(link, str) and _is(link, path, user.id) for link in links):
+                    yield _kind(token).lower(), user.id
 
     def next_version(self, secret: str) -> int:
         """Version ids of a secret begin at 1 and are counted up (discovery document secretmanager v1)."""
@@ -191,13 +225,10 @@ class Surroundings:
         return max(taken, default=0) + 1
 
 
-def _is_network(given: str, path: str, user: str) -> bool:
-    project = part(user, "projects")
-    return (absolute(given, project) if "/" in given else everywhere(project, "networks", given)) == path
-
-
-def _hint(path: str) -> str:
-    return f"\n  hint: if it is there in the cloud, list it in sandbox.yaml: exists: {{gcp: [{path}]}}"
+def _is(given: str, path: str, user: str) -> bool:
+    """Whether a user means that path; a bare name is in the user's own project."""
+    mine = part(path, "projects") == part(user, "projects")
+    return absolute(given, part(user, "projects")) == path if "/" in given else mine and given == last(path)
 
 
 def _kind(token: str) -> str:

@@ -101,6 +101,21 @@ UNSEEN = {
         "secretDataWoVersion",
     ],
     types.SECRET_MEMBER: ["project", "secretId"],
+    types.ROUTER: ["deletionPolicy"],
+    types.ROUTER_NAT: ["deletionPolicy", "initialNatIps", "router"],
+    types.GLOBAL_ADDRESS: ["deletionPolicy"],
+    types.NETWORK_ATTACHMENT: ["deletionPolicy"],
+    types.CONNECTION: ["deletionPolicy", "service", "updateOnCreationFail"],
+    types.WORKER_POOL: ["deletionPolicy", "location", "project", "workerConfig.noExternalIp"],
+    types.TRIGGER: ["build.steps.timing", "deletionPolicy", "location", "project"],
+    types.REPOSITORY: [
+        "cleanupPolicies.condition.newerThan",
+        "cleanupPolicies.condition.olderThan",
+        "deletionPolicy",
+        "location",
+        "project",
+    ],
+    types.REPOSITORY_MEMBER: ["location", "project", "repository"],
 }
 
 
@@ -126,8 +141,9 @@ def test_no_rename_is_for_a_property_there_is_not(shapes: Shapes, token: str) ->
     assert renames - known == set()
 
 
-def test_templates_and_secret_versions_have_no_method_that_changes_them() -> None:
+def test_these_have_no_method_that_changes_them() -> None:
     assert {token.rsplit(":", 1)[-1] for token in types.TARGETS if discovery.immutable(token)} == {
+        "GlobalAddress",  # but for its labels
         "InstanceTemplate",
         "RegionInstanceTemplate",
         "SecretVersion",

@@ -123,6 +123,7 @@ CASES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         {
             "network": "default",
             "direction": "INGRESS",
+            "sourceRanges": ["10.0.0.0/8"],
             "priority": 65535,
             "allows": [{"protocol": "tcp", "ports": ["22"]}],
         },

@@ -18,7 +18,20 @@ ONE: dict[str, dict[str, Any]] = {
     types.REGION_GROUP: {"baseInstanceName": "runner"},
     types.NETWORK: {},
     types.SUBNETWORK: {"network": "default", "ipCidrRange": "10.1.0.0/24"},
-    types.FIREWALL: {"network": "default", "allows": [{"protocol": "tcp"}]},
+    types.FIREWALL: {"network": "default", "allows": [{"protocol": "tcp"}], "sourceRanges": ["10.0.0.0/8"]},
+    types.ROUTER: {"network": "default"},
+    types.ROUTER_NAT: {"sourceSubnetworkIpRangesToNat": "ALL_SUBNETWORKS_ALL_IP_RANGES"},
+    types.GLOBAL_ADDRESS: {},
+    types.NETWORK_ATTACHMENT: {"connectionPreference": "ACCEPT_AUTOMATIC", "subnetworks": ["default"]},
+    types.CONNECTION: {
+        "network": "default",
+        "service": "servicenetworking.googleapis.com",
+        "reservedPeeringRanges": ["google"],
+    },
+    types.WORKER_POOL: {"location": "us-central1"},
+    types.TRIGGER: {"filename": "cloudbuild.yaml", "sourceToBuild": {"ref": "refs/heads/main", "repoType": "GITHUB"}},
+    types.REPOSITORY: {"format": "DOCKER", "repositoryId": "images"},
+    types.REPOSITORY_MEMBER: {"repository": "images", "role": "roles/artifactregistry.reader", "member": "allUsers"},
     types.ACCOUNT: {},
     types.ACCOUNT_MEMBER: {
         "serviceAccountId": "projects/ci-project/serviceAccounts/1-compute@developer.gserviceaccount.com",
@@ -44,6 +57,12 @@ def made(google: Google, token: str) -> dict[str, Any]:
     if token in (types.SECRET_VERSION, types.SECRET_MEMBER):
         secret = google.make(types.SECRET, "app-key", ONE[types.SECRET])
         inputs["secret" if token == types.SECRET_VERSION else "secretId"] = secret.id
+    if token == types.ROUTER_NAT:
+        inputs["router"] = google.make(types.ROUTER, "router", ONE[types.ROUTER]).outputs["name"]
+    if token == types.CONNECTION:
+        google.make(types.GLOBAL_ADDRESS, "google", {"name": "google"})
+    if token == types.REPOSITORY_MEMBER:
+        google.make(types.REPOSITORY, "images", ONE[types.REPOSITORY])
     return google.make(token, "it", inputs).outputs
 
 

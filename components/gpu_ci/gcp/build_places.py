@@ -1,0 +1,25 @@
+"""What Cloud Build private pools can be made of, and where: facts as data, each with its source."""
+
+from __future__ import annotations
+
+# cloud.google.com/build/pricing, "Private pools pricing": the fifteen predefined machine types, none with a GPU. The
+# API's field is free text and the whole discovery document cloudbuild v1 (revision 20261029) has no accelerator in it.
+MACHINE_TYPES = (
+    "e2-medium",
+    "e2-standard-2", "e2-standard-4", "e2-standard-8", "e2-standard-16", "e2-standard-32",
+    "e2-highmem-2", "e2-highmem-4", "e2-highmem-8", "e2-highmem-16",
+    "e2-highcpu-2", "e2-highcpu-4", "e2-highcpu-8", "e2-highcpu-16", "e2-highcpu-32",
+)  # fmt: skip
+
+# cloud.google.com/build/docs/locations.
+REGIONS = (
+    "africa-south1",
+    "asia-east1", "asia-east2", "asia-northeast1", "asia-northeast2", "asia-northeast3", "asia-south1", "asia-south2",
+    "asia-southeast1", "asia-southeast2", "australia-southeast1", "australia-southeast2",
+    "europe-central2", "europe-north1", "europe-north2", "europe-southwest1", "europe-west1", "europe-west2",
+    "europe-west3", "europe-west4", "europe-west6", "europe-west8", "europe-west9", "europe-west10", "europe-west12",
+    "me-central1", "me-central2", "me-west1",
+    "northamerica-northeast1", "northamerica-northeast2", "northamerica-south1",
+    "southamerica-east1", "southamerica-west1",
+    "us-central1", "us-east1", "us-east4", "us-east5", "us-south1", "us-west1", "us-west2", "us-west3", "us-west4",
+)  # fmt: skip

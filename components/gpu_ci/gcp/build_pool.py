@@ -1,0 +1,243 @@
+"""Cloud Build private pools: workers for builds, the registry they push to, and the triggers that start them."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import pulumi
+import pulumi_gcp as gcp
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator
+
+from .. import naming
+from ..args import Args, In, Whole
+from ..component import Component
+from ..labels import Labels, merge
+from . import build_rules
+from .build_parts import BuildTrigger, PeeredNetwork, PrivateServiceConnect, PullRequestEvent, RegistrySettings
+from .build_schema import add_places
+from .build_trigger import On, github_trigger
+from .places import Project
+
+_DAY_SEC = 86400
+
+
+class BuildPoolArgs(Args):
+    """What a Cloud Build pool is made of."""
+
+    model_config = ConfigDict(json_schema_extra=add_places)
+    WIRING: ClassVar[frozenset[str]] = frozenset({"project", "labels"})
+
+    region: str = Field(description="the region of the workers, the registry and the triggers, such as us-central1")
+    machine_type: str = Field(
+        default="e2-standard-2",
+        validate_default=True,
+        description="a machine type of Cloud Build private pools, such as e2-standard-8; none has a GPU",
+    )
+    # cloud.google.com/build/docs/private-pools/create-manage-private-pools: 100 to 4000, and 100 unless given.
+    disk_gib: Whole = Field(default=100, ge=100, le=4000, description="size of a worker's disk in GiB, 100 to 4000")
+    network: PeeredNetwork | PrivateServiceConnect | None = Field(
+        default=None,
+        discriminator="kind",
+        description="how workers reach a network of yours; by default they are in Google's own and reach none",
+    )
+    public_egress: bool = Field(
+        default=False,
+        description="whether workers have public addresses to reach the internet from, which github.com is part of; "
+        "otherwise they reach Google's APIs, and what the network lets them",
+    )
+    registry: RegistrySettings = Field(
+        default=RegistrySettings(), validate_default=True, description="the pool's Artifact Registry repository"
+    )
+    logging: Literal["CLOUD_LOGGING_ONLY", "NONE"] = Field(
+        default="CLOUD_LOGGING_ONLY",
+        description="where the logs of builds go whose steps stand here; a build file names its own",
+    )
+    triggers: dict[str, BuildTrigger] = Field(default={}, description="what starts builds, by name")
+
+    project: In[Project] = Field(description="the id (not the number) of the Google Cloud project the pool is in")
+    labels: Labels = Field(default={}, description="labels put on everything that takes them")
+
+    @field_validator("region")
+    @classmethod
+    def _region(cls, value: str) -> str:
+        return build_rules.region(value)
+
+    @field_validator("machine_type")
+    @classmethod
+    def _machine_type(cls, value: str) -> str:
+        return build_rules.machine_type(value)
+
+    @field_validator("network")
+    @classmethod
+    def _network(cls, value: Any, info: ValidationInfo) -> Any:
+        return build_rules.network(value, info.data)
+
+    @field_validator("triggers")
+    @classmethod
+    def _triggers(cls, value: dict[str, BuildTrigger]) -> dict[str, BuildTrigger]:
+        return build_rules.trigger_names(value)
+
+    @classmethod
+    def stand_in_wiring(cls, region: str) -> dict[str, Any]:  # noqa: ARG003 - its region is a choice
+        return {"project": "acme-ci"}
+
+    @property
+    def billed_by(self) -> str:
+        """What its price is counted in; the catalog knows prices by the hour only."""
+        return "build-minute"
+
+
+class BuildPool(Component):
+    """Workers of Cloud Build for builds that need no GPU, the registry they push to, and triggers on GitHub.
+
+    Creates: a private pool, an Artifact Registry repository with cleanup, a service account for builds (it may write
+    logs, use private pools of the project and write to that repository) and, where a trigger builds pull requests,
+    another that may only read there; and a trigger for each entry of triggers.
+    Costs: nothing while nothing is built; builds by the minute, disks above 100 GiB, and images by the GiB kept.
+    Does not: give a build a GPU, because the API of private pools has no field for one; what starts machines with GPUs
+    for builds grants that to serviceAccountEmail. It does not connect the GitHub repositories, nor set up peering.
+    Replaces on change of: the private pool for network; everything, with all images, for region. Machine type, disk,
+    publicEgress and triggers are changed in place.
+    """
+
+    TYPE: ClassVar[str] = "gpu-ci:gcp:BuildPool"
+    ARGS: ClassVar[type[Args]] = BuildPoolArgs
+    KIND: ClassVar[str] = "cloud-build"
+    EXAMPLE: ClassVar[dict[str, Any]] = {
+        "region": "us-central1",
+        "machineType": "e2-standard-8",
+        "publicEgress": True,
+        "triggers": {
+            "main": {
+                "repository": "acme/kernels",
+                "event": {"kind": "push", "branch": "^main$"},
+                "build": {"kind": "steps", "steps": [{"kind": "docker", "image": "kernels"}]},
+            }
+        },
+    }
+
+    pool: pulumi.Output[str]
+    """The pool's resource name, for options.pool.name of a build."""
+    registry: pulumi.Output[str]
+    """Where its images are, such as us-central1-docker.pkg.dev/acme-ci/build-builds-prod."""
+    service_account_email: pulumi.Output[str]
+    """The identity of builds of pushes and tags, for grants of what they need beyond the registry."""
+
+    def __init__(self, name: str, args: BuildPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(name, args, opts)
+        self._name, self._args = name, args
+        workers = self._workers()
+        repository = self._repository()
+        host = f"{args.region}-docker.pkg.dev/"
+        self.registry = pulumi.Output.concat(host, args.project, "/", repository.repository_id)
+        self.pool = workers.id
+        account = self._account("account", "build", repository, "writer")
+        # Code of a pull request is anybody's: what it runs as can leave nothing behind that a later build would take.
+        with_pulls = any(isinstance(each.event, PullRequestEvent) for each in args.triggers.values())
+        reader = self._account("pull-account", "pull", repository, "reader") if with_pulls else account
+        for key, trigger in sorted(args.triggers.items()):
+            github_trigger(
+                f"{name}-trigger-{key}",
+                # It is found by this name in the project, among the triggers of every other stack.
+                naming.fit(f"{name}-{key}-{pulumi.get_stack()}", 64),
+                trigger,
+                args,
+                On(self.pool, self.registry, (reader if isinstance(trigger.event, PullRequestEvent) else account).name),
+                self.child(),
+            )
+        self.service_account_email = account.email
+        self.register()
+
+    def _workers(self) -> gcp.cloudbuild.WorkerPool:
+        args, network = self._args, self._args.network
+        if isinstance(network, PrivateServiceConnect):
+            # betaToGaPrivatePool in hashicorp/terraform-provider-google@e03b762:google/services/cloudbuild/
+            # cloudbuild_utils.go; its own test says "not supported yet".
+            pulumi.log.warn(
+                "network: pulumi-gcp takes private-service-connect and does not send it to Google, so workers stay in "
+                "Google's own network; hint: use peered",
+                self,
+            )
+        return gcp.cloudbuild.WorkerPool(
+            f"{self._name}-workers",
+            project=args.project,
+            location=args.region,
+            worker_config={
+                "machine_type": args.machine_type,
+                "disk_size_gb": args.disk_gib,
+                "no_external_ip": not args.public_egress,
+            },
+            network_config={"peered_network": network.network, "peered_network_ip_range": network.ip_range}
+            if isinstance(network, PeeredNetwork)
+            else None,
+            private_service_connect={
+                "network_attachment": network.network_attachment,
+                "route_all_traffic": network.route_all_traffic,
+            }
+            if isinstance(network, PrivateServiceConnect)
+            else None,
+            opts=self.child(),
+        )
+
+    def _repository(self) -> gcp.artifactregistry.Repository:
+        args, settings = self._args, self._args.registry
+        return gcp.artifactregistry.Repository(
+            f"{self._name}-registry",
+            project=args.project,
+            location=args.region,
+            repository_id=naming.fit(f"build-{self._name}-{pulumi.get_stack()}", 63),  # it has no automatic name
+            description=f"images of the build pool {self._name}",
+            format="DOCKER",
+            labels=merge(args.labels, {"gpu-ci-pool": self._name}),
+            # A policy that keeps wins over one that deletes.
+            cleanup_policies=[
+                {
+                    "id": "keep-most-recent",
+                    "action": "KEEP",
+                    "most_recent_versions": {"keep_count": settings.keep_most_recent},
+                },
+                {
+                    "id": "delete-untagged",
+                    "action": "DELETE",
+                    "condition": {
+                        "tag_state": "UNTAGGED",
+                        "older_than": f"{settings.delete_untagged_after_days * _DAY_SEC}s",
+                    },
+                },
+            ],
+            vulnerability_scanning_config={"enablement_config": "INHERITED" if settings.scanning else "DISABLED"},
+            opts=self.child(),
+        )
+
+    def _account(
+        self, role: str, prefix: str, repository: gcp.artifactregistry.Repository, may: Literal["writer", "reader"]
+    ) -> gcp.serviceaccount.Account:
+        """What builds run as, with the three rights a build has and no other."""
+        args = self._args
+        account = gcp.serviceaccount.Account(
+            f"{self._name}-{role}",
+            account_id=naming.fit(f"{prefix}-{self._name}-{pulumi.get_stack()}", 30),  # Google's limit
+            display_name=f"{'pull request ' if may == 'reader' else ''}builds of the pool {self._name}",
+            project=args.project,
+            opts=self.child(),
+        )
+        member = pulumi.Output.concat("serviceAccount:", account.email)
+        # The use of a private pool can be granted on its project only: the API has no policy of a pool's own.
+        for right, granted in (("log-writer", "logging.logWriter"), ("pool-user", "cloudbuild.workerPoolUser")):
+            gcp.projects.IAMMember(
+                f"{self._name}-{role}-{right}",
+                member=member,
+                project=args.project,
+                role=f"roles/{granted}",
+                opts=self.child(),
+            )
+        gcp.artifactregistry.RepositoryIamMember(
+            f"{self._name}-{role}-registry-{may}",
+            member=member,
+            project=args.project,
+            location=args.region,
+            repository=repository.name,
+            role=f"roles/artifactregistry.{may}",
+            opts=self.child(),
+        )
+        return account

@@ -1,0 +1,158 @@
+"""What Cloud Build takes in a private pool and its triggers: pure functions over plain values."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_catalog import machine_types
+from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
+
+from ..errors import did_you_mean, invalid
+from ..naming import PATTERN
+from .build_places import MACHINE_TYPES, REGIONS
+
+OURS = ("_POOL", "_REGISTRY", "_CACHE")
+"""The substitutions every trigger gets."""
+
+_NAME = re.compile(PATTERN)
+# Discovery document cloudbuild v1, BuildTrigger.substitutions.
+_SUBSTITUTION = re.compile(r"_[A-Z0-9_]+")
+# github.com/google/re2/wiki/Syntax marks these NOT SUPPORTED: looking around, and references to what was matched.
+_NOT_RE2 = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=")
+
+
+def machine_type(value: str) -> str:
+    """One that private pools have."""
+    if value in MACHINE_TYPES:
+        return value
+    if value in machine_types("gcp") and not value.startswith("n1-"):
+        hint = "a job that needs a GPU goes to a pool of kind gce-runners"
+        raise invalid("has GPUs, and a Cloud Build pool takes none", hint=hint)
+    raise invalid(
+        "is no machine type of Cloud Build pools",
+        hint=did_you_mean(value, MACHINE_TYPES)
+        or "they are e2-medium and sizes of e2-standard, e2-highmem, e2-highcpu",
+    )
+
+
+def region(value: str) -> str:
+    """One that Cloud Build is in."""
+    if value not in REGIONS:
+        raise invalid("is no region of Cloud Build", hint=did_you_mean(value, REGIONS))
+    return value
+
+
+def ip_range(value: str) -> str:
+    """A prefix of 8 addresses or more, with or without the address it begins at."""
+    start, _, size = value.rpartition("/")
+    hint = "such as /24, or 192.168.0.0/24"
+    if not size.isdigit():
+        raise invalid("is no range", hint=hint)
+    # cloud.google.com/build/docs/private-pools/private-pool-config-file-schema, peeredNetworkIpRange.
+    if int(size) > 29:
+        raise invalid("is too small: the smallest is /29, with 8 addresses", hint=hint)
+    return value if not start else subnet(value)
+
+
+def subnet(value: str) -> str:
+    """An IPv4 range that begins where it says."""
+    try:
+        network = ipaddress.IPv4Network(value if "/" in value else "", strict=False)
+    except ValueError:
+        raise invalid("is no IPv4 range", hint="such as 10.10.0.0/20") from None
+    if str(network) != value:
+        raise invalid("does not begin at its first address", hint=f"write {network}")
+    return value
+
+
+def private_range(value: str) -> str:
+    """A range of private addresses that a subnetwork can have."""
+    network = ipaddress.IPv4Network(subnet(value))
+    # cloud.google.com/vpc/docs/subnets, "IPv4 subnet ranges": at least /29.
+    if network.prefixlen > 29:
+        raise invalid("is too small: the smallest is /29, with 8 addresses", hint="such as 10.10.0.0/20")
+    if not network.is_private:
+        raise invalid("has addresses of the internet", hint="such as 10.10.0.0/20")
+    return value
+
+
+def network(value: Any, others: Mapping[str, Any]) -> Any:
+    """An attachment of the pool's own region, where both are known."""
+    link, here = getattr(value, "network_attachment", None), others.get("region")
+    if isinstance(link, str) and here and link.split("/")[-3] != here:
+        problem = invalid(
+            "is in another region than the pool", expected=f"an attachment in {here}", hint="make one there"
+        )
+        # The word of the model it is in, as pydantic itself would name the place.
+        where = InitErrorDetails(type=problem, loc=(value.kind, "network_attachment"), input=link)
+        raise ValidationError.from_exception_data("network", [where])
+    return value
+
+
+def ref(value: str) -> str:
+    """A regular expression as Cloud Build reads it, which is RE2."""
+    if found := _NOT_RE2.search(value):
+        raise invalid(
+            f"has {found.group()}, which RE2 does not know",
+            hint="write what to match; includedFiles and ignoredFiles narrow it further",
+        )
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise invalid(
+            f"is no regular expression: {error.msg}", hint=f"to match it as it is: {re.escape(value)}"
+        ) from None
+    return value
+
+
+def trigger_names(values: dict[str, Any]) -> dict[str, Any]:
+    """Names that become part of resources' names."""
+    problems = [
+        _at(name, name, invalid("the name has a form that is not accepted", expected=_EXPECTED, hint="such as main"))
+        for name in values
+        if not _NAME.fullmatch(name)
+    ]
+    _raise("triggers", problems)
+    return values
+
+
+_EXPECTED = "lower case letters, digits and dashes, a letter first, at most 40 characters"
+
+
+def substitutions(values: dict[str, str]) -> dict[str, str]:
+    """Keys of the user's own, in the API's form."""
+    problems = []
+    for key, value in values.items():
+        if key in OURS:
+            problem = invalid("is filled in by the pool", hint="give yours another name")
+        elif not _SUBSTITUTION.fullmatch(key):
+            better = "_" + re.sub(r"[^A-Z0-9]+", "_", key.upper()).strip("_")
+            problem = invalid(
+                "is no name of a substitution", expected="_ and then A-Z, 0-9 or _", hint=f"such as {better}"
+            )
+        else:
+            continue
+        problems.append(_at(key, value, problem))
+    _raise("substitutions", problems)
+    return values
+
+
+def run_step(script: str | None, others: Mapping[str, Any]) -> str | None:
+    """A script, or an entrypoint with its arguments; the API takes one of the two (cloudbuild v1, BuildStep.script)."""
+    if script is not None and (others.get("args") or others.get("entrypoint")):
+        raise invalid(
+            "stands beside args or entrypoint, and a step has one or the other", hint="remove args and entrypoint"
+        )
+    return script
+
+
+def _raise(title: str, problems: list[InitErrorDetails]) -> None:
+    if problems:
+        raise ValidationError.from_exception_data(title, problems)
+
+
+def _at(step: str, value: Any, problem: PydanticCustomError) -> InitErrorDetails:
+    return InitErrorDetails(type=problem, loc=(step,), input=value)

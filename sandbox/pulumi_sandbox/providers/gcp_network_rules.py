@@ -1,0 +1,125 @@
+"""Rules for networks, routers and what is around them that no schema states, each with its source."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from typing import Any
+
+from pulumi_sandbox.providers.cloud import UNKNOWN, Problem
+from pulumi_sandbox.providers.gcp_common_rules import labels, plain, rows, table
+
+# terraform-provider-google e03b7622, google/verify/validation.go: ValidateRFC6996Asn.
+PRIVATE_ASNS = ((64512, 65534), (4200000000, 4294967294))
+PARTNER_ASN = 16550
+# Google Cloud documentation "Subnets" (docs.cloud.google.com/vpc/docs/subnets): IPv4 ranges have at least 8 addresses.
+SMALLEST_SUBNET = 29
+# Google Cloud documentation "Configure private services access" (docs.cloud.google.com/vpc/docs/
+# configure-private-services-access): an allocated range has a prefix of 8 to 30 bits.
+RESERVED_PREFIX = (8, 30)
+SOURCES = ("sourceRanges", "sourceTags", "sourceServiceAccounts")
+
+
+def subnetwork(inputs: dict[str, Any]) -> Iterator[Problem]:
+    given = inputs.get("ipCidrRange")
+    if not isinstance(given, str) or not given:
+        return
+    try:
+        found = ipaddress.IPv4Network(given)
+    except ValueError:
+        yield Problem("ipCidrRange", f'"ipCidrRange" ("{given}") is not an IPv4 range that begins at its first address')
+        return
+    if found.prefixlen > SMALLEST_SUBNET:
+        yield Problem("ipCidrRange", f"expected a range of /{SMALLEST_SUBNET} or larger, got {given}")
+
+
+def firewall(inputs: dict[str, Any]) -> Iterator[Problem]:
+    chosen = [name for name in ("allows", "denies") if inputs.get(name) is UNKNOWN or rows(inputs.get(name))]
+    if len(chosen) != 1:
+        # terraform-provider-google e03b7622, resource_compute_firewall.go: ExactlyOneOf.
+        yield Problem("allows", f"exactly one of allows or denies, got {' and '.join(chosen) or 'neither'}")
+    priority = inputs.get("priority")
+    if isinstance(priority, int | float) and not 0 <= priority <= 65535:
+        # Discovery document compute v1, Firewall.priority.
+        yield Problem("priority", f"expected priority to be in the range (0 - 65535), got {priority:g}")
+    sources = [name for name in SOURCES if plain(inputs.get(name))]
+    direction = inputs.get("direction") or "INGRESS"
+    if direction == "EGRESS" and sources:
+        # Discovery document compute v1, Firewall.direction: for egress no source field can be given.
+        yield Problem(sources[0], "cannot be given for a rule of what goes out", "set direction to INGRESS")
+    if direction == "INGRESS" and not any(inputs.get(name) for name in SOURCES):
+        # The provider's own words, resourceComputeFirewallSourceFieldsCustomizeDiff.
+        yield Problem("sourceRanges", "one of source_tags, source_ranges, or source_service_accounts must be defined")
+    for name in ("allows", "denies"):
+        for index, row in enumerate(rows(inputs.get(name))):
+            if table(row).get("protocol") in ("all", "icmp") and rows(table(row).get("ports")):
+                # Discovery document compute v1, Firewall.allowed.ports: only for the UDP or TCP protocol.
+                yield Problem(f"{name}[{index}].ports", "only a protocol that has ports can name some")
+
+
+def router(inputs: dict[str, Any]) -> Iterator[Problem]:
+    chosen = [name for name in ("network", "nccGateway") if plain(inputs.get(name))]
+    if len(chosen) > 1:
+        # terraform-provider-google e03b7622, resource_compute_router.go: ConflictsWith.
+        yield Problem("network", '"network": conflicts with nccGateway')
+    asn = table(inputs.get("bgp")).get("asn")
+    if isinstance(asn, int | float) and asn != PARTNER_ASN and not any(a <= asn <= b for a, b in PRIVATE_ASNS):
+        yield Problem(
+            "bgp.asn",
+            'expected "asn" to be a RFC6996-compliant Local ASN:\nmust be either in the private ASN ranges: '
+            f"[64512..65534], [4200000000..4294967294];\nor be the value of [{PARTNER_ASN}], got {asn:.0f}",
+        )
+
+
+def router_nat(inputs: dict[str, Any]) -> Iterator[Problem]:
+    how, addresses = inputs.get("natIpAllocateOption"), inputs.get("natIps")
+    # Discovery document compute v1, RouterNat.natIpAllocateOption: MANUAL_ONLY for addresses of one's own.
+    if how == "AUTO_ONLY" and rows(addresses):
+        yield Problem("natIps", "cannot be given when natIpAllocateOption is AUTO_ONLY", "use MANUAL_ONLY")
+    if how == "MANUAL_ONLY" and addresses is not UNKNOWN and not rows(addresses) and not inputs.get("initialNatIps"):
+        yield Problem("natIps", "is required when natIpAllocateOption is MANUAL_ONLY")
+    # Discovery document compute v1, RouterNat.subnetworks: used only with LIST_OF_SUBNETWORKS.
+    what, listed = inputs.get("sourceSubnetworkIpRangesToNat"), inputs.get("subnetworks")
+    if what == "LIST_OF_SUBNETWORKS" and listed is not UNKNOWN and not rows(listed):
+        yield Problem("subnetworks", "is required when sourceSubnetworkIpRangesToNat is LIST_OF_SUBNETWORKS")
+    if plain(what) and what != "LIST_OF_SUBNETWORKS" and rows(listed):
+        yield Problem(
+            "subnetworks", f"is used only when sourceSubnetworkIpRangesToNat is LIST_OF_SUBNETWORKS, got {what}"
+        )
+
+
+def global_address(inputs: dict[str, Any]) -> Iterator[Problem]:
+    yield from labels(inputs.get("labels"), "labels")
+    kind, purpose, bits = inputs.get("addressType"), inputs.get("purpose"), inputs.get("prefixLength")
+    if kind in (None, "", "EXTERNAL"):
+        # terraform-provider-google e03b7622, resource_compute_global_address.go: for INTERNAL only.
+        for name in ("network", "purpose"):
+            if inputs.get(name):
+                yield Problem(name, "can only be set when addressType is INTERNAL (the default is EXTERNAL)")
+        return
+    if purpose == "VPC_PEERING" and not inputs.get("network"):
+        yield Problem("network", "is required when purpose is VPC_PEERING")
+    if purpose == "VPC_PEERING" and bits is not UNKNOWN:
+        least, most = RESERVED_PREFIX
+        if not isinstance(bits, int | float):
+            yield Problem("prefixLength", "is required when purpose is VPC_PEERING")
+        elif not least <= bits <= most:
+            yield Problem("prefixLength", f"expected prefixLength to be in the range ({least} - {most}), got {bits:g}")
+
+
+def network_attachment(inputs: dict[str, Any]) -> Iterator[Problem]:
+    # Discovery document compute v1, NetworkAttachment.producerAcceptLists: for ACCEPT_MANUAL.
+    if inputs.get("connectionPreference") == "ACCEPT_AUTOMATIC" and rows(inputs.get("producerAcceptLists")):
+        yield Problem("producerAcceptLists", "is used only when connectionPreference is ACCEPT_MANUAL")
+    if inputs.get("subnetworks") is not UNKNOWN and not rows(inputs.get("subnetworks")):
+        yield Problem("subnetworks", "expected at least one subnetwork")
+
+
+def connection(inputs: dict[str, Any]) -> Iterator[Problem]:
+    ranges = inputs.get("reservedPeeringRanges")
+    if ranges is not UNKNOWN and not rows(ranges):
+        yield Problem("reservedPeeringRanges", "expected the name of at least one reserved range")
+    for index, name in enumerate(rows(ranges)):
+        if isinstance(name, str) and "/" in name:
+            # Discovery document servicenetworking v1, Connection.reservedPeeringRanges: names.
+            yield Problem(f"reservedPeeringRanges[{index}]", f"expected the name of a range, got {name}")

@@ -1,0 +1,57 @@
+"""A pool of another kind beside one with GPUs: what check, cost and quota say of it."""
+
+from __future__ import annotations
+
+from tests.gpu_ci.cli.conftest import Ask
+from tests.gpu_ci.cli.test_stack_commands import Stack
+
+BUILDS = "gpu-ci:pools:\n    builds: {kind: cloud-build, region: europe-west4, machineType: e2-standard-8}"
+
+
+def test_check_lists_it_without_a_market_and_a_most(ask: Ask, stack: Stack) -> None:
+    answer = ask("check", stack(("gpu-ci:pools:", BUILDS)))
+    assert answer.code == 0
+    assert answer.out.splitlines()[0] == "Pulumi.dev.yaml: nothing speaks against its 2 pools"
+    assert answer.rows == [
+        ["l4", "gcp/g2-standard-8", "spot", "us-central1", "4"],
+        ["builds", "e2-standard-8", "europe-west4"],
+    ]
+
+
+def test_its_cost_is_nothing_at_rest_and_unknown_beyond(ask: Ask, stack: Stack) -> None:
+    name = stack(("gpu-ci:pools:", BUILDS))
+    answer = ask("cost", name)
+    assert answer.rows[1:] == [
+        ["builds", "e2-standard-8", "europe-west4", "unknown", "0.00", "unknown", "unknown", "unknown"],
+        ["all", "0.00", ">= 2.05", ">= 1,495"],
+    ]
+    assert "unknown for builds (by the build-minute)" in " ".join(answer.out.split())
+    [told] = ask("cost", name, "--json").json
+    assert told["pools"]["builds"] == {
+        "machine": "e2-standard-8",
+        "usdPerHourAtRest": 0.0,
+        "usdPerHourAtMax": "unknown",
+        "usdWorstMonth": "unknown",
+        "priceDate": "unknown",
+        "billedBy": "build-minute",
+    }
+    assert (told["usdPerHourAtMax"], told["atLeast"]) == (2.0484, True)
+
+
+def test_it_needs_none_of_the_quotas_that_are_known(ask: Ask, stack: Stack) -> None:
+    [told] = ask("quota", stack(("gpu-ci:pools:", BUILDS)), "--json").json
+    assert {need["region"] for need in told["needs"]} == {"us-central1", "global"}
+
+
+def test_a_mistake_in_it_is_told_as_in_any_pool(ask: Ask, stack: Stack) -> None:
+    wrong = BUILDS.replace("e2-standard-8", "e2-standard-9")
+    answer = ask("check", stack(("gpu-ci:pools:", wrong)))
+    assert answer.code == 1
+    assert answer.out == (
+        "Pulumi.dev.yaml: gpu-ci:pools.builds.machineType: is no machine type of Cloud Build pools\n"
+        "  got: 'e2-standard-9'\n"
+        "  expected: a machine type of Cloud Build private pools, such as e2-standard-8; none has a GPU\n"
+        "  hint: did you mean e2-standard-8\n"
+        "1 problem in Pulumi.dev.yaml\n"
+        "Pulumi.dev.yaml: not checked here: gcp:project\n"
+    )

@@ -1,0 +1,235 @@
+"""Choices for a Cloud Build pool: the example with a change in it, and what each mistake has to be told as."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from gpu_ci.gcp.build_pool import BuildPool
+
+STEPS = {"kind": "steps", "steps": [{"kind": "docker", "image": "kernels"}]}
+MAIN = BuildPool.EXAMPLE["triggers"]["main"]
+PEERED = {"kind": "peered", "network": "projects/123456789012/global/networks/ci"}
+ATTACHED = {
+    "kind": "private-service-connect",
+    "networkAttachment": "projects/acme-ci/regions/us-central1/networkAttachments/ci",
+}
+
+
+def pool(**changes: Any) -> dict[str, Any]:
+    """The example after these changes; None removes a key."""
+    choices = {"kind": "cloud-build", **copy.deepcopy(BuildPool.EXAMPLE), **changes}
+    return {key: value for key, value in choices.items() if value is not None}
+
+
+def trigger(**changes: Any) -> dict[str, Any]:
+    """The example with one trigger, `main`, that has these changes; None removes a key."""
+    changed = {key: value for key, value in {**copy.deepcopy(MAIN), **changes}.items() if value is not None}
+    return pool(triggers={"main": changed})
+
+
+def step(**choices: Any) -> dict[str, Any]:
+    return trigger(build={"kind": "steps", "steps": [choices]})
+
+
+def run(**choices: Any) -> dict[str, Any]:
+    return step(kind="run", image="python:3.13-slim", **choices)
+
+
+T, S = "triggers.main", "triggers.main.build.steps[0]"
+STEP = "such as steps: [{kind: docker, image: kernels}]"
+FORM = "has a form that is not accepted"
+NO_RE2 = "has (?!, which RE2 does not know"
+WRONG: dict[str, tuple[dict[str, Any], str, str, str]] = {
+    "no region": (pool(region=None), "region", "is missing", "such as region: us-central1"),
+    "a zone for a region": (
+        pool(region="us-central1-a"),
+        "region",
+        "is no region of Cloud Build",
+        "did you mean us-central1",
+    ),
+    "a machine type misspelt": (
+        pool(machineType="e2-standrad-8"),
+        "machineType",
+        "is no machine type of Cloud Build pools",
+        "did you mean e2-standard-8",
+    ),
+    "a machine type of another series": (
+        pool(machineType="z9-mega"),
+        "machineType",
+        "is no machine type of Cloud Build pools",
+        "they are e2-medium and sizes of e2-standard, e2-highmem, e2-highcpu",
+    ),
+    "a machine type with a GPU": (
+        pool(machineType="g2-standard-8"),
+        "machineType",
+        "has GPUs, and a Cloud Build pool takes none",
+        "a job that needs a GPU goes to a pool of kind gce-runners",
+    ),
+    "an accelerator": (
+        pool(guestAccelerator={"type": "nvidia-tesla-t4"}),
+        "guestAccelerator",
+        "unknown key",
+        "remove it",
+    ),
+    "too small a disk": (pool(diskGib=64), "diskGib", "must be at least 100", "such as diskGib: 100"),
+    "too large a disk": (pool(diskGib=4001), "diskGib", "must be at most 4000", "such as diskGib: 100"),
+    "egress in words": (
+        pool(publicEgress="sometimes"),
+        "publicEgress",
+        "must be true or false",
+        "such as publicEgress: true",
+    ),
+    "a network of no kind": (
+        pool(network={"network": PEERED["network"]}),
+        "network.kind",
+        "is missing",
+        "such as peered",
+    ),
+    "a network of a kind there is not": (
+        pool(network={**PEERED, "kind": "peerd"}),
+        "network.kind",
+        "is none of those there are",
+        "did you mean peered",
+    ),
+    "peered and private service connect": (
+        pool(network={**PEERED, "networkAttachment": ATTACHED["networkAttachment"]}),
+        "network.networkAttachment",
+        "unknown key",
+        "remove it",
+    ),
+    "a peered network's project by its id": (
+        pool(network={**PEERED, "network": "projects/acme-ci/global/networks/ci"}),
+        "network.network",
+        FORM,
+        "leave network out to get the default",
+    ),
+    "too small a range": (
+        pool(network={**PEERED, "ipRange": "/30"}),
+        "network.ipRange",
+        "is too small: the smallest is /29, with 8 addresses",
+        "such as /24, or 192.168.0.0/24",
+    ),
+    "a range that is none": (
+        pool(network={**PEERED, "ipRange": "192.168.0.0"}),
+        "network.ipRange",
+        "is no range",
+        "such as /24, or 192.168.0.0/24",
+    ),
+    "a range that begins elsewhere": (
+        pool(network={**PEERED, "ipRange": "192.168.0.7/24"}),
+        "network.ipRange",
+        "does not begin at its first address",
+        "write 192.168.0.0/24",
+    ),
+    "an attachment in another region": (
+        pool(region="us-east1", network=ATTACHED),
+        "network.networkAttachment",
+        "is in another region than the pool",
+        "make one there",
+    ),
+    "no version kept": (
+        pool(registry={"keepMostRecent": 0}),
+        "registry.keepMostRecent",
+        "must be at least 1",
+        "such as keepMostRecent: 10",
+    ),
+    "a log mode there is not": (
+        pool(logging="LEGACY"),
+        "logging",
+        "must be one of 'CLOUD_LOGGING_ONLY' or 'NONE'",
+        "such as logging: CLOUD_LOGGING_ONLY",
+    ),
+    "a trigger's name in capitals": (
+        pool(triggers={"Main": MAIN}),
+        "triggers.Main",
+        "the name has a form that is not accepted",
+        "such as main",
+    ),
+    "a repository without its owner": (
+        trigger(repository="kernels"),
+        f"{T}.repository",
+        FORM,
+        "such as repository: acme/kernels",
+    ),
+    "no event": (
+        trigger(event=None),
+        f"{T}.event",
+        "is missing",
+        'such as event: {kind: push, branch: "^main$"}',
+    ),
+    "an event of a kind there is not": (
+        trigger(event={"kind": "pull", "branch": "^main$"}),
+        f"{T}.event.kind",
+        "is none of those there are",
+        "such as kind: push",
+    ),
+    "a push of branches and tags": (
+        trigger(event={"kind": "push", "branch": "^main$", "tag": "^v"}),
+        f"{T}.event.tag",
+        "unknown key",
+        "remove it",
+    ),
+    "an expression RE2 does not know": (
+        trigger(event={"kind": "push", "branch": "^(?!main$)"}),
+        f"{T}.event.branch",
+        NO_RE2,
+        "write what to match; includedFiles and ignoredFiles narrow it further",
+    ),
+    "an expression that is none": (
+        trigger(event={"kind": "tag", "tag": "v[0-9"}),
+        f"{T}.event.tag",
+        "is no regular expression: unterminated character set",
+        r"to match it as it is: v\[0\-9",
+    ),
+    "a comment control there is not": (
+        trigger(event={"kind": "pull-request", "branch": "^main$", "commentControl": "ALWAYS"}),
+        f"{T}.event.commentControl",
+        "must be one of 'COMMENTS_ENABLED_FOR_EXTERNAL_CONTRIBUTORS_ONLY', 'COMMENTS_ENABLED' or 'COMMENTS_DISABLED'",
+        'such as event: {kind: push, branch: "^main$"}',
+    ),
+    "a build file and steps": (
+        trigger(build={**STEPS, "filename": "cloudbuild.yaml"}),
+        f"{T}.build.filename",
+        "unknown key",
+        "remove it",
+    ),
+    "no step": (
+        trigger(build={"kind": "steps", "steps": []}),
+        f"{T}.build.steps",
+        "must have at least 1 entries",
+        STEP,
+    ),
+    "a timeout of a file's build": (
+        trigger(build={"kind": "file", "timeoutSec": 60}),
+        f"{T}.build.timeoutSec",
+        "unknown key",
+        "remove it",
+    ),
+    "too long a build": (
+        trigger(build={**STEPS, "timeoutSec": 86401}),
+        f"{T}.build.timeoutSec",
+        "must be at most 86400",
+        "such as build: {kind: steps, steps: [{kind: docker, image: kernels}]}",
+    ),
+    "an image with a registry": (step(kind="docker", image="gcr.io/Acme/x:1"), f"{S}.image", FORM, STEP),
+    "a script beside arguments": (
+        run(script="make", args=["x"]),
+        f"{S}.script",
+        "stands beside args or entrypoint, and a step has one or the other",
+        "remove args and entrypoint",
+    ),
+    "a substitution in lower case": (
+        trigger(substitutions={"python": "3.13"}),
+        f"{T}.substitutions.python",
+        "is no name of a substitution",
+        "such as _PYTHON",
+    ),
+    "a substitution of the pool's own": (
+        trigger(substitutions={"_POOL": "mine"}),
+        f"{T}.substitutions._POOL",
+        "is filled in by the pool",
+        "give yours another name",
+    ),
+    "wiring": (pool(project="acme-ci"), "project", "is filled in by the program, not by the stack file", "remove it"),
+}

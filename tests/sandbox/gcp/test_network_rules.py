@@ -1,0 +1,173 @@
+"""Routers, NAT, firewalls, reserved ranges and attachments: what Google takes and what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pulumi_sandbox.providers import gcp_mapping as types
+from pulumi_sandbox.providers.cloud import UNKNOWN
+
+from tests.sandbox.gcp.conftest import Google
+
+ALLOW: dict[str, Any] = {
+    "network": "default",
+    "allows": [{"protocol": "tcp", "ports": ["22"]}],
+    "sourceRanges": ["35.235.240.0/20"],
+}
+DENY: dict[str, Any] = {"network": "default", "denies": [{"protocol": "all"}], "sourceRanges": ["0.0.0.0/0"]}
+NAT: dict[str, Any] = {
+    "router": "ci",
+    "natIpAllocateOption": "AUTO_ONLY",
+    "sourceSubnetworkIpRangesToNat": "ALL_SUBNETWORKS_ALL_IP_RANGES",
+}
+LISTED = {**NAT, "sourceSubnetworkIpRangesToNat": "LIST_OF_SUBNETWORKS"}
+RANGE: dict[str, Any] = {
+    "addressType": "INTERNAL",
+    "purpose": "VPC_PEERING",
+    "network": "default",
+    "prefixLength": 16,
+}
+ATTACHMENT: dict[str, Any] = {"connectionPreference": "ACCEPT_AUTOMATIC", "subnetworks": ["default"]}
+CONNECTION: dict[str, Any] = {
+    "network": "default",
+    "service": "servicenetworking.googleapis.com",
+    "reservedPeeringRanges": ["google"],
+}
+
+ACCEPTED: dict[str, tuple[str, dict[str, Any]]] = {
+    "a rule that lets in": (types.FIREWALL, ALLOW),
+    "a rule that refuses": (types.FIREWALL, {**DENY, "priority": 1000, "destinationRanges": ["10.0.0.0/20"]}),
+    "a rule of what goes out": (
+        types.FIREWALL,
+        {"network": "default", "direction": "EGRESS", "denies": [{"protocol": "all"}]},
+    ),
+    "a rule whose sources are not known yet": (types.FIREWALL, {**ALLOW, "sourceRanges": UNKNOWN}),
+    "a router": (types.ROUTER, {"network": "default", "bgp": {"asn": 64514}}),
+    "a NAT": (types.ROUTER_NAT, NAT),
+    "a NAT of a subnetwork": (
+        types.ROUTER_NAT,
+        {**LISTED, "subnetworks": [{"name": "default", "sourceIpRangesToNats": ["ALL_IP_RANGES"]}]},
+    ),
+    "a NAT of subnetworks that are not known yet": (types.ROUTER_NAT, {**LISTED, "subnetworks": UNKNOWN}),
+    "a public address": (types.GLOBAL_ADDRESS, {"labels": {"team": "ml"}}),
+    "a reserved range": (types.GLOBAL_ADDRESS, RANGE),
+    "an attachment": (types.NETWORK_ATTACHMENT, ATTACHMENT),
+    "a connection": (types.CONNECTION, CONNECTION),
+    "a subnetwork": (types.SUBNETWORK, {"network": "default", "ipCidrRange": "10.10.0.0/29"}),
+}
+
+
+@pytest.mark.parametrize(("token", "inputs"), ACCEPTED.values(), ids=ACCEPTED)
+def test_what_google_takes_is_accepted(google: Google, token: str, inputs: dict[str, Any]) -> None:
+    assert google.problems(token, inputs) == []
+
+
+REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
+    "letting in and refusing": (
+        types.FIREWALL,
+        {**ALLOW, "denies": [{"protocol": "all"}]},
+        "allows: exactly one of allows or denies, got allows and denies",
+    ),
+    "neither": (types.FIREWALL, {"network": "default", "sourceRanges": ["0.0.0.0/0"]}, "allows: exactly one of allows"),
+    "nobody to refuse": (
+        types.FIREWALL,
+        {"network": "default", "denies": [{"protocol": "all"}]},
+        "sourceRanges: one of source_tags, source_ranges, or source_service_accounts must be defined",
+    ),
+    "a source of what goes out": (
+        types.FIREWALL,
+        {**DENY, "direction": "EGRESS"},
+        "sourceRanges: cannot be given for a rule of what goes out\n  hint: set direction to INGRESS",
+    ),
+    "ports of everything": (
+        types.FIREWALL,
+        {**DENY, "denies": [{"protocol": "all", "ports": ["22"]}]},
+        "denies[0].ports: only a protocol that has ports can name some",
+    ),
+    "too late a rule": (
+        types.FIREWALL,
+        {**ALLOW, "priority": 65536},
+        "priority: expected priority to be in the range (0 - 65535), got 65536",
+    ),
+    "a public ASN": (types.ROUTER, {"network": "default", "bgp": {"asn": 15169}}, 'bgp.asn: expected "asn" to be a '),
+    "addresses of a NAT that takes its own": (
+        types.ROUTER_NAT,
+        {**NAT, "natIps": ["a"]},
+        "natIps: cannot be given when natIpAllocateOption is AUTO_ONLY\n  hint: use MANUAL_ONLY",
+    ),
+    "no address of a NAT that has its own": (
+        types.ROUTER_NAT,
+        {**NAT, "natIpAllocateOption": "MANUAL_ONLY"},
+        "natIps: is required when natIpAllocateOption is MANUAL_ONLY",
+    ),
+    "no subnetwork of those listed": (
+        types.ROUTER_NAT,
+        LISTED,
+        "subnetworks: is required when sourceSubnetworkIpRangesToNat is LIST_OF_SUBNETWORKS",
+    ),
+    "a subnetwork of all": (
+        types.ROUTER_NAT,
+        {**NAT, "subnetworks": [{"name": "default", "sourceIpRangesToNats": ["ALL_IP_RANGES"]}]},
+        (
+            "subnetworks: is used only when sourceSubnetworkIpRangesToNat is LIST_OF_SUBNETWORKS, got "
+            "ALL_SUBNETWORKS_ALL_IP_RANGES"
+        ),
+    ),
+    "a reserved range of public addresses": (
+        types.GLOBAL_ADDRESS,
+        {"network": "default"},
+        "network: can only be set when addressType is INTERNAL (the default is EXTERNAL)",
+    ),
+    "a reserved range of no size": (
+        types.GLOBAL_ADDRESS,
+        {**RANGE, "prefixLength": None},
+        "prefixLength: is required when purpose is VPC_PEERING",
+    ),
+    "a reserved range of one address": (
+        types.GLOBAL_ADDRESS,
+        {**RANGE, "prefixLength": 32},
+        "prefixLength: expected prefixLength to be in the range (8 - 30), got 32",
+    ),
+    "a reserved range of no network": (
+        types.GLOBAL_ADDRESS,
+        {**RANGE, "network": None},
+        "network: is required when purpose is VPC_PEERING",
+    ),
+    "a list for whom everybody is accepted": (
+        types.NETWORK_ATTACHMENT,
+        {**ATTACHMENT, "producerAcceptLists": ["1"]},
+        "producerAcceptLists: is used only when connectionPreference is ACCEPT_MANUAL",
+    ),
+    "no subnetwork": (
+        types.NETWORK_ATTACHMENT,
+        {**ATTACHMENT, "subnetworks": []},
+        "subnetworks: expected at least one subnetwork",
+    ),
+    "no range": (
+        types.CONNECTION,
+        {**CONNECTION, "reservedPeeringRanges": []},
+        "reservedPeeringRanges: expected the name of at least one reserved range",
+    ),
+    "a range's path": (
+        types.CONNECTION,
+        {**CONNECTION, "reservedPeeringRanges": ["global/addresses/google"]},
+        "reservedPeeringRanges[0]: expected the name of a range, got global/addresses/google",
+    ),
+    "a range that begins elsewhere": (
+        types.SUBNETWORK,
+        {"network": "default", "ipCidrRange": "10.10.0.1/24"},
+        'ipCidrRange: "ipCidrRange" ("10.10.0.1/24") is not an IPv4 range that begins at its first address',
+    ),
+    "too small a subnetwork": (
+        types.SUBNETWORK,
+        {"network": "default", "ipCidrRange": "10.10.0.0/30"},
+        "ipCidrRange: expected a range of /29 or larger, got 10.10.0.0/30",
+    ),
+}
+
+
+@pytest.mark.parametrize(("token", "inputs", "expected"), REFUSED.values(), ids=REFUSED)
+def test_what_google_refuses_is_refused(google: Google, token: str, inputs: dict[str, Any], expected: str) -> None:
+    [problem] = google.problems(token, inputs)
+    assert problem.startswith(expected)
