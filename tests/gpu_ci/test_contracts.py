@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pulumi
@@ -11,8 +12,11 @@ import pytest
 from gpu_ci.component import Component
 from pydantic.alias_generators import to_camel
 
-from tests.gpu_ci.harness import Row, deploy
-from tests.gpu_ci.support import COMPONENTS, COMPUTED, build
+from tests.gpu_ci import harness
+from tests.gpu_ci.harness import Row
+from tests.gpu_ci.support import CALLS, COMPONENTS, COMPUTED, build
+
+deploy = partial(harness.deploy, calls=CALLS)
 
 every_component = pytest.mark.parametrize("component", COMPONENTS.values(), ids=COMPONENTS)
 
@@ -23,6 +27,10 @@ LABELLED: dict[str, tuple[str, ...] | None] = {
     "gcp:serviceaccount/account:Account": None,
     "gcp:projects/iAMMember:IAMMember": None,
     "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager": None,
+    "github:index/actionsRunnerGroup:ActionsRunnerGroup": None,
+    "github:index/actionsSecret:ActionsSecret": None,
+    "github:index/actionsVariable:ActionsVariable": None,
+    "github:index/repositoryRuleset:RepositoryRuleset": None,
 }
 
 
@@ -32,7 +40,13 @@ class Outer(pulumi.ComponentResource):
 
 
 def test_there_is_a_component() -> None:
-    assert sorted(COMPONENTS) == ["gpu-ci:gcp:GpuInstanceTemplate", "gpu-ci:gcp:RunnerPool"]
+    assert sorted(COMPONENTS) == [
+        "gpu-ci:gcp:GpuInstanceTemplate",
+        "gpu-ci:gcp:RunnerPool",
+        "gpu-ci:github:ActionsSecrets",
+        "gpu-ci:github:RepositoryRules",
+        "gpu-ci:github:RunnerGroup",
+    ]
 
 
 @every_component
