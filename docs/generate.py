@@ -11,6 +11,7 @@ from gpu_ci import catalog, kinds, versions
 from gpu_ci.catalog import Machine
 from gpu_ci.component import Component
 from gpu_ci.gcp import software_rules
+from gpu_ci.kinds import catalog as kinds_catalog
 from gpu_ci.schema import schema
 from gpu_ci.stack.schema import as_json, stack_schema
 
@@ -24,6 +25,7 @@ def pages() -> dict[str, str]:
     """Every generated page: file name -> text."""
     return {
         "pools.md": "\n".join(pools_page()),
+        "github-components.md": "\n".join(components_page("github", "GitHub")),
         "pulumi-stack.schema.json": as_json(stack_schema(Site, Site.KEYS)),
         "catalog-agreement.md": "\n".join(agreement.page()),
     }
@@ -79,6 +81,36 @@ def kind_section(kind: str, component: type[Component], found: dict[str, Any]) -
         yield f"| `{name}` | {value['description']} |"
 
 
+def components_page(cloud: str, title: str) -> Iterator[str]:
+    """The components of one cloud that are no pools."""
+    found = schema()
+    yield f"# {title}: components and fields"
+    yield ""
+    yield "Generated from the components by `make docs`; a test fails when it is stale."
+    yield f"How to use them: [{title}]({cloud}.md)."
+    for each in kinds_catalog():
+        if each.kind or each.token.split(":")[1] != cloud:
+            continue
+        resource = found["resources"][each.token]
+        yield ""
+        yield f"## {each.name}"
+        yield ""
+        yield f"`{each.module}.{each.name}` in Python, `{each.token}` through the plugin."
+        for paragraph in resource["description"].split("\n\n"):
+            yield ""
+            yield from (f"- {line}" if ": " in line else line for line in sentences(paragraph))
+        yield ""
+        yield "| field | type | default | what it is |"
+        yield "|---|---|---|---|"
+        yield from rows(resource, found, resource["inputProperties"])
+        yield ""
+        yield "| output | what it is |"
+        yield "|---|---|"
+        for name, value in resource["properties"].items():
+            yield f"| `{name}` | {value['description']} |"
+    yield ""
+
+
 def sentences(paragraph: str) -> list[str]:
     """The labelled sentences of a docstring (`Creates: …`), each as one line."""
     lines: list[str] = []
@@ -97,14 +129,21 @@ def rows(owner: dict[str, Any], found: dict[str, Any], names: Any, prefix: str =
     needed = owner.get("requiredInputs") or owner.get("required") or []
     for name in names:
         field = fields[name]
-        choices = [each["$ref"] for each in field.get("oneOf", [field]) if "$ref" in each]
-        default = "required" if name in needed else f"`{field['default']}`" if "default" in field else ""
+        inner = field.get("items", field)
+        choices = [each["$ref"] for each in inner.get("oneOf", [inner]) if "$ref" in each]
+        default = "required" if name in needed else f"`{shown(field['default'])}`" if "default" in field else ""
         text = field["description"].replace("|", "\\|").replace("<", "&lt;")
         yield f"| `{prefix}{name}` | {type_of(field, found)} | {default} | {text} |"
+        below = f"{prefix}{name}[]." if inner is not field else f"{prefix}{name}."
         for choice in choices:
             nested = found["types"][choice.removeprefix("#/types/")]
             if nested["type"] == "object":
-                yield from rows(nested, found, nested["properties"], f"{prefix}{name}.")
+                yield from rows(nested, found, nested["properties"], below)
+
+
+def shown(default: Any) -> str:
+    """A default as YAML has it."""
+    return str(default).lower() if isinstance(default, bool) else str(default)
 
 
 def type_of(field: dict[str, Any], found: dict[str, Any]) -> str:
