@@ -23,17 +23,15 @@ def repository_ids(
     options = pulumi.InvokeOutputOptions(parent=owner)
     found = [github.get_repository_output(name=name, opts=options) for name in names]
 
-    def check(answers: list[Any]) -> list[int]:
-        problems = [
-            problem
-            for at, answer in enumerate(answers)
-            if (problem := _problem(f"{path}[{at}]", answer, public=public))
-        ]
-        if problems:
-            raise ArgsError(subject, problems)
-        return sorted(int(answer.repo_id) for answer in answers)
+    async def check() -> None:
+        # One by one: a repository that the same stack makes is unknown, and the others are not.
+        known = [(at, await each.future()) for at, each in enumerate(found) if await each.is_known()]
+        problems = [_problem(f"{path}[{at}]", answer, public=public) for at, answer in known]
+        if wrong := [problem for problem in problems if problem]:
+            raise ArgsError(subject, wrong)
 
-    return pulumi.Output.all(*found).apply(check)
+    checked: pulumi.Output[Any] = pulumi.Output.from_input(check())
+    return pulumi.Output.all(checked, *found).apply(lambda told: sorted(int(answer.repo_id) for answer in told[1:]))
 
 
 def _problem(path: str, answer: Any, *, public: bool) -> Problem | None:

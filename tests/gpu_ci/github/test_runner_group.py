@@ -63,3 +63,12 @@ def test_a_repository_that_the_same_stack_makes_is_not_looked_up_in_the_preview(
 
     inputs = run(program, preview=True).one(":ActionsRunnerGroup").inputs
     assert inputs["selectedRepositoryIds"] == UNKNOWN
+
+
+def test_a_public_repository_is_refused_beside_one_that_is_not_made_yet() -> None:
+    def program() -> None:
+        made = github.Repository("later")
+        RunnerGroup("gpu", RunnerGroupArgs(repositories=[made.name, "open-web"]))
+
+    with pytest.raises(ArgsError, match=r"RunnerGroup 'gpu': repositories\[1\]: is a public repository"):
+        run(program, preview=True)
