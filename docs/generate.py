@@ -11,6 +11,7 @@ from gpu_ci import catalog, kinds, versions
 from gpu_ci.catalog import Machine
 from gpu_ci.component import Component
 from gpu_ci.gcp import software_rules
+from gpu_ci.kinds import catalog as kinds_catalog
 from gpu_ci.schema import schema
 from gpu_ci.stack.hints import in_yaml
 from gpu_ci.stack.schema import as_json, stack_schema
@@ -31,6 +32,7 @@ def pages() -> dict[str, str]:
     """Every generated page: file name -> text."""
     return {
         "pools.md": "\n".join(pools_page()),
+        "github-components.md": "\n".join(components_page("github", "GitHub")),
         "pulumi-stack.schema.json": as_json(stack_schema(Site, Site.KEYS)),
         "catalog-agreement.md": "\n".join(agreement.page()),
     }
@@ -85,6 +87,36 @@ def kind_section(kind: str, component: type[Component], found: dict[str, Any]) -
     yield "|---|---|"
     for name, value in resource["properties"].items():
         yield f"| `{name}` | {value['description']} |"
+
+
+def components_page(cloud: str, title: str) -> Iterator[str]:
+    """The components of one cloud that are no pools."""
+    found = schema()
+    yield f"# {title}: components and fields"
+    yield ""
+    yield "Generated from the components by `make docs`; a test fails when it is stale."
+    yield f"How to use them: [{title}]({cloud}.md)."
+    for each in kinds_catalog():
+        if each.kind or each.token.split(":")[1] != cloud:
+            continue
+        resource = found["resources"][each.token]
+        yield ""
+        yield f"## {each.name}"
+        yield ""
+        yield f"`{each.module}.{each.name}` in Python, `{each.token}` through the plugin."
+        for paragraph in resource["description"].split("\n\n"):
+            yield ""
+            yield from (f"- {line}" if ": " in line else line for line in sentences(paragraph))
+        yield ""
+        yield "| field | type | default | what it is |"
+        yield "|---|---|---|---|"
+        yield from rows(resource, found, resource["inputProperties"])
+        yield ""
+        yield "| output | what it is |"
+        yield "|---|---|"
+        for name, value in resource["properties"].items():
+            yield f"| `{name}` | {value['description']} |"
+    yield ""
 
 
 def sentences(paragraph: str) -> list[str]:

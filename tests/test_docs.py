@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pulumi
 import pytest
 import yaml
 from gpu_ci.cli.commands import gpu_ci
@@ -15,6 +16,8 @@ from gpu_ci.cli.main import run
 from pulumi_sandbox.own_commands import commands
 
 from docs.generate import pages
+from tests.gpu_ci.harness import deploy
+from tests.gpu_ci.support import CALLS, COMPONENTS, COMPUTED
 from tests.infra.stack import L4, config, load
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -123,11 +126,48 @@ def unknown_words(found: Any, words: list[str]) -> list[str]:
 @every_page
 def test_every_pool_a_page_shows_is_accepted(page: Path) -> None:
     for language, text in fences(page):
-        if language != "yaml":
+        if language != "yaml" or "runtime" in yaml.safe_load(text):
             continue
         shown = yaml.safe_load(text)["config"]
         pools = shown.get("gpu-ci:pools", {"l4": L4})
         load(config(pools) | {key: value for key, value in shown.items() if key != "gpu-ci:pools"})
+
+
+def test_the_yaml_program_of_the_github_page_is_accepted() -> None:
+    [program] = [yaml.safe_load(text) for language, text in fences(ROOT / "docs/github.md") if language == "yaml"]
+    shown = program["resources"]
+    assert [each["type"] for each in shown.values()] == [
+        f"gpu-ci:github:{name}" for name in ("RunnerGroup", "ActionsSecrets", "RepositoryRules")
+    ]
+
+    def build() -> None:
+        for name, each in shown.items():
+            given = each["properties"]
+            for secret in given.get("secrets", {}):
+                given["secrets"][secret] = pulumi.Output.secret("x")
+            component = COMPONENTS[each["type"]]
+            component(name, component.ARGS(**given))
+
+    assert len(deploy(build, computed=COMPUTED, calls=CALLS).rows) == 7
+
+
+def test_the_python_program_of_the_github_page_builds_the_same() -> None:
+    program, lookup = [text for language, text in fences(ROOT / "docs/github.md") if language == "python"]
+    config = {"project:deployToken": "x"}
+    made = deploy(
+        lambda: exec(program, {}),  # noqa: S102 - our own page
+        computed=COMPUTED,
+        calls=CALLS,
+        config=config,
+        secrets=config,
+    )
+    assert sorted(row.name for row in made.rows if row.request.custom) == [
+        "gpu-l4-group",
+        "web-rules-ruleset",
+        "web-secret-DEPLOY_TOKEN",
+        "web-variable-INSTANCE_NAME",
+    ]
+    compile(lookup, "docs/github.md", "exec")
 
 
 @pytest.mark.parametrize("name", pages())

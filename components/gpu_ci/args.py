@@ -14,7 +14,7 @@ from pulumi.output import Unknown
 from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, PrivateAttr, TypeAdapter
 from pydantic import ValidationError as Invalid
 from pydantic.alias_generators import to_camel
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
 from .errors import ArgsError, Problem, invalid
 from .explain import Loc, explain
@@ -23,33 +23,44 @@ from .explain import Loc, explain
 class Late:
     """A value that is not there yet; it becomes a checked Output once its whole model is known to be in order."""
 
-    def __init__(self, output: pulumi.Output[Any], item: Any) -> None:
+    def __init__(self, output: pulumi.Output[Any], marker: Marker) -> None:
         self.output = output
-        self.item = item
+        self.marker = marker
 
     def checked(self, at: Loc, owner: Args) -> pulumi.Output[Any]:
         """The same Output, failing with the field's own message when it resolves to something else."""
         source = self.output
 
         async def check(value: Any) -> Any:
+            secret = await source.is_secret()
             try:
-                return _adapter(self.item).validate_python(value)
+                if self.marker.secrecy not in (None, secret):
+                    wrong = InitErrorDetails(type=_wrong_secrecy(wanted=not secret), input=None)
+                    raise Invalid.from_exception_data("", [wrong])
+                return _adapter(self.marker.item).validate_python(value)
             except Invalid as error:
-                shown = not await source.is_secret()
-                raise ArgsError(owner.subject, explain(error, type(owner), under=at, show=shown)) from None
+                raise ArgsError(owner.subject, explain(error, type(owner), under=at, show=not secret)) from None
 
         return source.apply(check)
 
 
 class Marker:
-    """Annotation behind `In[T]`. It keeps `T` whole, because pydantic flattens nested Annotated types."""
+    """Annotation behind `In[T]`. It keeps `T` whole, because pydantic flattens nested Annotated types.
 
-    def __init__(self, item: Any) -> None:
+    `secrecy` is true where only a secret Output will do, false where none may come, and None where either may.
+    """
+
+    def __init__(self, item: Any, secrecy: bool | None = None) -> None:
         self.item = item
+        self.secrecy = secrecy
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         def check(value: Any, inner: Callable[[Any], Any]) -> Any:
-            return Late(pulumi.Output.from_input(value), self.item) if is_late(value) else inner(value)
+            if is_late(value):
+                return Late(pulumi.Output.from_input(value), self)
+            if self.secrecy:
+                raise _wrong_secrecy(wanted=True)
+            return inner(value)
 
         return core_schema.no_info_wrap_validator_function(check, handler.generate_schema(self.item))
 
@@ -57,6 +68,8 @@ class Marker:
 if TYPE_CHECKING:
     T = TypeVar("T")
     In: TypeAlias = pulumi.Input[T]
+    InSecret: TypeAlias = pulumi.Input[T]
+    InPlain: TypeAlias = pulumi.Input[T]
 else:
 
     class In:
@@ -67,6 +80,29 @@ else:
 
         def __class_getitem__(cls, item: Any) -> Any:
             return Annotated[Any, Marker(item)]
+
+    class InSecret:
+        """`InSecret[T]`: an Output of a `T` that is marked as secret. No error of such a field shows what it was given.
+
+        Whether an Output is secret can be unknown in a preview, as its value is; it is asked when the value is there.
+        """
+
+        def __class_getitem__(cls, item: Any) -> Any:
+            return Annotated[Any, Marker(item, secrecy=True)]
+
+    class InPlain:
+        """`InPlain[T]`: as `In[T]`, but a secret Output is refused, because the value will be readable."""
+
+        def __class_getitem__(cls, item: Any) -> Any:
+            return Annotated[Any, Marker(item, secrecy=False)]
+
+
+def _wrong_secrecy(*, wanted: bool) -> PydanticCustomError:
+    """What is told of a value that is plain where it must be secret, or secret where it may not be."""
+    if wanted:
+        hint = "pulumi.Output.secret(...), config.require_secret(...), or what get_secret_version_output(...) answers"
+        return invalid("must be a secret Output, so that neither state nor logs have it in plain text", blind=hint)
+    return invalid("is a secret, and would be readable here", blind="put it under secrets")
 
 
 def _whole(value: Any) -> Any:

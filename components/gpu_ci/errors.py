@@ -59,9 +59,13 @@ class ArgsError(pulumi.InputPropertiesError, pulumi.RunError):
         self.problems = tuple(problems)
 
 
-def invalid(text: str, *, hint: str = "", expected: str = "") -> PydanticCustomError:
-    """What a validator raises: never with the value in its text, which may be a secret."""
-    return PydanticCustomError("gpu_ci", "{text}", {"text": text, "hint": hint, "expected": expected})
+def invalid(text: str, *, hint: str = "", expected: str = "", blind: str = "") -> PydanticCustomError:
+    """What a validator raises: never with the value in its text, which may be a secret.
+
+    A hint that was made from the value is left out for a secret; one given as `blind` was not, and always stays.
+    """
+    context = {"text": text, "hint": hint, "expected": expected, "blind": blind}
+    return PydanticCustomError("gpu_ci", "{text}", context)
 
 
 def unknown_key(path: str, key: str, known: Sequence[str], decided: Mapping[str, str] | None = None) -> Problem:

@@ -54,7 +54,8 @@ def explain(
 
 def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: bool, hidden: Collection[str]) -> Problem:
     kind, value, context = line["type"], line["input"], line.get("ctx", {})
-    path, description, keys = _locate((*under, *line["loc"]), model)
+    path, description, keys, veiled = _locate((*under, *line["loc"]), model)
+    show = show and not veiled
     if kind == "extra_forbidden":
         decided = getattr(model, "DECIDED", {}) if len(line["loc"]) == 1 and not under else {}
         return unknown_key(path, str(line["loc"][-1]), [key for key in keys if key not in hidden], decided)
@@ -69,7 +70,7 @@ def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: boo
         _TEXTS.get(kind, "").format(**context) or _plain(line["msg"]),
         got="nothing" if kind == "missing" else _got(value) if show else "",
         expected=ours.get("expected") or description,
-        hint=ours.get("hint", "") if show else "",
+        hint=ours.get("blind") or (ours.get("hint", "") if show else ""),
     )
 
 
@@ -82,12 +83,13 @@ def _untold(kind: str, path: str, context: Mapping[str, Any], words: list[str], 
     return Problem(path, "is none of those there are", repr(context["tag"]) if show else "", expected, hint)
 
 
-def _locate(loc: Loc, model: type[BaseModel]) -> tuple[str, str, list[str]]:
-    """The path of a place in a model, the description of the nearest field, and the words that can follow it.
+def _locate(loc: Loc, model: type[BaseModel]) -> tuple[str, str, list[str], bool]:
+    """The path of a place in a model, the description of the nearest field, the words that can follow it, and whether
+    it holds secrets.
 
-    These are the keys of the model at that place; of a choice of models they are the words that tell them apart.
+    The words are the keys of the model at that place; of a choice of models they are those that tell them apart.
     """
-    path, description = "", ""
+    path, description, veiled = "", "", False
     at: list[type[BaseModel]] = [model]
     by_name = False  # the next step is the name of an entry, which may well be that of a field
     for step in loc:
@@ -107,9 +109,15 @@ def _locate(loc: Loc, model: type[BaseModel]) -> tuple[str, str, list[str]]:
             description = field.description or ""
             at = list(nested_models(field.annotation, *field.metadata))
             by_name = get_origin(field.annotation) is dict and bool(at)
+            veiled = veiled or _holds_secrets(field.annotation, *field.metadata)
     if len(at) > 1:
-        return path, description, [tag_of(each)[1] for each in at]
-    return path, description, [str(field.alias) for each in at for field in each.model_fields.values()]
+        return path, description, [tag_of(each)[1] for each in at], veiled
+    return path, description, [str(field.alias) for each in at for field in each.model_fields.values()], veiled
+
+
+def _holds_secrets(*annotations: Any) -> bool:
+    """Whether a field takes secret Outputs alone, or a collection of them: then even a wrong value may be a secret."""
+    return any(getattr(each, "secrecy", None) or _holds_secrets(*get_args(each)) for each in annotations)
 
 
 def nested_models(*annotations: Any) -> Iterator[type[BaseModel]]:

@@ -18,6 +18,7 @@ from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world import World, WorldError
 from pulumi_sandbox.world_edit import checked, guard_secrets, parsed, put
 from pulumi_sandbox.world_faults import break_command, faults_command, mend_command
+from pulumi_sandbox.world_file import EDITED
 from pulumi_sandbox.world_views import as_json, chosen, opened, print_json, print_table
 
 __all__ = ["orphans", "world"]
@@ -122,7 +123,7 @@ def edit(resource: str, changes: tuple[str, ...], outputs_only: bool, force: boo
                     inputs = put(inputs, path, value)
             except LookupError as wrong:
                 raise click.ClickException(f"world: {row.id}: {paths.text(path)}: {wrong.args[0]}") from None
-        here.update(row.type, row.id, inputs=inputs, outputs=outputs, note="edited by hand")
+        here.update(row.type, row.id, inputs=inputs, outputs=outputs, note=EDITED)
     click.echo(f"changed {row.type}/{row.id}")
 
 

@@ -31,6 +31,8 @@ CREATE TABLE event (
 );
 CREATE TABLE setting (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
+# The note in the log of events of a change that `pulumi-sandbox world edit` made.
+EDITED = "edited by hand"
 
 
 class WorldError(Exception):

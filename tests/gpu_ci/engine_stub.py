@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -24,7 +25,7 @@ from pulumi.runtime.proto import (
 )
 
 from tests.gpu_ci.harness import SECRET
-from tests.gpu_ci.support import COMPUTED, run
+from tests.gpu_ci.support import CALLS, COMPUTED, run
 
 STACK_URN = "urn:pulumi:dev::consumer::pulumi:pulumi:Stack::consumer-dev"
 
@@ -56,6 +57,11 @@ class Monitor(resource_pb2_grpc.ResourceMonitorServicer, engine_pb2_grpc.EngineS
         urn = f"urn:pulumi:dev::consumer::{qualifier}{request.type}::{request.name}"
         identity = f"{request.name}-id" if request.custom else ""
         return resource_pb2.RegisterResourceResponse(urn=urn, id=identity, object=state)
+
+    def Invoke(self, request: Any, context: Any) -> Any:
+        answer = struct_pb2.Struct()
+        answer.update(CALLS[request.tok](json_format.MessageToDict(request.args)))
+        return resource_pb2.ResourceInvokeResponse(**{"return": answer})
 
     def RegisterResourceOutputs(self, request: Any, context: Any) -> Any:
         return empty_pb2.Empty()
@@ -99,6 +105,8 @@ class Plugin:
 @contextlib.asynccontextmanager
 async def plugin(computed: Mapping[str, Mapping[str, Any]] | None = None) -> AsyncIterator[Plugin]:
     """Serve both ends, and end them again."""
+    # As the plugin's own main does: a failed component leaves futures unread.
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     monitor = Monitor(computed or {})
     with ThreadPoolExecutor(8) as threads:
         engine = grpc.server(threads)

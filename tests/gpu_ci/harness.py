@@ -11,7 +11,7 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from google.protobuf import empty_pb2, json_format, struct_pb2
 from pulumi.runtime import config as config_module
@@ -22,6 +22,9 @@ from pulumi.runtime.proto import resource_pb2
 SECRET = "4dabf18193072939515e22adb298388d"
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 STACK = "pulumi:pulumi:Stack"
+
+# What lookups answer: token -> answer(arguments).
+Calls: TypeAlias = Mapping[str, Callable[[dict[str, Any]], Mapping[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,12 @@ class Row:
 class Recorder(mocks.MockMonitor):
     """The SDK's own mock monitor with real URNs, no duplicates, and the requests kept."""
 
-    def __init__(self, computed: Mapping[str, Mapping[str, Any]], preview: bool) -> None:
-        super().__init__(_NoCalls())
+    def __init__(self, computed: Mapping[str, Mapping[str, Any]], calls: Calls, preview: bool) -> None:
+        super().__init__(_Unused())
         self.rows: list[Row] = []
         self.outputs: dict[str, dict[str, Any]] = {}
         self._computed = computed
+        self._calls = calls
         self._preview = preview
 
     def make_urn(self, parent: str, type_: str, name: str) -> str:
@@ -68,17 +72,24 @@ class Recorder(mocks.MockMonitor):
         identity = "" if self._preview or not request.custom else f"{request.name}-id"
         return resource_pb2.RegisterResourceResponse(urn=urn, id=identity, object=state)
 
+    def Invoke(self, request: Any) -> Any:
+        # The SDK's own makes an event loop in the calling thread and leaves it open.
+        assert request.tok in self._calls, f"the program calls {request.tok}, which this test does not answer"
+        answer = struct_pb2.Struct()
+        answer.update(self._calls[request.tok](json_format.MessageToDict(request.args)))
+        return resource_pb2.ResourceInvokeResponse(**{"return": answer})
+
     def RegisterResourceOutputs(self, request: Any) -> Any:
         self.outputs[request.urn] = json_format.MessageToDict(request.outputs)
         return empty_pb2.Empty()
 
 
-class _NoCalls(mocks.Mocks):
+class _Unused(mocks.Mocks):
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
         raise AssertionError("the recorder answers registrations itself")
 
     def call(self, args: mocks.MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-        raise AssertionError(f"the program calls {args.token}, which this test does not answer")
+        raise AssertionError("the recorder answers calls itself")
 
 
 @dataclass
@@ -105,6 +116,7 @@ def deploy(
     program: Callable[[], Any],
     *,
     computed: Mapping[str, Mapping[str, Any]] | None = None,
+    calls: Calls | None = None,
     preview: bool = False,
     config: Mapping[str, str] | None = None,
     secrets: Iterable[str] = (),
@@ -118,7 +130,7 @@ def deploy(
         # A failed program leaves futures unread; the CLI's own runner silences asyncio about them too.
         loop.set_exception_handler(lambda _loop, _context: None)
         try:
-            recorder = Recorder(computed or {}, preview)
+            recorder = Recorder(computed or {}, calls or {}, preview)
             settings.ROOT.set(None)
             settings.configure(_settings(recorder, preview))
             config_module.set_all_config(dict(config or {}), list(secrets))

@@ -1,4 +1,4 @@
-"""What several tests of gpu_ci need: every component with arguments that work, and answers for what Google computes."""
+"""What several tests of gpu_ci need: every component with arguments that work, and answers for what clouds compute."""
 
 from __future__ import annotations
 
@@ -28,7 +28,22 @@ COMPUTED: dict[str, dict[str, Any]] = {
         "summary": "pass",
         "zone": "us-central1-a",
     },
+    "github:index/repositoryRuleset:RepositoryRuleset": {"rulesetId": 7},
 }
+
+REPOSITORY_IDS = {"web": 101, "kernels": 102}
+
+
+def repository(arguments: dict[str, Any]) -> dict[str, Any]:
+    """A private repository for each name of REPOSITORY_IDS, a public one for those that begin with `open`, and else
+    what the provider answers where there is none: nothing."""
+    name = arguments["name"]
+    if name.startswith("open"):
+        return {"name": name, "repoId": 200, "visibility": "public"}
+    return {"name": name, "repoId": REPOSITORY_IDS[name], "visibility": "private"} if name in REPOSITORY_IDS else {}
+
+
+CALLS = {"github:index/getRepository:getRepository": repository}
 
 WIRING = {
     "project": "example-ci",
@@ -43,7 +58,10 @@ MORE_WIRING = {"service_account_email": "gpu@example-ci.iam.gserviceaccount.com"
 def build(component: type[Component], name: str = "pool", **options: Any) -> Component:
     """One component from its own example."""
     model = component.ARGS
-    wiring = {key: value for key, value in (WIRING | MORE_WIRING).items() if key in model.model_fields}
+    wiring: dict[str, Any] = {key: value for key, value in (WIRING | MORE_WIRING).items() if key in model.model_fields}
+    if "secrets" in model.WIRING:
+        # Made here, in the running program: an Output needs its loop.
+        wiring["secrets"] = {"DEPLOY_TOKEN": pulumi.Output.secret("hush-hush")}
     return component(name, model(**component.EXAMPLE, **wiring), pulumi.ResourceOptions(**options))
 
 

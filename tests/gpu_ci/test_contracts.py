@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pulumi
@@ -11,8 +12,11 @@ import pytest
 from gpu_ci.component import Component
 from pydantic.alias_generators import to_camel
 
-from tests.gpu_ci.harness import Row, deploy
-from tests.gpu_ci.support import COMPONENTS, COMPUTED, build
+from tests.gpu_ci import harness
+from tests.gpu_ci.harness import Row
+from tests.gpu_ci.support import CALLS, COMPONENTS, COMPUTED, build
+
+deploy = partial(harness.deploy, calls=CALLS)
 
 every_component = pytest.mark.parametrize("component", COMPONENTS.values(), ids=COMPONENTS)
 
@@ -32,6 +36,10 @@ LABELLED: dict[str, tuple[str, ...] | None] = {
     "gcp:compute/router:Router": None,
     "gcp:compute/routerNat:RouterNat": None,
     "gcp:compute/subnetwork:Subnetwork": None,
+    "github:index/actionsRunnerGroup:ActionsRunnerGroup": None,
+    "github:index/actionsSecret:ActionsSecret": None,
+    "github:index/actionsVariable:ActionsVariable": None,
+    "github:index/repositoryRuleset:RepositoryRuleset": None,
 }
 
 
@@ -46,6 +54,9 @@ def test_there_is_a_component() -> None:
         "gpu-ci:gcp:GpuInstanceTemplate",
         "gpu-ci:gcp:RunnerNetwork",
         "gpu-ci:gcp:RunnerPool",
+        "gpu-ci:github:ActionsSecrets",
+        "gpu-ci:github:RepositoryRules",
+        "gpu-ci:github:RunnerGroup",
     ]
 
 

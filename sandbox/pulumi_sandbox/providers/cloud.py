@@ -18,7 +18,7 @@ out, also where a computed output repeats a secret text. A hook refuses by raisi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -119,6 +119,10 @@ class Cloud:
         """
         return {}
 
+    def overwrites(self, token: str) -> bool:
+        """Whether creating what is there already is no mistake to the vendor, and takes its place."""
+        return False
+
     def identity(self, res: Resource) -> str:
         """The id of a new resource, as the vendor forms it."""
         return res.suffix(20)
@@ -144,6 +148,10 @@ class Cloud:
     def locate(self, token: str, given: str) -> Record | None:
         """The row for an id that a person gave to `import`: other spellings the vendor's provider takes too."""
         return self.context.world.get(token, given)
+
+    def write_only(self, token: str) -> Collection[str]:
+        """Inputs that the vendor takes and never gives back: Read answers what the engine knows of them, if it does."""
+        return ()
 
     def observed(self, record: Record) -> Record:
         """A row as Read should answer it: outputs that move by themselves, inputs of what no stack made."""

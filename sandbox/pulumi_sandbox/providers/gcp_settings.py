@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pulumi_sandbox.providers import sandbox_file
 from pulumi_sandbox.providers.sandbox_file import SettingsError, read
 
 
@@ -56,12 +57,5 @@ def wrong_type(file: Path, path: str, value: Any, expected: str) -> SettingsErro
 
 
 def existing(file: Path) -> tuple[str, ...]:
-    """The globs under `exists: gcp:`, over paths such as projects/*/regions/*/subnetworks/ci."""
-    given = read(file).get("exists") or {}
-    listed = given.get("gcp") or [] if isinstance(given, dict) else None
-    if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
-        raise SettingsError(
-            f"{file.name}: exists.gcp: wrong type\n  got: {given}\n"
-            "  expected: a list of paths such as projects/*/regions/us-central1/subnetworks/ci"
-        )
-    return tuple(listed)
+    """The globs under `exists: gcp:`."""
+    return sandbox_file.existing(file, "gcp", "projects/*/regions/us-central1/subnetworks/ci")

@@ -104,6 +104,8 @@ class Lifecycle:
             res.id = self.cloud.identity(res)
             made = self._marked(res, merged(visible(res.inputs), self.cloud.computed(res)))
             res.outputs = made.values
+            if self.cloud.overwrites(res.token):
+                world.delete(res.token, res.id, "overwritten")
             try:
                 world.insert(self._row(res, made))
             except Exists:
@@ -140,14 +142,18 @@ class Lifecycle:
             self.die()
         return made
 
-    def read(self, token: str, given: str, known: Collection[Decoded]) -> tuple[str, Decoded, Decoded] | None:
-        """The id, outputs and inputs of what is there; None when nothing is."""
+    def read(self, token: str, given: str, known: Sequence[Decoded]) -> tuple[str, Decoded, Decoded] | None:
+        """The id, outputs and inputs of what is there; None when nothing is. `known` are those the engine has."""
         record = self.cloud.locate(token, given)
         if record is None:
             return None
         record = self.cloud.observed(record)
         key, shape = self.context.world.key, self.shape(token)
-        outputs, inputs = (unseal(stored, known, key) for stored in (record.outputs, record.inputs))
+        untold = self.cloud.write_only(token)
+        outputs, inputs = (
+            remembered(unseal(stored, known, key), engine, untold)
+            for stored, engine in zip((record.outputs, record.inputs), known, strict=True)
+        )
         return (
             record.id,
             hidden(outputs, shape.secret_outputs if shape else ()),
@@ -208,6 +214,14 @@ def hidden(values: Decoded, named: Iterable[str]) -> Decoded:
     """The same values, with those secret too that the SDK calls so."""
     paths = {(name,) for name in named if values.values.get(name) is not None}
     return Decoded(values.values, outermost({*values.secrets, *paths}))
+
+
+def remembered(seen: Decoded, engine: Decoded, untold: Collection[str]) -> Decoded:
+    """What was seen, with the engine's own word for what the vendor never tells."""
+    values = {name: value for name, value in seen.values.items() if name not in untold}
+    values |= {name: engine.values[name] for name in untold if name in engine.values}
+    secrets = {path for path in seen.secrets if path[0] not in untold}
+    return Decoded(values, frozenset(secrets | {path for path in engine.secrets if path[0] in untold}))
 
 
 def visible(inputs: dict[str, Any]) -> dict[str, Any]:

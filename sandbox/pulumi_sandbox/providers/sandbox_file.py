@@ -14,7 +14,11 @@ from pulumi_sandbox.workspace import YamlFileError
 
 ENTRIES = ("guest", "exists", "lookups", "values")
 # What may stand below an entry; the keys of `lookups` are functions, and those of a provider's `values` anybody's own.
-BELOW = {"guest": ("path", "environment"), "exists": ("gcp",), "values": ("aws", "gcp", "github", "kubernetes")}
+BELOW = {
+    "guest": ("path", "environment"),
+    "exists": ("gcp", "github"),
+    "values": ("aws", "gcp", "github", "kubernetes"),
+}
 LONGEST_SHOWN = 80
 # Names of three letters: `gpc` is less like `gcp` than two longer names with one slip are.
 LIKENESS = 0.6
@@ -53,3 +57,15 @@ def refuse_unknown(file: str, above: str, given: dict[Any, Any], names: tuple[st
             meant = did_you_mean(str(name), names, LIKENESS)
             hint = f"\n  hint: did you mean '{meant}'?" if meant else ""
             raise SettingsError(f"{file}: {above}{name}: no such entry\n  expected: {', '.join(names)}{hint}")
+
+
+def existing(file: Path | None, package: str, example: str) -> tuple[str, ...]:
+    """The globs under `exists: <package>:`, over paths such as the example."""
+    given = read(file).get("exists") or {}
+    listed = given.get(package) or [] if isinstance(given, dict) else None
+    if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+        raise SettingsError(
+            f"{file.name if file else 'sandbox.yaml'}: exists.{package}: wrong type\n  got: {given}\n"
+            f"  expected: a list of paths such as {example}"
+        )
+    return tuple(listed)

@@ -1,0 +1,97 @@
+"""The forms in which GitHub names what the components refer to, each with its source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+from pydantic_core import InitErrorDetails, ValidationError
+
+from ..errors import did_you_mean, invalid
+
+# terraform-provider-github v6.13.0, github/resource_github_repository.go, `name`.
+_REPOSITORY = re.compile(r"[-a-zA-Z0-9_.]{1,100}")
+# The same, github/util.go, secretNameRegexp; and "Names must not start with the GITHUB_ prefix" of
+# docs.github.com/en/actions/reference/security/secrets, which is the rule of variables too.
+_SETTING = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_KEPT = "GITHUB_"
+# As in pulumi.com/registry/packages/github/api-docs/enterpriseactionsrunnergroup: "my-organization/my-repo/.github/
+# workflows/cool-workflow.yaml@refs/tags/v1". What a ref may not hold: git-scm.com/docs/git-check-ref-format.
+_WORKFLOW = re.compile(
+    r"(?P<owner>[a-zA-Z0-9][-a-zA-Z0-9]{0,38})/(?P<repository>[-a-zA-Z0-9_.]{1,100})"
+    r"/\.github/workflows/(?P<file>[^/@\s]+\.ya?ml)@(?P<ref>[^@\s~^:?*\[\\]+)"
+)
+
+
+def _repository(value: str) -> str:
+    if "/" in value:
+        raise invalid(
+            "is a name with an owner; the owner is the provider's (github:owner)", hint=value.rpartition("/")[2]
+        )
+    if not _REPOSITORY.fullmatch(value):
+        raise invalid("is no name of a repository", blind="letters, digits, dots, dashes and underscores, at most 100")
+    return value
+
+
+def _setting(value: str) -> str:
+    if value.upper().startswith(_KEPT):
+        raise invalid(f"starts with {_KEPT}, which GitHub keeps for itself", blind="give it another first word")
+    if value[:1].isdigit():
+        raise invalid("starts with a digit, which GitHub refuses", blind="put a letter or an underscore first")
+    if not _SETTING.fullmatch(value):
+        raise invalid("is not a name GitHub takes", blind="letters, digits and underscores, such as API_TOKEN")
+    return value
+
+
+def _workflow(value: str) -> str:
+    if "@" not in value:
+        raise invalid("names no ref, without which anybody's branch would do", hint=f"{value}@refs/heads/main")
+    if not _WORKFLOW.fullmatch(value):
+        hint = did_you_mean(value, [_guess(value)])
+        raise invalid("is no workflow", hint=hint or "acme/web/.github/workflows/gpu.yml@refs/heads/main")
+    return value
+
+
+def _guess(value: str) -> str:
+    """The same with the folder that workflows are in."""
+    path, _, ref = value.partition("@")
+    owner, _, rest = path.strip("/").partition("/")
+    return f"{owner}/{rest.partition('/')[0]}/.github/workflows/{rest.rpartition('/')[2]}@{ref}"
+
+
+def _alone(places: Iterable[tuple[int | str, Any]]) -> None:
+    """Each name is there once; what is not known yet is not compared."""
+    seen: dict[str, str] = {}
+    problems = []
+    for place, name in places:
+        if not isinstance(name, str):
+            continue
+        if first := seen.get(name.lower()):
+            error = invalid(f"is there already, as {first}; case does not count", blind="remove one")
+            problems.append(InitErrorDetails(type=error, loc=(place,), input=name))
+        seen.setdefault(name.lower(), name)
+    if problems:
+        raise ValidationError.from_exception_data("names", problems)
+
+
+def _each_once(values: list[Any]) -> list[Any]:
+    _alone(enumerate(values))
+    return values
+
+
+def _keys_once(values: dict[str, Any]) -> dict[str, Any]:
+    _alone((name, name) for name in values)
+    return values
+
+
+RepositoryName = Annotated[str, AfterValidator(_repository)]
+SettingName = Annotated[str, AfterValidator(_setting)]
+"""What a secret or a variable may be called."""
+WorkflowRef = Annotated[str, AfterValidator(_workflow)]
+# "An environment name may not exceed 255 characters": docs.github.com/en/actions/deployment/
+# targeting-different-environments/using-environments-for-deployment.
+EnvironmentName = Annotated[str, Field(min_length=1, max_length=255)]
+EachOnce = AfterValidator(_each_once)
+KeysOnce = AfterValidator(_keys_once)

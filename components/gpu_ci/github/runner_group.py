@@ -1,0 +1,87 @@
+"""The group runners register into: which repositories, and which of their workflows, may use the machines."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+import pulumi
+import pulumi_github as github
+from pydantic import AfterValidator, Field
+
+from ..args import Args, In
+from ..component import Component
+from ..errors import invalid
+from .names import EachOnce, RepositoryName, WorkflowRef
+from .repository_lookup import repository_ids
+
+_DEFAULT = "default"
+
+
+def _not_default(value: str) -> str:
+    # "All organizations have a single default runner group": docs.github.com/en/actions/hosting-your-own-runners/
+    # managing-access-to-self-hosted-runners-using-groups.
+    if value.lower() == _DEFAULT:
+        raise invalid("is the group every organization has already", blind="name it after what its machines are")
+    return value
+
+
+# The length is ours: GitHub publishes none.
+GroupName = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_not_default)]
+
+
+class RunnerGroupArgs(Args):
+    """Who may use the runners."""
+
+    group_name: In[GroupName] | None = Field(
+        default=None, description="what GitHub calls it, at most 100 characters; by default the component's name"
+    )
+    repositories: Annotated[list[In[RepositoryName]], EachOnce] = Field(
+        min_length=1,
+        description="names of the repositories whose workflows may use the runners, without the owner; none of them "
+        "public",
+    )
+    selected_workflows: Annotated[list[WorkflowRef], EachOnce] = Field(
+        default=[],
+        description="the only workflows that may, as owner/repo/.github/workflows/file.yml@ref, the ref a branch, a "
+        "tag or a commit; by default all of the repositories'",
+    )
+
+
+class RunnerGroup(Component):
+    """A group of the organization's runners that only the repositories named here may use, and no public one.
+
+    Creates: a runner group. Costs: nothing.
+    Does not: register runners; pools do, by the group's name. Nor does it see a repository become public later: GitHub
+    then leaves its jobs in the queue, because the group takes no public repository.
+    Replaces on change of: nothing; all of it is updated in place.
+    """
+
+    TYPE: ClassVar[str] = "gpu-ci:github:RunnerGroup"
+    ARGS: ClassVar[type[Args]] = RunnerGroupArgs
+    EXAMPLE: ClassVar[dict[str, Any]] = {
+        "repositories": ["web", "kernels"],
+        "selectedWorkflows": ["acme/web/.github/workflows/gpu.yml@refs/heads/main"],
+    }
+
+    group_name: pulumi.Output[str]
+    """The name runners register under, and jobs ask for as `runs-on: {group: …}`."""
+    group_id: pulumi.Output[str]
+    """GitHub's number of the group, as the runner API wants it."""
+
+    def __init__(self, name: str, args: RunnerGroupArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(name, args, opts)
+        group = github.ActionsRunnerGroup(
+            f"{name}-group",
+            name=args.group_name or name,
+            visibility="selected",
+            selected_repository_ids=repository_ids(self, args.subject, "repositories", args.repositories, public=False),
+            # A fork's pull request would run its code on the machines: docs.github.com/en/actions/reference/security/
+            # secure-use ("Hardening for self-hosted runners").
+            allows_public_repositories=False,
+            restricted_to_workflows=bool(args.selected_workflows),
+            selected_workflows=args.selected_workflows,
+            opts=self.child(),
+        )
+        self.group_name = group.name
+        self.group_id = group.id
+        self.register()

@@ -1,0 +1,78 @@
+"""Where secrets and variables of GitHub belong, as a choice of models, and what each place holds at most."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from ..args import Args, In
+from ..errors import invalid
+from .names import EachOnce, EnvironmentName, RepositoryName
+
+
+class RepositoryScope(Args):
+    """The workflows of one repository."""
+
+    # docs.github.com/en/actions/reference/security/secrets ("Limits for secrets") and docs.github.com/en/actions/
+    # reference/workflows-and-actions/variables ("Limits for configuration variables"); so below.
+    MOST_SECRETS: ClassVar[int] = 100
+    MOST_VARIABLES: ClassVar[int] = 500
+
+    kind: Literal["repository"] = Field(description="the workflows of one repository")
+    repository: In[RepositoryName] = Field(description="name of the repository, without its owner")
+
+
+class EnvironmentScope(Args):
+    """The jobs of one repository that name an environment."""
+
+    MOST_SECRETS: ClassVar[int] = 100
+    MOST_VARIABLES: ClassVar[int] = 100
+
+    kind: Literal["environment"] = Field(description="the jobs of one repository that name an environment")
+    repository: In[RepositoryName] = Field(description="name of the repository, without its owner")
+    environment: In[EnvironmentName] = Field(description="name of an environment of the repository, which must exist")
+
+
+class OrganizationScope(Args):
+    """The workflows of several repositories of the organization."""
+
+    MOST_SECRETS: ClassVar[int] = 1000
+    MOST_VARIABLES: ClassVar[int] = 1000
+
+    kind: Literal["organization"] = Field(description="the workflows of several repositories of the organization")
+    visibility: Literal["selected", "private", "all"] = Field(
+        default="selected",
+        description="which repositories: selected (those listed), private (internal ones too) or all, public included",
+    )
+    repositories: Annotated[list[In[RepositoryName]], EachOnce] = Field(
+        default=[],
+        validate_default=True,
+        description="names of the repositories that have them, without the owner; for visibility selected",
+    )
+
+    @field_validator("repositories")
+    @classmethod
+    def _for_selected(cls, value: list[Any], info: ValidationInfo) -> list[Any]:
+        visibility = info.data.get("visibility")
+        if visibility == "selected" and not value:
+            raise invalid("must name a repository, as none would have them", blind="or say visibility: private")
+        if visibility in ("private", "all") and value:
+            raise invalid(f"is only for visibility selected, not for {visibility}", blind="remove one of the two")
+        return value
+
+
+class DependabotScope(Args):
+    """The updates Dependabot makes in one repository; it has secrets of its own, and no variables."""
+
+    # No limit is published for these.
+    MOST_SECRETS: ClassVar[int] = 1000
+    MOST_VARIABLES: ClassVar[int] = 0
+
+    kind: Literal["dependabot"] = Field(description="the updates Dependabot makes in one repository")
+    repository: In[RepositoryName] = Field(description="name of the repository, without its owner")
+
+
+Scope: TypeAlias = Annotated[
+    RepositoryScope | EnvironmentScope | OrganizationScope | DependabotScope, Field(discriminator="kind")
+]

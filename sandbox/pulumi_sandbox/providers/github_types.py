@@ -1,0 +1,43 @@
+"""The types of GitHub that are checked in depth, and what the rules about them share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+SECRET = "github:index/actionsSecret:ActionsSecret"  # noqa: S105 - a type
+ENVIRONMENT_SECRET = "github:index/actionsEnvironmentSecret:ActionsEnvironmentSecret"  # noqa: S105 - a type
+ORGANIZATION_SECRET = "github:index/actionsOrganizationSecret:ActionsOrganizationSecret"  # noqa: S105 - a type
+DEPENDABOT_SECRET = "github:index/dependabotSecret:DependabotSecret"  # noqa: S105 - a type
+VARIABLE = "github:index/actionsVariable:ActionsVariable"
+ENVIRONMENT_VARIABLE = "github:index/actionsEnvironmentVariable:ActionsEnvironmentVariable"
+ORGANIZATION_VARIABLE = "github:index/actionsOrganizationVariable:ActionsOrganizationVariable"
+RUNNER_GROUP = "github:index/actionsRunnerGroup:ActionsRunnerGroup"
+RULESET = "github:index/repositoryRuleset:RepositoryRuleset"
+REPOSITORY = "github:index/repository:Repository"
+ENVIRONMENT = "github:index/repositoryEnvironment:RepositoryEnvironment"
+
+SECRETS = (SECRET, ENVIRONMENT_SECRET, ORGANIZATION_SECRET, DEPENDABOT_SECRET)
+VARIABLES = (VARIABLE, ENVIRONMENT_VARIABLE, ORGANIZATION_VARIABLE)
+# What is of one repository, and goes with it.
+BELONGINGS = (
+    SECRET, ENVIRONMENT_SECRET, DEPENDABOT_SECRET, VARIABLE, ENVIRONMENT_VARIABLE, RULESET, ENVIRONMENT,
+)  # fmt: skip
+# The four ways to give a secret; exactly one is taken.
+VALUES = ("encryptedValue", "plaintextValue", "value", "valueEncrypted")
+
+
+def text_of(inputs: dict[str, Any], name: str) -> str:
+    """An input that is a known text, or nothing."""
+    value = inputs.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def numbers(inputs: dict[str, Any], name: str) -> list[int]:
+    """The known numbers of a list; none where the list is not known."""
+    value = inputs.get(name)
+    return [int(one) for one in value if isinstance(one, int | float)] if isinstance(value, list) else []
+
+
+def same_name(one: str, other: str) -> bool:
+    """Whether GitHub takes two names for one: it tells upper from lower case nowhere."""
+    return one.lower() == other.lower()

@@ -1,0 +1,64 @@
+"""The GitHub side under the real engine: what one change touches, and where a secret is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.sandbox_runner import SandboxRunner
+
+pytestmark = pytest.mark.engine
+
+UP = ("up", "--stack", "dev", "--yes", "--skip-preview")
+PLANTED = {"FIRST": "planted-4711-first", "SECOND": "planted-4712-second"}
+ROTATED = {**PLANTED, "FIRST": "planted-4713-third"}
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[SandboxRunner]:
+    runner = SandboxRunner(project=ROOT / "tests" / "programs" / "github", folder=tmp_path / "hub")
+    yield runner
+    runner.close()
+
+
+def world(runner: SandboxRunner) -> list[str]:
+    return sorted(row["name"] for row in runner.world())
+
+
+def test_a_change_touches_what_it_must_and_a_secret_is_nowhere_in_plain_text(hub: SandboxRunner) -> None:
+    said = [hub.run(*UP, **PLANTED).output]
+    there = ["gpu-group", "kernels", "main-ruleset", "own-secret-SECOND", "shared-secret-FIRST", "shared-secret-SECOND",
+             "shared-variable-REGION"]  # fmt: skip
+    assert world(hub) == there
+
+    rotated = hub.run(*UP, "--diff", **ROTATED)
+    assert rotated.has("~ 1 updated", "::shared-secret-FIRST]")
+    assert "replaced" not in rotated.output
+
+    # The provider replaces an organization's secrets then; deleted last, they would be gone from GitHub.
+    more = hub.run(*UP, **ROTATED, ALSO="api")
+    assert more.has("+-2 replaced", "~ 2 updated")
+    assert world(hub) == there
+    assert "12 unchanged" in hub.run("refresh", "--stack", "dev", "--yes", **ROTATED).output
+
+    moved = hub.run(*UP, **ROTATED, ALSO="api", RULED="api")
+    assert moved.has("+-1 replaced", "main-ruleset")
+    assert world(hub) == there
+
+    said += [rotated.output, more.output, moved.output, str(hub.state("dev"))]
+    found = [file for file in hub.folder.rglob("*") if file.is_file() and b"planted-47" in file.read_bytes()]
+    assert found == []
+    assert [text for text in said if "planted-47" in text] == []
+
+
+def test_a_public_repository_is_refused_in_the_preview(hub: SandboxRunner) -> None:
+    refused = hub.run("preview", "--stack", "dev", **PLANTED, ALSO="open-web", ok=False)
+    assert refused.has(
+        "RunnerGroup 'gpu': repositories[2]: is a public repository",
+        "hint: remove it, and let it use GitHub's own runners",
+    )
+    assert "Traceback" not in refused.output
+    assert world(hub) == []

@@ -1,0 +1,136 @@
+"""What secrets and variables of GitHub ask of the engine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pulumi
+import pytest
+from google.protobuf import json_format
+from gpu_ci.errors import ArgsError
+from gpu_ci.github.actions_secrets import ActionsSecrets, ActionsSecretsArgs
+
+from tests.gpu_ci.harness import SECRET, Deployment, deploy
+from tests.gpu_ci.support import CALLS, COMPUTED
+
+HUSH = "hush-hush-hush"
+SEALED = {SECRET: "1b47061264138c4ac30d75fd1eb44270", "value": HUSH}
+
+
+def run(program: Callable[[], Any], **options: Any) -> Deployment:
+    return deploy(program, computed=COMPUTED, calls=CALLS, **options)
+
+
+def secrets(scope: dict[str, Any], variables: dict[str, str] | None = None, **options: Any) -> Deployment:
+    """A secret and these variables in a scope."""
+
+    def program() -> None:
+        hidden = {"deploy_token": pulumi.Output.secret(HUSH)}
+        ActionsSecrets("ci", ActionsSecretsArgs(scope=scope, secrets=hidden, variables=variables or {}))
+
+    return run(program, **options)
+
+
+def place(deployment: Deployment) -> str:
+    return str(deployment.outputs[deployment.rows[0].urn]["place"])
+
+
+REPOSITORY = {"kind": "repository", "repository": "web"}
+
+
+def test_a_repository_has_its_secrets_and_variables_under_github_s_upper_case_names() -> None:
+    made = secrets(REPOSITORY, {"instance_name": "gpu-l4"})
+    assert {(row.name, row.type.rpartition(":")[2]): row.inputs for row in made.rows[1:]} == {
+        ("ci-secret-DEPLOY_TOKEN", "ActionsSecret"): {
+            "repository": "web",
+            "secretName": "DEPLOY_TOKEN",
+            "value": SEALED,
+        },
+        ("ci-variable-INSTANCE_NAME", "ActionsVariable"): {
+            "repository": "web",
+            "variableName": "INSTANCE_NAME",
+            "value": "gpu-l4",
+        },
+    }
+    assert place(made) == "repository web"
+
+
+def test_an_environment_has_them_for_its_jobs_alone() -> None:
+    made = secrets({"kind": "environment", "repository": "web", "environment": "prod"}, {"REGION": "us"})
+    where = {"repository": "web", "environment": "prod"}
+    assert made.one(":ActionsEnvironmentSecret").inputs == {**where, "secretName": "DEPLOY_TOKEN", "value": SEALED}
+    assert made.one(":ActionsEnvironmentVariable").inputs == {**where, "variableName": "REGION", "value": "us"}
+    assert place(made) == "environment prod of web"
+
+
+def test_dependabot_has_secrets_of_its_own() -> None:
+    made = secrets({"kind": "dependabot", "repository": "web"})
+    assert [row.type for row in made.rows[1:]] == ["github:index/dependabotSecret:DependabotSecret"]
+    assert place(made) == "Dependabot of web"
+
+
+def test_an_organization_gives_them_to_the_repositories_it_selects_by_number() -> None:
+    made = secrets({"kind": "organization", "repositories": ["kernels", "web"]}, {"REGION": "us"})
+    where = {"visibility": "selected", "selectedRepositoryIds": [101, 102]}
+    secret = made.one(":ActionsOrganizationSecret")
+    assert secret.inputs == {**where, "secretName": "DEPLOY_TOKEN", "value": SEALED}
+    assert made.one(":ActionsOrganizationVariable").inputs == {**where, "variableName": "REGION", "value": "us"}
+    assert place(made) == "the organization"
+
+
+def test_an_organization_that_selects_nothing_looks_nothing_up() -> None:
+    def program() -> None:
+        scope = {"kind": "organization", "visibility": "private"}
+        ActionsSecrets("ci", ActionsSecretsArgs(scope=scope, variables={"REGION": "us"}))
+
+    made = deploy(program, computed=COMPUTED)
+    assert made.one(":ActionsOrganizationVariable").inputs == {
+        "visibility": "private",
+        "variableName": "REGION",
+        "value": "us",
+    }
+
+
+def test_a_secret_that_is_replaced_goes_first_or_the_old_one_would_take_the_new_one_with_it() -> None:
+    made = secrets({"kind": "organization", "repositories": ["web"]}, {"REGION": "us"})
+    asked = {row.name: row.request.deleteBeforeReplace for row in made.rows[1:]}
+    assert asked == {"ci-secret-DEPLOY_TOKEN": True, "ci-variable-REGION": False}
+
+
+def test_a_secret_is_nowhere_in_plain_text() -> None:
+    made = secrets({"kind": "organization", "repositories": ["web"]}, {"REGION": "us"})
+    for row in made.rows:
+        told = json_format.MessageToDict(row.request)
+        if told["object"].get("value") == SEALED:
+            del told["object"]["value"]
+        assert HUSH not in json.dumps(told), row.name
+    assert HUSH not in json.dumps(made.outputs)
+
+
+def test_a_secret_given_in_plain_text_is_refused_without_being_told() -> None:
+    with pytest.raises(ArgsError) as caught:
+        run(lambda: ActionsSecrets("ci", ActionsSecretsArgs(scope=REPOSITORY, secrets={"TOKEN": HUSH})))
+    assert str(caught.value).endswith(
+        "secrets.TOKEN: must be a secret Output, so that neither state nor logs have it in plain text\n"
+        "  expected: name to value, 1 to 49152 bytes each; every value a secret Output. At most 100 in a repository or "
+        "an environment, 1000 in an organization\n"
+        "  hint: pulumi.Output.secret(...), config.require_secret(...), or what get_secret_version_output(...) answers"
+    )
+    assert HUSH not in str(caught.value)
+
+
+def test_a_value_that_turns_out_not_to_be_secret_fails_the_deployment() -> None:
+    def program() -> None:
+        open_ = pulumi.Output.from_input(HUSH)
+        ActionsSecrets("ci", ActionsSecretsArgs(scope=REPOSITORY, secrets={"TOKEN": open_}))
+
+    with pytest.raises(ArgsError, match=r"ActionsSecrets 'ci': secrets\.TOKEN: must be a secret Output") as caught:
+        run(program)
+    assert HUSH not in str(caught.value)
+
+
+def test_an_organization_s_secret_may_be_for_a_public_repository() -> None:
+    made = secrets({"kind": "organization", "repositories": ["open-web"]})
+    assert made.one(":ActionsOrganizationSecret").inputs["selectedRepositoryIds"] == [200]

@@ -1,0 +1,64 @@
+"""The GitHub components through the plugin, as a program in any other language reaches them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from gpu_ci.github.actions_secrets import ActionsSecrets
+from gpu_ci.github.runner_group import RunnerGroup
+
+from tests.gpu_ci.engine_stub import Plugin, asked, details, output, refused, secret
+from tests.gpu_ci.harness import UNKNOWN
+
+HUSH = "hush-hush-hush"
+SCOPE = {"kind": "repository", "repository": "web"}
+A_SECRET = "must be a secret Output, so that neither state nor logs have it in plain text"
+
+
+def constructed(
+    type_: str, inputs: dict[str, Any], child: str, **request: Any
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The outputs of a component, and what it asked of one child."""
+
+    async def ask(running: Plugin) -> Any:
+        response = await running.construct(type_, "ci", inputs, **request)
+        return dict(response.state), running.monitor.inputs(child)
+
+    found: tuple[dict[str, Any], dict[str, Any]] = asked(ask)
+    return found
+
+
+def test_a_secret_arrives_as_a_secret() -> None:
+    inputs = {"scope": SCOPE, "secrets": {"TOKEN": output(HUSH, is_secret=True)}}
+    outputs, asked_for = constructed(ActionsSecrets.TYPE, inputs, ":ActionsSecret")
+    assert asked_for == {"repository": "web", "secretName": "TOKEN", "value": secret(HUSH)}
+    assert outputs == {"place": "repository web"}
+
+
+@pytest.mark.parametrize("given", [HUSH, output(HUSH)], ids=["plain", "not secret"])
+def test_a_value_that_is_not_secret_is_refused_by_its_property_and_not_told(given: Any) -> None:
+    error, running = refused(ActionsSecrets.TYPE, {"scope": SCOPE, "secrets": {"TOKEN": given}}, "ci")
+    [(path, reason)] = details(error)
+    assert (path, reason.partition(";")[0]) == ("secrets.TOKEN", A_SECRET)
+    assert HUSH not in str(error)
+    assert [request for request in running.monitor.requests if request.custom] == []
+
+
+def test_a_secret_that_a_preview_does_not_know_yet_stays_unknown() -> None:
+    inputs = {"scope": SCOPE, "secrets": {"TOKEN": output(is_secret=True)}}
+    _, asked_for = constructed(ActionsSecrets.TYPE, inputs, ":ActionsSecret", dryRun=True)
+    assert asked_for["value"] == secret(UNKNOWN)
+
+
+def test_a_group_looks_its_repositories_up() -> None:
+    outputs, asked_for = constructed(RunnerGroup.TYPE, {"repositories": ["web"]}, ":ActionsRunnerGroup")
+    assert asked_for["selectedRepositoryIds"] == [101]
+    assert outputs == {"groupName": "ci", "groupId": "ci-group-id"}
+
+
+def test_a_public_repository_is_refused_by_its_property() -> None:
+    error, _ = refused(RunnerGroup.TYPE, {"repositories": ["web", "open-web"]}, "ci")
+    [(path, reason)] = details(error)
+    assert path == "repositories[1]"
+    assert reason.startswith("is a public repository: anybody's pull request could run code on the machines")

@@ -1,0 +1,74 @@
+"""What a runner group asks of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pulumi_github as github
+import pytest
+from gpu_ci.errors import ArgsError
+from gpu_ci.github.runner_group import RunnerGroup, RunnerGroupArgs
+
+from tests.gpu_ci.harness import UNKNOWN, Deployment, deploy
+from tests.gpu_ci.support import CALLS, COMPUTED
+
+
+def run(program: Callable[[], Any], **options: Any) -> Deployment:
+    return deploy(program, computed=COMPUTED, calls=CALLS, **options)
+
+
+def group(**changes: Any) -> Deployment:
+    return run(lambda: RunnerGroup("gpu", RunnerGroupArgs(**{**RunnerGroup.EXAMPLE, **changes})))
+
+
+def test_a_group_is_for_these_repositories_and_workflows_alone() -> None:
+    made = group()
+    assert made.one(":ActionsRunnerGroup").inputs == {
+        "name": "gpu",
+        "visibility": "selected",
+        "selectedRepositoryIds": [101, 102],
+        "allowsPublicRepositories": False,
+        "restrictedToWorkflows": True,
+        "selectedWorkflows": ["acme/web/.github/workflows/gpu.yml@refs/heads/main"],
+    }
+    assert made.outputs[made.rows[0].urn] == {"groupName": "gpu", "groupId": "gpu-group-id"}
+
+
+def test_without_workflows_all_of_the_repositories_may_use_it() -> None:
+    inputs = group(selectedWorkflows=[], groupName="gpu-l4", repositories=["web"]).one(":ActionsRunnerGroup").inputs
+    assert (inputs["name"], inputs["restrictedToWorkflows"], inputs["selectedWorkflows"]) == ("gpu-l4", False, [])
+    assert inputs["selectedRepositoryIds"] == [101]
+
+
+def test_a_public_repository_is_refused_in_the_preview() -> None:
+    wanted = {**RunnerGroup.EXAMPLE, "repositories": ["web", "open-web", "nowhere"]}
+    with pytest.raises(ArgsError) as caught:
+        run(lambda: RunnerGroup("gpu", RunnerGroupArgs(**wanted)), preview=True)
+    assert str(caught.value) == (
+        "RunnerGroup 'gpu': repositories[1]: is a public repository: anybody's pull request could run code on the "
+        "machines\n"
+        "  got: 'open-web'\n"
+        "  expected: a private or an internal repository\n"
+        "  hint: remove it, and let it use GitHub's own runners\n"
+        "RunnerGroup 'gpu': repositories[2]: GitHub has no such repository\n"
+        "  hint: check the name and github:owner, and that the token may see it"
+    )
+
+
+def test_a_repository_that_the_same_stack_makes_is_not_looked_up_in_the_preview() -> None:
+    def program() -> None:
+        made = github.Repository("later")
+        RunnerGroup("gpu", RunnerGroupArgs(repositories=[made.name]))
+
+    inputs = run(program, preview=True).one(":ActionsRunnerGroup").inputs
+    assert inputs["selectedRepositoryIds"] == UNKNOWN
+
+
+def test_a_public_repository_is_refused_beside_one_that_is_not_made_yet() -> None:
+    def program() -> None:
+        made = github.Repository("later")
+        RunnerGroup("gpu", RunnerGroupArgs(repositories=[made.name, "open-web"]))
+
+    with pytest.raises(ArgsError, match=r"RunnerGroup 'gpu': repositories\[1\]: is a public repository"):
+        run(program, preview=True)
