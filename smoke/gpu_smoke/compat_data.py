@@ -24,7 +24,8 @@ SOURCES = {
     "torch-2.10": "lists measured in pytorch/pytorch#182250, 2026-05-03; pytorch/pytorch#175253, 2026-02-18",
     "torch-2.12": "pytorch/pytorch#182849, 2026-05-07",
     "torch-2.13": "torch 2.13.0: PYTORCH_RELEASES_CODE_CC and DEVICE_REQUIREMENT in torch/cuda/__init__.py",
-    "torch-2.14": "pytorch/pytorch#194367, 2026-08-21, and pytorch/pytorch#197555, 2026-09-18",
+    "torch-2.14": "pytorch/pytorch#194367, 2026-08-21, and #197555, 2026-09-18; its default, which #190355 meant to be "
+    "cu132, from googlecolab/colabtools#6093, 2026-09-03, and hvoss-tech/AutoForge#59, 2026-09-19",
     "torch-2.15": "torch 2.15.0+cu132 installed and asked; its cu130 from the plan in pytorch/pytorch#190385",
     "torch-arm": "pytorch/pytorch#160162, 2025-08-08, and #168065, 2025-11-18: PyPI's aarch64 wheel is for the CPU",
 }
@@ -131,7 +132,7 @@ X86 = {
     "2.11": Release("cu130", _211, "torch-2.10", _PY310, _129),
     "2.12": Release("cu130", _212, "torch-2.12", None, _129),
     "2.13": Release("cu130", _212, "torch-2.13", None, _129),
-    "2.14": Release("cu132", _212, "torch-2.14", _PY310, _129),
+    "2.14": Release("cu130", _212, "torch-2.14", _PY310, _129),
     "2.15": Release("cu132", {"cu130": _NEW, "cu132": _NEW}, "torch-2.15", None, ("cu130",)),
 }
 

@@ -92,9 +92,10 @@ def test_what_no_vendors_text_was_read_for_is_doubted_and_not_refused() -> None:
 
 
 def test_a_driver_branch_below_a_gpus_first_is_refused_where_a_vendor_says_which_that_is() -> None:
-    assert check("g2-standard-8", driver_branch=470).unknown == (
-        "whether driver branch 470 knows the L4: R525 is thought to be its first",
+    assert check("g6e.xlarge", driver_branch=525).unknown == (
+        "whether driver branch 525 knows the L40S: R535 is thought to be its first",
     )
+    assert [problem.rule for problem in refused("g6.xlarge", driver_branch=470).problems] == ["driver.before-gpu"]
     assert [problem.rule for problem in refused("a4-highgpu-8g", driver_branch=550).problems] == ["driver.before-gpu"]
     assert check("g2-standard-8", driver_branch=581).unknown == ("driver branch 581: it is not in the table",)
 

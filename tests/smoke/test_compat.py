@@ -170,6 +170,14 @@ def test_every_row_names_a_source() -> None:
     assert named <= set(data.SOURCES)
 
 
+@pytest.mark.parametrize(
+    ("torch", "build"),
+    [("2.7.1", "cu126"), ("2.10.0", "cu128"), ("2.11.0", "cu130"), ("2.14.0", "cu130"), ("2.15.0", "cu132")],
+)
+def test_a_wheel_without_a_build_is_the_one_that_pypi_has(torch: str, build: str) -> None:
+    assert str(compat.parse_wheel(torch)) == f"{torch}+{build}"
+
+
 def test_a_default_build_is_one_that_exists() -> None:
     for release in data.X86.values():
         assert release.default in release.builds
