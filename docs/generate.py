@@ -17,13 +17,14 @@ from gpu_ci.stack.hints import in_yaml
 from gpu_ci.stack.schema import as_json, stack_schema
 
 from docs import agreement
-from infra.site import Site
+from infra.keys import Keys
+from infra.settings import PROJECT, SITE
 
 DOCS = Path(__file__).resolve().parent
 # What a pool of each kind is called in its example, where that is not the usual l4.
 NAMES = {"cloud-build": "builds"}
 # Which key of a stack file wiring comes from.
-WIRED_FROM = {"project": "project", "subnetwork": "subnetworks", "labels": "labels"}
+WIRED_FROM = {"project": PROJECT, "subnetwork": f"{SITE}.subnetworks", "labels": f"{SITE}.labels"}
 # How an entry of a list or a map is written in the path of a field.
 ENTRY = {"items": "[]", "additionalProperties": ".<name>"}
 
@@ -33,7 +34,7 @@ def pages() -> dict[str, str]:
     return {
         "pools.md": "\n".join(pools_page()),
         "github-components.md": "\n".join(components_page("github", "GitHub")),
-        "pulumi-stack.schema.json": as_json(stack_schema(Site, Site.KEYS)),
+        "pulumi-stack.schema.json": as_json(stack_schema(Keys, Keys.KEYS)),
         "catalog-agreement.md": "\n".join(agreement.page()),
     }
 
@@ -73,7 +74,7 @@ def kind_section(kind: str, component: type[Component], found: dict[str, Any]) -
     yield "|---|---|---|---|"
     yield from rows(resource, found, component.ARGS.choice_names())
     yield ""
-    keys = ", ".join(f"`{Site.KEYS[WIRED_FROM[name]]}`" for name in wiring if name in WIRED_FROM)
+    keys = ", ".join(f"`{WIRED_FROM[name]}`" for name in wiring if name in WIRED_FROM)
     yield "Wiring stands in no pool of a stack file: the program takes it from the site"
     yield f"({keys}). Whoever uses"
     yield f"`{component.__module__}.{component.__name__}` in Python, or `{component.TYPE}`"

@@ -18,6 +18,12 @@ for text in advice.warnings(chosen, date.today()):
 # One component a pool, wired to what the site already has.
 built = pools.build(chosen)
 
+# What the pools' jobs need on GitHub. Its package is loaded where a stack asks for something there.
+if chosen.github:
+    from infra import github
+
+    pulumi.export("github", github.build(chosen.github, chosen.site))
+
 # What people and programs ask afterwards (`pulumi stack output pools`).
 pulumi.export("pools", pools.facts(built))
 pulumi.export("smokeTargets", pools.smoke_targets(built))

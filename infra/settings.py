@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 from gpu_ci.args import Args
@@ -13,14 +13,20 @@ from gpu_ci.component import Component
 from gpu_ci.errors import Problem, did_you_mean, report, unknown_key
 from gpu_ci.explain import join
 from gpu_ci.stack import pools, quotas
-from gpu_ci.stack.hints import examples_of, with_hint
+from gpu_ci.stack.hints import examples_of, in_yaml, with_hint
 from gpu_ci.stack.pools import POOLS, Choice
 from gpu_ci.stack.quotas import QUOTAS, Quotas
 from pulumi.runtime import config as runtime_config
 
-from infra.site import Site
+from infra.site import GithubOwner, Provider, Site
+
+if TYPE_CHECKING:
+    from infra.github import Github
 
 NAMESPACE = "gpu-ci"
+PROJECT, SITE, GITHUB = "gcp:project", "gpu-ci:site", "gpu-ci:github"
+KEYS = (PROJECT, SITE, GITHUB, QUOTAS, POOLS)
+"""What the program reads of a stack file; what else stands there is for providers."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +43,11 @@ class Pool:
 class Settings:
     """A stack file in which everything is in order; pools in the order of their names."""
 
+    project: str
     site: Site
     pools: tuple[Pool, ...]
     quotas: Quotas
+    github: Github | None = None
 
 
 class SettingsError(pulumi.RunError):
@@ -54,29 +62,59 @@ class SettingsError(pulumi.RunError):
 def load() -> Settings:
     """Read and check all of it. SettingsError tells everything that is wrong."""
     problems = _unknown_keys()
-    values = {path: _read(path, problems) for path in (*Site.KEYS.values(), QUOTAS, POOLS)}
+    values = {path: _read(path, problems) for path in KEYS}
     refused = {problem.path for problem in problems}
+    provider = {} if values[PROJECT] is None else {"project": values[PROJECT]}
 
-    given = {field: values[path] for field, path in Site.KEYS.items() if values[path] is not None}
-    problems += [problem for problem in _site_problems(given) if problem.path not in refused]
+    problems += [_misspelt(problem) for problem in _problems(Provider, provider, "gcp:") if problem.path not in refused]
+    problems += _section(Site, SITE, values[SITE])
+    problems += _github_problems(values)
     if POOLS in refused:
         choices: list[Choice] = []
     else:
         choices, found = pools.check(values[POOLS])
-        problems += _unplaced(choices, given.get("subnetworks"), found) + found
+        problems += [] if SITE in refused else _unplaced(choices, values[SITE], found)
+        problems += found
     asked = quotas.demands((choice.name, choice.alone()) for choice in pools.in_order(choices, problems))
-    granted, found = quotas.check(values[QUOTAS], asked, str(given.get("project", "")))
+    granted, found = quotas.check(values[QUOTAS], asked, str(values[PROJECT] or ""))
     problems += found
     if problems:
         raise SettingsError(f"Pulumi.{pulumi.get_stack()}.yaml", problems)
 
-    site = Site(**given)
-    return Settings(site, tuple(_wired(choice, site) for choice in choices), granted)
+    site = Site(**(values[SITE] or {}))
+    wired = tuple(_wired(choice, values[PROJECT], site) for choice in choices)
+    return Settings(values[PROJECT], site, wired, granted, _github(values[GITHUB]))
 
 
-def _wired(choice: Choice, site: Site) -> Pool:
-    args = choice.component.ARGS(**choice.choices, **site.wiring(choice.region, choice.component.ARGS.WIRING))
+def _wired(choice: Choice, project: str, site: Site) -> Pool:
+    model = choice.component.ARGS
+    args = model(**choice.choices, **site.wiring(project, choice.region, model.WIRING))
     return Pool(choice.name, choice.kind, choice.component, args)
+
+
+def _github(value: Any) -> Github | None:
+    """What is kept on GitHub. Its models bring Pulumi's GitHub package, half a second that only some stacks need."""
+    if value is None:
+        return None
+    from infra.github import Github
+
+    return Github(**value)
+
+
+def _github_problems(values: Mapping[str, Any]) -> list[Problem]:
+    if values[GITHUB] is None:
+        return []
+    from infra.github import Github
+
+    problems = _section(Github, GITHUB, values[GITHUB])
+    site = values[SITE]
+    if not (isinstance(site, Mapping) and site.get("github")):
+        expected = str(GithubOwner.model_fields["owner"].description)
+        hint = f"pulumi config set --path '{SITE}.github.owner' …"
+        problems.append(
+            Problem(f"{SITE}.github.owner", f"is missing, and {GITHUB} is there", "nothing", expected, hint)
+        )
+    return problems
 
 
 def _read(path: str, problems: list[Problem]) -> Any:
@@ -91,17 +129,21 @@ def _read(path: str, problems: list[Problem]) -> Any:
     if not text:  # the engine hands over an empty text for a key without a value
         return None
     try:
-        return json.loads(text) if path != Site.KEYS["project"] else text
+        return json.loads(text) if path != PROJECT else text
     except json.JSONDecodeError:
         return text
 
 
 def _unknown_keys() -> list[Problem]:
-    """Keys of our own that nobody reads: most often a slip of the hand."""
-    known = [path for path in (*Site.KEYS.values(), QUOTAS, POOLS) if path.startswith(f"{NAMESPACE}:")]
-    return [
-        unknown_key(path, path, known) for path in _present() if path.startswith(f"{NAMESPACE}:") and path not in known
-    ]
+    """Keys of our own that nobody reads: most often a slip of the hand, or what belongs under the site."""
+    known = [path for path in KEYS if path.startswith(f"{NAMESPACE}:")]
+    below = {f"{NAMESPACE}:{name}": f"{SITE}.{name}" for name in Site.choice_names()}
+    found = []
+    for path in _present():
+        if path.startswith(f"{NAMESPACE}:") and path not in known:
+            problem = unknown_key(path, path, known)
+            found.append(replace(problem, hint=f"write it as {below[path]}") if path in below else problem)
+    return found
 
 
 def _present() -> list[str]:
@@ -109,26 +151,39 @@ def _present() -> list[str]:
     return sorted(runtime_config.CONFIG.get() or runtime_config.get_config_env())
 
 
-def _site_problems(given: dict[str, Any]) -> list[Problem]:
-    """What is wrong with the surroundings, under the names the stack file has for them."""
-    examples = {Site.KEYS[field]: value for field, value in examples_of(Site, Site.EXAMPLE).items()}
-    found = []
-    for problem in Site.choice_problems(given):
-        field = next(field for field in Site.KEYS if problem.path.startswith(field))
-        named = replace(problem, path=Site.KEYS[field] + problem.path[len(field) :])
-        if problem.text == "is missing" and (near := _misspelt(named.path)):
-            named = replace(named, hint=f"did you mean {named.path} where it says {near}")
-        found.append(with_hint(named, examples))
-    return found
+def _section(model: type[Args], path: str, value: Any) -> list[Problem]:
+    """What is wrong with a key whose value is a map."""
+    if value is None:
+        return []
+    if not isinstance(value, Mapping):
+        example = in_yaml(model.EXAMPLE) if hasattr(model, "EXAMPLE") else ""
+        return [
+            Problem(path, "must be a map", expected=(model.__doc__ or "").splitlines()[0], hint=f"such as {example}")
+        ]
+    return _problems(model, value, f"{path}.")
 
 
-def _misspelt(path: str) -> str:
-    """A key of the stack file that looks like this one; `gcp:` has keys of its own, which nobody here knows."""
-    return next((key for key in _present() if key not in Site.KEYS.values() and did_you_mean(key, [path])), "")
+def _problems(model: type[Args], value: Mapping[str, Any], prefix: str) -> list[Problem]:
+    """What a model says of a map, under the names the stack file has, each with a hint."""
+    examples = examples_of(model, getattr(model, "EXAMPLE", {}))
+    below = (
+        {prefix.rstrip("."): examples} if prefix.endswith(".") else {prefix + key: examples[key] for key in examples}
+    )
+    found = model.choice_problems(value)
+    return [with_hint(replace(problem, path=f"{prefix}{problem.path}"), below) for problem in found]
 
 
-def _unplaced(choices: list[Choice], subnetworks: Any, found: list[Problem]) -> list[Problem]:
+def _misspelt(problem: Problem) -> Problem:
+    """Where a key is missing, one of the stack file that looks like it; `gcp:` has keys of its own, which are many."""
+    near = next((key for key in _present() if key not in KEYS and did_you_mean(key, [problem.path])), "")
+    if problem.text != "is missing" or not near:
+        return problem
+    return replace(problem, hint=f"did you mean {problem.path} where it says {near}")
+
+
+def _unplaced(choices: list[Choice], site: Any, found: list[Problem]) -> list[Problem]:
     """Regions that have a pool and no subnetwork, as far as the pools' zones are known to be right."""
+    subnetworks = site.get("subnetworks", {}) if isinstance(site, Mapping) else {} if site is None else None
     wrong = {problem.path for problem in found}
     missing: dict[str, list[str]] = {}
     joining = [choice for choice in choices if "subnetwork" in choice.component.ARGS.WIRING]
@@ -136,7 +191,7 @@ def _unplaced(choices: list[Choice], subnetworks: Any, found: list[Problem]) -> 
         zones_fine = not any(path.startswith(f"{choice.path}.zones") for path in wrong)
         if isinstance(subnetworks, dict) and choice.cloud == "gcp" and zones_fine and choice.region not in subnetworks:
             missing.setdefault(choice.region, []).append(choice.name)
-    path = Site.KEYS["subnetworks"]
+    path = f"{SITE}.subnetworks"
     return [
         Problem(
             join(path, region),

@@ -1,48 +1,79 @@
-"""What exists already and pools are placed in: the project, its subnetworks, the labels of whoever pays."""
+"""What exists already and pools are placed in: project, subnetworks, labels of whoever pays, the organization."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from gpu_ci.args import Args
 from gpu_ci.errors import invalid
-from gpu_ci.gcp.places import Project, Subnetwork
+from gpu_ci.gcp.places import Project, SecretName, Subnetwork
 from gpu_ci.labels import Labels
-from pydantic import Field, TypeAdapter, field_validator
+from pydantic import BeforeValidator, Field, TypeAdapter, WithJsonSchema, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
 _REGION = re.compile(r"[a-z]+-[a-z]+\d+")
 _LINK = TypeAdapter[str](Subnetwork)
 
+# YAML reads a number as one; GitHub's provider wants text.
+Number = Annotated[
+    str,
+    Field(pattern=r"^[1-9][0-9]{0,18}$"),
+    BeforeValidator(lambda value: str(value) if isinstance(value, int) and not isinstance(value, bool) else value),
+    WithJsonSchema({"type": ["integer", "string"], "pattern": "^[1-9][0-9]{0,18}$", "minimum": 1}),
+]
 
-class Site(Args):
-    """The surroundings of every pool of a stack."""
 
-    KEYS: ClassVar[dict[str, str]] = {
-        "project": "gcp:project",
-        "subnetworks": "gpu-ci:subnetworks",
-        "labels": "gpu-ci:labels",
-    }
-    """Where a stack file has each field."""
+class Provider(Args):
+    """What the program reads of the keys that Pulumi's own gcp provider has in a stack file."""
 
-    EXAMPLE: ClassVar[dict[str, Any]] = {
-        "project": "acme-ci",
-        "subnetworks": {"us-central1": "projects/acme-ci/regions/us-central1/subnetworks/ci"},
-        "labels": {"team": "platform"},
-    }
+    EXAMPLE: ClassVar[dict[str, Any]] = {"project": "acme-ci"}
 
     project: Project = Field(
         description="the id (not the number) of the Google Cloud project the pools are in: 6 to 30 lower-case letters, "
         "digits and dashes, beginning with a letter",
     )
+
+
+class GithubApp(Args):
+    """The GitHub App this stack acts as; its key is named, not given."""
+
+    id: Number = Field(description="the App's id, a number, as its settings page has it")
+    installation_id: Number = Field(description="the number of its installation in the organization")
+    private_key: SecretName = Field(
+        description="the secret of Secret Manager its private key lies in, as projects/<project>/secrets/<name>"
+    )
+
+
+class GithubOwner(Args):
+    """Where on GitHub the runners and repositories are."""
+
+    owner: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9-]{0,37}[A-Za-z0-9])?$")] = Field(
+        description="the organization, such as acme"
+    )
+    app: GithubApp | None = Field(
+        default=None,
+        description="the GitHub App to act as; by default whoever GITHUB_TOKEN belongs to",
+    )
+
+
+class Site(Args):
+    """The surroundings of every pool of a stack."""
+
+    EXAMPLE: ClassVar[dict[str, Any]] = {
+        "subnetworks": {"us-central1": "projects/acme-ci/regions/us-central1/subnetworks/ci"},
+        "labels": {"team": "platform"},
+        "github": {"owner": "acme"},
+    }
+
     subnetworks: dict[str, str] = Field(
-        min_length=1,
-        description="for each region with a pool, the subnetwork its machines join, as "
+        default={},
+        description="for each region with a pool of machines, the subnetwork these join, as "
         "projects/<project>/regions/<region>/subnetworks/<name>",
     )
     labels: Labels = Field(default={}, description="Google labels put on everything that takes them")
+    github: GithubOwner | None = Field(default=None, description="the organization on GitHub, and who acts there")
 
     @field_validator("subnetworks", mode="before")
     @classmethod
@@ -54,9 +85,9 @@ class Site(Args):
     def _labels(cls, values: Any) -> Any:
         return _each(values, _label)
 
-    def wiring(self, region: str, names: Collection[str]) -> dict[str, Any]:
+    def wiring(self, project: str, region: str, names: Collection[str]) -> dict[str, Any]:
         """What a Google pool in this region is given on top of its choices, of what its kind names."""
-        found: dict[str, Any] = {"project": self.project, "labels": dict(self.labels)}
+        found: dict[str, Any] = {"project": project, "labels": dict(self.labels)}
         if "subnetwork" in names:
             found["subnetwork"] = self.subnetworks[region]
         return {name: value for name, value in found.items() if name in names}

@@ -65,6 +65,12 @@ class Marker:
         return core_schema.no_info_wrap_validator_function(check, handler.generate_schema(self.item))
 
 
+class Veiled:
+    """Annotation of a field whose wrong values are not shown, because they may be secrets."""
+
+    secrecy = "veiled"
+
+
 if TYPE_CHECKING:
     T = TypeVar("T")
     In: TypeAlias = pulumi.Input[T]

@@ -26,15 +26,28 @@ def config(pools: Any = None, **changes: Any) -> dict[str, Any]:
     """A stack file's config that is in order, but for the pools and keys that are given."""
     found: dict[str, Any] = {
         "gcp:project": "example-ci",
-        "gpu-ci:subnetworks": {"us-central1": SUBNETWORK},
+        "gpu-ci:site": {"subnetworks": {"us-central1": SUBNETWORK}},
         "gpu-ci:pools": {"l4": copy.deepcopy(L4)} if pools is None else pools,
     }
     return found | changes
 
 
+def site(**changes: Any) -> dict[str, Any]:
+    """The key of the site with these fields instead of its own."""
+    return {"gpu-ci:site": {"subnetworks": {"us-central1": SUBNETWORK}, **changes}}
+
+
 def config_of(file: str) -> dict[str, Any]:
     """The config of a stack file of this repository."""
     return dict(yaml.safe_load((ROOT / file).read_text())["config"])
+
+
+def one_pool() -> dict[str, Any]:
+    """The config of staging with nothing but its first pool."""
+    found = config_of("Pulumi.staging.yaml")
+    del found["gpu-ci:github"], found["gpu-ci:site"]["github"]
+    found["gpu-ci:pools"] = {"l4": found["gpu-ci:pools"]["l4"]}
+    return found
 
 
 def texts(values: Mapping[str, Any]) -> dict[str, str]:

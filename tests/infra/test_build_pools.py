@@ -6,14 +6,14 @@ from typing import Any
 
 from gpu_ci.stack import pools
 
-from tests.infra.stack import L4, config, load, refused, told
+from tests.infra.stack import L4, config, load, refused, site, told
 from tests.infra.test_program import STACK, run
 
 BUILDS: dict[str, Any] = {"kind": "cloud-build", "region": "europe-west4", "publicEgress": True}
 
 
 def test_it_needs_no_subnetwork_in_its_region() -> None:
-    builds, l4 = load(config({"l4": L4, "builds": BUILDS}, **{"gpu-ci:labels": {"team": "ml"}})).pools
+    builds, l4 = load(config({"l4": L4, "builds": BUILDS}, **site(labels={"team": "ml"}))).pools
     assert (builds.kind, l4.kind) == ("cloud-build", "gce-runners")
     wiring = builds.args.model_dump(include={"project", "labels", "region"})
     assert wiring == {"project": "example-ci", "labels": {"team": "ml"}, "region": "europe-west4"}
@@ -29,7 +29,7 @@ def test_its_region_is_the_one_it_chooses() -> None:
 def test_a_pool_of_gpus_in_the_same_region_still_needs_one() -> None:
     a100 = {**L4, "machineType": "a2-highgpu-1g", "zones": ["europe-west4-a"]}
     [problem] = refused(config({"a100": a100, "builds": BUILDS})).problems
-    assert problem.path == "gpu-ci:subnetworks.europe-west4"
+    assert problem.path == "gpu-ci:site.subnetworks.europe-west4"
     assert problem.text == "is missing, and a100 is in that region"
 
 

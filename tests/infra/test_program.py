@@ -13,9 +13,15 @@ import pytest
 from infra.settings import SettingsError
 from tests.gpu_ci import harness
 from tests.gpu_ci.harness import Deployment, deploy
-from tests.gpu_ci.support import COMPUTED, TEMPLATE
-from tests.infra.stack import ROOT, config, config_of, texts
+from tests.gpu_ci.support import CALLS, COMPUTED, TEMPLATE
+from tests.infra.stack import ROOT, config, config_of, one_pool, texts
 from tests.infra.test_settings import SIX_MISTAKES
+
+ALL_CALLS = CALLS | {
+    "gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess": lambda asked: {
+        "secretData": f"what {asked['secret']} holds"
+    }
+}
 
 STACK = "urn:pulumi:stack::project::pulumi:pulumi:Stack::project-stack"
 
@@ -23,12 +29,16 @@ STACK = "urn:pulumi:stack::project::pulumi:pulumi:Stack::project-stack"
 def run(values: Mapping[str, Any], *, preview: bool = False) -> Deployment:
     program = str(ROOT / "infra" / "__main__.py")
     return deploy(
-        lambda: runpy.run_path(program, run_name="__main__"), computed=COMPUTED, preview=preview, config=texts(values)
+        lambda: runpy.run_path(program, run_name="__main__"),
+        computed=COMPUTED,
+        calls=ALL_CALLS,
+        preview=preview,
+        config=texts(values),
     )
 
 
 def test_a_pool_becomes_one_component_of_that_name() -> None:
-    rows = run(config_of("Pulumi.staging.yaml")).rows
+    rows = run(one_pool()).rows
     assert [row.name for row in rows if row.type == "gpu-ci:gcp:RunnerPool"] == ["l4"]
     assert sorted(row.name for row in rows if row.parent_name == "l4") == [
         "l4-account",
@@ -40,7 +50,7 @@ def test_a_pool_becomes_one_component_of_that_name() -> None:
 
 
 def test_what_the_stack_file_says_reaches_the_template() -> None:
-    template = run(config_of("Pulumi.staging.yaml")).one("RegionInstanceTemplate").inputs
+    template = run(one_pool()).one("RegionInstanceTemplate").inputs
     assert template["machineType"] == "g2-standard-8"
     assert template["project"] == "example-ci-staging"
     assert template["networkInterfaces"][0]["subnetwork"] == (
@@ -50,7 +60,7 @@ def test_what_the_stack_file_says_reaches_the_template() -> None:
 
 
 def test_the_pools_are_exported_with_their_choices_and_outputs() -> None:
-    exported = run(config_of("Pulumi.staging.yaml")).outputs[STACK]
+    exported = run(one_pool()).outputs[STACK]
     assert set(exported) == {"pools", "smokeTargets", "cost"}
     assert exported["pools"] == {
         "l4": {
@@ -76,7 +86,7 @@ def test_the_pools_are_exported_with_their_choices_and_outputs() -> None:
 
 
 def test_the_cost_is_known_in_the_preview_of_a_new_stack() -> None:
-    exported = run(config_of("Pulumi.staging.yaml"), preview=True).outputs[STACK]
+    exported = run(one_pool(), preview=True).outputs[STACK]
     assert exported["cost"] == {
         "summary": (
             "0.00 USD/h at rest, 2.05 USD/h at max, 1,495 USD in the worst month "

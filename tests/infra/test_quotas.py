@@ -48,10 +48,10 @@ def test_every_quota_that_is_short_is_told_disks_and_the_one_of_all_regions_too(
 
 def test_shortages_join_the_one_report_of_mistakes_and_pools_with_mistakes_ask_for_nothing() -> None:
     pools = {"a": L4 | {"max": "four"}, "b": L4 | {"max": 5, "runnerLabels": ["b"]}}
-    values = quotas(pools) | {"gpu-ci:subnetworks": None}
+    values = quotas(pools) | {"gpu-ci:site": None}
     error = refused(values)
     assert [problem.path for problem in error.problems] == [
-        "gpu-ci:subnetworks",
+        "gpu-ci:site.subnetworks.us-central1",
         "gpu-ci:pools.a.max",
         "gpu-ci:quotas.global.GPUS_ALL_REGIONS",
         "gpu-ci:quotas.us-central1.PREEMPTIBLE_NVIDIA_L4_GPUS",

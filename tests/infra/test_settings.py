@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from tests.infra.stack import L4, SUBNETWORK, config, config_of, load, refused, told
+from tests.infra.stack import L4, SUBNETWORK, config, config_of, load, refused, site, told
 
 SIX_MISTAKES: dict[str, Any] = {
     "a100": {
@@ -75,11 +75,11 @@ def test_the_stack_files_of_this_repository_are_in_order(file: str) -> None:
     values = config_of(file)
     found = load(values)
     assert [pool.name for pool in found.pools] == sorted(values["gpu-ci:pools"])
-    assert found.site.project == values["gcp:project"]
+    assert found.project == values["gcp:project"]
 
 
 def test_a_pool_gets_its_project_subnetwork_and_labels_from_the_site() -> None:
-    [pool] = load(config(**{"gpu-ci:labels": {"team": "platform"}})).pools
+    [pool] = load(config(**site(labels={"team": "platform"}))).pools
     assert (pool.name, pool.kind) == ("l4", "gce-runners")
     wired = pool.args.model_dump(include={"project", "subnetwork", "labels", "network"})
     assert wired == {"project": "example-ci", "subnetwork": SUBNETWORK, "labels": {"team": "platform"}, "network": None}
@@ -91,7 +91,11 @@ def test_the_file_of_another_stack_is_named() -> None:
 
 def test_a_missing_project_and_missing_subnetworks_are_reported_beside_the_pools_mistakes() -> None:
     error = refused({"gpu-ci:pools": {"l4": L4 | {"max": 0}}})
-    assert [problem.path for problem in error.problems] == ["gcp:project", "gpu-ci:subnetworks", "gpu-ci:pools.l4.max"]
+    assert [problem.path for problem in error.problems] == [
+        "gcp:project",
+        "gpu-ci:site.subnetworks.us-central1",
+        "gpu-ci:pools.l4.max",
+    ]
     assert all(problem.hint for problem in error.problems)
 
 
@@ -109,9 +113,9 @@ def test_a_region_without_a_subnetwork_is_reported_with_the_pools_that_need_it()
     here = {"machineType": "g2-standard-4", "zones": ["europe-west4-a"]}
     problem = told(config({"l4": L4, "a": L4 | here, "b": L4 | here}))
     assert problem.startswith(
-        "Pulumi.staging.yaml: gpu-ci:subnetworks.europe-west4: is missing, and a, b are in that region\n"
+        "Pulumi.staging.yaml: gpu-ci:site.subnetworks.europe-west4: is missing, and a, b are in that region\n"
     )
-    assert "pulumi config set --path 'gpu-ci:subnetworks.europe-west4' projects/…" in problem
+    assert "pulumi config set --path 'gpu-ci:site.subnetworks.europe-west4' projects/…" in problem
 
 
 def test_a_zone_that_is_none_asks_for_no_subnetwork() -> None:
@@ -127,41 +131,59 @@ def test_every_wrong_subnetwork_is_reported() -> None:
         "us-east1": "ci",
         "us-east4": 7,
     }
-    error = refused(config(**{"gpu-ci:subnetworks": links}))
+    error = refused(config(**site(subnetworks=links)))
     assert [(problem.path, problem.text) for problem in error.problems] == [
-        ("gpu-ci:subnetworks.europe-west4", "is a subnetwork of another region, us-central1"),
-        ("gpu-ci:subnetworks.us-central1-a", "'us-central1-a' is not a region"),
-        ("gpu-ci:subnetworks.us-east1", "is not a subnetwork's path"),
-        ("gpu-ci:subnetworks.us-east4", "must be text"),
+        ("gpu-ci:site.subnetworks.europe-west4", "is a subnetwork of another region, us-central1"),
+        ("gpu-ci:site.subnetworks.us-central1-a", "'us-central1-a' is not a region"),
+        ("gpu-ci:site.subnetworks.us-east1", "is not a subnetwork's path"),
+        ("gpu-ci:site.subnetworks.us-east4", "must be text"),
     ]
     assert [problem.hint for problem in error.problems] == [
         "put it under us-central1",
         "a region has no letter at its end, such as us-central1",
-        "such as gpu-ci:subnetworks: {us-central1: projects/acme-ci/regions/us-central1/subnetworks/ci}",
+        "such as subnetworks: {us-central1: projects/acme-ci/regions/us-central1/subnetworks/ci}",
         'write it in quotes: "7"',
     ]
 
 
 def test_a_full_self_link_is_a_subnetwork_too() -> None:
     link = f"https://www.googleapis.com/compute/v1/{SUBNETWORK}"
-    assert load(config(**{"gpu-ci:subnetworks": {"us-central1": link}})).site.subnetworks == {"us-central1": link}
+    assert load(config(**site(subnetworks={"us-central1": link}))).site.subnetworks == {"us-central1": link}
 
 
 def test_every_wrong_label_is_reported() -> None:
-    error = refused(config(**{"gpu-ci:labels": {"Team": "a", "cost": "A B", "level": 4, "fine": "yes"}}))
+    error = refused(config(**site(labels={"Team": "a", "cost": "A B", "level": 4, "fine": "yes"})))
     assert [(problem.path, problem.text) for problem in error.problems] == [
-        ("gpu-ci:labels.Team", "the key is not one Google takes"),
-        ("gpu-ci:labels.cost", "is not a value Google takes"),
-        ("gpu-ci:labels.level", "must be text"),
+        ("gpu-ci:site.labels.Team", "the key is not one Google takes"),
+        ("gpu-ci:site.labels.cost", "is not a value Google takes"),
+        ("gpu-ci:site.labels.level", "must be text"),
     ]
 
 
 def test_a_key_nobody_reads_is_reported() -> None:
-    assert told(config(**{"gpu-ci:label": {}})) == (
-        "Pulumi.staging.yaml: gpu-ci:label: unknown key\n"
-        "  got: 'gpu-ci:label'\n"
-        "  expected: one of gpu-ci:subnetworks, gpu-ci:labels, gpu-ci:quotas, gpu-ci:pools\n"
-        "  hint: did you mean gpu-ci:labels"
+    assert told(config(**{"gpu-ci:sight": {}})) == (
+        "Pulumi.staging.yaml: gpu-ci:sight: unknown key\n"
+        "  got: 'gpu-ci:sight'\n"
+        "  expected: one of gpu-ci:site, gpu-ci:github, gpu-ci:quotas, gpu-ci:pools\n"
+        "  hint: did you mean gpu-ci:site"
+    )
+
+
+def test_what_belongs_under_the_site_is_told_to_go_there() -> None:
+    assert told(config(**{"gpu-ci:labels": {"team": "a"}})).endswith("  hint: write it as gpu-ci:site.labels")
+
+
+def test_a_site_that_is_no_map_is_told_so() -> None:
+    error = refused(config(**{"gpu-ci:site": ["us-central1"]}))
+    assert [(problem.path, problem.text) for problem in error.problems] == [("gpu-ci:site", "must be a map")]
+
+
+def test_a_slip_inside_the_site_is_told_with_the_keys_there_are() -> None:
+    [problem] = refused(config(**site(label={"team": "a"}))).problems
+    assert (problem.path, problem.expected, problem.hint) == (
+        "gpu-ci:site.label",
+        "one of subnetworks, labels, github",
+        "did you mean labels",
     )
 
 
@@ -174,10 +196,10 @@ def test_a_slip_in_a_key_of_another_package_is_found_where_the_right_one_is_miss
 
 
 def test_keys_of_other_packages_are_their_own_affair() -> None:
-    assert load(config(**{"aws:region": "eu-central-1", "gcp:region": "us-central1"})).site.project == "example-ci"
+    assert load(config(**{"aws:region": "eu-central-1", "gcp:region": "us-central1"})).project == "example-ci"
 
 
-@pytest.mark.parametrize("key", ["gpu-ci:pools", "gpu-ci:labels", "gpu-ci:subnetworks", "gcp:project"])
+@pytest.mark.parametrize("key", ["gpu-ci:pools", "gpu-ci:site", "gpu-ci:github", "gcp:project"])
 def test_a_secret_is_refused_and_never_shown(key: str) -> None:
     values = config() | {key: {"l4": {"kind": "hunter2", "hunter2": "hunter2"}}}
     text = told(values, secrets=[key])

@@ -6,6 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from ..args import Veiled
+
 # Any host and API version: the provider answers with beta links where it asks the beta API.
 _PARENT = r"^(https://[a-z0-9.-]+/compute/[a-z0-9]+/)?projects/[a-z0-9.:-]+/"
 # RFC 1035, as in the compute API's own patterns.
@@ -28,5 +30,6 @@ NetworkAttachment = Annotated[str, Field(pattern=rf"{_PARENT}regions/[a-z0-9-]+/
 NumberedNetwork = Annotated[str, Field(pattern=rf"^projects/[0-9]+/global/networks/{_NAME}$")]
 
 # cloud.google.com/secret-manager/docs/creating-and-accessing-secrets: letters, digits, _ and -, at most 255.
-SecretName = Annotated[str, Field(pattern=r"^projects/[a-z0-9.:-]+/secrets/[A-Za-z0-9_-]{1,255}$")]
+# What stands in its place by mistake may be the secret itself.
+SecretName = Annotated[str, Veiled(), Field(pattern=r"^projects/[a-z0-9.:-]+/secrets/[A-Za-z0-9_-]{1,255}$")]
 ServiceAccountEmail = Annotated[str, Field(pattern=r"^[a-z0-9-]+@[a-z0-9.-]+\.gserviceaccount\.com$")]

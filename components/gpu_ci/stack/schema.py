@@ -132,6 +132,8 @@ def _tidy(schema: Any) -> Any:
         return schema
     if "discriminator" in schema:
         schema = _by_word(schema)
+    if [*map(_is_null, schema.get("anyOf", []))] == [False, True]:
+        schema = _or_null(schema)
     found = {
         key: {name: _tidy(each) for name, each in value.items()} if key == "properties" else _tidy(value)
         for key, value in schema.items()
@@ -142,6 +144,17 @@ def _tidy(schema: Any) -> Any:
         shown = str(default).lower() if isinstance(default, bool) else default
         found["markdownDescription"] = f"{text}\n\nDefault: `{shown}`"
     return found
+
+
+def _is_null(schema: Json) -> bool:
+    return schema == {"type": "null"}
+
+
+def _or_null(schema: Json) -> Json:
+    """What may be left empty, without a choice of two: a mistake is then told where it is, and not of the whole."""
+    rest = {key: value for key, value in schema.items() if key != "anyOf"}
+    own = _tidy(schema["anyOf"][0])
+    return {**rest, "if": {"not": {"type": "null"}}, "then": own} if "$ref" in own or "allOf" in own else schema
 
 
 def _by_word(schema: Json) -> Json:

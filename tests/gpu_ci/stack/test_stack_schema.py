@@ -12,10 +12,10 @@ from gpu_ci.stack import pools
 from gpu_ci.stack.schema import stack_schema
 from jsonschema import Draft202012Validator
 
-from infra.site import Site
+from infra.keys import Keys
 
 ROOT = Path(__file__).resolve().parents[3]
-SCHEMA = stack_schema(Site, Site.KEYS)
+SCHEMA = stack_schema(Keys, Keys.KEYS)
 L4 = {
     "kind": "gce-runners",
     "machineType": "g2-standard-8",
@@ -29,7 +29,7 @@ T4 = L4 | {"machineType": "n1-standard-8", "guestAccelerator": {"type": "nvidia-
 def stack(pool: Any = L4, **config: Any) -> dict[str, Any]:
     found = {
         "gcp:project": "acme-ci",
-        "gpu-ci:subnetworks": {"us-central1": "projects/acme-ci/regions/us-central1/subnetworks/ci"},
+        "gpu-ci:site": {"subnetworks": {"us-central1": "projects/acme-ci/regions/us-central1/subnetworks/ci"}},
         "gpu-ci:pools": {"l4": pool},
     }
     return {"config": found | {key.replace("_", ":"): value for key, value in config.items()}}
@@ -136,7 +136,12 @@ def test_a_known_mistake_is_refused_where_it_is_and_by_the_model_too(wrong: str)
             "config.gpu-ci:quotas.us-central1.NVIDIA_L4_GPUS",
         ),
         (stack(gcp_project="Acme"), "config.gcp:project"),
-        (stack(**{"gpu-ci_labels": {"team": 1}}), "config.gpu-ci:labels.team"),
+        (stack(**{"gpu-ci_site": {"labels": {"team": 1}}}), "config.gpu-ci:site.labels.team"),
+        (stack(**{"gpu-ci_labels": {"team": "a"}}), "config"),
+        (
+            stack(**{"gpu-ci_github": {"runnerGroup": {"repositories": []}}}),
+            "config.gpu-ci:github.runnerGroup.repositories",
+        ),
     ],
 )  # fmt: skip
 def test_a_mistake_around_the_pools_is_refused(document: Any, path: str) -> None:

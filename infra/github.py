@@ -1,0 +1,87 @@
+"""What pools and their jobs need on GitHub: a runner group, secrets by reference, and rules of repositories."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+import pulumi
+import pulumi_gcp as gcp
+import pulumi_github as github
+from gpu_ci.args import Args
+from gpu_ci.gcp.places import SecretName
+from gpu_ci.github.actions_secrets import ActionsSecrets, ActionsSecretsArgs
+from gpu_ci.github.names import KeysOnce, SettingName
+from gpu_ci.github.repository_rules import RepositoryRules, RepositoryRulesArgs
+from gpu_ci.github.runner_group import RunnerGroup, RunnerGroupArgs
+from pydantic import Field
+
+from infra.site import GithubApp, Site
+
+
+class SecretsByReference(ActionsSecretsArgs):
+    """Secrets and variables of a place on GitHub; where a secret lies is said here, and never what it is."""
+
+    WIRING: ClassVar[frozenset[str]] = frozenset()
+
+    secrets: Annotated[dict[SettingName, SecretName], KeysOnce] = Field(  # type: ignore[assignment]
+        default={},
+        validate_default=True,
+        description="name on GitHub to the secret of Secret Manager its value lies in, as "
+        "projects/<project>/secrets/<name>; the newest version is taken",
+    )
+
+
+class Github(Args):
+    """What is kept on GitHub."""
+
+    EXAMPLE: ClassVar[dict[str, Any]] = {
+        "runnerGroup": RunnerGroup.EXAMPLE,
+        "secrets": {"kernels": {"scope": {"kind": "repository", "repository": "kernels"}}},
+        "rules": {"kernels": RepositoryRules.EXAMPLE},
+    }
+
+    runner_group: RunnerGroupArgs | None = Field(
+        default=None, description="the group runners of this stack register into; named gpu-<stack> by default"
+    )
+    secrets: dict[str, SecretsByReference] = Field(
+        default={}, description="by a name of your own, secrets and variables of a repository, environment or more"
+    )
+    rules: dict[str, RepositoryRulesArgs] = Field(
+        default={}, description="by a name of your own, what holds for the default branch of a repository"
+    )
+
+
+def build(chosen: Github | None, site: Site) -> dict[str, Any]:
+    """Make it, as whoever the site says acts there, and tell what came of it; nothing where nothing is asked for."""
+    if chosen is None or site.github is None:
+        return {}
+    provider = github.Provider(
+        "github", owner=site.github.owner, app_auth=_app(site.github.app) if site.github.app else None
+    )
+    options = pulumi.ResourceOptions(providers=[provider])
+    found: dict[str, Any] = {"owner": site.github.owner}
+    if chosen.runner_group:
+        args = chosen.runner_group
+        if args.group_name is None:
+            args = args.model_copy(update={"group_name": f"gpu-{pulumi.get_stack()}"})
+        found["runnerGroup"] = RunnerGroup("runners", args, options).group_name
+    places = {name: _secrets(name, args, options).place for name, args in sorted(chosen.secrets.items())}
+    rulesets = {name: RepositoryRules(name, args, options).ruleset_id for name, args in sorted(chosen.rules.items())}
+    return found | {name: made for name, made in (("secrets", places), ("rules", rulesets)) if made}
+
+
+def _secrets(name: str, args: SecretsByReference, options: pulumi.ResourceOptions) -> ActionsSecrets:
+    values = {key: _value_of(reference) for key, reference in args.secrets.items()}
+    return ActionsSecrets(name, ActionsSecretsArgs(scope=args.scope, secrets=values, variables=args.variables), options)
+
+
+def _app(app: GithubApp) -> github.ProviderAppAuthArgs:
+    return github.ProviderAppAuthArgs(
+        id=app.id, installation_id=app.installation_id, pem_file=_value_of(app.private_key)
+    )
+
+
+def _value_of(reference: str) -> pulumi.Output[str]:
+    """The newest version of a secret. Pulumi keeps it encrypted wherever it goes, and shows it nowhere."""
+    found = gcp.secretmanager.get_secret_version_access_output(secret=reference)
+    return pulumi.Output.secret(found.secret_data)

@@ -1,0 +1,21 @@
+"""Every key of a stack file that the program reads, besides pools and quotas: what editors complete."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from infra.github import Github
+from infra.settings import GITHUB, PROJECT, SITE
+from infra.site import Provider, Site
+
+
+class Keys(Provider):
+    """What a stack file says besides its pools and their quotas."""
+
+    KEYS: ClassVar[dict[str, str]] = {"project": PROJECT, "site": SITE, "github": GITHUB}
+    """Where a stack file has each field."""
+
+    site: Site = Field(default=Site(), description="what exists already and pools are placed in")
+    github: Github | None = Field(default=None, description="what pools and their jobs need on GitHub")

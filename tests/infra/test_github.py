@@ -1,0 +1,122 @@
+"""What a stack file asks for on GitHub: a group, secrets by reference, and rules; made as whoever the site says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.gpu_ci.harness import SECRET
+from tests.infra.stack import config, config_of, load, refused, site, told
+from tests.infra.test_program import STACK, run
+
+TOKEN = "projects/example-ci/secrets/registry-token"
+KERNELS: dict[str, Any] = {
+    "runnerGroup": {"repositories": ["kernels"]},
+    "secrets": {"kernels": {"scope": {"kind": "repository", "repository": "kernels"}, "secrets": {"TOKEN": TOKEN}}},
+    "rules": {"kernels": {"repository": "kernels", "requiredChecks": [{"context": "gpu"}]}},
+}
+
+
+def stack(asked: Any = KERNELS, **changes: Any) -> dict[str, Any]:
+    return config(**site(github={"owner": "acme", **changes})) | {"gpu-ci:github": asked}
+
+
+def test_staging_has_every_kind_of_pool_and_the_github_side() -> None:
+    rows = run(config_of("Pulumi.staging.yaml")).rows
+    components = sorted(
+        (row.type, row.name) for row in rows if row.type.startswith("gpu-ci:") and not row.request.custom
+    )
+    assert components == [
+        ("gpu-ci:gcp:BuildPool", "builds"),
+        ("gpu-ci:gcp:RunnerPool", "l4"),
+        ("gpu-ci:gcp:RunnerPool", "t4"),
+        ("gpu-ci:github:ActionsSecrets", "kernels"),
+        ("gpu-ci:github:RepositoryRules", "kernels"),
+        ("gpu-ci:github:RunnerGroup", "runners"),
+    ]
+
+
+def test_a_secret_is_read_where_it_lies_and_goes_on_as_a_secret() -> None:
+    found = run(stack())
+    secret = found.one(":ActionsSecret").inputs
+    assert secret["value"] == {SECRET: "1b47061264138c4ac30d75fd1eb44270", "value": f"what {TOKEN} holds"}
+    assert secret["secretName"] == "TOKEN"
+    exported = found.outputs[STACK]["github"]
+    assert exported == {
+        "owner": "acme",
+        "runnerGroup": "gpu-stack",
+        "secrets": {"kernels": "repository kernels"},
+        "rules": {"kernels": 7},
+    }
+
+
+def test_the_app_acts_with_a_key_that_stays_a_secret() -> None:
+    key = "projects/example-ci/secrets/app-key"
+    provider = run(stack(app={"id": 17, "installationId": 18, "privateKey": key})).one("pulumi:providers:github").inputs
+    assert provider["owner"] == "acme"
+    assert provider["appAuth"][SECRET] == "1b47061264138c4ac30d75fd1eb44270"
+    assert json.loads(provider["appAuth"]["value"]) == {
+        "id": "17",
+        "installationId": "18",
+        "pemFile": f"what {key} holds",
+    }
+
+
+def test_without_an_app_it_acts_as_the_token_of_the_environment() -> None:
+    assert "appAuth" not in run(stack()).one("pulumi:providers:github").inputs
+
+
+def test_the_group_has_the_name_it_is_given() -> None:
+    asked = {"runnerGroup": {"repositories": ["kernels"], "groupName": "gpus"}}
+    assert run(stack(asked)).one(":ActionsRunnerGroup").inputs["name"] == "gpus"
+
+
+def test_a_stack_that_asks_for_nothing_there_does_not_load_githubs_package() -> None:
+    assert load(config()).github is None
+    assert "github" not in run(config()).outputs[STACK]
+
+
+def test_an_owner_that_is_missing_is_asked_for() -> None:
+    text = told(config() | {"gpu-ci:github": KERNELS})
+    assert text == (
+        "Pulumi.staging.yaml: gpu-ci:site.github.owner: is missing, and gpu-ci:github is there\n"
+        "  got: nothing\n"
+        "  expected: the organization, such as acme\n"
+        "  hint: pulumi config set --path 'gpu-ci:site.github.owner' …"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ({"runnerGroup": {"repositories": []}}, "gpu-ci:github.runnerGroup.repositories"),
+        ({"runnerGroup": {"repositories": ["acme/kernels"]}}, "gpu-ci:github.runnerGroup.repositories[0]"),
+        ({"secrets": {"a": {"scope": {"kind": "repository"}}}}, "gpu-ci:github.secrets.a.scope.repository"),
+        (
+            {"secrets": {"a": {"scope": {"kind": "dependabot", "repository": "k"}, "secrets": {"T": "hunter2"}}}},
+            "gpu-ci:github.secrets.a.secrets.T",
+        ),
+        ({"rules": {"a": {"requiredChecks": []}}}, "gpu-ci:github.rules.a.repository"),
+        ({"secret": {}}, "gpu-ci:github.secret"),
+        ([], "gpu-ci:github"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_where_it_is_and_no_value_of_a_secret_is_shown(changes: Any, path: str) -> None:
+    error = refused(stack(changes))
+    assert path in [problem.path for problem in error.problems]
+    assert "hunter2" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ({"owner": "acme/kernels"}, "gpu-ci:site.github.owner"),
+        ({"app": {"id": "x", "installationId": 1, "privateKey": TOKEN}}, "gpu-ci:site.github.app.id"),
+        ({"app": {"id": 1, "installationId": 1, "privateKey": "key"}}, "gpu-ci:site.github.app.privateKey"),
+        ({"app": {"id": 1, "installationId": 1}}, "gpu-ci:site.github.app.privateKey"),
+    ],
+)
+def test_a_mistake_in_who_acts_is_told(changes: dict[str, Any], path: str) -> None:
+    assert [problem.path for problem in refused(stack(**changes)).problems] == [path]
