@@ -1,0 +1,116 @@
+"""All of staging under the real engine: every sort of pool, the GitHub side, and secrets that nobody can read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import ROOT, lay_out
+from tests.sandbox_runner import SandboxRunner
+
+pytestmark = pytest.mark.engine
+
+UP = ("up", "--stack", "staging", "--yes", "--skip-preview")
+PLANTED = "planted-47"
+FIRST, SECOND, KEY = f"{PLANTED}11-token", f"{PLANTED}12-token", f"{PLANTED}13-key"
+
+
+def keep(folder: Path, token: str) -> None:
+    """Give two secrets in this project's Secret Manager values that can be searched for."""
+    settings = yaml.safe_load((ROOT / "sandbox.yaml").read_text())
+    values = (("registry-token", token), ("github-app-key", KEY))
+    settings["lookups"] = {
+        "gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess": [
+            {"match": {"secret": f"*/{name}"}, "secrets": ["secretData"], "result": {"secretData": value}}
+            for name, value in values
+        ]
+    }
+    (folder / "sandbox.yaml").write_text(yaml.safe_dump(settings))
+
+
+# The engine hands a provider its own configuration, the App's key here, without the mark.
+CONFIGURING = {"CheckConfig", "Configure"}
+SEALED = "1b47061264138c4ac30d75fd1eb44270"  # the engine's mark of a secret value
+
+
+def watched(runner: SandboxRunner, *words: str, **environment: str) -> tuple[str, list[str]]:
+    """What a command prints, and the command lines of all processes that work for it meanwhile."""
+    seen: set[str] = set()
+    process = runner.start(*words, **environment)
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.2):
+            seen.update(runner.processes().values())
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    output, _ = process.communicate(timeout=240)
+    ended.set()
+    watcher.join()
+    assert process.returncode == 0, output
+    return output, sorted(seen)
+
+
+def unsealed(message: Any, sealed: bool = False) -> Iterator[str]:
+    """The texts with a planted value that travel without the mark of a secret around them."""
+    if isinstance(message, dict):
+        sealed = sealed or SEALED in message.values()
+        for value in message.values():
+            yield from unsealed(value, sealed)
+    elif isinstance(message, list):
+        for value in message:
+            yield from unsealed(value, sealed)
+    elif isinstance(message, str) and PLANTED in message and not sealed:
+        yield message
+
+
+def test_everything_comes_up_proven_and_a_secret_is_nowhere_in_plain_text(tmp_path: Path) -> None:
+    runner = SandboxRunner(project=tmp_path / "the project", folder=tmp_path / "a sandbox")
+    runner.project.mkdir()
+    lay_out(runner.project)
+    shutil.copy(ROOT / "Pulumi.staging.yaml", runner.project)
+    keep(runner.project, FIRST)
+    traffic = tmp_path / "traffic.json"
+    try:
+        output, commands = watched(runner, *UP, "--diff", PULUMI_DEBUG_GRPC=str(traffic))
+        made = Counter(row["type"].rpartition(":")[2] for row in runner.world())
+        assert made["RegionInstanceTemplate"] == made["RegionInstanceGroupManager"] == 2
+        assert made["WorkerPool"] == made["ActionsRunnerGroup"] == made["RepositoryRuleset"] == 1
+        assert (made["ActionsSecret"], made["ActionsVariable"]) == (1, 1)
+        assert made["Instance"] == 0, "a check machine stayed behind"
+        outputs = runner.json("stack", "output", "--stack", "staging", "--json")
+        assert {name: pool.get("verdict") for name, pool in outputs["pools"].items()} == {
+            "builds": None,
+            "l4": "pass",
+            "t4": "pass",
+        }
+        assert outputs["github"]["runnerGroup"] == "gpu-staging"
+
+        again = runner.run(*UP, "--expect-no-changes").output
+        assert "28 unchanged" in again
+        keep(runner.project, SECOND)
+        rotated = runner.run(*UP, "--diff")
+        assert rotated.has("~ 1 updated", "27 unchanged", "kernels-secret-REGISTRY_TOKEN")
+
+        assert len(commands) > 4, "no process was seen at work"
+        messages = [json.loads(line) for line in traffic.read_text().splitlines()]
+        assert any(PLANTED in json.dumps(message) for message in messages), "nothing secret was on its way"
+        open_ones = {message["method"] for message in messages if any(unsealed(message))}
+        assert {method.rpartition("/")[2] for method in open_ones} <= CONFIGURING
+        traffic.unlink()
+        kept = [file for file in tmp_path.rglob("*") if file.is_file() and file.name != "sandbox.yaml"]
+        assert len(kept) > 20, "there was nothing to search"
+        assert [str(file) for file in kept if PLANTED.encode() in file.read_bytes()] == []
+        said = [output, again, rotated.output, str(runner.state("staging")), *commands]
+        assert [text for text in said if PLANTED in text] == []
+    finally:
+        runner.close()
