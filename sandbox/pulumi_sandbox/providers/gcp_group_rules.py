@@ -24,19 +24,20 @@ WITHOUT_REDISTRIBUTION = ("ANY", "ANY_SINGLE_ZONE", "BALANCED")
 
 def group(inputs: dict[str, Any], region: str = "") -> Iterator[Problem]:
     """Rules of a managed instance group; `region` is empty for a zonal one."""
-    name = inputs.get("baseInstanceName")
-    if isinstance(name, str) and not re.fullmatch(BASE_NAME, name):
-        yield Problem("baseInstanceName", f'"baseInstanceName" ("{name}") doesn\'t match regexp "^{BASE_NAME}$"')
-    size = inputs.get("targetSize")
-    if isinstance(size, int | float) and size < 0:
-        yield Problem("targetSize", f"expected targetSize to be at least 0, got {size:g}")
-    delay = table(inputs.get("autoHealingPolicies")).get("initialDelaySec")
-    if isinstance(delay, int | float) and not 0 <= delay <= 3600:
-        # terraform-provider-google e03b7622: IntBetween(0, 3600).
-        yield Problem(
-            "autoHealingPolicies.initialDelaySec",
-            f"expected initialDelaySec to be in the range (0 - 3600), got {delay:g}",
-        )
+    base = inputs.get("baseInstanceName")
+    if isinstance(base, str) and not re.fullmatch(BASE_NAME, base):
+        yield Problem("baseInstanceName", f'"baseInstanceName" ("{base}") doesn\'t match regexp "^{BASE_NAME}$"')
+    for name in ("targetSize", "targetStoppedSize", "targetSuspendedSize"):
+        size = inputs.get(name)
+        if isinstance(size, int | float) and size < 0:
+            yield Problem(name, f"expected {name} to be at least 0, got {size:g}")
+    for policy in ("autoHealingPolicies", "standbyPolicy"):
+        delay = table(inputs.get(policy)).get("initialDelaySec")
+        if isinstance(delay, int | float) and not 0 <= delay <= 3600:
+            # terraform-provider-google e03b7622: IntBetween(0, 3600), for both.
+            yield Problem(
+                f"{policy}.initialDelaySec", f"expected initialDelaySec to be in the range (0 - 3600), got {delay:g}"
+            )
     yield from surge(inputs, region)
     if region:
         yield from shape(inputs)

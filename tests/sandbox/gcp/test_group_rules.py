@@ -29,6 +29,11 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "zones not known yet": {"distributionPolicyZones": UNKNOWN, "updatePolicy": {**POLICY, "maxSurgeFixed": 1}},
     "numbered names": {"baseInstanceName": "runner-###"},
     "autohealing": {"autoHealingPolicies": {"healthCheck": "check", "initialDelaySec": 3600}},
+    "machines that wait stopped": {
+        "standbyPolicy": {"mode": "SCALE_OUT_POOL", "initialDelaySec": 3600},
+        "targetStoppedSize": 2,
+    },
+    "machines that wait, without a policy": {"targetStoppedSize": 0, "targetSuspendedSize": 1},
 }
 
 
@@ -99,6 +104,14 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
         ],
     ),
     "a negative size": ({"targetSize": -1}, ["targetSize: expected targetSize to be at least 0, got -1"]),
+    "fewer than none stopped": (
+        {"targetStoppedSize": -1},
+        ["targetStoppedSize: expected targetStoppedSize to be at least 0, got -1"],
+    ),
+    "stopped too late": (
+        {"standbyPolicy": {"initialDelaySec": 3601}},
+        ["standbyPolicy.initialDelaySec: expected initialDelaySec to be in the range (0 - 3600), got 3601"],
+    ),
     "autohealing too late": (
         {"autoHealingPolicies": {"healthCheck": "check", "initialDelaySec": 3601}},
         ["autoHealingPolicies.initialDelaySec: expected initialDelaySec to be in the range (0 - 3600), got 3601"],
@@ -153,6 +166,12 @@ def test_a_group_in_another_region_than_its_template_is_refused(google: Google) 
         "Error creating RegionInstanceGroupManager: googleapi: Error 400: Invalid value for field "
         f"'resource.versions[0].instanceTemplate': '{template.id}'. The template is not in region us-central1., invalid"
     )
+
+
+def test_spot_machines_may_wait_stopped_as_no_text_of_google_says_otherwise(google: Google) -> None:
+    spot = {"provisioningModel": "SPOT", "preemptible": True, "automaticRestart": False}
+    group = google.group(google.template(scheduling=spot).id, standbyPolicy={"mode": "MANUAL"}, targetStoppedSize=2)
+    assert group.outputs["targetStoppedSize"] == 2
 
 
 def test_a_group_in_a_zone_without_the_templates_gpu_is_refused(google: Google) -> None:

@@ -18,15 +18,22 @@ FLEX = {
     "maxRunDuration": {"seconds": 3600},
     "onHostMaintenance": "TERMINATE",
 }
-T4 = [{"type": "nvidia-tesla-t4", "count": 1}]
-
-
-def disk(kind: str | None) -> dict[str, Any]:
-    return {"disks": [{"sourceImage": "one", **({"diskType": kind} if kind else {})}]}
+BOUND = {"provisioningModel": "RESERVATION_BOUND", "onHostMaintenance": "TERMINATE"}
+ULTRA = {"machineType": "a3-ultragpu-8g", "disks": [{"sourceImage": "one", "diskType": "hyperdisk-balanced"}]}
 
 
 def n1(machine: str, card: str, count: int) -> dict[str, Any]:
-    return {"machineType": machine, "guestAccelerators": [{"type": card, "count": count}], **disk("pd-standard")}
+    disks = [{"sourceImage": "one", "diskType": "pd-standard"}]
+    return {"machineType": machine, "guestAccelerators": [{"type": card, "count": count}], "disks": disks}
+
+
+def flex(seconds: Any, **affinity: Any) -> dict[str, Any]:
+    scheduling = {**FLEX, "maxRunDuration": {"seconds": seconds}}
+    return {"scheduling": scheduling, **({"reservationAffinity": affinity} if affinity else {})}
+
+
+def named(*values: str, key: str = "compute.googleapis.com/reservation-name") -> dict[str, Any]:
+    return {"type": "SPECIFIC_RESERVATION", "specificReservation": {"key": key, "values": list(values)}}
 
 
 ACCEPTED = {
@@ -39,6 +46,13 @@ ACCEPTED = {
     },
     "preemptible alone": {"scheduling": {"preemptible": True, "automaticRestart": False}},
     "flex start": {"scheduling": FLEX},
+    "flex start for ten minutes": flex(600),
+    "flex start for seven days, beside all reservations": flex(604_800, type="NO_RESERVATION"),
+    "flex start for a time not known yet": flex(UNKNOWN),
+    "a reservation by its name": {"reservationAffinity": named("h200-of-ci")},
+    "bound to a reservation": {**ULTRA, "scheduling": BOUND, "reservationAffinity": named("h200-of-ci")},
+    "any reservation": {"reservationAffinity": {"type": "ANY_RESERVATION"}},
+    "a reservation not known yet": {"scheduling": BOUND, **ULTRA, "reservationAffinity": UNKNOWN},
     "a run time limit on standard": {
         "scheduling": {"onHostMaintenance": "TERMINATE", "maxRunDuration": {"seconds": 60}}
     },
@@ -53,6 +67,10 @@ def test_a_template_that_google_takes_is_accepted(google: Google, changes: dict[
     assert google.problems(REGION_TEMPLATE, {**TEMPLATE, **changes}) == []
 
 
+SPECIFIC = (
+    "reservationAffinity.specificReservation: specific_reservation must be set when reservation_affinity is "
+    "SPECIFIC_RESERVATION, and not set otherwise"
+)
 REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "live migration by default": (
         {"scheduling": {}},
@@ -115,6 +133,48 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
                 "reservationAffinity.type: must be SPECIFIC_RESERVATION when provisioningModel is RESERVATION_BOUND, "
                 "got nothing"
             )
+        ],
+    ),
+    "flex start for less than ten minutes": (
+        flex(599),
+        [
+            (
+                "scheduling.maxRunDuration.seconds: must be from 600 (10 minutes) to 604800 (7 days) when "
+                "provisioningModel is FLEX_START, got 599"
+            )
+        ],
+    ),
+    "flex start for more than seven days": (
+        flex(604_801),
+        [
+            (
+                "scheduling.maxRunDuration.seconds: must be from 600 (10 minutes) to 604800 (7 days) when "
+                "provisioningModel is FLEX_START, got 604801"
+            )
+        ],
+    ),
+    "flex start in a reservation": (
+        flex(3600, **named("h200-of-ci")),
+        [
+            (
+                "reservationAffinity.type: must not be SPECIFIC_RESERVATION when provisioningModel is FLEX_START\n"
+                "  hint: set type to NO_RESERVATION"
+            )
+        ],
+    ),
+    "a specific reservation that is none": (
+        {"reservationAffinity": {"type": "SPECIFIC_RESERVATION"}},
+        [SPECIFIC],
+    ),
+    "no reservation and yet one": (
+        {"reservationAffinity": {**named("h200-of-ci"), "type": "NO_RESERVATION"}},
+        [SPECIFIC],
+    ),
+    "a reservation without a name": (
+        {"reservationAffinity": named(key="")},
+        [
+            "reservationAffinity.specificReservation.key: must not be empty for a SPECIFIC_RESERVATION",
+            "reservationAffinity.specificReservation.values: must not be empty for a SPECIFIC_RESERVATION",
         ],
     ),
     "metadata too large": (

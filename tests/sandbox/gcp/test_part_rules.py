@@ -1,0 +1,116 @@
+"""Rules for a template's local disks and network interfaces, as the catalog and the real provider have them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pulumi_sandbox.providers.cloud import UNKNOWN
+from pulumi_sandbox.providers.gcp_mapping import REGION_TEMPLATE
+
+from tests.sandbox.gcp.conftest import TEMPLATE, Google
+
+LOCAL_SSD = {"type": "SCRATCH", "diskType": "local-ssd", "interface": "NVME", "diskSizeGb": 375}
+HYPERDISK = "hyperdisk-balanced"
+
+
+def machine(name: str, local_ssds: int = 0, disk: str = "pd-balanced", **more: Any) -> dict[str, Any]:
+    disks = [{"sourceImage": "one", "diskType": disk}, *[LOCAL_SSD] * local_ssds]
+    return {"machineType": name, "disks": disks, **more}
+
+
+def t4(local_ssds: int) -> dict[str, Any]:
+    return machine("n1-standard-8", local_ssds, guestAccelerators=[{"type": "nvidia-tesla-t4", "count": 1}])
+
+
+def local(**changes: Any) -> dict[str, Any]:
+    return {"disks": [*TEMPLATE["disks"], {**LOCAL_SSD, **changes}]}
+
+
+def nic(name: str, *kinds: Any, disk: str = "pd-balanced") -> dict[str, Any]:
+    return machine(name, disk=disk, networkInterfaces=[{"network": "default", "nicType": kind} for kind in kinds])
+
+
+ACCEPTED: dict[str, dict[str, Any]] = {
+    "one on a machine with one GPU": machine("g2-standard-8", 1),
+    "eight on the largest of them": machine("g2-standard-96", 8),
+    "three beside a T4": t4(3),
+    "as many as come with the machine": machine("a2-ultragpu-2g", 2),
+    "SCSI": local(interface="SCSI"),
+    "a kind not known yet": local(type=UNKNOWN),
+    "a size not known yet": local(diskSizeGb=UNKNOWN),
+    "gVNIC where it is needed": nic("a3-highgpu-8g", "GVNIC"),
+    "Google's choice": machine("a3-highgpu-8g"),
+    "RDMA beside the first interface": nic("a3-ultragpu-8g", "GVNIC", "MRDMA", disk=HYPERDISK)
+    | {"scheduling": {"provisioningModel": "SPOT", "preemptible": True, "automaticRestart": False}},
+    "an interface that no vendor's text excludes": nic("g2-standard-8", "VIRTIO_NET"),
+    "an interface not known yet": nic("a3-highgpu-8g", UNKNOWN),
+}
+
+
+@pytest.mark.parametrize("changes", ACCEPTED.values(), ids=ACCEPTED)
+def test_parts_that_a_machine_takes_are_accepted(google: Google, changes: dict[str, Any]) -> None:
+    assert google.problems(REGION_TEMPLATE, {**TEMPLATE, **changes}) == []
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "two where there is room for one": (
+        machine("g2-standard-8", 2),
+        "disks: g2-standard-8 takes 0 or 1 local SSDs, got 2",
+    ),
+    "one where there have to be two": (
+        machine("g2-standard-24", 1),
+        "disks: g2-standard-24 takes 0 or 2 local SSDs, got 1",
+    ),
+    "nine beside a T4": (
+        t4(9),
+        "disks: n1-standard-8 takes 0 or 1 or 2 or 3 or 4 or 5 or 6 or 7 or 8 or 16 or 24 local SSDs, got 9",
+    ),
+    "another beside those that come with it": (
+        machine("a2-ultragpu-2g", 1),
+        "disks: a2-ultragpu-2g comes with 2 local SSDs; 1 cannot be added\n  hint: leave them out",
+    ),
+    "one on a machine that has none": (
+        machine("g4-standard-6", 1, HYPERDISK),
+        "disks: g4-standard-6 takes no local SSDs, got 1",
+    ),
+    "a scratch disk on the network": (
+        local(diskType="pd-ssd"),
+        "disks[1].diskType: SCRATCH disks must have a disk_type of local-ssd. disk 1 has disk_type pd-ssd",
+    ),
+    "a local disk that stays": (
+        local(type="PERSISTENT"),
+        "disks[1].type: disks with a disk_type of local-ssd must be SCRATCH disks. disk 1 is a PERSISTENT disk",
+    ),
+    "a size there is not": (
+        local(diskSizeGb=400),
+        "disks[1].diskSizeGb: SCRATCH disks must be one of [375 3000 3500 7000 14000] GB, disk 1 is 400",
+    ),
+    "a large one without NVMe": (
+        local(diskSizeGb=3000, interface="SCSI"),
+        (
+            "disks[1].interface: SCRATCH disks with a size of 3000 GB must have an interface of NVME. disk 1 has "
+            "interface SCSI"
+        ),
+    ),
+    "virtio where gVNIC is needed": (
+        nic("a3-highgpu-8g", "VIRTIO_NET"),
+        "networkInterfaces[0].nicType: a3-highgpu-8g does not take VIRTIO_NET\n  hint: use GVNIC",
+    ),
+    "gVNIC on bare metal": (
+        nic("a4x-maxgpu-4g-metal", "GVNIC", disk=HYPERDISK)
+        | {
+            "scheduling": {"provisioningModel": "RESERVATION_BOUND", "onHostMaintenance": "TERMINATE"},
+            "reservationAffinity": {
+                "type": "SPECIFIC_RESERVATION",
+                "specificReservation": {"key": "compute.googleapis.com/reservation-name", "values": ["gb300"]},
+            },
+        },
+        "networkInterfaces[0].nicType: a4x-maxgpu-4g-metal does not take GVNIC\n  hint: use IDPF",
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "expected"), REFUSED.values(), ids=REFUSED)
+def test_parts_that_a_machine_does_not_take_are_refused(google: Google, changes: dict[str, Any], expected: str) -> None:
+    assert google.problems(REGION_TEMPLATE, {**TEMPLATE, **changes}) == [expected]
