@@ -133,9 +133,14 @@ def console_path(need: Need) -> str:
     """The way through the console, for a person."""
     if need.cloud == "aws":
         return f"Service Quotas > Amazon EC2 > {need.quota_id}, in {need.region}"
-    where = "" if need.region == GLOBAL else f" of {need.region}"
-    family = f", gpu_family {need.gpu_family}" if need.gpu_family else ""
-    return f"IAM & Admin > Quotas & System Limits, filter {need.quota_id}{where}{family}"
+    return google_path(need.quota_id, "" if need.region == GLOBAL else need.region, need.gpu_family)
+
+
+def google_path(quota_id: str, region: str = "", gpu_family: str = "") -> str:
+    """The same for any of Google's quotas, by the id it has there."""
+    where = f" of {region}" if region else ""
+    family = f", gpu_family {gpu_family}" if gpu_family else ""
+    return f"IAM & Admin > Quotas & System Limits, filter {quota_id}{where}{family}"
 
 
 def console_link(need: Need, project: str = "") -> str:
@@ -144,6 +149,11 @@ def console_link(need: Need, project: str = "") -> str:
         return ""
     if need.cloud == "aws":
         return f"https://{need.region}.console.aws.amazon.com/servicequotas/home/services/ec2/quotas/{need.quota_id}"
+    return google_link(project)
+
+
+def google_link(project: str = "") -> str:
+    """Google's page of quotas."""
     return "https://console.cloud.google.com/iam-admin/quotas" + (f"?project={project}" if project else "")
 
 

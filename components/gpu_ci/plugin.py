@@ -130,7 +130,7 @@ class Servicer(ProviderServicer):
         return self._gates.check(request)
 
     async def Diff(self, request: Any, context: Context) -> Any:
-        return self._gates.diff(request)
+        return await self._gates.diff(request)
 
     async def Create(self, request: Any, context: Context) -> Any:
         return await self._answered(self._gates.create(request), context)

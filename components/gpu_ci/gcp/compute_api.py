@@ -13,6 +13,16 @@ _RETRIES = 5
 _NO_CAPACITY = ("ZONE_RESOURCE_POOL_EXHAUSTED", "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS")
 
 
+@dataclass(frozen=True)
+class QuotaInfo:
+    """Which quota is used up, in Google's words: its id, where it counts, and how much was granted."""
+
+    id: str
+    region: str = ""
+    gpu_family: str = ""
+    limit: float = 0.0
+
+
 @dataclass
 class ApiError(Exception):
     """Google refused: its reason, and its own sentence."""
@@ -21,6 +31,7 @@ class ApiError(Exception):
     message: str
     status: int = 0
     zones_available: tuple[str, ...] = field(default=())
+    quota: QuotaInfo | None = None
 
     def __str__(self) -> str:
         return self.message
@@ -29,6 +40,11 @@ class ApiError(Exception):
     def no_capacity(self) -> bool:
         """The zone has no such machine to give right now; another zone may."""
         return self.reason in _NO_CAPACITY
+
+    @property
+    def over_quota(self) -> bool:
+        """The project may not have that much; every zone of the region draws on the same quota."""
+        return "QUOTA" in self.reason.upper()
 
     @property
     def missing(self) -> bool:
@@ -160,8 +176,18 @@ def _http_error(status: int, content: bytes) -> ApiError:
 
 
 def _operation_error(error: dict[str, Any], status: int) -> ApiError:
-    available = ""
-    for detail in error.get("errorDetails", []):
-        available = detail.get("errorInfo", {}).get("metadatas", {}).get("zonesAvailable", "") or available
+    details = {kind: told for detail in error.get("errorDetails", []) for kind, told in detail.items()}
+    available = details.get("errorInfo", {}).get("metadatas", {}).get("zonesAvailable", "")
     zones = tuple(zone for zone in available.split(",") if zone)
-    return ApiError(str(error.get("code", "")), str(error.get("message", "")), status, zones)
+    quota = _quota_info(details["quotaInfo"]) if "quotaInfo" in details else None
+    return ApiError(str(error.get("code", "")), str(error.get("message", "")), status, zones, quota)
+
+
+def _quota_info(told: dict[str, Any]) -> QuotaInfo:
+    where = told.get("dimensions", {})
+    return QuotaInfo(
+        str(told.get("limitName", "")),
+        str(where.get("region", "")),
+        str(where.get("gpu_family", "")),
+        float(told.get("limit", 0)),
+    )

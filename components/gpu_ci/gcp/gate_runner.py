@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from ..naming import fit
 from .compute_api import ApiError, ComputeApi
+from .places import template_place
 
 # Seconds between two questions, and between two lines of progress.
 _ASK_EVERY = 2.0
@@ -99,6 +100,7 @@ class GateRunner:
         self.remove_leftovers(question)
         body = self._machine(question)
         refused: list[str] = []
+        elsewhere: list[str] = []
         for zone in dict.fromkeys(question.zones):
             if self._cancel.is_set():
                 return _cancelled(zone)
@@ -108,13 +110,14 @@ class GateRunner:
             except ApiError as error:
                 if not error.no_capacity:
                     raise
-                elsewhere = f"; Google names {', '.join(error.zones_available)}" if error.zones_available else ""
-                verdict = Verdict(NO_CAPACITY, f"{zone} has no machine to give{elsewhere}", zone)
+                elsewhere += error.zones_available
+                verdict = Verdict(NO_CAPACITY, f"{zone} has no machine to give{_named(error.zones_available)}", zone)
             if verdict.outcome != NO_CAPACITY:
                 return verdict
             refused.append(zone)
             self._say(verdict.summary)
-        return Verdict(NO_CAPACITY, f"no zone had a machine for the check: {', '.join(refused)}")
+        others = [zone for zone in dict.fromkeys(elsewhere) if zone not in refused]
+        return Verdict(NO_CAPACITY, f"no zone had a machine for the check: {', '.join(refused)}{_named(others)}")
 
     def remove_leftovers(self, question: Question) -> None:
         """Delete check machines an earlier, interrupted run of this gate left behind."""
@@ -125,7 +128,7 @@ class GateRunner:
 
     def _machine(self, question: Question) -> dict[str, Any]:
         """What differs from the template. Google takes such a part whole, so the template's own is copied."""
-        region, name = _template_place(question.template)
+        region, name = template_place(question.template)
         properties = self._api.template(question.project, region, name)
         items = [item for item in properties.get("metadata", {}).get("items", []) if item["key"] != ROLE]
         return {
@@ -222,14 +225,13 @@ class GateRunner:
         return True
 
 
+def _named(zones: Sequence[str]) -> str:
+    """Where Google says there are machines, for whoever can add a zone."""
+    return f"; Google names {', '.join(zones)}" if zones else ""
+
+
 def _gate_label(question: Question) -> str:
     return fit(question.gate, 63)
-
-
-def _template_place(link: str) -> tuple[str, str]:
-    """Region and name in projects/<p>/regions/<region>/instanceTemplates/<name>, however much stands before it."""
-    parts = link.split("?")[0].split("/")
-    return parts[parts.index("regions") + 1], parts[-1]
 
 
 def _cancelled(zone: str) -> Verdict:

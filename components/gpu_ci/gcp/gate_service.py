@@ -16,6 +16,7 @@ from pulumi.runtime import rpc
 from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc, provider_pb2
 from pydantic.alias_generators import to_camel
 
+from . import gate_words
 from .compute_api import ApiError, ComputeApi, GoogleCompute
 from .gate_runner import CANCELLED, NO_CAPACITY, PASS, GateRunner, Question, Verdict
 from .gate_wire import masked, plain, secret_names, wire, with_outputs
@@ -28,6 +29,8 @@ _AT_ONCE = 64
 _IN_PLAIN = {"pool": "in the check machine's name", "zones": "in what the check says"}
 
 _REPLACES = ("project", "template", "pool")
+
+UNPROVEN = "unproven"
 
 
 class Refused(Exception):  # noqa: N818 - it is an answer
@@ -69,11 +72,14 @@ class GateService:
                 inputs[to_camel(name)] = field.default
         return provider_pb2.CheckResponse(inputs=inputs, failures=failures)
 
-    def diff(self, request: Any) -> Any:
-        """Another template is another gate; another deadline or zone list is the same one, already answered."""
-        old, new = plain(request.old_inputs), plain(request.news)
+    async def diff(self, request: Any) -> Any:
+        """Another template is another gate; another deadline or zone list is the same one, already answered.
+
+        Every preview and every `up` comes here, so what is still unproven is said here.
+        """
+        old, new, known = plain(request.old_inputs), plain(request.news), plain(request.olds)
         changed = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
-        unproven = plain(request.olds).get("verdict") == "unproven"
+        unproven = known.get("verdict") == UNPROVEN
         kind = provider_pb2.PropertyDiff
         details = {
             name: kind(
@@ -82,11 +88,16 @@ class GateService:
             )
             for name in changed
         }
+        replaces = [name for name, detail in details.items() if detail.kind == kind.UPDATE_REPLACE]
+        if unproven and not replaces:
+            await asyncio.to_thread(
+                self._log, request.urn, gate_words.unproven(request.urn, str(known.get("summary"))), True
+            )
         response = provider_pb2.DiffResponse
         return response(
             changes=response.DIFF_SOME if changed else response.DIFF_NONE,
             diffs=changed,
-            replaces=[name for name, detail in details.items() if detail.kind == kind.UPDATE_REPLACE],
+            replaces=replaces,
             detailedDiff=details,
             hasDetailedDiff=True,
         )
@@ -101,13 +112,16 @@ class GateService:
             inputs["deadlineSec"] = min(inputs["deadlineSec"], request.timeout)
         question = _question(request.urn, inputs)
         try:
-            verdict = await self._in_thread(request.urn, lambda runner: runner.run(question))
+            verdict = await self._in_thread(question, lambda runner: runner.run(question))
         except Refused as error:
             raise Refused(masked(str(error), request.properties), error.code) from None
-        await asyncio.to_thread(self._log, request.urn, f"{verdict.outcome}: {verdict.summary}")
+        accepted = _accepted(verdict, question)
+        unproven = accepted == UNPROVEN
+        told = gate_words.unproven(request.urn, verdict.summary) if unproven else f"{accepted}: {verdict.summary}"
+        await asyncio.to_thread(self._log, request.urn, told, unproven)
         outputs = {
             "checkedTemplate": wire(request.properties, "template"),  # a secret one stays secret
-            "verdict": _accepted(verdict, question),
+            "verdict": accepted,
             "summary": verdict.summary,
             "zone": verdict.zone,
         }
@@ -131,7 +145,7 @@ class GateService:
         """Nothing stays of a gate but what an interrupted check left; that must not hold up a `destroy`."""
         question = _question(request.urn, plain(request.properties))
         try:
-            await self._in_thread(request.urn, lambda runner: runner.remove_leftovers(question))
+            await self._in_thread(question, lambda runner: runner.remove_leftovers(question))
         except Refused as error:
             text = f"could not look for check machines left behind: {masked(str(error), request.properties)}"
             await asyncio.to_thread(self._log, request.urn, text, True)
@@ -145,19 +159,15 @@ class GateService:
         """Return once every thread has cleaned up."""
         await asyncio.to_thread(self._threads.shutdown)
 
-    async def _in_thread(self, urn: str, work: Callable[[GateRunner], Any]) -> Any:
+    async def _in_thread(self, question: Question, work: Callable[[GateRunner], Any]) -> Any:
         """Run it where waiting holds up nobody. A call the engine gives up still cleans up."""
         cancel = _Either(self._cancel)
 
         def run() -> Any:
             try:
-                return work(GateRunner(self._api(), lambda text: self._log(urn, text), cancel))
+                return work(GateRunner(self._api(), lambda text: self._log(question.gate, text), cancel))
             except ApiError as error:
-                if error.reason == "unauthenticated":
-                    hint = "gcloud auth application-default login, or GOOGLE_APPLICATION_CREDENTIALS"
-                    raise Refused(f"the check machine could not be asked for: {error}\n  hint: {hint}") from None
-                hint = "\n  hint: more quota helps, another try does not" if "QUOTA" in error.reason.upper() else ""
-                raise Refused(f"Google refused the check machine: {error}{hint}") from None
+                raise Refused(gate_words.refused(error, question)) from None
             except Exception as error:  # whatever it is, it reaches the user as text
                 raise Refused(f"the smoke check broke off: {type(error).__name__}: {error}") from None
 
@@ -218,10 +228,6 @@ def _accepted(verdict: Verdict, question: Question) -> str:
         return PASS
     if verdict.outcome == CANCELLED:
         raise Refused("the smoke check was cancelled", grpc.StatusCode.CANCELLED)
-    if verdict.outcome == NO_CAPACITY:
-        if question.on_no_capacity == "unproven":
-            return "unproven"
-        hint = "try again later, add zones, or set smoke.onNoCapacity to unproven"
-        raise Refused(f"the smoke check could not run: {verdict.summary}\n  hint: {hint}")
-    hint = "nothing has taken this template; the next up asks again, with it or with another one"
-    raise Refused(f"the smoke check failed in {verdict.zone}: {verdict.summary}\n  hint: {hint}")
+    if verdict.outcome == NO_CAPACITY and question.on_no_capacity == UNPROVEN:
+        return UNPROVEN
+    raise Refused(gate_words.not_passed(verdict))

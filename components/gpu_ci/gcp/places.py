@@ -33,3 +33,9 @@ NumberedNetwork = Annotated[str, Field(pattern=rf"^projects/[0-9]+/global/networ
 # What stands in its place by mistake may be the secret itself.
 SecretName = Annotated[str, Veiled(), Field(pattern=r"^projects/[a-z0-9.:-]+/secrets/[A-Za-z0-9_-]{1,255}$")]
 ServiceAccountEmail = Annotated[str, Field(pattern=r"^[a-z0-9-]+@[a-z0-9.-]+\.gserviceaccount\.com$")]
+
+
+def template_place(link: str) -> tuple[str, str]:
+    """Region and name in projects/<p>/regions/<region>/instanceTemplates/<name>, however much stands before it."""
+    parts = link.split("?")[0].split("/")
+    return parts[parts.index("regions") + 1], parts[-1]

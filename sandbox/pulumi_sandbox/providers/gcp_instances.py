@@ -211,8 +211,14 @@ class Instances:
             attachment = (
                 f"{card}:{count}" if card else f"{chosen.accelerator}:{chosen.gpus}" if chosen.accelerator else ""
             )
-            return 503, errors.stockout(project, zone, chosen.name, attachment, errors.elsewhere(offer, zone))
+            others = [one for one in errors.elsewhere(offer, zone) if not self._sold_out(project, one, last(path))]
+            return 503, errors.stockout(project, zone, chosen.name, attachment, others)
         return None
+
+    def _sold_out(self, project: str, zone: str, name: str) -> bool:
+        """Whether a stockout waits there too; Google would not send anybody to such a zone."""
+        there = {"zone": zone, "id": in_zone(project, zone, "instances", name)}
+        return any(fault.kind == "stockout" and fault.strikes(INSTANCE, name, there) for fault in self.world.faults())
 
 
 def attached(instance: Json) -> tuple[str, int]:

@@ -12,7 +12,7 @@ import google.auth
 import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.auth.exceptions import DefaultCredentialsError
-from gpu_ci.gcp.compute_api import ApiError, GoogleCompute
+from gpu_ci.gcp.compute_api import ApiError, GoogleCompute, QuotaInfo
 
 STOCKOUT = {
     "status": "DONE",
@@ -120,6 +120,40 @@ def test_a_stockout_is_told_apart_with_the_zones_google_names(server: Server) ->
         ("us-central1-b", "us-central1-f"),
     )
     assert str(error) == "The zone 'projects/p/zones/us-central1-a' does not have enough resources available."
+
+
+@pytest.mark.parametrize(
+    ("told", "quota"),
+    [
+        (
+            {
+                "limitName": "NVIDIA-L4-GPUS-per-project-region",
+                "dimensions": {"region": "us-central1"},
+                "limit": 4,
+            },
+            QuotaInfo("NVIDIA-L4-GPUS-per-project-region", "us-central1", "", 4),
+        ),
+        (
+            {
+                "limitName": "GPUS-PER-GPU-FAMILY-per-project-region",
+                "dimensions": {"region": "us-central1", "gpu_family": "NVIDIA_H100"},
+            },
+            QuotaInfo("GPUS-PER-GPU-FAMILY-per-project-region", "us-central1", "NVIDIA_H100", 0),
+        ),
+        (
+            {"limitName": "GPUS-ALL-REGIONS-per-project", "dimensions": {"global": "global"}, "limit": 1},
+            QuotaInfo("GPUS-ALL-REGIONS-per-project", "", "", 1),
+        ),
+    ],
+)
+def test_a_quota_is_told_apart_from_a_stockout_with_what_google_says_of_it(
+    server: Server, told: dict[str, Any], quota: QuotaInfo
+) -> None:
+    error = {"code": "QUOTA_EXCEEDED", "message": "Quota exceeded.", "errorDetails": [{"quotaInfo": told}]}
+    server.answers[f"GET {ZONE}/operations/o"] = (200, {"status": "DONE", "error": {"errors": [error]}})
+    with pytest.raises(ApiError) as caught:
+        GoogleCompute().done("p", "us-central1-a", "o")
+    assert (caught.value.over_quota, caught.value.no_capacity, caught.value.quota) == (True, False, quota)
 
 
 def test_a_refusal_is_googles_reason_and_sentence(server: Server) -> None:

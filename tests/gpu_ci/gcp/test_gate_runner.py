@@ -105,6 +105,15 @@ def test_no_zone_with_a_machine_is_neither_pass_nor_fail() -> None:
     )
 
 
+def test_a_zone_that_google_names_and_the_pool_has_not_is_told_with_the_refusal() -> None:
+    asked = Asked()
+    asked.google.zones = {A: exhausted(A, (B, "us-central1-c")), B: exhausted(B, ("us-central1-c",))}
+    assert asked.verdict() == Verdict(
+        "no-capacity",
+        "no zone had a machine for the check: us-central1-a, us-central1-b; Google names us-central1-c",
+    )
+
+
 def test_a_quota_is_not_tried_around() -> None:
     asked = Asked()
     asked.google.zones = {A: ApiError("QUOTA_EXCEEDED", "Quota 'NVIDIA_L4_GPUS' exceeded.  Limit: 1.0", 403)}

@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf import empty_pb2
-from gpu_ci.gcp.compute_api import ApiError
+from gpu_ci.gcp.compute_api import ApiError, QuotaInfo
 from pulumi.runtime.proto import engine_pb2, provider_pb2
 
 from tests.gpu_ci.engine_stub import Plugin, secret
@@ -58,6 +58,23 @@ def test_no_capacity_is_taken_unproven_where_the_pool_says_so(setting: Setting) 
     setting.google.zones = dict.fromkeys(ZONES, ApiError(EXHAUSTED, "none left"))
     _, properties = setting.create({**INPUTS, "onNoCapacity": "unproven"})
     assert (properties["verdict"], properties["checkedTemplate"], properties["zone"]) == ("unproven", TEMPLATE, "")
+    assert properties["summary"] == "no zone had a machine for the check: us-central1-a, us-central1-b"
+
+
+def test_a_template_taken_unproven_is_a_warning_that_stays(setting: Setting) -> None:
+    setting.google.zones = dict.fromkeys(ZONES, ApiError(EXHAUSTED, "none left"))
+
+    async def work(running: Plugin) -> Any:
+        inputs = struct({**INPUTS, "onNoCapacity": "unproven"})
+        await running.stub.Create(provider_pb2.CreateRequest(urn=URN, properties=inputs))
+        return running.monitor.logs[-1]
+
+    log = setting.ask(work)
+    assert (log.urn, log.ephemeral, log.severity) == (URN, False, engine_pb2.WARNING)
+    assert log.message == (
+        "the pool has taken a template that is unproven: no zone had a machine for the check: us-central1-a, "
+        f"us-central1-b\n  hint: pulumi up --replace '{URN}' asks again; so does smoke.onNoCapacity: fail"
+    )
 
 
 def test_a_fail_is_never_taken_unproven(setting: Setting) -> None:
@@ -65,12 +82,41 @@ def test_a_fail_is_never_taken_unproven(setting: Setting) -> None:
     assert "failed in us-central1-a" in setting.refused({**INPUTS, "onNoCapacity": "unproven"})[1]
 
 
-def test_a_quota_is_googles_error_with_what_helps(setting: Setting) -> None:
-    setting.google.zones = {"us-central1-a": ApiError("QUOTA_EXCEEDED", "Quota 'NVIDIA_L4_GPUS' exceeded.", 403)}
+@pytest.mark.parametrize(
+    ("quota", "hint"),
+    [
+        (
+            None,
+            (
+                "another zone and another try draw on the same quota: ask for more, at "
+                "https://console.cloud.google.com/iam-admin/quotas?project=p"
+            ),
+        ),
+        (
+            QuotaInfo("NVIDIA-L4-GPUS-per-project-region", "us-central1"),
+            (
+                "another zone and another try draw on the same quota: ask for more, at IAM & Admin > Quotas & System "
+                "Limits, filter NVIDIA-L4-GPUS-per-project-region of us-central1: "
+                "https://console.cloud.google.com/iam-admin/quotas?project=p"
+            ),
+        ),
+        (
+            QuotaInfo("GPUS-PER-GPU-FAMILY-per-project-region", "us-central1", "NVIDIA_H100", 8),
+            (
+                "the check takes one machine beside those that run: ask for more, or wait until one of them ends, at "
+                "IAM & Admin > Quotas & System Limits, filter GPUS-PER-GPU-FAMILY-per-project-region of us-central1, "
+                "gpu_family NVIDIA_H100: https://console.cloud.google.com/iam-admin/quotas?project=p"
+            ),
+        ),
+    ],
+)
+def test_a_quota_is_googles_error_with_what_helps(setting: Setting, quota: QuotaInfo | None, hint: str) -> None:
+    exceeded = ApiError("QUOTA_EXCEEDED", "Quota 'NVIDIA_L4_GPUS' exceeded.", 403, quota=quota)
+    setting.google.zones = {"us-central1-a": exceeded}
     assert setting.refused()[1] == (
-        "Google refused the check machine: Quota 'NVIDIA_L4_GPUS' exceeded.\n"
-        "  hint: more quota helps, another try does not"
+        f"Google refused the check machine: Quota 'NVIDIA_L4_GPUS' exceeded.\n  hint: {hint}"
     )
+    assert ("insert", "us-central1-b") not in setting.google.log
 
 
 def test_missing_credentials_are_an_error_without_a_traceback(setting: Setting) -> None:

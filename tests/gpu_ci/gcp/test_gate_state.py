@@ -86,13 +86,17 @@ def test_check_takes_a_template_as_the_provider_names_it(setting: Setting, versi
     assert check(setting, {**INPUTS, "template": link})[1] == []
 
 
-def diff(setting: Setting, *, verdict: str = "pass", **changes: Any) -> tuple[list[str], list[str]]:
-    request = provider_pb2.DiffRequest(
+def diff_request(*, verdict: str = "pass", **changes: Any) -> Any:
+    return provider_pb2.DiffRequest(
         urn=URN,
         old_inputs=struct(INPUTS),
-        olds=struct({**INPUTS, "verdict": verdict}),
+        olds=struct({**INPUTS, "verdict": verdict, "summary": "in its words"}),
         news=struct({**INPUTS, **changes}),
     )
+
+
+def diff(setting: Setting, *, verdict: str = "pass", **changes: Any) -> tuple[list[str], list[str]]:
+    request = diff_request(verdict=verdict, **changes)
     response = setting.ask(lambda running: running.stub.Diff(request))
     changed = response.changes == provider_pb2.DiffResponse.DIFF_SOME
     assert changed == bool(response.diffs)
@@ -121,6 +125,32 @@ def test_how_to_ask_changes_without_asking_again(setting: Setting, changes: dict
 def test_a_gate_that_is_unproven_is_asked_again_once_that_is_not_good_enough(setting: Setting) -> None:
     assert diff(setting, verdict="unproven", onNoCapacity="unproven") == (["onNoCapacity"], ["onNoCapacity"])
     assert diff(setting, verdict="pass", onNoCapacity="unproven") == (["onNoCapacity"], [])
+
+
+@pytest.mark.parametrize(
+    ("changes", "warnings"),
+    [
+        ({"verdict": "pass"}, 0),
+        ({"verdict": "unproven"}, 1),
+        ({"verdict": "unproven", "deadlineSec": 600}, 1),
+        ({"verdict": "unproven", "template": "other"}, 0),  # it is asked anew, and will say itself what came of it
+    ],
+)
+def test_every_preview_warns_of_what_is_still_unproven(
+    setting: Setting, changes: dict[str, Any], warnings: int
+) -> None:
+    async def work(running: Plugin) -> list[Any]:
+        await running.stub.Diff(diff_request(**changes))
+        return running.monitor.logs
+
+    logs = setting.ask(work)
+    told = (
+        "the pool has taken a template that is unproven: in its words\n"
+        f"  hint: pulumi up --replace '{URN}' asks again; so does smoke.onNoCapacity: fail"
+    )
+    assert [(log.message, log.severity, log.ephemeral) for log in logs] == [
+        (told, engine_pb2.WARNING, False)
+    ] * warnings
 
 
 def test_an_update_keeps_the_verdict(setting: Setting) -> None:

@@ -110,6 +110,21 @@ def test_a_stockout_is_an_operation_with_googles_error(api: Api) -> None:
     assert api.insert(template, zone="us-central1-b").get("error") is None
 
 
+def test_a_stockout_names_no_zone_that_is_sold_out_too(api: Api) -> None:
+    template = api.google.template().id
+
+    def named() -> str:
+        [error] = api.insert(template)["error"]["errors"]
+        [info] = [detail["errorInfo"] for detail in error["errorDetails"] if "errorInfo" in detail]
+        return str(info["metadatas"].get("zonesAvailable", ""))
+
+    api.google.world.plant(Fault("stockout", zone="us-central1-a"))
+    api.google.world.plant(Fault("stockout", zone="us-central1-b"))
+    assert named() == "us-central1-c"
+    api.google.world.plant(Fault("stockout", times=0))
+    assert named() == ""
+
+
 def test_a_quota_is_an_operation_with_googles_error(api: Api) -> None:
     scheduling = {"provisioningModel": "SPOT", "preemptible": True, "automaticRestart": False}
     template = api.google.template(scheduling=scheduling).id
