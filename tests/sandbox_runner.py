@@ -62,6 +62,21 @@ class SandboxRunner:
         assert (finished.code == 0) is ok, f"{args} ended with {finished.code}:\n{finished.output}"
         return finished
 
+    def steps(self, *args: str, ok: bool = True) -> tuple[Finished, list[tuple[str, str]]]:
+        """Run a command, and tell from the engine's events what it did to which resource, in this order."""
+        log = self.folder / "events.json"
+        log.unlink(missing_ok=True)
+        # The CLI has the flag only for those who debug it.
+        finished = self.run(*args, "--event-log", str(log), ok=ok, PULUMI_DEBUG_COMMANDS="true")
+        events = [json.loads(line) for line in log.read_text().splitlines()]
+        ended = [event["resOutputsEvent"]["metadata"] for event in events if "resOutputsEvent" in event]
+        # A provider of its own is configured anew when anything in the stack file changes; nobody is shown that.
+        shown = [step for step in ended if "pulumi:providers:" not in step["urn"]]
+        done = [
+            (step["op"], step["urn"].rpartition("::")[2]) for step in shown if step["op"] not in ("same", "refresh")
+        ]
+        return finished, done
+
     def json(self, *args: str) -> Any:
         """Run a command that prints JSON on its standard output."""
         process = self.start(*args)

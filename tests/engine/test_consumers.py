@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,18 @@ def test_the_plugin_and_the_class_build_the_same_resources_with_an_output_as_inp
         assert "/instanceTemplates/l4-template-" in outputs["template"]
     again = consumers["remote"].run(*UP)
     assert "9 unchanged" in again.output  # those eight and the stack
+
+
+def test_what_depends_on_a_pool_is_not_made_while_its_check_has_not_passed(tmp_path: Path) -> None:
+    project = ROOT / "tests" / "programs" / "dependent"
+    with closing(SandboxRunner(project=project, folder=tmp_path / "dependent")) as runner:
+        runner.run("world", "break", "stockout", "--times", "2")
+        failed, done = runner.steps(*UP, ok=False)
+        assert failed.has("the smoke check could not run: no zone had a machine for the check")
+        made = {name for operation, name in done if operation == "create"}
+        assert {"l4-template", "anytime"} <= made
+        assert made.isdisjoint({"l4-gate", "l4-group", "afterwards"})
+        assert [row["name"] for row in runner.world() if row["type"] == "gcp:storage/bucket:Bucket"] == ["anytime"]
 
 
 def test_a_mistake_is_told_the_same_way_on_both_ways_in(tmp_path: Path) -> None:

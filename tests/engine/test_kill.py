@@ -114,6 +114,23 @@ def test_the_next_up_ends_green_after_a_kill_at_any_moment(
     ends_green_and_leaves_nothing(sandbox)
 
 
+def test_a_check_machine_that_nobody_was_left_to_delete_is_deleted_by_the_next_up(sandbox: SandboxRunner) -> None:
+    up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview")
+    read_until(up, "starting a check machine")
+    while not (left := [row for row in sandbox.world() if row["origin"] == "api"]):
+        assert up.poll() is None
+    assert kill(sandbox, re.compile(""))  # all of them at once, as when the power fails
+    up.communicate(timeout=120)
+    assert [row for row in sandbox.world() if row["origin"] == "api"] == left
+
+    sandbox.run("cancel", "--stack", "staging", "--yes")
+    after = sandbox.run("up", "--stack", "staging", "--yes", "--skip-preview")
+    for row in left:
+        zone = row["id"].split("/")[3]
+        assert after.has(f"removing {row['name']}, left in {zone} by an earlier check")
+    knows_exactly_its_own(sandbox)
+
+
 def test_a_half_made_template_is_named_with_the_command_that_removes_it(sandbox: SandboxRunner) -> None:
     sandbox.run("world", "break", "crash", "--on", "*RegionInstanceTemplate")
     killed = sandbox.run("up", "--stack", "staging", "--yes", "--skip-preview", ok=False)

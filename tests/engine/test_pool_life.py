@@ -1,0 +1,147 @@
+"""The life of a pool's template and group, in the words and in the order in which whoever runs `up` sees it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.engine.test_staging import UP
+from tests.sandbox_runner import SandboxRunner
+
+pytestmark = pytest.mark.engine
+
+GATE_URN = "urn:pulumi:staging::gpu-ci::gpu-ci:gcp:RunnerPool$gpu-ci:gcp:SmokeGate::l4-gate"
+# What the engine does to a template and its gate before the group moves, and after it.
+NEW_TEMPLATE = [("create-replacement", "l4-template"), ("replace", "l4-template")]
+NEW_GATE = [("create-replacement", "l4-gate"), ("replace", "l4-gate")]
+MOVES = ("update", "l4-group")
+OLD_GATE, OLD_TEMPLATE = ("delete-replaced", "l4-gate"), ("delete-replaced", "l4-template")
+
+
+def changed(sandbox: SandboxRunner, **fields: Any) -> tuple[str, ...]:
+    """An `up` of the staging stack with other fields of its pool."""
+    paths: dict[tuple[str, ...], Any] = {("gpu-ci:pools", "l4", name): value for name, value in fields.items()}
+    return (*UP, "--config-file", str(sandbox.stack_file("Pulumi.staging.yaml", paths)))
+
+
+def found(sandbox: SandboxRunner, name: str) -> list[dict[str, Any]]:
+    return [row for row in sandbox.world() if row["name"] == name]
+
+
+def templates(sandbox: SandboxRunner) -> list[str]:
+    return [row["outputs"]["selfLink"] for row in found(sandbox, "l4-template")]
+
+
+def group(sandbox: SandboxRunner) -> dict[str, Any]:
+    [row] = found(sandbox, "l4-group")
+    shown: dict[str, Any] = sandbox.json("world", "show", row["id"], "--json")["outputs"]
+    return shown
+
+
+def outputs(sandbox: SandboxRunner) -> dict[str, Any]:
+    told: dict[str, Any] = sandbox.json("stack", "output", "--stack", "staging", "--json")["pools"]["l4"]
+    return told
+
+
+def test_a_failed_check_fails_the_up_with_its_own_words_and_the_old_template_serves_until_the_next_up(
+    proven: SandboxRunner,
+) -> None:
+    [old] = templates(proven)
+    # On a machine without a GPU a guest that must use CUDA fails for the real reason.
+    proven.run("world", "break", "guest", "--set", "GPU_SMOKE_DEVICE=cuda", "--times", "1")
+    larger = changed(proven, machineType="g2-standard-12")
+    failed, done = proven.steps(*larger, ok=False)
+    assert done == NEW_TEMPLATE
+    assert failed.has(
+        "error: the smoke check failed in us-central1-a: l4: no CUDA device",
+        "hint: nothing has taken this template; the next up asks again, with it or with another one",
+    )
+    assert "Traceback" not in failed.output
+    # Both are there at once, under names of their own.
+    [new] = [link for link in templates(proven) if link != old]
+    assert re.search(r"/l4-template-[0-9a-f]{7}$", old)
+    assert re.search(r"/l4-template-[0-9a-f]{7}$", new)
+    assert group(proven)["versions"] == [{"instanceTemplate": old}]
+
+    again, done = proven.steps(*larger)
+    assert done == [*NEW_GATE, MOVES, OLD_GATE, OLD_TEMPLATE]
+    assert again.has("pass: l4:", "~ 1 updated", "+-1 replaced")
+    assert templates(proven) == [new]
+    assert group(proven)["versions"] == [{"instanceTemplate": new}]
+    assert found(proven, "l4-template")[0]["outputs"]["machineType"] == "g2-standard-12"
+
+
+def test_a_quota_is_told_apart_from_a_stockout_and_both_from_success(proven: SandboxRunner) -> None:
+    larger = changed(proven, diskGib=120)
+    proven.run("world", "break", "quota")
+    failed = proven.run(*larger, ok=False)
+    assert failed.has(
+        "error: Google refused the check machine: Quota 'PREEMPTIBLE_NVIDIA_L4_GPUS' exceeded.  Limit: 0.0 in region "
+        "us-central1.",
+        "hint: another zone and another try draw on the same quota: ask for more, at IAM & Admin > Quotas & System "
+        "Limits, filter PREEMPTIBLE-NVIDIA-L4-GPUS-per-project-region of us-central1: "
+        "https://console.cloud.google.com/iam-admin/quotas?project=example-ci-staging",
+    )
+    assert "us-central1-b" not in failed.output.partition("Outputs:")[0]
+
+    proven.run("world", "break", "stockout", "--times", "3")
+    failed = proven.run(*larger, ok=False)
+    assert failed.has(
+        "error: the smoke check could not run: no zone had a machine for the check: us-central1-a, us-central1-b, "
+        "us-central1-c\n",
+        "hint: try again later, add zones, or set smoke.onNoCapacity to unproven",
+    )
+
+    proven.run("world", "break", "stockout", "--zone", "us-central1-a")
+    proven.run("world", "break", "stockout", "--zone", "us-central1-b")
+    passed, done = proven.steps(*larger)
+    assert passed.has(
+        "us-central1-a has no machine to give; Google names us-central1-c",
+        "us-central1-b has no machine to give; Google names us-central1-a, us-central1-c",
+        "starting a check machine in us-central1-c",
+    )
+    assert done == [*NEW_GATE, MOVES, OLD_GATE, OLD_TEMPLATE]
+    assert outputs(proven)["verdict"] == "pass"
+
+
+def test_an_unproven_template_is_warned_of_until_an_up_asks_again(proven: SandboxRunner) -> None:
+    smoke = {"deadlineSec": 1200, "onNoCapacity": "unproven"}
+    unproven = changed(proven, diskGib=120, smoke=smoke)
+    none = "no zone had a machine for the check: us-central1-a, us-central1-b, us-central1-c"
+    warning = (
+        f"warning: the pool has taken a template that is unproven: {none}",
+        f"hint: pulumi up --replace '{GATE_URN}' asks again; so does smoke.onNoCapacity: fail",
+    )
+    proven.run("world", "break", "stockout", "--times", "3")
+    taken, done = proven.steps(*unproven)
+    assert done == [*NEW_TEMPLATE, *NEW_GATE, MOVES, OLD_GATE, OLD_TEMPLATE]
+    assert taken.has(*warning)
+    assert (outputs(proven)["verdict"], outputs(proven)["smokeSummary"]) == ("unproven", none)
+
+    preview = proven.run("preview", "--stack", "staging", *unproven[-2:])
+    assert preview.has(*warning)
+
+    [template] = templates(proven)
+    _, done = proven.steps(*unproven, "--replace", GATE_URN)
+    assert done == [*NEW_GATE, OLD_GATE]
+    assert outputs(proven)["verdict"] == "pass"
+    assert templates(proven) == [template]
+
+
+def test_a_refresh_finds_a_deleted_template_and_drift_and_mends_all_but_a_size_that_others_set(
+    proven: SandboxRunner,
+) -> None:
+    [template], [row] = found(proven, "l4-template"), found(proven, "l4-group")
+    proven.run("world", "remove", template["id"])
+    proven.run("world", "edit", row["id"], "updatePolicy.type=PROACTIVE", "targetSize=3")
+    mended, done = proven.steps(*UP, "--refresh")
+    assert done == [("create", "l4-template"), *NEW_GATE, MOVES, OLD_GATE]
+    assert mended.has("starting a check machine in us-central1-a", "l4-group updated", "[diff: ~updatePolicy,versions]")
+    assert "targetSize" not in mended.output
+    [new] = templates(proven)
+    assert new != template["outputs"]["selfLink"]
+    after = group(proven)
+    assert after["versions"] == [{"instanceTemplate": new}]
+    assert (after["updatePolicy"]["type"], after["targetSize"]) == ("OPPORTUNISTIC", 3)
