@@ -26,7 +26,7 @@ from pulumi_sandbox.providers.gcp_names import (
 from pulumi_sandbox.providers.gcp_operations import Json, Operations, number
 from pulumi_sandbox.providers.gcp_vm import ATTRIBUTES, INSTANCE, SERIAL, SERIAL_START, VirtualMachines
 from pulumi_sandbox.providers.sealing import recognized, sealed_paths, shown
-from pulumi_sandbox.world import Record, World
+from pulumi_sandbox.world import Fault, Record, World
 
 # What a machine of the sandbox is made from; everything else of a template is only shown.
 BOOTED = frozenset(
@@ -203,22 +203,27 @@ class Instances:
         offer = machine_types.offer_of(chosen, attached(instance)[0])
         scheduling = instance.get("scheduling", {})
         spot = bool(scheduling.get("preemptible")) or scheduling.get("provisioningModel") in ("SPOT", "FLEX_START")
-        if self.world.take("quota", INSTANCE, last(path), zone=zone, id=path):
+        if fault := self.world.take("quota", INSTANCE, last(path), zone=zone, id=path):
             metric = machine_types.quota_metric(offer, spot) if offer else "CPUS"
-            return 403, errors.quota(metric, region_of(zone))
-        if self.world.take("stockout", INSTANCE, last(path), zone=zone, id=path):
+            return 403, told(fault, errors.quota(metric, region_of(zone)))
+        if fault := self.world.take("stockout", INSTANCE, last(path), zone=zone, id=path):
             card, count = attached(instance)
             attachment = (
                 f"{card}:{count}" if card else f"{chosen.accelerator}:{chosen.gpus}" if chosen.accelerator else ""
             )
             others = [one for one in errors.elsewhere(offer, zone) if not self._sold_out(project, one, last(path))]
-            return 503, errors.stockout(project, zone, chosen.name, attachment, others)
+            return 503, told(fault, errors.stockout(project, zone, chosen.name, attachment, others))
         return None
 
     def _sold_out(self, project: str, zone: str, name: str) -> bool:
         """Whether a stockout waits there too; Google would not send anybody to such a zone."""
         there = {"zone": zone, "id": in_zone(project, zone, "instances", name)}
         return any(fault.kind == "stockout" and fault.strikes(INSTANCE, name, there) for fault in self.world.faults())
+
+
+def told(fault: Fault, error: Json) -> Json:
+    """The vendor's error, in the fault's own text where it has one."""
+    return {**error, "message": fault.message or error["message"]}
 
 
 def attached(instance: Json) -> tuple[str, int]:

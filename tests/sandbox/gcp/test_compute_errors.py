@@ -110,6 +110,14 @@ def test_a_stockout_is_an_operation_with_googles_error(api: Api) -> None:
     assert api.insert(template, zone="us-central1-b").get("error") is None
 
 
+@pytest.mark.parametrize("kind", ["quota", "stockout"])
+def test_a_fault_with_a_text_of_its_own_is_told_in_it(api: Api, kind: str) -> None:
+    template = api.google.template().id
+    api.google.world.plant(Fault(kind, message="not today"))
+    [error] = api.insert(template)["error"]["errors"]
+    assert error["message"] == "not today"
+
+
 def test_a_stockout_names_no_zone_that_is_sold_out_too(api: Api) -> None:
     template = api.google.template().id
 
