@@ -6,7 +6,7 @@ from datetime import date
 
 import pulumi
 
-from infra import advice, pools, settings
+from infra import advice, networks, pools, settings
 
 # Everything the stack file says, checked as a whole: nothing is registered while one mistake is left in it.
 chosen = settings.load()
@@ -15,8 +15,11 @@ chosen = settings.load()
 for text in advice.warnings(chosen, date.today()):
     pulumi.log.warn(text)
 
-# One component a pool, wired to what the site already has.
-built = pools.build(chosen)
+# A network for each region that asks for one, and one component a pool, wired to these and to what the site has.
+made = networks.build(chosen)
+built = pools.build(networks.placed(pool, made) for pool in chosen.pools)
+if made:
+    pulumi.export("networks", networks.facts(made))
 
 # What the pools' jobs need on GitHub. Its package is loaded where a stack asks for something there.
 if chosen.github:

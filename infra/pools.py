@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -10,7 +10,7 @@ from gpu_ci.catalog import Machine, cost
 from gpu_ci.component import Component
 from gpu_ci.stack.costs import of_pools
 
-from infra.settings import Pool, Settings
+from infra.settings import Pool
 
 # The choices that say where a job runs, as far as the kind has them.
 _SHOWN = ("machineType", "region", "zones", "market", "max", "publicEgress")
@@ -37,9 +37,9 @@ class Built:
     component: Component
 
 
-def build(settings: Settings) -> list[Built]:
+def build(pools: Iterable[Pool]) -> list[Built]:
     """One component a pool."""
-    return [Built(pool, pool.component(pool.name, pool.args)) for pool in settings.pools]
+    return [Built(pool, pool.component(pool.name, pool.args)) for pool in pools]
 
 
 def facts(built: Sequence[Built]) -> dict[str, dict[str, Any]]:

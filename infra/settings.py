@@ -183,13 +183,13 @@ def _misspelt(problem: Problem) -> Problem:
 
 def _unplaced(choices: list[Choice], site: Any, found: list[Problem]) -> list[Problem]:
     """Regions that have a pool and no subnetwork, as far as the pools' zones are known to be right."""
-    subnetworks = site.get("subnetworks", {}) if isinstance(site, Mapping) else {} if site is None else None
+    subnetworks = _regions(site)
     wrong = {problem.path for problem in found}
     missing: dict[str, list[str]] = {}
     joining = [choice for choice in choices if "subnetwork" in choice.component.ARGS.WIRING]
     for choice in joining:
         zones_fine = not any(path.startswith(f"{choice.path}.zones") for path in wrong)
-        if isinstance(subnetworks, dict) and choice.cloud == "gcp" and zones_fine and choice.region not in subnetworks:
+        if subnetworks is not None and choice.cloud == "gcp" and zones_fine and choice.region not in subnetworks:
             missing.setdefault(choice.region, []).append(choice.name)
     path = f"{SITE}.subnetworks"
     return [
@@ -203,3 +203,13 @@ def _unplaced(choices: list[Choice], site: Any, found: list[Problem]) -> list[Pr
         for region, names in sorted(missing.items())
         if region
     ]
+
+
+def _regions(site: Any) -> set[str] | None:
+    """The regions whose machines have a subnetwork to join; nothing where the site is too wrong to tell."""
+    if site is None:
+        return set()
+    maps = [site.get(key) or {} for key in ("subnetworks", "networks")] if isinstance(site, Mapping) else [None]
+    return (
+        {str(region) for each in maps for region in each or ()} if all(isinstance(e, Mapping) for e in maps) else None
+    )

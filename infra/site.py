@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, ClassVar
 
 from gpu_ci.args import Args
 from gpu_ci.errors import invalid
 from gpu_ci.gcp.places import Project, SecretName, Subnetwork
+from gpu_ci.gcp.runner_network import NetworkChoices
 from gpu_ci.labels import Labels
-from pydantic import BeforeValidator, Field, TypeAdapter, WithJsonSchema, field_validator
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationInfo, WithJsonSchema, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
 _REGION = re.compile(r"[a-z]+-[a-z]+\d+")
@@ -63,6 +64,7 @@ class Site(Args):
 
     EXAMPLE: ClassVar[dict[str, Any]] = {
         "subnetworks": {"us-central1": "projects/acme-ci/regions/us-central1/subnetworks/ci"},
+        "networks": {"europe-west4": {"ipRange": "10.10.0.0/20"}},
         "labels": {"team": "platform"},
         "github": {"owner": "acme"},
     }
@@ -72,6 +74,12 @@ class Site(Args):
         description="for each region with a pool of machines, the subnetwork these join, as "
         "projects/<project>/regions/<region>/subnetworks/<name>",
     )
+    networks: dict[str, NetworkChoices] = Field(
+        default={},
+        validate_default=True,
+        description="for each region without a subnetwork of yours, the network that is made for its machines: closed "
+        "to what comes in, with a NAT as the way out",
+    )
     labels: Labels = Field(default={}, description="Google labels put on everything that takes them")
     github: GithubOwner | None = Field(default=None, description="the organization on GitHub, and who acts there")
 
@@ -80,16 +88,25 @@ class Site(Args):
     def _subnetworks(cls, values: Any) -> Any:
         return _each(values, _subnetwork)
 
+    @field_validator("networks")
+    @classmethod
+    def _networks(cls, values: dict[str, NetworkChoices], info: ValidationInfo) -> dict[str, NetworkChoices]:
+        return _regions(values, info.data.get("subnetworks", {}))
+
     @field_validator("labels", mode="before")
     @classmethod
     def _labels(cls, values: Any) -> Any:
         return _each(values, _label)
 
     def wiring(self, project: str, region: str, names: Collection[str]) -> dict[str, Any]:
-        """What a Google pool in this region is given on top of its choices, of what its kind names."""
+        """What a Google pool in this region is given on top of its choices, of what its kind names.
+
+        The subnetwork of a region whose network is made stands for the one that `infra.networks` makes.
+        """
         found: dict[str, Any] = {"project": project, "labels": dict(self.labels)}
         if "subnetwork" in names:
-            found["subnetwork"] = self.subnetworks[region]
+            made = f"projects/{project}/regions/{region}/subnetworks/made-by-this-stack"
+            found["subnetwork"] = self.subnetworks.get(region, made)
         return {name: value for name, value in found.items() if name in names}
 
 
@@ -118,6 +135,23 @@ def _subnetwork(region: str, link: str) -> PydanticCustomError | None:
     if actual != region:
         return invalid(f"is a subnetwork of another region, {actual}", hint=f"put it under {actual}")
     return None
+
+
+def _regions(values: dict[str, NetworkChoices], given: Mapping[str, str]) -> dict[str, NetworkChoices]:
+    problems = []
+    for region in values:
+        if not _REGION.fullmatch(region):
+            problem = invalid(
+                f"{region!r} is not a region", hint="a region has no letter at its end, such as us-central1"
+            )
+        elif region in given:
+            problem = invalid("has a subnetwork already, under subnetworks", hint="remove one of the two")
+        else:
+            continue
+        problems.append(InitErrorDetails(type=problem, loc=(region,), input="a map"))
+    if problems:
+        raise ValidationError.from_exception_data("Site", problems)
+    return values
 
 
 def _label(key: str, value: str) -> PydanticCustomError | None:

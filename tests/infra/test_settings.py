@@ -182,7 +182,7 @@ def test_a_slip_inside_the_site_is_told_with_the_keys_there_are() -> None:
     [problem] = refused(config(**site(label={"team": "a"}))).problems
     assert (problem.path, problem.expected, problem.hint) == (
         "gpu-ci:site.label",
-        "one of subnetworks, labels, github",
+        "one of subnetworks, networks, labels, github",
         "did you mean labels",
     )
 

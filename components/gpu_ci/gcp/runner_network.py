@@ -19,20 +19,10 @@ _IAP = "35.235.240.0/20"
 _REFUSED, _LET_IN = 1000, 900
 
 
-class RunnerNetworkArgs(Args):
-    """What a runner network is made of."""
+class NetworkChoices(Args):
+    """What there is to choose of a network that is made for the runners of a region."""
 
-    WIRING: ClassVar[frozenset[str]] = frozenset({"project"})
-
-    region: Annotated[str, Field(pattern=r"^[a-z]+-[a-z]+[0-9]+$")] = Field(
-        description="the region of the runners, such as us-central1"
-    )
     ip_range: str = Field(description="the subnetwork's range of private IPv4 addresses, such as 10.10.0.0/20")
-    network: In[Network] | None = Field(
-        default=None,
-        description="a network to make the subnetwork in, as projects/<project>/global/networks/<name>; by default one "
-        "is made",
-    )
     iap_ssh: bool = Field(
         default=False, description="whether SSH is let in from Identity-Aware Proxy, which asks who it is"
     )
@@ -40,12 +30,26 @@ class RunnerNetworkArgs(Args):
         default=False, description="whether connections are logged, which Google bills by the GiB of logs"
     )
 
-    project: In[Project] = Field(description="the id (not the number) of the Google Cloud project the network is in")
-
     @field_validator("ip_range")
     @classmethod
     def _ip_range(cls, value: str) -> str:
         return build_rules.private_range(value)
+
+
+class RunnerNetworkArgs(NetworkChoices):
+    """What a runner network is made of."""
+
+    WIRING: ClassVar[frozenset[str]] = frozenset({"project"})
+
+    region: Annotated[str, Field(pattern=r"^[a-z]+-[a-z]+[0-9]+$")] = Field(
+        description="the region of the runners, such as us-central1"
+    )
+    network: In[Network] | None = Field(
+        default=None,
+        description="a network to make the subnetwork in, as projects/<project>/global/networks/<name>; by default one "
+        "is made",
+    )
+    project: In[Project] = Field(description="the id (not the number) of the Google Cloud project the network is in")
 
 
 class RunnerNetwork(Component):
