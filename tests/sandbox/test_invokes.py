@@ -22,6 +22,7 @@ ARGUMENTS = {
     "gcp:compute/getSubnetwork:getSubnetwork": {"name": "default"},
     "gcp:compute/getImage:getImage": {"family": "debian-12", "project": "debian-cloud"},
     "gcp:secretmanager/getSecretVersion:getSecretVersion": {"secret": "github-app"},
+    "gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess": {"secret": "github-app"},
     "aws:eks/getCluster:getCluster": {"name": "ci"},
     "aws:eks/getClusterAuth:getClusterAuth": {"name": "ci"},
     "aws:ssm/getParameter:getParameter": {"name": "/aws/service/eks/optimized-ami/1.34/recommended/image_id"},
