@@ -193,6 +193,6 @@ class RunnerPool(Component):
 def _standby(chosen: Standby | None) -> dict[str, Any]:
     """Google's words for machines that wait stopped."""
     if chosen is None:
-        return {}
+        return {"target_stopped_size": 0}  # left out, those of an earlier choice would stay, and cost
     policy = {"mode": chosen.mode.upper().replace("-", "_"), "initial_delay_sec": chosen.initial_delay_sec}
     return {"standby_policy": policy, "target_stopped_size": chosen.stopped_size}
