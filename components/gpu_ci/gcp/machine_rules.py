@@ -8,6 +8,7 @@ from typing import Any
 
 import gpu_catalog as catalog
 from gpu_catalog import Machine
+from gpu_catalog.rows import LocalDisks
 from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
 from ..errors import did_you_mean, invalid
@@ -142,7 +143,16 @@ def local_ssd_count(value: int, others: Mapping[str, Any]) -> int:
     if disks.mode == "optional" and value not in disks.counts:
         nearest = min(disks.counts, key=lambda each: abs(each - value))
         raise invalid(f"{name} does not take this many", expected=_list((0, *disks.counts)), hint=f"such as {nearest}")
+    without = [zone for zone in others.get("zones", ()) if not _has_local_disks(disks, zone)]
+    if without:
+        raise invalid(
+            f"{', '.join(without)} has none beside {machine.accelerator}", hint="take other zones, or remove it"
+        )
     return value
+
+
+def _has_local_disks(disks: LocalDisks, zone: str) -> bool:
+    return zone not in disks.not_zones and (not disks.only_zones or zone in disks.only_zones)
 
 
 def nic_type(value: str | None, others: Mapping[str, Any]) -> str | None:

@@ -137,6 +137,16 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
         "such as 2",
     ),
     "nine local SSDs on N1": (n1("n1-standard-8", "t4", 1, localSsdCount=9), "localSsdCount", "such as 8"),
+    "local SSDs beside a V100 in the one zone that has none": (
+        n1("n1-standard-8", "v100", 1, "us-east1-c", localSsdCount=1),
+        "localSsdCount",
+        "take other zones",
+    ),
+    "local SSDs beside a P4 in a zone without them": (
+        n1("n1-standard-4", "p4", 1, "us-west2-c", localSsdCount=1),
+        "localSsdCount",
+        "take other zones",
+    ),
     "local SSDs on a3, which brings its own": (
         of("a3-highgpu-1g", "us-central1-a", localSsdCount=2),
         "localSsdCount",
