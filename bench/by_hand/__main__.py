@@ -1,9 +1,10 @@
 """The resources of N pools, each declared by hand; `make bench` refuses to compare if they are not the same ones."""
 
-import gpu_catalog
 import pulumi
 import pulumi_gcp as gcp
-from gpu_ci import boot, naming, versions
+from gpu_ci import naming, versions
+from gpu_ci.gcp import boot
+from gpu_ci.gcp.runner_pool import RunnerPoolArgs
 from gpu_ci.gcp.smoke_gate import SmokeGate, SmokeGateArgs
 
 from bench import peak
@@ -11,7 +12,9 @@ from bench import peak
 peak.record()
 PROJECT, REGION = "example-project", "us-central1"
 ZONES = [f"{REGION}-{letter}" for letter in "abc"]
-MACHINE = gpu_catalog.machine("g2-standard-8")
+SUBNETWORK = f"projects/{PROJECT}/regions/{REGION}/subnetworks/default"
+# For what its metadata says of the machine; made once, so that its checks are not in the comparison.
+MACHINE = RunnerPoolArgs(machine_type="g2-standard-8", zones=ZONES, max=4, project=PROJECT, subnetwork=SUBNETWORK)
 
 for index in range(pulumi.Config().require_int("pools")):
     name = f"pool-{index}"
@@ -43,7 +46,7 @@ for index in range(pulumi.Config().require_int("pools")):
                 "labels": labels,
             }
         ],
-        network_interfaces=[{"subnetwork": f"projects/{PROJECT}/regions/{REGION}/subnetworks/default"}],
+        network_interfaces=[{"subnetwork": SUBNETWORK}],
         service_account={"email": account.email, "scopes": ["https://www.googleapis.com/auth/cloud-platform"]},
         scheduling={
             "provisioning_model": "SPOT",
@@ -87,6 +90,7 @@ for index in range(pulumi.Config().require_int("pools")):
         },
         instance_lifecycle_policy={"default_action_on_failure": "DO_NOTHING"},
         target_size=0,
+        target_stopped_size=0,
         wait_for_instances=False,
         opts=pulumi.ResourceOptions(ignore_changes=["targetSize"]),
     )
