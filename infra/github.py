@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 import pulumi
 import pulumi_gcp as gcp
 import pulumi_github as github
-from gpu_ci.args import Args
+from gpu_ci.args import Args, Veiled
 from gpu_ci.gcp.places import SecretName
 from gpu_ci.github.actions_secrets import ActionsSecrets, ActionsSecretsArgs
 from gpu_ci.github.names import KeysOnce, SettingName
@@ -43,7 +43,8 @@ class Github(Args):
     runner_group: RunnerGroupArgs | None = Field(
         default=None, description="the group runners of this stack register into; named gpu-<stack> by default"
     )
-    secrets: dict[str, SecretsByReference] = Field(
+    # A value that stands here by mistake, a line too high say, may be the secret itself.
+    secrets: Annotated[dict[str, SecretsByReference], Veiled()] = Field(
         default={}, description="by a name of your own, secrets and variables of a repository, environment or more"
     )
     rules: dict[str, RepositoryRulesArgs] = Field(
@@ -55,8 +56,12 @@ def build(chosen: Github | None, site: Site) -> dict[str, Any]:
     """Make it, as whoever the site says acts there, and tell what came of it; nothing where nothing is asked for."""
     if chosen is None or site.github is None:
         return {}
+    # Named after the owner: elsewhere everything is made anew, and taken away where it was. Updated in place, the
+    # provider would leave it there, and the state would say that it has moved.
     provider = github.Provider(
-        "github", owner=site.github.owner, app_auth=_app(site.github.app) if site.github.app else None
+        f"github-{site.github.owner}",
+        owner=site.github.owner,
+        app_auth=_app(site.github.app) if site.github.app else None,
     )
     options = pulumi.ResourceOptions(providers=[provider])
     found: dict[str, Any] = {"owner": site.github.owner}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, ClassVar
 
-from gpu_ci.args import Args
+from gpu_ci.args import Args, Veiled
 from gpu_ci.errors import invalid
 from gpu_ci.gcp.places import Project, SecretName, Subnetwork
 from gpu_ci.gcp.runner_network import NetworkChoices
@@ -53,7 +53,7 @@ class GithubOwner(Args):
     owner: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9-]{0,37}[A-Za-z0-9])?$")] = Field(
         description="the organization, such as acme"
     )
-    app: GithubApp | None = Field(
+    app: Annotated[GithubApp | None, Veiled()] = Field(
         default=None,
         description="the GitHub App to act as; by default whoever GITHUB_TOKEN belongs to",
     )

@@ -175,10 +175,15 @@ class StackCost:
         return {
             "summary": self.summary,
             **self.total.to_json(),
-            "byMarket": {market: total.to_json() for market, total in self.by_market.items()},
+            "byMarket": {market: self._in_market(market, total) for market, total in self.by_market.items()},
             "priceDate": self.price_date,
             "notIncluded": list(NOT_INCLUDED),
         }
+
+    def _in_market(self, market: Market, total: Total) -> dict[str, Any]:
+        """A total of one market. Where no price in it is known, none is told: 0 would read as one."""
+        known = any(pool.price for pool in self.pools if pool.demand.market == market)
+        return total.to_json() | ({} if known else {"usdPerHourAtMax": UNKNOWN, "usdWorstMonth": UNKNOWN})
 
 
 def of_pool(demand: Demand) -> PoolCost:

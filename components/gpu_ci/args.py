@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, TypeVar
 
 import pulumi
 from pulumi.output import Unknown
-from pydantic import BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler, PrivateAttr, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, PrivateAttr, TypeAdapter
 from pydantic import ValidationError as Invalid
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
@@ -122,6 +122,9 @@ def _whole(value: Any) -> Any:
 
 Whole = Annotated[int, BeforeValidator(_whole)]
 """A whole number, also when it arrives as a float."""
+
+Switch = Annotated[bool, Field(strict=True)]
+"""True or false, and no text that could be taken for one."""
 
 
 class Args(BaseModel):

@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import pulumi
 from pydantic_core import PydanticCustomError
 
+# What looks like a secret wherever it stands: tokens of GitHub, Google, AWS and Slack, JSON web tokens, private keys,
+# passwords in URLs. People paste them one line too high, and a report is a log.
+_SECRET = re.compile(
+    r"gh[opusr]_\w{4,}|github_pat_\w{4,}|ya29\.[\w.-]+|AIza[\w-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{12,}|xox[abeprs]-[\w-]+"
+    r"|eyJ[\w-]{10,}\.[\w.-]+|-----BEGIN [A-Z ]*PRIVATE KEY-----.*|(?<=://)[^/\s:@]+:[^@\s]+(?=@)",
+    re.DOTALL,
+)
+
+
+def veiled(text: str) -> str:
+    """The text without what looks like a secret in it."""
+    return _SECRET.sub("[secret]", text)
+
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake: where it is, what is wrong, and what would be right."""
+    """One mistake: where it is, what is wrong, and what would be right. What looks like a secret is never in it."""
 
     path: str
     text: str
     got: str = ""
     expected: str = ""
     hint: str = ""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            object.__setattr__(self, field.name, veiled(getattr(self, field.name)))
 
     def under(self, prefix: str) -> Problem:
         """The same problem seen from further out, such as `gpu-ci:pools.l4`."""

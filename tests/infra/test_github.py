@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.gpu_ci.harness import SECRET
-from tests.infra.stack import config, config_of, load, refused, site, told
+from tests.infra.stack import L4, config, config_of, load, refused, site, told
 from tests.infra.test_program import STACK, run
 
 TOKEN = "projects/example-ci/secrets/registry-token"
@@ -120,3 +120,34 @@ def test_a_mistake_is_told_where_it_is_and_no_value_of_a_secret_is_shown(changes
 )
 def test_a_mistake_in_who_acts_is_told(changes: dict[str, Any], path: str) -> None:
     assert [problem.path for problem in refused(stack(**changes)).problems] == [path]
+
+
+PEM = "-----BEGIN RSA PRIVATE KEY-----\nhunter2\n-----END RSA PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        stack({"secrets": {"REGISTRY_TOKEN": "hunter2"}}),
+        stack({"secrets": {"k": {"scope": "hunter2"}}}),
+        stack({"secrets": {"k": {"scope": {"kind": "repository", "repository": "k"}, "variables": "hunter2"}}}),
+        stack({"secrets": "hunter2"}),
+        stack(app="hunter2"),
+        stack(app=PEM),
+        stack(app={"id": "hunter2", "installationId": 1, "privateKey": TOKEN}),
+        stack(owner="ghp_hunter2"),
+        config({"l4": L4 | {"torch": "ghp_hunter2"}}),
+        config({"l4": L4 | {"runnerLabels": ["https://me:hunter2@example.org"]}}),
+        config({"l4": L4 | {"github_pat_hunter2": 1}}),
+        config({"ghp_hunter2": L4}),
+    ],
+)
+def test_what_was_pasted_into_the_wrong_place_is_not_shown(values: dict[str, Any]) -> None:
+    error = refused(values)
+    assert "hunter2" not in str(error)
+    assert all("hunter2" not in repr(problem) for problem in error.problems)
+
+
+def test_another_owner_is_another_provider_so_that_nothing_is_left_behind() -> None:
+    names = [run(stack(owner=owner)).one("pulumi:providers:github").name for owner in ("acme", "other")]
+    assert names == ["github-acme", "github-other"]

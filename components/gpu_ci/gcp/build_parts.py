@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from ..args import Args, In, Whole
+from ..args import Args, In, Switch, Whole
 from . import build_rules
 from .places import NetworkAttachment, NumberedNetwork
 
@@ -41,7 +41,7 @@ class PrivateServiceConnect(Args):
         description="the attachment, in the pool's region, as "
         "projects/<project>/regions/<region>/networkAttachments/<name>"
     )
-    route_all_traffic: bool = Field(
+    route_all_traffic: Switch = Field(
         default=False, description="whether all traffic goes through your network, not only that to private addresses"
     )
 
@@ -55,7 +55,7 @@ class RegistrySettings(Args):
     delete_untagged_after_days: Whole = Field(
         default=14, ge=1, le=3650, description="days after which other versions without a tag are deleted, 1 to 3650"
     )
-    scanning: bool = Field(
+    scanning: Switch = Field(
         default=False,
         description="whether images are scanned for vulnerabilities, which Google bills by the image, where the "
         "project has the Container Scanning API on",
@@ -117,7 +117,7 @@ class DockerStep(Args):
     context: Text = Field(default=".", description="the folder that is built, from the top of the repository")
     target: Text | None = Field(default=None, description="the stage to build; by default the last")
     build_args: dict[str, str] = Field(default={}, description="build arguments by name; nothing secret")
-    cache: bool = Field(
+    cache: Switch = Field(
         default=True,
         description="whether layers are kept in the registry, in an image of their own, for the next build",
     )
@@ -182,7 +182,7 @@ class BuildTrigger(Args):
     ignored_files: list[Text] = Field(
         default=[], description="globs; it is not built when all changed files match, such as docs/**"
     )
-    approval: bool = Field(default=False, description="whether somebody has to approve each build before it starts")
+    approval: Switch = Field(default=False, description="whether somebody has to approve each build before it starts")
     substitutions: dict[str, str] = Field(
         default={}, description="substitutions by name, such as _PYTHON, beside _POOL, _REGISTRY and _CACHE"
     )

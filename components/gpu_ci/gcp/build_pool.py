@@ -9,7 +9,7 @@ import pulumi_gcp as gcp
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from .. import naming
-from ..args import Args, In, Whole
+from ..args import Args, In, Switch, Whole
 from ..component import Component
 from ..labels import Labels, merge
 from . import build_rules
@@ -40,7 +40,7 @@ class BuildPoolArgs(Args):
         discriminator="kind",
         description="how workers reach a network of yours; by default they are in Google's own and reach none",
     )
-    public_egress: bool = Field(
+    public_egress: Switch = Field(
         default=False,
         description="whether workers have public addresses to reach the internet from, which github.com is part of; "
         "otherwise they reach Google's APIs, and what the network lets them",

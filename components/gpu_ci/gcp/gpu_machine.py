@@ -71,8 +71,8 @@ class GpuMachineArgs(Args):
         validate_default=True,
         ge=machine_rules.RUN_LIMIT_SEC[0],
         le=machine_rules.RUN_LIMIT_SEC[1],
-        description="seconds after which a machine is deleted, whatever runs on it, 600 to 604800; by default "
-        f"{machine_rules.DEFAULT_RUN_LIMIT_SEC}, and always given for flex-start",
+        description="seconds after which a machine is deleted, whatever runs on it, 600 to 604800; "
+        f"{machine_rules.DEFAULT_RUN_LIMIT_SEC} unless it is said; flex-start has to say it",
     )
     driver: Driver = Field(
         default=ImageDriver(source="image"),

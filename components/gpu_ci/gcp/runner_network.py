@@ -8,7 +8,7 @@ import pulumi
 import pulumi_gcp as gcp
 from pydantic import Field, field_validator
 
-from ..args import Args, In
+from ..args import Args, In, Switch
 from ..component import Component
 from . import build_rules
 from .places import Network, Project
@@ -23,10 +23,10 @@ class NetworkChoices(Args):
     """What there is to choose of a network that is made for the runners of a region."""
 
     ip_range: str = Field(description="the subnetwork's range of private IPv4 addresses, such as 10.10.0.0/20")
-    iap_ssh: bool = Field(
+    iap_ssh: Switch = Field(
         default=False, description="whether SSH is let in from Identity-Aware Proxy, which asks who it is"
     )
-    flow_logs: bool = Field(
+    flow_logs: Switch = Field(
         default=False, description="whether connections are logged, which Google bills by the GiB of logs"
     )
 

@@ -52,6 +52,7 @@ _EXAMPLES = {
     "installer": "such as projects/ubuntu-os-cloud/global/images/family/ubuntu-2404-lts-amd64",
     "cos": "such as projects/cos-cloud/global/images/family/cos-stable",
 }
+_ARM64 = "projects/ubuntu-os-accelerator-images/global/images/family/ubuntu-accelerator-2404-arm64-with-nvidia-580"
 _WAYS = {"image": "brings a driver of its own", "installer": "has no driver", "cos": "is Container-Optimized OS"}
 
 # The solver's choices in words, and those of a driver that is installed as one writes them.
@@ -130,7 +131,7 @@ def image(value: str, others: Mapping[str, Any]) -> str:
     if told.architecture != machine.architecture:
         raise invalid(
             f"is for {told.architecture}, and {machine.machine_type} is {machine.architecture}",
-            hint="one with arm64 in its name" if machine.architecture == "arm64" else "one without arm64 in its name",
+            hint=f"such as {_ARM64}" if machine.architecture == "arm64" else "one without arm64 in its name",
         )
     name = value.rpartition("/")[2]
     if chosen.source == "installer" and not _INSTALLABLE.search(name):

@@ -9,7 +9,7 @@ import pulumi_github as github
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 from pydantic_core import InitErrorDetails, ValidationError
 
-from ..args import Args, In, Whole
+from ..args import Args, In, Switch, Whole
 from ..component import Component
 from ..errors import invalid
 from .bypass_actors import BypassActor, DeployKeyActor, OwnersActor, RoleActor
@@ -34,14 +34,14 @@ class PullRequestRules(Args):
     required_approving_review_count: Whole = Field(
         default=1, ge=0, le=10, description="approving reviews it needs, 0 to 10"
     )
-    dismiss_stale_reviews_on_push: bool = Field(default=True, description="whether a new commit takes approvals away")
-    require_code_owner_review: bool = Field(
+    dismiss_stale_reviews_on_push: Switch = Field(default=True, description="whether a new commit takes approvals away")
+    require_code_owner_review: Switch = Field(
         default=False, description="whether the owners of the changed files (CODEOWNERS) must approve"
     )
-    require_last_push_approval: bool = Field(
+    require_last_push_approval: Switch = Field(
         default=False, description="whether somebody else than who pushed last must approve"
     )
-    required_review_thread_resolution: bool = Field(
+    required_review_thread_resolution: Switch = Field(
         default=True, description="whether every conversation must be resolved"
     )
     allowed_merge_methods: list[MergeMethod] | None = Field(
@@ -81,10 +81,10 @@ class RepositoryRulesArgs(Args):
     required_checks: Annotated[list[RequiredCheck], AfterValidator(_contexts_once)] = Field(
         default=[], description="checks that must pass before a pull request is merged"
     )
-    strict_checks: bool = Field(
+    strict_checks: Switch = Field(
         default=True, description="whether they must have passed on top of the branch's latest commit"
     )
-    required_linear_history: bool = Field(default=False, description="whether merge commits are refused")
+    required_linear_history: Switch = Field(default=False, description="whether merge commits are refused")
     bypass_actors: list[BypassActor] = Field(default=[], description="who may pass by the rules; by default nobody")
 
     @field_validator("required_linear_history")

@@ -11,7 +11,7 @@ from gpu_catalog import region_of
 from .. import naming
 from ..args import Args
 from ..component import Component
-from ..errors import ArgsError, Problem, did_you_mean, nearest, unknown_key
+from ..errors import ArgsError, Problem, did_you_mean, nearest, unknown_key, veiled
 from ..explain import join
 from ..kinds import args_for, component_for, kind_names
 from .hints import examples_of, in_yaml, with_hint
@@ -93,7 +93,8 @@ def _name_problems(name: str) -> list[Problem]:
     try:
         naming.check("pool", name)
     except ArgsError as error:
-        better = naming.fit(name, 40)[:-7]  # without the hash that marks a changed name
+        # Without the hash that marks a changed name; of what looks like a secret nothing is told.
+        better = naming.fit(name, 40)[:-7] if veiled(name) == name else "l4"
         [problem] = error.problems
         return [
             Problem("", "the name has a form that is not accepted", problem.got, problem.expected, f"such as {better}")
