@@ -56,15 +56,11 @@ def build(chosen: Github | None, site: Site) -> dict[str, Any]:
     """Make it, as whoever the site says acts there, and tell what came of it; nothing where nothing is asked for."""
     if chosen is None or site.github is None:
         return {}
-    # Named after the owner: elsewhere everything is made anew, and taken away where it was. Updated in place, the
-    # provider would leave it there, and the state would say that it has moved.
-    provider = github.Provider(
-        f"github-{site.github.owner}",
-        owner=site.github.owner,
-        app_auth=_app(site.github.app) if site.github.app else None,
-    )
-    options = pulumi.ResourceOptions(providers=[provider])
-    found: dict[str, Any] = {"owner": site.github.owner}
+    owner, app = site.github.owner, site.github.app
+    # One for each owner: what is taken away from the old one is asked of the old one.
+    provider = github.Provider(f"github-{owner}", owner=owner, app_auth=_app(app) if app else None)
+    options = pulumi.ResourceOptions(providers=[provider], transformations=[_belonging_to(owner)])
+    found: dict[str, Any] = {"owner": owner}
     if chosen.runner_group:
         args = chosen.runner_group
         if args.group_name is None:
@@ -73,6 +69,22 @@ def build(chosen: Github | None, site: Site) -> dict[str, Any]:
     places = {name: _secrets(name, args, options).place for name, args in sorted(chosen.secrets.items())}
     rulesets = {name: RepositoryRules(name, args, options).ruleset_id for name, args in sorted(chosen.rules.items())}
     return found | {name: made for name, made in (("secrets", places), ("rules", rulesets)) if made}
+
+
+def _belonging_to(owner: str) -> pulumi.ResourceTransformation:
+    """Have everything made anew for another owner, and taken away from this one.
+
+    The engine replaces nothing because of another provider: they would stay where they are, and the state would call
+    them the other owner's.
+    """
+
+    def change(given: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
+        if not given.type_.startswith("github:"):
+            return None
+        options = pulumi.ResourceOptions.merge(given.opts, pulumi.ResourceOptions(replacement_trigger=owner))
+        return pulumi.ResourceTransformationResult(given.props, options)
+
+    return change
 
 
 def _secrets(name: str, args: SecretsByReference, options: pulumi.ResourceOptions) -> ActionsSecrets:

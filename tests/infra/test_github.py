@@ -148,6 +148,9 @@ def test_what_was_pasted_into_the_wrong_place_is_not_shown(values: dict[str, Any
     assert all("hunter2" not in repr(problem) for problem in error.problems)
 
 
-def test_another_owner_is_another_provider_so_that_nothing_is_left_behind() -> None:
+def test_everything_on_github_is_made_anew_for_another_owner() -> None:
+    rows = [row for row in run(stack(owner="acme")).rows if row.type.startswith("github:")]
+    assert len(rows) == 3
+    assert {row.request.replacement_trigger.string_value for row in rows} == {"acme"}
     names = [run(stack(owner=owner)).one("pulumi:providers:github").name for owner in ("acme", "other")]
     assert names == ["github-acme", "github-other"]
