@@ -81,7 +81,9 @@ def _belonging_to(owner: str) -> pulumi.ResourceTransformation:
     def change(given: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
         if not given.type_.startswith("github:"):
             return None
-        options = pulumi.ResourceOptions.merge(given.opts, pulumi.ResourceOptions(replacement_trigger=owner))
+        options = pulumi.ResourceOptions.merge(
+            given.opts, pulumi.ResourceOptions(replacement_trigger=owner, delete_before_replace=True)
+        )
         return pulumi.ResourceTransformationResult(given.props, options)
 
     return change
