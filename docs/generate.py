@@ -1,4 +1,4 @@
-"""Writes the generated files of docs/ (`make docs`): kinds of pools, the agreement with others, the stack's schema."""
+"""Writes the generated files of docs/ (`make docs`): pools, other components, the agreement, the stack's schema."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ def pages() -> dict[str, str]:
     """Every generated page: file name -> text."""
     return {
         "pools.md": "\n".join(pools_page()),
+        "gcp-components.md": "\n".join(components_page("gcp", "Google Cloud")),
         "github-components.md": "\n".join(components_page("github", "GitHub")),
         "pulumi-stack.schema.json": as_json(stack_schema(Keys, Keys.KEYS)),
         "catalog-agreement.md": "\n".join(agreement.page()),

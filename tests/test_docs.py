@@ -172,6 +172,29 @@ def test_the_python_program_of_the_github_page_builds_the_same() -> None:
     compile(lookup, "docs/github.md", "exec")
 
 
+def test_the_python_program_of_the_google_cloud_page_waits_for_the_network_and_for_the_verdict() -> None:
+    [program] = [text for language, text in fences(ROOT / "docs/gcp.md") if language == "python"]
+    # A preview, as the ids the recorder makes up are no paths of subnetworks.
+    made = deploy(lambda: exec(program, {}), preview=True)  # noqa: S102 - our own page
+    rows = {row.name: row for row in made.rows if row.request.custom}
+    waits = {
+        (name, key): {urn.rpartition("::")[2] for urn in rows[name].request.propertyDependencies[key].urns}
+        for name, key in (
+            ("notebook-template", "networkInterfaces"),
+            ("notebook-gate", "template"),
+            ("notebook", "sourceInstanceTemplate"),
+        )
+    }
+    assert waits == {
+        ("notebook-template", "networkInterfaces"): {"ci-subnetwork", "ci-nat", "ci-deny", "ci-iap-ssh"},
+        ("notebook-gate", "template"): {"notebook-template"},
+        ("notebook", "sourceInstanceTemplate"): {"notebook-gate"},
+    }
+    assert len(rows) == 10
+    told = int(rows["notebook-template"].inputs["metadata"]["gpu-smoke-deadline-sec"])
+    assert (told, rows["notebook-gate"].inputs["deadlineSec"]) == (840, 900)
+
+
 @pytest.mark.parametrize("name", pages())
 def test_the_generated_pages_are_fresh(name: str) -> None:
     assert (ROOT / "docs" / name).read_text() == pages()[name], f"docs/{name} is stale; run: make docs"
