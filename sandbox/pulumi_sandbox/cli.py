@@ -84,6 +84,9 @@ def pulumi(words: list[str], command: arguments.CommandLine) -> int:
     workspace = workspace_of(command)
     if (command.changes_something or command.name == "preview") and workspace.world.is_file():
         open_file(workspace.world).close()  # one that cannot be read is told before anything is done
+    if command.starts_providers and (wrong := settings_mistake(workspace)):
+        sys.stderr.write(f"{wrong}\n")
+        return 1
     found = engine.ensure(say)
     environment = workspace.apply()
     if command.name and command.name != "version":
@@ -104,6 +107,22 @@ def pulumi(words: list[str], command: arguments.CommandLine) -> int:
         if code:
             tell_faults(workspace)
     return code
+
+
+def settings_mistake(workspace: Workspace) -> str:
+    """What is wrong with sandbox.yaml; empty for nothing.
+
+    A provider would refuse it too, but where a lookup starts it, the SDK shows its words below a traceback.
+    """
+    if not workspace.settings_file.is_file():
+        return ""
+    from pulumi_sandbox.providers import sandbox_file
+
+    try:
+        sandbox_file.read(workspace.settings_file)
+    except sandbox_file.SettingsError as wrong:
+        return str(wrong)
+    return ""
 
 
 # What the system says of a folder that takes no more; writing into an open file, it names none.
