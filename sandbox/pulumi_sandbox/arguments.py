@@ -26,7 +26,13 @@ NEEDS_STACK = frozenset({
 
 # Commands after which the world or the state may be another one, also when they failed or were killed.
 CHANGES = frozenset({"up", "refresh", "destroy", "import", "watch", "state", "cancel"})
-STACK_CHANGES = frozenset({"import", "rm", "remove", "rename"})
+REMOVES = ("rm", "remove", "delete")
+STACK_CHANGES = frozenset({"import", "rename", *REMOVES})
+
+# Commands that start providers, which read sandbox.yaml.
+STARTS_PROVIDERS = frozenset({"up", "preview", "refresh", "destroy", "import", "watch"})
+
+KEEPS_FILE = "--preserve-config"
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,8 @@ class CommandLine:
 
     name: str = ""
     first: int = -1
+    second: int = -1
+    """Where the first word after the name stands: the `rm` of `stack rm`."""
     rest: tuple[str, ...] = ()
     stack: str | None = None
     cwd: str | None = None
@@ -47,6 +55,14 @@ class CommandLine:
         return self.name in CHANGES or (self.name == "stack" and self.rest[:1] != () and self.rest[0] in STACK_CHANGES)
 
     @property
+    def starts_providers(self) -> bool:
+        return self.name in STARTS_PROVIDERS and not self.wants_help
+
+    @property
+    def removes_stack(self) -> bool:
+        return self.name == "stack" and self.rest[:1] != () and self.rest[0] in REMOVES and not self.wants_help
+
+    @property
     def stack_to_make(self) -> str | None:
         """The stack that has to be there before this command runs."""
         if self.wants_help or self.name not in NEEDS_STACK:
@@ -54,13 +70,13 @@ class CommandLine:
         if self.name == "stack" and self.rest:
             if self.rest[0] == "select":
                 return self.stack or (self.rest[1] if len(self.rest) > 1 else None)
-            if self.rest[0] in ("init", "new", "create", "setup", "rm", "remove", "ls", "list"):
+            if self.rest[0] in ("init", "new", "create", "setup", "ls", "list", *REMOVES):
                 return None
         return self.stack
 
 
 def parse(words: Sequence[str]) -> CommandLine:
-    name, first, stack, cwd, wants_help = "", -1, None, None, False
+    name, first, second, stack, cwd, wants_help = "", -1, -1, None, None, False
     rest: list[str] = []
     index = 0
     while index < len(words):
@@ -86,9 +102,22 @@ def parse(words: Sequence[str]) -> CommandLine:
             index += 1
         elif not word.startswith("-") or word == "-":
             if name:
+                second = second if rest else index - 1
                 rest.append(word)
             else:
                 name, first = ALIASES.get(word, word), index - 1
     # The engine reads these too: every flag has a variable of that form.
     chosen = stack or os.environ.get("PULUMI_OPTION_STACK") or os.environ.get("PULUMI_STACK")
-    return CommandLine(name, first, tuple(rest), chosen or None, cwd, wants_help)
+    return CommandLine(name, first, second, tuple(rest), chosen or None, cwd, wants_help)
+
+
+def keeping_file(words: Sequence[str], command: CommandLine) -> list[str]:
+    """The words for pulumi: `stack rm` would delete the stack's file, which real deployments use, unless told not to.
+
+    A choice of the user's own, `--preserve-config=false` too, is left as it is.
+    """
+    flags = words[: words.index("--")] if "--" in words else words
+    chosen = any(word == KEEPS_FILE or word.startswith(f"{KEEPS_FILE}=") for word in flags)
+    if chosen or not command.removes_stack:
+        return list(words)
+    return [*words[: command.second + 1], KEEPS_FILE, *words[command.second + 1 :]]

@@ -16,9 +16,10 @@ from pulumi_sandbox.world_file import ELSEWHERE, WorldError, open_file, unreadab
 HELP = """\
 pulumi-sandbox - the real Pulumi CLI on this machine alone, with offline providers in the place of clouds
 
-Use it as you use `pulumi`: every command and flag is passed on unchanged. The engine, your program and your stack
-files are the real ones; only the providers of aws, gcp, github and kubernetes are offline. They refuse what the vendor
-would refuse, and keep what was made in a local world, so that refresh, import, drift and destroy are true.
+Use it as you use `pulumi`: every command and flag is passed on unchanged; `stack rm` alone is told to keep the
+stack's file. The engine, your program and your stack files are the real ones; only the providers of aws, gcp, github
+and kubernetes are offline. They refuse what the vendor would refuse, and keep what was made in a local world, so that
+refresh, import, drift and destroy are true.
 
   pulumi-sandbox up --stack staging          bring a stack up; a stack that has a file is made on the way
   pulumi-sandbox preview --diff -s staging   what would change
@@ -83,6 +84,9 @@ def pulumi(words: list[str], command: arguments.CommandLine) -> int:
     workspace = workspace_of(command)
     if (command.changes_something or command.name == "preview") and workspace.world.is_file():
         open_file(workspace.world).close()  # one that cannot be read is told before anything is done
+    if command.starts_providers and (wrong := settings_mistake(workspace)):
+        sys.stderr.write(f"{wrong}\n")
+        return 1
     found = engine.ensure(say)
     environment = workspace.apply()
     if command.name and command.name != "version":
@@ -92,7 +96,10 @@ def pulumi(words: list[str], command: arguments.CommandLine) -> int:
         from pulumi_sandbox import stacks
 
         stacks.make(workspace, found, stack, environment, say)
-    code = passthrough.run(found.executable, words, environment)
+    passed = arguments.keeping_file(words, command)
+    if passed != words:
+        say(f"stack {command.rest[0]} keeps the stack's file; {arguments.KEEPS_FILE}=false deletes it too")
+    code = passthrough.run(found.executable, passed, environment)
     if code and stack is not None:
         stacks.explain(workspace, found, stack, environment, say)
     if command.changes_something:
@@ -100,6 +107,22 @@ def pulumi(words: list[str], command: arguments.CommandLine) -> int:
         if code:
             tell_faults(workspace)
     return code
+
+
+def settings_mistake(workspace: Workspace) -> str:
+    """What is wrong with sandbox.yaml; empty for nothing.
+
+    A provider would refuse it too, but where a lookup starts it, the SDK shows its words below a traceback.
+    """
+    if not workspace.settings_file.is_file():
+        return ""
+    from pulumi_sandbox.providers import sandbox_file
+
+    try:
+        sandbox_file.read(workspace.settings_file)
+    except sandbox_file.SettingsError as wrong:
+        return str(wrong)
+    return ""
 
 
 # What the system says of a folder that takes no more; writing into an open file, it names none.

@@ -49,6 +49,7 @@ def test_a_command_line_is_read_as_pulumi_reads_it(words: str, name: str, stack:
         ("stack output -s dev", "dev"),
         ("stack init dev", None),
         ("stack rm -s dev", None),
+        ("stack delete -s dev", None),
         ("up -s dev --help", None),
         ("new -s dev", None),
         ("up", None),
@@ -60,7 +61,8 @@ def test_only_commands_on_an_existing_stack_have_it_made(words: str, stack: str 
 
 @pytest.mark.parametrize(
     ("words", "changes"),
-    [("up", True), ("dn", True), ("state delete x", True), ("stack import", True), ("stack output", False),
+    [("up", True), ("dn", True), ("state delete x", True), ("stack import", True), ("stack delete", True),
+     ("stack output", False),
      ("preview", False), ("up -h", False), ("config set a b", False)],
 )  # fmt: skip
 def test_orphans_are_looked_for_only_after_what_may_make_them(words: str, changes: bool) -> None:

@@ -14,6 +14,7 @@ from pulumi_sandbox.providers import gcp_mapping as types
 from pulumi_sandbox.providers import gcp_outputs as outputs
 from pulumi_sandbox.providers import gcp_replace as replacing
 from pulumi_sandbox.providers import gcp_rule_table as rule_table
+from pulumi_sandbox.providers import gcp_secret_lookups as secret_lookups
 from pulumi_sandbox.providers import gcp_settings as sandbox_settings
 from pulumi_sandbox.providers.bridged import Naming
 from pulumi_sandbox.providers.cloud import UNKNOWN, Cloud, Problem, Refused, Resource
@@ -225,6 +226,11 @@ class Gcp(Cloud):
 
     def invoke(self, token: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         result, secret = super().invoke(token, arguments)
+        config = self.context.config
+        if token in secret_lookups.BEGINNINGS and not self.lookups.answered_by_user(token, arguments, config):
+            site = Site.of(config, str(self.lookups.values.get("projectNumber", "0")))
+            if refused := secret_lookups.refusal(self.around, token, arguments, site):
+                raise Refused(refused)
         for key in ("id", "selfLink", "name"):
             value = result.get(key)
             if isinstance(value, str) and part(value, "projects"):

@@ -190,12 +190,17 @@ class Surroundings:
     def _secret(self, given: Any, project: str, site: Site) -> Iterator[str]:
         if not isinstance(given, str) or not given:
             return
+        home, name, there = self.secret(given, project, site)
+        if not there:
+            error = errors.GoogleError(404, "notFound", f"Secret [projects/{site.number}/secrets/{name}] not found.")
+            yield f"{error}{hint(f'projects/{home}/secrets/{name}')}"
+
+    def secret(self, given: str, project: str, site: Site) -> tuple[str, str, bool]:
+        """The project and the name of a secret, and whether it is there."""
         home = part(given, "projects") or project
         name = part(given, "secrets") or last(given)
         known = {home, project} if home == site.number else {home}
-        if not any(self.exists(f"projects/{one}/secrets/{name}") for one in known):
-            error = errors.GoogleError(404, "notFound", f"Secret [projects/{site.number}/secrets/{name}] not found.")
-            yield f"{error}{hint(f'projects/{home}/secrets/{name}')}"
+        return home, name, any(self.exists(f"projects/{one}/secrets/{name}") for one in known)
 
     # -- at Delete ----------------------------------------------------------------------------------------------------
 

@@ -184,6 +184,9 @@ class Github(Cloud):
         if token == GET_REPOSITORY and result.get("fullName"):
             owner, _, name = str(result["fullName"]).rpartition("/")
             made = self.around.made(name) if same_name(owner, self.owner) else None
+            if not made and self._unlisted(token, arguments, f"{owner}/{name}"):
+                # terraform-provider-github v6.13.0, github/data_source_github_repository.go: no error, and no state.
+                return {}, ()
             if made:
                 function = self.shapes.function(token)
                 known = function.outputs if function else {}
@@ -194,6 +197,12 @@ class Github(Cloud):
                 result["repoId"] += int(digest, 16) % 10**8
             self.around.look(result)
         return result, secret
+
+    def _unlisted(self, token: str, arguments: dict[str, Any], path: str) -> bool:
+        """Whether sandbox.yaml says what is on GitHub, and this repository is none of it."""
+        if not self.around.patterns or self.around.exists(path):
+            return False
+        return not self.lookups.answered_by_user(token, arguments, self.context.config)
 
     def _repository(self, res: Resource) -> dict[str, Any]:
         name = res.inputs.get("name") or res.id

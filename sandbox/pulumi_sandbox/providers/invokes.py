@@ -124,17 +124,27 @@ class Lookups:
         shape = self.shapes.function(token)
         if token in self.pure:
             return {**_echoed(checked.inputs, shape), **self.pure[token](checked.inputs)}, ()
-        config = self.config(config)
-        # As the real provider does: an argument left open is taken from the provider's own region, project, zone.
-        completed = {name: config[name] for name in (shape.inputs.properties if shape else ()) if name in config}
-        completed |= {name: value for name, value in checked.inputs.items() if value is not None}
-        scope = {"args": completed, "config": config, "values": self.values}
+        scope = self._scope(token, checked.inputs, config)
+        completed = scope["args"]
         for one in self._answers.get(token, ()):
             if one.fits(completed, scope):
                 result = fill(one.result, scope, f"{one.source}: {token}")
                 self._refuse_unknown_keys(one, token, result)
                 return {**_echoed(completed, shape), **result}, one.secrets
         raise LookupRefusedError(self._how_to_add(token, checked.inputs))
+
+    def answered_by_user(self, token: str, arguments: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
+        """Whether the user's own file has the answer: what somebody wrote down by hand is there."""
+        scope = self._scope(token, arguments, config)
+        own = [one for one in self._answers.get(token, ()) if self.settings and one.source == self.settings.name]
+        return any(one.fits(scope["args"], scope) for one in own)
+
+    def _scope(self, token: str, arguments: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        shape, config = self.shapes.function(token), self.config(config)
+        # As the real provider does: an argument left open is taken from the provider's own region, project, zone.
+        completed = {name: config[name] for name in (shape.inputs.properties if shape else ()) if name in config}
+        completed |= {name: value for name, value in arguments.items() if value is not None}
+        return {"args": completed, "config": config, "values": self.values}
 
     def _refuse_unknown_keys(self, one: Answer, token: str, result: Mapping[str, Any]) -> None:
         shape = self.shapes.function(token)

@@ -129,14 +129,18 @@ def test_an_environment_that_is_nowhere_is_refused(hub: Hub, token: str, inputs:
     assert hub.make(token, "one", **inputs, environment="prod").id.startswith("web:prod:")
 
 
-def test_a_repository_that_the_settings_list_or_a_lookup_answered_is_there(tmp_path: Path) -> None:
+def test_a_repository_that_the_settings_list_is_there_and_no_other(tmp_path: Path) -> None:
     hub = Hub(tmp_path, settings="exists:\n  github: ['acme/w*']\n")
     hub.make(types.SECRET, "t", **SECRET)
+    hub.invoke("github:index/getRepository:getRepository", name="api")
     assert "404 Not Found" in hub.refused(types.SECRET, **{**SECRET, "repository": "api"})
-    found = hub.invoke("github:index/getRepository:getRepository", name="api")
-    made = hub.make(types.SECRET, "t", **{**SECRET, "repository": "api"})
-    assert made.values["repositoryId"] == found["repoId"]
     hub.world.close()
+
+
+def test_a_repository_that_a_lookup_answered_is_there(hub: Hub) -> None:
+    assert "404 Not Found" in hub.refused(types.SECRET, **SECRET)
+    found = hub.invoke("github:index/getRepository:getRepository", name="web")
+    assert hub.make(types.SECRET, "t", **SECRET).values["repositoryId"] == found["repoId"]
 
 
 def test_a_number_that_is_no_repository_s_is_refused(hub: Hub) -> None:

@@ -1,0 +1,30 @@
+"""A sandbox.yaml that cannot be used: told by the command itself, ahead of every provider."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pulumi_sandbox import cli, engine, passthrough, plugins
+
+
+@pytest.mark.parametrize(
+    ("words", "refused"),
+    [("up", True), ("preview", True), ("dn --yes", True), ("up --help", False), ("stack ls", False)],
+)
+def test_a_typo_in_sandbox_yaml_is_told_before_anything_is_run(
+    words: str, refused: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ran: list[list[str]] = []
+    (tmp_path / "Pulumi.yaml").write_text("name: small\nruntime: python\n")
+    (tmp_path / "sandbox.yaml").write_text("gest: {}\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path / "sandbox"))
+    monkeypatch.setattr(engine, "ensure", lambda _: engine.Engine(tmp_path, engine.VERSION, "path"))
+    monkeypatch.setattr(plugins, "install", lambda _: {})
+    monkeypatch.setattr(passthrough, "run", lambda _, given, __: ran.append(given) or 0)
+    assert cli.run(words.split()) == int(refused)
+    told = (
+        "sandbox.yaml: gest: no such entry\n  expected: guest, exists, lookups, values\n  hint: did you mean 'guest'?\n"
+    )
+    assert (ran, capsys.readouterr().err) == (([], told) if refused else ([words.split()], ""))

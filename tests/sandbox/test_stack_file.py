@@ -1,0 +1,38 @@
+"""The stack's file, which real deployments use too, when a stack of the sandbox is removed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pulumi_sandbox import cli, engine, passthrough, plugins
+
+KEPT = "pulumi-sandbox: stack rm keeps the stack's file; --preserve-config=false deletes it too\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "passed", "told"),
+    [
+        ("stack rm dev", "stack rm --preserve-config dev", KEPT),
+        ("stack -s dev rm --yes", "stack -s dev rm --preserve-config --yes", KEPT),
+        ("stack rm -- dev --preserve-config", "stack rm --preserve-config -- dev --preserve-config", KEPT),
+        ("stack delete -y", "stack delete --preserve-config -y", KEPT.replace(" rm ", " delete ")),
+        ("stack remove dev", "stack remove --preserve-config dev", KEPT.replace(" rm ", " remove ")),
+        ("stack rm dev --preserve-config", "stack rm dev --preserve-config", ""),
+        ("stack rm dev --preserve-config=false", "stack rm dev --preserve-config=false", ""),
+        ("stack rm --help", "stack rm --help", ""),
+        ("stack ls", "stack ls", ""),
+        ("config rm key", "config rm key", ""),
+    ],
+)
+def test_removing_a_stack_keeps_its_file_unless_the_user_says_otherwise(
+    words: str, passed: str, told: str,
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+) -> None:  # fmt: skip
+    ran: list[list[str]] = []
+    monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path))
+    monkeypatch.setattr(engine, "ensure", lambda _: engine.Engine(tmp_path, engine.VERSION, "path"))
+    monkeypatch.setattr(plugins, "install", lambda _: {})
+    monkeypatch.setattr(passthrough, "run", lambda _, given, __: ran.append(given) or 0)
+    assert cli.run(words.split()) == 0
+    assert (ran, capsys.readouterr().err) == ([passed.split()], told)
