@@ -76,9 +76,15 @@ within() {
 
 # The driver, where the image brings none. Google's installer restarts the machine, which then runs this script anew.
 get_driver() {
-  local branch
+  local source branch
+  source=$(attribute gpu-driver-source)
   branch=$(attribute gpu-driver-branch)
-  case $(attribute gpu-driver-source) in
+  # A sandbox boots machines on somebody's computer, which is to keep the driver it has.
+  if [[ -n $source && -n ${GCE_METADATA_HOST-} && -z ${GPU_CI_STATE-} ]]; then
+    SUMMARY="a driver is installed on machines of Compute Engine only, and this is none: its metadata is served by $HOST"
+    return 1
+  fi
+  case $source in
     installer) install_driver "$branch" ;;
     cos)
       if ! within cos-extensions install gpu -- -version="$branch" 2>&1 | tee "$WORK/driver.log"; then
@@ -213,7 +219,7 @@ trap report EXIT
 trap stopped TERM INT HUP
 seconds=$(attribute gpu-smoke-deadline-sec)
 if [[ $seconds =~ ^[0-9]+$ ]]; then DEADLINE=$seconds; fi
-if [[ $(attribute gpu-driver-source) == installer ]]; then
+if [[ $(attribute gpu-driver-source) == installer && (-z ${GCE_METADATA_HOST-} || -n ${GPU_CI_STATE-}) ]]; then
   # The deadline counts from the first boot.
   STATE=${GPU_CI_STATE:-/var/lib/gpu-ci-driver}
   mkdir -p "$STATE"

@@ -71,6 +71,7 @@ class Boot:
         self.torch.mkdir()
         (self.torch / "torch.py").touch()
         self.path = f"{self.tools}:{os.environ['PATH']}"
+        self.is_google = True
 
     def only(self, *tools: str) -> None:
         """Leave the machine nothing but the basics, and Python under these names."""
@@ -92,6 +93,7 @@ class Boot:
             "PATH": self.path,
             "GCE_METADATA_HOST": f"127.0.0.1:{self.metadata.server_port}",
             "PYTHONPATH": str(self.torch),
+            **({"GPU_CI_STATE": str(self.folder / "state")} if self.is_google else {}),
         }
         script = self.folder / "boot.sh"
         script.write_text(boot.script())
@@ -447,6 +449,16 @@ def test_on_container_optimized_os_the_check_runs_in_a_container(machine: Boot) 
     assert said[4].startswith("docker run --rm --network host --device=/dev/nvidia")
     assert "--volume /var/lib/nvidia/lib64:/usr/local/nvidia/lib64" in said[4]
     assert " registry.example/torch@sha256:00 python3 " in said[4]
+
+
+@pytest.mark.parametrize("source", ["installer", "cos"])
+def test_on_a_computer_that_is_no_machine_of_google_no_driver_is_installed(machine: Boot, source: str) -> None:
+    cos(machine)
+    machine.is_google = False
+    verdict, serial = machine.run(says("fine"), **(COS | {"gpu_driver_source": source}))
+    assert verdict["verdict"] == "fail"
+    assert verdict["summary"].startswith("a driver is installed on machines of Compute Engine only, and this is none: ")
+    assert not any(word in serial for word in ("cos-extensions", "mount", "docker", "cuda_installer"))
 
 
 def test_a_driver_container_optimized_os_has_not_is_a_fail(machine: Boot) -> None:
