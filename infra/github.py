@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, ClassVar
 
 import pulumi
 import pulumi_gcp as gcp
 import pulumi_github as github
+from gpu_ci import naming
 from gpu_ci.args import Args, Veiled
+from gpu_ci.errors import invalid
 from gpu_ci.gcp.places import SecretName
 from gpu_ci.github.actions_secrets import ActionsSecrets, ActionsSecretsArgs
 from gpu_ci.github.names import KeysOnce, SettingName
 from gpu_ci.github.repository_rules import RepositoryRules, RepositoryRulesArgs
 from gpu_ci.github.runner_group import RunnerGroup, RunnerGroupArgs
-from pydantic import Field
+from pydantic import Field, field_validator
+from pydantic_core import InitErrorDetails, ValidationError
 
 from infra.site import GithubApp, Site
+
+# What of a scope says where a secret is kept: an organization keeps a name once, whichever repositories may have it.
+_PLACE = {"kind", "repository", "environment"}
 
 
 class SecretsByReference(ActionsSecretsArgs):
@@ -50,6 +57,40 @@ class Github(Args):
     rules: dict[str, RepositoryRulesArgs] = Field(
         default={}, description="by a name of your own, what holds for the default branch of a repository"
     )
+
+    @field_validator("secrets", "rules")
+    @classmethod
+    def _names(cls, value: dict[str, Any]) -> dict[str, Any]:
+        wrong = [name for name in value if not re.fullmatch(naming.PATTERN, name)]
+        error = invalid(
+            "the name has a form that is not accepted",
+            expected="lower case letters, digits and dashes, a letter first, at most 40 characters",
+            hint="such as kernels",
+        )
+        if wrong:
+            problems = [InitErrorDetails(type=error, loc=(name,), input="a map") for name in wrong]
+            raise ValidationError.from_exception_data("Github", problems)
+        return value
+
+    @field_validator("secrets")
+    @classmethod
+    def _each_kept_once(cls, value: dict[str, SecretsByReference]) -> dict[str, SecretsByReference]:
+        """Two entries that keep the same secret would take it from each other."""
+        owners: dict[tuple[str, ...], str] = {}
+        problems = []
+        for name, args in value.items():
+            place = tuple(str(part).lower() for part in args.scope.model_dump(include=_PLACE).values())
+            for sort in ("secrets", "variables"):
+                for key in getattr(args, sort):
+                    first = owners.setdefault((*place, sort, key.upper()), name)
+                    if first != name:
+                        error = invalid(
+                            f"is kept by {first} already; case does not count", hint="remove one of the two"
+                        )
+                        problems.append(InitErrorDetails(type=error, loc=(name, sort, key), input="a name"))
+        if problems:
+            raise ValidationError.from_exception_data("Github", problems)
+        return value
 
 
 def build(chosen: Github | None, site: Site) -> dict[str, Any]:

@@ -154,3 +154,39 @@ def test_everything_on_github_is_made_anew_for_another_owner() -> None:
     assert {row.request.replacement_trigger.string_value for row in rows} == {"acme"}
     names = [run(stack(owner=owner)).one("pulumi:providers:github").name for owner in ("acme", "other")]
     assert names == ["github-acme", "github-other"]
+
+
+def keeps(name: str, **scope: str) -> dict[str, Any]:
+    return {"scope": {"kind": "repository", "repository": "kernels", **scope}, "secrets": {name: TOKEN}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "path", "text"),
+    [
+        (
+            {"secrets": {"A::b": keeps("T")}},
+            'gpu-ci:github.secrets["A::b"]',
+            "the name has a form that is not accepted",
+        ),
+        (
+            {"rules": {"x" * 41: {"repository": "kernels"}}},
+            f"gpu-ci:github.rules.{'x' * 41}",
+            "the name has a form that is not accepted",
+        ),
+        (
+            {"secrets": {"a": keeps("Token"), "b": keeps("TOKEN", repository="Kernels")}},
+            "gpu-ci:github.secrets.b.secrets.TOKEN",
+            "is kept by a already; case does not count",
+        ),
+    ],
+)
+def test_what_only_the_engine_would_find_is_found_before_anything_is_made(asked: Any, path: str, text: str) -> None:
+    assert [(problem.path, problem.text) for problem in refused(stack(asked)).problems] == [(path, text)]
+
+
+def test_the_same_name_in_two_places_is_two_secrets() -> None:
+    other = keeps("T", kind="environment", environment="prod")
+    asked = {"secrets": {"a": keeps("T"), "b": keeps("T", repository="web"), "c": other, "d": keeps("U")}}
+    chosen = load(stack(asked)).github
+    assert chosen is not None
+    assert sorted(chosen.secrets) == ["a", "b", "c", "d"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,20 +64,35 @@ def _driver(driver: Driver) -> dict[str, str]:
     return {}
 
 
-_RESERVED = (
-    "enable-guest-attributes", "enable-oslogin", "block-project-ssh-keys", "serial-port-enable", "startup-script",
-    "startup-script-url", "user-data",
-)  # fmt: skip
+# What the boot script and the machine's protection hang on, and what else runs or opens something by its mere presence
+# (cloud.google.com/compute/docs/metadata/predefined-metadata-keys).
+_RESERVED = re.compile(
+    r"enable-.*|block-project-ssh-keys|serial-port-.*|startup-script.*|shutdown-script.*|user-data.*|ssh-?keys|ssh-.*"
+    r"|gpu-.*|gce-.*|google-.*|cos-.*|windows-.*|sysprep-.*|vmdnssetting",
+    re.IGNORECASE,
+)
+# Discovery document compute v1, Metadata.items.key: [a-zA-Z0-9-_]+, less than 128 bytes.
+_KEY = re.compile(r"[a-zA-Z0-9_-]{1,127}")
 
 
 def free_metadata(values: dict[str, Any]) -> dict[str, Any]:
     """Keys that are nobody else's: not the boot script's, nor those the machine's protection hangs on."""
-    taken = [key for key in values if key in _RESERVED or key.startswith(("gpu-", "ssh-"))]
-    if taken:
-        errors = [
-            InitErrorDetails(type=invalid("is a key the template sets itself", hint="rename it"), loc=(key,), input=key)
-            for key in taken
-        ]
+    errors = []
+    for key, value in values.items():
+        if not _KEY.fullmatch(key):
+            error = invalid(
+                "is no key Google takes", expected="letters, digits, _ and -, at most 127", hint="rename it"
+            )
+        elif _RESERVED.fullmatch(key):
+            error = invalid("is a key of the template or of Google's own", hint="rename it")
+        elif isinstance(value, str) and len(value.encode()) > METADATA_VALUE_LIMIT:
+            error = invalid(
+                f"has more than {METADATA_VALUE_LIMIT} bytes", hint="put it into a bucket, and its name here"
+            )
+        else:
+            continue
+        errors.append(InitErrorDetails(type=error, loc=(key,), input=key))
+    if errors:
         raise ValidationError.from_exception_data("metadata", errors)
     return values
 

@@ -49,7 +49,7 @@ def ip_range(value: str) -> str:
     """A prefix of 8 addresses or more, with or without the address it begins at."""
     start, _, size = value.rpartition("/")
     hint = "such as /24, or 192.168.0.0/24"
-    if not size.isdigit():
+    if not (size.isascii() and size.isdigit()) or int(size) < 8:
         raise invalid("is no range", hint=hint)
     # cloud.google.com/build/docs/private-pools/private-pool-config-file-schema, peeredNetworkIpRange.
     if int(size) > 29:
@@ -68,14 +68,22 @@ def subnet(value: str) -> str:
     return value
 
 
+# RFC 1918 and RFC 6598. Google takes more (cloud.google.com/vpc/docs/subnets, "Valid IPv4 ranges"), of others' use too.
+_PRIVATE = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")))
+
+
 def private_range(value: str) -> str:
     """A range of private addresses that a subnetwork can have."""
     network = ipaddress.IPv4Network(subnet(value))
     # cloud.google.com/vpc/docs/subnets, "IPv4 subnet ranges": at least /29.
     if network.prefixlen > 29:
         raise invalid("is too small: the smallest is /29, with 8 addresses", hint="such as 10.10.0.0/20")
-    if not network.is_private:
-        raise invalid("has addresses of the internet", hint="such as 10.10.0.0/20")
+    if not any(network.subnet_of(private) for private in _PRIVATE):
+        raise invalid(
+            "is not in a range of private networks",
+            expected=f"a part of {', '.join(map(str, _PRIVATE))}",
+            hint="such as 10.10.0.0/20",
+        )
     return value
 
 

@@ -15,6 +15,7 @@ from ..errors import did_you_mean, invalid
 from .places import ZONE
 
 _ZONE = re.compile(ZONE)
+_CUSTOM = re.compile(r"(?:n1-)?custom-([0-9]{1,3})-[0-9]{1,7}(?:-ext)?")
 
 # Seconds. cloud.google.com/compute/docs/instances/about-flex-start-vms: 10 minutes to 7 days.
 RUN_LIMIT_SEC = (600, 604_800)
@@ -27,6 +28,15 @@ LOCAL_SSD_GIB = 375
 def machine_type(value: str) -> str:
     """One that has GPUs, or that they attach to."""
     known = catalog.machine_types("gcp")
+    if custom := _CUSTOM.fullmatch(value):
+        vcpus = int(custom[1])
+        fits = [shape for shape in catalog.n1_shapes() if shape.vcpus <= vcpus and "standard" in shape.machine_type]
+        nearest = max(fits, key=lambda shape: shape.vcpus, default=catalog.n1_shapes()[0])
+        raise invalid(
+            "is a custom machine type, which pools do not take",
+            expected="a predefined n1 machine type, of the size its GPUs allow",
+            hint=f"such as {nearest.machine_type}",
+        )
     if value not in known:
         hint = did_you_mean(value, known) or "GPUs come with a2, a3, a4, g2 and g4 types, and attach to n1"
         raise invalid("is no machine type that has a GPU", hint=hint)

@@ -39,6 +39,15 @@ def standby(value: Any, others: Mapping[str, Any]) -> Any:
     return value
 
 
+def each_once(values: list[str]) -> list[str]:
+    """No entry twice."""
+    twice = [index for index, value in enumerate(values) if value in values[:index]]
+    if twice:
+        problems = [_at(index, values[index], invalid("is there twice", blind="remove one")) for index in twice]
+        raise ValidationError.from_exception_data("secrets", problems)
+    return values
+
+
 def runner_labels(values: list[str] | None) -> list[str] | None:
     """No label twice; GitHub compares them without regard to case."""
     seen: set[str] = set()

@@ -50,6 +50,11 @@ class RunnerPoolArgs(GpuMachineArgs):
     def _against_machine(cls, value: Any, info: ValidationInfo) -> Any:
         return getattr(pool_rules, str(info.field_name))(value, info.data)
 
+    @field_validator("secrets")
+    @classmethod
+    def _secrets(cls, value: list[str]) -> list[str]:
+        return pool_rules.each_once(value)
+
     @field_validator("runner_labels")
     @classmethod
     def _runner_labels(cls, value: list[str] | None) -> list[str] | None:

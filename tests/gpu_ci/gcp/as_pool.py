@@ -23,6 +23,8 @@ def as_pool(row: dict[str, Any]) -> dict[str, Any] | None:
     machine = row["machine"] if isinstance(row["machine"], Machine) else questions.machine(row["machine"])
     if machine.cloud != "gcp" or machine.legacy or any(row.get(key) for key in _UNSAID):
         return None
+    if row.get("boot_disk") == "pd-extreme":  # pools boot from no such disk
+        return None
     software = _software(row, machine)
     if software is None:
         return None

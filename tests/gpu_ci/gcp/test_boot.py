@@ -78,10 +78,32 @@ def test_uv_on_the_machines_is_the_uv_of_this_repository() -> None:
     assert f"uv=={versions.UV} " in (ROOT / "requirements-uv.lock").read_text()
 
 
-@pytest.mark.parametrize("key", ["startup-script", "user-data", "enable-oslogin", "gpu-smoke-args", "ssh-keys"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "startup-script", "startup-script-url", "Startup-Script", "shutdown-script", "user-data", "enable-oslogin",
+        "enable-osconfig", "gpu-smoke-args", "ssh-keys", "sshKeys", "gce-container-declaration", "serial-port-enable",
+    ],
+)  # fmt: skip
 def test_metadata_of_ones_own_may_not_undo_the_check_or_the_protection(key: str) -> None:
     with pytest.raises(ArgsError) as caught:
         args(metadata={key: "x", "agent-url": "y"})
     assert [(problem.path, problem.hint) for problem in caught.value.problems] == [
         (f"metadata.{key}", "rename it"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("", "x", "is no key Google takes"),
+        ("a b", "x", "is no key Google takes"),
+        ("k" * 128, "x", "is no key Google takes"),
+        ("agent", "x" * 262_145, "has more than 262144 bytes"),
+    ],
+)
+def test_metadata_google_would_refuse_is_refused_here(key: str, value: str, text: str) -> None:
+    with pytest.raises(ArgsError) as caught:
+        args(metadata={key: value})
+    assert [problem.text for problem in caught.value.problems] == [text]
+    assert args(metadata={"k" * 127: "x" * 262_144}).metadata

@@ -55,7 +55,11 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
         "4 x nvidia-tesla-p100 takes at most 64 vCPUs",
     ),
     # attached GPUs
-    "24 vCPUs with one P100": (n1("n1-custom-24-65536", "p100", 1), "machineType", ""),
+    "24 vCPUs of a custom machine with one P100": (
+        n1("n1-custom-24-65536", "p100", 1),
+        "machineType",
+        "such as n1-standard-16",
+    ),
     "32 vCPUs with one P100": (n1("n1-standard-32", "p100", 1), "guestAccelerator", "at most 16 vCPUs"),
     "32 vCPUs with one V100": (n1("n1-highcpu-32", "v100", 1), "guestAccelerator", "at most 12 vCPUs"),
     "16 vCPUs with one V100": (n1("n1-standard-16", "v100", 1), "guestAccelerator", "at most 12 vCPUs"),
@@ -80,7 +84,7 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
     # machine types
     "a machine type without a GPU": ({"machineType": "n2-standard-8"}, "machineType", "g2-standard-8"),
     "a machine type of AWS": ({"machineType": "g6.xlarge"}, "machineType", "g2"),
-    "a shared core with a T4": (n1("g1-small", "t4", 1), "machineType", ""),
+    "a shared core with a T4": (n1("g1-small", "t4", 1), "machineType", "attach to n1"),
     "a number of vCPUs g2 has not": ({"machineType": "g2-standard-6"}, "machineType", "g2-standard"),
     # markets
     "one H100 on demand": (of("a3-highgpu-1g", "us-central1-a", market="standard"), "market", "use spot or flex-start"),
@@ -266,6 +270,11 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
         "smoke.deadlineSec",
         "raise maxRunDurationSec",
     ),
+    "a secret twice": (
+        {"secrets": ["projects/acme-ci/secrets/a", "projects/acme-ci/secrets/b", "projects/acme-ci/secrets/a"]},
+        "secrets[2]",
+        "remove one",
+    ),
     "a secret by its name alone": ({"secrets": ["token"]}, "secrets[0]", "projects/<project>/secrets/<name>"),
 }  # fmt: skip
 
@@ -275,6 +284,7 @@ def test_it_is_refused_where_it_is_wrong_with_what_would_work(what: str) -> None
     choices, path, instead = IMPOSSIBLE[what]
     found = problems(**choices)
     assert [problem.path for problem in found] == [path], [problem.render("pool") for problem in found]
+    assert instead, "every string has nothing in it"
     assert instead in f"{found[0].expected} {found[0].hint}"
 
 

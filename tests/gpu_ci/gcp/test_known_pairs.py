@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from gpu_catalog import solver
 from gpu_ci.errors import Problem
 from gpu_ci.gcp.runner_pool import RunnerPoolArgs
 
-from tests.catalog.test_known_pairs import BAD, GOOD, name_of, with_machine
+from tests.catalog.test_known_pairs import BAD, GOOD, choices, name_of, with_machine
 from tests.gpu_ci.gcp.as_pool import as_pool
 
 # The solver's choices, and where a pool's stack file has what is wrong with them.
@@ -55,7 +56,18 @@ def test_a_known_bad_pool_is_refused_where_it_is_wrong_and_told_what_would_do(
     at = {problem.path.split(".")[0].split("[")[0] for problem in found}
     for rule in row["rules"]:
         assert at & {*FIELDS[CHOICES[rule.split(".")[0]]]}, (rule, [problem.render("pool") for problem in found])
-    assert [problem.render("pool") for problem in found if not (problem.hint or problem.expected)] == []
+    for problem in found:
+        field = next(
+            f for f in RunnerPoolArgs.model_fields.values() if f.alias == problem.path.split(".")[0].split("[")[0]
+        )
+        # What the field is for is told with any mistake; what would do is more than that.
+        own = problem.expected if problem.expected != field.description else ""
+        assert problem.hint or own, problem.render("pool")
+    if {"torch", "driver"} & {rule.split(".")[0] for rule in row["rules"]}:
+        said = " ".join(problem.text for problem in found)
+        answer = solver.check(**choices(row))
+        assert isinstance(answer, solver.Refused)
+        assert "fraction" in said or any(problem.text in said for problem in answer.problems), said
 
 
 @pytest.mark.parametrize(("row", "pool"), BAD_POOLS, ids=[name_of(row) for row, _ in BAD_POOLS])
