@@ -30,6 +30,9 @@ SOURCE = options.Name("driver source", lambda: DRIVER_SOURCES)
 @click.option("--gke-partition-size", metavar="SIZE", help="As GKE names it.")
 @click.option("--torch", metavar="VERSION", help="A wheel, such as 2.9.1+cu129.")
 @click.option("--python", metavar="X.Y", help="The Python that the wheel has to be for.")
+@click.option(
+    "--runner", metavar="VERSION", help="GitHub's runner on it, such as 2.337.0; one that is too old gets no jobs."
+)
 @options.as_json
 def command(targets: tuple[str, ...], as_json: bool, **choices: Any) -> None:
     """Say whether it can work, before anything is paid for: pools of stack files, or one machine and its choices.

@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 import gpu_catalog
-from gpu_catalog import solver
+from gpu_catalog import solver, staleness
 
+from gpu_ci.cli import clock
 from gpu_ci.cli.output import Wrong, print_json
 
 
@@ -18,11 +19,12 @@ def run(machine: str, choices: dict[str, Any], as_json: bool) -> None:
         choices["python"] = _python(choices["python"])
     if "zone" in choices:
         choices["zone"] = choices["zone"].lower()
+    old = _runner(choices.pop("runner", ""))
     try:
         found = solver.check(machine.lower(), **choices)
     except gpu_catalog.DoesNotFit as error:
         problem = {"choice": "machine", "problem": str(error), "source": "", "fix": None}
-        answer(machine, [problem], [], [], as_json)
+        answer(machine, [problem], [], old, as_json)
         return
     except gpu_catalog.UnknownName as error:
         hint = error.hint or "gpu-ci catalog lists machines; a stack file's name ends in .yaml"
@@ -41,7 +43,7 @@ def run(machine: str, choices: dict[str, Any], as_json: bool) -> None:
             for problem in found.problems
         ]
     about = found.setup.machine
-    answer(about.key, problems, list(found.unknown), list(about.notes), as_json)
+    answer(about.key, problems, list(found.unknown), [*about.notes, *old], as_json)
 
 
 def answer(machine: str, problems: list[dict[str, Any]], unknown: list[str], notes: list[str], as_json: bool) -> None:
@@ -84,6 +86,16 @@ def plain(value: Any) -> Any:
     if isinstance(value, gpu_catalog.Machine):
         return value.key.partition("/")[2]
     return ".".join(map(str, value)) if isinstance(value, tuple) else value
+
+
+def _runner(version: str) -> list[str]:
+    """What GitHub thinks of a runner of that age today: a note, as it is no mistake of the machine."""
+    if not version:
+        return []
+    try:
+        return [str(old) for old in staleness.runner(version, clock.today())]
+    except ValueError as error:
+        raise Wrong(f"gpu-ci check: --runner: {error}", expected="such as 2.337.0") from None
 
 
 def _python(text: str) -> tuple[int, int]:

@@ -227,3 +227,23 @@ def test_a_machine_and_a_zone_may_be_written_in_capitals(ask: Ask) -> None:
     assert ask("check", "g6.xlarge", "--zone", "US-EAST-1A").code == 0
     for words in (["check"], ["catalog", "show"]):
         assert ask(*words, "G6.XLARGE").out == ask(*words, "g6.xlarge").out != ""
+
+
+@pytest.mark.parametrize(
+    ("version", "note"),
+    [
+        ("2.311.0", "the runner 2.311.0 is older than GitHub registers, which is 2.329.0 or later"),
+        ("2.334.0", "the runner 2.334.0 has got no jobs from GitHub since 2026-08-10"),
+        ("2.336.0", "the runner 2.336.0 may get no jobs since 2026-09-25: 2.337.0 was out on 2026-08-26"),
+    ],
+)
+def test_a_runner_that_github_gives_no_jobs_is_a_note(ask: Ask, version: str, note: str) -> None:
+    answer = ask("check", "g6.xlarge", "--runner", version, "--json")
+    assert answer.code == 0
+    assert [text for text in answer.json["notes"] if text.startswith(note)] != []
+
+
+def test_what_is_no_version_of_the_runner_is_told(ask: Ask) -> None:
+    answer = ask("check", "g6.xlarge", "--runner", "latest")
+    assert answer.code == 2
+    assert answer.err.startswith("gpu-ci check: --runner: 'latest' is no version of the runner")
