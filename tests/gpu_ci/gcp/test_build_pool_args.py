@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pulumi
 import pytest
 from gpu_ci.errors import ArgsError, report
+from gpu_ci.gcp import build_rules
 from gpu_ci.gcp.build_places import MACHINE_TYPES, REGIONS
 from gpu_ci.gcp.build_pool import BuildPool, BuildPoolArgs
 from gpu_ci.stack import pools
 from gpu_ci.stack.schema import stack_schema
 from jsonschema import Draft202012Validator
+from pydantic_core import PydanticCustomError
 
 from tests.gpu_ci.gcp.build_choices import ATTACHED, MAIN, PEERED, WRONG, pool, run, trigger
 from tests.gpu_ci.harness import deploy
@@ -97,3 +100,16 @@ def test_the_network_may_be_an_output_and_is_checked_when_it_resolves() -> None:
         "  expected: the network, its project by number: projects/<number>/global/networks/<name> "
         "(gcloud projects describe <id> --format='value(projectNumber)')"
     )
+
+
+@pytest.mark.parametrize("branch", [r"^main$", r"\pL+", r"(?P<n>a)\z", r"(?<n>a)", r"[[:alpha:]]+", r"a{999}", r"a+?"])
+def test_what_re2_reads_is_taken_and_no_warning_of_pythons_is_printed(branch: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert build_rules.ref(branch) == branch
+
+
+@pytest.mark.parametrize("branch", [r"(?=a)", r"(?<!a)b", r"(a)\1", r"(?>x)", r"x++", r"a{1001}", r"a{2,1001}", "("])
+def test_what_re2_does_not_read_is_refused(branch: str) -> None:
+    with pytest.raises(PydanticCustomError):
+        build_rules.ref(branch)
