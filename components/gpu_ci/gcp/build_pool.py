@@ -96,6 +96,8 @@ class BuildPool(Component):
     Costs: nothing while nothing is built; builds by the minute, disks above 100 GiB, and images by the GiB kept.
     Does not: give a build a GPU, because the API of private pools has no field for one; what starts machines with GPUs
     for builds grants that to serviceAccountEmail. It does not connect the GitHub repositories, nor set up peering.
+    The use of private pools is granted by the project, so a build file can name any other private pool of it, also in a
+    pull request: keep pools that reach something of yours in another project than pools that build strangers' changes.
     Replaces on change of: the private pool for network; everything, with all images, for region. Machine type, disk,
     publicEgress and triggers are changed in place.
     """
