@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -101,7 +102,11 @@ def _place(answer: Mapping[str, Any], region: str = "") -> str:
 
 
 def _from_compute(place: str, rows: list[Mapping[str, Any]]) -> Given:
-    return {(place, row["metric"]): Limit(float(row["limit"]), row.get("usage")) for row in rows if "metric" in row}
+    return {(place, row["metric"]): Limit(float(row["limit"]), _usage(row)) for row in rows if "metric" in row}
+
+
+def _usage(row: Mapping[str, Any]) -> float | None:
+    return None if row.get("usage") is None else float(row["usage"])
 
 
 def _from_cloud_quotas(infos: list[Mapping[str, Any]]) -> Given:
@@ -177,9 +182,12 @@ def _mistake(path: tuple[str, ...], place: str, metric: str, limit: Any) -> Mist
         better = f"put it under {GLOBAL}" if everywhere else "put it under the region it is for"
         text = "is a quota of all regions together" if everywhere else "is a quota of each region"
         return Mistake(path, text, "", "", better)
+    expected = "the limit that was granted, 0 or more"
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit >= 0:
         got = repr(limit) if isinstance(limit, str) else _got(limit)
-        return Mistake(path, "must be a number", got, "the limit that was granted, 0 or more")
+        return Mistake(path, "must be a number", got, expected)
+    if isinstance(limit, int) and limit > sys.float_info.max:  # no float holds it, and no answer of a cloud has one
+        return Mistake(path, "is too large", "more than 1e+308", expected)
     return None
 
 

@@ -106,6 +106,13 @@ def test_an_undated_part_leaves_the_stack_without_a_date() -> None:
     assert "(some prices undated; without" in found.summary
 
 
+def test_the_date_of_a_stack_is_that_of_its_oldest_price() -> None:
+    h100 = demand("a3-highgpu-1g", "spot", "us-east4")
+    assert [cost.of_pool(each).price_date for each in (L4, h100)] == ["2026-10-04", "2026-08-03"]
+    assert cost.of_stack([L4, h100]).price_date == "2026-08-03"
+    assert cost.of_stack([h100, L4]).price_date == "2026-08-03"
+
+
 def test_a_stack_without_pools_costs_nothing() -> None:
     found = cost.of_stack([])
     assert (found.total.usd_worst_month, found.total.at_least, found.price_date) == (0, False, "unknown")

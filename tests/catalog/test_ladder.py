@@ -124,6 +124,10 @@ def test_a_place_a_market_and_a_budget_the_job_insists_on_are_kept() -> None:
     ]
 
 
+def test_a_rung_that_costs_exactly_the_budget_is_within_it() -> None:
+    assert wrong(L4, needs=Needs(budget_usd_per_hour=0.5121)) == []
+
+
 def test_a_budget_says_nothing_about_an_unknown_price() -> None:
     assert wrong({**L4, "market": "flex-start"}, needs=Needs(budget_usd_per_hour=0.01)) == []
 
@@ -181,6 +185,19 @@ def test_the_default_ladder_goes_to_another_cloud_where_a_region_of_it_is_given(
 
 def test_without_a_region_the_default_ladder_is_where_the_machine_costs_least() -> None:
     assert {rung.region for rung in default_ladder("a3-highgpu-1g")} == {"us-east4"}
+
+
+def test_a_first_market_of_unknown_price_does_not_choose_the_region() -> None:
+    rungs = default_ladder("a3-highgpu-1g", markets=["flex-start", "spot"], neighbours=0)
+    assert [(market, region) for _, market, region in shown(rungs)] == [
+        ("flex-start", "us-east4"),
+        ("spot", "us-east4"),
+    ]
+
+
+def test_the_market_a_job_insists_on_is_the_only_one_of_its_default_ladder() -> None:
+    rungs = default_ladder("g2-standard-8", Needs(market="standard"), regions=["us-central1"], neighbours=0)
+    assert shown(rungs) == [("g2-standard-8", "standard", "us-central1")]
 
 
 def test_a_budget_keeps_dear_neighbours_off_the_default_ladder() -> None:

@@ -98,6 +98,12 @@ def test_a_limit_is_a_number(limit: Any, got: str) -> None:
     )
 
 
+def test_a_limit_that_no_float_holds_is_too_large() -> None:
+    assert told({"us-central1": {"NVIDIA_L4_GPUS": 10**400}}) == Mistake(
+        ("us-central1", "NVIDIA_L4_GPUS"), "is too large", "more than 1e+308", "the limit that was granted, 0 or more"
+    )
+
+
 def test_one_mistake_does_not_hide_the_next_or_what_is_right() -> None:
     found, mistakes = limits.from_mapping({"here": {}, "us-central1": {"X": 1, "NVIDIA_T4_GPUS": 2}})
     assert [mistake.path for mistake in mistakes] == [("here",), ("us-central1", "X")]

@@ -173,7 +173,31 @@ def test_machines_that_are_deleted_within_a_week_may_draw_on_what_preemptible_qu
         assert len(quota.compare(quota.needs([long_lived]), given)) == 1
 
 
-def test_where_sources_disagree_about_the_code_either_will_do_and_a_shortage_is_not_certain() -> None:
+def test_the_short_lived_machines_of_all_pools_together_may_draw_on_preemptible_quota() -> None:
+    pools = [demand(market="standard", pool=pool, most=2, max_run_sec=14400) for pool in ("a", "b")]
+    needed = quota.needs(pools)
+    assert (needed[HERE, "NVIDIA_L4_GPUS"].amount, needed[HERE, "NVIDIA_L4_GPUS"].movable) == (4, 4)
+    given = limits(NVIDIA_L4_GPUS=1, PREEMPTIBLE_NVIDIA_L4_GPUS=3, GPUS_ALL_REGIONS=99)
+    assert quota.compare(needed, given) == ()
+
+
+def test_a_need_is_certain_only_where_it_is_for_every_pool_in_it() -> None:
+    pools = [demand(machine, "spot", 1, region="us-east-1") for machine in ("p4d.24xlarge", "p6-b200.48xlarge")]
+    assert [each.certain for pool in pools for each in quota.needs([pool]).values()] == [True, False]
+    for order in (pools, pools[::-1]):
+        [need] = quota.needs(order).values()
+        assert (need.metric, need.amount, need.certain) == ("L-7212CCBC", 288, False)
+
+
+def test_where_sources_disagree_and_both_limits_are_given_the_larger_one_counts() -> None:
+    needed = quota.needs([demand("p6-b200.48xlarge", "spot", 1, region="us-east-1")])
+    given = {("us-east-1", "L-7212CCBC"): Limit(64), ("us-east-1", "L-C4BD4855"): Limit(192)}
+    assert quota.compare(needed, given) == ()
+    [short] = quota.compare(needed, given | {("us-east-1", "L-C4BD4855"): Limit(128)})
+    assert short.got == "128"
+
+
+def test_where_sources_disagree_about_about_the_code_either_will_do_and_a_shortage_is_not_certain() -> None:
     needed = quota.needs([demand("p6-b200.48xlarge", "spot", 1, region="us-east-1")])
     [need] = needed.values()
     codes = (need.metric, *need.alternatives)

@@ -10,6 +10,7 @@ import pytest
 from gpu_catalog import load, solver
 from gpu_catalog.needs import DTYPES, Needs, UnknownDtype, UnknownRegion, lacks, needs_of, number_type
 from gpu_catalog.nothing_fits import nothing_fits
+from gpu_catalog.offers import shortfalls
 from gpu_catalog.recommend import candidates, recommend
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -70,6 +71,41 @@ def test_an_unknown_price_comes_last_and_says_so() -> None:
 def test_under_a_budget_an_unknown_price_does_not_count_as_low() -> None:
     assert recommend(Needs(market="flex-start"))
     assert recommend(Needs(market="flex-start", budget_usd_per_hour=1000)) == []
+
+
+def test_a_price_of_exactly_the_budget_is_within_it() -> None:
+    price = 0.397336
+    asked = Needs(gpu_memory_gib=24, cloud="gcp", region="us-central1", budget_usd_per_hour=price)
+    assert [(each.machine.machine_type, each.usd_per_hour) for each in recommend(asked)] == [("g2-standard-4", price)]
+
+
+def test_a_budget_is_held_against_other_markets_where_the_machine_is_not_sold_as_asked() -> None:
+    asked = Needs(market="standard", region="us-east4", budget_usd_per_hour=100)
+    assert [lack.need for lack in shortfalls(catalog.machine("a3-highgpu-1g"), asked)] == ["market"]
+
+
+def test_of_unknown_prices_the_smallest_machine_comes_first_also_where_it_is_newer() -> None:
+    found = recommend(Needs(market="flex-start", region="us-central1"), limit=3)
+    assert [(each.machine.machine_type, each.machine.gpu.compute_capability, each.usd_per_hour) for each in found] == [
+        ("g2-standard-4", "8.9", None),
+        ("a2-highgpu-1g", "8.0", None),
+        ("g2-standard-24", "8.9", None),
+    ]
+
+
+def test_other_regions_are_told_only_to_who_asked_for_none() -> None:
+    told = [recommend(Needs(market="flex-start", region=region))[0].text for region in (None, "us-central1")]
+    assert ["other regions, at unknown prices" in text for text in told] == [True, False]
+
+
+def test_a_processor_is_a_caveat_only_to_who_asked_for_none() -> None:
+    found = [recommend(Needs(region="us-east-1", architecture=each), limit=99) for each in (None, "arm64")]
+    caveats = [[each.caveats for each in some if each.machine.family == "g5g"] for some in found]
+    assert [["its processor is arm64" in each for each in some] for some in caveats] == [[True] * 2, [False] * 2]
+
+
+def test_a_limit_of_less_than_nothing_is_nothing() -> None:
+    assert recommend(Needs(), limit=-1) == []
 
 
 def test_one_size_of_a_family_is_shown_unless_every_one_is_asked_for() -> None:

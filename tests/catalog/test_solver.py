@@ -51,11 +51,23 @@ def test_every_problem_is_named_and_a_fix_puts_all_of_them_right() -> None:
         assert solver.check_setup(verdict.setup.changed(problem.fix)).works
 
 
+def test_the_fix_of_a_refusal_is_the_one_that_changes_the_least() -> None:
+    verdict = refused("g7.2xlarge", driver_source="operator", ami_type="BOTTLEROCKET_x86_64_NVIDIA")
+    shorter = {"ami_type": "AL2023_x86_64_NVIDIA", "driver_source": "al2023"}
+    assert [problem.fix for problem in verdict.problems] == [shorter, {**shorter, "driver_branch": 595}]
+    assert verdict.fix == shorter
+
+
 def test_a_refusal_says_why_from_where_and_what_to_write_instead() -> None:
     [problem] = refused("a3-highgpu-1g", market="standard").problems
     assert problem.text == "gcp/a3-highgpu-1g is not sold as standard: only as spot, flex-start"
     assert problem.hint == "market=spot"
     assert "2026-04-13" in problem.source
+
+
+def test_an_older_torch_is_named_before_another_driver_where_it_runs_on_the_one_that_was_chosen() -> None:
+    [problem] = refused("g6.xlarge", driver_branch=550, torch="2.9.1+cu130").problems
+    assert (problem.choice, problem.fix) == ("driver_branch", {"torch": "2.9.1+cu128"})
 
 
 def test_another_machine_is_named_where_nothing_else_helps() -> None:
@@ -95,6 +107,7 @@ def test_a_driver_branch_below_a_gpus_first_is_refused_where_a_vendor_says_which
     assert check("g6e.xlarge", driver_branch=525).unknown == (
         "whether driver branch 525 knows the L40S: R535 is thought to be its first",
     )
+    assert check("g6e.xlarge", driver_branch=535).unknown == ()
     assert [problem.rule for problem in refused("g6.xlarge", driver_branch=470).problems] == ["driver.before-gpu"]
     assert [problem.rule for problem in refused("a4-highgpu-8g", driver_branch=550).problems] == ["driver.before-gpu"]
     assert check("g2-standard-8", driver_branch=581).unknown == ("driver branch 581: it is not in the table",)
@@ -134,6 +147,30 @@ def test_a_place_without_the_machine_is_answered_with_the_nearest_that_have_it()
     [problem] = refused("g6.xlarge", zone="eu-west-9a").problems
     assert problem.text == "eu-west-9a has no aws/g6.xlarge; eu-west-2, eu-west-3, eu-central-1 have"
     assert problem.fix == {"zone": "eu-west-2"}
+
+
+def test_a_place_is_unknown_and_not_refused_where_no_source_names_a_region_of_the_machine() -> None:
+    verdict = check("p6e-gb200.36xlarge", zone="us-east-1")
+    assert verdict.works
+    assert verdict.unknown == ("where aws/p6e-gb200.36xlarge exists: no source names a region",)
+
+
+def test_a_boot_disk_that_is_refused_is_answered_with_pd_balanced_where_the_machine_takes_it() -> None:
+    [problem] = refused("a3-highgpu-1g", boot_disk="pd-standard").problems
+    assert questions.machine("a3-highgpu-1g").boot_disks[0] == "hyperdisk-balanced"
+    assert problem.fix == {"boot_disk": "pd-balanced"}
+
+
+@pytest.mark.parametrize(("asked", "nearest"), [("4g.90gb", "7g.80gb"), ("3g.50gb", "3g.40gb"), ("1g.12gb", "1g.10gb")])
+def test_a_partition_that_is_refused_is_answered_with_the_one_nearest_in_memory(asked: str, nearest: str) -> None:
+    [problem] = refused("a3-highgpu-1g", mig_profile=asked).problems
+    assert problem.fix == {"mig_profile": nearest}
+
+
+def test_an_ami_of_ones_own_may_have_a_driver_and_one_without_is_refused() -> None:
+    assert check("g6.xlarge", ami_type="CUSTOM").works
+    [problem] = refused("g6.xlarge", ami_type="AL2023_x86_64_STANDARD").problems
+    assert (problem.rule, problem.text) == ("ami.no-driver", "AL2023_x86_64_STANDARD has no NVIDIA driver")
 
 
 def test_a_region_counts_as_a_zone_that_is_not_chosen_yet() -> None:

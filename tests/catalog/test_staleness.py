@@ -76,6 +76,13 @@ def test_an_image_that_lives_or_says_nothing_of_itself_is_not_told(image: str) -
     assert staleness.image(image, TODAY) == ()
 
 
+@pytest.mark.parametrize(("days", "found"), [(91, 0), (90, 1), (1, 1), (0, 1)])
+def test_an_image_that_ends_within_ninety_days_is_told_and_not_before(days: int, found: int) -> None:
+    image, last = f"{IMAGES}/family/ubuntu-accelerator-2404-amd64-with-nvidia-580", date(2028, 6, 30)
+    told = staleness.image(image, last - timedelta(days))
+    assert ["580 ends in 2028-06" in each.text for each in told] == [True] * found
+
+
 def test_one_image_can_have_several_ends() -> None:
     found = staleness.image("ubuntu-2004-with-nvidia-535", TODAY)
     assert [each.hint for each in found] == ["take an image of Ubuntu 24.04", "take an image with driver 580"]

@@ -153,7 +153,7 @@ def read(path: Path, region: str) -> limits.Given:
         if isinstance(answer, list):  # gcloud prints the items of a list without what is around them
             answer = {"items": answer}
         return limits.from_answer(answer, region)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise Wrong(
             f"{path}: is no answer about quotas", got=str(error), hint="gpu-ci quota --help names those that are read"
         ) from None

@@ -78,6 +78,14 @@ def test_what_an_answer_has_of_the_limits_is_told(
         ("3", "limits.json: is no answer about quotas"),
         ("[1]", "limits.json: is no answer about quotas"),
         ('{"Quotas": []}', "limits.json: is no answer about quotas"),
+        (
+            '{"name": "us-central1", "quotas": [{"metric": "NVIDIA_L4_GPUS", "limit": 1%s}]}' % ("0" * 400),
+            "limits.json: is no answer about quotas",
+        ),
+        (
+            '{"name": "us-central1", "quotas": [{"metric": "NVIDIA_L4_GPUS", "limit": 9, "usage": 1%s}]}' % ("0" * 400),
+            "limits.json: is no answer about quotas",
+        ),
     ],
 )
 def test_an_answer_that_is_none_ends_with_2(ask: Ask, stack: Stack, tmp_path: Path, text: str, told: str) -> None:
