@@ -64,6 +64,17 @@ def test_the_app_acts_with_a_key_that_stays_a_secret() -> None:
     }
 
 
+def test_everything_on_github_is_made_by_whoever_the_site_says() -> None:
+    found = run(stack(app={"id": 17, "installationId": 18, "privateKey": "projects/example-ci/secrets/app-key"}))
+    provider = f"{found.one('pulumi:providers:github').urn}::github-acme-id"
+    made_by = {row.name: row.request.provider for row in found.rows if row.type.startswith("github:")}
+    assert made_by == {
+        "kernels-ruleset": provider,
+        "kernels-secret-TOKEN": provider,
+        "runners-group": provider,
+    }
+
+
 def test_without_an_app_it_acts_as_the_token_of_the_environment() -> None:
     assert "appAuth" not in run(stack()).one("pulumi:providers:github").inputs
 

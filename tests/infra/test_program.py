@@ -14,7 +14,7 @@ from infra.settings import SettingsError
 from tests.gpu_ci import harness
 from tests.gpu_ci.harness import Deployment, deploy
 from tests.gpu_ci.support import CALLS, COMPUTED, TEMPLATE
-from tests.infra.stack import ROOT, config, config_of, one_pool, texts
+from tests.infra.stack import L4, ROOT, config, config_of, one_pool, texts
 from tests.infra.test_settings import SIX_MISTAKES
 
 ALL_CALLS = CALLS | {
@@ -136,6 +136,11 @@ def test_the_smoke_targets_say_what_a_check_has_to_find_in_the_order_of_the_name
         "l4": "NVIDIA L4",
         "t4": "Tesla T4",
     }
+
+
+def test_a_smoke_target_with_two_gpus_says_so() -> None:
+    [target] = run(config({"l4": L4 | {"machineType": "g2-standard-24"}})).outputs[STACK]["smokeTargets"]
+    assert (target["gpu"], target["gpuCount"]) == ("NVIDIA L4", 2)
 
 
 def test_a_preview_of_a_new_stack_registers_the_same() -> None:

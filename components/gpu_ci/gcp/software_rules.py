@@ -23,9 +23,7 @@ _TORCH_IMAGE = re.compile(r"pytorch-(\d+)-(\d+)-(cu\d+)")
 # PyTorch's own containers: pytorch/pytorch:2.9.1-cuda12.8-cudnn9-runtime.
 _TORCH_CONTAINER = re.compile(r"/pytorch:(\d+\.\d+\.\d+)-cuda(\d+)\.(\d+)-")
 # What cuda_installer 1.9.1 installs on, as Google names these images.
-_INSTALLABLE = re.compile(
-    r"(ubuntu-(minimal-)?2[246]|debian-1[23]|rhel-(8|9|10)|rocky-linux-(8|9|10))\b|ubuntu-2[246]04"
-)
+_INSTALLABLE = re.compile(r"(ubuntu-(minimal-)?2[246](04)?|debian-1[23]|rhel-(8|9|10)|rocky-linux-(8|9|10))\b")
 
 # How an image of a known publisher gets its driver. Anyone else's is believed to be what its owner says.
 _PUBLISHERS = {

@@ -176,6 +176,18 @@ WRONG: dict[str, tuple[dict[str, Any], str, str, str]] = {
         NO_RE2,
         "write what to match; includedFiles and ignoredFiles narrow it further",
     ),
+    "an expression that refers to what it matched": (
+        trigger(event={"kind": "push", "branch": r"^(a|b)-\1$"}),
+        f"{T}.event.branch",
+        r"has \1, which RE2 does not know",
+        "write what to match; includedFiles and ignoredFiles narrow it further",
+    ),
+    "an expression that refers to what it matched by a name": (
+        trigger(event={"kind": "pull-request", "branch": "^(?P<part>a|b)-(?P=part)$"}),
+        f"{T}.event.branch",
+        "has (?P=, which RE2 does not know",
+        "write what to match; includedFiles and ignoredFiles narrow it further",
+    ),
     "an expression that is none": (
         trigger(event={"kind": "tag", "tag": "v[0-9"}),
         f"{T}.event.tag",
@@ -228,6 +240,18 @@ WRONG: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "a substitution of the pool's own": (
         trigger(substitutions={"_POOL": "mine"}),
         f"{T}.substitutions._POOL",
+        "is filled in by the pool",
+        "give yours another name",
+    ),
+    "a registry of one's own as a substitution": (
+        trigger(substitutions={"_REGISTRY": "mine"}),
+        f"{T}.substitutions._REGISTRY",
+        "is filled in by the pool",
+        "give yours another name",
+    ),
+    "a cache of one's own as a substitution": (
+        trigger(substitutions={"_CACHE": "mine"}),
+        f"{T}.substitutions._CACHE",
         "is filled in by the pool",
         "give yours another name",
     ),

@@ -40,6 +40,12 @@ def test_the_metadata_says_what_the_machine_should_have() -> None:
     assert (metadata["gpu-smoke-deadline-sec"], metadata["gpu-smoke-torch"]) == ("240", versions.TORCH)
 
 
+def test_a_machine_with_one_gpu_expects_it_by_its_name_too() -> None:
+    assert boot.metadata("l4", args(), 300)["gpu-smoke-args"].split("\n") == [
+        "--pool", "l4", "--expect-gpus", "1", "--expect-gpu", "NVIDIA L4", "--min-compute-capability", "8.9",
+    ]  # fmt: skip
+
+
 def test_a_fraction_of_a_gpu_is_one_device_of_an_unknown_name() -> None:
     part = args(machineType="g4-standard-6", zones=["us-central1-b"], driver={"source": "installer"}, image=PLAIN)
     assert boot.metadata("part", part, 300)["gpu-smoke-args"].split("\n") == [
@@ -83,6 +89,7 @@ def test_uv_on_the_machines_is_the_uv_of_this_repository() -> None:
     [
         "startup-script", "startup-script-url", "Startup-Script", "shutdown-script", "user-data", "enable-oslogin",
         "enable-osconfig", "gpu-smoke-args", "ssh-keys", "sshKeys", "gce-container-declaration", "serial-port-enable",
+        "enable-guest-attributes", "block-project-ssh-keys",
     ],
 )  # fmt: skip
 def test_metadata_of_ones_own_may_not_undo_the_check_or_the_protection(key: str) -> None:

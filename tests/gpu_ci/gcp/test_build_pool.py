@@ -7,6 +7,7 @@ from typing import Any
 import pulumi
 import pytest
 from gpu_ci import versions
+from gpu_ci.gcp.build_parts import BuildTrigger
 from gpu_ci.gcp.build_pool import BuildPool, BuildPoolArgs
 
 from tests.gpu_ci.harness import Deployment, deploy
@@ -153,6 +154,19 @@ def test_a_build_file_is_told_its_pool_registry_and_cache() -> None:
         "serviceAccount": "projects/p/serviceAccounts/one",
         "substitutions": {"_PYTHON": "3.13", "_POOL": POOL, "_REGISTRY": REGISTRY, "_CACHE": f"{REGISTRY}/cache"},
         "filename": "cloudbuild.yaml",
+    }
+
+
+def test_no_substitution_takes_the_place_of_the_pools_own() -> None:
+    """The arguments refuse one; were it to come through all the same, builds would still run where they should."""
+    main = BuildTrigger(repository="acme/kernels", event=MAIN, build=FILE)
+    mine = dict.fromkeys(("_POOL", "_REGISTRY", "_CACHE", "_PYTHON"), "mine")
+    inputs = build(triggers={"main": main.model_copy(update={"substitutions": mine})}).one(":Trigger").inputs
+    assert inputs["substitutions"] == {
+        "_POOL": POOL,
+        "_REGISTRY": REGISTRY,
+        "_CACHE": f"{REGISTRY}/cache",
+        "_PYTHON": "mine",
     }
 
 

@@ -16,6 +16,7 @@ from tests.gpu_ci.harness import deploy
 from tests.gpu_ci.support import COMPUTED, MORE_WIRING, WIRING
 from tests.sandbox.gcp.conftest import Google
 
+ROCKY = "projects/rocky-linux-accelerator-cloud/global/images/family/rocky-linux-9-optimized-gcp-nvidia-580"
 GCP = [machine for machine in machines(cloud="gcp") if not machine.legacy]
 
 
@@ -135,9 +136,10 @@ def test_each_way_to_buy_is_what_google_calls_it(
         ({}, True),
         ({"driver": {"source": "cos", "checkImage": CONTAINER}, "image": COS}, True),
         ({"driver": {"source": "installer"}, "image": PLAIN}, False),
+        ({"image": ROCKY}, False),
         ({"image": "projects/acme-ci/global/images/gpu"}, False),
     ],
-    ids=["Google's own image", "COS", "the installer", "an image of one's own"],
+    ids=["Google's own image", "COS", "the installer", "Rocky Linux with a driver", "an image of one's own"],
 )
 def test_secure_boot_is_on_where_the_drivers_modules_are_signed(choices: dict[str, Any], secure_boot: bool) -> None:
     assert template(**choices)["shieldedInstanceConfig"] == {
@@ -171,6 +173,26 @@ def test_local_disks_come_beside_the_boot_disk_and_go_with_the_machine(google: G
 def test_a_network_interface_may_be_chosen_where_there_is_a_choice() -> None:
     [interface] = template(nicType="GVNIC")["networkInterfaces"]
     assert interface == {"nicType": "GVNIC", "subnetwork": WIRING["subnetwork"]}
+
+
+def test_the_network_is_named_where_it_is_chosen() -> None:
+    network = "projects/example-ci/global/networks/ci"
+    [interface] = template(network=network)["networkInterfaces"]
+    assert interface == {"network": network, "subnetwork": WIRING["subnetwork"]}
+
+
+@pytest.mark.parametrize("size", [30, 99, 101, 65536])
+def test_the_boot_disk_is_as_large_as_it_is_asked_to_be(size: int) -> None:
+    [disk] = template(diskGib=size)["disks"]
+    assert disk["diskSizeGb"] == size
+
+
+def test_a_machine_may_do_what_its_account_may() -> None:
+    """No scopes are no rights at all; what they leave open, the account's own roles decide."""
+    assert template()["serviceAccount"] == {
+        "email": MORE_WIRING["service_account_email"],
+        "scopes": ["https://www.googleapis.com/auth/cloud-platform"],
+    }
 
 
 def test_metadata_of_ones_own_comes_beside_the_checks() -> None:

@@ -8,6 +8,7 @@ import pytest
 from gpu_ci.gcp.runner_pool import RunnerPool
 
 from tests.gpu_ci.gcp.test_boot import CONTAINER, COS, PLAIN
+from tests.gpu_ci.gcp.test_gpu_instance_template import ROCKY
 from tests.gpu_ci.gcp.test_runner_pool_args import problems
 
 OWN = "projects/acme-ci/global/images/gpu"
@@ -97,6 +98,11 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
         "market",
         "its reservations are used by market: standard, with reservation",
     ),
+    "a reservation of a machine that is sold neither so nor on demand": (
+        of("a3-highgpu-1g", "us-central1-a", market="reservation", reservation="h100s"),
+        "market",
+        "use spot or flex-start",
+    ),
     "flex-start without a duration": ({"market": "flex-start"}, "maxRunDurationSec", "such as 3600"),
     "flex-start for less than ten minutes": (
         {"market": "flex-start", "maxRunDurationSec": 300},
@@ -156,6 +162,11 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
         "localSsdCount",
         "remove it",
     ),
+    "a local SSD on a part of a g4, which has none": (
+        of("g4-standard-6", "us-central1-b", localSsdCount=1, driver={"source": "installer"}, image=PLAIN),
+        "localSsdCount",
+        "remove it",
+    ),
     "a3 without gVNIC": (of("a3-highgpu-1g", "us-central1-a", nicType="VIRTIO_NET"), "nicType", "GVNIC"),
     "g4 without gVNIC": (of("g4-standard-48", "us-central1-b", nicType="VIRTIO_NET"), "nicType", "GVNIC"),
     "a4 without gVNIC": (of("a4-highgpu-8g", "us-central1-b", nicType="VIRTIO_NET"), "nicType", "GVNIC"),
@@ -197,6 +208,11 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
         "image",
         "such as projects/ubuntu-os-cloud/",
     ),
+    "Rocky Linux without a driver": (
+        {"image": "projects/rocky-linux-cloud/global/images/family/rocky-linux-9-optimized-gcp"},
+        "image",
+        "driver: {source: installer}",
+    ),
     "an image without a driver": ({"image": PLAIN}, "image", "driver: {source: installer}"),
     "COS as an image with a driver": ({"image": COS}, "image", "driver: {source: cos}"),
     "COS's driver on Ubuntu": (
@@ -215,6 +231,32 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
         "@sha256:",
     ),
     "an image for the other processor": ({"image": ACCELERATOR.format("arm64-with-nvidia-580")}, "image", "arm64"),
+    "an image of x86 on a machine of Arm": (
+        of(
+            "a4x-highgpu-4g",
+            "us-central1-a",
+            market="reservation",
+            reservation="gb200s",
+            image=ACCELERATOR.format("amd64-with-nvidia-580"),
+        ),
+        "image",
+        "ubuntu-accelerator-2404-arm64-with-nvidia-580",
+    ),
+    "Rocky Linux with a driver its publisher does not have": (
+        {"image": ROCKY.replace("580", "550")},
+        "image",
+        "the publisher's image with driver 580",
+    ),
+    "an image whose torch does not know the GPU": (
+        of("g4-standard-48", "us-central1-b", image=DEEP_LEARNING.format("pytorch-2-5-cu124-ubuntu-2204-nvidia-580")),
+        "image",
+        "torch 2.7.0+cu128",
+    ),
+    "the default torch on a V100 whose driver is installed": (
+        n1("n1-standard-8", "v100", 1, driver={"source": "installer", "branch": 580}, image=PLAIN),
+        "torch",
+        "torch: 2.14.0+cu126",
+    ),
     "an image whose driver does not know the GPU": (
         of("a4-highgpu-8g", "us-central1-b", image=DEEP_LEARNING.format("common-cu129-ubuntu-2404-nvidia-550")),
         "image",
@@ -254,6 +296,11 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
         "remove it",
     ),
     # what a pool adds
+    "flex-start machines that wait stopped": (
+        {"market": "flex-start", "maxRunDurationSec": 3600, "standby": {"stoppedSize": 1}},
+        "standby",
+        "use market: standard, or remove standby",
+    ),
     "spot machines that wait stopped": ({"standby": {"stoppedSize": 1}}, "standby", "use market: standard"),
     "more that wait than there may be": (
         {"market": "standard", "standby": {"stoppedSize": 5}},

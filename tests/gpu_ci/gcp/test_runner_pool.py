@@ -121,6 +121,7 @@ def test_the_group_is_empty_and_leaves_its_size_to_others() -> None:
     group = pool().one(":RegionInstanceGroupManager")
     assert group.inputs["targetSize"] == 0
     assert list(group.request.ignoreChanges) == ["targetSize"]
+    assert group.inputs["waitForInstances"] is False
     assert group.inputs["distributionPolicyTargetShape"] == "ANY"
     assert group.inputs["updatePolicy"] == {
         "type": "OPPORTUNISTIC",

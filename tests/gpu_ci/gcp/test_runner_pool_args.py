@@ -246,3 +246,18 @@ def test_a_pool_asks_for_its_machines_and_one_more_for_a_check_and_for_their_dis
     )
     assert (asked.machines_at_rest, asked.max_machines, asked.most_machines) == (0, 2, 3)
     assert (asked.boot_disk, asked.boot_disk_gib, asked.max_run_sec) == ("pd-balanced", 250, 3600)
+
+
+def test_a_pool_asks_for_its_local_disks_by_their_size_and_for_the_time_machines_have_when_none_is_said() -> None:
+    chosen = {**RunnerPool.EXAMPLE, **WIRING, "machineType": "g2-standard-24", "localSsdCount": 2}
+    asked = RunnerPoolArgs(**chosen).demand("l4")
+    assert (asked.local_ssd_gib, asked.max_run_sec) == (750, 14400)
+
+
+def test_as_many_machines_may_wait_as_there_may_be() -> None:
+    assert problems(market="standard", max=4, standby={"stoppedSize": 4}) == []
+
+
+def test_a_market_google_does_not_document_for_a_machine_is_left_to_google() -> None:
+    chosen = {"machineType": "n1-standard-8", "guestAccelerator": T4}
+    assert problems(**chosen, market="flex-start", maxRunDurationSec=3600) == []
