@@ -16,7 +16,9 @@ help: ## this list
 	@printf '\n  STACK=%s picks the stack, ARGS="--diff" goes to pulumi, PYTHON=%s makes the environments.\n' '$(STACK)' '$(PYTHON)'
 
 up: engine torch ## bring the stack up in the sandbox (the real Pulumi engine, no cloud account)
-	@$(SANDBOX) up --stack '$(STACK)' --yes --skip-preview $(ARGS)
+	@$(SANDBOX) up --stack '$(STACK)' --yes --skip-preview --suppress-outputs $(ARGS)
+	@$(SANDBOX) stack output --stack '$(STACK)' --json | .venv/bin/gpu-ci status
+	@printf '\nAll of it is in the sandbox on this machine; nothing was made in any cloud. Details: pulumi-sandbox stack output --stack %s\n' '$(STACK)'
 
 preview: engine ## what `make up` would do
 	@$(SANDBOX) preview --stack '$(STACK)' $(ARGS)

@@ -1,7 +1,7 @@
 """Draws docs/make-up.svg from a real run: `.venv/bin/python docs/picture.py`.
 
 What is drawn is what the command printed in a terminal of this width; nothing is written by hand. Lines that only say
-that something begins, and the stack's outputs, which are longer than a screen, are left out.
+that something begins are left out.
 """
 
 from __future__ import annotations
@@ -46,12 +46,8 @@ def main() -> None:
             "up",
             "ARGS=--suppress-progress --non-interactive --color always",
         )
-    steps, _, rest = re.sub(r"\r", "", text).partition("Outputs:")
-    _, resources, end = rest.partition("Resources:")
     begins = re.compile(r"creating \(\d+s\)\x1b\[0m *$")
-    lines = [
-        line for line in f"{steps}Outputs: …\n{resources}{end}".split("\n") if line.strip() and not begins.search(line)
-    ]
+    lines = [line for line in re.sub(r"\r", "", text).split("\n") if line.strip() and not begins.search(line)]
     console = Console(record=True, width=COLUMNS, file=Path(os.devnull).open("w"), force_terminal=True)  # noqa: SIM115
     console.print("[bold]$[/] make up")
     for line in lines:

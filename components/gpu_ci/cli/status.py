@@ -1,0 +1,80 @@
+"""`gpu-ci status`: the pools of a deployed stack at a glance, from what `pulumi stack output --json` prints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+import click
+
+from gpu_ci.cli import options
+from gpu_ci.cli.output import Wrong, print_json, print_table
+
+_HEADINGS = ["pool", "kind", "machine", "GPU", "market", "max", "USD/h at max", "verdict"]
+_HINT = "pulumi stack output --stack staging --json | gpu-ci status"
+
+
+@click.command("status")
+@click.argument("file", type=click.File(encoding="utf-8"), default="-")
+@options.as_json
+def command(file: TextIO, as_json: bool) -> None:
+    """Each pool of a stack that is up: its machines, what they cost, and what the check of its template said.
+
+    Reads the outputs of the stack from a FILE or, by default, from the standard input. Nothing is asked of any cloud.
+
+    \b
+    Examples:
+      pulumi stack output --stack staging --json | gpu-ci status
+      gpu-ci status outputs.json --json
+    """
+    outputs = read(file)
+    targets = {each["pool"]: each for each in outputs.get("smokeTargets", [])}
+    rows = [document(name, pool, targets.get(name, {})) for name, pool in sorted(outputs["pools"].items())]
+    if as_json:
+        print_json({"pools": rows, "cost": outputs.get("cost", {}).get("summary", "")})
+        return
+    print_table(_HEADINGS, [cells(row) for row in rows], right="max|USD/h at max")
+    click.echo("")
+    for row in rows:
+        if row["said"]:
+            click.echo(row["said"] if row["said"].startswith(f"{row['pool']}:") else f"{row['pool']}: {row['said']}")
+    if summary := outputs.get("cost", {}).get("summary"):
+        click.echo(f"cost: {summary}")
+
+
+def read(file: TextIO) -> dict[str, Any]:
+    """The outputs. `Wrong` for what are none of a stack of ours."""
+    if file.isatty():
+        raise Wrong("gpu-ci status: nothing to read", expected="the outputs of a stack, as JSON", hint=_HINT)
+    try:
+        found = json.load(file)
+    except (ValueError, RecursionError):
+        found = None
+    pools = found.get("pools") if isinstance(found, Mapping) else None
+    if not isinstance(pools, Mapping) or not all(isinstance(pool, Mapping) for pool in pools.values()):
+        expected = "the outputs of a stack with the output pools, as JSON"
+        raise Wrong(f"gpu-ci status: {file.name}: these are no outputs of pools", expected=expected, hint=_HINT)
+    return dict(found)
+
+
+def document(name: str, pool: Mapping[str, Any], target: Mapping[str, Any]) -> dict[str, Any]:
+    """One pool; what it has none of is empty."""
+    return {
+        "pool": name,
+        "kind": pool.get("kind", ""),
+        "machine": pool.get("machineType", ""),
+        "gpu": f"{target['gpuCount']} x {target['gpu']}" if target else "",
+        "market": pool.get("market", ""),
+        "max": pool.get("max"),
+        "usdPerHourAtMax": pool.get("cost", {}).get("usdPerHourAtMax"),
+        "verdict": pool.get("verdict", ""),
+        "said": pool.get("smokeSummary", ""),
+    }
+
+
+def cells(row: Mapping[str, Any]) -> list[str]:
+    price = row["usdPerHourAtMax"]
+    told = {"max": "" if row["max"] is None else f"{row['max']:g}"}
+    told["usdPerHourAtMax"] = f"{price:.2f}" if isinstance(price, int | float) else str(price or "")
+    return [str(told.get(key, value)) for key, value in row.items() if key != "said"]

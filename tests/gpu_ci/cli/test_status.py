@@ -1,0 +1,93 @@
+"""`gpu-ci status`: what stands in a stack's outputs, as a table and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gpu_ci.cli.conftest import Ask
+
+OUTPUTS: dict[str, Any] = {
+    "pools": {
+        "l4": {
+            "kind": "gce-runners",
+            "machineType": "g2-standard-24",
+            "market": "spot",
+            "max": 4,
+            "cost": {"usdPerHourAtMax": 2.0484},
+            "verdict": "pass",
+            "smokeSummary": "l4: 2 x NVIDIA L4 compute",
+        },
+        "h100": {
+            "kind": "gce-runners",
+            "machineType": "a3-highgpu-1g",
+            "market": "flex-start",
+            "max": 1,
+            "cost": {"usdPerHourAtMax": "unknown"},
+            "verdict": "unproven",
+            "smokeSummary": "no zone had a machine for the check",
+        },
+        "builds": {"kind": "cloud-build", "machineType": "e2-standard-2", "cost": {"usdPerHourAtMax": "unknown"}},
+    },
+    "smokeTargets": [
+        {"pool": "l4", "gpu": "NVIDIA L4", "gpuCount": 2},
+        {"pool": "h100", "gpu": "NVIDIA H100", "gpuCount": 1},
+    ],
+    "cost": {"summary": "0.00 USD/h at rest"},
+}
+
+
+@pytest.fixture
+def outputs(tmp_path: Path) -> str:
+    file = tmp_path / "outputs.json"
+    file.write_text(json.dumps(OUTPUTS))
+    return str(file)
+
+
+def test_the_pools_are_a_table_with_what_the_check_said_below(ask: Ask, outputs: str) -> None:
+    answer = ask("status", outputs)
+    assert answer.code == 0
+    heading, _, builds, h100, l4, _, *said = answer.out.splitlines()
+    assert heading.split() == ["pool", "kind", "machine", "GPU", "market", "max", "USD/h", "at", "max", "verdict"]
+    assert builds.split() == ["builds", "cloud-build", "e2-standard-2", "unknown"]
+    assert h100.split() == [
+        "h100", "gce-runners", "a3-highgpu-1g", "1", "x", "NVIDIA", "H100", "flex-start", "1", "unknown", "unproven",
+    ]  # fmt: skip
+    assert l4.split()[-4:] == ["spot", "4", "2.05", "pass"]
+    assert said == [
+        "h100: no zone had a machine for the check",
+        "l4: 2 x NVIDIA L4 compute",
+        "cost: 0.00 USD/h at rest",
+    ]
+
+
+def test_a_script_gets_the_same(ask: Ask, outputs: str) -> None:
+    found = ask("status", outputs, "--json").json
+    assert [pool["pool"] for pool in found["pools"]] == ["builds", "h100", "l4"]
+    assert found["pools"][2] == {
+        "pool": "l4",
+        "kind": "gce-runners",
+        "machine": "g2-standard-24",
+        "gpu": "2 x NVIDIA L4",
+        "market": "spot",
+        "max": 4,
+        "usdPerHourAtMax": 2.0484,
+        "verdict": "pass",
+        "said": "l4: 2 x NVIDIA L4 compute",
+    }
+    assert found["cost"] == "0.00 USD/h at rest"
+
+
+@pytest.mark.parametrize("text", ["", "no JSON", "[]", "{}", '{"pools": []}', '{"pools": {"l4": 1}}'])
+def test_what_are_no_outputs_of_pools_is_told_with_the_command_that_prints_some(
+    ask: Ask, tmp_path: Path, text: str
+) -> None:
+    file = tmp_path / "other.json"
+    file.write_text(text)
+    answer = ask("status", str(file))
+    assert answer.code == 2
+    assert "these are no outputs of pools" in answer.err
+    assert "pulumi stack output --stack staging --json | gpu-ci status" in answer.err
