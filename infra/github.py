@@ -10,14 +10,13 @@ import pulumi_gcp as gcp
 import pulumi_github as github
 from gpu_ci import naming
 from gpu_ci.args import Args, Veiled
-from gpu_ci.errors import invalid
+from gpu_ci.errors import invalid, located, refuse
 from gpu_ci.gcp.places import SecretName
 from gpu_ci.github.actions_secrets import ActionsSecrets, ActionsSecretsArgs
 from gpu_ci.github.names import KeysOnce, SettingName
 from gpu_ci.github.repository_rules import RepositoryRules, RepositoryRulesArgs
 from gpu_ci.github.runner_group import RunnerGroup, RunnerGroupArgs
 from pydantic import Field, field_validator
-from pydantic_core import InitErrorDetails, ValidationError
 
 from infra.site import GithubApp, Site
 
@@ -61,15 +60,8 @@ class Github(Args):
     @field_validator("secrets", "rules")
     @classmethod
     def _names(cls, value: dict[str, Any]) -> dict[str, Any]:
-        wrong = [name for name in value if not re.fullmatch(naming.PATTERN, name)]
-        error = invalid(
-            "the name has a form that is not accepted",
-            expected="lower case letters, digits and dashes, a letter first, at most 40 characters",
-            hint="such as kernels",
-        )
-        if wrong:
-            problems = [InitErrorDetails(type=error, loc=(name,), input="a map") for name in wrong]
-            raise ValidationError.from_exception_data("Github", problems)
+        error = invalid("the name has a form that is not accepted", expected=naming.FORM, hint="such as kernels")
+        refuse([located(error, "a map", name) for name in value if not re.fullmatch(naming.PATTERN, name)])
         return value
 
     @field_validator("secrets")
@@ -87,9 +79,8 @@ class Github(Args):
                         error = invalid(
                             f"is kept by {first} already; case does not count", hint="remove one of the two"
                         )
-                        problems.append(InitErrorDetails(type=error, loc=(name, sort, key), input="a name"))
-        if problems:
-            raise ValidationError.from_exception_data("Github", problems)
+                        problems.append(located(error, "a name", name, sort, key))
+        refuse(problems)
         return value
 
 

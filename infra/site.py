@@ -7,14 +7,13 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, ClassVar
 
 from gpu_ci.args import Args, Veiled
-from gpu_ci.errors import invalid
-from gpu_ci.gcp.places import Project, SecretName, Subnetwork
+from gpu_ci.errors import invalid, located, refuse
+from gpu_ci.gcp.places import REGION, Project, SecretName, Subnetwork
 from gpu_ci.gcp.runner_network import NetworkChoices
 from gpu_ci.labels import Labels
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationInfo, WithJsonSchema, field_validator
-from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
+from pydantic_core import PydanticCustomError, ValidationError
 
-_REGION = re.compile(r"[a-z]+-[a-z]+\d+")
 _LINK = TypeAdapter[str](Subnetwork)
 
 # YAML reads a number as one; GitHub's provider wants text.
@@ -118,15 +117,20 @@ def _each(values: Any, check: Callable[[str, str], PydanticCustomError | None]) 
     for key, value in values.items():
         problem = check(key, value) if isinstance(value, str) else invalid("must be text")
         if problem:
-            problems.append(InitErrorDetails(type=problem, loc=(key,), input=value))
-    if problems:
-        raise ValidationError.from_exception_data("Site", problems)
+            problems.append(located(problem, value, key))
+    refuse(problems)
     return values
 
 
+def _no_region(name: str) -> PydanticCustomError | None:
+    if re.fullmatch(REGION, name):
+        return None
+    return invalid(f"{name!r} is not a region", hint="a region has no letter at its end, such as us-central1")
+
+
 def _subnetwork(region: str, link: str) -> PydanticCustomError | None:
-    if not _REGION.fullmatch(region):
-        return invalid(f"{region!r} is not a region", hint="a region has no letter at its end, such as us-central1")
+    if problem := _no_region(region):
+        return problem
     try:
         _LINK.validate_python(link)
     except ValidationError:
@@ -140,17 +144,13 @@ def _subnetwork(region: str, link: str) -> PydanticCustomError | None:
 def _regions(values: dict[str, NetworkChoices], given: Mapping[str, str]) -> dict[str, NetworkChoices]:
     problems = []
     for region in values:
-        if not _REGION.fullmatch(region):
-            problem = invalid(
-                f"{region!r} is not a region", hint="a region has no letter at its end, such as us-central1"
-            )
-        elif region in given:
+        problem = _no_region(region)
+        if region in given:
             problem = invalid("has a subnetwork already, under subnetworks", hint="remove one of the two")
-        else:
+        if problem is None:
             continue
-        problems.append(InitErrorDetails(type=problem, loc=(region,), input="a map"))
-    if problems:
-        raise ValidationError.from_exception_data("Site", problems)
+        problems.append(located(problem, "a map", region))
+    refuse(problems)
     return values
 
 

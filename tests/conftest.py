@@ -84,10 +84,9 @@ def one_pool(shared: Path) -> Path:
             draft.mkdir()
             lay_out(draft)
             shutil.copy(ROOT / "sandbox.yaml", draft)
-            whole = yaml.safe_load((ROOT / "Pulumi.staging.yaml").read_text())
-            config = whole["config"]
-            del config["gpu-ci:github"], config["gpu-ci:site"]["github"]
-            config["gpu-ci:pools"] = {"l4": config["gpu-ci:pools"]["l4"]}
+            from tests.infra import stack  # it loads Pulumi, which most runs of a few tests do not need
+
+            whole = yaml.safe_load((ROOT / "Pulumi.staging.yaml").read_text()) | {"config": stack.one_pool()}
             (draft / "Pulumi.staging.yaml").write_text(yaml.safe_dump(whole, sort_keys=False))
             draft.rename(project)
     return project

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 from gpu_catalog import ladder
 from gpu_catalog.needs import Dtype, Needs
 from gpu_catalog.rows import Architecture, Cloud, Market
-from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 from pydantic_core import InitErrorDetails
 
 from .args import Args, Whole
-from .errors import invalid
+from .errors import invalid, located, refuse
 
 
 def _capability(value: Any) -> Any:
@@ -92,8 +92,7 @@ class CapacityLadder(Args):
             return values
         needs = info.data["needs"]
         problems = ladder.check_ladder([each.plain() for each in values], needs.plain() if needs else None)
-        if problems:
-            raise ValidationError.from_exception_data("rungs", [_details(each, values) for each in problems])
+        refuse([_details(each, values) for each in problems])
         return values
 
 
@@ -103,4 +102,4 @@ def _details(problem: ladder.RungProblem, rungs: list[Rung]) -> InitErrorDetails
     for step in problem.at:
         value = getattr(value, step) if isinstance(step, str) else value[step]
     given = dict(value) if isinstance(value, Rung) else value
-    return InitErrorDetails(type=invalid(problem.text, hint=problem.hint), loc=problem.at, input=given)
+    return located(invalid(problem.text, hint=problem.hint), given, *problem.at)

@@ -6,9 +6,10 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import pulumi
-from pydantic_core import PydanticCustomError
+from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
 # What looks like a secret wherever it stands: tokens of GitHub, Google, AWS and Slack, JSON web tokens, private keys,
 # passwords in URLs. People paste them one line too high, and a report is a log.
@@ -84,6 +85,17 @@ def invalid(text: str, *, hint: str = "", expected: str = "", blind: str = "") -
     """
     context = {"text": text, "hint": hint, "expected": expected, "blind": blind}
     return PydanticCustomError("gpu_ci", "{text}", context)
+
+
+def located(problem: PydanticCustomError, value: Any, *at: int | str) -> InitErrorDetails:
+    """A problem with a value that stands this many steps below the field being checked."""
+    return InitErrorDetails(type=problem, loc=at, input=value)
+
+
+def refuse(problems: Sequence[InitErrorDetails]) -> None:
+    """Raise all of these from a validator, so that they join the one report; nothing where there are none."""
+    if problems:
+        raise ValidationError.from_exception_data("", list(problems))
 
 
 def unknown_key(path: str, key: str, known: Sequence[str], decided: Mapping[str, str] | None = None) -> Problem:

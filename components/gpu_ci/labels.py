@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import AfterValidator
-from pydantic_core import InitErrorDetails, ValidationError
 
-from .errors import invalid
+from .errors import invalid, located, refuse
 
 # cloud.google.com/compute/docs/labeling-resources, "Requirements for labels"; the international letters it also allows
 # are left out, because not every service takes them.
@@ -20,17 +19,15 @@ _OURS = "gpu-ci-"
 
 
 def _check(labels: dict[str, str]) -> dict[str, str]:
-    if ours := [key for key in labels if key.startswith(_OURS)]:
-        error = invalid(f"keys that start with {_OURS} are kept for this package's own labels", hint="rename it")
-        problems = [InitErrorDetails(type=error, loc=(key,), input=labels[key]) for key in ours]
-        raise ValidationError.from_exception_data("labels", problems)
+    error = invalid(f"keys that start with {_OURS} are kept for this package's own labels", hint="rename it")
+    refuse([located(error, value, key) for key, value in labels.items() if key.startswith(_OURS)])
     return labels
 
 
 def _form(labels: dict[str, str]) -> dict[str, str]:
     if len(labels) > _MOST - 4:  # room for the labels a component adds
         raise invalid(f"has more than {_MOST - 4} labels")
-    problems: list[InitErrorDetails] = []
+    problems = []
     for key, value in labels.items():
         if not _KEY.fullmatch(key):
             error = invalid("the key is not one Google takes", expected="a-z, 0-9, _ and -, a letter first, at most 63")
@@ -38,9 +35,8 @@ def _form(labels: dict[str, str]) -> dict[str, str]:
             error = invalid("is not a value Google takes", expected="a-z, 0-9, _ and -, at most 63")
         else:
             continue
-        problems.append(InitErrorDetails(type=error, loc=(key,), input=value))
-    if problems:
-        raise ValidationError.from_exception_data("labels", problems)
+        problems.append(located(error, value, key))
+    refuse(problems)
     return labels
 
 

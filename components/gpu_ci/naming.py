@@ -9,6 +9,8 @@ from .errors import ArgsError, Problem
 
 # A pool's name carries suffixes: -template, Pulumi's own -a1b2c3d, -check-d4e5f6. Google's limit is 63 (RFC 1035).
 PATTERN = r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?"
+FORM = "lower case letters, digits and dashes, a letter first, at most 40 characters"
+"""The same in words."""
 _COMPONENT = re.compile(PATTERN)
 
 
@@ -28,5 +30,5 @@ def fit(text: str, limit: int) -> str:
 def check(kind: str, name: str) -> None:
     """Refuse a component name that its children's names could not carry."""
     if not _COMPONENT.fullmatch(name):
-        expected = "lower case letters, digits and dashes, a letter first, at most 40 characters, such as l4"
-        raise ArgsError(kind, [Problem("name", "has a form that is not accepted", repr(name), expected)])
+        problem = Problem("name", "has a form that is not accepted", repr(name), f"{FORM}, such as l4")
+        raise ArgsError(kind, [problem])

@@ -7,10 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic_core import InitErrorDetails, ValidationError
-
 from .. import versions
-from ..errors import invalid
+from ..errors import invalid, located, refuse
 from ..payload import smoke_archive
 from . import software_rules
 
@@ -91,9 +89,8 @@ def free_metadata(values: dict[str, Any]) -> dict[str, Any]:
             )
         else:
             continue
-        errors.append(InitErrorDetails(type=error, loc=(key,), input=key))
-    if errors:
-        raise ValidationError.from_exception_data("metadata", errors)
+        errors.append(located(error, key, key))
+    refuse(errors)
     return values
 
 

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_catalog import machine_types
-from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
-from ..errors import did_you_mean, invalid
-from ..naming import PATTERN
+from ..errors import did_you_mean, invalid, located, refuse
+from ..naming import FORM, PATTERN
 from .build_places import MACHINE_TYPES, REGIONS
 
 OURS = ("_POOL", "_REGISTRY", "_CACHE")
@@ -97,8 +96,7 @@ def network(value: Any, others: Mapping[str, Any]) -> Any:
             "is in another region than the pool", expected=f"an attachment in {here}", hint="make one there"
         )
         # The word of the model it is in, as pydantic itself would name the place.
-        where = InitErrorDetails(type=problem, loc=(value.kind, "network_attachment"), input=link)
-        raise ValidationError.from_exception_data("network", [where])
+        refuse([located(problem, link, value.kind, "network_attachment")])
     return value
 
 
@@ -122,16 +120,9 @@ def ref(value: str) -> str:
 
 def trigger_names(values: dict[str, Any]) -> dict[str, Any]:
     """Names that become part of resources' names."""
-    problems = [
-        _at(name, name, invalid("the name has a form that is not accepted", expected=_EXPECTED, hint="such as main"))
-        for name in values
-        if not _NAME.fullmatch(name)
-    ]
-    _raise("triggers", problems)
+    error = invalid("the name has a form that is not accepted", expected=FORM, hint="such as main")
+    refuse([located(error, name, name) for name in values if not _NAME.fullmatch(name)])
     return values
-
-
-_EXPECTED = "lower case letters, digits and dashes, a letter first, at most 40 characters"
 
 
 def substitutions(values: dict[str, str]) -> dict[str, str]:
@@ -147,8 +138,8 @@ def substitutions(values: dict[str, str]) -> dict[str, str]:
             )
         else:
             continue
-        problems.append(_at(key, value, problem))
-    _raise("substitutions", problems)
+        problems.append(located(problem, value, key))
+    refuse(problems)
     return values
 
 
@@ -159,12 +150,3 @@ def run_step(script: str | None, others: Mapping[str, Any]) -> str | None:
             "stands beside args or entrypoint, and a step has one or the other", hint="remove args and entrypoint"
         )
     return script
-
-
-def _raise(title: str, problems: list[InitErrorDetails]) -> None:
-    if problems:
-        raise ValidationError.from_exception_data(title, problems)
-
-
-def _at(step: str, value: Any, problem: PydanticCustomError) -> InitErrorDetails:
-    return InitErrorDetails(type=problem, loc=(step,), input=value)

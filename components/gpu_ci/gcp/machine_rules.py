@@ -9,9 +9,9 @@ from typing import Any
 import gpu_catalog as catalog
 from gpu_catalog import Machine
 from gpu_catalog.rows import LocalDisks
-from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
+from pydantic_core import PydanticCustomError
 
-from ..errors import did_you_mean, invalid
+from ..errors import did_you_mean, invalid, located, refuse
 from .places import ZONE
 
 _ZONE = re.compile(ZONE)
@@ -104,9 +104,8 @@ def zones(values: list[str], others: Mapping[str, Any]) -> list[str]:
             problem = _not_there(machine, zone)
         else:
             continue
-        problems.append(_at(index, zone, problem))
-    if problems:
-        raise ValidationError.from_exception_data("zones", problems)
+        problems.append(located(problem, zone, index))
+    refuse(problems)
     return values
 
 
@@ -195,10 +194,6 @@ def _not_there(machine: Machine, zone: str) -> PydanticCustomError:
         if smaller:
             return invalid(f"does not take {machine.machine_type} with them", expected=smaller, hint=hint)
     return invalid(f"has no {machine.accelerator}", hint=hint)
-
-
-def _at(step: int | str, value: Any, problem: PydanticCustomError) -> InitErrorDetails:
-    return InitErrorDetails(type=problem, loc=(step,), input=value)
 
 
 def _list(items: tuple[Any, ...]) -> str:

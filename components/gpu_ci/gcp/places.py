@@ -13,6 +13,7 @@ _PARENT = r"^(https://[a-z0-9.-]+/compute/[a-z0-9]+/)?projects/[a-z0-9.:-]+/"
 # RFC 1035, as in the compute API's own patterns.
 _NAME = r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?"
 
+REGION = r"^[a-z]+-[a-z]+[0-9]+$"
 ZONE = r"^[a-z]+-[a-z]+[0-9]+-(ai[0-9]+)?[a-z]$"
 """us-central1-a, and the newer us-south1-ai1b (seen in Google's zone list of 2026)."""
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import gpu_catalog as catalog
-from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
-from ..errors import invalid
+from ..errors import invalid, located, refuse
 from .machine_rules import DEFAULT_RUN_LIMIT_SEC, LOCAL_SSD_GIB
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ def smoke(value: Any, others: Mapping[str, Any]) -> Any:
             expected=f"less than maxRunDurationSec, which is {limit}",
             hint="raise maxRunDurationSec, or lower smoke.deadlineSec",
         )
-        raise ValidationError.from_exception_data("smoke", [_at("deadline_sec", value.deadline_sec, problem)])
+        refuse([located(problem, value.deadline_sec, "deadline_sec")])
     return value
 
 
@@ -35,29 +34,22 @@ def standby(value: Any, others: Mapping[str, Any]) -> Any:
         raise invalid(f"{chosen} machines cannot wait stopped", hint="use market: standard, or remove standby")
     if value is not None and others.get("max") and value.stopped_size > others["max"]:
         problem = invalid("is more than max", expected=f"at most {others['max']}", hint="lower it, or raise max")
-        raise ValidationError.from_exception_data("standby", [_at("stopped_size", value.stopped_size, problem)])
+        refuse([located(problem, value.stopped_size, "stopped_size")])
     return value
 
 
 def each_once(values: list[str]) -> list[str]:
     """No entry twice."""
-    twice = [index for index, value in enumerate(values) if value in values[:index]]
-    if twice:
-        problems = [_at(index, values[index], invalid("is there twice", blind="remove one")) for index in twice]
-        raise ValidationError.from_exception_data("secrets", problems)
+    error = invalid("is there twice", blind="remove one")
+    refuse([located(error, value, index) for index, value in enumerate(values) if value in values[:index]])
     return values
 
 
 def runner_labels(values: list[str] | None) -> list[str] | None:
     """No label twice; GitHub compares them without regard to case."""
-    seen: set[str] = set()
-    problems = []
-    for index, value in enumerate(values or ()):
-        if value.lower() in seen:
-            problems.append(_at(index, value, invalid("is there twice; case does not count", hint="remove one")))
-        seen.add(value.lower())
-    if problems:
-        raise ValidationError.from_exception_data("runnerLabels", problems)
+    error = invalid("is there twice; case does not count", hint="remove one")
+    lower = [value.lower() for value in values or ()]
+    refuse([located(error, value, at) for at, value in enumerate(values or ()) if lower[at] in lower[:at]])
     return values
 
 
@@ -80,7 +72,3 @@ def demand(name: str, args: RunnerPoolArgs) -> catalog.Demand:
         local_ssd_gib=args.local_ssd_count * LOCAL_SSD_GIB,
         max_run_sec=args.run_limit_sec,
     )
-
-
-def _at(step: int | str, value: Any, problem: PydanticCustomError) -> InitErrorDetails:
-    return InitErrorDetails(type=problem, loc=(step,), input=value)

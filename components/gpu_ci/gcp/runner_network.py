@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 from ..args import Args, In, Switch
 from ..component import Component
 from . import build_rules
-from .places import Network, Project
+from .places import REGION, Network, Project
 
 # cloud.google.com/iap/docs/using-tcp-forwarding, "Create a firewall rule": all addresses IAP forwards from.
 _IAP = "35.235.240.0/20"
@@ -41,9 +41,7 @@ class RunnerNetworkArgs(NetworkChoices):
 
     WIRING: ClassVar[frozenset[str]] = frozenset({"project"})
 
-    region: Annotated[str, Field(pattern=r"^[a-z]+-[a-z]+[0-9]+$")] = Field(
-        description="the region of the runners, such as us-central1"
-    )
+    region: Annotated[str, Field(pattern=REGION)] = Field(description="the region of the runners, such as us-central1")
     network: In[Network] | None = Field(
         default=None,
         description="a network to make the subnetwork in, as projects/<project>/global/networks/<name>; by default one "

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
-from pydantic_core import InitErrorDetails, ValidationError
 
-from ..errors import did_you_mean, invalid
+from ..errors import did_you_mean, invalid, located, refuse
 
 # terraform-provider-github v6.13.0, github/resource_github_repository.go, `name`.
 _REPOSITORY = re.compile(r"[-a-zA-Z0-9_.]{1,100}")
@@ -70,10 +69,9 @@ def _alone(places: Iterable[tuple[int | str, Any]]) -> None:
             continue
         if first := seen.get(name.lower()):
             error = invalid(f"is there already, as {first}; case does not count", blind="remove one")
-            problems.append(InitErrorDetails(type=error, loc=(place,), input=name))
+            problems.append(located(error, name, place))
         seen.setdefault(name.lower(), name)
-    if problems:
-        raise ValidationError.from_exception_data("names", problems)
+    refuse(problems)
 
 
 def _each_once(values: list[Any]) -> list[Any]:

@@ -7,11 +7,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import pulumi
 import pulumi_github as github
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
-from pydantic_core import InitErrorDetails, ValidationError
 
 from ..args import Args, In, Switch, Whole
 from ..component import Component
-from ..errors import invalid
+from ..errors import invalid, located, refuse
 from .bypass_actors import BypassActor, DeployKeyActor, OwnersActor, RoleActor
 from .names import RepositoryName
 
@@ -50,15 +49,9 @@ class PullRequestRules(Args):
 
 
 def _contexts_once(checks: list[RequiredCheck]) -> list[RequiredCheck]:
-    seen: set[str] = set()
-    problems = []
-    for at, check in enumerate(checks):
-        if check.context in seen:
-            error = invalid("is required already", blind="remove one")
-            problems.append(InitErrorDetails(type=error, loc=(at, "context"), input=check.context))
-        seen.add(check.context)
-    if problems:
-        raise ValidationError.from_exception_data("requiredChecks", problems)
+    error = invalid("is required already", blind="remove one")
+    names = [check.context for check in checks]
+    refuse([located(error, name, at, "context") for at, name in enumerate(names) if name in names[:at]])
     return checks
 
 

@@ -9,6 +9,9 @@ HOST=${GCE_METADATA_HOST:-metadata.google.internal}
 STATE= # a folder for what has to outlast a restart, where there will be one
 WORK=$(mktemp -d)
 RESTARTING=
+# Set on what is no machine of Compute Engine: its metadata is served elsewhere, and no test plays the machine.
+ELSEWHERE=
+if [[ -n ${GCE_METADATA_HOST-} && -z ${GPU_CI_STATE-} ]]; then ELSEWHERE=yes; fi
 DEADLINE=600
 VERDICT=fail
 CODE=2
@@ -76,15 +79,14 @@ within() {
 
 # The driver, where the image brings none. Google's installer restarts the machine, which then runs this script anew.
 get_driver() {
-  local source branch
-  source=$(attribute gpu-driver-source)
+  local branch
   branch=$(attribute gpu-driver-branch)
   # A sandbox boots machines on somebody's computer, which is to keep the driver it has.
-  if [[ -n $source && -n ${GCE_METADATA_HOST-} && -z ${GPU_CI_STATE-} ]]; then
+  if [[ -n $SOURCE && -n $ELSEWHERE ]]; then
     SUMMARY="a driver is installed on machines of Compute Engine only, and this is none: its metadata is served by $HOST"
     return 1
   fi
-  case $source in
+  case $SOURCE in
     installer) install_driver "$branch" ;;
     cos)
       if ! within cos-extensions install gpu -- -version="$branch" 2>&1 | tee "$WORK/driver.log"; then
@@ -219,7 +221,8 @@ trap report EXIT
 trap stopped TERM INT HUP
 seconds=$(attribute gpu-smoke-deadline-sec)
 if [[ $seconds =~ ^[0-9]+$ ]]; then DEADLINE=$seconds; fi
-if [[ $(attribute gpu-driver-source) == installer && (-z ${GCE_METADATA_HOST-} || -n ${GPU_CI_STATE-}) ]]; then
+SOURCE=$(attribute gpu-driver-source)
+if [[ $SOURCE == installer && -z $ELSEWHERE ]]; then
   # The deadline counts from the first boot.
   STATE=${GPU_CI_STATE:-/var/lib/gpu-ci-driver}
   mkdir -p "$STATE"

@@ -25,6 +25,17 @@ OWNER = "acme"
 # Provider inputs of the SDK: a secret's value always comes as one.
 SEALED = {("value",)}
 
+# A group and a ruleset that GitHub takes; tests change one thing in them.
+GROUP = {"name": "gpu", "visibility": "selected"}
+RULESET: dict[str, Any] = {
+    "name": "main",
+    "repository": "web",
+    "target": "branch",
+    "enforcement": "active",
+    "conditions": {"refName": {"includes": ["~DEFAULT_BRANCH"], "excludes": []}},
+    "rules": {"deletion": True, "nonFastForward": True, "pullRequest": {"requiredApprovingReviewCount": 1}},
+}
+
 
 def urn(token: str, name: str) -> str:
     return f"urn:pulumi:dev::tests::{token}::{name}"

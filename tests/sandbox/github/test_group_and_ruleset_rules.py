@@ -7,17 +7,8 @@ from typing import Any
 import pytest
 from pulumi_sandbox.providers import github_types as types
 
-from tests.sandbox.github.conftest import Hub
+from tests.sandbox.github.conftest import GROUP, RULESET, Hub
 
-GROUP = {"name": "gpu", "visibility": "selected"}
-RULESET: dict[str, Any] = {
-    "name": "main",
-    "repository": "web",
-    "target": "branch",
-    "enforcement": "active",
-    "conditions": {"refName": {"includes": ["~DEFAULT_BRANCH"], "excludes": []}},
-    "rules": {"deletion": True, "nonFastForward": True, "pullRequest": {"requiredApprovingReviewCount": 1}},
-}
 NO_CONDITIONS = {name: value for name, value in RULESET.items() if name != "conditions"}
 FORM = "must include only alphanumeric characters, underscores or hyphens and consist of 100 characters or less"
 

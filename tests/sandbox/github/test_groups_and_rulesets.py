@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pulumi_sandbox.providers import github_types as types
@@ -11,18 +10,9 @@ from pulumi_sandbox.providers.wire import decode
 from pulumi_sandbox.world_file import EDITED
 
 from tests.sandbox.fake_cloud import Aborted
-from tests.sandbox.github.conftest import Hub, Made
+from tests.sandbox.github.conftest import GROUP, RULESET, Hub, Made
 
 API = "https://api.github.com"
-GROUP = {"name": "gpu", "visibility": "selected"}
-RULESET: dict[str, Any] = {
-    "name": "main",
-    "repository": "web",
-    "target": "branch",
-    "enforcement": "active",
-    "conditions": {"refName": {"includes": ["~DEFAULT_BRANCH"], "excludes": []}},
-    "rules": {"deletion": True, "nonFastForward": True, "pullRequest": {"requiredApprovingReviewCount": 1}},
-}
 SELECTED = "cannot use selected_repository_ids without visibility being set to selected"
 
 

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pulumi_sandbox.providers import github_types as types
 from pulumi_sandbox.providers.cloud import Refused
 from pulumi_sandbox.providers.wire import decode
 
-from tests.sandbox.github.conftest import Hub
+from tests.sandbox.github.conftest import RULESET, Hub
 
 API = "https://api.github.com"
-RULESET: dict[str, Any] = {
-    "name": "main",
-    "repository": "web",
-    "target": "branch",
-    "enforcement": "active",
-    "conditions": {"refName": {"includes": ["~DEFAULT_BRANCH"], "excludes": []}},
-    "rules": {"deletion": True, "nonFastForward": True, "pullRequest": {"requiredApprovingReviewCount": 1}},
-}
 
 
 def test_an_archived_repository_takes_no_ruleset(hub: Hub) -> None:
