@@ -18,7 +18,7 @@ help: ## this list
 up: engine torch ## bring the stack up in the sandbox (the real Pulumi engine, no cloud account)
 	@$(SANDBOX) up --stack '$(STACK)' --yes --skip-preview --suppress-outputs $(ARGS)
 	@$(SANDBOX) stack output --stack '$(STACK)' --json | .venv/bin/gpu-ci status
-	@printf '\nAll of it is in the sandbox on this machine; nothing was made in any cloud. Details: pulumi-sandbox stack output --stack %s\n' '$(STACK)'
+	@printf '\nAll of it is in the sandbox on this machine; nothing was made in any cloud. Details: %s stack output --stack %s\n' '$(SANDBOX)' '$(STACK)'
 
 preview: engine ## what `make up` would do
 	@$(SANDBOX) preview --stack '$(STACK)' $(ARGS)
