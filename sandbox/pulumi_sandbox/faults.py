@@ -11,6 +11,7 @@ KINDS = {
     "slow": "a create or an update takes --seconds longer",
     "crash": "the provider dies right after it made the resource, before the engine hears of it",
     "refuse": "the vendor refuses the create or the update, with --message",
+    "busy": "the vendor refuses the delete of what is still in use",
     "guest": "the next VMs boot with --set KEY=VALUE in their environment",
 }
 

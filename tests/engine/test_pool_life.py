@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.test_staging import UP
+from tests.engine.test_staging import TEMPLATE, UP
 from tests.sandbox_runner import SandboxRunner
 
 pytestmark = pytest.mark.engine
@@ -71,6 +71,26 @@ def test_a_failed_check_fails_the_up_with_its_own_words_and_the_old_template_ser
     assert templates(proven) == [new]
     assert group(proven)["versions"] == [{"instanceTemplate": new}]
     assert found(proven, "l4-template")[0]["outputs"]["machineType"] == "g2-standard-12"
+
+
+def test_an_old_template_that_google_still_holds_costs_nothing_but_a_second_up(proven: SandboxRunner) -> None:
+    """Google says a template is in use while its group still has machines of it (hashicorp/terraform#21865)."""
+    [old] = templates(proven)
+    proven.run("world", "break", "busy", "--on", TEMPLATE)
+    larger = changed(proven, machineType="g2-standard-12")
+    failed = proven.run(*larger, ok=False)
+    assert failed.has(
+        "pass: l4:",
+        f"error: Error deleting RegionInstanceTemplate: googleapi: Error 400: The RegionInstanceTemplate resource "
+        f"'{old.partition('/v1/')[2]}' is already being used by",
+    )
+    # The pool serves from the new template; the old one waits for the next `up`, which does nothing else.
+    [new] = [link for link in templates(proven) if link != old]
+    assert group(proven)["versions"] == [{"instanceTemplate": new}]
+
+    _, done = proven.steps(*larger)
+    assert done == [OLD_TEMPLATE]
+    assert templates(proven) == [new]
 
 
 def test_a_quota_is_told_apart_from_a_stockout_and_both_from_success(proven: SandboxRunner) -> None:

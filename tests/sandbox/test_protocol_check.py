@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from pulumi.runtime.proto import provider_pb2 as pb
 from pulumi_sandbox.providers.cloud import Problem, Resource
+from pulumi_sandbox.providers.sealing import masked
 from pulumi_sandbox.providers.values import UNKNOWN
-from pulumi_sandbox.providers.wire import decode
+from pulumi_sandbox.providers.wire import decode, sent
 
 from tests.sandbox.fake_cloud import BOX, SHELF, Aborted, Bench, made, plain, struct, urn
 
@@ -67,6 +68,14 @@ def test_a_refusal_that_quotes_a_secret_is_told_without_it(bench: Bench) -> None
     with pytest.raises(Aborted) as unknown:
         bench.call("Invoke", question)
     assert unknown.value.text.startswith("gcp:toys/[secret]: no answer is known")
+
+
+def test_a_word_that_stands_in_plain_elsewhere_is_not_hidden_in_what_a_vendor_says(bench: Bench) -> None:
+    given = struct({("box",), ("tags",)}, box="boxes/hush", tags={"team": "staging"}, label="staging")
+    with pytest.raises(Aborted) as refused:
+        bench.create(given, SHELF)
+    assert refused.value.text.startswith("Error 404: the box [secret] was not found")
+    assert masked("staging-4, boxes/hush", sent(pb.CreateRequest(properties=given))) == "staging-4, [secret]"
 
 
 def test_a_missing_value_names_its_property(bench: Bench) -> None:

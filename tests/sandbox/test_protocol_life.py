@@ -174,6 +174,16 @@ def test_a_planted_refusal_comes_before_anything_is_made(bench: Bench) -> None:
     assert bench.call("Create", request).id == "boxes/n"
 
 
+def test_a_planted_refusal_of_a_delete_leaves_the_row_and_strikes_once(bench: Bench) -> None:
+    identity, inputs, outputs = made(bench, size=1)
+    bench.world.plant(Fault("busy", on=BOX))
+    request = pb.DeleteRequest(id=identity, urn=urn(BOX, "mine"), properties=outputs, old_inputs=inputs)
+    assert refused(bench, "Delete", request) == "still in use (a planted fault)"
+    assert (len(bench.world.find()), bench.world.faults()) == (1, [])
+    bench.call("Delete", request)
+    assert bench.world.find() == []
+
+
 def test_a_fault_the_type_has_no_part_in_is_left_for_others(bench: Bench) -> None:
     bench.world.plant(Fault("stockout"))
     made(bench, size=1)

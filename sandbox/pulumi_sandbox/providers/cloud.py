@@ -102,7 +102,7 @@ class Cloud:
         return ()
 
     def fault_kinds(self, token: str) -> tuple[str, ...]:
-        """The planted faults that concern a type, beyond slow, refuse and crash, which concern all: quota, stockout."""
+        """The planted faults of a type, beyond those that concern all (slow, refuse, busy, crash): quota, stockout."""
         return ("quota",)
 
     def fault_text(self, fault: Fault, res: Resource) -> str:
@@ -110,6 +110,7 @@ class Cloud:
         return {
             "quota": "quota exceeded (a planted fault)",
             "stockout": "no capacity is left (a planted fault)",
+            "busy": "still in use (a planted fault)",
         }.get(fault.kind, "refused (a planted fault)")
 
     def planned(self, res: Resource) -> dict[str, Any]:

@@ -164,6 +164,8 @@ class Gcp(Cloud):
         if fault.kind == "quota":
             text = f"Quota '{kind.upper()}S' exceeded.  Limit: 0.0 globally."
             return f"Error creating {kind}: {errors.GoogleError(403, 'quotaExceeded', text)}"
+        if fault.kind == "busy":
+            return f"Error deleting {kind}: {errors.in_use(kind, res.id, 'something (a planted fault)')}"
         return f"Error creating {kind}: {errors.GoogleError(400, 'badRequest', 'Refused (a planted fault).')}"
 
     def planned(self, res: Resource) -> dict[str, Any]:

@@ -163,6 +163,10 @@ class Lifecycle:
     def delete(self, res: Resource) -> None:
         """What is gone already is a success, as it is for the vendors' providers."""
         world = self.context.world
+        # Before the transaction: what an error rolls back would count the fault as one that never struck.
+        busy = world.get(res.token, res.id) and world.take("busy", res.token, res.name, **attributes(res))
+        if busy:
+            raise Refused(busy.message or self.cloud.fault_text(busy, res))
         with world.transaction():
             if world.get(res.token, res.id) is None:
                 return

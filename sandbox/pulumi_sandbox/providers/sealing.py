@@ -138,12 +138,16 @@ def secret_paths(
 
 def masked(text: str, known: Iterable[Decoded]) -> str:
     """A text for people, with `[secret]` in the place of every secret it quotes, whole or as the end of a link."""
+    known = tuple(known)
+    # What stands in plain elsewhere in the same request is none: the SDKs call all labels of a resource secret where
+    # they come back as effectiveLabels, and a word such as `staging` would be hidden in every name.
+    plain = {str(value) for one in known for path, value in leaves(one.values) if not covered(path, one.secrets)}
     hidden = {
         spelling
         for one in known
         for path in one.secrets
         for _, value in leaves(at(one.values, path))
-        if isinstance(value, str | int | float) and not isinstance(value, bool)
+        if isinstance(value, str | int | float) and not isinstance(value, bool) and str(value) not in plain
         for spelling in spellings(str(value))
         if len(spelling) >= SHORTEST_MASKED
     }
