@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -35,6 +36,9 @@ CHOICES = {
     "machine": "machine",
 }
 
+# A thread of an issue tracker, as a row's source names it: owner/repository#number.
+THREAD = re.compile(r"[\w.-]+/[\w.-]+#\d+")
+
 BAD_POOLS = [(row, pool) for row in BAD if (pool := as_pool(row))]
 GOOD_POOLS = [(row, pool) for row in GOOD if (pool := as_pool(row))]
 
@@ -46,6 +50,11 @@ def problems(pool: dict[str, Any]) -> list[Problem]:
 def test_enough_of_each_can_be_written_as_a_pool() -> None:
     assert len(BAD_POOLS) >= 60
     assert len(GOOD_POOLS) >= 60
+
+
+def test_enough_of_the_bad_pools_come_from_issue_trackers() -> None:
+    cited = [row for row, _ in BAD_POOLS if THREAD.search(row["source"])]
+    assert len(cited) >= 60
 
 
 @pytest.mark.parametrize(("row", "pool"), BAD_POOLS, ids=[name_of(row) for row, _ in BAD_POOLS])
