@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,34 +89,36 @@ class Metered:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """A sum over pools. A pool whose price is unknown is not in it, and then it is the least there is to pay."""
+    """A sum over pools. A pool whose price is unknown is not in it, and then it is the least there is to pay; where no
+    price is known there is no sum either, because 0 would read as one."""
 
-    usd_per_hour_at_rest: float
-    usd_per_hour_at_max: float
-    usd_worst_month: float
+    usd_per_hour_at_rest: float | None
+    usd_per_hour_at_max: float | None
+    usd_worst_month: float | None
     at_least: bool
     estimated: bool
 
     @classmethod
-    def of(cls, pools: Iterable[PoolCost], *, at_least: bool = False) -> Total:
-        """The sum of these; `at_least` where there is more to pay than they tell."""
+    def of(cls, pools: Iterable[PoolCost], metered: Sequence[Metered] = ()) -> Total:
+        """The sum of these; those billed by another unit cost nothing at rest, and nobody knows what beyond."""
         found = tuple(pools)
-        rest = [pool.usd_per_hour_at_rest for pool in found]
-        most = [pool.usd_per_hour_at_max for pool in found]
-        month = [pool.usd_worst_month for pool in found]
+        untold: list[float | None] = [None for _ in metered]
+        rest = [pool.usd_per_hour_at_rest for pool in found] + [0.0 for _ in metered]
+        most = [pool.usd_per_hour_at_max for pool in found] + untold
+        month = [pool.usd_worst_month for pool in found] + untold
         return cls(
             usd_per_hour_at_rest=_sum(rest),
             usd_per_hour_at_max=_sum(most),
             usd_worst_month=_sum(month),
-            at_least=at_least or None in (*rest, *most, *month),
+            at_least=None in (*rest, *most, *month),
             estimated=any(pool.estimated for pool in found),
         )
 
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = {
-            "usdPerHourAtRest": self.usd_per_hour_at_rest,
-            "usdPerHourAtMax": self.usd_per_hour_at_max,
-            "usdWorstMonth": self.usd_worst_month,
+            "usdPerHourAtRest": _or_unknown(self.usd_per_hour_at_rest),
+            "usdPerHourAtMax": _or_unknown(self.usd_per_hour_at_max),
+            "usdWorstMonth": _or_unknown(self.usd_worst_month),
         }
         marks = {"atLeast": self.at_least, "estimated": self.estimated}
         return found | {name: True for name, holds in marks.items() if holds}
@@ -131,7 +133,7 @@ class StackCost:
 
     @property
     def total(self) -> Total:
-        return Total.of(self.pools, at_least=bool(self.metered))
+        return Total.of(self.pools, self.metered)
 
     @property
     def by_market(self) -> dict[Market, Total]:
@@ -158,6 +160,8 @@ class StackCost:
         """One sentence for whoever reads the end of an `up`."""
         total = self.total
         least = "at least " if total.at_least else ""
+        untold = any(pool.usd_per_hour_at_rest is None for pool in self.pools)
+        rest = _told(total.usd_per_hour_at_rest, 2, least if untold else "")
         dated = {UNDATED: "some prices undated", UNKNOWN: ""}
         estimated = [pool.demand.pool for pool in self.pools if pool.estimated]
         notes = (
@@ -167,23 +171,18 @@ class StackCost:
             f"without {' and '.join(NOT_INCLUDED)}",
         )
         return (
-            f"{total.usd_per_hour_at_rest:,.2f} USD/h at rest, {least}{total.usd_per_hour_at_max:,.2f} USD/h at max, "
-            f"{least}{total.usd_worst_month:,.0f} USD in the worst month ({'; '.join(filter(None, notes))})"
+            f"{rest} USD/h at rest, {_told(total.usd_per_hour_at_max, 2, least)} USD/h at max, "
+            f"{_told(total.usd_worst_month, 0, least)} USD in the worst month ({'; '.join(filter(None, notes))})"
         )
 
     def to_json(self) -> dict[str, Any]:
         return {
             "summary": self.summary,
             **self.total.to_json(),
-            "byMarket": {market: self._in_market(market, total) for market, total in self.by_market.items()},
+            "byMarket": {market: total.to_json() for market, total in self.by_market.items()},
             "priceDate": self.price_date,
             "notIncluded": list(NOT_INCLUDED),
         }
-
-    def _in_market(self, market: Market, total: Total) -> dict[str, Any]:
-        """A total of one market. Where no price in it is known, none is told: 0 would read as one."""
-        known = any(pool.price for pool in self.pools if pool.demand.market == market)
-        return total.to_json() | ({} if known else {"usdPerHourAtMax": UNKNOWN, "usdWorstMonth": UNKNOWN})
 
 
 def of_pool(demand: Demand) -> PoolCost:
@@ -196,9 +195,16 @@ def of_stack(demands: Iterable[Demand], metered: Iterable[Metered] = ()) -> Stac
     return StackCost(tuple(map(of_pool, demands)), tuple(metered))
 
 
-def _sum(values: Iterable[float | None]) -> float:
-    return round(math.fsum(value for value in values if value is not None), 4)
+def _sum(values: Sequence[float | None]) -> float | None:
+    """What is known of them together; None where there are some and none is known."""
+    known = [value for value in values if value is not None]
+    return None if values and not known else round(math.fsum(known), 4)
 
 
 def _or_unknown(value: float | None) -> float | str:
     return UNKNOWN if value is None else value
+
+
+def _told(value: float | None, digits: int, least: str) -> str:
+    """A figure of the summary."""
+    return UNKNOWN if value is None else f"{least}{value:,.{digits}f}"

@@ -130,6 +130,21 @@ def test_a_pool_that_is_billed_by_another_unit_makes_the_total_the_least_there_i
     assert (told.total.usd_per_hour_at_max, told.total.at_least) == (2.0484, True)
     assert told.unpriced == ("builds (by the build-minute)",)
     assert cost.of_stack([], [builds]).to_json()["summary"] == (
-        "0.00 USD/h at rest, at least 0.00 USD/h at max, at least 0 USD in the worst month "
+        "0.00 USD/h at rest, unknown USD/h at max, unknown USD in the worst month "
         "(unknown for builds (by the build-minute); without boot disks and network traffic)"
     )
+
+
+def test_a_stack_none_of_whose_prices_is_known_totals_unknown_and_not_nothing() -> None:
+    told = cost.of_stack([GB300]).to_json()
+    assert [told[key] for key in ("usdPerHourAtRest", "usdPerHourAtMax", "usdWorstMonth")] == [
+        0.0,
+        "unknown",
+        "unknown",
+    ]
+    assert told["byMarket"]["reservation"] == {
+        "usdPerHourAtRest": 0.0,
+        "usdPerHourAtMax": "unknown",
+        "usdWorstMonth": "unknown",
+        "atLeast": True,
+    }

@@ -86,8 +86,9 @@ def metered_row(pool: Metered) -> tuple[str, ...]:
 
 def total_row(name: str, total: Total) -> tuple[str, ...]:
     mark = ">= " if total.at_least else "~" if total.estimated else ""
-    figures = (usd(total.usd_per_hour_at_rest), usd(total.usd_per_hour_at_max), usd(total.usd_worst_month, 0))
-    return (name, "", "", "", "", "", figures[0], *(f"{mark}{each}" for each in figures[1:]), "")
+    at_most = (usd(total.usd_per_hour_at_max), usd(total.usd_worst_month, 0))
+    marked = (each if each == cost.UNKNOWN else f"{mark}{each}" for each in at_most)
+    return (name, "", "", "", "", "", usd(total.usd_per_hour_at_rest), *marked, "")
 
 
 def usd(amount: float | None, digits: int = 2) -> str:
