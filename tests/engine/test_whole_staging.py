@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -34,6 +33,22 @@ def keep(folder: Path, token: str) -> None:
         ]
     }
     (folder / "sandbox.yaml").write_text(yaml.safe_dump(settings))
+
+
+STEPS = {"kind": "steps", "steps": [{"kind": "docker", "image": "kernels"}]}
+FILE = {"kind": "file", "filename": "cloudbuild.yaml"}
+TRIGGERS = {
+    "main": {"repository": "acme/kernels", "event": {"kind": "push", "branch": "^main$"}, "build": STEPS},
+    "pull": {"repository": "acme/kernels", "event": {"kind": "pull-request", "branch": "^main$"}, "build": FILE},
+    "release": {"repository": "acme/kernels", "event": {"kind": "tag", "tag": "^v"}, "build": FILE, "approval": True},
+}
+
+
+def with_triggers(folder: Path) -> None:
+    """Staging as it is, and a trigger of every sort on its pool of builds."""
+    settings = yaml.safe_load((ROOT / "Pulumi.staging.yaml").read_text())
+    settings["config"]["gpu-ci:pools"]["builds"]["triggers"] = TRIGGERS
+    (folder / "Pulumi.staging.yaml").write_text(yaml.safe_dump(settings))
 
 
 # The engine hands a provider its own configuration, the App's key here, without the mark.
@@ -77,7 +92,7 @@ def test_everything_comes_up_proven_and_a_secret_is_nowhere_in_plain_text(tmp_pa
     runner = SandboxRunner(project=tmp_path / "the project", folder=tmp_path / "a sandbox")
     runner.project.mkdir()
     lay_out(runner.project)
-    shutil.copy(ROOT / "Pulumi.staging.yaml", runner.project)
+    with_triggers(runner.project)
     keep(runner.project, FIRST)
     traffic = tmp_path / "traffic.json"
     try:
@@ -85,6 +100,12 @@ def test_everything_comes_up_proven_and_a_secret_is_nowhere_in_plain_text(tmp_pa
         made = Counter(row["type"].rpartition(":")[2] for row in runner.world())
         assert made["RegionInstanceTemplate"] == made["RegionInstanceGroupManager"] == 2
         assert made["WorkerPool"] == made["ActionsRunnerGroup"] == made["RepositoryRuleset"] == 1
+        triggers = {row["name"]: row["inputs"] for row in runner.world() if row["type"].endswith(":Trigger")}
+        assert {name: sorted(given["github"]) for name, given in triggers.items()} == {
+            "builds-trigger-main": ["name", "owner", "push"],
+            "builds-trigger-pull": ["name", "owner", "pullRequest"],
+            "builds-trigger-release": ["name", "owner", "push"],
+        }
         assert (made["ActionsSecret"], made["ActionsVariable"]) == (1, 1)
         assert made["Instance"] == 0, "a check machine stayed behind"
         outputs = runner.json("stack", "output", "--stack", "staging", "--json")
@@ -96,10 +117,11 @@ def test_everything_comes_up_proven_and_a_secret_is_nowhere_in_plain_text(tmp_pa
         assert outputs["github"]["runnerGroup"] == "gpu-staging"
 
         again = runner.run(*UP, "--expect-no-changes").output
-        assert "28 unchanged" in again
+        # The 28 of staging, three triggers, and the account that builds of pull requests run as, with its rights.
+        assert "35 unchanged" in again
         keep(runner.project, SECOND)
         rotated = runner.run(*UP, "--diff")
-        assert rotated.has("~ 1 updated", "27 unchanged", "kernels-secret-REGISTRY_TOKEN")
+        assert rotated.has("~ 1 updated", "34 unchanged", "kernels-secret-REGISTRY_TOKEN")
 
         assert len(commands) > 4, "no process was seen at work"
         messages = [json.loads(line) for line in traffic.read_text().splitlines()]
