@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,6 +20,10 @@ from tests.sandbox_runner import SandboxRunner
 # No test depends on the machine's speed, so neither do the generated ones.
 settings.register_profile("gpu-ci", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("gpu-ci")
+
+# A shell starts what runs in the background with Ctrl-C ignored, and whatever a test starts would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parent.parent
 
