@@ -1,79 +1,24 @@
-"""Rules about the disks and network interfaces of a template's machines that no schema states, each with its source."""
+"""Rules about the network interfaces, identity and protection of a template's machines, each with its source."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from pulumi_sandbox.providers import gcp_machine_types as machines
 from pulumi_sandbox.providers.cloud import UNKNOWN, Problem
 from pulumi_sandbox.providers.gcp_common_rules import rows, table
 from pulumi_sandbox.providers.gcp_machine_types import MachineType
 
-LOCAL_SSD = "local-ssd"
-# terraform-provider-google e03b7622, resource_compute_instance_template.go, VALID_SCRATCH_DISK_SIZES_GB.
-SCRATCH_GB = (375, 3000, 3500, 7000, 14000)
-
-
-def boot_disk(chosen: MachineType, disks: Any) -> Iterator[Problem]:
-    for index, disk in enumerate(rows(disks)):
-        given = table(disk).get("diskType")
-        if not isinstance(given, str) or not given:
-            continue
-        path = f"disks[{index}].diskType"
-        if "/" in given:
-            # Discovery document compute v1, AttachedDiskInitializeParams.diskType: in a template "without a URL".
-            yield Problem(path, f"expected a disk type without a URL, got {given}", f"use {machines.short(given)}")
-        # gpu_catalog, `boot_disks`; the first disk boots unless another says that it does.
-        boots = table(disk).get("boot")
-        kind = machines.short(given)
-        if (boots is True or (boots is None and index == 0)) and chosen.boot_disks and kind not in chosen.boot_disks:
-            usable = " or ".join(chosen.boot_disks)
-            yield Problem(path, f"[{kind}] features are not compatible with {chosen.name}; use {usable}")
-
-
-def scratch_disks(disks: Any) -> Iterator[Problem]:
-    # terraform-provider-google e03b7622, resource_compute_instance_template.go,
-    # resourceComputeInstanceTemplateScratchDiskCustomizeDiffFunc.
-    for index, disk in enumerate(rows(disks)):
-        kind, given = table(disk).get("type"), table(disk).get("diskType")
-        size, interface = table(disk).get("diskSizeGb"), table(disk).get("interface")
-        if UNKNOWN in (kind, given):
-            continue
-        if kind == "SCRATCH" and given != LOCAL_SSD:
-            text = f"SCRATCH disks must have a disk_type of local-ssd. disk {index} has disk_type {given or ''}"
-            yield Problem(f"disks[{index}].diskType", text)
-        if given == LOCAL_SSD and kind != "SCRATCH":
-            text = f"disks with a disk_type of local-ssd must be SCRATCH disks. disk {index} is a {kind or ''} disk"
-            yield Problem(f"disks[{index}].type", text)
-        if kind != "SCRATCH" or UNKNOWN in (size, interface):
-            continue
-        if size not in SCRATCH_GB:
-            known = " ".join(map(str, SCRATCH_GB))
-            text = f"SCRATCH disks must be one of [{known}] GB, disk {index} is {size or 0:g}"
-            yield Problem(f"disks[{index}].diskSizeGb", text)
-        elif size != SCRATCH_GB[0] and interface != "NVME":
-            text = f"SCRATCH disks with a size of {size:g} GB must have an interface of NVME. "
-            yield Problem(f"disks[{index}].interface", f"{text}disk {index} has interface {interface or ''}")
-
-
-def local_disks(chosen: MachineType, card: str, disks: Any) -> Iterator[Problem]:
-    # gpu_catalog, `local_disks`; Google Cloud documentation "About Local SSD disks"
-    # (docs.cloud.google.com/compute/docs/disks/local-ssd): each machine type has the numbers it takes. Those that come
-    # with a type may be repeated, as its GPUs may.
-    offer = machines.offer_of(chosen, card)
-    given = sum(table(disk).get("diskType") == LOCAL_SSD for disk in rows(disks))
-    if offer is None or not given or "local_disks" in offer.uncertain or given in offer.local_disks.counts:
-        return
-    counts = " or ".join(map(str, offer.local_disks.counts))
-    match offer.local_disks.mode:
-        case "optional":
-            yield Problem("disks", f"{chosen.name} takes 0 or {counts} local SSDs, got {given}")
-        case "bundled" if counts:
-            text = f"{chosen.name} comes with {counts} local SSDs; {given} cannot be added"
-            yield Problem("disks", text, "leave them out")
-        case "none":
-            yield Problem("disks", f"{chosen.name} takes no local SSDs, got {given}")
+# terraform-provider-google e03b7622, google/tpgresource/service_scope.go: the short names it turns into URLs.
+SCOPES = (
+    "bigquery", "cloud-platform", "cloud-source-repos", "cloud-source-repos-ro", "compute-ro", "compute-rw",
+    "datastore", "logging-write", "monitoring", "monitoring-read", "monitoring-write", "pubsub", "service-control",
+    "service-management", "sql", "sql-admin", "storage-full", "storage-ro", "storage-rw", "taskqueue", "trace",
+    "useraccounts-ro", "useraccounts-rw", "userinfo-email",
+)  # fmt: skip
+# Google Cloud documentation "Confidential VM clusters" of Managed Service for Apache Spark (docs.cloud.google.com/
+# dataproc/docs/concepts/configuring-clusters/confidential-compute, 2026): of the machines with GPUs, these.
+CONFIDENTIAL = {"SEV": ("g4-standard-48",), "SEV_SNP": (), "TDX": ("a3-highgpu-1g",)}
 
 
 def nics(chosen: MachineType, given: Any) -> Iterator[Problem]:
@@ -91,3 +36,30 @@ def nics(chosen: MachineType, given: Any) -> Iterator[Problem]:
                 f"{chosen.name} does not take {kind}",
                 f"use {' or '.join(usable)}",
             )
+
+
+def interfaces(given: Any) -> Iterator[Problem]:
+    # The API's own words; github.com/luci/luci-go eee7bcb, gce/api/config/v1/vm.go, checks the same before it asks.
+    if given is not UNKNOWN and not rows(given):
+        yield Problem("networkInterfaces", "At least one network interface is required.")
+
+
+def scopes(account: Any) -> Iterator[Problem]:
+    for index, scope in enumerate(rows(table(account).get("scopes"))):
+        if isinstance(scope, str) and scope not in SCOPES and not scope.startswith("https://"):
+            # The API's own words (github.com/GoogleCloudPlatform/cloud-build-local/pull/49).
+            yield Problem(
+                f"serviceAccount.scopes[{index}]",
+                f"One or more of the service account scopes are invalid: '{scope}'",
+                "such as cloud-platform, or https://www.googleapis.com/auth/cloud-platform",
+            )
+
+
+def confidential(chosen: MachineType, has_gpu: bool, given: Any) -> Iterator[Problem]:
+    config = table(given)
+    # Discovery document compute v1, ConfidentialInstanceConfig: AMD SEV unless another is chosen.
+    kind = config.get("confidentialInstanceType") or ("SEV" if config.get("enableConfidentialCompute") is True else "")
+    usable = CONFIDENTIAL.get(kind) if isinstance(kind, str) else None
+    if has_gpu and usable is not None and chosen.name not in usable:
+        only = f"only {' and '.join(usable)} does" if usable else "none does"
+        yield Problem("confidentialInstanceConfig", f"{chosen.name} does not take {kind}; of machines with GPUs {only}")

@@ -11,6 +11,9 @@ from pulumi_sandbox.providers.gcp_machine_types import MachineType
 
 # Google Cloud documentation "About Flex-start VMs".
 FLEX_START_SEC = (600, 604_800)
+# Google Cloud documentation "Limit the run time of a VM" (docs.cloud.google.com/compute/docs/instances/
+# limit-vm-runtime), "Restrictions": from 30 seconds to 120 days.
+RUN_LIMIT_SEC = (30, 10_368_000)
 
 
 def maintenance(scheduling: dict[str, Any]) -> Iterator[Problem]:
@@ -49,6 +52,39 @@ def scheduling_rules(scheduling: dict[str, Any]) -> Iterator[Problem]:
         yield Problem("scheduling.preemptible", f"must not be true when provisioningModel is {model}")
     if model == "FLEX_START":
         yield from flex_start(scheduling)
+    else:
+        yield from run_limit(scheduling)
+
+
+def run_limit(scheduling: dict[str, Any]) -> Iterator[Problem]:
+    model, duration = scheduling.get("provisioningModel"), scheduling.get("maxRunDuration")
+    seconds = table(duration).get("seconds")
+    least, most = RUN_LIMIT_SEC
+    if isinstance(seconds, int | float) and not least <= seconds <= most:
+        yield Problem(
+            "scheduling.maxRunDuration.seconds",
+            f"must be from {least} (30 seconds) to {most} (120 days), got {seconds:.0f}",
+        )
+    if model not in (None, "", "STANDARD"):
+        return
+    if duration and scheduling.get("preemptible") is True:
+        # The same page: no time limits on preemptible VMs of the older model.
+        yield Problem(
+            "scheduling.maxRunDuration",
+            "cannot be used by a preemptible VM that is not a Spot VM",
+            "set provisioningModel to SPOT",
+        )
+    action, limited = scheduling.get("instanceTerminationAction"), duration or scheduling.get("terminationTime")
+    if action in ("DELETE", "STOP") and not limited and scheduling.get("preemptible") in (None, False):
+        # The API's own words (github.com/cloudpilot-ai/karpenter-provider-gcp/issues/155). With a time limit it is
+        # taken, as "Limit the run time of a VM" shows.
+        yield Problem(
+            "scheduling.instanceTerminationAction",
+            f"Invalid value for field 'resource.scheduling.instanceTerminationAction': '{action}'. You cannot specify "
+            "a termination action for a VM instance that has the standard provisioning model (default). To use "
+            "instance termination action, the VM instance must use the Spot, Reservation-Bound or Flex Start "
+            "provisioning model.",
+        )
 
 
 def reservation(scheduling: dict[str, Any], affinity: Any) -> Iterator[Problem]:
@@ -70,6 +106,14 @@ def reservation(scheduling: dict[str, Any], affinity: Any) -> Iterator[Problem]:
             "reservationAffinity.type",
             "must not be SPECIFIC_RESERVATION when provisioningModel is FLEX_START",
             "set type to NO_RESERVATION",
+        )
+    # Google Cloud documentation "Consume reservations", "Limitations" (docs.cloud.google.com/compute/docs/instances/
+    # reservations-consume): Spot VMs and preemptible instances cannot.
+    if kind == "SPECIFIC_RESERVATION" and (model == "SPOT" or scheduling.get("preemptible") is True):
+        yield Problem(
+            "reservationAffinity.type",
+            "must not be SPECIFIC_RESERVATION for a Spot VM or a preemptible one, which cannot consume a reservation",
+            "leave reservationAffinity out",
         )
     # terraform-provider-google e03b7622, compute_instance_helpers.go, expandReservationAffinity.
     if kind and (kind == "SPECIFIC_RESERVATION") != bool(named):

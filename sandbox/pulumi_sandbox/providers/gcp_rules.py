@@ -7,6 +7,7 @@ from typing import Any
 
 import gpu_catalog
 
+from pulumi_sandbox.providers import gcp_disk_rules as disk_rules
 from pulumi_sandbox.providers import gcp_machine_types as machines
 from pulumi_sandbox.providers import gcp_part_rules as parts
 from pulumi_sandbox.providers import gcp_purchase_rules as purchase
@@ -24,7 +25,9 @@ def template(inputs: dict[str, Any], region: str = "") -> Iterator[Problem]:
     if inputs.get("scheduling") is not UNKNOWN:
         yield from purchase.scheduling_rules(scheduling)
     yield from purchase.reservation(scheduling, inputs.get("reservationAffinity"))
-    yield from parts.scratch_disks(inputs.get("disks"))
+    yield from disk_rules.every_disk(inputs.get("disks"))
+    yield from parts.interfaces(inputs.get("networkInterfaces"))
+    yield from parts.scopes(inputs.get("serviceAccount"))
     wanted = inputs.get("machineType")
     if not isinstance(wanted, str):
         return
@@ -33,9 +36,10 @@ def template(inputs: dict[str, Any], region: str = "") -> Iterator[Problem]:
         yield Problem("machineType", f'"{wanted}" is not a machine type', machines.did_you_mean(machines.short(wanted)))
         return
     yield from accelerators(chosen, inputs.get("guestAccelerators"))
-    yield from parts.boot_disk(chosen, inputs.get("disks"))
-    yield from parts.local_disks(chosen, attached(inputs), inputs.get("disks"))
+    yield from disk_rules.boot_disk(chosen, inputs.get("disks"))
+    yield from disk_rules.local_disks(chosen, attached(inputs), inputs.get("disks"))
     yield from parts.nics(chosen, inputs.get("networkInterfaces"))
+    yield from parts.confidential(chosen, has_gpu(chosen, inputs), inputs.get("confidentialInstanceConfig"))
     yield from purchase.market(chosen, scheduling)
     yield from place(chosen, attached(inputs), region)
     if has_gpu(chosen, inputs) and inputs.get("scheduling") is not UNKNOWN:

@@ -9,13 +9,14 @@ import sys
 import time
 from pathlib import Path
 
+from pulumi_sandbox.providers.gcp_mapping import REGION_TEMPLATE
 from pulumi_sandbox.providers.gcp_vm import INSTANCE
 from pulumi_sandbox.providers.guest import alive, started
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world import World
 
 from tests.sandbox.gcp.api import Api, printed, script
-from tests.sandbox.gcp.conftest import Google
+from tests.sandbox.gcp.conftest import TEMPLATE, Google
 
 PATH = "projects/ci-project/zones/us-central1-a/instances/check"
 
@@ -42,15 +43,13 @@ def test_a_machine_that_ignores_the_power_button_is_switched_off_all_the_same(ap
 
 
 def test_a_machine_ends_at_its_time_limit(api: Api) -> None:
-    scheduling = {"onHostMaintenance": "TERMINATE", "maxRunDuration": {"seconds": 1}}
-    stays = api.google.template(
-        name="stays", scheduling={**scheduling, "instanceTerminationAction": "STOP"}, **script("sleep 300")
-    )
-    goes = api.google.template(
-        name="goes", scheduling={**scheduling, "instanceTerminationAction": "DELETE"}, **script("sleep 300")
-    )
-    api.insert(stays.id, "stays")
-    api.insert(goes.id, "goes")
+    """One second; as Google's least is 30, the templates are made without the check of their inputs."""
+    for name, action in (("stays", "STOP"), ("goes", "DELETE")):
+        limit = {"maxRunDuration": {"seconds": 1}, "instanceTerminationAction": action}
+        inputs = {**TEMPLATE, "name": name, "scheduling": {**TEMPLATE["scheduling"], **limit}, **script("sleep 300")}
+        template = api.google.resource(REGION_TEMPLATE, name, inputs)
+        api.google.life.create(template)
+        api.insert(template.id, name)
     api.off("stays")
     api.until(lambda: api.call("GET", "zones/us-central1-a/instances/goes")[0] == 404, "the machine deleted")
 
@@ -69,7 +68,7 @@ def test_a_supervisor_that_dies_leaves_a_machine_that_is_off(api: Api) -> None:
 PROVIDER = """
 import sys, time
 from pathlib import Path
-from tests.sandbox.gcp.conftest import Google
+from tests.sandbox.gcp.conftest import TEMPLATE, Google
 from tests.sandbox.gcp.api import Api, script
 
 google = Google(Path(sys.argv[1]))

@@ -32,7 +32,8 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "N1 with a T4 workstation": n1("n1-standard-8", "nvidia-tesla-t4-vws", 1),
     "custom N1 with a T4": n1("custom-8-16384", "nvidia-tesla-t4", 1),
     "the largest N1 for two V100": n1("n1-highmem-16", "nvidia-tesla-v100", 2),
-    "no disk type": disk(None),
+    "no disk type on N1": {**n1("n1-standard-8", "nvidia-tesla-t4", 1), **disk(None)},
+    "a disk that exists, whose type is its own": {"disks": [{"source": "one"}]},
     "hyperdisk on A3 Ultra": {"machineType": "a3-ultragpu-8g", "scheduling": SPOT, **disk("hyperdisk-balanced")},
     "a data disk of any type": {
         "disks": [{"sourceImage": "one", "diskType": "pd-ssd"}, {"boot": False, "diskType": "pd-standard"}]
@@ -130,6 +131,15 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "a standard disk on G2": (
         disk("pd-standard"),
         ["disks[0].diskType: [pd-standard] features are not compatible with g2-standard-8; use pd-balanced or pd-ssd"],
+    ),
+    "no disk type on G2, which the provider makes a standard disk": (
+        disk(None),
+        [
+            (
+                "disks[0].diskType: [pd-standard] features are not compatible with g2-standard-8 (the provider's own "
+                "choice, as none is said); use pd-balanced or pd-ssd"
+            )
+        ],
     ),
     "a persistent disk on A4": (
         {"machineType": "a4-highgpu-8g", "scheduling": SPOT, **disk("pd-ssd")},

@@ -31,6 +31,21 @@ def nic(name: str, *kinds: Any, disk: str = "pd-balanced") -> dict[str, Any]:
     return machine(name, disk=disk, networkInterfaces=[{"network": "default", "nicType": kind} for kind in kinds])
 
 
+G4: dict[str, Any] = machine("g4-standard-48", disk=HYPERDISK)
+A3: dict[str, Any] = machine("a3-highgpu-1g") | {
+    "scheduling": {"provisioningModel": "SPOT", "preemptible": True, "automaticRestart": False}
+}
+
+
+def scoped(*scopes: Any) -> dict[str, Any]:
+    return {"serviceAccount": {"email": "default", "scopes": list(scopes)}}
+
+
+def confidential(kind: Any = None) -> dict[str, Any]:
+    chosen = {"confidentialInstanceType": kind} if kind else {}
+    return {"confidentialInstanceConfig": {"enableConfidentialCompute": True, **chosen}}
+
+
 ACCEPTED: dict[str, dict[str, Any]] = {
     "one on a machine with one GPU": machine("g2-standard-8", 1),
     "eight on the largest of them": machine("g2-standard-96", 8),
@@ -45,6 +60,15 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     | {"scheduling": {"provisioningModel": "SPOT", "preemptible": True, "automaticRestart": False}},
     "an interface that no vendor's text excludes": nic("g2-standard-8", "VIRTIO_NET"),
     "an interface not known yet": nic("a3-highgpu-8g", UNKNOWN),
+    "interfaces not known yet": {"networkInterfaces": UNKNOWN},
+    "scopes by their short names and by URL": scoped("storage-ro", "https://www.googleapis.com/auth/cloud-platform"),
+    "no scope, and one not known yet": scoped(UNKNOWN),
+    "AMD SEV on G4": {**G4, **confidential()},
+    "Intel TDX on the smallest A3 High": {**A3, **confidential("TDX")},
+    "a confidential machine without GPUs": {**machine("n2d-standard-8"), "scheduling": {}, **confidential("SEV")},
+    "a way to be confidential not known yet": confidential(UNKNOWN),
+    "a way to be confidential whose machines are not known": confidential("BMSAI"),
+    "not confidential": {"confidentialInstanceConfig": {"enableConfidentialCompute": False}},
 }
 
 
@@ -96,6 +120,29 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "virtio where gVNIC is needed": (
         nic("a3-highgpu-8g", "VIRTIO_NET"),
         "networkInterfaces[0].nicType: a3-highgpu-8g does not take VIRTIO_NET\n  hint: use GVNIC",
+    ),
+    "no interface": (
+        {"networkInterfaces": []},
+        "networkInterfaces: At least one network interface is required.",
+    ),
+    "a short name there is not": (
+        scoped("cloud-platform", "default"),
+        (
+            "serviceAccount.scopes[1]: One or more of the service account scopes are invalid: 'default'\n"
+            "  hint: such as cloud-platform, or https://www.googleapis.com/auth/cloud-platform"
+        ),
+    ),
+    "AMD SEV on G2": (
+        confidential(),
+        ("confidentialInstanceConfig: g2-standard-8 does not take SEV; of machines with GPUs only g4-standard-48 does"),
+    ),
+    "Intel TDX beside a T4": (
+        {**t4(0), "scheduling": TEMPLATE["scheduling"], **confidential("TDX")},
+        ("confidentialInstanceConfig: n1-standard-8 does not take TDX; of machines with GPUs only a3-highgpu-1g does"),
+    ),
+    "AMD SEV-SNP on G4": (
+        {**G4, **confidential("SEV_SNP")},
+        "confidentialInstanceConfig: g4-standard-48 does not take SEV_SNP; of machines with GPUs none does",
     ),
     "gVNIC on bare metal": (
         nic("a4x-maxgpu-4g-metal", "GVNIC", disk=HYPERDISK)
