@@ -124,6 +124,10 @@ class Gcp(Cloud):
         for name, value in zip(("project", "region", "zone"), site.place(res.inputs), strict=True):
             if name in needed and not value and res.inputs.get(name) is not UNKNOWN:
                 yield Problem(name, f"{name}: required field is not set", f"set gcp:{name}, or {name} on the resource")
+        _, region, _ = site.place(res.inputs)
+        known = region and res.inputs.get("region") is not UNKNOWN
+        if "region" in needed and known and region not in discovery.locations("compute.v1"):
+            yield Problem("region", f"Invalid value for field 'region': '{region}'. Unknown region.")
 
     # -- Diff ---------------------------------------------------------------------------------------------------------
 

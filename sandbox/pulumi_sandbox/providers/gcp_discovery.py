@@ -44,6 +44,12 @@ def document(name: str) -> Node:
 
 
 @cache
+def locations(name: str) -> tuple[str, ...]:
+    """Where a service has an endpoint of its own: its regions, and for some services groups of regions."""
+    return tuple(one["location"] for one in document(name)["endpoints"])
+
+
+@cache
 def methods(name: str, collection: str) -> Node:
     found = document(name)
     for part in collection.split("."):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,20 +18,53 @@ SMALLEST_SUBNET = 29
 # Google Cloud documentation "Configure private services access" (docs.cloud.google.com/vpc/docs/
 # configure-private-services-access): an allocated range has a prefix of 8 to 30 bits.
 RESERVED_PREFIX = (8, 30)
+# The same, "Prohibited IPv4 subnet ranges"; beside them stand all addresses of Google's own services, of which the
+# sandbox has no list.
+PROHIBITED = {
+    "0.0.0.0/8": "this network",
+    "127.0.0.0/8": "loopback",
+    "169.254.0.0/16": "link-local, the metadata server among it",
+    "199.36.153.4/30": "restricted.googleapis.com",
+    "199.36.153.8/30": "private.googleapis.com",
+    "224.0.0.0/4": "multicast",
+    "255.255.255.255/32": "broadcast",
+}
 SOURCES = ("sourceRanges", "sourceTags", "sourceServiceAccounts")
+# terraform-provider-google e03b7622, resource_compute_firewall.go: ConflictsWith.
+CONFLICTS = (
+    ("sourceServiceAccounts", "sourceTags"),
+    ("sourceServiceAccounts", "targetTags"),
+    ("targetServiceAccounts", "sourceTags"),
+    ("targetServiceAccounts", "targetTags"),
+)
+# Discovery document compute v1, Firewall.allowed.IPProtocol; `all` in the provider's schema.
+PROTOCOLS = ("tcp", "udp", "icmp", "esp", "ah", "ipip", "sctp", "all")
+WITH_PORTS = ("tcp", "udp", "sctp", "6", "17", "132")
+PORT = r"(\d{1,5})(?:-(\d{1,5}))?"
+LAST_PORT = 65535
 
 
 def subnetwork(inputs: dict[str, Any]) -> Iterator[Problem]:
-    given = inputs.get("ipCidrRange")
+    yield from subnet_range(inputs.get("ipCidrRange"), "ipCidrRange", "resource.ipCidrRange")
+    for index, row in enumerate(rows(inputs.get("secondaryIpRanges"))):
+        place = f"secondaryIpRanges[{index}].ipCidrRange"
+        yield from subnet_range(table(row).get("ipCidrRange"), place, f"resource.{place}")
+
+
+def subnet_range(given: Any, path: str, field: str) -> Iterator[Problem]:
     if not isinstance(given, str) or not given:
         return
     try:
         found = ipaddress.IPv4Network(given)
     except ValueError:
-        yield Problem("ipCidrRange", f'"ipCidrRange" ("{given}") is not an IPv4 range that begins at its first address')
+        yield Problem(path, f'"ipCidrRange" ("{given}") is not an IPv4 range that begins at its first address')
         return
     if found.prefixlen > SMALLEST_SUBNET:
-        yield Problem("ipCidrRange", f"expected a range of /{SMALLEST_SUBNET} or larger, got {given}")
+        yield Problem(path, f"expected a range of /{SMALLEST_SUBNET} or larger, got {given}")
+    for taken, what in PROHIBITED.items():
+        if found.overlaps(ipaddress.IPv4Network(taken)):
+            why = f"It overlaps {taken}, which is prohibited: {what}."
+            yield Problem(path, f"Invalid value for field '{field}': '{given}'. {why}", "such as 10.10.0.0/20")
 
 
 def firewall(inputs: dict[str, Any]) -> Iterator[Problem]:
@@ -50,11 +84,56 @@ def firewall(inputs: dict[str, Any]) -> Iterator[Problem]:
     if direction == "INGRESS" and not any(inputs.get(name) for name in SOURCES):
         # The provider's own words, resourceComputeFirewallSourceFieldsCustomizeDiff.
         yield Problem("sourceRanges", "one of source_tags, source_ranges, or source_service_accounts must be defined")
-    for name in ("allows", "denies"):
+    for one, other in CONFLICTS:
+        if plain(inputs.get(one)) and plain(inputs.get(other)):
+            yield Problem(one, f'"{one}": conflicts with {other}')
+    for name in ("sourceRanges", "destinationRanges"):
+        for index, given in enumerate(rows(inputs.get(name))):
+            yield from address_range(given, f"{name}[{index}]")
+    for name, field in (("allows", "allowed"), ("denies", "denied")):
         for index, row in enumerate(rows(inputs.get(name))):
-            if table(row).get("protocol") in ("all", "icmp") and rows(table(row).get("ports")):
-                # Discovery document compute v1, Firewall.allowed.ports: only for the UDP or TCP protocol.
-                yield Problem(f"{name}[{index}].ports", "only a protocol that has ports can name some")
+            yield from traffic(table(row), f"{name}[{index}]", f"resource.{field}[{index}]")
+
+
+def address_range(given: Any, path: str) -> Iterator[Problem]:
+    # A range that does not begin at its first address is refused when the rule is made (github.com/CartoDB/cartodb/
+    # pull/15649, github.com/hashicorp/terraform-provider-google/issues/4032); the API's words as in github.com/
+    # cloudflare/terraform-provider-cloudflare/pull/86.
+    if not isinstance(given, str):
+        return
+    try:
+        ipaddress.ip_network(given)
+    except ValueError:
+        try:
+            hint = f"write {ipaddress.ip_network(given, strict=False)}"
+        except ValueError:
+            hint = "such as 10.10.0.0/20"
+        text = f"Invalid value for field 'resource.{path}': '{given}'. Must be a valid CIDR address range."
+        yield Problem(path, text, hint)
+
+
+def traffic(row: dict[str, Any], path: str, field: str) -> Iterator[Problem]:
+    protocol, ports = row.get("protocol"), rows(row.get("ports"))
+    if not isinstance(protocol, str):
+        return
+    name = protocol.lower()  # the provider sees no difference between the two cases
+    if name not in PROTOCOLS and not (name.isdigit() and int(name) <= 255):
+        known = " ".join(f'"{one}"' for one in PROTOCOLS)
+        yield Problem(f"{path}.protocol", f"expected protocol to be one of [{known}] or a number, got {protocol}")
+        return
+    if ports and name not in WITH_PORTS:
+        # Discovery document compute v1, Firewall.allowed.ports: only for a protocol that has them.
+        yield Problem(f"{path}.ports", "only a protocol that has ports can name some")
+        return
+    for index, given in enumerate(ports):
+        found = re.fullmatch(PORT, given) if isinstance(given, str) else None
+        if isinstance(given, str) and not (found and int(found[1]) <= int(found[2] or found[1]) <= LAST_PORT):
+            # The API's own words (github.com/GoogleCloudPlatform/google-cloud-powershell/issues/537).
+            yield Problem(
+                f"{path}.ports[{index}]",
+                f"Invalid value for field '{field}.ports[{index}]': '{given}'. Invalid port range specification.",
+                "such as 22, or 8000-8080",
+            )
 
 
 def router(inputs: dict[str, Any]) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""Routers, NAT, firewalls, reserved ranges and attachments: what Google takes and what it refuses."""
+"""Subnetworks, routers, NAT, reserved ranges and attachments: what Google takes and what it refuses."""
 
 from __future__ import annotations
 
@@ -10,12 +10,6 @@ from pulumi_sandbox.providers.cloud import UNKNOWN
 
 from tests.sandbox.gcp.conftest import Google
 
-ALLOW: dict[str, Any] = {
-    "network": "default",
-    "allows": [{"protocol": "tcp", "ports": ["22"]}],
-    "sourceRanges": ["35.235.240.0/20"],
-}
-DENY: dict[str, Any] = {"network": "default", "denies": [{"protocol": "all"}], "sourceRanges": ["0.0.0.0/0"]}
 NAT: dict[str, Any] = {
     "router": "ci",
     "natIpAllocateOption": "AUTO_ONLY",
@@ -34,15 +28,10 @@ CONNECTION: dict[str, Any] = {
     "service": "servicenetworking.googleapis.com",
     "reservedPeeringRanges": ["google"],
 }
+SUBNET: dict[str, Any] = {"network": "default", "ipCidrRange": "10.10.0.0/20"}
+PODS: dict[str, Any] = {"rangeName": "pods", "ipCidrRange": "10.20.0.0/16"}
 
 ACCEPTED: dict[str, tuple[str, dict[str, Any]]] = {
-    "a rule that lets in": (types.FIREWALL, ALLOW),
-    "a rule that refuses": (types.FIREWALL, {**DENY, "priority": 1000, "destinationRanges": ["10.0.0.0/20"]}),
-    "a rule of what goes out": (
-        types.FIREWALL,
-        {"network": "default", "direction": "EGRESS", "denies": [{"protocol": "all"}]},
-    ),
-    "a rule whose sources are not known yet": (types.FIREWALL, {**ALLOW, "sourceRanges": UNKNOWN}),
     "a router": (types.ROUTER, {"network": "default", "bgp": {"asn": 64514}}),
     "a NAT": (types.ROUTER_NAT, NAT),
     "a NAT of a subnetwork": (
@@ -55,6 +44,9 @@ ACCEPTED: dict[str, tuple[str, dict[str, Any]]] = {
     "an attachment": (types.NETWORK_ATTACHMENT, ATTACHMENT),
     "a connection": (types.CONNECTION, CONNECTION),
     "a subnetwork": (types.SUBNETWORK, {"network": "default", "ipCidrRange": "10.10.0.0/29"}),
+    "a subnetwork of Class E": (types.SUBNETWORK, {"network": "default", "ipCidrRange": "240.0.0.0/8"}),
+    "a subnetwork with a second range": (types.SUBNETWORK, {**SUBNET, "secondaryIpRanges": [{**PODS}]}),
+    "a subnetwork in a region not known yet": (types.SUBNETWORK, {**SUBNET, "region": UNKNOWN}),
 }
 
 
@@ -64,32 +56,6 @@ def test_what_google_takes_is_accepted(google: Google, token: str, inputs: dict[
 
 
 REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
-    "letting in and refusing": (
-        types.FIREWALL,
-        {**ALLOW, "denies": [{"protocol": "all"}]},
-        "allows: exactly one of allows or denies, got allows and denies",
-    ),
-    "neither": (types.FIREWALL, {"network": "default", "sourceRanges": ["0.0.0.0/0"]}, "allows: exactly one of allows"),
-    "nobody to refuse": (
-        types.FIREWALL,
-        {"network": "default", "denies": [{"protocol": "all"}]},
-        "sourceRanges: one of source_tags, source_ranges, or source_service_accounts must be defined",
-    ),
-    "a source of what goes out": (
-        types.FIREWALL,
-        {**DENY, "direction": "EGRESS"},
-        "sourceRanges: cannot be given for a rule of what goes out\n  hint: set direction to INGRESS",
-    ),
-    "ports of everything": (
-        types.FIREWALL,
-        {**DENY, "denies": [{"protocol": "all", "ports": ["22"]}]},
-        "denies[0].ports: only a protocol that has ports can name some",
-    ),
-    "too late a rule": (
-        types.FIREWALL,
-        {**ALLOW, "priority": 65536},
-        "priority: expected priority to be in the range (0 - 65535), got 65536",
-    ),
     "a public ASN": (types.ROUTER, {"network": "default", "bgp": {"asn": 15169}}, 'bgp.asn: expected "asn" to be a '),
     "addresses of a NAT that takes its own": (
         types.ROUTER_NAT,
@@ -158,6 +124,43 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         types.SUBNETWORK,
         {"network": "default", "ipCidrRange": "10.10.0.1/24"},
         'ipCidrRange: "ipCidrRange" ("10.10.0.1/24") is not an IPv4 range that begins at its first address',
+    ),
+    "a subnetwork of the metadata server": (
+        types.SUBNETWORK,
+        {**SUBNET, "ipCidrRange": "169.254.0.0/24"},
+        (
+            "ipCidrRange: Invalid value for field 'resource.ipCidrRange': '169.254.0.0/24'. It overlaps "
+            "169.254.0.0/16, which is prohibited: link-local, the metadata server among it.\n"
+            "  hint: such as 10.10.0.0/20"
+        ),
+    ),
+    "a subnetwork for multicast": (
+        types.SUBNETWORK,
+        {**SUBNET, "ipCidrRange": "224.0.0.0/24"},
+        "ipCidrRange: Invalid value for field 'resource.ipCidrRange': '224.0.0.0/24'. It overlaps 224.0.0.0/4, which",
+    ),
+    "a subnetwork around Google's own addresses": (
+        types.SUBNETWORK,
+        {**SUBNET, "ipCidrRange": "199.36.153.0/29"},
+        "ipCidrRange: Invalid value for field 'resource.ipCidrRange': '199.36.153.0/29'. It overlaps 199.36.153.4/30",
+    ),
+    "a second range on loopback": (
+        types.SUBNETWORK,
+        {**SUBNET, "secondaryIpRanges": [PODS, {"rangeName": "here", "ipCidrRange": "127.0.0.0/24"}]},
+        (
+            "secondaryIpRanges[1].ipCidrRange: Invalid value for field 'resource.secondaryIpRanges[1].ipCidrRange': "
+            "'127.0.0.0/24'. It overlaps 127.0.0.0/8"
+        ),
+    ),
+    "a subnetwork in a region there is not": (
+        types.SUBNETWORK,
+        {**SUBNET, "region": "mars-1"},
+        "region: Invalid value for field 'region': 'mars-1'. Unknown region.",
+    ),
+    "a router in a region there is not": (
+        types.ROUTER,
+        {"network": "default", "region": "mars-1"},
+        "region: Invalid value for field 'region': 'mars-1'. Unknown region.",
     ),
     "too small a subnetwork": (
         types.SUBNETWORK,
