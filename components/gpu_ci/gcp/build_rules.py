@@ -19,10 +19,9 @@ OURS = ("_POOL", "_REGISTRY", "_CACHE")
 _NAME = re.compile(PATTERN)
 # Discovery document cloudbuild v1, BuildTrigger.substitutions.
 _SUBSTITUTION = re.compile(r"_[A-Z0-9_]+")
-# github.com/google/re2/wiki/Syntax marks these NOT SUPPORTED: looking around, and references to what was matched.
 # github.com/google/re2/wiki/Syntax: what it has not, and what Python's own expressions, which judge the rest, have not.
-_NOT_RE2 = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=|\(\?>|[*+?}]\+|\{[0-9]*,?[0-9]{4,}")
-_RE2_ALONE = re.compile(r"\\[pPzQE]|\(\?<[A-Za-z]|\[\[:")
+_NOT_RE2 = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=|\(\?>|(?<!\\)[*+?}]\+|\{[0-9]*,?[0-9]{4,}")
+_RE2_ALONE = re.compile(r"\\[pPzQEC]|\\x\{|\(\?<[A-Za-z]|\(\?[imsU-]+[:)]|\[\[:")
 
 
 def machine_type(value: str) -> str:

@@ -83,3 +83,11 @@ def name_prefix(inputs: dict[str, Any]) -> Iterator[Problem]:
         yield Problem("namePrefix", '"namePrefix" cannot be longer than 54 characters, name is limited to 63')
     if plain(inputs.get("name")) and "name" not in rows(inputs.get(DEFAULTS)):
         yield Problem("name", '"name": conflicts with namePrefix')
+
+
+def one_of(given: dict[str, Any], names: tuple[str, ...], path: str, *, at_least: bool = False) -> Iterator[Problem]:
+    chosen = [name for name in names if given.get(name) not in (None, "")]
+    if len(chosen) == 1 or (chosen and at_least):
+        return
+    got = " and ".join(chosen) or "none"
+    yield Problem(f"{path}{names[0]}", f"{'at least' if at_least else 'exactly'} one of {', '.join(names)}, got {got}")

@@ -11,6 +11,7 @@ from pulumi_sandbox.providers import gcp_iam_rules as iam_rules
 from pulumi_sandbox.providers import gcp_mapping as types
 from pulumi_sandbox.providers import gcp_network_rules as network_rules
 from pulumi_sandbox.providers import gcp_rules as template_rules
+from pulumi_sandbox.providers import gcp_trigger_rules as trigger_rules
 from pulumi_sandbox.providers.cloud import Problem
 
 Inputs = dict[str, Any]
@@ -34,7 +35,7 @@ _PLAIN: dict[str, Callable[[Inputs], Iterable[Problem]]] = {
     types.NETWORK_ATTACHMENT: network_rules.network_attachment,
     types.CONNECTION: network_rules.connection,
     types.WORKER_POOL: build_rules.worker_pool,
-    types.TRIGGER: build_rules.trigger,
+    types.TRIGGER: trigger_rules.trigger,
     types.REPOSITORY: build_rules.repository,
 }
 

@@ -102,7 +102,12 @@ def test_the_network_may_be_an_output_and_is_checked_when_it_resolves() -> None:
     )
 
 
-@pytest.mark.parametrize("branch", [r"^main$", r"\pL+", r"(?P<n>a)\z", r"(?<n>a)", r"[[:alpha:]]+", r"a{999}", r"a+?"])
+RE2 = [
+    r"^main$", r"\pL+", r"(?P<n>a)\z", r"(?<n>a)", r"[[:alpha:]]+", r"a{999}", r"a+?", r"c\++", r"a(?i)b", r"\x{41}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("branch", RE2)
 def test_what_re2_reads_is_taken_and_no_warning_of_pythons_is_printed(branch: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -34,6 +34,7 @@ ACCEPTED: dict[str, tuple[str, dict[str, Any]]] = {
     "an attached pool": (types.WORKER_POOL, {**POOL, "privateServiceConnect": {**ATTACHED, "routeAllTraffic": True}}),
     "a pool of another series": (types.WORKER_POOL, {**POOL, "workerConfig": {"machineType": "n1-standard-1"}}),
     "the largest disk": (types.WORKER_POOL, {**POOL, "workerConfig": {"diskSizeGb": 4000}}),
+    "a disk that Cloud Build chooses": (types.WORKER_POOL, {**POOL, "workerConfig": {"diskSizeGb": 0}}),
     "a trigger with a build file": (types.TRIGGER, TRIGGER),
     "a trigger with steps": (types.TRIGGER, {**INLINE, "serviceAccount": ACCOUNT}),
     "a trigger whose log mode is not known yet": (
@@ -41,6 +42,11 @@ ACCEPTED: dict[str, tuple[str, dict[str, Any]]] = {
         {**INLINE, "serviceAccount": ACCOUNT, "build": {"steps": [{"name": "bash"}], "options": {"logging": UNKNOWN}}},
     ),
     "a repository": (types.REPOSITORY, {**REPOSITORY, "cleanupPolicies": [KEEP, DELETE]}),
+    "ten policies, and an id of 127 characters": (
+        types.REPOSITORY,
+        {**REPOSITORY, "cleanupPolicies": [{**DELETE, "id": f"{index:0127}"} for index in range(10)]},
+    ),
+    "a repository in many regions": (types.REPOSITORY, {**REPOSITORY, "location": "europe"}),
     "an age in days": (
         types.REPOSITORY,
         {**REPOSITORY, "cleanupPolicies": [{**DELETE, "condition": {"olderThan": "30d"}}]},
@@ -93,7 +99,17 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "too large a disk": (
         types.WORKER_POOL,
         {**POOL, "workerConfig": {"diskSizeGb": 4001}},
-        "workerConfig.diskSizeGb: expected diskSizeGb to be in the range (0 - 4000), got 4001",
+        "workerConfig.diskSizeGb: expected diskSizeGb to be in the range (100 - 4000), got 4001",
+    ),
+    "too small a disk": (
+        types.WORKER_POOL,
+        {**POOL, "workerConfig": {"diskSizeGb": 99}},
+        "workerConfig.diskSizeGb: expected diskSizeGb to be in the range (100 - 4000), got 99",
+    ),
+    "a machine type that is none": (
+        types.WORKER_POOL,
+        {**POOL, "workerConfig": {"machineType": "foo"}},
+        'workerConfig.machineType: "foo" is not a machine type',
     ),
     "a machine with GPUs": (
         types.WORKER_POOL,
@@ -190,6 +206,21 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         types.REPOSITORY,
         {**REPOSITORY, "cleanupPolicies": [{"id": "a", "action": "KEEP"}]},
         "cleanupPolicies[0].condition: exactly one of condition, mostRecentVersions, got none",
+    ),
+    "eleven policies": (
+        types.REPOSITORY,
+        {**REPOSITORY, "cleanupPolicies": [{**DELETE, "id": str(index)} for index in range(11)]},
+        "cleanupPolicies: expected at most 10 cleanup policies, got 11",
+    ),
+    "a policy's id too long": (
+        types.REPOSITORY,
+        {**REPOSITORY, "cleanupPolicies": [{**DELETE, "id": "x" * 128}]},
+        "cleanupPolicies[0].id: expected at most 127 characters, got 128",
+    ),
+    "a repository in a region there is not": (
+        types.REPOSITORY,
+        {**REPOSITORY, "location": "mars-1"},
+        "location: Artifact Registry is in no location mars-1\n  hint: such as us-central1",
     ),
     "a policy twice": (
         types.REPOSITORY,
