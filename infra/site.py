@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 from gpu_ci.args import Args, Veiled
 from gpu_ci.errors import invalid, located, refuse
 from gpu_ci.gcp.places import REGION, Project, SecretName, Subnetwork
-from gpu_ci.gcp.runner_network import NetworkChoices
+from gpu_ci.gcp.runner_network import NetworkChoices, network_region
 from gpu_ci.labels import Labels
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationInfo, WithJsonSchema, field_validator
 from pydantic_core import PydanticCustomError, ValidationError
@@ -128,6 +128,15 @@ def _no_region(name: str) -> PydanticCustomError | None:
     return invalid(f"{name!r} is not a region", hint="a region has no letter at its end, such as us-central1")
 
 
+def _unknown(region: str) -> PydanticCustomError | None:
+    """A network is made there, so it has to be one of Google's; subnetworks that are there already tell themselves."""
+    try:
+        network_region(region)
+    except PydanticCustomError as problem:
+        return problem
+    return None
+
+
 def _subnetwork(region: str, link: str) -> PydanticCustomError | None:
     if problem := _no_region(region):
         return problem
@@ -144,7 +153,7 @@ def _subnetwork(region: str, link: str) -> PydanticCustomError | None:
 def _regions(values: dict[str, NetworkChoices], given: Mapping[str, str]) -> dict[str, NetworkChoices]:
     problems = []
     for region in values:
-        problem = _no_region(region)
+        problem = _no_region(region) or _unknown(region)
         if region in given:
             problem = invalid("has a subnetwork already, under subnetworks", hint="remove one of the two")
         if problem is None:

@@ -59,6 +59,11 @@ def test_a_stack_that_asks_for_none_makes_none() -> None:
             "gpu-ci:site.networks.us-central1-a",
             "'us-central1-a' is not a region",
         ),
+        (
+            {"networks": {"us-central1": HERE, "us-centrall1": HERE}},
+            "gpu-ci:site.networks.us-centrall1",
+            "is no region of Google Cloud",
+        ),
         ({"networks": {"us-central1": {}}}, "gpu-ci:site.networks.us-central1.ipRange", "is missing"),
         (
             {"networks": {"us-central1": HERE | {"region": "us-central1"}}},

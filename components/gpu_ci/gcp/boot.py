@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 # Google's limit on one metadata value: 262,144 bytes (cloud.google.com/compute/docs/metadata/setting-custom-metadata).
 METADATA_VALUE_LIMIT = 262_144
+# Discovery document compute v1, Metadata.items: keys and values together "less than 512 KB".
+METADATA_LIMIT = 524_288
+# What the template's own entries come to beside the script and the check: a few hundred bytes.
+_SMALL_ENTRIES = 2048
 
 # What is left of the gate's deadline for a machine to boot and for its verdict to arrive, in seconds.
 _OVERHEAD_SEC = 60
@@ -91,6 +95,13 @@ def free_metadata(values: dict[str, Any]) -> dict[str, Any]:
             continue
         errors.append(located(error, key, key))
     refuse(errors)
+    total = sum(len(key) + len(value.encode()) for key, value in values.items() if isinstance(value, str))
+    room = METADATA_LIMIT - len(script().encode()) - len(smoke_archive()) - _SMALL_ENTRIES
+    if total > room:
+        raise invalid(
+            f"is {total} bytes, and beside the check there is room for {room}",
+            hint="put the largest into a bucket, and its name here",
+        )
     return values
 
 

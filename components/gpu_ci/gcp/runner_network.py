@@ -6,17 +6,29 @@ from typing import Annotated, Any, ClassVar
 
 import pulumi
 import pulumi_gcp as gcp
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from ..args import Args, In, Switch
 from ..component import Component
+from ..errors import did_you_mean, invalid
 from . import build_rules
+from .build_places import REGIONS
 from .places import REGION, Network, Project
 
+# The regions of Compute Engine, which are those of Cloud Build and one more: the endpoints in the discovery document
+# compute v1 (revision 20261106).
+_REGIONS = (*REGIONS, "asia-southeast3")
 # cloud.google.com/iap/docs/using-tcp-forwarding, "Create a firewall rule": all addresses IAP forwards from.
 _IAP = "35.235.240.0/20"
 # Google's rules of a default network have 65534, and rules without a priority of their own 1000 (compute v1, Firewall).
 _REFUSED, _LET_IN = 1000, 900
+
+
+def network_region(value: str) -> str:
+    """One that Google has."""
+    if value not in _REGIONS:
+        raise invalid("is no region of Google Cloud", hint=did_you_mean(value, _REGIONS) or "such as us-central1")
+    return value
 
 
 class NetworkChoices(Args):
@@ -41,7 +53,9 @@ class RunnerNetworkArgs(NetworkChoices):
 
     WIRING: ClassVar[frozenset[str]] = frozenset({"project"})
 
-    region: Annotated[str, Field(pattern=REGION)] = Field(description="the region of the runners, such as us-central1")
+    region: Annotated[str, Field(pattern=REGION), AfterValidator(network_region)] = Field(
+        description="the region of the runners, such as us-central1"
+    )
     network: In[Network] | None = Field(
         default=None,
         description="a network to make the subnetwork in, as projects/<project>/global/networks/<name>; by default one "

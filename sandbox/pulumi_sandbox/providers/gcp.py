@@ -125,9 +125,11 @@ class Gcp(Cloud):
             if name in needed and not value and res.inputs.get(name) is not UNKNOWN:
                 yield Problem(name, f"{name}: required field is not set", f"set gcp:{name}, or {name} on the resource")
         _, region, _ = site.place(res.inputs)
-        known = region and res.inputs.get("region") is not UNKNOWN
-        if "region" in needed and known and region not in discovery.locations("compute.v1"):
-            yield Problem("region", f"Invalid value for field 'region': '{region}'. Unknown region.")
+        regions = {"", *discovery.locations("compute.v1"), *dict(site.zones)}
+        if "region" in needed and region not in regions and res.inputs.get("region") is not UNKNOWN:
+            text = f"Invalid value for field 'region': '{region}'. Unknown region."
+            hint = "if it is there in the cloud, list its zones in sandbox.yaml, under values: {gcp: {zones: …}}"
+            yield Problem("region", text, hint)
 
     # -- Diff ---------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 from gpu_catalog import Machine, machines
+from gpu_ci.errors import ArgsError
+from gpu_ci.gcp.boot import METADATA_LIMIT, METADATA_VALUE_LIMIT, script
 from gpu_ci.gcp.gpu_instance_template import GpuInstanceTemplate, GpuInstanceTemplateArgs
+from gpu_ci.payload import smoke_archive
 from pulumi_sandbox.providers.gcp_mapping import REGION_TEMPLATE
 
 from tests.gpu_ci.gcp.as_pool import as_pool
@@ -199,6 +202,24 @@ def test_metadata_of_ones_own_comes_beside_the_checks() -> None:
     found = template(metadata={"agent-config": "a"})["metadata"]
     assert (found["agent-config"], found["enable-oslogin"]) == ("a", "TRUE")
     assert "gpu-smoke-pyz" in found
+
+
+def test_metadata_that_does_not_fit_beside_the_check_is_refused_and_the_most_that_fits_is_taken(google: Google) -> None:
+    """Google takes less than 524,288 bytes of all metadata together."""
+    most = METADATA_LIMIT - len(script()) - len(smoke_archive()) - 2048
+    first = {"a": "x" * METADATA_VALUE_LIMIT}
+    rest = most - METADATA_VALUE_LIMIT - 2
+    assert (
+        google.problems(REGION_TEMPLATE, template(metadata={**first, "b": "ä" * (rest // 2) + "x" * (rest % 2)})) == []
+    )
+    with pytest.raises(ArgsError) as refused:
+        template(metadata={**first, "b": "x" * (rest + 1)})
+    [problem] = refused.value.problems
+    assert (problem.path, problem.text, problem.hint) == (
+        "metadata",
+        f"is {most + 1} bytes, and beside the check there is room for {most}",
+        "put the largest into a bucket, and its name here",
+    )
 
 
 def test_no_machine_has_a_public_address_or_may_be_logged_in_to_by_a_key_of_the_project() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pulumi_gcp as gcp
 import pytest
 from gpu_ci.gcp.runner_network import RunnerNetwork, RunnerNetworkArgs
+from pulumi_sandbox.providers.gcp_discovery import locations
 
 from tests.gpu_ci.harness import Deployment, deploy
 from tests.gpu_ci.support import COMPUTED
@@ -88,6 +89,8 @@ def test_whoever_takes_its_subnetwork_waits_for_the_way_out_and_the_walls() -> N
     [
         ({"region": None}, "region", "is missing", ""),
         ({"region": "us-central1-a"}, "region", "has a form that is not accepted", ""),
+        ({"region": "us-centrall1"}, "region", "is no region of Google Cloud", "did you mean us-central1"),
+        ({"region": "zz-zz1"}, "region", "is no region of Google Cloud", "us-central1"),
         ({"ipRange": None}, "ipRange", "is missing", ""),
         ({"ipRange": "10.10.0.0"}, "ipRange", "is no IPv4 range", "10.10.0.0/20"),
         ({"ipRange": "10.10.0.0/30"}, "ipRange", "is too small: the smallest is /29, with 8 addresses", "10.10.0.0/20"),
@@ -108,3 +111,8 @@ def test_one_mistake_is_one_problem_at_its_path(changes: dict[str, Any], path: s
     [found] = RunnerNetworkArgs.choice_problems(choices)
     assert (found.path, found.text) == (path, text)
     assert found.hint.removeprefix("such as ") == hint
+
+
+@pytest.mark.parametrize("region", locations("compute.v1"))
+def test_every_region_of_compute_engine_is_taken(region: str) -> None:
+    assert RunnerNetworkArgs.choice_problems({**RunnerNetwork.EXAMPLE, "region": region}) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -174,3 +175,14 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
 def test_what_google_refuses_is_refused(google: Google, token: str, inputs: dict[str, Any], expected: str) -> None:
     [problem] = google.problems(token, inputs)
     assert problem.startswith(expected)
+
+
+def test_a_region_newer_than_the_sandbox_can_be_listed(google: Google, tmp_path: Path) -> None:
+    asked = {**SUBNET, "region": "mars-north1"}
+    [refused] = google.problems(types.SUBNETWORK, asked)
+    assert refused == (
+        "region: Invalid value for field 'region': 'mars-north1'. Unknown region.\n"
+        "  hint: if it is there in the cloud, list its zones in sandbox.yaml, under values: {gcp: {zones: …}}"
+    )
+    told = Google(tmp_path / "told", settings="values: {gcp: {zones: {mars-north1: [a, b]}}}\n")
+    assert told.problems(types.SUBNETWORK, asked) == []
