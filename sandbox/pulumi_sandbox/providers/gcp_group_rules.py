@@ -71,6 +71,10 @@ def surge(inputs: dict[str, Any], region: str) -> Iterator[Problem]:
         fixed, percent = policy.get(f"{field}Fixed"), policy.get(f"{field}Percent")
         if plain(fixed) and plain(percent):
             yield Problem(f"updatePolicy.{field}Fixed", f'"{field}Fixed": conflicts with {field}Percent')
+        if isinstance(percent, int | float) and not 0 <= percent <= 100:
+            # terraform-provider-google e03b7622, resource_compute_region_instance_group_manager.go: IntBetween(0, 100).
+            name = f"{field}Percent"
+            yield Problem(f"updatePolicy.{name}", f"expected {name} to be in the range (0 - 100), got {percent:g}")
         count = len(rows(inputs.get("distributionPolicyZones"))) or DEFAULT_ZONES
         if inputs.get("distributionPolicyZones") is UNKNOWN:
             continue

@@ -29,6 +29,8 @@ PROHIBITED = {
     "224.0.0.0/4": "multicast",
     "255.255.255.255/32": "broadcast",
 }
+# terraform-provider-google e03b7622, resource_compute_router_nat.go: ValidateRFC1035Name(2, 63).
+SHORTEST_NAT = 2
 SOURCES = ("sourceRanges", "sourceTags", "sourceServiceAccounts")
 # terraform-provider-google e03b7622, resource_compute_firewall.go: ConflictsWith.
 CONFLICTS = (
@@ -151,6 +153,9 @@ def router(inputs: dict[str, Any]) -> Iterator[Problem]:
 
 
 def router_nat(inputs: dict[str, Any]) -> Iterator[Problem]:
+    name = inputs.get("name")
+    if isinstance(name, str) and len(name) < SHORTEST_NAT:
+        yield Problem("name", f'"name" ("{name}") must be between {SHORTEST_NAT} and 63 characters long')
     how, addresses = inputs.get("natIpAllocateOption"), inputs.get("natIps")
     # Discovery document compute v1, RouterNat.natIpAllocateOption: MANUAL_ONLY for addresses of one's own.
     if how == "AUTO_ONLY" and rows(addresses):

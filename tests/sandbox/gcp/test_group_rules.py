@@ -24,7 +24,7 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "an unknown policy": {"updatePolicy": UNKNOWN},
     "surge 0": {"updatePolicy": {**POLICY, "maxSurgeFixed": 0, "maxUnavailableFixed": 2}},
     "surge of all zones": {"updatePolicy": {**POLICY, "maxSurgeFixed": 2}},
-    "surge in percent": {"updatePolicy": {**POLICY, "maxSurgePercent": 10}},
+    "surge in percent": {"updatePolicy": {**POLICY, "maxSurgePercent": 100, "maxUnavailablePercent": 0}},
     "surge of three without zones": {"distributionPolicyZones": None, "updatePolicy": {**POLICY, "maxSurgeFixed": 3}},
     "zones not known yet": {"distributionPolicyZones": UNKNOWN, "updatePolicy": {**POLICY, "maxSurgeFixed": 1}},
     "numbered names": {"baseInstanceName": "runner-###"},
@@ -89,6 +89,10 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "fixed and percent": (
         {"updatePolicy": {**POLICY, "maxSurgeFixed": 0, "maxSurgePercent": 10}},
         ['updatePolicy.maxSurgeFixed: "maxSurgeFixed": conflicts with maxSurgePercent'],
+    ),
+    "more than all": (
+        {"updatePolicy": {**POLICY, "maxUnavailablePercent": 101}},
+        ["updatePolicy.maxUnavailablePercent: expected maxUnavailablePercent to be in the range (0 - 100), got 101"],
     ),
     "a zone elsewhere": (
         {"distributionPolicyZones": ["us-central1-a", "us-east1-b"]},

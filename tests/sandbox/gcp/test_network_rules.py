@@ -34,7 +34,7 @@ PODS: dict[str, Any] = {"rangeName": "pods", "ipCidrRange": "10.20.0.0/16"}
 
 ACCEPTED: dict[str, tuple[str, dict[str, Any]]] = {
     "a router": (types.ROUTER, {"network": "default", "bgp": {"asn": 64514}}),
-    "a NAT": (types.ROUTER_NAT, NAT),
+    "a NAT": (types.ROUTER_NAT, {**NAT, "name": "ci"}),
     "a NAT of a subnetwork": (
         types.ROUTER_NAT,
         {**LISTED, "subnetworks": [{"name": "default", "sourceIpRangesToNats": ["ALL_IP_RANGES"]}]},
@@ -58,6 +58,11 @@ def test_what_google_takes_is_accepted(google: Google, token: str, inputs: dict[
 
 REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "a public ASN": (types.ROUTER, {"network": "default", "bgp": {"asn": 15169}}, 'bgp.asn: expected "asn" to be a '),
+    "too short a name of a NAT": (
+        types.ROUTER_NAT,
+        {**NAT, "name": "c"},
+        'name: "name" ("c") must be between 2 and 63 characters long',
+    ),
     "addresses of a NAT that takes its own": (
         types.ROUTER_NAT,
         {**NAT, "natIps": ["a"]},
