@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 from pydantic import AfterValidator
@@ -24,9 +24,16 @@ def _check(labels: dict[str, str]) -> dict[str, str]:
     return labels
 
 
+def _at_most(most: int) -> Callable[[dict[str, str]], dict[str, str]]:
+    def check(labels: dict[str, str]) -> dict[str, str]:
+        if len(labels) > most:
+            raise invalid(f"has more than {most} labels")
+        return labels
+
+    return check
+
+
 def _form(labels: dict[str, str]) -> dict[str, str]:
-    if len(labels) > _MOST - 4:  # room for the labels a component adds
-        raise invalid(f"has more than {_MOST - 4} labels")
     problems = []
     for key, value in labels.items():
         if not _KEY.fullmatch(key):
@@ -40,10 +47,12 @@ def _form(labels: dict[str, str]) -> dict[str, str]:
     return labels
 
 
-AllLabels = Annotated[dict[str, str], AfterValidator(_form)]
+# The check machine gets one more.
+AllLabels = Annotated[dict[str, str], AfterValidator(_at_most(_MOST - 1)), AfterValidator(_form)]
 """Google labels, sorted out before any cloud sees them."""
 
-Labels = Annotated[AllLabels, AfterValidator(_check)]
+# Room for those that components add.
+Labels = Annotated[dict[str, str], AfterValidator(_at_most(_MOST - 4)), AfterValidator(_form), AfterValidator(_check)]
 """Those a person chooses, none of which may pass for one of this package's."""
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 from gpu_ci import naming
 from gpu_ci.errors import ArgsError
-from gpu_ci.labels import Labels, merge
+from gpu_ci.labels import AllLabels, Labels, merge
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
@@ -44,6 +44,7 @@ def test_a_component_name_its_children_cannot_carry_is_refused(name: str) -> Non
 
 
 LABELS = TypeAdapter(Labels)
+ALL_LABELS = TypeAdapter[dict[str, str]](AllLabels)
 
 
 @pytest.mark.parametrize("labels", [{"team": "ml"}, {"a-b_c1": ""}, {"k" * 63: "v" * 63}])
@@ -74,6 +75,13 @@ def test_labels_of_ours_are_not_for_others() -> None:
 def test_labels_leave_room_for_those_a_component_adds() -> None:
     with pytest.raises(ValidationError, match="more than 60 labels"):
         LABELS.validate_python({f"k{number}": "" for number in range(61)})
+
+
+def test_labels_with_those_of_components_leave_room_for_one_more() -> None:
+    labels = {f"k{number}": "" for number in range(63)}
+    assert ALL_LABELS.validate_python(labels) == labels
+    with pytest.raises(ValidationError, match="more than 63 labels"):
+        ALL_LABELS.validate_python({**labels, "last": ""})
 
 
 def test_the_later_label_wins_and_the_order_is_fixed() -> None:

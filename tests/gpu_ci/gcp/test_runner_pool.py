@@ -166,6 +166,11 @@ def test_the_gate_asks_for_the_plugin_of_this_version() -> None:
     assert pool().one(":SmokeGate").request.version == versions.PACKAGE
 
 
+def test_a_pool_of_sixty_labels_has_room_for_those_of_the_pool_and_of_its_check() -> None:
+    labels = {f"label-{number}": "" for number in range(60)}
+    assert pool(labels=labels).one(":SmokeGate").inputs["labels"] == {**labels, "gpu-ci-pool": "l4"}
+
+
 def test_labels_of_the_gate_keep_their_keys() -> None:
     labels = {"deadline_sec": "a", "on_no_capacity": "b"}
     assert pool(labels=labels).one(":SmokeGate").inputs["labels"] == {**labels, "gpu-ci-pool": "l4"}
