@@ -16,12 +16,22 @@ from gpu_ci.github.actions_secrets import ActionsSecrets, ActionsSecretsArgs
 from gpu_ci.github.names import KeysOnce, SettingName
 from gpu_ci.github.repository_rules import RepositoryRules, RepositoryRulesArgs
 from gpu_ci.github.runner_group import RunnerGroup, RunnerGroupArgs
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
 from infra.site import GithubApp, Site
 
 # What of a scope says where a secret is kept: an organization keeps a name once, whichever repositories may have it.
 _PLACE = {"kind", "repository", "environment"}
+
+
+def _name(value: str) -> str:
+    """One that becomes part of resources' names."""
+    if not re.fullmatch(naming.PATTERN, value):
+        raise invalid("the name has a form that is not accepted", expected=naming.FORM, blind="such as kernels")
+    return value
+
+
+_Name = Annotated[str, AfterValidator(_name)]
 
 
 class SecretsByReference(ActionsSecretsArgs):
@@ -50,19 +60,12 @@ class Github(Args):
         default=None, description="the group runners of this stack register into; named gpu-<stack> by default"
     )
     # A value that stands here by mistake, a line too high say, may be the secret itself.
-    secrets: Annotated[dict[str, SecretsByReference], Veiled()] = Field(
+    secrets: Annotated[dict[_Name, SecretsByReference], Veiled()] = Field(
         default={}, description="by a name of your own, secrets and variables of a repository, environment or more"
     )
-    rules: dict[str, RepositoryRulesArgs] = Field(
+    rules: dict[_Name, RepositoryRulesArgs] = Field(
         default={}, description="by a name of your own, what holds for the default branch of a repository"
     )
-
-    @field_validator("secrets", "rules")
-    @classmethod
-    def _names(cls, value: dict[str, Any]) -> dict[str, Any]:
-        error = invalid("the name has a form that is not accepted", expected=naming.FORM, hint="such as kernels")
-        refuse([located(error, "a map", name) for name in value if not re.fullmatch(naming.PATTERN, name)])
-        return value
 
     @field_validator("secrets")
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Annotated, Any, ClassVar
 
 from gpu_ci.args import Args, Veiled
@@ -11,7 +11,15 @@ from gpu_ci.errors import invalid, located, refuse
 from gpu_ci.gcp.places import REGION, Project, SecretName, Subnetwork
 from gpu_ci.gcp.runner_network import NetworkChoices, network_region
 from gpu_ci.labels import Labels
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationInfo, WithJsonSchema, field_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    TypeAdapter,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+)
 from pydantic_core import PydanticCustomError, ValidationError
 
 _LINK = TypeAdapter[str](Subnetwork)
@@ -23,6 +31,12 @@ Number = Annotated[
     BeforeValidator(lambda value: str(value) if isinstance(value, int) and not isinstance(value, bool) else value),
     WithJsonSchema({"type": ["integer", "string"], "pattern": "^[1-9][0-9]{0,18}$", "minimum": 1}),
 ]
+
+
+def _region(name: str) -> str:
+    if not re.fullmatch(REGION, name):
+        raise invalid(f"{name!r} is not a region", hint="a region has no letter at its end, such as us-central1")
+    return name
 
 
 class Provider(Args):
@@ -73,7 +87,7 @@ class Site(Args):
         description="for each region with a pool of machines, the subnetwork these join, as "
         "projects/<project>/regions/<region>/subnetworks/<name>",
     )
-    networks: dict[str, NetworkChoices] = Field(
+    networks: dict[Annotated[str, AfterValidator(_region), AfterValidator(network_region)], NetworkChoices] = Field(
         default={},
         validate_default=True,
         description="for each region without a subnetwork of yours, the network that is made for its machines: closed "
@@ -90,12 +104,10 @@ class Site(Args):
     @field_validator("networks")
     @classmethod
     def _networks(cls, values: dict[str, NetworkChoices], info: ValidationInfo) -> dict[str, NetworkChoices]:
-        return _regions(values, info.data.get("subnetworks", {}))
-
-    @field_validator("labels", mode="before")
-    @classmethod
-    def _labels(cls, values: Any) -> Any:
-        return _each(values, _label)
+        given = info.data.get("subnetworks", {})
+        error = invalid("has a subnetwork already, under subnetworks", hint="remove one of the two")
+        refuse([located(error, "a map", region) for region in values if region in given])
+        return values
 
     def wiring(self, project: str, region: str, names: Collection[str]) -> dict[str, Any]:
         """What a Google pool in this region is given on top of its choices, of what its kind names.
@@ -109,63 +121,29 @@ class Site(Args):
         return {name: value for name, value in found.items() if name in names}
 
 
-def _each(values: Any, check: Callable[[str, str], PydanticCustomError | None]) -> Any:
+def _each(values: Any, check: Callable[[str, str], list[PydanticCustomError]]) -> Any:
     """Check the entries of a map one by one, so that one wrong entry does not hide the next."""
     if not isinstance(values, dict):
         return values
     problems = []
     for key, value in values.items():
-        problem = check(key, value) if isinstance(value, str) else invalid("must be text")
-        if problem:
-            problems.append(located(problem, value, key))
+        wrong = check(key, value) if isinstance(value, str) else [invalid("must be text")]
+        problems += [located(problem, value, key) for problem in wrong]
     refuse(problems)
     return values
 
 
-def _no_region(name: str) -> PydanticCustomError | None:
-    if re.fullmatch(REGION, name):
-        return None
-    return invalid(f"{name!r} is not a region", hint="a region has no letter at its end, such as us-central1")
-
-
-def _unknown(region: str) -> PydanticCustomError | None:
-    """A network is made there, so it has to be one of Google's; subnetworks that are there already tell themselves."""
+def _subnetwork(region: str, link: str) -> list[PydanticCustomError]:
+    wrong = []
     try:
-        network_region(region)
+        _region(region)
     except PydanticCustomError as problem:
-        return problem
-    return None
-
-
-def _subnetwork(region: str, link: str) -> PydanticCustomError | None:
-    if problem := _no_region(region):
-        return problem
+        wrong.append(problem)
     try:
         _LINK.validate_python(link)
     except ValidationError:
-        return invalid("is not a subnetwork's path")
+        return [*wrong, invalid("is not a subnetwork's path")]
     *_, actual, _, _ = link.split("/")
-    if actual != region:
-        return invalid(f"is a subnetwork of another region, {actual}", hint=f"put it under {actual}")
-    return None
-
-
-def _regions(values: dict[str, NetworkChoices], given: Mapping[str, str]) -> dict[str, NetworkChoices]:
-    problems = []
-    for region in values:
-        problem = _no_region(region) or _unknown(region)
-        if region in given:
-            problem = invalid("has a subnetwork already, under subnetworks", hint="remove one of the two")
-        if problem is None:
-            continue
-        problems.append(located(problem, "a map", region))
-    refuse(problems)
-    return values
-
-
-def _label(key: str, value: str) -> PydanticCustomError | None:
-    try:
-        TypeAdapter(Labels).validate_python({key: value})
-    except ValidationError as error:
-        return invalid(**error.errors(include_url=False)[0]["ctx"])
-    return None
+    if not wrong and actual != region:
+        return [invalid(f"is a subnetwork of another region, {actual}", hint=f"put it under {actual}")]
+    return wrong

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import pulumi
+from pydantic import WrapValidator
 from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
 # What looks like a secret wherever it stands: tokens of GitHub, Google, AWS and Slack, JSON web tokens, private keys,
@@ -96,6 +97,43 @@ def refuse(problems: Sequence[InitErrorDetails]) -> None:
     """Raise all of these from a validator, so that they join the one report; nothing where there are none."""
     if problems:
         raise ValidationError.from_exception_data("", list(problems))
+
+
+def as_a_whole(rule: Callable[[Any], Any]) -> WrapValidator:
+    """Hold a list or map to a rule about the whole of it also where some of its entries are wrong, and tell both.
+
+    The rule then sees the entries as they were given, of whatever type.
+    """
+
+    def check(value: Any, entries: Callable[[Any], Any]) -> Any:
+        try:
+            found = entries(value)
+        except ValidationError as error:
+            problems = _again(error)
+            if isinstance(value, list | dict):
+                try:
+                    rule(value)
+                except PydanticCustomError as problem:
+                    problems.append(located(problem, value))
+                except ValidationError as more:
+                    problems += _again(more)
+            raise ValidationError.from_exception_data("", problems) from None
+        return rule(found)
+
+    return WrapValidator(check)
+
+
+def _again(error: ValidationError) -> list[InitErrorDetails]:
+    """The problems of a failed validation, to be raised once more."""
+    return [
+        InitErrorDetails(
+            type=invalid(**line["ctx"]) if line["type"] == "gpu_ci" else line["type"],
+            loc=line["loc"],
+            input=line["input"],
+            ctx=line.get("ctx", {}),
+        )
+        for line in error.errors(include_url=False)
+    ]
 
 
 def unknown_key(path: str, key: str, known: Sequence[str], decided: Mapping[str, str] | None = None) -> Problem:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator
 
-from .errors import invalid, located, refuse
+from .errors import as_a_whole, invalid
 
 # cloud.google.com/compute/docs/labeling-resources, "Requirements for labels"; the international letters it also allows
 # are left out, because not every service takes them.
@@ -18,14 +18,26 @@ _MOST = 64
 _OURS = "gpu-ci-"
 
 
-def _check(labels: dict[str, str]) -> dict[str, str]:
-    error = invalid(f"keys that start with {_OURS} are kept for this package's own labels", hint="rename it")
-    refuse([located(error, value, key) for key, value in labels.items() if key.startswith(_OURS)])
-    return labels
+def _key(key: str) -> str:
+    if not _KEY.fullmatch(key):
+        raise invalid("the key is not one Google takes", expected="a-z, 0-9, _ and -, a letter first, at most 63")
+    return key
 
 
-def _at_most(most: int) -> Callable[[dict[str, str]], dict[str, str]]:
-    def check(labels: dict[str, str]) -> dict[str, str]:
+def _not_ours(key: str) -> str:
+    if key.startswith(_OURS):
+        raise invalid(f"keys that start with {_OURS} are kept for this package's own labels", hint="rename it")
+    return key
+
+
+def _value(value: str) -> str:
+    if not _VALUE.fullmatch(value):
+        raise invalid("is not a value Google takes", expected="a-z, 0-9, _ and -, at most 63")
+    return value
+
+
+def _at_most(most: int) -> Callable[[Any], Any]:
+    def check(labels: Any) -> Any:
         if len(labels) > most:
             raise invalid(f"has more than {most} labels")
         return labels
@@ -33,26 +45,15 @@ def _at_most(most: int) -> Callable[[dict[str, str]], dict[str, str]]:
     return check
 
 
-def _form(labels: dict[str, str]) -> dict[str, str]:
-    problems = []
-    for key, value in labels.items():
-        if not _KEY.fullmatch(key):
-            error = invalid("the key is not one Google takes", expected="a-z, 0-9, _ and -, a letter first, at most 63")
-        elif not _VALUE.fullmatch(value):
-            error = invalid("is not a value Google takes", expected="a-z, 0-9, _ and -, at most 63")
-        else:
-            continue
-        problems.append(located(error, value, key))
-    refuse(problems)
-    return labels
-
+_Key = Annotated[str, AfterValidator(_key)]
+_Value = Annotated[str, AfterValidator(_value)]
 
 # The check machine gets one more.
-AllLabels = Annotated[dict[str, str], AfterValidator(_at_most(_MOST - 1)), AfterValidator(_form)]
+AllLabels = Annotated[dict[_Key, _Value], as_a_whole(_at_most(_MOST - 1))]
 """Google labels, sorted out before any cloud sees them."""
 
 # Room for those that components add.
-Labels = Annotated[dict[str, str], AfterValidator(_at_most(_MOST - 4)), AfterValidator(_form), AfterValidator(_check)]
+Labels = Annotated[dict[Annotated[_Key, AfterValidator(_not_ours)], _Value], as_a_whole(_at_most(_MOST - 4))]
 """Those a person chooses, none of which may pass for one of this package's."""
 
 

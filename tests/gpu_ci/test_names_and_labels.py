@@ -63,13 +63,13 @@ def test_labels_google_refuses_are_refused(labels: dict[str, str]) -> None:
 def test_each_wrong_label_is_told_by_its_key() -> None:
     with pytest.raises(ValidationError) as caught:
         LABELS.validate_python({"Team": "ml", "ok": "ok", "cost": "A B"})
-    assert [line["loc"] for line in caught.value.errors()] == [("Team",), ("cost",)]
+    assert [line["loc"] for line in caught.value.errors()] == [("Team", "[key]"), ("cost",)]
 
 
 def test_labels_of_ours_are_not_for_others() -> None:
     with pytest.raises(ValidationError, match="keys that start with gpu-ci- are kept for") as caught:
         LABELS.validate_python({"gpu-ci-pool": "other", "gpu-cine": "film"})
-    assert [line["loc"] for line in caught.value.errors()] == [("gpu-ci-pool",)]
+    assert [line["loc"] for line in caught.value.errors()] == [("gpu-ci-pool", "[key]")]
 
 
 def test_labels_leave_room_for_those_a_component_adds() -> None:

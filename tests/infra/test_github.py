@@ -195,6 +195,25 @@ def test_what_only_the_engine_would_find_is_found_before_anything_is_made(asked:
     assert [(problem.path, problem.text) for problem in refused(stack(asked)).problems] == [(path, text)]
 
 
+def test_the_name_of_an_entry_is_told_beside_what_is_wrong_in_it() -> None:
+    asked = {"secrets": {"A": keeps("GITHUB_T")}, "rules": {"B": {"repository": "acme/kernels"}}}
+    assert [problem.path for problem in refused(stack(asked)).problems] == [
+        "gpu-ci:github.secrets.A",
+        "gpu-ci:github.secrets.A.secrets.GITHUB_T",
+        "gpu-ci:github.rules.B",
+        "gpu-ci:github.rules.B.repository",
+    ]
+
+
+def test_a_repository_twice_is_told_beside_one_in_a_wrong_form() -> None:
+    error = refused(stack({"runnerGroup": {"repositories": ["acme/kernels", "web", 7, "Web"]}}))
+    assert [problem.path.rpartition(".")[2] for problem in error.problems] == [
+        "repositories[0]",
+        "repositories[2]",
+        "repositories[3]",
+    ]
+
+
 def test_the_same_name_in_two_places_is_two_secrets() -> None:
     other = keeps("T", kind="environment", environment="prod")
     asked = {"secrets": {"a": keeps("T"), "b": keeps("T", repository="web"), "c": other, "d": keeps("U")}}

@@ -160,6 +160,36 @@ def test_every_wrong_label_is_reported() -> None:
     ]
 
 
+def test_a_label_is_told_by_its_key_and_its_value() -> None:
+    error = refused(config(**site(labels={"Team": "A B", "gpu-ci-pool": "X", "level": 4})))
+    assert [(problem.path.rpartition(".")[2], problem.text, problem.got) for problem in error.problems] == [
+        ("Team", "the key is not one Google takes", "'Team'"),
+        ("Team", "is not a value Google takes", "'A B'"),
+        ("gpu-ci-pool", "keys that start with gpu-ci- are kept for this package's own labels", "'gpu-ci-pool'"),
+        ("gpu-ci-pool", "is not a value Google takes", "'X'"),
+        ("level", "must be text", "4"),
+    ]
+
+
+def test_too_many_labels_are_told_beside_a_wrong_one() -> None:
+    error = refused(config(**site(labels={f"k{number}": "x" for number in range(60)} | {"Team": "a"})))
+    assert [(problem.path, problem.text) for problem in error.problems] == [
+        ("gpu-ci:site.labels.Team", "the key is not one Google takes"),
+        ("gpu-ci:site.labels", "has more than 60 labels"),
+    ]
+
+
+def test_a_region_is_told_beside_a_mistake_in_what_stands_under_it() -> None:
+    wrong = {"subnetworks": {"us-central1-a": "ci"}, "networks": {"Mars": {"ipRange": "10.10.0.0/33"}}}
+    paths = [problem.path for problem in refused(config(**{"gpu-ci:site": wrong})).problems]
+    assert paths[:4] == [
+        "gpu-ci:site.subnetworks.us-central1-a",
+        "gpu-ci:site.subnetworks.us-central1-a",
+        "gpu-ci:site.networks.Mars",
+        "gpu-ci:site.networks.Mars.ipRange",
+    ]
+
+
 def test_a_key_nobody_reads_is_reported() -> None:
     assert told(config(**{"gpu-ci:sight": {}})) == (
         "Pulumi.staging.yaml: gpu-ci:sight: unknown key\n"

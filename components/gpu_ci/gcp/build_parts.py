@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from ..args import Args, In, Switch, Whole
 from . import build_rules
@@ -183,11 +183,6 @@ class BuildTrigger(Args):
         default=[], description="globs; it is not built when all changed files match, such as docs/**"
     )
     approval: Switch = Field(default=False, description="whether somebody has to approve each build before it starts")
-    substitutions: dict[str, str] = Field(
+    substitutions: dict[Annotated[str, AfterValidator(build_rules.substitution)], str] = Field(
         default={}, description="substitutions by name, such as _PYTHON, beside _POOL, _REGISTRY and _CACHE"
     )
-
-    @field_validator("substitutions")
-    @classmethod
-    def _substitutions(cls, value: dict[str, str]) -> dict[str, str]:
-        return build_rules.substitutions(value)

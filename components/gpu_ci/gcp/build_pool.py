@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import pulumi
 import pulumi_gcp as gcp
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator
 
 from .. import naming
 from ..args import Args, In, Switch, Whole
@@ -52,7 +52,9 @@ class BuildPoolArgs(Args):
         default="CLOUD_LOGGING_ONLY",
         description="where the logs of builds go whose steps stand here; a build file names its own",
     )
-    triggers: dict[str, BuildTrigger] = Field(default={}, description="what starts builds, by name")
+    triggers: dict[Annotated[str, AfterValidator(build_rules.trigger_name)], BuildTrigger] = Field(
+        default={}, description="what starts builds, by name"
+    )
 
     project: In[Project] = Field(description="the id (not the number) of the Google Cloud project the pool is in")
     labels: Labels = Field(default={}, description="labels put on everything that takes them")
@@ -71,11 +73,6 @@ class BuildPoolArgs(Args):
     @classmethod
     def _network(cls, value: Any, info: ValidationInfo) -> Any:
         return build_rules.network(value, info.data)
-
-    @field_validator("triggers")
-    @classmethod
-    def _triggers(cls, value: dict[str, BuildTrigger]) -> dict[str, BuildTrigger]:
-        return build_rules.trigger_names(value)
 
     @classmethod
     def stand_in_wiring(cls, region: str) -> dict[str, Any]:  # noqa: ARG003 - its region is a choice

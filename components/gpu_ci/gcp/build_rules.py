@@ -117,29 +117,21 @@ def ref(value: str) -> str:
     return value
 
 
-def trigger_names(values: dict[str, Any]) -> dict[str, Any]:
-    """Names that become part of resources' names."""
-    error = invalid("the name has a form that is not accepted", expected=FORM, hint="such as main")
-    refuse([located(error, name, name) for name in values if not _NAME.fullmatch(name)])
-    return values
+def trigger_name(name: str) -> str:
+    """One that becomes part of resources' names."""
+    if not _NAME.fullmatch(name):
+        raise invalid("the name has a form that is not accepted", expected=FORM, hint="such as main")
+    return name
 
 
-def substitutions(values: dict[str, str]) -> dict[str, str]:
-    """Keys of the user's own, in the API's form."""
-    problems = []
-    for key, value in values.items():
-        if key in OURS:
-            problem = invalid("is filled in by the pool", hint="give yours another name")
-        elif not _SUBSTITUTION.fullmatch(key):
-            better = "_" + re.sub(r"[^A-Z0-9]+", "_", key.upper()).strip("_")
-            problem = invalid(
-                "is no name of a substitution", expected="_ and then A-Z, 0-9 or _", hint=f"such as {better}"
-            )
-        else:
-            continue
-        problems.append(located(problem, value, key))
-    refuse(problems)
-    return values
+def substitution(key: str) -> str:
+    """A name of the user's own, in the API's form."""
+    if key in OURS:
+        raise invalid("is filled in by the pool", hint="give yours another name")
+    if not _SUBSTITUTION.fullmatch(key):
+        better = "_" + re.sub(r"[^A-Z0-9]+", "_", key.upper()).strip("_")
+        raise invalid("is no name of a substitution", expected="_ and then A-Z, 0-9 or _", hint=f"such as {better}")
+    return key
 
 
 def run_step(script: str | None, others: Mapping[str, Any]) -> str | None:

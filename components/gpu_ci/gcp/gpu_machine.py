@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any, ClassVar, Literal, Self
 
 from gpu_catalog import Machine, region_of
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, ValidationInfo, field_validator, model_validator
 
 from .. import versions
 from ..args import Args, In, Whole
@@ -28,6 +30,11 @@ _RULES: dict[str, Any] = {
     "local_ssd_count": machine_rules.local_ssd_count,
     "nic_type": machine_rules.nic_type,
 }
+
+_FROM_IMAGE = ImageDriver(source="image")
+# Where the driver of the arguments being checked is to come from: pydantic does not hand on a field that is wrong, and
+# what an image must be follows from this much of it.
+_DRIVER: ContextVar[str] = ContextVar("_DRIVER")
 
 
 class GpuMachineArgs(Args):
@@ -75,7 +82,7 @@ class GpuMachineArgs(Args):
         f"{machine_rules.DEFAULT_RUN_LIMIT_SEC} unless it is said; flex-start has to say it",
     )
     driver: Driver = Field(
-        default=ImageDriver(source="image"),
+        default=_FROM_IMAGE,
         validate_default=True,
         description="where the NVIDIA driver comes from: the image, Google's installer, or Container-Optimized OS",
     )
@@ -118,6 +125,16 @@ class GpuMachineArgs(Args):
     )
     labels: Labels = Field(default={}, description="labels put on everything that takes them")
 
+    @model_validator(mode="wrap")
+    @classmethod
+    def _remember_the_driver(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        given = data.get("driver", _FROM_IMAGE) if isinstance(data, Mapping) else None
+        token = _DRIVER.set(software_rules.source_of_driver(given))
+        try:
+            return handler(data)
+        finally:
+            _DRIVER.reset(token)
+
     @field_validator("machine_type")
     @classmethod
     def _machine_type(cls, value: str) -> str:
@@ -126,7 +143,7 @@ class GpuMachineArgs(Args):
     @field_validator(*_RULES)
     @classmethod
     def _against_what_stands_before(cls, value: Any, info: ValidationInfo) -> Any:
-        return _RULES[str(info.field_name)](value, info.data)
+        return _RULES[str(info.field_name)](value, {**info.data, "driver_source": _DRIVER.get()})
 
     @property
     def region(self) -> str:

@@ -83,9 +83,9 @@ def accelerator(value: Any, others: Mapping[str, Any]) -> Any:
 def machine_of(choices: Mapping[str, Any]) -> Machine | None:
     """The machine these choices come to, or nothing while one of them is wrong."""
     name, gpus = choices.get("machine_type"), choices.get("guest_accelerator")
-    if not name or "guest_accelerator" not in choices:
-        return None
-    return catalog.attached(name, gpus.type, gpus.count) if gpus else catalog.machine(name)
+    if name and not catalog.takes_accelerator(name):
+        return catalog.machine(name)  # its GPUs are built in, whatever is attached by mistake
+    return catalog.attached(name, gpus.type, gpus.count) if name and gpus else None
 
 
 def zones(values: list[str], others: Mapping[str, Any]) -> list[str]:

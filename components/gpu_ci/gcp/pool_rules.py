@@ -38,18 +38,18 @@ def standby(value: Any, others: Mapping[str, Any]) -> Any:
     return value
 
 
-def each_once(values: list[str]) -> list[str]:
+def each_once(values: list[Any]) -> list[Any]:
     """No entry twice."""
     error = invalid("is there twice", blind="remove one")
     refuse([located(error, value, index) for index, value in enumerate(values) if value in values[:index]])
     return values
 
 
-def runner_labels(values: list[str] | None) -> list[str] | None:
+def runner_labels(values: list[Any]) -> list[Any]:
     """No label twice; GitHub compares them without regard to case."""
     error = invalid("is there twice; case does not count", hint="remove one")
-    lower = [value.lower() for value in values or ()]
-    refuse([located(error, value, at) for at, value in enumerate(values or ()) if lower[at] in lower[:at]])
+    lower = [str(value).lower() for value in values]
+    refuse([located(error, value, at) for at, value in enumerate(values) if lower[at] in lower[:at]])
     return values
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import pulumi
 import pulumi_gcp as gcp
@@ -12,6 +12,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from .. import naming
 from ..args import Args, Whole
 from ..component import Component
+from ..errors import as_a_whole
 from ..labels import merge
 from . import pool_rules
 from .gpu_machine import GpuMachineArgs
@@ -26,7 +27,7 @@ class RunnerPoolArgs(GpuMachineArgs):
     """What a GCE runner pool is made of: its machines, and what runs on them."""
 
     max: Whole = Field(ge=1, le=1000, description="the most machines there may be at any time, 1 to 1000")
-    runner_labels: list[RunnerLabel] | None = Field(
+    runner_labels: Annotated[list[RunnerLabel], as_a_whole(pool_rules.runner_labels)] | None = Field(
         default=None,
         min_length=1,
         max_length=100,
@@ -38,7 +39,7 @@ class RunnerPoolArgs(GpuMachineArgs):
     smoke: SmokeSettings = Field(
         default=SmokeSettings(), validate_default=True, description="the check before the pool takes a template"
     )
-    secrets: list[SecretName] = Field(
+    secrets: Annotated[list[SecretName], as_a_whole(pool_rules.each_once)] = Field(
         default=[],
         max_length=50,
         description="secrets of Secret Manager that jobs of this pool may read, as projects/<project>/secrets/<name>: "
@@ -49,16 +50,6 @@ class RunnerPoolArgs(GpuMachineArgs):
     @classmethod
     def _against_machine(cls, value: Any, info: ValidationInfo) -> Any:
         return getattr(pool_rules, str(info.field_name))(value, info.data)
-
-    @field_validator("secrets")
-    @classmethod
-    def _secrets(cls, value: list[str]) -> list[str]:
-        return pool_rules.each_once(value)
-
-    @field_validator("runner_labels")
-    @classmethod
-    def _runner_labels(cls, value: list[str] | None) -> list[str] | None:
-        return pool_rules.runner_labels(value)
 
     @classmethod
     def stand_in_wiring(cls, region: str) -> dict[str, Any]:

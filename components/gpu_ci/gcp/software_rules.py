@@ -117,55 +117,68 @@ def driver(value: Any, others: Mapping[str, Any]) -> Any:
 
 def image(value: str, others: Mapping[str, Any]) -> str:
     """One for the machine's processor, that gets its driver the way that was chosen, with one the GPU can use."""
-    machine, chosen, told = machine_of(others), others.get("driver"), told_by(value)
-    if machine is None or chosen is None or not told.way:
+    machine, source, told = machine_of(others), others.get("driver_source"), told_by(value)
+    if not source or not told.way:
         return value
-    if told.way != chosen.source:
+    if told.way != source:
         raise invalid(
-            f"{_WAYS[told.way]}, and driver.source is {chosen.source}",
-            expected=f"an image that {_WAYS[chosen.source]}",
-            hint=f"driver: {{source: {told.way}}}, or another image, {_EXAMPLES[chosen.source]}",
+            f"{_WAYS[told.way]}, and driver.source is {source}",
+            expected=f"an image that {_WAYS[source]}",
+            hint=f"driver: {{source: {told.way}}}, or another image, {_EXAMPLES[source]}",
         )
-    if told.architecture != machine.architecture:
+    if machine and told.architecture != machine.architecture:
         raise invalid(
             f"is for {told.architecture}, and {machine.machine_type} is {machine.architecture}",
             hint=f"such as {_ARM64}" if machine.architecture == "arm64" else "one without arm64 in its name",
         )
     name = value.rpartition("/")[2]
-    if chosen.source == "installer" and not _INSTALLABLE.search(name):
+    if source == "installer" and not _INSTALLABLE.search(name):
         raise invalid(
             "is no system cuda_installer knows",
             expected="Ubuntu 22.04, 24.04 or 26.04, Debian 12 or 13, RHEL or Rocky Linux 8 to 10",
             hint=_EXAMPLES["installer"],
         )
-    if told.way == "image" and told.branch:
+    # A fraction of a GPU takes no image's driver: that is told of the driver already.
+    if machine and machine.gpu_count >= 1 and told.way == "image" and told.branch:
         _refuse(machine, _choices(told) | ({"torch": told.torch} if told.torch else {}), tuple(_WORDS), told)
     return value
 
 
 def torch(value: str | None, others: Mapping[str, Any]) -> str | None:
-    """One with kernels for the GPU, whose CUDA the driver knows; by default the one this package pins."""
+    """One with kernels for the GPU, whose CUDA the driver knows; by default the one this package pins.
+
+    Beside a driver or an image that is wrong itself, it is held to what is known: the GPU alone.
+    """
     machine, chosen, boots = machine_of(others), others.get("driver"), others.get("image")
-    if machine is None or chosen is None or boots is None:
+    told, from_container = told_by(boots or ""), others.get("driver_source") == "cos"
+    if value is not None and (told.torch or from_container):
+        place = "driver.checkImage" if from_container else f"image: {told.torch}"
+        raise invalid(f"is not chosen here: the check takes the torch of {place}", hint="remove it")
+    wanted = _brought(chosen) if from_container else value
+    if wanted is None and told.way and not told.torch and not from_container:
+        wanted = versions.TORCH  # any other image may bring a torch of its own
+    if machine is None or wanted is None:
         return value
-    told = told_by(boots)
-    if told.torch or chosen.source == "cos":
-        if value is not None:
-            place = "driver.checkImage" if chosen.source == "cos" else f"image: {told.torch}"
-            raise invalid(f"is not chosen here: the check takes the torch of {place}", hint="remove it")
-        found = _TORCH_CONTAINER.search(getattr(chosen, "check_image", ""))
-        if not found:
-            return value
-        wanted = f"{found[1]}+cu{found[2]}{found[3]}"
-    elif value is None and not told.way:
-        return value  # an image of one's own may bring a torch of its own
+    if chosen is None or (chosen.source == "image" and boots is None):
+        given = {}
+    elif chosen.source == "image":
+        given = _choices(told)
     else:
-        wanted = value or versions.TORCH
-    given = (
-        _choices(told) if chosen.source == "image" else {"driver_source": chosen.source, "driver_branch": chosen.branch}
-    )
+        given = {"driver_source": chosen.source, "driver_branch": chosen.branch}
     _refuse(machine, given | {"torch": wanted}, ("torch", "driver_branch"), told)
     return value
+
+
+def source_of_driver(given: Any) -> str:
+    """Where a driver is to come from, also when something else about it is wrong; empty where that is not known."""
+    source = given.get("source") if isinstance(given, Mapping) else getattr(given, "source", None)
+    return source if isinstance(source, str) and source in _EXAMPLES else ""
+
+
+def _brought(chosen: Any) -> str | None:
+    """The torch of the container that the check runs in, where its name tells."""
+    found = _TORCH_CONTAINER.search(getattr(chosen, "check_image", ""))
+    return f"{found[1]}+cu{found[2]}{found[3]}" if found else None
 
 
 def torch_instead(machine: Machine) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from ..errors import did_you_mean, invalid, located, refuse
+from ..errors import as_a_whole, did_you_mean, invalid, located, refuse
 
 # terraform-provider-github v6.13.0, github/resource_github_repository.go, `name`.
 _REPOSITORY = re.compile(r"[-a-zA-Z0-9_.]{1,100}")
@@ -91,5 +91,5 @@ WorkflowRef = Annotated[str, AfterValidator(_workflow)]
 # "An environment name may not exceed 255 characters": docs.github.com/en/actions/deployment/
 # targeting-different-environments/using-environments-for-deployment.
 EnvironmentName = Annotated[str, Field(min_length=1, max_length=255)]
-EachOnce = AfterValidator(_each_once)
-KeysOnce = AfterValidator(_keys_once)
+EachOnce = as_a_whole(_each_once)
+KeysOnce = as_a_whole(_keys_once)
