@@ -10,7 +10,7 @@ import pulumi_gcp as gcp
 import pulumi_github as github
 from gpu_ci import naming
 from gpu_ci.args import Args, Veiled
-from gpu_ci.errors import invalid, located, refuse
+from gpu_ci.errors import ArgsError, Problem, invalid, located, provider_words, refuse
 from gpu_ci.gcp.places import SecretName
 from gpu_ci.github.actions_secrets import ActionsSecrets, ActionsSecretsArgs
 from gpu_ci.github.names import KeysOnce, SettingName
@@ -18,6 +18,7 @@ from gpu_ci.github.repository_rules import RepositoryRules, RepositoryRulesArgs
 from gpu_ci.github.runner_group import RunnerGroup, RunnerGroupArgs
 from pydantic import AfterValidator, Field, field_validator
 
+from infra.settings import GITHUB, SITE, stack_file
 from infra.site import GithubApp, Site
 
 # What of a scope says where a secret is kept: an organization keeps a name once, whichever repositories may have it.
@@ -100,6 +101,7 @@ def build(chosen: Github | None, site: Site) -> dict[str, Any]:
         args = chosen.runner_group
         if args.group_name is None:
             args = args.model_copy(update={"group_name": f"gpu-{pulumi.get_stack()}"})
+        args.stands_in(stack_file(), f"{GITHUB}.runnerGroup")
         found["runnerGroup"] = RunnerGroup("runners", args, options).group_name
     places = {name: _secrets(name, args, options).place for name, args in sorted(chosen.secrets.items())}
     rulesets = {name: RepositoryRules(name, args, options).ruleset_id for name, args in sorted(chosen.rules.items())}
@@ -125,17 +127,34 @@ def _belonging_to(owner: str) -> pulumi.ResourceTransformation:
 
 
 def _secrets(name: str, args: SecretsByReference, options: pulumi.ResourceOptions) -> ActionsSecrets:
-    values = {key: _value_of(reference) for key, reference in args.secrets.items()}
-    return ActionsSecrets(name, ActionsSecretsArgs(scope=args.scope, secrets=values, variables=args.variables), options)
+    place = f"{GITHUB}.secrets.{name}"
+    values = {key: _value_of(reference, f"{place}.secrets.{key}") for key, reference in args.secrets.items()}
+    made = ActionsSecretsArgs(scope=args.scope, secrets=values, variables=args.variables)
+    made.stands_in(stack_file(), place)
+    return ActionsSecrets(name, made, options)
 
 
 def _app(app: GithubApp) -> github.ProviderAppAuthArgs:
     return github.ProviderAppAuthArgs(
-        id=app.id, installation_id=app.installation_id, pem_file=_value_of(app.private_key)
+        id=app.id,
+        installation_id=app.installation_id,
+        pem_file=_value_of(app.private_key, f"{SITE}.github.app.privateKey"),
     )
 
 
-def _value_of(reference: str) -> pulumi.Output[str]:
-    """The newest version of a secret. Pulumi keeps it encrypted wherever it goes, and shows it nowhere."""
-    found = gcp.secretmanager.get_secret_version_access_output(secret=reference)
+def _value_of(reference: str, place: str) -> pulumi.Output[str]:
+    """The newest version of the secret that is named there. Pulumi keeps it encrypted, and shows it nowhere."""
+
+    def refused(error: Exception) -> Any:
+        *_, project, _, secret = reference.split("/")
+        problem = Problem(
+            place,
+            f"Secret Manager does not give out {reference}",
+            provider_words(error),
+            "a secret with a version, which whoever runs this may read (roles/secretmanager.secretAccessor)",
+            f"check its name and who may read it: gcloud secrets get-iam-policy {secret} --project={project}",
+        )
+        raise ArgsError(stack_file(), [problem])
+
+    found = gcp.secretmanager.get_secret_version_access_output(secret=reference).recover(refused)
     return pulumi.Output.secret(found.secret_data)

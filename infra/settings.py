@@ -59,6 +59,11 @@ class SettingsError(pulumi.RunError):
         self.problems = tuple(problems)
 
 
+def stack_file() -> str:
+    """What a report calls the file that all of this stands in."""
+    return f"Pulumi.{pulumi.get_stack()}.yaml"
+
+
 def load() -> Settings:
     """Read and check all of it. SettingsError tells everything that is wrong."""
     problems = _unknown_keys()
@@ -79,7 +84,7 @@ def load() -> Settings:
     granted, found = quotas.check(values[QUOTAS], asked, str(values[PROJECT] or ""))
     problems += found
     if problems:
-        raise SettingsError(f"Pulumi.{pulumi.get_stack()}.yaml", problems)
+        raise SettingsError(stack_file(), problems)
 
     site = Site(**(values[SITE] or {}))
     wired = tuple(_wired(choice, values[PROJECT], site) for choice in choices)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, TypeVar
@@ -39,7 +39,7 @@ class Late:
                     raise Invalid.from_exception_data("", [wrong])
                 return _adapter(self.marker.item).validate_python(value)
             except Invalid as error:
-                raise ArgsError(owner.subject, explain(error, type(owner), under=at, show=not secret)) from None
+                raise owner.wrong(explain(error, type(owner), under=at, show=not secret)) from None
 
         return source.apply(check)
 
@@ -146,6 +146,8 @@ class Args(BaseModel):
 
     _late: list[pulumi.Output[Any]] = PrivateAttr(default_factory=list)
     _subject: str = PrivateAttr(default="")
+    _file: str = PrivateAttr(default="")
+    _place: str = PrivateAttr(default="")
 
     def __init__(self, **data: Any) -> None:
         try:
@@ -167,11 +169,19 @@ class Args(BaseModel):
     @property
     def subject(self) -> str:
         """What an error about these arguments is about."""
-        return self._subject or type(self).__name__
+        return self._file or self._subject or type(self).__name__
 
     def about(self, subject: str) -> None:
         """Name what the arguments belong to, for the errors of values that come later."""
         self._subject = subject
+
+    def stands_in(self, file: str, place: str) -> None:
+        """Name where a person wrote the arguments: an error that comes later is told there, whatever they belong to."""
+        self._file, self._place = file, place
+
+    def wrong(self, problems: Sequence[Problem]) -> ArgsError:
+        """The error of these problems, each at its place in the arguments."""
+        return ArgsError(self.subject, [each.under(self._place) if self._place else each for each in problems])
 
     @classmethod
     def choice_problems(cls, choices: Mapping[str, Any]) -> list[Problem]:

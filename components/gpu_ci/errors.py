@@ -26,6 +26,17 @@ def veiled(text: str) -> str:
     return _SECRET.sub("[secret]", text)
 
 
+# What the SDK and the engine put before a provider's own words, as often as they hand them on.
+_HANDED_ON = re.compile(
+    r"^((invoke|invocation) of \S+ (failed|returned an error): |invoking \S+: |\d+ errors? occurred:\s*\* )*"
+)
+
+
+def provider_words(error: Exception) -> str:
+    """What a provider said when it refused, on one line and without what was put before it."""
+    return _HANDED_ON.sub("", " ".join(str(error).split()))
+
+
 @dataclass(frozen=True)
 class Problem:
     """One mistake: where it is, what is wrong, and what would be right. What looks like a secret is never in it."""

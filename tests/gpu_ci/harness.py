@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import grpc
 from google.protobuf import empty_pb2, json_format, struct_pb2
 from pulumi.runtime import config as config_module
 from pulumi.runtime import mocks, settings
@@ -41,6 +42,16 @@ class Row:
     @property
     def parent_name(self) -> str:
         return self.parent.rpartition("::")[2]
+
+
+class RefusedLookup(grpc.RpcError):
+    """What the engine hands on of a provider that refuses a lookup; an answer of `Calls` may raise it."""
+
+    def code(self) -> grpc.StatusCode:
+        return grpc.StatusCode.UNKNOWN
+
+    def details(self) -> str:
+        return str(self.args[0])
 
 
 class Recorder(mocks.MockMonitor):

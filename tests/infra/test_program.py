@@ -12,7 +12,7 @@ import pytest
 
 from infra.settings import SettingsError
 from tests.gpu_ci import harness
-from tests.gpu_ci.harness import Deployment, deploy
+from tests.gpu_ci.harness import Calls, Deployment, deploy
 from tests.gpu_ci.support import CALLS, COMPUTED, TEMPLATE
 from tests.infra.stack import L4, ROOT, config, config_of, one_pool, texts
 from tests.infra.test_settings import SIX_MISTAKES
@@ -26,12 +26,12 @@ ALL_CALLS = CALLS | {
 STACK = "urn:pulumi:stack::project::pulumi:pulumi:Stack::project-stack"
 
 
-def run(values: Mapping[str, Any], *, preview: bool = False) -> Deployment:
+def run(values: Mapping[str, Any], *, preview: bool = False, calls: Calls = ALL_CALLS) -> Deployment:
     program = str(ROOT / "infra" / "__main__.py")
     return deploy(
         lambda: runpy.run_path(program, run_name="__main__"),
         computed=COMPUTED,
-        calls=ALL_CALLS,
+        calls=calls,
         preview=preview,
         config=texts(values),
     )

@@ -142,7 +142,7 @@ class ActionsSecrets(Component):
                     # Sent with every value: GitHub takes the access of all repositories away from a secret that is
                     # written without them (github.com/external-secrets/external-secrets/issues/6514).
                     where["selected_repository_ids"] = repository_ids(
-                        self, args.subject, "scope.repositories", names, public=True
+                        self, args, "scope.repositories", names, public=True
                     )
                 return _Target(
                     github.ActionsOrganizationSecret,

@@ -74,7 +74,7 @@ class RunnerGroup(Component):
             f"{name}-group",
             name=args.group_name or name,
             visibility="selected",
-            selected_repository_ids=repository_ids(self, args.subject, "repositories", args.repositories, public=False),
+            selected_repository_ids=repository_ids(self, args, "repositories", args.repositories, public=False),
             # A fork's pull request would run its code on the machines: docs.github.com/en/actions/reference/security/
             # secure-use ("Hardening for self-hosted runners").
             allows_public_repositories=False,

@@ -52,7 +52,7 @@ def test_a_public_repository_is_refused_in_the_preview() -> None:
         "  expected: a private or an internal repository\n"
         "  hint: remove it, and let it use GitHub's own runners\n"
         "RunnerGroup 'gpu': repositories[2]: GitHub has no such repository\n"
-        "  hint: check the name and github:owner, and that the token may see it"
+        "  hint: check the name and the owner, and that the token may see it"
     )
 
 
