@@ -53,10 +53,13 @@ class Provider(Args):
 class GithubApp(Args):
     """The GitHub App this stack acts as; its key is named, not given."""
 
-    id: Number = Field(description="the App's id, a number, as its settings page has it")
-    installation_id: Number = Field(description="the number of its installation in the organization")
+    id: Number = Field(description="the App's id, a number, as its settings page has it", examples=[123456])
+    installation_id: Number = Field(
+        description="the number of its installation in the organization", examples=[12345678]
+    )
     private_key: SecretName = Field(
-        description="the secret of Secret Manager its private key lies in, as projects/<project>/secrets/<name>"
+        description="the secret of Secret Manager its private key lies in, as projects/<project>/secrets/<name>",
+        examples=["projects/acme-ci/secrets/github-app-key"],
     )
 
 

@@ -20,6 +20,8 @@ _SECRET = re.compile(
     re.DOTALL,
 )
 
+_LAST_NUMBER = re.compile(r"([0-9]+)([^0-9]*)$")
+
 
 def veiled(text: str) -> str:
     """The text without what looks like a secret in it."""
@@ -165,5 +167,16 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:
-    """The choice most like a word, or nothing when none is near."""
-    return next(iter(difflib.get_close_matches(word, list(choices), n=1, cutoff=0.6)), "")
+    """The choice most like a word, or nothing when none is near; of those that differ in size alone the next size."""
+    choices = list(choices)
+    name, size = _sized(word)
+    sizes = [each for each in choices if size is not None and _sized(each)[0] == name]
+    if sizes:
+        return min(sizes, key=lambda each: abs((_sized(each)[1] or 0) - (size or 0)))
+    return next(iter(difflib.get_close_matches(word, choices, n=1, cutoff=0.6)), "")
+
+
+def _sized(name: str) -> tuple[str, int | None]:
+    """A name without its last number, and that number: of a machine type its vCPUs or its GPUs."""
+    found = _LAST_NUMBER.search(name)
+    return (f"{name[: found.start()]} {found[2]}", int(found[1])) if found else (name, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Literal, TypeAlias, get_args, get_origin
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_origin
 
 import pulumi
 from pulumi.output import Unknown
@@ -34,6 +34,22 @@ _TEXTS = {
     "literal_error": "must be one of {expected}",
     "string_pattern_mismatch": "has a form that is not accepted",
 }
+_ONE = {"too_short": "needs at least one", "string_too_short": "must not be empty"}
+"""The same of a least length of one."""
+
+
+class Place(NamedTuple):
+    """A place in a model, as a report speaks of it."""
+
+    path: str
+    description: str
+    """That of the nearest field."""
+    words: list[str]
+    """What can follow: the keys of the model there; of a choice of models those that tell them apart."""
+    veiled: bool
+    """Whether it holds secrets."""
+    example: str
+    """A hint with the field's own example, where the place is a field that has one."""
 
 
 def explain(
@@ -54,7 +70,7 @@ def explain(
 
 def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: bool, hidden: Collection[str]) -> Problem:
     kind, value, context = line["type"], line["input"], line.get("ctx", {})
-    path, description, keys, veiled = _locate((*under, *line["loc"]), model)
+    path, description, keys, veiled, example = _locate((*under, *line["loc"]), model)
     show = show and not veiled
     if kind == "extra_forbidden":
         decided = getattr(model, "DECIDED", {}) if len(line["loc"]) == 1 and not under else {}
@@ -65,12 +81,13 @@ def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: boo
         text = "must be known before anything is created, so it cannot be an Output"
         return Problem(path, text, expected=description)
     ours = context if kind == "gpu_ci" else {}
+    one = _ONE.get(kind, "") if context.get("min_length") == 1 else ""
     return Problem(
         path,
-        _TEXTS.get(kind, "").format(**context) or _plain(line["msg"]),
+        one or _TEXTS.get(kind, "").format(**context) or _plain(line["msg"]),
         got="nothing" if kind == "missing" else _got(value) if show else "",
         expected=ours.get("expected") or description,
-        hint=ours.get("blind") or (ours.get("hint", "") if show else ""),
+        hint=ours.get("blind") or (ours.get("hint", "") if show else "") or example,
     )
 
 
@@ -83,20 +100,16 @@ def _untold(kind: str, path: str, context: Mapping[str, Any], words: list[str], 
     return Problem(path, "is none of those there are", repr(context["tag"]) if show else "", expected, hint)
 
 
-def _locate(loc: Loc, model: type[BaseModel]) -> tuple[str, str, list[str], bool]:
-    """The path of a place in a model, the description of the nearest field, the words that can follow it, and whether
-    it holds secrets.
-
-    The words are the keys of the model at that place; of a choice of models they are those that tell them apart.
-    """
-    path, description, veiled = "", "", False
+def _locate(loc: Loc, model: type[BaseModel]) -> Place:
+    """What a report has to know of a place in a model."""
+    path, description, veiled, example = "", "", False, ""
     at: list[type[BaseModel]] = [model]
     by_name = False  # the next step is the name of an entry, which may well be that of a field
     for step in loc:
         if step == "[key]":  # pydantic's way to say that the key itself is wrong, not its value
             continue
         if by_name:
-            path, by_name = join(path, step), False
+            path, by_name, example = join(path, step), False, ""
             continue
         # It names the model it took of several by the word that tells that one apart.
         if len(at) > 1 and (chosen := [each for each in at if tag_of(each)[1] == step]):
@@ -105,14 +118,16 @@ def _locate(loc: Loc, model: type[BaseModel]) -> tuple[str, str, list[str], bool
         fields = at[0].model_fields if at else {}
         field = next((f for name, f in fields.items() if step in (name, f.alias)), None)
         path = join(path, str(field.alias) if field and field.alias else step)
+        example = f"such as {field.alias}: {field.examples[0]}" if field and field.examples else ""
         if field:
             description = field.description or ""
             at = list(nested_models(field.annotation, *field.metadata))
             by_name = get_origin(field.annotation) is dict and bool(at)
             veiled = veiled or _holds_secrets(field.annotation, *field.metadata)
     if len(at) > 1:
-        return path, description, [tag_of(each)[1] for each in at], veiled
-    return path, description, [str(field.alias) for each in at for field in each.model_fields.values()], veiled
+        return Place(path, description, [tag_of(each)[1] for each in at], veiled, example)
+    keys = [str(field.alias) for each in at for field in each.model_fields.values()]
+    return Place(path, description, keys, veiled, example)
 
 
 def _holds_secrets(*annotations: Any) -> bool:

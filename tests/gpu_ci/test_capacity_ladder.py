@@ -85,7 +85,7 @@ def test_every_problem_is_told_at_once_where_it_stands() -> None:
 @pytest.mark.parametrize(
     ("choices", "path", "text"),
     [
-        ({"rungs": []}, "rungs", "must have at least 1 entries"),
+        ({"rungs": []}, "rungs", "needs at least one"),
         ({}, "rungs", "is missing"),
         ({"rungs": [{**L4, "market": "sport"}]}, "rungs[0].market", "must be one of 'standard', 'spot', "),
         ({"rungs": [{**L4, "timeoutSec": 5}]}, "rungs[0].timeoutSec", "must be at least 10"),

@@ -133,6 +133,25 @@ def test_a_mistake_in_who_acts_is_told(changes: dict[str, Any], path: str) -> No
     assert [problem.path for problem in refused(stack(**changes)).problems] == [path]
 
 
+def test_the_key_of_the_app_given_as_its_value_is_told_to_be_kept_in_secret_manager() -> None:
+    for given in (PEM, "hunter2"):
+        app = {"id": 1, "installationId": 1, "privateKey": given}
+        assert told(stack(app=app)) == (
+            "Pulumi.staging.yaml: gpu-ci:site.github.app.privateKey: is not the name of a secret of Secret Manager\n"
+            "  expected: the secret of Secret Manager its private key lies in, as projects/<project>/secrets/<name>\n"
+            "  hint: keep the value there, and name the secret here: projects/<project>/secrets/<name>"
+        )
+
+
+def test_what_the_app_lacks_is_told_with_an_example() -> None:
+    error = refused(stack(app={}))
+    assert [problem.hint for problem in error.problems] == [
+        "such as id: 123456",
+        "such as installationId: 12345678",
+        "such as privateKey: projects/acme-ci/secrets/github-app-key",
+    ]
+
+
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nhunter2\n-----END RSA PRIVATE KEY-----"
 
 

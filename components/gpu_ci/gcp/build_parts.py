@@ -19,7 +19,8 @@ class PeeredNetwork(Args):
     kind: Literal["peered"] = Field(description="the workers' network is peered with yours")
     network: In[NumberedNetwork] = Field(
         description="the network, its project by number: projects/<number>/global/networks/<name> "
-        "(gcloud projects describe <id> --format='value(projectNumber)')"
+        "(gcloud projects describe <id> --format='value(projectNumber)')",
+        examples=["projects/123456789012/global/networks/ci"],
     )
     ip_range: str = Field(
         default="/24",

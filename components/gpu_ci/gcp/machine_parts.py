@@ -65,6 +65,7 @@ class CosDriver(Args):
         pattern=r"^[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)+(:[A-Za-z0-9._-]+)?@sha256:[0-9a-f]{64}$",
         description="the container image with Python and torch that the check runs in, by its digest, as "
         "registry/name:tag@sha256:…",
+        examples=["docker.io/pytorch/pytorch:2.9.1-cuda12.8-cudnn9-runtime@sha256:…"],
     )
 
 

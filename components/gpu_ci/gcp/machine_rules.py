@@ -71,7 +71,10 @@ def accelerator(value: Any, others: Mapping[str, Any]) -> Any:
         return value
     if not catalog.takes_accelerator(machine):
         if value is not None:
-            raise invalid(f"is only for n1: {machine} has its GPUs built in", hint="remove it")
+            raise invalid(
+                f"is only for n1: {machine} has its GPUs built in",
+                hint="leave guestAccelerator out: the GPUs are a part of the machine type",
+            )
         return value
     if value is None:
         raise invalid(f"is missing: {machine} has no GPU of its own", hint="such as {type: nvidia-tesla-t4, count: 1}")

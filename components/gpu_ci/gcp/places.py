@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from ..args import Veiled
+from ..errors import invalid
 
 # Any host and API version: the provider answers with beta links where it asks the beta API.
 _PARENT = r"^(https://[a-z0-9.-]+/compute/[a-z0-9]+/)?projects/[a-z0-9.:-]+/"
@@ -32,7 +34,21 @@ NumberedNetwork = Annotated[str, Field(pattern=rf"^projects/[0-9]+/global/networ
 
 # cloud.google.com/secret-manager/docs/creating-and-accessing-secrets: letters, digits, _ and -, at most 255.
 # What stands in its place by mistake may be the secret itself.
-SecretName = Annotated[str, Veiled(), Field(pattern=r"^projects/[a-z0-9.:-]+/secrets/[A-Za-z0-9_-]{1,255}$")]
+_SECRET_NAME = r"^projects/[a-z0-9.:-]+/secrets/[A-Za-z0-9_-]{1,255}$"  # noqa: S105 - a form, no secret
+
+
+def _secret_name(value: str) -> str:
+    if not re.match(_SECRET_NAME, value):
+        raise invalid(
+            "is not the name of a secret of Secret Manager",
+            blind="keep the value there, and name the secret here: projects/<project>/secrets/<name>",
+        )
+    return value
+
+
+SecretName = Annotated[
+    str, Veiled(), AfterValidator(_secret_name), WithJsonSchema({"type": "string", "pattern": _SECRET_NAME})
+]
 ServiceAccountEmail = Annotated[str, Field(pattern=r"^[a-z0-9-]+@[a-z0-9.-]+\.gserviceaccount\.com$")]
 
 

@@ -44,7 +44,7 @@ def test_every_mistake_is_in_the_house_form_and_ends_with_1(ask: Ask, stack: Sta
         "Pulumi.dev.yaml: gpu-ci:pools.l4.machineType: is no machine type that has a GPU\n"
         "  got: 'g2-standard-9'\n"
         "  expected: a GCE machine type with a GPU, such as g2-standard-8\n"
-        "  hint: did you mean g2-standard-96\n"
+        "  hint: did you mean g2-standard-8\n"
         "2 problems in Pulumi.dev.yaml\n"
         "Pulumi.dev.yaml: not checked here: gcp:project\n"
     )

@@ -54,6 +54,12 @@ WRONG: dict[str, tuple[dict[str, Any], str, str, str]] = {
         "is no machine type of Cloud Build pools",
         "did you mean e2-standard-8",
     ),
+    "a size that is not sold": (
+        pool(machineType="e2-standard-24"),
+        "machineType",
+        "is no machine type of Cloud Build pools",
+        "did you mean e2-standard-16",
+    ),
     "a machine type of another series": (
         pool(machineType="z9-mega"),
         "machineType",
@@ -102,7 +108,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str, str]] = {
         pool(network={**PEERED, "network": "projects/acme-ci/global/networks/ci"}),
         "network.network",
         FORM,
-        "leave network out to get the default",
+        "such as network: projects/123456789012/global/networks/ci",
     ),
     "too small a range": (
         pool(network={**PEERED, "ipRange": "/30"}),
@@ -209,7 +215,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "no step": (
         trigger(build={"kind": "steps", "steps": []}),
         f"{T}.build.steps",
-        "must have at least 1 entries",
+        "needs at least one",
         STEP,
     ),
     "a timeout of a file's build": (

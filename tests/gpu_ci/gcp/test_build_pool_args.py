@@ -98,7 +98,8 @@ def test_the_network_may_be_an_output_and_is_checked_when_it_resolves() -> None:
         "BuildPool 'builds': network.network: has a form that is not accepted\n"
         "  got: 'projects/acme-ci/global/networks/ci'\n"
         "  expected: the network, its project by number: projects/<number>/global/networks/<name> "
-        "(gcloud projects describe <id> --format='value(projectNumber)')"
+        "(gcloud projects describe <id> --format='value(projectNumber)')\n"
+        "  hint: such as network: projects/123456789012/global/networks/ci"
     )
 
 

@@ -80,13 +80,15 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
     "a T4 beside a built-in L4": (
         {"guestAccelerator": {"type": "nvidia-tesla-t4", "count": 1}},
         "guestAccelerator",
-        "remove it",
+        "leave guestAccelerator out: the GPUs are a part of the machine type",
     ),
     # machine types
     "a machine type without a GPU": ({"machineType": "n2-standard-8"}, "machineType", "g2-standard-8"),
     "a machine type of AWS": ({"machineType": "g6.xlarge"}, "machineType", "g2"),
     "a shared core with a T4": (n1("g1-small", "t4", 1), "machineType", "attach to n1"),
-    "a number of vCPUs g2 has not": ({"machineType": "g2-standard-6"}, "machineType", "g2-standard"),
+    "a number of vCPUs g2 has not": ({"machineType": "g2-standard-9"}, "machineType", "did you mean g2-standard-8"),
+    "a number of GPUs a2 has not": ({"machineType": "a2-highgpu-5g"}, "machineType", "did you mean a2-highgpu-4g"),
+    "more vCPUs than any n1 has": ({"machineType": "n1-highmem-200"}, "machineType", "did you mean n1-highmem-96"),
     # markets
     "one H100 on demand": (of("a3-highgpu-1g", "us-central1-a", market="standard"), "market", "use spot or flex-start"),
     "H200 on demand": (of("a3-ultragpu-8g", "us-central1-b", market="standard"), "market", "spot or flex-start"),
@@ -223,12 +225,12 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
     "COS without a container for the check": (
         {"driver": {"source": "cos"}, "image": COS},
         "driver.checkImage",
-        "@sha256:",
+        "such as checkImage: docker.io/pytorch/pytorch:2.9.1-cuda12.8-cudnn9-runtime@sha256:…",
     ),
     "a container by its tag alone": (
         {"driver": {"source": "cos", "checkImage": CONTAINER.partition("@")[0]}, "image": COS},
         "driver.checkImage",
-        "@sha256:",
+        "such as checkImage: docker.io/pytorch/pytorch:2.9.1-cuda12.8-cudnn9-runtime@sha256:…",
     ),
     "an image for the other processor": ({"image": ACCELERATOR.format("arm64-with-nvidia-580")}, "image", "arm64"),
     "an image of x86 on a machine of Arm": (
@@ -322,7 +324,7 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
         "secrets[2]",
         "remove one",
     ),
-    "a secret by its name alone": ({"secrets": ["token"]}, "secrets[0]", "projects/<project>/secrets/<name>"),
+    "a secret by its name alone": ({"secrets": ["token"]}, "secrets[0]", "keep the value there, and name the secret"),
 }  # fmt: skip
 
 

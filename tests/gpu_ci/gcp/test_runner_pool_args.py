@@ -45,7 +45,7 @@ def test_a_mistake_is_told_in_the_house_form() -> None:
             "g4-standard-6 has a fraction of a GPU, which needs the vGPU guest driver no image brings",
         ),
         ({"zones": "us-central1-a"}, "zones", "must be a list"),
-        ({"zones": []}, "zones", "must have at least 1 entries"),
+        ({"zones": []}, "zones", "needs at least one"),
         ({"zones": ["us-central1"]}, "zones[0]", "is no zone"),
         ({"zones": ["us-central1-a", "us-central1-a"]}, "zones[1]", "is there twice"),
         ({"zones": ["us-central1-a", "us-east1-b"]}, "zones[1]", "is in another region; a pool is in one"),

@@ -44,7 +44,7 @@ REFUSED: dict[str, Case] = {
         GROUP,
         lambda: {"repositories": []},
         "repositories",
-        "must have at least 1 entries",
+        "needs at least one",
         "",
     ),
     "the default group": (

@@ -41,7 +41,7 @@ REFUSED: dict[str, Case] = {
         SECRET,
         lambda: {"secrets": {"TOKEN": hidden("")}},
         "secrets.TOKEN",
-        "must have at least 1 characters",
+        "must not be empty",
         "",
     ),
     "a variable that is a secret": (
