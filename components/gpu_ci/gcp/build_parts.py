@@ -35,9 +35,11 @@ class PeeredNetwork(Args):
 
 
 class PrivateServiceConnect(Args):
-    """Workers with an interface in a subnetwork of yours, through a network attachment."""
+    """Workers with an interface in a subnetwork of yours, through a network attachment; refused for now."""
 
-    kind: Literal["private-service-connect"] = Field(description="the workers have an interface in your network")
+    kind: Literal["private-service-connect"] = Field(
+        description="the workers have an interface in your network; refused for now, as pulumi-gcp does not send it"
+    )
     network_attachment: In[NetworkAttachment] = Field(
         description="the attachment, in the pool's region, as "
         "projects/<project>/regions/<region>/networkAttachments/<name>"

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pulumi
 import pulumi_gcp as gcp
-from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, ConfigDict, Field, field_validator
 
 from .. import naming
 from ..args import Args, In, Switch, Whole
@@ -71,8 +71,8 @@ class BuildPoolArgs(Args):
 
     @field_validator("network")
     @classmethod
-    def _network(cls, value: Any, info: ValidationInfo) -> Any:
-        return build_rules.network(value, info.data)
+    def _network(cls, value: Any) -> Any:
+        return build_rules.network(value)
 
     @classmethod
     def stand_in_wiring(cls, region: str) -> dict[str, Any]:  # noqa: ARG003 - its region is a choice
@@ -125,6 +125,8 @@ class BuildPool(Component):
     def __init__(self, name: str, args: BuildPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
         self._name, self._args = name, args
+        if text := build_rules.without_a_way(args.triggers, args.network, public=args.public_egress):
+            pulumi.log.warn(text, self)
         workers = self._workers()
         repository = self._repository()
         host = f"{args.region}-docker.pkg.dev/"
@@ -149,14 +151,6 @@ class BuildPool(Component):
 
     def _workers(self) -> gcp.cloudbuild.WorkerPool:
         args, network = self._args, self._args.network
-        if isinstance(network, PrivateServiceConnect):
-            # betaToGaPrivatePool in hashicorp/terraform-provider-google@e03b762:google/services/cloudbuild/
-            # cloudbuild_utils.go; its own test says "not supported yet".
-            pulumi.log.warn(
-                "network: pulumi-gcp takes private-service-connect and does not send it to Google, so workers stay in "
-                "Google's own network; hint: use peered",
-                self,
-            )
         return gcp.cloudbuild.WorkerPool(
             f"{self._name}-workers",
             project=args.project,
@@ -168,12 +162,6 @@ class BuildPool(Component):
             },
             network_config={"peered_network": network.network, "peered_network_ip_range": network.ip_range}
             if isinstance(network, PeeredNetwork)
-            else None,
-            private_service_connect={
-                "network_attachment": network.network_attachment,
-                "route_all_traffic": network.route_all_traffic,
-            }
-            if isinstance(network, PrivateServiceConnect)
             else None,
             opts=self.child(),
         )

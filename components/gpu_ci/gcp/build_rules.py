@@ -87,16 +87,35 @@ def private_range(value: str) -> str:
     return value
 
 
-def network(value: Any, others: Mapping[str, Any]) -> Any:
-    """An attachment of the pool's own region, where both are known."""
-    link, here = getattr(value, "network_attachment", None), others.get("region")
-    if isinstance(link, str) and here and link.split("/")[-3] != here:
+def network(value: Any) -> Any:
+    """One that reaches Google.
+
+    Private service connect does not: betaToGaPrivatePool looks for it in an object that it has just made, and sends the
+    rest (hashicorp/terraform-provider-google@e03b762:google/services/cloudbuild/cloudbuild_utils.go, of August 2026).
+    """
+    if getattr(value, "kind", "") == "private-service-connect":
         problem = invalid(
-            "is in another region than the pool", expected=f"an attachment in {here}", hint="make one there"
+            "does not work yet: pulumi-gcp takes it and does not send it, so workers would be in Google's own network",
+            expected="a peered network, or none",
+            hint="use kind: peered, or publicEgress: true without a network; Google's issue is b/394920388",
         )
         # The word of the model it is in, as pydantic itself would name the place.
-        refuse([located(problem, link, value.kind, "network_attachment")])
+        refuse([located(problem, value.kind, value.kind, "kind")])
     return value
+
+
+def without_a_way(triggers: Mapping[str, Any], attached: object, *, public: bool) -> str:
+    """What to warn of where builds are started that cannot fetch their source; empty where they can, or may.
+
+    Every trigger is of a repository on github.com. Workers without a public address reach no public one "unless a
+    network proxy is configured" (cloudbuild v1, NetworkConfig.EgressOption), which takes a network of one's own.
+    """
+    if public or attached or not triggers:
+        return ""
+    return (
+        f"triggers: {', '.join(sorted(triggers))}: workers have neither a public address nor a network of yours, so "
+        "builds cannot fetch their source from github.com; hint: publicEgress: true, or a peered network with a way out"
+    )
 
 
 def ref(value: str) -> str:

@@ -98,27 +98,45 @@ def test_workers_have_no_public_address_and_are_in_googles_network_unless_told_o
     assert build(public_egress=True).one(":WorkerPool").inputs["workerConfig"]["noExternalIp"] is False
 
 
-def test_workers_are_in_a_peered_network_or_attached_to_one() -> None:
+def test_workers_are_in_a_peered_network() -> None:
     link = "projects/123456789012/global/networks/ci"
     peered = build(network={"kind": "peered", "network": link, "ip_range": "/26"}).one(":WorkerPool").inputs
     assert peered["networkConfig"] == {"peeredNetwork": link, "peeredNetworkIpRange": "/26"}
     assert "privateServiceConnect" not in peered
-    link = "projects/example-ci/regions/us-central1/networkAttachments/ci"
-    attached = build(network={"kind": "private-service-connect", "network_attachment": link}).one(":WorkerPool").inputs
-    assert attached["privateServiceConnect"] == {"networkAttachment": link, "routeAllTraffic": False}
-    assert "networkConfig" not in attached
 
 
-def test_private_service_connect_warns_that_the_provider_does_not_send_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def warned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     told: list[str] = []
     monkeypatch.setattr(pulumi.log, "warn", lambda text, *_: told.append(text))
-    link = "projects/example-ci/regions/us-central1/networkAttachments/ci"
-    build(network={"kind": "private-service-connect", "network_attachment": link})
-    (text,) = told
+    return told
+
+
+TWO = {name: {"repository": "acme/kernels", "event": MAIN, "build": FILE} for name in ("main", "docs")}
+
+
+def test_triggers_whose_builds_cannot_fetch_their_source_are_a_warning(warned: list[str]) -> None:
+    build(triggers=TWO)
+    [text] = warned
     assert text == (
-        "network: pulumi-gcp takes private-service-connect and does not send it to Google, so workers stay in Google's "
-        "own network; hint: use peered"
+        "triggers: docs, main: workers have neither a public address nor a network of yours, so builds cannot fetch "
+        "their source from github.com; hint: publicEgress: true, or a peered network with a way out"
     )
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"triggers": TWO, "public_egress": True},
+        {"triggers": TWO, "network": {"kind": "peered", "network": "projects/123456789012/global/networks/ci"}},
+        {},
+    ],
+)
+def test_builds_that_can_fetch_their_source_or_may_or_need_none_are_no_warning(
+    choices: dict[str, Any], warned: list[str]
+) -> None:
+    build(**choices)
+    assert warned == []
 
 
 def test_the_registry_keeps_the_newest_images_and_drops_old_untagged_ones() -> None:

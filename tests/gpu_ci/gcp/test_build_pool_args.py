@@ -16,7 +16,7 @@ from gpu_ci.stack.schema import stack_schema
 from jsonschema import Draft202012Validator
 from pydantic_core import PydanticCustomError
 
-from tests.gpu_ci.gcp.build_choices import ATTACHED, MAIN, PEERED, WRONG, pool, run, trigger
+from tests.gpu_ci.gcp.build_choices import MAIN, PEERED, WRONG, pool, run, trigger
 from tests.gpu_ci.harness import deploy
 from tests.gpu_ci.support import COMPUTED
 
@@ -33,7 +33,6 @@ RIGHT = {
     "the example": pool(),
     "the least": {"kind": "cloud-build", "region": "europe-west4"},
     "a peered network": pool(network={**PEERED, "ipRange": "/29"}),
-    "private service connect": pool(network={**ATTACHED, "routeAllTraffic": True}),
     "pull requests": trigger(event={"kind": "pull-request", "branch": ".*", "commentControl": "COMMENTS_ENABLED"}),
     "a build file": trigger(build={"kind": "file"}, includedFiles=["src/**"], ignoredFiles=["docs/**"], approval=True),
     "a script": run(script="make test\n", env={"A": "b"}, dir="src"),
