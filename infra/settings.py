@@ -12,7 +12,7 @@ from gpu_ci.args import Args
 from gpu_ci.component import Component
 from gpu_ci.errors import Problem, did_you_mean, report, unknown_key
 from gpu_ci.explain import join
-from gpu_ci.stack import pools, quotas
+from gpu_ci.stack import pools, provider_secrets, quotas
 from gpu_ci.stack.hints import examples_of, in_yaml, with_hint
 from gpu_ci.stack.pools import POOLS, Choice
 from gpu_ci.stack.quotas import QUOTAS, Quotas
@@ -66,7 +66,7 @@ def stack_file() -> str:
 
 def load() -> Settings:
     """Read and check all of it. SettingsError tells everything that is wrong."""
-    problems = _unknown_keys()
+    problems = _unknown_keys() + _plain_secrets()
     values = {path: _read(path, problems) for path in KEYS}
     refused = {problem.path for problem in problems}
     provider = {} if values[PROJECT] is None else {"project": values[PROJECT]}
@@ -149,6 +149,12 @@ def _unknown_keys() -> list[Problem]:
             problem = unknown_key(path, path, known)
             found.append(replace(problem, hint=f"write it as {below[path]}") if path in below else problem)
     return found
+
+
+def _plain_secrets() -> list[Problem]:
+    """Keys of providers that hold a secret anybody who has the file can read."""
+    texts = {path: pulumi.Config(path.partition(":")[0]).get(path.partition(":")[2]) for path in _present()}
+    return provider_secrets.in_plain_text(texts, [path for path in texts if runtime_config.is_config_secret(path)])
 
 
 def _present() -> list[str]:

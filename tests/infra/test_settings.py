@@ -225,6 +225,19 @@ def test_a_slip_in_a_key_of_another_package_is_found_where_the_right_one_is_miss
     assert problem.hint == "did you mean gcp:project where it says gcp:proyect"
 
 
+def test_a_providers_secret_in_plain_text_is_refused_and_never_shown() -> None:
+    values = config(**{"github:token": "hunter2", "github:appAuth": {"id": "17", "pemFile": "hunter2"}})
+    error = refused(values)
+    assert [problem.path for problem in error.problems] == ["github:appAuth.pemFile", "github:token"]
+    assert "hunter2" not in str(error)
+    assert told(values, secrets=["github:appAuth"]) == (
+        "Pulumi.staging.yaml: github:token: is a secret in plain text\n"
+        "  expected: nothing here, or a value that pulumi config set --secret encrypted\n"
+        "  hint: remove it, give it as GITHUB_TOKEN instead, and make a new one: whoever has the file has this one"
+    )
+    assert load(values, secrets=["github:appAuth", "github:token"]).project == "example-ci"
+
+
 def test_keys_of_other_packages_are_their_own_affair() -> None:
     assert load(config(**{"aws:region": "eu-central-1", "gcp:region": "us-central1"})).project == "example-ci"
 

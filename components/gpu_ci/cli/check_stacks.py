@@ -13,7 +13,7 @@ from gpu_ci.cli.each_file import ask_each
 from gpu_ci.cli.output import print_table
 from gpu_ci.cli.stack_files import StackFile, told
 from gpu_ci.errors import Problem
-from gpu_ci.stack import costs, quotas
+from gpu_ci.stack import costs, provider_secrets, quotas
 from gpu_ci.stack.pools import POOLS, images
 
 
@@ -25,8 +25,8 @@ def run(names: tuple[str, ...], as_json: bool) -> None:
 
 
 def problems(file: StackFile) -> list[Problem]:
-    """Mistakes in the pools, what the solver has against one, and limits that are too small."""
-    wrong = list(file.checked[1])
+    """Secrets in plain text, mistakes in the pools, what the solver has against one, and limits that are too small."""
+    wrong = provider_secrets.in_plain_text(file.config) + file.checked[1]
     for demand in quotas.demands(file.pools):
         answer = solver.check(
             demand.machine, market=demand.market, zone=demand.region, boot_disk=demand.boot_disk or None

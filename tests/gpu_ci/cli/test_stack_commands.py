@@ -30,6 +30,16 @@ def test_without_a_name_every_stack_file_of_the_folder_is_meant(ask: Ask, stack:
         assert [each["file"] for each in ask(command, "--json").json] == ["Pulumi.a.yaml", "Pulumi.b.yaml"]
 
 
+def test_a_providers_secret_in_plain_text_is_a_mistake_and_is_not_shown(ask: Ask, stack: Stack) -> None:
+    name = stack(("config:", "config:\n  github:token: hunter2\n  aws:secretKey: {secure: v1:hunter2}"))
+    for more in ((), ("--json",)):
+        answer = ask("check", name, *more)
+        assert answer.code == 1
+        assert "hunter2" not in answer.out + answer.err
+    [found] = answer.json
+    assert [problem["path"] for problem in found["problems"]] == ["github:token"]
+
+
 def test_every_mistake_is_in_the_house_form_and_ends_with_1(ask: Ask, stack: Stack) -> None:
     name = stack(("g2-standard-8", "g2-standard-9"), ("max: 4", "max: 4\n      colour: red"))
     answer = ask("check", name)
