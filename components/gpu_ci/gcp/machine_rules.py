@@ -15,7 +15,7 @@ from ..errors import did_you_mean, invalid, located, refuse
 from .places import ZONE
 
 _ZONE = re.compile(ZONE)
-_CUSTOM = re.compile(r"(?:n1-)?custom-([0-9]{1,3})-[0-9]{1,7}(?:-ext)?")
+_CUSTOM = re.compile(r"(?:(?P<series>n1|g2)-)?custom-(?P<vcpus>[0-9]{1,3})-(?P<mib>[0-9]{1,7})(?:-ext)?")
 
 # Seconds. cloud.google.com/compute/docs/instances/about-flex-start-vms: 10 minutes to 7 days.
 RUN_LIMIT_SEC = (600, 604_800)
@@ -29,18 +29,30 @@ def machine_type(value: str) -> str:
     """One that has GPUs, or that they attach to."""
     known = catalog.machine_types("gcp")
     if custom := _CUSTOM.fullmatch(value):
-        vcpus = int(custom[1])
-        fits = [shape for shape in catalog.n1_shapes() if shape.vcpus <= vcpus and "standard" in shape.machine_type]
-        nearest = max(fits, key=lambda shape: shape.vcpus, default=catalog.n1_shapes()[0])
-        raise invalid(
-            "is a custom machine type, which pools do not take",
-            expected="a predefined n1 machine type, of the size its GPUs allow",
-            hint=f"such as {nearest.machine_type}",
-        )
+        raise _custom(custom["series"] or "n1", int(custom["vcpus"]), int(custom["mib"]) / 1024)
     if value not in known:
         hint = did_you_mean(value, known) or "GPUs come with a2, a3, a4, g2 and g4 types, and attach to n1"
         raise invalid("is no machine type that has a GPU", hint=hint)
     return value
+
+
+def _custom(series: str, vcpus: int, memory_gib: float) -> PydanticCustomError:
+    """What is told of a custom machine type, with the nearest that is predefined.
+
+    They have no price in the catalog, and "may get converted to different machine types" where Google keeps them, which
+    would make a new template, and pay for its check, in every run (hashicorp/terraform-provider-google@e03b762:
+    website/docs/r/compute_instance.html.markdown, machine_type).
+    """
+    known: list[catalog.N1Shape | Machine] = [*catalog.n1_shapes(), *catalog.machines(cloud="gcp", n1=False)]
+    nearest = min(
+        (each for each in known if each.machine_type.startswith(f"{series}-")),
+        key=lambda each: (abs(each.vcpus - vcpus), each.vcpus, abs(each.memory_gib - memory_gib)),
+    )
+    return invalid(
+        f"is a custom {series} machine type, which pools do not take",
+        expected=f"a predefined {series} machine type" + (", of the size its GPUs allow" if series == "n1" else ""),
+        hint=f"such as {nearest.machine_type}, with {nearest.vcpus} vCPUs and {nearest.memory_gib:g} GiB",
+    )
 
 
 def accelerator_type(value: str) -> str:

@@ -59,7 +59,22 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
     "24 vCPUs of a custom machine with one P100": (
         n1("n1-custom-24-65536", "p100", 1),
         "machineType",
-        "such as n1-standard-16",
+        "such as n1-standard-16, with 16 vCPUs and 60 GiB",
+    ),
+    "8 vCPUs of a custom machine with much memory": (
+        n1("custom-8-53248-ext", "t4", 1),
+        "machineType",
+        "a predefined n1 machine type, of the size its GPUs allow such as n1-highmem-8, with 8 vCPUs and 52 GiB",
+    ),
+    "a custom machine with more vCPUs than any": (
+        n1("n1-custom-128-131072", "t4", 4),
+        "machineType",
+        "such as n1-highcpu-96, with 96 vCPUs and 86.4 GiB",
+    ),
+    "a custom g2": (
+        {"machineType": "g2-custom-8-40960"},
+        "machineType",
+        "a predefined g2 machine type such as g2-standard-8, with 8 vCPUs and 32 GiB",
     ),
     "32 vCPUs with one P100": (n1("n1-standard-32", "p100", 1), "guestAccelerator", "at most 16 vCPUs"),
     "32 vCPUs with one V100": (n1("n1-highcpu-32", "v100", 1), "guestAccelerator", "at most 12 vCPUs"),
