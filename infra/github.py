@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 import pulumi
-import pulumi_gcp as gcp
 import pulumi_github as github
 from gpu_ci import naming
 from gpu_ci.args import Args, Veiled
-from gpu_ci.errors import ArgsError, Problem, invalid, located, provider_words, refuse
+from gpu_ci.errors import invalid, located, refuse
 from gpu_ci.gcp.places import SecretName
 from gpu_ci.github.actions_secrets import ActionsSecrets, ActionsSecretsArgs
 from gpu_ci.github.names import KeysOnce, SettingName
@@ -18,11 +18,13 @@ from gpu_ci.github.repository_rules import RepositoryRules, RepositoryRulesArgs
 from gpu_ci.github.runner_group import RunnerGroup, RunnerGroupArgs
 from pydantic import AfterValidator, Field, field_validator
 
+from infra.secret_values import values_of
 from infra.settings import GITHUB, SITE, stack_file
 from infra.site import GithubApp, Site
 
 # What of a scope says where a secret is kept: an organization keeps a name once, whichever repositories may have it.
 _PLACE = {"kind", "repository", "environment"}
+_KEY = f"{SITE}.github.app.privateKey"
 
 
 def _name(value: str) -> str:
@@ -93,8 +95,9 @@ def build(chosen: Github | None, site: Site) -> dict[str, Any]:
     if chosen is None or site.github is None:
         return {}
     owner, app = site.github.owner, site.github.app
+    values = values_of(_references(chosen, app))
     # One for each owner: what is taken away from the old one is asked of the old one.
-    provider = github.Provider(f"github-{owner}", owner=owner, app_auth=_app(app) if app else None)
+    provider = github.Provider(f"github-{owner}", owner=owner, app_auth=_app(app, values) if app else None)
     options = pulumi.ResourceOptions(providers=[provider], transformations=[_belonging_to(owner)])
     found: dict[str, Any] = {"owner": owner}
     if chosen.runner_group:
@@ -103,7 +106,7 @@ def build(chosen: Github | None, site: Site) -> dict[str, Any]:
             args = args.model_copy(update={"group_name": f"gpu-{pulumi.get_stack()}"})
         args.stands_in(stack_file(), f"{GITHUB}.runnerGroup")
         found["runnerGroup"] = RunnerGroup("runners", args, options).group_name
-    places = {name: _secrets(name, args, options).place for name, args in sorted(chosen.secrets.items())}
+    places = {name: _secrets(name, args, values, options).place for name, args in sorted(chosen.secrets.items())}
     rulesets = {name: RepositoryRules(name, args, options).ruleset_id for name, args in sorted(chosen.rules.items())}
     return found | {name: made for name, made in (("secrets", places), ("rules", rulesets)) if made}
 
@@ -126,35 +129,25 @@ def _belonging_to(owner: str) -> pulumi.ResourceTransformation:
     return change
 
 
-def _secrets(name: str, args: SecretsByReference, options: pulumi.ResourceOptions) -> ActionsSecrets:
+def _references(chosen: Github, app: GithubApp | None) -> dict[str, str]:
+    """Every secret that is named, by its place in the stack file."""
+    named = {
+        f"{GITHUB}.secrets.{name}.secrets.{key}": reference
+        for name, args in sorted(chosen.secrets.items())
+        for key, reference in args.secrets.items()
+    }
+    return {_KEY: app.private_key, **named} if app else named
+
+
+def _secrets(
+    name: str, args: SecretsByReference, values: Mapping[str, pulumi.Output[str]], options: pulumi.ResourceOptions
+) -> ActionsSecrets:
     place = f"{GITHUB}.secrets.{name}"
-    values = {key: _value_of(reference, f"{place}.secrets.{key}") for key, reference in args.secrets.items()}
-    made = ActionsSecretsArgs(scope=args.scope, secrets=values, variables=args.variables)
+    own = {key: values[f"{place}.secrets.{key}"] for key in args.secrets}
+    made = ActionsSecretsArgs(scope=args.scope, secrets=own, variables=args.variables)
     made.stands_in(stack_file(), place)
     return ActionsSecrets(name, made, options)
 
 
-def _app(app: GithubApp) -> github.ProviderAppAuthArgs:
-    return github.ProviderAppAuthArgs(
-        id=app.id,
-        installation_id=app.installation_id,
-        pem_file=_value_of(app.private_key, f"{SITE}.github.app.privateKey"),
-    )
-
-
-def _value_of(reference: str, place: str) -> pulumi.Output[str]:
-    """The newest version of the secret that is named there. Pulumi keeps it encrypted, and shows it nowhere."""
-
-    def refused(error: Exception) -> Any:
-        *_, project, _, secret = reference.split("/")
-        problem = Problem(
-            place,
-            f"Secret Manager does not give out {reference}",
-            provider_words(error),
-            "a secret with a version, which whoever runs this may read (roles/secretmanager.secretAccessor)",
-            f"check its name and who may read it: gcloud secrets get-iam-policy {secret} --project={project}",
-        )
-        raise ArgsError(stack_file(), [problem])
-
-    found = gcp.secretmanager.get_secret_version_access_output(secret=reference).recover(refused)
-    return pulumi.Output.secret(found.secret_data)
+def _app(app: GithubApp, values: Mapping[str, pulumi.Output[str]]) -> github.ProviderAppAuthArgs:
+    return github.ProviderAppAuthArgs(id=app.id, installation_id=app.installation_id, pem_file=values[_KEY])

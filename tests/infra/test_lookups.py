@@ -95,6 +95,24 @@ def test_a_secret_that_may_not_be_read_is_told_where_the_stack_file_names_it() -
     )
 
 
+def test_every_secret_that_may_not_be_read_is_told_in_one_report_and_no_value_of_another() -> None:
+    def answer(arguments: dict[str, Any]) -> Mapping[str, Any]:
+        if arguments["secret"].endswith("fine"):
+            return {"secretData": "hunter2"}
+        return refusing(SECRET, NO_ACCESS)[SECRET](arguments)
+
+    secrets = {name.upper(): f"projects/example-ci/secrets/{name}" for name in ("one", "fine", "two")}
+    asked = {"secrets": {"k": {"scope": {"kind": "repository", "repository": "k"}, "secrets": secrets}}}
+    app = {"id": 17, "installationId": 18, "privateKey": "projects/example-ci/secrets/app-key"}
+    text = told(asked, {**ALL_CALLS, SECRET: answer}, app=app)
+    assert [line.split(": ")[1] for line in text.splitlines() if line.startswith("Pulumi.stack.yaml: ")] == [
+        "gpu-ci:site.github.app.privateKey",
+        "gpu-ci:github.secrets.k.secrets.ONE",
+        "gpu-ci:github.secrets.k.secrets.TWO",
+    ]
+    assert "hunter2" not in text
+
+
 def test_the_key_of_the_app_that_may_not_be_read_is_told_at_the_app() -> None:
     app = {"id": 17, "installationId": 18, "privateKey": "projects/example-ci/secrets/app-key"}
     text = told({"rules": {"k": {"repository": "kernels"}}}, refusing(SECRET, NO_ACCESS), app=app)
