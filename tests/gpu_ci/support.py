@@ -17,6 +17,12 @@ COMPONENTS = {found.token: found.load() for found in catalog() if issubclass(fou
 TEMPLATE = "projects/p/regions/us-central1/instanceTemplates/l4-template-1"
 
 COMPUTED: dict[str, dict[str, Any]] = {
+    "aws:ec2/launchTemplate:LaunchTemplate": {"latestVersion": 3},
+    "aws:eks/nodeGroup:NodeGroup": {
+        "nodeGroupName": "pool-nodes-1",
+        "resources": [{"autoscalingGroups": [{"name": "eks-pool-nodes-1"}]}],
+    },
+    "aws:iam/role:Role": {"arn": "arn:aws:iam::123456789012:role/pool-role-1", "name": "pool-role-1"},
     "gcp:serviceaccount/account:Account": {"email": "gpu-l4@p.iam.gserviceaccount.com"},
     "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate": {"selfLink": TEMPLATE},
     "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager": {"instanceGroup": "group-1"},
@@ -54,11 +60,21 @@ WIRING = {
 # What some components take besides.
 MORE_WIRING = {"service_account_email": "gpu@example-ci.iam.gserviceaccount.com"}
 
+# What components of AWS take instead.
+AWS_WIRING = {
+    "region": "us-east-1",
+    "cluster_name": "ci",
+    "kubernetes_version": "1.35",
+    "subnets": {"us-east-1a": "subnet-0123456789abcdef0", "us-east-1b": "subnet-0123456789abcdef1"},
+    "tags": {"team": "ml"},
+}
+
 
 def build(component: type[Component], name: str = "pool", **options: Any) -> Component:
     """One component from its own example."""
     model = component.ARGS
-    wiring: dict[str, Any] = {key: value for key, value in (WIRING | MORE_WIRING).items() if key in model.model_fields}
+    given = AWS_WIRING if component.TYPE.startswith("gpu-ci:aws:") else WIRING | MORE_WIRING
+    wiring: dict[str, Any] = {key: value for key, value in given.items() if key in model.model_fields}
     if "secrets" in model.WIRING:
         # Made here, in the running program: an Output needs its loop.
         wiring["secrets"] = {"DEPLOY_TOKEN": pulumi.Output.secret("hush-hush")}

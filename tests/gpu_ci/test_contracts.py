@@ -22,6 +22,11 @@ every_component = pytest.mark.parametrize("component", COMPONENTS.values(), ids=
 
 # What takes labels, and where in its inputs they go; None says that the type takes none.
 LABELLED: dict[str, tuple[str, ...] | None] = {
+    "aws:autoscaling/tag:Tag": None,
+    "aws:ec2/launchTemplate:LaunchTemplate": ("tags",),
+    "aws:eks/nodeGroup:NodeGroup": ("tags",),
+    "aws:iam/role:Role": ("tags",),
+    "aws:iam/rolePolicyAttachment:RolePolicyAttachment": None,
     "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate": ("labels",),
     "gpu-ci:gcp:SmokeGate": ("labels",),
     "gcp:serviceaccount/account:Account": None,
@@ -50,6 +55,7 @@ class Outer(pulumi.ComponentResource):
 
 def test_there_is_a_component() -> None:
     assert sorted(COMPONENTS) == [
+        "gpu-ci:aws:GpuNodeGroup",
         "gpu-ci:gcp:BuildPool",
         "gpu-ci:gcp:GpuInstanceTemplate",
         "gpu-ci:gcp:RunnerNetwork",

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-HEAVY = ("pulumi", "pydantic", "pulumi_gcp", "googleapiclient", "grpc")
+HEAVY = ("pulumi", "pydantic", "pulumi_aws", "pulumi_gcp", "googleapiclient", "grpc")
 
 
 def loaded(statement: str, *names: str) -> list[str]:
@@ -39,6 +39,8 @@ def test_no_cloud_is_loaded_before_a_component_is_built(statement: str) -> None:
         "pulumi_gcp.compute.region_instance_template",
         "pulumi_gcp.compute.instance",
         "pulumi_gcp.cloudbuild.trigger",
+        "pulumi_aws.eks.node_group",
+        "pulumi_aws.ec2.launch_template",
         "googleapiclient.discovery",
     )
     assert loaded(statement, *parts) == []
