@@ -56,7 +56,7 @@ def ami_type(value: str | None, others: Mapping[str, Any]) -> str | None:
         answer = solver.check(machine, ami_type=chosen, driver_source=source)
         if isinstance(answer, solver.Refused):
             wrong = [each for each in answer.problems if each.choice in ("ami_type", "driver_source", "driver_branch")]
-            raise invalid(f"does not go with {_told(machine, wrong)}", hint=instead)
+            raise invalid(f"does not go with {_told(machine, wrong[:1])}", hint=instead)  # the others follow from it
     return value
 
 

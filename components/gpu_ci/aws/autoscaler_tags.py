@@ -14,6 +14,7 @@ import pulumi
 
 from .. import naming
 from ..kubernetes import gpu_nodes
+from .efa import cards
 from .gpu_nodes_args import GpuNodeGroupArgs
 
 ACCELERATOR_LABEL = "k8s.amazonaws.com/accelerator"
@@ -55,12 +56,12 @@ def _resources(args: GpuNodeGroupArgs) -> dict[str, Any]:
     return {
         gpu_nodes.RESOURCE: math.ceil(machine.gpu_count),
         "ephemeral-storage": f"{free_for_pods_gib(args.disk_gib)}Gi",
-        **({EFA_RESOURCE: machine.efa_interfaces} if args.efa else {}),
+        **({EFA_RESOURCE: len(cards(machine))} if args.efa else {}),
     }
 
 
 def free_for_pods_gib(disk_gib: int) -> int:
     """What of the disk pods may ask for: the kubelet evicts below a tenth, and keeps 1 GiB
-    (awslabs/amazon-eks-ami, evictionHard nodefs.available 10%, kubeReserved ephemeral-storage 1Gi). Promised more,
+    (awslabs/amazon-eks-ami@e48b98a:nodeadm/internal/kubelet/config.go). Promised more,
     Cluster Autoscaler would start nodes for a pod that fits on none."""
     return disk_gib * 9 // 10 - 1

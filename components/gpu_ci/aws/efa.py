@@ -1,4 +1,4 @@
-"""EFA: interfaces on all network cards, a security group that lets them talk, and nodes close together."""
+"""EFA: interfaces on the network cards, a security group that lets them talk, and nodes close together."""
 
 from __future__ import annotations
 
@@ -7,8 +7,18 @@ from typing import Any, NamedTuple
 
 import pulumi
 import pulumi_aws as aws
+from gpu_catalog import Machine
 
 from .gpu_nodes_args import GpuNodeGroupArgs
+
+# What AWS lays out for types whose cards differ (docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html):
+# the first card of p6-b300 has no EFA, and of p6e-gb200 one in four carries all that its GPUs can send.
+_CARDS = {"p6-b300": tuple(range(1, 17)), "p6e-gb200": (1, 5, 9, 13)}
+
+
+def cards(machine: Machine) -> tuple[int, ...]:
+    """The network cards that get an EFA interface; all where nothing else is known."""
+    return _CARDS.get(machine.family, tuple(range(machine.efa_interfaces)))
 
 
 class Fabric(NamedTuple):
@@ -31,21 +41,23 @@ def fabric(name: str, args: GpuNodeGroupArgs, tags: dict[str, str], opts: pulumi
     # The cluster's own group is among them, because EKS adds it to no node with others (docs.aws.amazon.com/eks/latest/
     # userguide/launch-templates.html, "Using custom security groups").
     groups = [args.cluster_security_group_id, own.id]
-    count = args.machines[0].efa_interfaces
     return Fabric(
-        interfaces=[_interface(card, groups) for card in range(count)],
+        interfaces=[
+            _interface(0, 0, "interface", groups),
+            # An EFA-only interface takes no address, and cannot be a machine's first one.
+            *(_interface(card, 0 if card else 1, "efa-only", groups) for card in cards(args.machines[0])),
+        ],
         placement=aws.ec2.LaunchTemplatePlacementArgs(group_name=group.name) if group else None,
     )
 
 
-def _interface(card: int, groups: Sequence[Any]) -> aws.ec2.LaunchTemplateNetworkInterfaceArgs:
-    """One on each network card; only the first has an address besides
-    (docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html)."""
+def _interface(card: int, device: int, kind: str, groups: Sequence[Any]) -> aws.ec2.LaunchTemplateNetworkInterfaceArgs:
     return aws.ec2.LaunchTemplateNetworkInterfaceArgs(
         network_card_index=card,
-        device_index=1 if card else 0,
-        interface_type="efa-only" if card else "efa",
+        device_index=device,
+        interface_type=kind,
         security_groups=groups,
+        associate_public_ip_address="false",
         delete_on_termination="true",
     )
 

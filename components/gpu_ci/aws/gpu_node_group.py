@@ -27,8 +27,8 @@ _CAPACITY_TYPES = {"spot": "SPOT", "standard": "ON_DEMAND", "capacity-block": "C
 
 # Faults of the card that a restart does not cure: EKS replaces or restarts as it sees fit where nothing is said
 # (docs.aws.amazon.com/eks/latest/userguide/node-repair.html). The reasons are those of
-# aws/eks-node-monitoring-agent v1.6.2 (pkg/reasons), the time is EKS's own for GPUs.
-_REPLACE_FOR = ("NvidiaDeviceCountMismatch", "NvidiaDoubleBitError", "NvidiaNVLinkError")
+# aws/eks-node-monitoring-agent@029740f:pkg/reasons/reasons.yaml, the time is EKS's own for GPUs.
+_REPLACE_FOR = ("NvidiaDeviceCountMismatch", "NvidiaDoubleBitError", "NvidiaFabricError", "NvidiaNVLinkError")
 _REPAIR_AFTER_MIN = 10
 
 

@@ -66,7 +66,7 @@ class GpuNodeGroupArgs(Args):
         "imageId": "amiType names the image: EKS joins only its own to the cluster by itself",
         "labels": "the nodes of every cloud have the same, so that pods find them",
         "taints": "the nodes of every cloud have the same, so that only pods that want a GPU get in",
-        "warmPoolConfig": "AWS's guide for EKS does not say how it goes with GPUs and spot",
+        "warmPoolConfig": "a stopped node holds no GPU, and starting it may find none left",
     }
 
     region: Region = Field(description="the region of the cluster, such as us-east-1")
@@ -110,7 +110,7 @@ class GpuNodeGroupArgs(Args):
     max: Whole = Field(ge=1, le=1000, description="the most nodes there may be at any time, 1 to 1000")
     efa: Switch = Field(
         default=False,
-        description="whether nodes have EFA interfaces on all their network cards, for jobs over several nodes",
+        description="whether nodes have EFA interfaces, for jobs over several nodes; in one zone",
     )
     vpc_id: In[VpcId] | None = Field(
         default=None, validate_default=True, description="the network of the cluster; for efa"

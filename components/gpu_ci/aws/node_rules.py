@@ -11,15 +11,10 @@ from gpu_catalog import Machine, solver
 from gpu_catalog.places import places_near
 from pydantic_core import PydanticCustomError
 
-from ..args import is_late
 from ..errors import did_you_mean, invalid, located, refuse
 from .places import ZONE
 
 _ZONE = re.compile(ZONE)
-
-# Instance types whose EFA interfaces are not one on each network card: p6-b300 has 16 on 17 cards (moto 5.2.5,
-# moto/ec2/resources/instance_types.json.gz), and of p6e-gb200 the cards were not found.
-_OTHER_CARDS = ("p6-b300", "p6e-gb200")
 
 _NO_PARTITION = ("eusc-", "eu-iso", "us-iso")
 
@@ -168,8 +163,8 @@ def zones(values: list[str] | None, others: Mapping[str, Any]) -> list[str] | No
 def _not_offered(zone: str, chosen: Sequence[str], others: Mapping[str, Any]) -> PydanticCustomError | None:
     """EKS spreads a group over all of its zones, and EC2 starts no machine where its type is not offered."""
     offered: Mapping[str, Any] = others.get("offerings", {})
-    if not offered or is_late(offered):
-        return None
+    if not offered or not all(isinstance(each, list) for each in offered.values()):
+        return None  # what comes late is asked again once it is there
     types: Sequence[str] = others.get("instance_types", ())
     if unsaid := [name for name in types if name not in offered]:
         return invalid(f"offerings say nothing of {', '.join(unsaid)}", hint="look up every type of instanceTypes")
@@ -182,7 +177,7 @@ def _not_offered(zone: str, chosen: Sequence[str], others: Mapping[str, Any]) ->
 
 
 def efa(value: bool, others: Mapping[str, Any]) -> bool:
-    """Where every type has it, on every one of its network cards, in one zone."""
+    """Where every type has as much of it as the others, in one zone."""
     machines = machines_of(others)
     if not value or not machines or "zones" not in others:
         return value
@@ -190,11 +185,6 @@ def efa(value: bool, others: Mapping[str, Any]) -> bool:
         having = [name for name in alike(machines[0]) if catalog.machine(name, "aws").efa_interfaces]
         hint = f"such as {', '.join(having)}" if having else "remove efa"
         raise invalid(f"there is none on {', '.join(without)}", hint=hint)
-    if machines[0].family in _OTHER_CARDS:
-        raise invalid(
-            f"is not known for {machines[0].machine_type}, whose EFA interfaces are not one on each network card",
-            hint="remove efa",
-        )
     if len({each.efa_interfaces for each in machines}) > 1:
         raise invalid("the types have different numbers of EFA interfaces", hint="take one type")
     chosen = others["zones"] or list(others.get("subnets", ()))

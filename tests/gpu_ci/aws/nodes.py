@@ -1,0 +1,98 @@
+"""Node groups with GPUs as the tests of this folder ask for them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pulumi
+from gpu_ci.aws.gpu_node_group import GpuNodeGroup, GpuNodeGroupArgs
+from gpu_ci.errors import ArgsError, Problem
+
+from tests.gpu_ci.harness import Deployment, Row, deploy
+from tests.gpu_ci.support import AWS_WIRING, COMPUTED
+
+SUBNET_A, SUBNET_B = AWS_WIRING["subnets"].values()  # type: ignore[attr-defined]
+ONE_ZONE = {"zones": ["us-east-1a"]}
+RESERVATION = "cr-0123456789abcdef0"
+BLOCK = {
+    "instance_types": ["p5.48xlarge"],
+    "market": "capacity-block",
+    "capacity_reservation_id": RESERVATION,
+    **ONE_ZONE,
+}
+EFA = {
+    "instance_types": ["g6e.48xlarge"],
+    "efa": True,
+    "vpc_id": "vpc-0123456789abcdef0",
+    "cluster_security_group_id": "sg-0123456789abcdef0",
+    **ONE_ZONE,
+}
+NAMED = {"aws:ec2/placementGroup:PlacementGroup": {"name": "l4-together-1"}}
+P3DN = {"instance_types": ["p3dn.24xlarge"], "release_version": "1.35.3-20260917"}
+
+
+def choices(**changes: Any) -> dict[str, Any]:
+    """The example and its wiring after these changes; None removes a key."""
+    given = {"instance_types": GpuNodeGroup.EXAMPLE["instanceTypes"], "max": 4, **AWS_WIRING, **changes}
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def args(**changes: Any) -> GpuNodeGroupArgs:
+    return GpuNodeGroupArgs(**choices(**changes))
+
+
+def problems(**changes: Any) -> tuple[Problem, ...]:
+    """What is wrong with the example after these changes."""
+    try:
+        args(**changes)
+    except ArgsError as error:
+        return error.problems
+    return ()
+
+
+class Late:
+    """A value that is an Output in the program: only there is the loop an Output needs."""
+
+    def __init__(self, value: Any, known: bool = True) -> None:
+        self.value = value
+        self.known = known
+
+    def output(self) -> pulumi.Output[Any]:
+        known: asyncio.Future[bool] = asyncio.Future()
+        value: asyncio.Future[Any] = asyncio.Future()
+        secret: asyncio.Future[bool] = asyncio.Future()
+        known.set_result(self.known)
+        value.set_result(self.value)
+        secret.set_result(False)
+        return pulumi.Output(set(), value, known, secret)
+
+
+def group(name: str = "l4", preview: bool = False, **changes: Any) -> Deployment:
+    """What a program registers that makes one node group."""
+    return deploy(lambda: GpuNodeGroup(name, args(**_outputs(changes))), computed=COMPUTED | NAMED, preview=preview)
+
+
+def _outputs(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _outputs(each) for key, each in value.items()}
+    return value.output() if isinstance(value, Late) else value
+
+
+def nodes(**changes: Any) -> dict[str, Any]:
+    """The inputs of the managed node group."""
+    return group(**changes).one(":NodeGroup").inputs
+
+
+def template(**changes: Any) -> dict[str, Any]:
+    """The inputs of the launch template."""
+    return group(**changes).one(":LaunchTemplate").inputs
+
+
+def scaling_tags(deployment: Deployment) -> dict[str, str]:
+    """The tags on the Auto Scaling group, by their keys."""
+    return {row.inputs["tag"]["key"]: row.inputs["tag"]["value"] for row in tag_rows(deployment)}
+
+
+def tag_rows(deployment: Deployment) -> list[Row]:
+    return deployment.of("autoscaling/tag:Tag")
