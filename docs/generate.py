@@ -33,6 +33,7 @@ def pages() -> dict[str, str]:
     """Every generated page: file name -> text."""
     return {
         "pools.md": "\n".join(pools_page()),
+        "aws-components.md": "\n".join(components_page("aws", "AWS")),
         "gcp-components.md": "\n".join(components_page("gcp", "Google Cloud")),
         "github-components.md": "\n".join(components_page("github", "GitHub")),
         "pulumi-stack.schema.json": as_json(stack_schema(Keys, Keys.KEYS)),

@@ -195,6 +195,21 @@ def test_the_python_program_of_the_google_cloud_page_waits_for_the_network_and_f
     assert (told, rows["notebook-gate"].inputs["deadlineSec"]) == (840, 900)
 
 
+def test_the_python_program_of_the_aws_page_makes_nodes_where_every_type_is_offered() -> None:
+    [program] = [text for language, text in fences(ROOT / "docs/aws.md") if language == "python"]
+    calls = {
+        "aws:eks/getCluster:getCluster": lambda asked: {"name": asked["name"], "version": "1.35"},
+        "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": lambda asked: {
+            "locations": ["us-east-1a", "us-east-1b"] if asked["locationType"] == "availability-zone" else []
+        },
+    }
+    made = deploy(lambda: exec(program, {}), computed=COMPUTED, calls=calls)  # noqa: S102 - our own page
+    nodes = made.one(":NodeGroup").inputs
+    assert (nodes["clusterName"], nodes["version"], nodes["capacityType"]) == ("ci", "1.35", "SPOT")
+    assert nodes["subnetIds"] == ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]
+    assert len([row for row in made.rows if row.request.custom]) == 13
+
+
 @pytest.mark.parametrize("name", pages())
 def test_the_generated_pages_are_fresh(name: str) -> None:
     assert (ROOT / "docs" / name).read_text() == pages()[name], f"docs/{name} is stale; run: make docs"

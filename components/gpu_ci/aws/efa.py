@@ -17,7 +17,7 @@ _CARDS = {"p6-b300": tuple(range(1, 17)), "p6e-gb200": (1, 5, 9, 13)}
 
 
 def cards(machine: Machine) -> tuple[int, ...]:
-    """The network cards that get an EFA interface; all where nothing else is known."""
+    """The network cards that get an EFA interface; all of them where AWS says nothing else."""
     return _CARDS.get(machine.family, tuple(range(machine.efa_interfaces)))
 
 

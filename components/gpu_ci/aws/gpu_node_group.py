@@ -44,7 +44,8 @@ class GpuNodeGroup(Component):
     EFA device plugin and the add-on eks-node-monitoring-agent are the cluster's. Local disks of an instance are left
     unused. A capacity block has to be at no node before it begins and before its nodes are changed.
     Replaces on change of: the node group for instanceTypes, market, zones, amiType, the cluster and its subnets. The
-    rest is changed in place; for the image, its disk and metadata, EKS drains nodes and starts others.
+    rest is changed in place; for a release of the image and whatever stands in the template, the tags of machines among
+    it, EKS drains nodes one by one and starts others.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:aws:GpuNodeGroup"
