@@ -68,6 +68,12 @@ from tests.gpu_ci.aws.nodes import BLOCK, EFA, RESERVATION, SUBNET_A, problems
             "put the smallest first",
         ),
         (
+            {"instance_types": ["gr6.4xlarge", "g6.4xlarge"]},
+            "instanceTypes[1]",
+            "is smaller than gr6.4xlarge, by which Cluster Autoscaler counts every node",
+            "put the smallest first",
+        ),
+        (
             {"instance_types": ["g6.4xlarge", "g6f.4xlarge"]},
             "instanceTypes[1]",
             "has 0.5 L4 (x86_64), and g6.4xlarge has 1 L4 (x86_64)",

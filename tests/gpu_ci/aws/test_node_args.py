@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import gpu_catalog as catalog
@@ -161,6 +162,14 @@ def test_machines_alike_have_the_same_gpus_and_processor() -> None:
         "g6.xlarge", "g6.2xlarge", "g6.4xlarge", "gr6.4xlarge", "g6.8xlarge", "gr6.8xlarge", "g6.16xlarge",
     )  # fmt: skip
     assert node_rules.alike(catalog.machine("p5.48xlarge")) == ("p5.48xlarge",)
+
+
+def test_the_same_gpu_beside_another_processor_is_another_machine() -> None:
+    """EC2 sells none yet: of every GPU it has one processor."""
+    first = catalog.machine("g6.xlarge")
+    problem = node_rules._unlike(replace(first, architecture="arm64"), first)
+    assert problem is not None
+    assert problem.message() == "has 1 L4 (arm64), and g6.xlarge has 1 L4 (x86_64)"
 
 
 def test_what_a_group_asks_of_aws_is_every_node_of_the_largest_type() -> None:
