@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import pulumi
@@ -11,7 +12,7 @@ import pulumi_aws as aws
 
 from ..args import Args
 from ..component import Component
-from ..errors import ArgsError
+from ..errors import ArgsError, Problem
 from ..kubernetes import gpu_nodes
 from ..labels import merge
 from .autoscaler_tags import group_tags, node_labels
@@ -65,7 +66,7 @@ class GpuNodeGroup(Component):
 
     def __init__(self, name: str, args: GpuNodeGroupArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
-        if args.market == "spot" and (others := more_spot_types(args.machines)):
+        if args.market == "spot" and (others := more_spot_types(args.machines, args.region)):
             # What AWS recommends (docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html, "Spot"). It is no
             # mistake to have fewer: of some GPUs there is one type.
             pulumi.log.warn(
@@ -77,7 +78,7 @@ class GpuNodeGroup(Component):
         template = launch_template(name, args, tags, self.child())
         nodes = self._nodes(name, args, tags, role, attached, template)
         # Unknown until EKS has made the group.
-        scaling = nodes.resources.apply(_scaling_group)
+        scaling = nodes.resources.apply(partial(_scaling_group, args.subject))
         for word, (key, value) in group_tags(name, args, args.cluster_name).items():
             aws.autoscaling.Tag(
                 f"{name}-asg-{word}",
@@ -149,10 +150,13 @@ def subnet_ids(args: GpuNodeGroupArgs) -> pulumi.Output[list[str]]:
     return pulumi.Output.all(**{key: getattr(args, key) for key in wiring}).apply(checked)
 
 
-def _scaling_group(resources: Sequence[aws.eks.outputs.NodeGroupResource]) -> str:
+def _scaling_group(subject: str, resources: Sequence[aws.eks.outputs.NodeGroupResource] | None) -> str:
     """The one Auto Scaling group EKS makes of a node group."""
-    (group,) = resources[0].autoscaling_groups or ()
-    return str(group.name)
+    groups = [group for each in resources or () for group in each.autoscaling_groups or ()]
+    if len(groups) != 1:
+        problem = Problem("", f"EKS names {len(groups)} Auto Scaling groups of the node group", expected="one")
+        raise pulumi.RunError(problem.render(subject))
+    return str(groups[0].name)
 
 
 def _repair(args: GpuNodeGroupArgs) -> aws.eks.NodeGroupNodeRepairConfigArgs:

@@ -200,11 +200,15 @@ def needed_by_efa(value: Any, others: Mapping[str, Any]) -> Any:
     return value
 
 
-def more_spot_types(machines: Sequence[Machine]) -> tuple[str, ...]:
+def more_spot_types(machines: Sequence[Machine], region: str) -> tuple[str, ...]:
     """What a group with few types could take besides, so that fewer jobs wait and fewer are interrupted."""
     names = [each.machine_type for each in machines]
     if len(names) >= SPOT_TYPES:
         return ()
     first = machines[0]
     others = [catalog.machine(name, "aws") for name in alike(first) if name not in names]
-    return tuple(e.machine_type for e in others if e.vcpus >= first.vcpus and e.memory_gib >= first.memory_gib)
+    return tuple(
+        each.machine_type
+        for each in others
+        if each.vcpus >= first.vcpus and each.memory_gib >= first.memory_gib and region in each.regions
+    )

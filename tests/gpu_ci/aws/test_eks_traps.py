@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pulumi
 import pytest
+from gpu_ci.aws.gpu_node_group import GpuNodeGroup
 from gpu_ci.kubernetes import gpu_nodes
 
 from tests.gpu_ci.aws.nodes import (
@@ -13,6 +15,7 @@ from tests.gpu_ci.aws.nodes import (
     RESERVATION,
     SUBNET_A,
     SUBNET_B,
+    args,
     group,
     nodes,
     problems,
@@ -20,7 +23,7 @@ from tests.gpu_ci.aws.nodes import (
     tag_rows,
     template,
 )
-from tests.gpu_ci.harness import UNKNOWN
+from tests.gpu_ci.harness import UNKNOWN, deploy
 
 BOTTLEROCKET = {"ami_type": "BOTTLEROCKET_x86_64_NVIDIA"}
 
@@ -78,6 +81,14 @@ def test_the_tags_name_the_group_eks_made_and_wait_for_it() -> None:
     assert {row.inputs["tag"]["propagateAtLaunch"] for row in rows} == {False}
     preview = tag_rows(group(preview=True))
     assert [row.inputs["autoscalingGroupName"] for row in preview] == [UNKNOWN] * 8
+
+
+def test_a_node_group_without_an_auto_scaling_group_is_told_and_no_traceback_shown() -> None:
+    with pytest.raises(pulumi.RunError) as caught:
+        deploy(lambda: GpuNodeGroup("l4", args()))
+    assert str(caught.value) == (
+        "GpuNodeGroup 'l4': EKS names 0 Auto Scaling groups of the node group\n  expected: one"
+    )
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,12 @@ def test_spot_with_few_types_is_told_which_others_have_the_same_gpu(monkeypatch:
     ]
 
 
+def test_the_types_that_are_named_are_in_the_region() -> None:
+    g6 = [catalog.machine("g6.8xlarge")]
+    assert node_rules.more_spot_types(g6, "us-east-1") == ("gr6.8xlarge", "g6.16xlarge")
+    assert node_rules.more_spot_types(g6, "me-central-1") == ("g6.16xlarge",)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
