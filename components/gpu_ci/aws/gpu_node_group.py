@@ -52,8 +52,8 @@ class GpuNodeGroup(Component):
     TYPE: ClassVar[str] = "gpu-ci:aws:GpuNodeGroup"
     ARGS: ClassVar[type[Args]] = GpuNodeGroupArgs
     EXAMPLE: ClassVar[dict[str, Any]] = {
-        "instanceTypes": ["g6.2xlarge", "g6.4xlarge", "gr6.4xlarge"],
-        "market": "spot",
+        "instanceTypes": ["g6.2xlarge", "g6.4xlarge"],
+        "market": "standard",
         "max": 4,
     }
 

@@ -13,6 +13,7 @@ from tests.gpu_ci.harness import Deployment, Row, deploy
 from tests.gpu_ci.support import AWS_WIRING, COMPUTED
 
 SUBNET_A, SUBNET_B = AWS_WIRING["subnets"].values()  # type: ignore[attr-defined]
+TYPES = ["g6.2xlarge", "g6.4xlarge", "gr6.4xlarge"]
 ONE_ZONE = {"zones": ["us-east-1a"]}
 RESERVATION = "cr-0123456789abcdef0"
 BLOCK = {
@@ -33,8 +34,8 @@ P3DN = {"instance_types": ["p3dn.24xlarge"], "release_version": "1.35.3-20260917
 
 
 def choices(**changes: Any) -> dict[str, Any]:
-    """The example and its wiring after these changes; None removes a key."""
-    given = {"instance_types": GpuNodeGroup.EXAMPLE["instanceTypes"], "max": 4, **AWS_WIRING, **changes}
+    """Three types and their wiring after these changes; None removes a key."""
+    given = {"instance_types": TYPES, "max": 4, **AWS_WIRING, **changes}
     return {key: value for key, value in given.items() if value is not None}
 
 
@@ -43,7 +44,7 @@ def args(**changes: Any) -> GpuNodeGroupArgs:
 
 
 def problems(**changes: Any) -> tuple[Problem, ...]:
-    """What is wrong with the example after these changes."""
+    """What is wrong with them after these changes."""
     try:
         args(**changes)
     except ArgsError as error:

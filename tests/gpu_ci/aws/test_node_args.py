@@ -13,7 +13,7 @@ from gpu_ci.aws import node_rules
 from gpu_ci.aws.gpu_node_group import GpuNodeGroup, GpuNodeGroupArgs
 from gpu_ci.errors import report
 
-from tests.gpu_ci.aws.nodes import BLOCK, EFA, P3DN, SUBNET_A, Late, args, group, problems
+from tests.gpu_ci.aws.nodes import BLOCK, EFA, P3DN, SUBNET_A, TYPES, Late, args, group, problems
 
 
 def test_the_example_is_right_and_says_all_a_person_chooses() -> None:
@@ -113,7 +113,7 @@ def test_wiring_that_comes_late_is_checked_with_the_same_words() -> None:
 
 
 def test_offerings_that_come_late_are_held_against_the_zones() -> None:
-    late = {name: Late(["us-east-1a"]) for name in GpuNodeGroup.EXAMPLE["instanceTypes"]}
+    late = {name: Late(["us-east-1a"]) for name in TYPES}
     with pytest.raises(Exception, match=r"GpuNodeGroup 'l4': zones: us-east-1b does not offer g6.2xlarge"):
         group(offerings=late)
     assert group(offerings=late, zones=["us-east-1a"]).one(":NodeGroup").inputs["subnetIds"] == [SUBNET_A]
@@ -125,7 +125,7 @@ def test_a_cluster_version_that_comes_late_is_held_against_the_release() -> None
 
 
 def test_what_is_unknown_in_a_preview_is_left_for_the_update() -> None:
-    late = {name: Late(None, known=False) for name in GpuNodeGroup.EXAMPLE["instanceTypes"]}
+    late = {name: Late(None, known=False) for name in TYPES}
     rows = group(preview=True, offerings=late).rows
     assert len(rows) == 14
 

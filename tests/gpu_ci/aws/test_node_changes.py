@@ -14,7 +14,7 @@ from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 from gpu_ci.aws.gpu_node_group import GpuNodeGroup, GpuNodeGroupArgs
 from pydantic.alias_generators import to_camel
 
-from tests.gpu_ci.aws.nodes import BLOCK, EFA, P3DN, SUBNET_A, SUBNET_B, group
+from tests.gpu_ci.aws.nodes import BLOCK, EFA, P3DN, SUBNET_A, SUBNET_B, TYPES, group
 
 SCHEMAS = {
     "aws:eks/nodeGroup:NodeGroup": "AWS::EKS::Nodegroup",
@@ -38,7 +38,7 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any], dict[str, str]]] = [
     ({}, {"cluster_name": "other"}, {"nodes": "replace"}),
     ({}, {"kubernetes_version": "1.36"}, {"nodes": "update"}),
     ({}, {"subnets": {"us-east-1a": SUBNET_B, "us-east-1b": SUBNET_A}}, {"nodes": "replace"}),
-    ({}, {"offerings": {name: ["us-east-1a", "us-east-1b"] for name in GpuNodeGroup.EXAMPLE["instanceTypes"]}}, {}),
+    ({}, {"offerings": {name: ["us-east-1a", "us-east-1b"] for name in TYPES}}, {}),
     ({}, {"tags": {"team": "web"}}, {"role": "update", "template": "update", "nodes": "update"}),
     ({}, {"instance_types": ["g6.2xlarge", "g6.4xlarge", "g6.8xlarge"]}, {"nodes": "replace"}),
     ({}, {"market": "standard"}, {"nodes": "replace"}),
