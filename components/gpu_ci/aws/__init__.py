@@ -1,0 +1,1 @@
+"""GPU capacity on Amazon EKS."""

@@ -1,0 +1,1 @@
+"""GPU capacity on Kubernetes clusters, whichever cloud they are in."""
