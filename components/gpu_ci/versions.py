@@ -33,3 +33,6 @@ of Cloud Build has no tag that stays."""
 BUILDKIT_IMAGE = "moby/buildkit:v0.29.0"
 """What buildx builds in. The engine of a build's machine cannot export a cache to a registry; a BuildKit of its own can
 (docs.docker.com/build/cache/backends)."""
+
+DEVICE_PLUGIN_CHART = "0.20.0"
+"""NVIDIA's device plugin (NVIDIA/k8s-device-plugin@7774fe3: deployments/helm/nvidia-device-plugin/Chart.yaml)."""
