@@ -65,6 +65,7 @@ def test_there_is_a_component() -> None:
         "gpu-ci:github:ActionsSecrets",
         "gpu-ci:github:RepositoryRules",
         "gpu-ci:github:RunnerGroup",
+        "gpu-ci:kubernetes:ArcController",
         "gpu-ci:kubernetes:DevicePlugin",
         "gpu-ci:kubernetes:GpuNamespace",
     ]
