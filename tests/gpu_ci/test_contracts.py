@@ -68,6 +68,7 @@ def test_there_is_a_component() -> None:
         "gpu-ci:kubernetes:ArcController",
         "gpu-ci:kubernetes:DevicePlugin",
         "gpu-ci:kubernetes:GpuNamespace",
+        "gpu-ci:kubernetes:RunnerScaleSet",
     ]
 
 
