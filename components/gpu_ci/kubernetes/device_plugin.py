@@ -32,6 +32,7 @@ class DevicePluginArgs(Args):
 
     # There is no default, because each of them is wrong on some node, and one of them silently (docs/kubernetes.md).
     device_list_strategy: Literal["cdi-cri", "volume-mounts", "envvar"] = Field(
+        examples=["cdi-cri"],
         description="how a node is told the GPUs of a container, which depends on its toolkit's settings "
         "accept-nvidia-visible-devices-…: cdi-cri (where envvar-when-unprivileged is false, and containerd has CDI "
         "on), volume-mounts (where as-volume-mounts is true) or envvar (where both are as the toolkit has them)",

@@ -22,7 +22,9 @@ class GpuNamespaceArgs(Args):
     """What a namespace is, and how much its pods may have."""
 
     namespace: NamespaceName | None = Field(
-        default=None, description="what Kubernetes calls it, at most 63 characters; by default the component's name"
+        default=None,
+        examples=["gpu-ci"],
+        description="what Kubernetes calls it, at most 63 characters; by default the component's name",
     )
     # A GPU comes from the device plugin and is no part of the pod's own words, so a runner passes `restricted`. The
     # pods that container hooks make for jobs do not: their first container says too little of its rights
@@ -32,9 +34,11 @@ class GpuNamespaceArgs(Args):
         description="what pods may ask for: restricted; baseline, which sudo in jobs and runners of kind kubernetes or "
         "kubernetes-novolume need; or privileged, for kind dind alone",
     )
-    gpus: Whole = Field(ge=1, description="how many GPUs its pods may have together")
+    gpus: Whole = Field(ge=1, examples=[4], description="how many GPUs its pods may have together")
     gpu_resource: GpuResource = Field(
-        default=gpu_nodes.RESOURCE, description="which resource these are, such as nvidia.com/mig-1g.10gb"
+        default=gpu_nodes.RESOURCE,
+        examples=[gpu_nodes.RESOURCE],
+        description="which resource these are, such as nvidia.com/mig-1g.10gb",
     )
     pods: Whole | None = Field(default=None, ge=1, description="how many pods there may be; by default any number")
     cpus: Whole | None = Field(
@@ -48,7 +52,10 @@ class GpuNamespaceArgs(Args):
         description="how much memory its pods may ask for together, in GiB; given, a pod that asks for none is refused",
     )
     egress_ports: list[Port] = Field(
-        default=[443], min_length=1, description="TCP ports its pods reach on public addresses, such as 443 and 22"
+        default=[443],
+        min_length=1,
+        examples=[[443]],
+        description="TCP ports its pods reach on public addresses, such as 443 and 22",
     )
     private_ranges: list[PrivateRange] = Field(
         default=[],

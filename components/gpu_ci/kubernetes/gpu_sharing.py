@@ -15,7 +15,7 @@ from ..args import Args, Switch, Whole
 from . import gpu_nodes
 
 # "number of replicas must be >= 2" (the same: api/config/v1/replicas.go).
-Replicas = Annotated[Whole, Field(ge=2)]
+Replicas = Annotated[Whole, Field(ge=2, examples=[4])]
 _SHARED = "whether they are advertised as nvidia.com/gpu.shared, so that no pod takes one for a whole GPU"
 
 

@@ -34,8 +34,8 @@ class RunnerScaleSetArgs(Args):
     WIRING: ClassVar[frozenset[str]] = frozenset({"namespace", "controller", "app"})
 
     github_config_url: ConfigUrl = Field(
-        description="whose jobs it takes: an organization, a repository or an enterprise, such as "
-        "https://github.com/acme"
+        examples=["https://github.com/acme"],
+        description="whose jobs it takes: an organization's, repository's or enterprise's",
     )
     runner_group: In[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
         default=None,
@@ -45,6 +45,7 @@ class RunnerScaleSetArgs(Args):
     )
     scale_set_name: ScaleSetName | None = Field(
         default=None,
+        examples=["gpu-l4"],
         description="what jobs name in runs-on, at most 45 characters; by default the component's name",
     )
     scale_set_labels: Annotated[list[Label], EachOnce] = Field(
@@ -52,14 +53,17 @@ class RunnerScaleSetArgs(Args):
         description="more words for runs-on, 1 to 255 characters each; best effort, as reports about what GitHub does "
         "with them differ: target it by its name",
     )
-    max: Whole = Field(ge=1, le=1000, description="how many runners there may be at once, each with a job")
+    max: Whole = Field(
+        ge=1, le=1000, examples=[4], description="how many runners there may be at once, each with a job"
+    )
     min_idle: Whole = Field(
         default=0, ge=0, description="how many wait for a job besides those that have one; each holds its GPUs"
     )
-    pool: Pool = Field(description="the pool of nodes jobs run on, as their label gpu-ci-pool has it")
+    pool: Pool = Field(examples=["l4"], description="the pool of nodes jobs run on, as their label gpu-ci-pool has it")
     image: Image = Field(
+        examples=["ghcr.io/acme/cuda-runner@sha256:…"],
         description="the runner's image by its digest, such as ghcr.io/acme/cuda-runner:2.336.0@sha256:…; GitHub turns "
-        "runners away that are too old, and these do not update themselves"
+        "runners away that are too old, and these do not update themselves",
     )
     container_mode: ContainerMode = Field(
         default=OwnImage(kind="none"), description="where jobs run: in the runner's own container, or in pods"
@@ -67,6 +71,7 @@ class RunnerScaleSetArgs(Args):
     gpus: Whole = Field(default=1, ge=1, le=16, validate_default=True, description="how many GPUs a job gets, 1 to 16")
     gpu_resource: GpuResource = Field(
         default=gpu_nodes.RESOURCE,
+        examples=[gpu_nodes.RESOURCE],
         description="which resource these are, such as nvidia.com/gpu.shared or nvidia.com/mig-1g.10gb",
     )
     cpus: Whole = Field(default=4, ge=1, le=512, description="CPUs a job is promised")
@@ -143,11 +148,9 @@ class RunnerScaleSetArgs(Args):
     @field_validator("shm_gib")
     @classmethod
     def _shm_gib(cls, value: int, info: ValidationInfo) -> int:
-        if value >= info.data.get("memory_gib", value + 1):
-            raise invalid(
-                f"is no part of the memory, which is {info.data['memory_gib']} GiB",
-                blind="raise memoryGib, or lower it",
-            )
+        memory = info.data.get("memory_gib")
+        if memory is not None and value >= memory:
+            raise invalid(f"is no part of the memory, which is {memory} GiB", blind="raise memoryGib, or lower it")
         return value
 
 
@@ -207,9 +210,9 @@ class RunnerScaleSet(Component):
             # (EphemeralRunnerSetReconciler.cleanUpEphemeralRunners in actions/actions-runner-controller@9bb16ae).
             timeout=args.drain_timeout_sec,
             values=_values(called, args, secret.metadata.name, mounted),
-            # Two releases of one name cannot be at once. What GitHub and the listener are asked with once and never
-            # again: its labels are sent when it is made (createRunnerScaleSet in the same), its listener is named after
-            # group and address (scaleSetListenerName), and sets of another minor version are deleted by the controller.
+            # Two releases of one name cannot be at once. Labels are sent when a set is made and never again
+            # (createRunnerScaleSet in the same), and its listener is named after group and address
+            # (scaleSetListenerName): a changed set would keep the old ones.
             opts=self.child(
                 delete_before_replace=True,
                 replacement_trigger=[

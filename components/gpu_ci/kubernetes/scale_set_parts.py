@@ -39,7 +39,7 @@ class KubernetesVolume(Args):
         description="each job runs in a pod of its own with the GPUs, and needs container: in its workflow; it shares "
         "a volume with its runner"
     )
-    storage_class: Name = Field(description="storage class of the volume, such as gp3")
+    storage_class: Name = Field(examples=["gp3"], description="storage class of the volume, such as gp3")
     work_gib: Whole = Field(ge=1, le=16384, description="size of the volume in GiB, 1 to 16384")
     prepare_timeout_sec: PrepareTimeout = Field(default=1800, description=_PREPARE)
 
