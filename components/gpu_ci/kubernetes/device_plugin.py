@@ -13,7 +13,7 @@ from ..args import Args, Whole
 from ..component import Component
 from ..errors import invalid, located, refuse
 from . import gpu_nodes
-from .forms import Name, NamespaceName, Pool
+from .forms import EachOnce, Name, NamespaceName, Pool
 from .gpu_sharing import Sharing, WholeGpus, as_text
 
 _DEFAULT = "default"
@@ -48,7 +48,7 @@ class DevicePluginArgs(Args):
         default={},
         description="other ways by name, for the nodes with the label nvidia.com/device-plugin.config=<name>",
     )
-    built_in_pools: list[Pool] = Field(
+    built_in_pools: Annotated[list[Pool], EachOnce] = Field(
         default=[],
         description="pools whose nodes bring a device plugin of their own, such as those of Bottlerocket; there it is "
         "not placed",
@@ -65,13 +65,6 @@ class DevicePluginArgs(Args):
         if _DEFAULT in value:
             error = invalid("is what sharing already is", blind="give it another name, or write it under sharing")
             refuse([located(error, value[_DEFAULT], _DEFAULT)])
-        return value
-
-    @field_validator("built_in_pools")
-    @classmethod
-    def _each_once(cls, value: list[str]) -> list[str]:
-        if len(set(value)) < len(value):
-            raise invalid("names a pool twice", blind="remove one of the two")
         return value
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from ..args import Veiled
-from ..errors import invalid
+from ..errors import as_a_whole, invalid, located, refuse
 
 # RFC 1123 (kubernetes.io/docs/concepts/overview/working-with-objects/names).
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -21,6 +21,13 @@ def _not_kept(value: str) -> str:
     return value
 
 
+def _each_once(values: list[Any]) -> list[Any]:
+    error = invalid("is there twice", blind="remove one")
+    refuse([located(error, value, at) for at, value in enumerate(values) if value in values[:at]])
+    return values
+
+
+EachOnce = as_a_whole(_each_once)
 NamespaceName = Annotated[str, Field(pattern=rf"^{_LABEL}$", max_length=63), AfterValidator(_not_kept)]
 Name = Annotated[str, Field(pattern=rf"^{_LABEL}$", max_length=63)]
 # What a label may hold, as EKS and Kubernetes take it (the page above, "Labels").

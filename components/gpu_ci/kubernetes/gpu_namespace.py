@@ -6,13 +6,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pulumi
 import pulumi_kubernetes as kubernetes
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from ..args import Args, Whole
 from ..component import Component
-from ..errors import invalid
 from . import gpu_nodes, network_rules
-from .forms import GpuResource, NamespaceName
+from .forms import EachOnce, GpuResource, NamespaceName
 from .network_rules import PrivateRange
 
 Port = Annotated[Whole, Field(ge=1, le=65535)]
@@ -51,24 +50,17 @@ class GpuNamespaceArgs(Args):
         ge=1,
         description="how much memory its pods may ask for together, in GiB; given, a pod that asks for none is refused",
     )
-    egress_ports: list[Port] = Field(
+    egress_ports: Annotated[list[Port], EachOnce] = Field(
         default=[443],
         min_length=1,
         examples=[[443]],
         description="TCP ports its pods reach on public addresses, such as 443 and 22",
     )
-    private_ranges: list[PrivateRange] = Field(
+    private_ranges: Annotated[list[PrivateRange], EachOnce] = Field(
         default=[],
         description="private addresses its pods reach on the same ports, such as a registry's endpoint or, for runners "
         "of kind kubernetes or kubernetes-novolume, the cluster's API server",
     )
-
-    @field_validator("egress_ports")
-    @classmethod
-    def _each_once(cls, value: list[int]) -> list[int]:
-        if len(set(value)) < len(value):
-            raise invalid("names a port twice", blind="remove one of the two")
-        return value
 
 
 class GpuNamespace(Component):

@@ -12,10 +12,9 @@ from .. import versions
 from ..args import Args, In, Switch, Whole
 from ..component import Component
 from ..errors import invalid
-from ..github.names import EachOnce
 from . import gpu_nodes, runner_pod, scale_set_rules
 from .arc_controller import CHARTS
-from .forms import GpuResource, Image, NamespaceName, Pool
+from .forms import EachOnce, GpuResource, Image, NamespaceName, Pool
 from .scale_set_parts import ContainerMode, ControllerReference, Dind, GithubApp, OwnImage
 from .scale_set_rules import ConfigUrl, Label, ScaleSetName, Script
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
@@ -22,14 +21,15 @@ _APP_ID = re.compile(r"[0-9]+|Iv[0-9A-Za-z.]{6,}")
 
 
 def _url(value: str) -> str:
-    parts = urlsplit(value)
-    if parts.scheme != "https" or not parts.hostname:
+    found = re.fullmatch(r"https://([^/]+)(/.*)?", value)
+    if found is None:
         raise invalid("is no https address", blind="such as https://github.com/acme")
-    if parts.username or parts.password:
+    host, path = found[1], found[2] or ""
+    if "@" in host:
         raise invalid("has a user in it", blind="remove what stands before @: the App alone signs in")
-    if parts.query or parts.fragment or value.endswith(("/", ".git")):
+    if re.search(r"./$|\.git$|[?#]", path):
         raise invalid("goes on behind the name", blind="end it with the organization or the repository")
-    if not re.fullmatch(r"/[\w.-]+(/[\w.-]+)?", parts.path) or parts.path == "/enterprises":
+    if not re.fullmatch(r"(/[\w.-]+){1,2}", path) or path == "/enterprises":
         raise invalid(
             "is no organization, repository or enterprise",
             blind="such as https://github.com/acme or https://github.com/acme/kernels",
@@ -39,7 +39,7 @@ def _url(value: str) -> str:
 
 def is_repository(url: str) -> bool:
     """Whether the address is a repository's, which has no runner groups."""
-    owner, _, rest = urlsplit(url).path.strip("/").partition("/")
+    _, owner, *rest = url.removeprefix("https://").split("/")
     return bool(rest) and owner != "enterprises"
 
 

@@ -40,7 +40,7 @@ SLICES = {"kind": "time-slicing", "replicas": 4}
         ),
         (GpuNamespace, {"egressPorts": []}, "egressPorts", "needs at least one", "such as egressPorts: [443]"),
         (GpuNamespace, {"egressPorts": [443, 70000]}, "egressPorts[1]", "must be at most 65535", ""),
-        (GpuNamespace, {"egressPorts": [443, 443]}, "egressPorts", "names a port twice", "remove one of the two"),
+        (GpuNamespace, {"egressPorts": [443, 443]}, "egressPorts[1]", "is there twice", "remove one"),
         (
             GpuNamespace,
             {"privateRanges": ["10.20.0.1/16"]},
@@ -116,7 +116,7 @@ SLICES = {"kind": "time-slicing", "replicas": 4}
             "give it another name, or write it under sharing",
         ),
         (DevicePlugin, {"configs": {"a b": SLICES}}, 'configs["a b"]', FORM, ""),
-        (DevicePlugin, {"builtInPools": ["a", "a"]}, "builtInPools", "names a pool twice", "remove one of the two"),
+        (DevicePlugin, {"builtInPools": ["a", "a"]}, "builtInPools[1]", "is there twice", "remove one"),
         (DevicePlugin, {"version": "0.17.0"}, "version", "is not chosen", "remove it: it is the package's"),
         (ArcController, {"replicas": 0}, "replicas", "must be at least 1", ""),
         (ArcController, {"metrics": "yes"}, "metrics", "must be true or false", ""),

@@ -59,9 +59,9 @@ TAGGED = "ghcr.io/acme/cuda-runner:2.336.0"
         ({"scaleSetName": "Gpu_L4"}, "scaleSetName", FORM, "such as scaleSetName: gpu-l4"),
         ({"scaleSetLabels": [""]}, "scaleSetLabels[0]", "must not be empty", ""),
         (
-            {"scaleSetLabels": ["l4", "L4"]},
+            {"scaleSetLabels": ["l4", "l4"]},
             "scaleSetLabels[1]",
-            "is there already, as l4; case does not count",
+            "is there twice",
             "remove one",
         ),
         ({"max": None}, "max", "is missing", "such as max: 4"),
