@@ -36,6 +36,7 @@ def pages() -> dict[str, str]:
         "aws-components.md": "\n".join(components_page("aws", "AWS")),
         "gcp-components.md": "\n".join(components_page("gcp", "Google Cloud")),
         "github-components.md": "\n".join(components_page("github", "GitHub")),
+        "kubernetes-components.md": "\n".join(components_page("kubernetes", "Kubernetes")),
         "pulumi-stack.schema.json": as_json(stack_schema(Keys, Keys.KEYS)),
         "catalog-agreement.md": "\n".join(agreement.page()),
     }
@@ -137,7 +138,7 @@ def sentences(paragraph: str) -> list[str]:
 def rows(owner: dict[str, Any], found: dict[str, Any], names: Any, prefix: str = "") -> Iterator[str]:
     """A row for each field; a field that holds fields is followed by them."""
     fields = owner.get("inputProperties") or owner["properties"]
-    needed = owner.get("requiredInputs") or owner.get("required") or []
+    needed = owner["requiredInputs"] if "requiredInputs" in owner else owner.get("required", [])
     for name in names:
         field = fields[name]
         field_name, inside = f"{prefix}{name}", field

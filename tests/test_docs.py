@@ -135,6 +135,24 @@ def test_every_pool_a_page_shows_is_accepted(page: Path) -> None:
         load(values)
 
 
+def test_the_program_of_the_kubernetes_page_makes_what_it_says() -> None:
+    [program] = [text for language, text in fences(ROOT / "docs/kubernetes.md") if language == "python"]
+    secrets = {
+        "project:kubeconfig": "{}",
+        "project:appId": "1234567",
+        "project:appInstallationId": "7654321",
+        "project:appPrivateKey": "-----BEGIN RSA PRIVATE KEY-----",
+    }
+    made = deploy(lambda: exec(program, {}), computed=COMPUTED, config=secrets, secrets=secrets)  # noqa: S102
+    tops = {row.name: row.type for row in made.rows if row.parent_name == "project-stack" and row.type in COMPONENTS}
+    assert tops == {
+        "nvdp": "gpu-ci:kubernetes:DevicePlugin",
+        "gpu-ci": "gpu-ci:kubernetes:GpuNamespace",
+        "arc": "gpu-ci:kubernetes:ArcController",
+        "gpu-l4": "gpu-ci:kubernetes:RunnerScaleSet",
+    }
+
+
 def test_the_yaml_program_of_the_github_page_is_accepted() -> None:
     shown_files = [yaml.safe_load(text) for language, text in fences(ROOT / "docs/github.md") if language == "yaml"]
     [shown] = [file["resources"] for file in shown_files if "resources" in file]

@@ -33,3 +33,11 @@ of Cloud Build has no tag that stays."""
 BUILDKIT_IMAGE = "moby/buildkit:v0.29.0"
 """What buildx builds in. The engine of a build's machine cannot export a cache to a registry; a BuildKit of its own can
 (docs.docker.com/build/cache/backends)."""
+
+ARC_CHARTS = "0.14.2"
+"""The charts of GitHub's Actions Runner Controller, its controller's and its scale sets', which go together
+(actions/actions-runner-controller@9bb16ae: charts/gha-runner-scale-set-controller/Chart.yaml and
+charts/gha-runner-scale-set/Chart.yaml)."""
+
+DEVICE_PLUGIN_CHART = "0.20.0"
+"""NVIDIA's device plugin (NVIDIA/k8s-device-plugin@7774fe3: deployments/helm/nvidia-device-plugin/Chart.yaml)."""

@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 import pulumi
+from gpu_ci import versions
 from gpu_ci.component import Component
 from gpu_ci.kinds import catalog
 
@@ -35,6 +36,8 @@ COMPUTED: dict[str, dict[str, Any]] = {
         "zone": "us-central1-a",
     },
     "github:index/repositoryRuleset:RepositoryRuleset": {"rulesetId": 7},
+    "kubernetes:core/v1:ConfigMap": {"metadata": {"name": "files-1"}},
+    "kubernetes:core/v1:Secret": {"metadata": {"name": "app-1"}},
 }
 
 REPOSITORY_IDS = {"web": 101, "kernels": 102}
@@ -68,6 +71,18 @@ AWS_WIRING = {
     "subnets": {"us-east-1a": "subnet-0123456789abcdef0", "us-east-1b": "subnet-0123456789abcdef1"},
     "tags": {"team": "ml"},
 }
+CONTROLLER = {"serviceAccountName": "arc", "namespace": "arc-systems", "version": versions.ARC_CHARTS}
+
+
+def scale_set_wiring() -> dict[str, Any]:
+    """What a runner scale set is given; made in the running program, because an Output needs its loop."""
+    key = "-----BEGIN RSA PRIVATE KEY-----\nhush-hush\n-----END RSA PRIVATE KEY-----\n"
+    app = {"id": "1234567", "installation_id": "7654321", "private_key": key}
+    return {
+        "namespace": "gpu-ci",
+        "controller": CONTROLLER,
+        "app": {name: pulumi.Output.secret(value) for name, value in app.items()},
+    }
 
 
 def build(component: type[Component], name: str = "pool", **options: Any) -> Component:
@@ -78,6 +93,8 @@ def build(component: type[Component], name: str = "pool", **options: Any) -> Com
     if "secrets" in model.WIRING:
         # Made here, in the running program: an Output needs its loop.
         wiring["secrets"] = {"DEPLOY_TOKEN": pulumi.Output.secret("hush-hush")}
+    if "app" in model.WIRING:
+        wiring |= scale_set_wiring()
     return component(name, model(**component.EXAMPLE, **wiring), pulumi.ResourceOptions(**options))
 
 

@@ -45,6 +45,14 @@ LABELLED: dict[str, tuple[str, ...] | None] = {
     "github:index/actionsSecret:ActionsSecret": None,
     "github:index/actionsVariable:ActionsVariable": None,
     "github:index/repositoryRuleset:RepositoryRuleset": None,
+    # What is in a cluster is paid for by its nodes, and these have labels.
+    "kubernetes:core/v1:ConfigMap": None,
+    "kubernetes:core/v1:Namespace": None,
+    "kubernetes:core/v1:ResourceQuota": None,
+    "kubernetes:core/v1:Secret": None,
+    "kubernetes:core/v1:ServiceAccountPatch": None,
+    "kubernetes:helm.sh/v3:Release": None,
+    "kubernetes:networking.k8s.io/v1:NetworkPolicy": None,
 }
 
 
@@ -63,6 +71,10 @@ def test_there_is_a_component() -> None:
         "gpu-ci:github:ActionsSecrets",
         "gpu-ci:github:RepositoryRules",
         "gpu-ci:github:RunnerGroup",
+        "gpu-ci:kubernetes:ArcController",
+        "gpu-ci:kubernetes:DevicePlugin",
+        "gpu-ci:kubernetes:GpuNamespace",
+        "gpu-ci:kubernetes:RunnerScaleSet",
     ]
 
 

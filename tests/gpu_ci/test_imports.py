@@ -41,9 +41,17 @@ def test_no_cloud_is_loaded_before_a_component_is_built(statement: str) -> None:
         "pulumi_gcp.cloudbuild.trigger",
         "pulumi_aws.eks.node_group",
         "pulumi_aws.ec2.launch_template",
+        "pulumi_kubernetes.core.v1.Namespace",
+        "pulumi_kubernetes.helm.v3.Release",
         "googleapiclient.discovery",
     )
     assert loaded(statement, *parts) == []
+
+
+def test_components_for_kubernetes_load_no_other_cloud() -> None:
+    statement = "import gpu_ci.kubernetes.runner_scale_set, gpu_ci.kubernetes.device_plugin"
+    clouds = ("gpu_ci.aws", "gpu_ci.gcp", "pulumi_aws", "pulumi_gcp", "pulumi_github", "pulumi_kubernetes")
+    assert loaded(statement, *clouds) == ["pulumi_kubernetes"]
 
 
 def test_a_name_the_package_has_not_is_refused() -> None:

@@ -23,10 +23,21 @@ PRESENT_LABEL = "nvidia.com/gpu.present"
 POOL_LABEL = "gpu-ci-pool"
 """The pool a node belongs to. It has no prefix: the kubelet may set it, and it passes for nobody else's."""
 
+CONFIG_LABEL = "nvidia.com/device-plugin.config"
+"""Which of the device plugin's configurations a node has, where it is not the default one."""
+MPS_LABEL = "nvidia.com/mps.capable"
+"""What the plugin's MPS daemon is placed by. Feature discovery sets it, and a node group must where there is none
+(NVIDIA/k8s-device-plugin v0.20.0, deployments/helm/nvidia-device-plugin/templates/daemonset-mps-control-daemon.yml)."""
+
 
 def labels(pool: str) -> dict[str, str]:
     """The labels of a node of `pool`; whoever runs there selects by the same map."""
     return {POOL_LABEL: pool, PRESENT_LABEL: "true"}
+
+
+def config_labels(config: str, *, mps: bool = False) -> dict[str, str]:
+    """What else is on nodes whose GPUs are shared: the name of the plugin's configuration, and its daemon's word."""
+    return {CONFIG_LABEL: config, **({MPS_LABEL: "true"} if mps else {})}
 
 
 def toleration() -> dict[str, Any]:
@@ -34,7 +45,24 @@ def toleration() -> dict[str, Any]:
     return {"key": TAINT_KEY, "operator": "Equal", "value": TAINT_VALUE, "effect": TAINT_EFFECT}
 
 
-def gpus(count: int) -> dict[str, dict[str, str]]:
+def required(*expressions: dict[str, Any]) -> dict[str, Any]:
+    """An affinity to nodes of which all of these hold."""
+    terms = [{"matchExpressions": list(expressions)}]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+
+
+def on_gpu_nodes() -> dict[str, Any]:
+    """The expression that holds on every node made with these labels."""
+    return {"key": PRESENT_LABEL, "operator": "In", "values": ["true"]}
+
+
+def elsewhere() -> dict[str, Any]:
+    """The affinity of what must not take room on GPU nodes. The taint alone does not see to it: somebody's node may
+    carry the label and no taint."""
+    return required({"key": PRESENT_LABEL, "operator": "NotIn", "values": ["true"]})
+
+
+def gpus(count: int, resource: str = RESOURCE) -> dict[str, dict[str, str]]:
     """The resources of a container that gets `count` GPUs: an extended resource's request equals its limit
     (kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus)."""
-    return {"requests": {RESOURCE: str(count)}, "limits": {RESOURCE: str(count)}}
+    return {"requests": {resource: str(count)}, "limits": {resource: str(count)}}

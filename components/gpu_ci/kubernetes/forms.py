@@ -1,0 +1,48 @@
+"""The forms in which Kubernetes names things, and the rights a pod has when nothing asks for more."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from ..args import Veiled
+from ..errors import as_a_whole, invalid, located, refuse
+
+# RFC 1123 (kubernetes.io/docs/concepts/overview/working-with-objects/names).
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+# NVIDIA/k8s-device-plugin@7774fe3: README.md, "Shared Access to GPUs"; .shared is what renameByDefault adds.
+_RESOURCE = r"^nvidia\.com/(gpu|mig-[0-9]+g\.[0-9]+gb(\.me)?)(\.shared)?$"
+
+
+def _not_kept(value: str) -> str:
+    if value == "default" or value.startswith("kube-"):
+        raise invalid("is one of Kubernetes' own namespaces", blind="name one for this alone, such as gpu-ci")
+    return value
+
+
+def _each_once(values: list[Any]) -> list[Any]:
+    error = invalid("is there twice", blind="remove one")
+    refuse([located(error, value, at) for at, value in enumerate(values) if value in values[:at]])
+    return values
+
+
+EachOnce = as_a_whole(_each_once)
+NamespaceName = Annotated[str, Field(pattern=rf"^{_LABEL}$", max_length=63), AfterValidator(_not_kept)]
+Name = Annotated[str, Field(pattern=rf"^{_LABEL}$", max_length=63)]
+# What a label may hold, as EKS and Kubernetes take it (the page above, "Labels").
+Pool = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$", max_length=63)]
+GpuResource = Annotated[str, Field(pattern=_RESOURCE)]
+# A tag names another image tomorrow. What stands in its place by mistake may have a password in it.
+Image = Annotated[
+    str, Veiled(), Field(pattern=r"^[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)+(:[\w.-]+)?@sha256:[0-9a-f]{64}$")
+]
+
+POD_SECURITY: dict[str, Any] = {"seccompProfile": {"type": "RuntimeDefault"}}
+CONTAINER_SECURITY: dict[str, Any] = {
+    "runAsNonRoot": True,
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+}
+"""With POD_SECURITY all that the level `restricted` asks for (kubernetes.io/docs/concepts/security/
+pod-security-standards)."""

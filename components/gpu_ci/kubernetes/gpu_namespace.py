@@ -1,0 +1,141 @@
+"""A namespace for pods with GPUs: how many, with which rights, and what they reach."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+from pydantic import Field
+
+from ..args import Args, Whole
+from ..component import Component
+from . import gpu_nodes, network_rules
+from .forms import EachOnce, GpuResource, NamespaceName
+from .network_rules import PrivateRange
+
+Port = Annotated[Whole, Field(ge=1, le=65535)]
+
+
+class GpuNamespaceArgs(Args):
+    """What a namespace is, and how much its pods may have."""
+
+    namespace: NamespaceName | None = Field(
+        default=None,
+        examples=["gpu-ci"],
+        description="what Kubernetes calls it, at most 63 characters; by default the component's name",
+    )
+    # A GPU comes from the device plugin and is no part of the pod's own words, so a runner passes `restricted`. The
+    # pods that container hooks make for jobs do not: their first container says too little of its rights
+    # (actions/runner-container-hooks@cf62bcc: packages/k8s/src/k8s/index.ts, fs-init).
+    pod_security: Literal["restricted", "baseline", "privileged"] = Field(
+        default="restricted",
+        description="what pods may ask for: restricted; baseline, which sudo in jobs and runners of kind kubernetes or "
+        "kubernetes-novolume need; or privileged, for kind dind alone",
+    )
+    gpus: Whole = Field(ge=1, examples=[4], description="how many GPUs its pods may have together")
+    gpu_resource: GpuResource = Field(
+        default=gpu_nodes.RESOURCE,
+        examples=[gpu_nodes.RESOURCE],
+        description="which resource these are, such as nvidia.com/mig-1g.10gb",
+    )
+    pods: Whole | None = Field(default=None, ge=1, description="how many pods there may be; by default any number")
+    cpus: Whole | None = Field(
+        default=None,
+        ge=1,
+        description="how many CPUs its pods may ask for together; given, a pod that asks for none is refused",
+    )
+    memory_gib: Whole | None = Field(
+        default=None,
+        ge=1,
+        description="how much memory its pods may ask for together, in GiB; given, a pod that asks for none is refused",
+    )
+    egress_ports: Annotated[list[Port], EachOnce] = Field(
+        default=[443],
+        min_length=1,
+        examples=[[443]],
+        description="TCP ports its pods reach on public addresses, such as 443 and 22",
+    )
+    private_ranges: Annotated[list[PrivateRange], EachOnce] = Field(
+        default=[],
+        description="private addresses its pods reach on the same ports, such as a registry's endpoint or, for runners "
+        "of kind kubernetes or kubernetes-novolume, the cluster's API server",
+    )
+
+
+class GpuNamespace(Component):
+    """A namespace whose pods have no more GPUs than they should, and reach nothing but what they must.
+
+    Creates: the namespace with the level of pod security it enforces, a quota of GPUs, three network policies (nothing
+    in or out; names from kube-system; egressPorts of public addresses) and its default service account without a token.
+    Costs: nothing.
+    Does not: enforce the policies; the cluster's network plugin does, on EKS only with its network policy agent on.
+    It cannot name GitHub: a NetworkPolicy knows addresses and no host names, so all public addresses are open on these
+    ports. Private ranges are not, nor are 169.254.0.0/16 and fd00:ec2::/32, where machines and pods get their cloud
+    credentials; a name server on a node's own address (NodeLocal DNSCache) is therefore out of reach too.
+    Replaces on change of: everything, with every pod in it, for namespace. All else is updated in place.
+    """
+
+    TYPE: ClassVar[str] = "gpu-ci:kubernetes:GpuNamespace"
+    ARGS: ClassVar[type[Args]] = GpuNamespaceArgs
+    EXAMPLE: ClassVar[dict[str, Any]] = {"gpus": 4, "pods": 16}
+
+    namespace: pulumi.Output[str]
+    """Its name, known once its quota and its policies are there."""
+
+    def __init__(self, name: str, args: GpuNamespaceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(name, args, opts)
+        made = kubernetes.core.v1.Namespace(
+            f"{name}-namespace",
+            metadata={
+                "name": args.namespace or name,
+                "labels": {
+                    "pod-security.kubernetes.io/enforce": args.pod_security,
+                    "pod-security.kubernetes.io/warn": args.pod_security,
+                },
+            },
+            opts=self.child(),
+        )
+        self._within = made.metadata.name
+        fence: list[pulumi.CustomResource] = [
+            kubernetes.core.v1.ResourceQuota(
+                f"{name}-quota", metadata=self._named("gpus"), spec={"hard": _hard(args)}, opts=self.child()
+            ),
+            # There is one before this is made, and a patch takes that over without a quarrel.
+            kubernetes.core.v1.ServiceAccountPatch(
+                f"{name}-default-account",
+                metadata=self._named("default"),
+                automount_service_account_token=False,
+                opts=self.child(),
+            ),
+        ]
+        policies: dict[str, Any] = {
+            "deny": network_rules.closed(),
+            "dns": network_rules.to_dns(),
+            "egress": network_rules.to_the_world(args.egress_ports, args.private_ranges),
+        }
+        for role, spec in policies.items():
+            fence.append(
+                kubernetes.networking.v1.NetworkPolicy(
+                    f"{name}-{role}", metadata=self._named(role), spec=spec, opts=self.child()
+                )
+            )
+        self.namespace = pulumi.Output.all(self._within, *(each.id for each in fence)).apply(
+            lambda found: str(found[0])
+        )
+        self.register()
+
+    def _named(self, name: str) -> Any:
+        return {"name": name, "namespace": self._within}
+
+
+def _hard(args: GpuNamespaceArgs) -> dict[str, str]:
+    """The quota's limits; of an extended resource only requests are counted (kubernetes.io/docs/concepts/policy/
+    resource-quotas, "Resource Quota For Extended Resources")."""
+    limits = {
+        f"requests.{args.gpu_resource}": args.gpus,
+        "pods": args.pods,
+        "requests.cpu": args.cpus,
+        "requests.memory": args.memory_gib and f"{args.memory_gib}Gi",
+    }
+    return {key: str(value) for key, value in limits.items() if value is not None}

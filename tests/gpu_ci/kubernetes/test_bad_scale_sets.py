@@ -1,0 +1,160 @@
+"""One mistake in a runner scale set is one problem: at its path, with its cause and its way out."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pulumi
+import pytest
+from gpu_ci.errors import ArgsError, Problem
+from gpu_ci.kubernetes.runner_scale_set import RunnerScaleSet, RunnerScaleSetArgs
+
+from tests.gpu_ci.support import CONTROLLER, scale_set_wiring
+
+FORM = "has a form that is not accepted"
+DIND = "leaves others on the node, which has 8: a privileged Docker daemon would see them"
+WHOLE = "give a job all of the node's, or use containerMode: {kind: kubernetes-novolume}"
+NO_TOKEN = "a token of a person is that person; the App's id, installation and key stand under app"
+URLS = "such as https://github.com/acme or https://github.com/acme/kernels"
+TAGGED = "ghcr.io/acme/cuda-runner:2.336.0"
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "text", "hint"),
+    [
+        (
+            {"githubConfigUrl": "http://github.com/acme"},
+            "githubConfigUrl",
+            "is no https address",
+            "such as https://github.com/acme",
+        ),
+        (
+            {"githubConfigUrl": "https://github.com"},
+            "githubConfigUrl",
+            "is no organization, repository or enterprise",
+            URLS,
+        ),
+        (
+            {"githubConfigUrl": "https://github.com/acme/"},
+            "githubConfigUrl",
+            "goes on behind the name",
+            "end it with the organization or the repository",
+        ),
+        (
+            {"githubConfigUrl": "https://me:pw@github.com/acme"},
+            "githubConfigUrl",
+            "has a user in it",
+            "remove what stands before @: the App alone signs in",
+        ),
+        ({"runnerGroup": None}, "runnerGroup", "is missing", "name a group, such as that of github.RunnerGroup"),
+        (
+            {"githubConfigUrl": "https://github.com/acme/web"},
+            "runnerGroup",
+            "is not for a repository, which has no groups",
+            "remove it, or name the organization",
+        ),
+        ({"githubToken": "ghp_aaaaaaaa"}, "githubToken", "is not chosen", f"remove it: {NO_TOKEN}"),
+        ({"scaleSetName": "g" * 46}, "scaleSetName", "must have at most 45 characters", "such as scaleSetName: gpu-l4"),
+        ({"scaleSetName": "Gpu_L4"}, "scaleSetName", FORM, "such as scaleSetName: gpu-l4"),
+        ({"scaleSetLabels": [""]}, "scaleSetLabels[0]", "must not be empty", ""),
+        (
+            {"scaleSetLabels": ["l4", "l4"]},
+            "scaleSetLabels[1]",
+            "is there twice",
+            "remove one",
+        ),
+        ({"max": None}, "max", "is missing", "such as max: 4"),
+        ({"minIdle": 5}, "minIdle", "is more than max, which is 4", "lower it, or raise max"),
+        ({"image": TAGGED}, "image", FORM, "such as image: ghcr.io/acme/cuda-runner@sha256:…"),
+        (
+            {"gpus": 2, "gpuResource": "nvidia.com/gpu.shared"},
+            "gpuResource",
+            "is a part of a GPU, and several parts are no more than one",
+            "set gpus: 1",
+        ),
+        ({"containerMode": {"kind": "dind", "nodeGpus": 8}}, "gpus", DIND, WHOLE),
+        (
+            {"containerMode": {"kind": "dind", "nodeGpus": 1}, "gpuResource": "nvidia.com/mig-1g.10gb"},
+            "gpuResource",
+            "is a part of a GPU, of which a privileged Docker daemon sees the rest",
+            "remove it",
+        ),
+        ({"containerMode": {"kind": "docker"}}, "containerMode.kind", "is none of those there are", ""),
+        (
+            {"containerMode": {"kind": "kubernetes", "workGib": 9}},
+            "containerMode.storageClass",
+            "is missing",
+            "such as storageClass: gp3",
+        ),
+        ({"memoryGib": 2}, "shmGib", "is no part of the memory, which is 2 GiB", "raise memoryGib, or lower it"),
+        (
+            {"jobStartedHook": "nvidia-smi"},
+            "jobStartedHook",
+            "does not begin with the program that runs it",
+            "begin it with #!/usr/bin/env bash",
+        ),
+    ],
+)
+def test_one_mistake_is_one_problem_at_its_path(changes: dict[str, Any], path: str, text: str, hint: str) -> None:
+    choices = {key: value for key, value in {**RunnerScaleSet.EXAMPLE, **changes}.items() if value is not None}
+    [found] = RunnerScaleSetArgs.choice_problems(choices)
+    assert (found.path, found.text, found.hint) == (path, text, hint)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "text", "hint"),
+    [
+        ("id", "ghp_hush", "is a token of a person", "make a GitHub App, and give its id, installation and key"),
+        ("id", "my-app", "is no id of a GitHub App", "the App's page says its App ID and its Client ID"),
+        (
+            "installation_id",
+            "acme",
+            "is no id of an installation",
+            "the number at the end of the installation's address",
+        ),
+        (
+            "private_key",
+            "github_pat_hush",
+            "is a token of a person",
+            "make a GitHub App, and give its id, installation and key",
+        ),
+        (
+            "private_key",
+            "-----BEGIN CERTIFICATE-----",
+            "is no private key",
+            "the whole .pem file GitHub gave out, its first line included",
+        ),
+    ],
+)
+def test_what_is_no_credential_of_an_app_is_refused_without_being_told(
+    field: str, value: str, text: str, hint: str
+) -> None:
+    async def settle() -> tuple[Problem, ...]:
+        wiring = scale_set_wiring()
+        wiring["app"][field] = pulumi.Output.secret(value)
+        try:
+            await RunnerScaleSetArgs(**RunnerScaleSet.EXAMPLE, **wiring).settle()
+        except ArgsError as error:
+            return error.problems
+        return ()
+
+    [found] = asyncio.run(settle())
+    assert (found.text, found.got, found.hint) == (text, "", hint)
+
+
+def test_a_plain_key_and_a_foreign_controller_are_refused_in_one_report() -> None:
+    async def problems() -> list[tuple[str, str]]:
+        wiring = scale_set_wiring()
+        wiring["app"]["private_key"] = "-----BEGIN RSA PRIVATE KEY-----"
+        wiring["controller"] = {**CONTROLLER, "version": "0.9.3"}
+        try:
+            RunnerScaleSetArgs(**RunnerScaleSet.EXAMPLE, **wiring)
+        except ArgsError as error:
+            return [(found.path, found.text.partition(",")[0]) for found in error.problems]
+        return []
+
+    assert asyncio.run(problems()) == [
+        ("controller.version", "is a controller of another minor version"),
+        ("app.privateKey", "must be a secret Output"),
+    ]

@@ -1,0 +1,93 @@
+"""What a namespace for GPU pods asks of the cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpu_ci.kubernetes.gpu_namespace import GpuNamespace
+
+from tests.gpu_ci.kubernetes.clusters import build
+
+PRIVATE = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"]
+WORLD = [
+    {"ipBlock": {"cidr": "0.0.0.0/0", "except": [*PRIVATE, "169.254.0.0/16"]}},
+    {"ipBlock": {"cidr": "::/0", "except": ["fc00::/7", "fe80::/10", "fd00:ec2::/32"]}},
+]
+
+
+def policies(**choices: Any) -> dict[str, Any]:
+    rows = build(GpuNamespace, "ci", **choices).of(":NetworkPolicy")
+    assert {row.inputs["metadata"]["namespace"] for row in rows} == {"ci"}
+    return {row.inputs["metadata"]["name"]: row.inputs["spec"] for row in rows}
+
+
+def test_it_enforces_the_strictest_level_unless_told_otherwise() -> None:
+    labels = [
+        build(GpuNamespace, "ci", **choices).one(":Namespace").inputs["metadata"]["labels"]
+        for choices in ({}, {"podSecurity": "baseline"})
+    ]
+    assert labels == [
+        {"pod-security.kubernetes.io/enforce": level, "pod-security.kubernetes.io/warn": level}
+        for level in ("restricted", "baseline")
+    ]
+
+
+def test_the_quota_is_of_gpus_and_of_what_else_is_named() -> None:
+    assert build(GpuNamespace, "ci").one(":ResourceQuota").inputs == {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "gpus", "namespace": "ci"},
+        "spec": {"hard": {"requests.nvidia.com/gpu": "4", "pods": "16"}},
+    }
+    more = build(GpuNamespace, "ci", gpuResource="nvidia.com/gpu.shared", cpus=64, memoryGib=256)
+    assert more.one(":ResourceQuota").inputs["spec"]["hard"] == {
+        "requests.nvidia.com/gpu.shared": "4",
+        "pods": "16",
+        "requests.cpu": "64",
+        "requests.memory": "256Gi",
+    }
+
+
+def test_nothing_comes_in_and_only_names_and_the_public_world_are_reached() -> None:
+    assert policies() == {
+        "deny": {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]},
+        "dns": {
+            "podSelector": {},
+            "policyTypes": ["Egress"],
+            "egress": [
+                {
+                    "to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}}],
+                    "ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}],
+                }
+            ],
+        },
+        "egress": {
+            "podSelector": {},
+            "policyTypes": ["Egress"],
+            "egress": [{"to": WORLD, "ports": [{"protocol": "TCP", "port": 443}]}],
+        },
+    }
+
+
+def test_registries_have_their_ports_and_their_private_addresses() -> None:
+    [rule] = policies(egressPorts=[443, 5000], privateRanges=["10.20.0.0/28"])["egress"]["egress"]
+    assert rule == {
+        "to": [*WORLD, {"ipBlock": {"cidr": "10.20.0.0/28"}}],
+        "ports": [{"protocol": "TCP", "port": 443}, {"protocol": "TCP", "port": 5000}],
+    }
+
+
+def test_its_default_service_account_hands_out_no_token() -> None:
+    assert build(GpuNamespace, "ci").one(":ServiceAccountPatch").inputs == {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": "default", "namespace": "ci"},
+        "automountServiceAccountToken": False,
+    }
+
+
+def test_a_name_of_its_own_is_everywhere() -> None:
+    made = build(GpuNamespace, "ci", namespace="gpu-runners")
+    assert {row.inputs["metadata"].get("namespace", "gpu-runners") for row in made.rows[1:]} == {"gpu-runners"}
+    assert made.one(":Namespace").inputs["metadata"]["name"] == "gpu-runners"
+    assert made.outputs[made.rows[0].urn] == {"namespace": "gpu-runners"}

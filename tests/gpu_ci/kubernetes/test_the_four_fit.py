@@ -1,0 +1,131 @@
+"""Nodes, plugin, controller and runners find each other: the commonest fault of the field is that they do not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pulumi
+import pytest
+from gpu_ci.kubernetes import gpu_nodes
+from gpu_ci.kubernetes.arc_controller import ArcController, ArcControllerArgs
+from gpu_ci.kubernetes.device_plugin import DevicePlugin
+from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs
+from gpu_ci.kubernetes.runner_scale_set import RunnerScaleSet, RunnerScaleSetArgs
+
+from tests.gpu_ci.harness import deploy
+from tests.gpu_ci.kubernetes.clusters import GPU_TAINT, build, may_go, scale_set, values
+from tests.gpu_ci.support import COMPUTED, scale_set_wiring
+
+# (labels, taints) of nodes
+GPU_NODE = (gpu_nodes.labels("l4"), [GPU_TAINT])
+OTHER_POOL = (gpu_nodes.labels("h100"), [GPU_TAINT])
+NO_TAINT = (gpu_nodes.labels("l4"), list[dict[str, str]]())
+CPU_NODE = ({"kubernetes.io/os": "linux"}, list[dict[str, str]]())
+VOLUME = {"kind": "kubernetes", "storageClass": "gp3", "workGib": 50}
+NOVOLUME = {"kind": "kubernetes-novolume"}
+
+
+def runner(**changes: Any) -> Any:
+    return values(scale_set(**changes))["template"]["spec"]
+
+
+def job(**changes: Any) -> Any:
+    files = scale_set(**changes).one(":ConfigMap").inputs["data"]
+    return json.loads(files["job-pod.json"])["spec"]
+
+
+def where(pod: Any) -> list[bool]:
+    return [may_go(pod, *node) for node in (GPU_NODE, OTHER_POOL, NO_TAINT, CPU_NODE)]
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        (lambda: values(build(DevicePlugin, "nvdp")), [True, True, True, False]),
+        (lambda: values(build(DevicePlugin, "nvdp", builtInPools=["l4"])), [False, True, False, False]),
+        (lambda: values(build(ArcController, "arc")), [False, False, False, True]),
+        (lambda: values(scale_set())["listenerTemplate"]["spec"], [False, False, False, True]),
+        (lambda: runner(), [True, False, True, False]),
+        (lambda: runner(containerMode={"kind": "dind", "nodeGpus": 1}), [True, False, True, False]),
+        (lambda: runner(containerMode=VOLUME), [True, False, True, False]),
+        (lambda: job(containerMode=VOLUME), [True, False, True, False]),
+        (lambda: runner(containerMode=NOVOLUME), [False, False, False, True]),
+        (lambda: job(containerMode=NOVOLUME), [True, False, True, False]),
+    ],
+    ids=[
+        "plugin",
+        "built-in",
+        "controller",
+        "listener",
+        "runner",
+        "dind",
+        "volume",
+        "its-job",
+        "novolume",
+        "its-job-2",
+    ],
+)
+def test_a_pod_goes_where_it_should_and_nowhere_else(pod: Any, expected: list[bool]) -> None:
+    """On a GPU node of its pool, one of another pool, one that somebody forgot to taint, and one without GPUs."""
+    assert where(pod()) == expected
+
+
+def test_what_runs_off_gpu_nodes_tolerates_no_taint_at_all() -> None:
+    found = [values(build(ArcController, "arc")), values(scale_set())["listenerTemplate"]["spec"]]
+    assert [pod.get("tolerations", []) for pod in found] == [[], []]
+
+
+def test_a_node_that_shares_its_gpus_names_a_configuration_the_plugin_has() -> None:
+    labels = gpu_nodes.config_labels("two-in-one", mps=True)
+    assert labels == {"nvidia.com/device-plugin.config": "two-in-one", "nvidia.com/mps.capable": "true"}
+    assert gpu_nodes.config_labels("two-in-one") == {"nvidia.com/device-plugin.config": "two-in-one"}
+    configs = values(build(DevicePlugin, "nvdp", configs={"two-in-one": {"kind": "mps", "replicas": 2}}))["config"]
+    assert sorted(configs["map"]) == ["default", labels[gpu_nodes.CONFIG_LABEL]]
+
+
+def test_the_quota_counts_what_the_runners_ask_for_and_the_plugin_gives_out() -> None:
+    hard = build(GpuNamespace, "ci").one(":ResourceQuota").inputs["spec"]["hard"]
+    [container] = runner()["containers"]
+    assert container["resources"]["requests"]["nvidia.com/gpu"] == "1"
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == "1"
+    assert hard["requests.nvidia.com/gpu"] == "4"
+    assert gpu_nodes.RESOURCE == "nvidia.com/gpu"
+
+
+def test_a_set_waits_for_its_controller_and_for_the_walls_of_its_namespace() -> None:
+    def program() -> None:
+        namespace = GpuNamespace("ci", GpuNamespaceArgs(gpus=4))
+        arc = ArcController("arc", ArcControllerArgs())
+        controller = {
+            "serviceAccountName": arc.service_account_name,
+            "namespace": arc.namespace,
+            "version": arc.version,
+        }
+        wiring = {**scale_set_wiring(), "namespace": namespace.namespace, "controller": controller}
+        RunnerScaleSet("gpu", RunnerScaleSetArgs(**RunnerScaleSet.EXAMPLE, **wiring))
+
+    rows = deploy(program, computed=COMPUTED).of(":Release")
+    [release] = [row for row in rows if row.name == "gpu-release"]
+    assert release.inputs["namespace"] == "ci"
+    assert release.inputs["values"]["controllerServiceAccount"] == {"name": "arc", "namespace": "arc-systems"}
+    waits = {urn.rpartition("::")[2] for urn in release.request.dependencies}
+    assert waits >= {"arc-release", "ci-deny", "ci-dns", "ci-egress", "ci-quota", "ci-default-account", "gpu-app"}
+
+
+def test_the_cluster_is_the_one_whose_provider_the_caller_gives() -> None:
+    import pulumi_kubernetes as kubernetes
+
+    def program() -> None:
+        cluster = kubernetes.Provider("cluster", kubeconfig=pulumi.Output.secret("{}"))
+        opts = pulumi.ResourceOptions(providers=[cluster])
+        GpuNamespace("ci", GpuNamespaceArgs(gpus=4), opts)
+        ArcController("arc", ArcControllerArgs(), opts)
+        RunnerScaleSet("gpu", RunnerScaleSetArgs(**RunnerScaleSet.EXAMPLE, **scale_set_wiring()), opts)
+
+    rows = deploy(program, computed=COMPUTED).rows
+    made = [row for row in rows if row.type.startswith("kubernetes:")]
+    assert len(made) == 11
+    assert {row.request.provider for row in made} == {
+        "urn:pulumi:stack::project::pulumi:providers:kubernetes::cluster::cluster-id"
+    }
