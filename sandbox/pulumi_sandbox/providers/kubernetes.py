@@ -8,6 +8,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from pulumi_sandbox.providers import bridged
+from pulumi_sandbox.providers import kubernetes_immutable as immutable
+from pulumi_sandbox.providers import kubernetes_rules as object_rules
+from pulumi_sandbox.providers import kubernetes_schema as schema
 from pulumi_sandbox.providers.cloud import UNKNOWN, Cloud, Problem, Resource
 from pulumi_sandbox.providers.kubernetes_tables import CLUSTER_WIDE, DATA, IDENTITY, REPLACES
 from pulumi_sandbox.world import Record, now
@@ -54,6 +57,14 @@ class Kubernetes(Cloud):
             yield Problem("metadata.name", "patch resources require the `.metadata.name` field to be set")
         if metadata.get("generateName") and not metadata.get("name") and not self._turned_off("enableServerSideApply"):
             yield Problem("metadata.generateName", "not supported in Server-Side Apply mode", "set metadata.name")
+        yield from self._object_rules(res)
+
+    def _object_rules(self, res: Resource) -> Iterable[Problem]:
+        """The API's own schema and, for what has its form, the rules no schema states."""
+        if res.token == RELEASE or _kind(res.token).endswith("Patch"):
+            return ()
+        group, kind, version = _group(res.token), _kind(res.token), res.token.split(":")[1].removeprefix("core/")
+        return list(schema.check(version, kind, res.inputs)) or object_rules.check(group, kind, res.inputs)
 
     def replaces(self, token: str, path: str) -> bool | None:
         group, kind = _group(token), _kind(token).removesuffix("Patch")
@@ -78,6 +89,10 @@ class Kubernetes(Cloud):
                 f"  hint: create it in the stack, or, when the cluster has it already, add it in sandbox.yaml: "
                 f"values: {{kubernetes: {{namespaces: [...]}}}}"
             )
+        if res.old_inputs is not None:
+            group, kind = _group(res.token), _kind(res.token)
+            if refused := list(immutable.check(group, kind, res.old_inputs, res.inputs)):
+                yield immutable.told(group, kind, str(_metadata(res).get("name")), refused)
 
     def planned(self, res: Resource) -> dict[str, Any]:
         """What a dry run leaves open: all that the API server fills in."""
