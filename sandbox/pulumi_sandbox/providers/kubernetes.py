@@ -11,13 +11,20 @@ from pulumi_sandbox.providers import bridged
 from pulumi_sandbox.providers import kubernetes_immutable as immutable
 from pulumi_sandbox.providers import kubernetes_rules as object_rules
 from pulumi_sandbox.providers import kubernetes_schema as schema
-from pulumi_sandbox.providers.cloud import UNKNOWN, Cloud, Problem, Resource
+from pulumi_sandbox.providers.cloud import UNKNOWN, Cloud, Context, Problem, Resource
+from pulumi_sandbox.providers.kubernetes_releases import Releases
 from pulumi_sandbox.providers.kubernetes_tables import CLUSTER_WIDE, DATA, IDENTITY, REPLACES
 from pulumi_sandbox.world import Record, now
 
 AUTONAMED = "pulumi.com/autonamed"
 NAMESPACE = "kubernetes:core/v1:Namespace"
 RELEASE = "kubernetes:helm.sh/v3:Release"
+# The words of the API server (k8s.io/apimachinery, NewNotFound).
+NO_NAMESPACE = (
+    'namespaces "{0}" not found\n'
+    "  hint: create it in the stack, or, when the cluster has it already, add it in sandbox.yaml: "
+    "values: {{kubernetes: {{namespaces: [...]}}}}"
+)
 
 
 class Kubernetes(Cloud):
@@ -26,10 +33,17 @@ class Kubernetes(Cloud):
     package: ClassVar[str] = "kubernetes"
     coerces_scalars: ClassVar[bool] = False
 
+    def start(self, context: Context) -> None:
+        super().start(context)
+        self.releases = Releases(context.world, lambda: self.lookups.values.get("secrets") or ())
+
     def autoname(self, res: Resource) -> None:
         """A name where there is none, and the namespace the provider would use, as provider.go Check does."""
         given = res.inputs.get("metadata")
-        if res.token == RELEASE or not isinstance(given, Mapping | None):
+        if res.token == RELEASE:
+            self._name_release(res)
+            return
+        if not isinstance(given, Mapping | None):
             return
         metadata = dict(given or {})
         if not metadata.get("name") and not metadata.get("generateName") and not _kind(res.token).endswith("Patch"):
@@ -42,7 +56,17 @@ class Kubernetes(Cloud):
             metadata["namespace"] = self.context.config.get("namespace") or "default"
         res.inputs["metadata"] = metadata
 
+    def _name_release(self, res: Resource) -> None:
+        """helm_release.go (pulumi-kubernetes at 94977969), assignNameIfAutonameable and setDefaults."""
+        if not res.inputs.get("name"):
+            res.inputs["name"] = (res.old_inputs or {}).get("name") or f"{res.name}-{res.suffix(8)}"
+        if not res.inputs.get("namespace"):
+            res.inputs["namespace"] = self.context.config.get("namespace") or "default"
+
     def rules(self, res: Resource) -> Iterable[Problem]:
+        if res.token == RELEASE:
+            yield from self.releases.rules(res)
+            return
         metadata = res.inputs.get("metadata")
         kind = _kind(res.token)
         if kind.endswith("List") and res.token in self.shapes.tokens:
@@ -61,12 +85,15 @@ class Kubernetes(Cloud):
 
     def _object_rules(self, res: Resource) -> Iterable[Problem]:
         """The API's own schema and, for what has its form, the rules no schema states."""
-        if res.token == RELEASE or _kind(res.token).endswith("Patch"):
+        if _kind(res.token).endswith("Patch"):
             return ()
         group, kind, version = _group(res.token), _kind(res.token), res.token.split(":")[1].removeprefix("core/")
         return list(schema.check(version, kind, res.inputs)) or object_rules.check(group, kind, res.inputs)
 
     def replaces(self, token: str, path: str) -> bool | None:
+        if token == RELEASE:
+            # helm_release.go, Diff.
+            return bridged.replaces({token: ("name", "namespace")}, token, path)
         group, kind = _group(token), _kind(token).removesuffix("Patch")
         patterns = [*IDENTITY, *REPLACES.get((group, kind), ())]
         mutable, data = DATA.get((group, kind), ("", ()))
@@ -82,13 +109,14 @@ class Kubernetes(Cloud):
 
     def refusals(self, res: Resource) -> Iterable[str]:
         namespace = _metadata(res).get("namespace")
+        if res.token == RELEASE:
+            namespace = res.inputs.get("namespace")
+            if not res.inputs.get("createNamespace") and isinstance(namespace, str) and not self._exists(namespace):
+                yield f"create: failed to create: {NO_NAMESPACE.format(namespace)}"
+            yield from self.releases.refusals(res)
+            return
         if isinstance(namespace, str) and not self._exists(namespace):
-            # The API server's words (k8s.io/apimachinery NewNotFound).
-            yield (
-                f'namespaces "{namespace}" not found\n'
-                f"  hint: create it in the stack, or, when the cluster has it already, add it in sandbox.yaml: "
-                f"values: {{kubernetes: {{namespaces: [...]}}}}"
-            )
+            yield NO_NAMESPACE.format(namespace)
         if res.old_inputs is not None:
             group, kind = _group(res.token), _kind(res.token)
             if refused := list(immutable.check(group, kind, res.old_inputs, res.inputs)):
@@ -110,7 +138,7 @@ class Kubernetes(Cloud):
 
     def identity(self, res: Resource) -> str:
         if res.token == RELEASE:
-            return f"{res.inputs.get('namespace') or 'default'}/{res.inputs.get('name') or res.name}"
+            return f"{res.inputs['namespace']}/{res.inputs['name']}"
         metadata = _metadata(res)
         name = metadata.get("name") or f"{metadata.get('generateName', res.name)}{res.suffix(5)}"
         return f"{metadata['namespace']}/{name}" if metadata.get("namespace") else str(name)
@@ -130,6 +158,17 @@ class Kubernetes(Cloud):
             "resourceVersion": str(time.time_ns() // 1_000_000),
         }
         return {"metadata": metadata, **self._filled(res, metadata)}
+
+    def created(self, res: Resource) -> None:
+        if res.token == RELEASE:
+            self.releases.install(res)
+
+    def updated(self, res: Resource) -> None:
+        self.created(res)
+
+    def deleted(self, res: Resource) -> None:
+        if res.token == RELEASE:
+            self.releases.remove(res)
 
     def locate(self, token: str, given: str) -> Record | None:
         # `kubectl` and the provider both take a bare name for one in the namespace `default`.

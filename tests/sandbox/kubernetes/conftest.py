@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pulumi_sandbox.providers.cloud import Resource
 from pulumi_sandbox.providers.kubernetes import Kubernetes
+from pulumi_sandbox.providers.lifecycle import Lifecycle
 from pulumi_sandbox.providers.shapes import Shapes
+from pulumi_sandbox.providers.values import NO_SECRETS, Decoded, Secrets
 
 from tests.sandbox.clouds import Bench
 
@@ -67,6 +70,37 @@ def changed(given: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
 class Cluster(Bench):
     """Drives the provider's hooks, and tells what it said."""
 
+    said: list[tuple[str, str]]
+    life: Lifecycle
+
+    def settings(self, text: str) -> None:
+        """sandbox.yaml."""
+        (self.folder / "sandbox.yaml").write_text(text)
+
+    def up(self, token: str, name: str, inputs: dict[str, Any], secrets: Secrets = NO_SECRETS) -> Resource:
+        """Check and Create through the protocol's own steps; raises Refused."""
+        res = self.resource(token, name, inputs, log=lambda text, severity="info": self.said.append((severity, text)))
+        res.secrets = secrets
+        self.cloud.autoname(res)
+        assert [f"{one.path}: {one}" for one in self.cloud.rules(res)] == []
+        self.life.create(res)
+        return res
+
+    def change(self, made: Resource, inputs: dict[str, Any]) -> Resource:
+        """Check and Update of what `up` made."""
+        res = self.resource(
+            made.token,
+            made.name,
+            inputs,
+            id=made.id,
+            old_inputs=made.inputs,
+            outputs=made.outputs,
+            log=lambda text, severity="info": self.said.append((severity, text)),
+        )
+        self.cloud.autoname(res)
+        self.life.update(res, Decoded(made.outputs))
+        return res
+
     def told(self, token: str, inputs: dict[str, Any]) -> list[str]:
         """What Check says, as `path: text`."""
         kind = token.rsplit(":", 1)[-1]
@@ -79,4 +113,7 @@ class Cluster(Bench):
 def cluster(tmp_path: Path) -> Cluster:
     cloud = Kubernetes()
     cloud.shapes = SHAPES
-    return Cluster(cloud, tmp_path)
+    bench = Cluster(cloud, tmp_path)
+    bench.said = []
+    bench.life = Lifecycle(cloud, cloud.context)
+    return bench
