@@ -7,13 +7,15 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from pulumi_sandbox.providers import bridged
+from pulumi_sandbox.providers import bridged, kubernetes_cluster, kubernetes_quota
 from pulumi_sandbox.providers import kubernetes_immutable as immutable
 from pulumi_sandbox.providers import kubernetes_rules as object_rules
 from pulumi_sandbox.providers import kubernetes_schema as schema
 from pulumi_sandbox.providers.cloud import UNKNOWN, Cloud, Context, Problem, Resource
 from pulumi_sandbox.providers.kubernetes_releases import Releases
+from pulumi_sandbox.providers.kubernetes_scheduler import Scheduler
 from pulumi_sandbox.providers.kubernetes_tables import CLUSTER_WIDE, DATA, IDENTITY, REPLACES
+from pulumi_sandbox.providers.kubernetes_workloads import Workloads
 from pulumi_sandbox.world import Record, now
 
 AUTONAMED = "pulumi.com/autonamed"
@@ -35,7 +37,12 @@ class Kubernetes(Cloud):
 
     def start(self, context: Context) -> None:
         super().start(context)
-        self.releases = Releases(context.world, lambda: self.lookups.values.get("secrets") or ())
+        scheduler = Scheduler(context.world, lambda: self.lookups.values, self.cluster)
+        self.workloads = Workloads(context.world, scheduler)
+        self.releases = Releases(context.world, lambda: self.lookups.values.get("secrets") or (), self.workloads)
+
+    def cluster(self) -> str:
+        return kubernetes_cluster.name(self.context.config.get("kubeconfig"))
 
     def autoname(self, res: Resource) -> None:
         """A name where there is none, and the namespace the provider would use, as provider.go Check does."""
@@ -162,6 +169,11 @@ class Kubernetes(Cloud):
     def created(self, res: Resource) -> None:
         if res.token == RELEASE:
             self.releases.install(res)
+        elif _kind(res.token) == "ResourceQuota":
+            for name in kubernetes_quota.uncounted((res.inputs.get("spec") or {}).get("hard")):
+                res.log(f"spec.hard[{name}] counts nothing; the quota of it is requests.{name}", "warning")
+        elif _kind(res.token) == "DaemonSet":
+            self.workloads.settle(Record(res.token, res.id, res.name, "", res.inputs), res.log)
 
     def updated(self, res: Resource) -> None:
         self.created(res)

@@ -10,6 +10,7 @@ from pulumi_sandbox.providers import kubernetes_chart_objects as made
 from pulumi_sandbox.providers import kubernetes_chart_rules, kubernetes_charts
 from pulumi_sandbox.providers.kubernetes_charts import CONTROLLER, SCALE_SET
 from pulumi_sandbox.providers.kubernetes_pod_rules import inner
+from pulumi_sandbox.providers.kubernetes_workloads import Workloads
 from pulumi_sandbox.providers.resource import Problem, Resource
 from pulumi_sandbox.providers.sealing import seal
 from pulumi_sandbox.world import Record, World
@@ -37,6 +38,7 @@ class Releases:
     world: World
     secrets: Callable[[], Collection[str]]
     """Secrets that are there though no stack made them, as namespace/name."""
+    workloads: Workloads
 
     def rules(self, res: Resource) -> Iterable[Problem]:
         chart = kubernetes_charts.named(res.inputs)
@@ -104,7 +106,8 @@ class Releases:
             meta = given["metadata"]
             identity = f"{meta['namespace']}/{meta['name']}"
             self.world.delete(token, identity, res.name)
-            self.world.insert(Record(token, identity, meta["name"], "", given, given, "api"))
+            row = self.world.insert(Record(token, identity, meta["name"], "", given, given, "api"))
+            self.workloads.settle(row, res.log)
         if chart.name == CONTROLLER:
             self._outlive(res, number)
 
@@ -122,6 +125,7 @@ class Releases:
             for row in self.world.find(token):
                 if _release(row) == (res.inputs.get("name"), res.inputs.get("namespace")):
                     self.world.delete(token, row.id, res.name)
+                    self.workloads.forget(row)
 
 
 def _release(row: Record) -> tuple[Any, ...]:

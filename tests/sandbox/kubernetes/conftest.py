@@ -74,8 +74,9 @@ class Cluster(Bench):
     life: Lifecycle
 
     def settings(self, text: str) -> None:
-        """sandbox.yaml."""
+        """Another sandbox.yaml, as a provider that starts would find it."""
         (self.folder / "sandbox.yaml").write_text(text)
+        self.cloud.__dict__.pop("lookups", None)
 
     def up(self, token: str, name: str, inputs: dict[str, Any], secrets: Secrets = NO_SECRETS) -> Resource:
         """Check and Create through the protocol's own steps; raises Refused."""
