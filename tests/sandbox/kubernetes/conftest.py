@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import copy
+import io
 import itertools
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +70,44 @@ def changed(given: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     return given
 
 
+# A program as a stack brings it: a zip that python3 runs. It writes down what it saw, and ends as it is told.
+PROGRAM = """
+import os, sys, time
+log = sys.argv[sys.argv.index("--termination-log") + 1] if "--termination-log" in sys.argv else ""
+print("on", os.environ.get("NODE_NAME"), "index", os.environ.get("JOB_COMPLETION_INDEX"), flush=True)
+time.sleep(float(os.environ.get("SLEEP", "0")))
+code = int(os.environ.get("CODE_" + os.environ.get("JOB_COMPLETION_INDEX", ""), os.environ.get("CODE", "0")))
+if log:
+    open(log, "w").write(os.environ.get("WORDS", "GPU 0 computes wrong" if code else "pass"))
+sys.exit(code)
+"""
+
+
+def archive(program: str = PROGRAM) -> str:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as zipped:
+        zipped.writestr("__main__.py", program)
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+def check_job(environment: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    """A Job whose container runs the program of the ConfigMap `check`."""
+    given = job(backoffLimit=0, **spec)
+    container = {
+        "name": "smoke",
+        "image": "python:3.12",
+        "command": ["python3", "/opt/check/check.pyz", "--termination-log", "/dev/termination-log"],
+        "env": [
+            {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+            *({"name": name, "value": value} for name, value in (environment or {}).items()),
+        ],
+        "volumeMounts": [{"name": "check", "mountPath": "/opt/check"}],
+    }
+    pod = given["spec"]["template"]["spec"]
+    pod |= {"containers": [container], "volumes": [{"name": "check", "configMap": {"name": "check"}}]}
+    return given
+
+
 class Cluster(Bench):
     """Drives the provider's hooks, and tells what it said."""
 
@@ -78,10 +119,12 @@ class Cluster(Bench):
         (self.folder / "sandbox.yaml").write_text(text)
         self.cloud.__dict__.pop("lookups", None)
 
-    def up(self, token: str, name: str, inputs: dict[str, Any], secrets: Secrets = NO_SECRETS) -> Resource:
+    def up(
+        self, token: str, name: str, inputs: dict[str, Any], secrets: Secrets = NO_SECRETS, timeout: float = 0.0
+    ) -> Resource:
         """Check and Create through the protocol's own steps; raises Refused."""
         res = self.resource(token, name, inputs, log=lambda text, severity="info": self.said.append((severity, text)))
-        res.secrets = secrets
+        res.secrets, res.timeout = secrets, timeout
         self.cloud.autoname(res)
         assert [f"{one.path}: {one}" for one in self.cloud.rules(res)] == []
         self.life.create(res)
