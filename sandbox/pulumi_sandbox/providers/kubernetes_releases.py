@@ -106,7 +106,7 @@ class Releases:
             meta = given["metadata"]
             identity = f"{meta['namespace']}/{meta['name']}"
             self.world.delete(token, identity, res.name)
-            row = self.world.insert(Record(token, identity, meta["name"], "", given, given, "api"))
+            row = self.world.insert(Record(token, identity, meta["name"], "", given, given, "controller"))
             self.workloads.settle(row, res.log)
         if chart.name == CONTROLLER:
             self._outlive(res, number)

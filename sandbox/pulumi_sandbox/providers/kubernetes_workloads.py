@@ -34,7 +34,7 @@ def pod(owner: str, namespace: str, name: str, spec: Mapping[str, Any], placed: 
     if not placed.node:
         condition |= {"reason": "Unschedulable", "message": placed.message}
     status = {"phase": "Running" if placed.node else "Pending", "conditions": [condition]}
-    return Record(POD, f"{namespace}/{name}", name, "", given, {**given, "status": status}, "api")
+    return Record(POD, f"{namespace}/{name}", name, "", given, {**given, "status": status}, "controller")
 
 
 def pods_of(world: World, namespace: str, owner: str) -> list[Record]:

@@ -119,7 +119,7 @@ def test_what_a_chart_makes_comes_changes_and_goes_with_its_release(ready: Clust
     assert names(ready, DEPLOYMENT) == ["arc-systems/arc-gha-rs-controller"]
     assert names(ready, DAEMON_SET) == ["ci/plugin-nvidia-device-plugin"]
     (row,) = ready.world.find(RUNNER_SET)
-    assert (row.origin, row.inputs["spec"]["minRunners"]) == ("api", 1)
+    assert (row.origin, row.inputs["spec"]["minRunners"]) == ("controller", 1)
     assert row.inputs["spec"]["template"]["spec"]["containers"][0]["name"] == "runner"
     ready.change(pool, scale_set(minRunners=3))
     (row,) = ready.world.find(RUNNER_SET)
