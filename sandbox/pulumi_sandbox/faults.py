@@ -12,7 +12,8 @@ KINDS = {
     "crash": "the provider dies right after it made the resource, before the engine hears of it",
     "refuse": "the vendor refuses the create or the update, with --message",
     "busy": "the vendor refuses the delete of what is still in use",
-    "guest": "the next VMs boot with --set KEY=VALUE in their environment",
+    "guest": "the next VMs, and pods of Jobs, run with --set KEY=VALUE in their environment",
+    "image": "the image of a Job's next pod cannot be pulled",
 }
 
 

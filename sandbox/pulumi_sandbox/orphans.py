@@ -151,7 +151,7 @@ def without_state(rows: list[Record], known: list[State], since: dict[str, datet
     by_name = {f"{state.project}/{state.stack}": state for state in known}
     for row in rows:
         state = by_name.get(row.stack)
-        if (row.type, row.id) in taken or (state and not state.readable):
+        if (row.type, row.id) in taken or (state and not state.readable) or row.origin == "controller":
             continue
         began = since.get(row.stack)
         # What an update makes through the API bears no stack's name, so it may be any running one's.

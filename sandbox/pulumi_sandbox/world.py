@@ -35,7 +35,7 @@ def now() -> str:
 
 @dataclass(frozen=True)
 class Record:
-    """One thing that exists. `urn` is empty for what no stack made, and `origin` then says "api"."""
+    """One thing that exists. `urn` is empty for what no stack made, and `origin` then says "api" or "controller"."""
 
     type: str
     id: str
@@ -43,7 +43,7 @@ class Record:
     urn: str = ""
     inputs: dict[str, Any] = field(default_factory=dict)
     outputs: dict[str, Any] = field(default_factory=dict)
-    origin: str = "stack"
+    origin: str = "stack"  # what a controller made goes with what it was made for
     created: str = ""
 
     @property

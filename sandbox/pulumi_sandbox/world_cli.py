@@ -46,7 +46,11 @@ def world() -> None:
 @click.option("--type", "kind", default="*", metavar="GLOB", help="Only these types, such as '*InstanceTemplate'.")
 @click.option("--name", default="*", metavar="GLOB", help="Only these logical names.")
 @click.option("--stack", default="", help="Only what this stack made: its name, or project/name.")
-@click.option("--origin", type=click.Choice(["stack", "api"]), help="Only what a stack made, or an API call.")
+@click.option(
+    "--origin",
+    type=click.Choice(["stack", "api", "controller"]),
+    help="Only what a stack made, an API call, or a cluster's controllers.",
+)
 @json_option
 def list_command(kind: str, name: str, stack: str, origin: str | None, wants_json: bool) -> None:
     """What there is, oldest first."""

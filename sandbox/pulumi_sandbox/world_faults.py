@@ -33,8 +33,10 @@ KINDS_HELP = "\n".join(f"    {kind:<10}{meaning}" for kind, meaning in KINDS.ite
 @click.option("--times", type=click.IntRange(0), default=1, show_default=True, help="How often; 0 until it is mended.")
 @click.option("--zone", default="", help="Only in this zone.")
 @click.option("--seconds", type=click.FloatRange(0), help=f"slow: by how much; {DEFAULT_SECONDS:g} unless given.")
-@click.option("--message", default="", help="refuse, busy, quota: the error's text instead of the vendor's usual one.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="guest: a variable of the VM's boot.")
+@click.option(
+    "--message", default="", help="refuse, busy, quota, image: the error's text instead of the vendor's usual one."
+)
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="guest: a variable of the VM or the pod.")
 def break_command(
     kind: str, on: str, times: int, zone: str, seconds: float | None, message: str, settings: tuple[str, ...]
 ) -> None:
@@ -42,7 +44,7 @@ def break_command(
     for given, option, kinds in (
         (bool(variables), "--set", ("guest",)),
         (seconds is not None, "--seconds", ("slow",)),
-        (bool(message), "--message", ("refuse", "busy", "quota", "stockout")),
+        (bool(message), "--message", ("refuse", "busy", "quota", "stockout", "image")),
     ):
         if given and kind not in kinds:
             raise click.UsageError(f"{option} goes with {' and '.join(kinds)}, not with {kind}")

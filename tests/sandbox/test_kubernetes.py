@@ -213,6 +213,7 @@ def test_an_import_may_leave_out_the_default_namespace(bench: Bench) -> None:
 
 
 def test_a_helm_release_is_known_by_namespace_and_name(bench: Bench) -> None:
+    bench.made(NAMESPACE, "space", {"metadata": {"name": "arc-systems"}})
     release = bench.made(
         "kubernetes:helm.sh/v3:Release", "arc", {"chart": "c", "name": "arc", "namespace": "arc-systems"}
     )

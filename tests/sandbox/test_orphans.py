@@ -187,6 +187,11 @@ def test_what_no_stack_made_and_what_a_removed_stack_made_can_only_be_removed(sa
     assert vm.remove.endswith(f"world remove {BOX}/zones/a/vm")
 
 
+def test_what_a_controller_made_goes_with_its_owner_and_is_no_orphan(sandbox: Sandbox) -> None:
+    sandbox.row("smoke-x7k2p", "default/smoke-x7k2p", urn="", origin="controller")
+    assert sandbox.found() == []
+
+
 def test_what_a_running_update_makes_is_marked_as_maybe_in_progress(sandbox: Sandbox) -> None:
     sandbox.state(entry("z", "boxes/z"))
     sandbox.row("old", "boxes/old", created="2026-01-01T00:00:00.000Z")

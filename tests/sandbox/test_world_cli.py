@@ -214,7 +214,10 @@ def test_every_kind_of_fault_can_be_planted_and_is_explained(world: World, kind:
         (["slwo"], "'slwo' is not one of"),
         (["crash", "--seconds", "3"], "--seconds goes with slow, not with crash"),
         (["slow", "--set", "A=b"], "--set goes with guest, not with slow"),
-        (["slow", "--message", "x"], "--message goes with refuse and busy and quota and stockout, not with slow"),
+        (
+            ["slow", "--message", "x"],
+            "--message goes with refuse and busy and quota and stockout and image, not with slow",
+        ),
         (["guest"], "guest needs --set KEY=VALUE"),
         (["guest", "--set", "A"], "expected: KEY=VALUE"),
         (["crash", "--times", "-1"], "-1 is not in the range"),

@@ -4,11 +4,11 @@ A provider is a subclass of `Cloud`. The protocol (protocol.py, lifecycle.py) sp
 world; it calls the hooks below in this order:
 
     Check    shapes (the SDK's own) -> autoname -> rules
-    Diff     same, replaces, keeps_name
-    Create   refusals -> faults -> identity -> computed -> the world's row -> created        (preview: planned only)
-    Update   refusals -> faults -> computed -> the world's row -> updated                    (preview: planned only)
+    Diff     same, forced, replaces, keeps_name
+    Create   refusals -> faults -> identity -> computed -> the world's row -> created -> settled     (preview: planned)
+    Update   refusals -> faults -> computed -> the world's row -> updated -> settled                 (preview: planned)
     Delete   undeletable -> the world's row goes -> deleted
-    Read     observed
+    Read     observed, stuck
     Invoke   invoke
 
 All of them get plain values: dict, list, str, int, float, bool, None, `UNKNOWN` for what a preview cannot know, `Asset`
@@ -27,7 +27,9 @@ from pulumi_sandbox.providers.values import UNKNOWN, Asset, ResourceReference, U
 from pulumi_sandbox.world import Fault, Record
 
 if TYPE_CHECKING:
+    from pulumi_sandbox.providers.diff import Change
     from pulumi_sandbox.providers.invokes import Lookups
+    from pulumi_sandbox.providers.readiness import Unready
     from pulumi_sandbox.providers.shapes import Shapes
 
 __all__ = [
@@ -82,6 +84,10 @@ class Cloud:
     def same(self, token: str, path: str, old: Any, new: Any) -> bool:
         """Whether two values that differ mean the same to the vendor (a name and its link, another order of a set)."""
         return False
+
+    def forced(self, res: Resource) -> Iterable[Change]:
+        """Changes beyond those of the inputs: what the vendor's provider sees in the resource as it is."""
+        return ()
 
     def keeps_name(self, res: Resource) -> bool:
         """Whether a replacement would need the name its predecessor still has: then that one is deleted first.
@@ -139,6 +145,11 @@ class Cloud:
     def updated(self, res: Resource) -> None:
         """After the row is changed: side effects on other rows."""
 
+    def settled(self, res: Resource) -> dict[str, Any]:
+        """After Create and Update are done and others can see it: wait as the vendor's provider does, for minutes if
+        need be, and answer the outputs that changed meanwhile. Raises `Unready` for what stays as it is."""
+        return {}
+
     def undeletable(self, res: Resource) -> Iterable[str]:
         """Why the vendor would refuse to delete it (deletion protection, still in use), in its words."""
         return ()
@@ -157,6 +168,10 @@ class Cloud:
     def observed(self, record: Record) -> Record:
         """A row as Read should answer it: outputs that move by themselves, inputs of what no stack made."""
         return record
+
+    def stuck(self, record: Record) -> Unready | None:
+        """Why Read finds a row that never became ready (see `settled`); None for any other."""
+        return None
 
     # -- Lookups ----------------------------------------
 

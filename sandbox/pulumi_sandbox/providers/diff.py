@@ -27,6 +27,8 @@ class Change:
     new: Any = None
     # The value stayed, and became a secret: nothing changes at the vendor, but the state must hide it from now on.
     secrecy: bool = False
+    # It makes a new resource, whatever a table says of its path.
+    replacing: bool = False
 
     @property
     def text(self) -> str:
@@ -117,8 +119,8 @@ def is_replacing(change: Change, replaces: Callable[[str], bool | None]) -> bool
 
     A list item or an object that comes or goes does so when anything within it would.
     """
-    if change.secrecy:
-        return False
+    if change.secrecy or change.replacing:
+        return change.replacing
     answer = replaces(change.text)
     if answer is not False:
         return answer

@@ -7,14 +7,30 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from pulumi_sandbox.providers import bridged
-from pulumi_sandbox.providers.cloud import UNKNOWN, Cloud, Problem, Resource
+from pulumi_sandbox.providers import bridged, kubernetes_cluster, kubernetes_quota
+from pulumi_sandbox.providers import kubernetes_immutable as immutable
+from pulumi_sandbox.providers import kubernetes_objects as objects
+from pulumi_sandbox.providers import kubernetes_rules as object_rules
+from pulumi_sandbox.providers import kubernetes_schema as schema
+from pulumi_sandbox.providers.cloud import UNKNOWN, Cloud, Context, Problem, Resource
+from pulumi_sandbox.providers.diff import UPDATE, Change
+from pulumi_sandbox.providers.kubernetes_await import REPLACE
+from pulumi_sandbox.providers.kubernetes_gate import JOB, Gate
+from pulumi_sandbox.providers.kubernetes_releases import Releases
+from pulumi_sandbox.providers.kubernetes_scheduler import Scheduler
 from pulumi_sandbox.providers.kubernetes_tables import CLUSTER_WIDE, DATA, IDENTITY, REPLACES
+from pulumi_sandbox.providers.kubernetes_workloads import Workloads
+from pulumi_sandbox.providers.readiness import Unready
 from pulumi_sandbox.world import Record, now
 
-AUTONAMED = "pulumi.com/autonamed"
 NAMESPACE = "kubernetes:core/v1:Namespace"
 RELEASE = "kubernetes:helm.sh/v3:Release"
+# The words of the API server (k8s.io/apimachinery, NewNotFound).
+NO_NAMESPACE = (
+    'namespaces "{0}" not found\n'
+    "  hint: create it in the stack, or, when the cluster has it already, add it in sandbox.yaml: "
+    "values: {{kubernetes: {{namespaces: [...]}}}}"
+)
 
 
 class Kubernetes(Cloud):
@@ -23,25 +39,56 @@ class Kubernetes(Cloud):
     package: ClassVar[str] = "kubernetes"
     coerces_scalars: ClassVar[bool] = False
 
+    def start(self, context: Context) -> None:
+        super().start(context)
+        scheduler = Scheduler(context.world, lambda: self.lookups.values, self.cluster)
+        self.workloads = Workloads(context.world, scheduler)
+        self.releases = Releases(context.world, lambda: self.lookups.values.get("secrets") or (), self.workloads)
+
+        self.gate = Gate(context.world, context.workspace, self.workloads, context.cancelled)
+
+    def cluster(self) -> str:
+        return kubernetes_cluster.name(self.context.config.get("kubeconfig"))
+
     def autoname(self, res: Resource) -> None:
         """A name where there is none, and the namespace the provider would use, as provider.go Check does."""
         given = res.inputs.get("metadata")
-        if res.token == RELEASE or not isinstance(given, Mapping | None):
+        if res.token == RELEASE:
+            self._name_release(res)
+            return
+        if not isinstance(given, Mapping | None):
             return
         metadata = dict(given or {})
-        if not metadata.get("name") and not metadata.get("generateName") and not _kind(res.token).endswith("Patch"):
+        if (
+            not metadata.get("name")
+            and not metadata.get("generateName")
+            and not objects.kind(res.token).endswith("Patch")
+        ):
             old = (res.old_inputs or {}).get("metadata") or {}
-            kept = old.get("name") if _is_autonamed(old) else None
+            kept = old.get("name") if objects.is_autonamed(old) else None
             metadata["name"] = kept or f"{res.name}-{res.suffix(8)}"
             annotations = metadata.get("annotations")
-            metadata["annotations"] = {**(annotations if isinstance(annotations, Mapping) else {}), AUTONAMED: "true"}
+            metadata["annotations"] = {
+                **(annotations if isinstance(annotations, Mapping) else {}),
+                objects.AUTONAMED: "true",
+            }
         if not metadata.get("namespace") and self._is_namespaced(res, metadata):
             metadata["namespace"] = self.context.config.get("namespace") or "default"
         res.inputs["metadata"] = metadata
 
+    def _name_release(self, res: Resource) -> None:
+        """helm_release.go (pulumi-kubernetes at 94977969), assignNameIfAutonameable and setDefaults."""
+        if not res.inputs.get("name"):
+            res.inputs["name"] = (res.old_inputs or {}).get("name") or f"{res.name}-{res.suffix(8)}"
+        if not res.inputs.get("namespace"):
+            res.inputs["namespace"] = self.context.config.get("namespace") or "default"
+
     def rules(self, res: Resource) -> Iterable[Problem]:
+        if res.token == RELEASE:
+            yield from self.releases.rules(res)
+            return
         metadata = res.inputs.get("metadata")
-        kind = _kind(res.token)
+        kind = objects.kind(res.token)
         if kind.endswith("List") and res.token in self.shapes.tokens:
             yield Problem(
                 "kind",
@@ -54,30 +101,56 @@ class Kubernetes(Cloud):
             yield Problem("metadata.name", "patch resources require the `.metadata.name` field to be set")
         if metadata.get("generateName") and not metadata.get("name") and not self._turned_off("enableServerSideApply"):
             yield Problem("metadata.generateName", "not supported in Server-Side Apply mode", "set metadata.name")
+        yield from self._object_rules(res)
+
+    def _object_rules(self, res: Resource) -> Iterable[Problem]:
+        """The API's own schema and, for what has its form, the rules no schema states."""
+        if objects.kind(res.token).endswith("Patch"):
+            return ()
+        group, kind, version = (
+            objects.group(res.token),
+            objects.kind(res.token),
+            res.token.split(":")[1].removeprefix("core/"),
+        )
+        return list(schema.check(version, kind, res.inputs)) or object_rules.check(group, kind, res.inputs)
 
     def replaces(self, token: str, path: str) -> bool | None:
-        group, kind = _group(token), _kind(token).removesuffix("Patch")
+        if token == RELEASE:
+            # helm_release.go, Diff.
+            return bridged.replaces({token: ("name", "namespace")}, token, path)
+        group, kind = objects.group(token), objects.kind(token).removesuffix("Patch")
         patterns = [*IDENTITY, *REPLACES.get((group, kind), ())]
         mutable, data = DATA.get((group, kind), ("", ()))
         if not self.context.config.get(mutable):
             patterns += data
         return bridged.replaces({token: patterns}, token, path)
 
+    def forced(self, res: Resource) -> Iterable[Change]:
+        if res.token == JOB and self.gate.is_replaced(res):
+            yield Change(("metadata", "annotations", REPLACE), UPDATE, replacing=True)
+
     def keeps_name(self, res: Resource) -> bool:
         new, old = res.inputs.get("metadata"), (res.old_inputs or {}).get("metadata")
-        if not isinstance(new, Mapping) or not isinstance(old, Mapping) or _is_autonamed(new):
+        if not isinstance(new, Mapping) or not isinstance(old, Mapping) or objects.is_autonamed(new):
             return False
         return all(new.get(key) == old.get(key) for key in ("name", "namespace"))
 
     def refusals(self, res: Resource) -> Iterable[str]:
-        namespace = _metadata(res).get("namespace")
+        namespace = objects.metadata(res).get("namespace")
+        if res.token == RELEASE:
+            namespace = res.inputs.get("namespace")
+            if not res.inputs.get("createNamespace") and isinstance(namespace, str) and not self._exists(namespace):
+                yield f"create: failed to create: {NO_NAMESPACE.format(namespace)}"
+            yield from self.releases.refusals(res)
+            return
         if isinstance(namespace, str) and not self._exists(namespace):
-            # The API server's words (k8s.io/apimachinery NewNotFound).
-            yield (
-                f'namespaces "{namespace}" not found\n'
-                f"  hint: create it in the stack, or, when the cluster has it already, add it in sandbox.yaml: "
-                f"values: {{kubernetes: {{namespaces: [...]}}}}"
-            )
+            yield NO_NAMESPACE.format(namespace)
+        if res.token == JOB and res.old_inputs is None:
+            yield from self.gate.refusals(res)
+        if res.old_inputs is not None:
+            group, kind = objects.group(res.token), objects.kind(res.token)
+            if refused := list(immutable.check(group, kind, res.old_inputs, res.inputs)):
+                yield immutable.told(group, kind, str(objects.metadata(res).get("name")), refused)
 
     def planned(self, res: Resource) -> dict[str, Any]:
         """What a dry run leaves open: all that the API server fills in."""
@@ -86,17 +159,17 @@ class Kubernetes(Cloud):
         before = res.outputs.get("metadata")
         known = dict(before) if isinstance(before, Mapping) else dict.fromkeys(("uid", "creationTimestamp"), UNKNOWN)
         counted = dict.fromkeys(("generation", "resourceVersion"), UNKNOWN)
-        plan: dict[str, Any] = {"metadata": {**known, **_metadata(res), **counted}}
+        plan: dict[str, Any] = {"metadata": {**known, **objects.metadata(res), **counted}}
         spec, old = res.inputs.get("spec"), res.outputs.get("spec")
-        if _kind(res.token) == "Service" and isinstance(spec, Mapping):
+        if objects.kind(res.token) == "Service" and isinstance(spec, Mapping):
             address = (old.get("clusterIP") if isinstance(old, Mapping) else None) or UNKNOWN
             plan["spec"] = {"clusterIP": address, "clusterIPs": [address], "type": "ClusterIP", **spec}
         return plan
 
     def identity(self, res: Resource) -> str:
         if res.token == RELEASE:
-            return f"{res.inputs.get('namespace') or 'default'}/{res.inputs.get('name') or res.name}"
-        metadata = _metadata(res)
+            return f"{res.inputs['namespace']}/{res.inputs['name']}"
+        metadata = objects.metadata(res)
         name = metadata.get("name") or f"{metadata.get('generateName', res.name)}{res.suffix(5)}"
         return f"{metadata['namespace']}/{name}" if metadata.get("namespace") else str(name)
 
@@ -106,7 +179,7 @@ class Kubernetes(Cloud):
         before = res.outputs.get("metadata") if isinstance(res.outputs.get("metadata"), Mapping) else None
         known = before or {"uid": str(uuid.uuid4()), "creationTimestamp": now()[:19] + "Z", "generation": 0}
         metadata = {
-            **_metadata(res),
+            **objects.metadata(res),
             "name": res.id.rsplit("/", 1)[-1],
             "uid": known["uid"],
             "creationTimestamp": known["creationTimestamp"],
@@ -114,26 +187,35 @@ class Kubernetes(Cloud):
             # An API server counts its writes; what matters is that every write has a higher number.
             "resourceVersion": str(time.time_ns() // 1_000_000),
         }
-        return {"metadata": metadata, **self._filled(res, metadata)}
+        return {"metadata": metadata, **objects.filled(res, metadata)}
+
+    def created(self, res: Resource) -> None:
+        if res.token == RELEASE:
+            self.releases.install(res)
+        elif objects.kind(res.token) == "ResourceQuota":
+            for name in kubernetes_quota.uncounted((res.inputs.get("spec") or {}).get("hard")):
+                res.log(f"spec.hard[{name}] counts nothing; the quota of it is requests.{name}", "warning")
+        elif objects.kind(res.token) == "DaemonSet":
+            self.workloads.settle(Record(res.token, res.id, res.name, "", res.inputs), res.log)
+
+    def updated(self, res: Resource) -> None:
+        self.created(res)
+
+    def settled(self, res: Resource) -> dict[str, Any]:
+        return self.gate.settled(res) if res.token == JOB else {}
+
+    def stuck(self, record: Record) -> Unready | None:
+        return self.gate.stuck(record) if record.type == JOB else None
+
+    def deleted(self, res: Resource) -> None:
+        if res.token == RELEASE:
+            self.releases.remove(res)
+        elif res.token == JOB:
+            self.gate.forget(res)
 
     def locate(self, token: str, given: str) -> Record | None:
         # `kubectl` and the provider both take a bare name for one in the namespace `default`.
         return self.context.world.get(token, given) or self.context.world.get(token, f"default/{given}")
-
-    def _filled(self, res: Resource, metadata: dict[str, Any]) -> dict[str, Any]:
-        """What the API server and its controllers fill in, for the kinds a program reads it from."""
-        match _kind(res.token):
-            case "Namespace":
-                metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
-                return {"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
-            case "Service":
-                spec = dict(res.inputs.get("spec") or {})
-                old = res.outputs.get("spec") or {}
-                # 10.96.0.0/12 is kubeadm's default service range.
-                address = spec.get("clusterIP") or old.get("clusterIP") or f"10.96.{_byte(res)}.{_byte(res)}"
-                spec |= {"clusterIP": address, "clusterIPs": [address], "type": spec.get("type") or "ClusterIP"}
-                return {"spec": spec, "status": {"loadBalancer": {}}}
-        return {}
 
     def _exists(self, namespace: str) -> bool:
         if namespace in self.lookups.values.get("namespaces", ()):
@@ -141,39 +223,15 @@ class Kubernetes(Cloud):
         return self.context.world.get(NAMESPACE, namespace) is not None
 
     def _is_namespaced(self, res: Resource, metadata: Mapping[str, Any]) -> bool:
-        kind = _kind(res.token).removesuffix("Patch")
-        if res.token in self.shapes.tokens or _group(res.token) == "core":
+        kind = objects.kind(res.token).removesuffix("Patch")
+        if res.token in self.shapes.tokens or objects.group(res.token) == "core":
             return kind not in CLUSTER_WIDE
         # A custom resource: as its definition says where a stack made that, else namespaced, as most are.
         for row in self.context.world.find("kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"):
             spec = row.inputs.get("spec") or {}
-            if (spec.get("names") or {}).get("kind") == kind and spec.get("group") == _group(res.token):
+            if (spec.get("names") or {}).get("kind") == kind and spec.get("group") == objects.group(res.token):
                 return bool(spec.get("scope") == "Namespaced")
         return True
 
     def _turned_off(self, setting: str) -> bool:
         return self.context.config.get(setting) is False
-
-
-def _kind(token: str) -> str:
-    return token.rsplit(":", 1)[-1]
-
-
-def _group(token: str) -> str:
-    """`kubernetes:apps/v1:Deployment` is of the group apps; what has no group is of core."""
-    group, slash, _ = token.split(":")[1].partition("/")
-    return group if slash else "core"
-
-
-def _metadata(res: Resource) -> dict[str, Any]:
-    metadata = res.inputs.get("metadata")
-    return dict(metadata) if isinstance(metadata, Mapping) else {}
-
-
-def _is_autonamed(metadata: Any) -> bool:
-    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
-    return isinstance(annotations, Mapping) and annotations.get(AUTONAMED) == "true"
-
-
-def _byte(res: Resource) -> int:
-    return int(res.suffix(2), 16)

@@ -12,6 +12,7 @@ from typing import Any
 from pulumi_sandbox.faults import Fault
 from pulumi_sandbox.providers.cloud import DEFAULTS, UNKNOWN, Cloud, Context, Problem, Refused, Resource
 from pulumi_sandbox.providers.diff import Change, Comparison, compare
+from pulumi_sandbox.providers.readiness import Unready
 from pulumi_sandbox.providers.sdk_types import Shape
 from pulumi_sandbox.providers.sealing import seal, secret_paths, unseal
 from pulumi_sandbox.providers.shapes import UnknownTypeError
@@ -80,6 +81,7 @@ class Lifecycle:
         changes = compare(
             old.values, res.inputs, ignored=ignored, old_secrets=old.secrets, new_secrets=res.secrets, how=how
         )
+        changes += cloud.forced(res)
         return changes, bool(changes) and cloud.keeps_name(res)
 
     def replaces(self, res: Resource, path: str) -> bool | None:
@@ -111,9 +113,7 @@ class Lifecycle:
             except Exists:
                 raise Refused(f"{res.token}: {res.id} already exists") from None
             self.cloud.created(res)
-        if world.take("crash", res.token, res.name, id=res.id):
-            self.die()
-        return made
+        return self._settle(res, made)
 
     def update(self, res: Resource, old: Decoded) -> Decoded:
         before, world = res.old_inputs or {}, self.context.world
@@ -138,9 +138,7 @@ class Lifecycle:
             if record.urn != res.urn:
                 world.claim(res.token, res.id, res.urn, res.name)
             self.cloud.updated(res)
-        if world.take("crash", res.token, res.name, id=res.id):
-            self.die()
-        return made
+        return self._settle(res, made, old)
 
     def read(self, token: str, given: str, known: Sequence[Decoded]) -> tuple[str, Decoded, Decoded] | None:
         """The id, outputs and inputs of what is there; None when nothing is. `known` are those the engine has."""
@@ -154,11 +152,10 @@ class Lifecycle:
             remembered(unseal(stored, known, key), engine, untold)
             for stored, engine in zip((record.outputs, record.inputs), known, strict=True)
         )
-        return (
-            record.id,
-            hidden(outputs, shape.secret_outputs if shape else ()),
-            hidden(inputs, shape.secret_inputs if shape else ()),
-        )
+        outputs = hidden(outputs, shape.secret_outputs if shape else ())
+        if stuck := self.cloud.stuck(record):
+            raise stuck.of(record.id, outputs)
+        return record.id, outputs, hidden(inputs, shape.secret_inputs if shape else ())
 
     def delete(self, res: Resource) -> None:
         """What is gone already is a success, as it is for the vendors' providers."""
@@ -173,6 +170,20 @@ class Lifecycle:
             self._refuse(self.cloud.undeletable(res))
             world.delete(res.token, res.id, res.name)
             self.cloud.deleted(res)
+
+    def _settle(self, res: Resource, made: Decoded, old: Decoded | None = None) -> Decoded:
+        if self.context.world.take("crash", res.token, res.name, id=res.id):
+            self.die()
+        try:
+            later, unready = self.cloud.settled(res), None
+        except Unready as stuck:
+            later, unready = stuck.outputs, stuck
+        if later:
+            made = self._marked(res, merged(made.values, later), old)
+            self.context.world.update(res.token, res.id, outputs=self._row(res, made).outputs)
+        if unready:
+            raise unready.of(res.id, made)
+        return made
 
     def _row(self, res: Resource, made: Decoded) -> Record:
         key = self.context.world.key

@@ -18,16 +18,9 @@ from pulumi_sandbox.providers import diff
 from pulumi_sandbox.providers.cloud import Cloud, Context, Problem, Refused, Resource
 from pulumi_sandbox.providers.engine_log import EngineLog
 from pulumi_sandbox.providers.lifecycle import Lifecycle
+from pulumi_sandbox.providers.readiness import Unready
 from pulumi_sandbox.providers.sealing import masked, secret_paths
-from pulumi_sandbox.providers.values import (
-    NO_SECRETS,
-    UNKNOWN,
-    Decoded,
-    Path,
-    Secrets,
-    covered,
-    leaves,
-)
+from pulumi_sandbox.providers.values import NO_SECRETS, UNKNOWN, Decoded, Path, Secrets, covered, leaves
 from pulumi_sandbox.providers.wire import decode, encode, sent
 
 Answer = TypeVar("Answer")
@@ -48,6 +41,8 @@ def answered(call: Callable[..., Answer]) -> Callable[..., Answer]:
             return answer
         except Refused as refused:
             text = masked(str(refused), sent(request))
+        except Unready as stuck:
+            text = stuck.announce(context, request)
         except Exception as fault:
             subject = getattr(request, "urn", "") or getattr(request, "tok", "") or self.cloud.package
             logging.getLogger(__name__).exception("%s of %s", call.__name__, subject)
@@ -157,7 +152,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
     @answered
     def Create(self, request: pb.CreateRequest, context: grpc.ServicerContext) -> pb.CreateResponse:
-        res = self._resource(request, decode(request.properties), preview=request.preview)
+        res = self._resource(request, decode(request.properties), preview=request.preview, timeout=request.timeout)
         made = self.life.create(res)
         return pb.CreateResponse(id="" if res.preview else res.id, properties=encode(made.values, made.secrets))
 
@@ -171,6 +166,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
             outputs=old.values,
             id=request.id,
             preview=request.preview,
+            timeout=request.timeout,
         )
         made = self.life.update(res, old)
         return pb.UpdateResponse(properties=encode(made.values, made.secrets))

@@ -73,6 +73,8 @@ class Resource:
     preview: bool = False
     # Paths of the inputs that are secret.
     secrets: Secrets = NO_SECRETS
+    # How many seconds the program lets this step take (customTimeouts); 0 for what is the provider's own rule.
+    timeout: float = 0.0
     # The same at every Check of one deployment, so that a preview shows the name that the update then uses.
     seed: bytes = b""
     # log(text, severity): a line under this resource.

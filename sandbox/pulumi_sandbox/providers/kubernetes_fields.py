@@ -1,0 +1,180 @@
+"""What an API server says of one field, in its words: names, labels, quantities, and the forms of its errors.
+
+The forms are those of k8s.io/apimachinery v0.36.0, pkg/util/validation/field/errors.go (ErrorBody); the texts about
+names and labels those of its pkg/api/validate/content.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+from pulumi_sandbox.providers.resource import Problem
+from pulumi_sandbox.providers.values import Unknown, leaves
+
+DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+DNS_SUBDOMAIN = rf"{DNS_LABEL}(\.{DNS_LABEL})*"
+LABEL_KEY = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+LABEL_VALUE = f"({LABEL_KEY})?"
+LABEL_MOST, SUBDOMAIN_MOST = 63, 253
+
+# k8s.io/apimachinery v0.36.0, pkg/api/resource: quantity.go (splitREString), suffix.go.
+QUANTITY = r"([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)"
+QUANTITY_WRONG = f"quantities must match the regular expression '^{QUANTITY}$'"
+SUFFIXES: dict[str, Fraction] = {
+    "": Fraction(1),
+    **{suffix: Fraction(1, 1000**power) for power, suffix in enumerate(("m", "u", "n"), 1)},
+    **{suffix: Fraction(1000**power) for power, suffix in enumerate(("k", "M", "G", "T", "P", "E"), 1)},
+    **{f"{suffix}i": Fraction(1024**power) for power, suffix in enumerate(("K", "M", "G", "T", "P", "E"), 1)},
+}
+
+
+def shown(value: Any) -> str:
+    """A value as Go's errors show it: texts in quotes, objects as JSON."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=str)
+
+
+def invalid(path: str, value: Any, detail: str) -> Problem:
+    return Problem(path, f"Invalid value: {shown(value)}: {detail}")
+
+
+def required(path: str, detail: str = "") -> Problem:
+    return Problem(path, f"Required value: {detail}" if detail else "Required value")
+
+
+def forbidden(path: str, detail: str) -> Problem:
+    return Problem(path, f"Forbidden: {detail}")
+
+
+def not_found(path: str, value: Any) -> Problem:
+    return Problem(path, f"Not found: {shown(value)}")
+
+
+def duplicate(path: str, value: Any) -> Problem:
+    return Problem(path, f"Duplicate value: {shown(value)}")
+
+
+def unsupported(path: str, value: Any, supported: Sequence[str]) -> Problem:
+    return Problem(path, f"Unsupported value: {shown(value)}: supported values: {', '.join(map(shown, supported))}")
+
+
+def is_open(value: Any) -> bool:
+    """Whether a preview knows not all of it."""
+    return any(isinstance(one, Unknown) for _, one in leaves(value))
+
+
+def _pattern(message: str, pattern: str, *examples: str) -> str:
+    """content/errors.go, RegexError."""
+    given = "".join(f"{' or ' if at else ''}'{one}', " for at, one in enumerate(examples))
+    return f"{message} (e.g. {given}regex used for validation is '{pattern}')"
+
+
+def too_long(most: int) -> str:
+    return f"must be no more than {most} bytes"
+
+
+def dns_label(value: str) -> Iterator[str]:
+    if len(value.encode()) > LABEL_MOST:
+        yield too_long(LABEL_MOST)
+    if not re.fullmatch(DNS_LABEL, value):
+        yield _pattern(
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and "
+            "end with an alphanumeric character",
+            DNS_LABEL,
+            "my-name",
+            "123-abc",
+        )
+
+
+def dns_subdomain(value: str) -> Iterator[str]:
+    if len(value.encode()) > SUBDOMAIN_MOST:
+        yield too_long(SUBDOMAIN_MOST)
+    if not re.fullmatch(DNS_SUBDOMAIN, value):
+        yield _pattern(
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
+            "start and end with an alphanumeric character",
+            DNS_SUBDOMAIN,
+            "example.com",
+        )
+
+
+def label_key(value: str) -> Iterator[str]:
+    """content/kube.go, IsLabelKey: also the names of resources and annotations."""
+    rule = _pattern(
+        "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+        "character",
+        LABEL_KEY,
+        "MyName",
+        "my.name",
+        "123-abc",
+    )
+    prefix, slash, name = value.rpartition("/")
+    if "/" in prefix:
+        yield f"a valid label key {rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return
+    if slash and not prefix:
+        yield "prefix part must be non-empty"
+    elif slash:
+        yield from (f"prefix part {message}" for message in dns_subdomain(prefix))
+    if not name:
+        yield "name part must be non-empty"
+    elif len(name) > LABEL_MOST:
+        yield f"name part {too_long(LABEL_MOST)}"
+    if not re.fullmatch(LABEL_KEY, name):
+        yield f"name part {rule}"
+
+
+def label_value(value: str) -> Iterator[str]:
+    if len(value.encode()) > LABEL_MOST:
+        yield too_long(LABEL_MOST)
+    if not re.fullmatch(LABEL_VALUE, value):
+        yield _pattern(
+            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
+            "start and end with an alphanumeric character",
+            LABEL_VALUE,
+            "MyValue",
+            "my_value",
+            "12345",
+        )
+
+
+def data_key(value: str) -> Iterator[str]:
+    """A key of a ConfigMap or a Secret (pkg/util/validation, IsConfigMapKey)."""
+    if len(value) > SUBDOMAIN_MOST:
+        yield f"must be no more than {SUBDOMAIN_MOST} characters"
+    if not re.fullmatch("[-._a-zA-Z0-9]+", value):
+        yield _pattern(
+            "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
+            "[-._a-zA-Z0-9]+",
+            "key.name",
+            "KEY_NAME",
+            "key-name",
+        )
+    elif value in (".", ".."):
+        yield f"must not be '{value}'"
+    elif value.startswith(".."):
+        yield "must not start with '..'"
+
+
+def quantity(value: Any) -> Fraction | None:
+    """`500m`, `2Gi`, `1e3` or a plain number; None for what is none."""
+    found = re.fullmatch(QUANTITY, str(value)) if not isinstance(value, bool) else None
+    if found is None:
+        return None
+    number, suffix = found.groups()
+    try:
+        if suffix[:1] in ("e", "E") and suffix[1:]:
+            return Fraction(f"{number}e{int(suffix[1:])}")
+        return Fraction(number) * SUFFIXES[suffix]
+    except (KeyError, ValueError):
+        return None
+
+
+def quantities(path: str, given: Any) -> Iterator[Problem]:
+    """A map of resources to amounts: what is no amount."""
+    for name, value in given.items() if isinstance(given, dict) else ():
+        if not isinstance(value, Unknown) and quantity(value) is None:
+            yield invalid(f"{path}[{name}]", value, QUANTITY_WRONG)

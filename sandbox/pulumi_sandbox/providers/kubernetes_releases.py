@@ -1,0 +1,159 @@
+"""Helm releases: what their charts refuse, and what they put into the world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pulumi_sandbox.providers import kubernetes_chart_objects as made
+from pulumi_sandbox.providers import kubernetes_chart_rules, kubernetes_charts
+from pulumi_sandbox.providers.kubernetes_charts import CONTROLLER, SCALE_SET
+from pulumi_sandbox.providers.kubernetes_pod_rules import inner
+from pulumi_sandbox.providers.kubernetes_workloads import Workloads
+from pulumi_sandbox.providers.resource import Problem, Resource
+from pulumi_sandbox.providers.sealing import seal
+from pulumi_sandbox.world import Record, World
+
+SECRET = "kubernetes:core/v1:Secret"  # noqa: S105
+CHART_MADE = (made.DEPLOYMENT, made.DAEMON_SET, made.RUNNER_SET)
+BOTH = (
+    "Found both gha-rs-controller installed with flags.watchSingleNamespace set and unset in cluster, this is not "
+    "supported."
+)
+NONE = "No gha-rs-controller deployment found using label (app.kubernetes.io/part-of=gha-rs-controller)."
+MANY = "More than one gha-rs-controller deployment found using label (app.kubernetes.io/part-of=gha-rs-controller)."
+ELSEWHERE = (
+    "No gha-rs-controller deployment that watch this namespace found using label "
+    "(actions.github.com/controller-watch-single-namespace)."
+)
+CONSIDER = (
+    "Consider setting controllerServiceAccount.name in values.yaml to be explicit if you think the discovery is wrong."
+)
+ONLY_SHAPE = "only the shape of this release is checked; the sandbox does not know what the chart {} reads or makes"
+
+
+@dataclass
+class Releases:
+    world: World
+    secrets: Callable[[], Collection[str]]
+    """Secrets that are there though no stack made them, as namespace/name."""
+    workloads: Workloads
+
+    def rules(self, res: Resource) -> Iterable[Problem]:
+        chart = kubernetes_charts.named(res.inputs)
+        if chart is None:
+            return
+        if kubernetes_charts.version(chart, res.inputs) == chart.version:
+            yield from kubernetes_charts.check(chart, res.inputs.get("values"))
+        yield from kubernetes_chart_rules.check(chart.name, res.inputs)
+
+    def refusals(self, res: Resource) -> Iterable[str]:
+        """What the charts look up in the cluster, and what their controller does to what it finds there."""
+        chart = kubernetes_charts.named(res.inputs)
+        if chart is None or chart.name != SCALE_SET:
+            return
+        values = res.inputs.get("values") or {}
+        number, space = kubernetes_charts.version(chart, res.inputs), str(res.inputs.get("namespace"))
+        space = str(values.get("namespaceOverride") or space)
+        controllers = list(self.controllers())
+        if not inner(values, "controllerServiceAccount", "name"):
+            yield from _discovered(controllers, space)
+        # controllers/actions.github.com/autoscalingrunnerset_controller.go, Reconcile; apis/.../version.go.
+        for one in _watching(controllers, space):
+            built = str(inner(one.inputs, "metadata", "labels", made.VERSION))
+            if _minor(built) != _minor(number):
+                yield (
+                    "Autoscaling runner set version doesn't match the build version. Deleting the resource.\n"
+                    f"  got: autoscalingRunnerSetVersion {number}, buildVersion {built}\n"
+                    "  hint: a cluster takes the release, and the controller then deletes the runner set; install both "
+                    "charts in the same minor version"
+                )
+        secret = values.get("githubConfigSecret")
+        if isinstance(secret, str) and not self._has_secret(f"{space}/{secret}"):
+            yield (
+                f'secrets "{secret}" not found\n'
+                f"  hint: a cluster takes the release, and no runner then comes of it: create the Secret in {space} "
+                "before, in the stack, or, when the cluster has it already, add it in sandbox.yaml: "
+                "values: {kubernetes: {secrets: [namespace/name]}}"
+            )
+
+    def _has_secret(self, identity: str) -> bool:
+        return self.world.get(SECRET, identity) is not None or identity in self.secrets()
+
+    def controllers(self) -> Iterator[Record]:
+        for row in self.world.find(made.DEPLOYMENT):
+            if inner(row.inputs, "metadata", "labels", made.PART_OF) == "gha-rs-controller":
+                yield row
+
+    def install(self, res: Resource) -> None:
+        """After a create or an update: the objects of the chart take the place of those it made before."""
+        chart = kubernetes_charts.named(res.inputs)
+        if chart is None:
+            res.log(ONLY_SHAPE.format(res.inputs.get("chart")), "info")
+            return
+        number = kubernetes_charts.version(chart, res.inputs)
+        if number != chart.version:
+            res.log(
+                f"the values of {chart.name} {number} are not checked; the sandbox knows those of {chart.version}",
+                "info",
+            )
+        if res.inputs.get("valueYamlFiles"):
+            res.log("what valueYamlFiles hold is neither checked nor used in the sandbox", "info")
+        self.remove(res)
+        inputs = seal(res.inputs, res.secrets, self.world.key)
+        for token, given in made.objects(chart, inputs):
+            meta = given["metadata"]
+            identity = f"{meta['namespace']}/{meta['name']}"
+            self.world.delete(token, identity, res.name)
+            row = self.world.insert(Record(token, identity, meta["name"], "", given, given, "controller"))
+            self.workloads.settle(row, res.log)
+        if chart.name == CONTROLLER:
+            self._outlive(res, number)
+
+    def _outlive(self, res: Resource, number: str) -> None:
+        """A controller of another minor version deletes the runner sets it finds."""
+        for row in self.world.find(made.RUNNER_SET):
+            if _minor(str(inner(row.inputs, "metadata", "labels", made.VERSION))) != _minor(number):
+                self.world.delete(row.type, row.id, res.name)
+                res.log(
+                    f"the controller {number} deletes the runner set {row.id}, which is of another minor", "warning"
+                )
+
+    def remove(self, res: Resource) -> None:
+        for token in CHART_MADE:
+            for row in self.world.find(token):
+                if _release(row) == (res.inputs.get("name"), res.inputs.get("namespace")):
+                    self.world.delete(token, row.id, res.name)
+                    self.workloads.forget(row)
+
+
+def _release(row: Record) -> tuple[Any, ...]:
+    marks = inner(row.inputs, "metadata", "annotations")
+    return tuple(inner(marks, f"meta.helm.sh/release-{one}") for one in ("name", "namespace"))
+
+
+def _watched(row: Record) -> Any:
+    return inner(row.inputs, "metadata", "labels", made.WATCHES)
+
+
+def _watching(controllers: list[Record], space: str) -> list[Record]:
+    return [row for row in controllers if _watched(row) in (None, space)]
+
+
+def _discovered(controllers: list[Record], space: str) -> Iterator[str]:
+    """templates/_helpers.tpl, managerServiceAccountName: finds the controller, or fails."""
+    single = [row for row in controllers if _watched(row)]
+    several = [row for row in controllers if not _watched(row)]
+    if not controllers:
+        yield f"{NONE} {CONSIDER}"
+    elif single and several:
+        yield f"{BOTH} {CONSIDER}"
+    elif len(several) > 1:
+        yield f"{MANY} {CONSIDER}"
+    elif single and space not in [_watched(row) for row in single]:
+        yield f"{ELSEWHERE} {CONSIDER}"
+
+
+def _minor(number: str) -> list[str]:
+    return number.split(".")[:2]

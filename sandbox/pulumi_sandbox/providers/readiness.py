@@ -1,0 +1,46 @@
+"""What was made and did not become ready: the engine keeps it in the state, with the reasons, and tells an error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import grpc
+from google.protobuf import any_pb2
+from pulumi.runtime.proto import provider_pb2 as pb
+from pulumi.runtime.proto import status_pb2
+
+from pulumi_sandbox.providers.sealing import masked
+from pulumi_sandbox.providers.values import Decoded
+from pulumi_sandbox.providers.wire import encode, sent
+
+# Where gRPC carries more than a code and a text (grpc.io/docs/guides/error, "Richer error model").
+DETAILS = "grpc-status-details-bin"
+
+
+class Unready(Exception):  # noqa: N818 - an answer of the vendor, not a failure of ours
+    """The text is the error; the reasons are listed below it, and outputs are those of the resource as it is now."""
+
+    def __init__(self, text: str, reasons: Sequence[str] = (), outputs: dict[str, Any] | None = None) -> None:
+        super().__init__(text)
+        self.reasons = [text, *reasons]
+        self.outputs = outputs or {}
+        self.id, self.made = "", Decoded({})
+
+    def of(self, id: str, made: Decoded) -> Unready:  # noqa: A002 - Pulumi's own word
+        """The same, for the resource that the state is to keep."""
+        self.id, self.made = id, made
+        return self
+
+    def announce(self, call: grpc.ServicerContext, request: Any) -> str:
+        """Add the engine's ErrorResourceInitFailed to the error the call is about to end with, and answer its text."""
+        reasons = [masked(one, sent(request)) for one in self.reasons]
+        given = {pb.CreateRequest: "properties", pb.UpdateRequest: "news", pb.ReadRequest: "inputs"}[type(request)]
+        made = encode(self.made.values, self.made.secrets)
+        detail = any_pb2.Any()
+        detail.Pack(
+            pb.ErrorResourceInitFailed(id=self.id, properties=made, reasons=reasons, inputs=getattr(request, given))
+        )
+        status = status_pb2.Status(code=grpc.StatusCode.UNKNOWN.value[0], message=reasons[0], details=[detail])
+        call.set_trailing_metadata(((DETAILS, status.SerializeToString()),))
+        return reasons[0]
