@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
+from pulumi_sandbox.providers import aws_schema as schema
 from pulumi_sandbox.providers import bridged
 from pulumi_sandbox.providers.aws_tables import ARN_IS_ID, ARNS, DESCRIBED, ID_FORMS, ID_PREFIXES, NAMING, REPLACES
-from pulumi_sandbox.providers.cloud import Cloud, Resource
+from pulumi_sandbox.providers.cloud import Cloud, Problem, Resource
 from pulumi_sandbox.providers.sdk_types import Type
 from pulumi_sandbox.providers.values import Unknown, leaves
 
@@ -44,8 +45,12 @@ class Aws(Cloud):
             if _is_document(declared.type) and _is_known(res.inputs.get(name)):
                 res.inputs[name] = json.dumps(res.inputs[name], sort_keys=True, separators=(",", ":"))
 
+    def rules(self, res: Resource) -> Iterable[Problem]:
+        region = self.region(res)
+        yield from schema.check(res.token, res.inputs, region)
+
     def replaces(self, token: str, path: str) -> bool | None:
-        return bridged.replaces(REPLACES, token, path)
+        return bridged.replaces(REPLACES, token, path) if token in REPLACES else schema.replaces(token, path)
 
     def identity(self, res: Resource) -> str:
         if res.token in ARN_IS_ID:
@@ -84,7 +89,7 @@ class Aws(Cloud):
         return f"arn:aws:{service}:{self.region(res)}:{self.account}:{_kind(res.token)}/{res.id or res.name}"
 
     def _facts(self, res: Resource) -> dict[str, Any]:
-        inputs = {name: value for name, value in res.inputs.items() if isinstance(value, str)}
+        inputs = {name: value for name, value in res.inputs.items() if isinstance(value, str | dict)}
         return _Facts(
             {"path": "/", "uuid": str(uuid.uuid4()), **inputs, "region": self.region(res), "account": self.account}
         )
