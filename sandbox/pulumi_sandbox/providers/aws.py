@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
+from pulumi_sandbox.providers import aws_rule_table as rule_table
 from pulumi_sandbox.providers import aws_schema as schema
 from pulumi_sandbox.providers import bridged
 from pulumi_sandbox.providers.aws_tables import ARN_IS_ID, ARNS, DESCRIBED, ID_FORMS, ID_PREFIXES, NAMING, REPLACES
@@ -48,6 +49,7 @@ class Aws(Cloud):
     def rules(self, res: Resource) -> Iterable[Problem]:
         region = self.region(res)
         yield from schema.check(res.token, res.inputs, region)
+        yield from rule_table.rules(res.token, res.inputs, region)
 
     def replaces(self, token: str, path: str) -> bool | None:
         return bridged.replaces(REPLACES, token, path) if token in REPLACES else schema.replaces(token, path)
