@@ -7,6 +7,8 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
+from pulumi_sandbox.providers import aws_iam_rules as iam_rules
+from pulumi_sandbox.providers import aws_managed_policies as managed_policies
 from pulumi_sandbox.providers import aws_rule_table as rule_table
 from pulumi_sandbox.providers import aws_schema as schema
 from pulumi_sandbox.providers import bridged
@@ -50,6 +52,10 @@ class Aws(Cloud):
         region = self.region(res)
         yield from schema.check(res.token, res.inputs, region)
         yield from rule_table.rules(res.token, res.inputs, region)
+        for text in iam_rules.notes(res.token, res.inputs):
+            res.log(text, "warning")
+        for text, severity in managed_policies.notes(res.token, res.inputs):
+            res.log(text, severity)
 
     def replaces(self, token: str, path: str) -> bool | None:
         return bridged.replaces(REPLACES, token, path) if token in REPLACES else schema.replaces(token, path)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from pulumi_sandbox.providers import aws_iam_rules as iam_rules
 from pulumi_sandbox.providers import aws_mapping as types
 from pulumi_sandbox.providers import aws_node_group_rules as node_group_rules
 from pulumi_sandbox.providers import aws_template_rules as template_rules
@@ -15,6 +16,16 @@ from pulumi_sandbox.providers.gcp_common_rules import table
 
 Inputs = dict[str, Any]
 TAGS_MOST = 50
+# What upstream holds to verify.ValidARN, or to its type ARN (internal/service/eks, internal/service/iam).
+ARNS = {
+    types.ATTACHMENT: ("policyArn",),
+    types.ACCESS_ENTRY: ("principalArn",),
+    types.ACCESS_POLICY: ("principalArn", "policyArn"),
+    types.POD_IDENTITY: ("roleArn", "targetRoleArn"),
+    types.ADDON: ("serviceAccountRoleArn",),
+    types.CLUSTER: ("roleArn",),
+}
+ARN = r"arn:aws(-[a-z]+)*:[^:]+:([a-z]{2}(-[a-z]+)+-\d{1,2})?:(aws|aws-managed|\d{12}|cw.{10})?:.+"
 CLUSTER_NAME = r"^[0-9A-Za-z][A-Za-z0-9\-_]*$"
 CLUSTER_NAME_MOST = 100
 
@@ -24,6 +35,9 @@ def rules(token: str, inputs: Inputs, region: str) -> Iterator[Problem]:
     if token in types.TARGETS:
         yield from tags(inputs.get("tags"))
         yield from cluster_name(inputs.get("clusterName"))
+    yield from iam_rules.rules(token, inputs)
+    for name in ARNS.get(token, ()):
+        yield from arn(inputs.get(name), name)
     if placed := _PLACED.get(token):
         yield from placed(inputs, region)
     if plain := _PLAIN.get(token):
@@ -49,6 +63,16 @@ def cluster_name(given: Any) -> Iterator[Problem]:
         yield Problem("clusterName", text)
     elif not re.match(CLUSTER_NAME, given):
         yield Problem("clusterName", f'"clusterName" ("{given}") doesn\'t match regexp "{CLUSTER_NAME}"')
+
+
+def arn(given: Any, name: str) -> Iterator[Problem]:
+    """terraform-provider-aws, internal/verify/validate.go, ValidARN."""
+    if not isinstance(given, str) or not given or re.fullmatch(ARN, given):
+        return
+    why = (
+        "arn: invalid prefix" if not given.startswith("arn:") else "arn: not enough sections, or one that is malformed"
+    )
+    yield Problem(name, f'"{name}" ({given}) is an invalid ARN: {why}')
 
 
 def placement_group(inputs: Inputs) -> Iterator[Problem]:
