@@ -6,6 +6,8 @@ from __future__ import annotations
 INVALID = "InvalidParameterException"
 REFUSED = "InvalidRequestException"
 NOT_FOUND = "ResourceNotFoundException"
+IN_USE = "ResourceInUseException"
+STATUS = {NOT_FOUND: 404, IN_USE: 409}
 
 
 def unknown_types(names: list[str]) -> str:
@@ -115,7 +117,7 @@ def creating(group: str, code: str, words: str) -> str:
     """A refusal of the API, as pulumi-aws shows it."""
     return (
         f"creating EKS Node Group ({group}): operation error EKS: CreateNodegroup, https response error StatusCode: "
-        f"{404 if code == NOT_FOUND else 400}, {code}: {words}"
+        f"{STATUS.get(code, 400)}, {code}: {words}"
     )
 
 

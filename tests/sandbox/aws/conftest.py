@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pulumi_sandbox.providers import aws_mapping as types
 from pulumi_sandbox.providers.aws import Aws
-from pulumi_sandbox.providers.cloud import Context, Resource
+from pulumi_sandbox.providers.cloud import Context, Refused, Resource
 from pulumi_sandbox.providers.lifecycle import Lifecycle
 from pulumi_sandbox.providers.shapes import Shapes
 from pulumi_sandbox.providers.values import Decoded
@@ -19,6 +19,7 @@ from pulumi_sandbox.world import World
 
 SHAPES = Shapes.for_package("aws")
 REGION = "us-east-1"
+LISTED = "exists: {aws: [cluster/ci, role/eks-node, role/eks-cluster]}\n"
 ROLE_ARN = "arn:aws:iam::123456789012:role/eks-node"
 
 # What every rule accepts; tests change one thing in it.
@@ -101,3 +102,28 @@ def amazon(tmp_path: Path) -> Iterator[Amazon]:
     made = Amazon(tmp_path)
     yield made
     made.world.close()
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Iterator[Amazon]:
+    """One with a cluster and a role that no stack made."""
+    made = Amazon(tmp_path, settings=LISTED)
+    yield made
+    made.world.close()
+
+
+def refused(amazon: Amazon, token: str, inputs: dict[str, Any]) -> str:
+    with pytest.raises(Refused) as answer:
+        amazon.make(token, "one", inputs)
+    return str(answer.value)
+
+
+def creating(words: str, code: str = "InvalidParameterException", status: int = 400) -> str:
+    return (
+        "creating EKS Node Group (ci:l4): operation error EKS: CreateNodegroup, https response error StatusCode: "
+        f"{status}, {code}: {words}"
+    )
+
+
+def listing(path: str) -> str:
+    return f"\n  hint: if it is there in the cloud, list it in sandbox.yaml: exists: {{aws: [{path}]}}"
