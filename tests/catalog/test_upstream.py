@@ -21,8 +21,9 @@ SOURCES = {"botocore", "cfn-lint", "gpuhunt", "moto"}
 
 
 def test_what_is_counted_is_what_is_pinned() -> None:
-    dev = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]["dev"]
-    pinned = dict(each.split("==") for each in dev if "==" in each)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wanted = [*project["dependency-groups"]["dev"], *project["project"]["optional-dependencies"]["sandbox"]]
+    pinned = dict(each.split("==") for each in wanted if "==" in each)
     assert pinned == {name: upstream.version(name) for name in SOURCES}
 
 

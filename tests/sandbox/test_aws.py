@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pulumi_sandbox.providers import aws_tables
@@ -20,6 +22,7 @@ QUEUE = "aws:sqs/queue:Queue"
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
+    (tmp_path / "sandbox.yaml").write_text("exists: {aws: [cluster/ci, role/r]}\n")
     return Bench(Aws(), tmp_path, {"region": "eu-west-1"})
 
 
@@ -81,7 +84,8 @@ def test_ids_and_arns_look_like_amazons(bench: Bench) -> None:
     assert role.outputs["arn"] == "arn:aws:iam::123456789012:role/ci/runner"
     assert re.fullmatch(r"AROA[A-Z2-7]{17}", role.outputs["uniqueId"])
     assert role.outputs["tagsAll"] == {"a": "b"}
-    group = bench.made(NODE_GROUP, "g", {"clusterName": "ci", "nodeGroupName": "gpu"})
+    node_role = "arn:aws:iam::123456789012:role/r"
+    group = bench.made(NODE_GROUP, "g", {"clusterName": "ci", "nodeGroupName": "gpu", "nodeRoleArn": node_role})
     assert group.id == "ci:gpu"
     assert re.fullmatch(r"arn:aws:eks:eu-west-1:123456789012:nodegroup/ci/gpu/[0-9a-f-]{36}", group.outputs["arn"])
     vpc = bench.made("aws:ec2/vpc:Vpc", "v", {"cidrBlock": "10.0.0.0/16"})
@@ -95,15 +99,17 @@ def test_ids_and_arns_look_like_amazons(bench: Bench) -> None:
     assert queue.id == queue.outputs["url"] == "https://sqs.eu-west-1.amazonaws.com/123456789012/q"
 
 
-def test_what_amazon_chose_once_stays_and_a_launch_template_counts_its_versions(bench: Bench) -> None:
-    template = bench.made("aws:ec2/launchTemplate:LaunchTemplate", "l", {})
+def test_a_launch_template_counts_its_versions_and_what_is_not_in_one_makes_none(bench: Bench) -> None:
+    template = bench.made("aws:ec2/launchTemplate:LaunchTemplate", "l", {"instanceType": "t3.small"})
     assert (template.outputs["latestVersion"], template.outputs["defaultVersion"]) == (1, 1)
-    assert bench.cloud.computed(template) == {
-        "latestVersion": 2,
-        "defaultVersion": 1,
-        "region": "eu-west-1",
-        "tagsAll": {},
-    }
+
+    def counted(**changes: Any) -> list[int]:
+        changed = replace(template, inputs={**template.inputs, **changes}, old_inputs=template.inputs)
+        return [bench.cloud.computed(changed)[name] for name in ("latestVersion", "defaultVersion")]
+
+    assert counted() == counted(tags={"a": "b"}) == [1, 1]
+    assert counted(instanceType="t3.large") == counted(description="larger") == [2, 1]
+    assert counted(instanceType="t3.large", updateDefaultVersion=True) == [2, 2]
 
 
 def test_default_tags_of_the_provider_are_in_all_tags(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ ENTRIES = ("guest", "exists", "lookups", "values")
 # What may stand below an entry; the keys of `lookups` are functions, and those of a provider's `values` anybody's own.
 BELOW = {
     "guest": ("path", "environment"),
-    "exists": ("gcp", "github"),
+    "exists": ("aws", "gcp", "github"),
     "values": ("aws", "gcp", "github", "kubernetes"),
 }
 LONGEST_SHOWN = 80

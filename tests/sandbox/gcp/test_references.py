@@ -143,7 +143,7 @@ CLOUDS = "aws, gcp, github, kubernetes"
     [
         ("exist: {}", "exist", ENTRIES, "exists"),
         ("guests: {}", "guests", ENTRIES, "guest"),
-        ("exists: {gpc: [projects/*]}", "exists.gpc", "gcp, github", "gcp"),
+        ("exists: {gpc: [projects/*]}", "exists.gpc", "aws, gcp, github", "gcp"),
         ("guest: {paths: [x]}", "guest.paths", "path, environment", "path"),
         ("guest: {env: {}}", "guest.env", "path, environment", ""),
         ("values: {kubernets: {namespaces: []}}", "values.kubernets", CLOUDS, "kubernetes"),

@@ -1,0 +1,122 @@
+"""Amazon's own schemas, read from the files of two packages: CloudFormation's from cfn-lint, the API's from botocore.
+
+The files are read and the packages are not imported: importing cfn-lint alone takes seconds, and a provider starts with
+every command. A service model of botocore is turned into the form that CloudFormation's schemas have.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+Node = dict[str, Any]
+# What describes a type where a region's own table does not name it.
+HOME = "us-east-1"
+# Bounds of a service model by the type of its shape: the same two words bound a length, a number and a count.
+BOUNDS = {
+    "string": ("minLength", "maxLength"),
+    "list": ("minItems", "maxItems"),
+    "map": ("minProperties", "maxProperties"),
+}
+NUMBERS = ("integer", "long", "float", "double")
+
+
+@dataclass(frozen=True, eq=False)
+class Document:
+    """A schema with what it refers to."""
+
+    root: Node
+    definitions: Node
+
+    def followed(self, node: Node | None) -> Node | None:
+        """The node without references."""
+        while node is not None and "$ref" in node:
+            target = self.definitions.get(node["$ref"].rsplit("/", 1)[-1])
+            node = {**target, **{name: value for name, value in node.items() if name != "$ref"}} if target else None
+        return node
+
+
+def _folder(package: str) -> Path:
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(f"{package} is not installed; the aws provider checks against its files")
+    return Path(spec.submodule_search_locations[0]) / "data"
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_bytes() if path.suffix == ".json" else gzip.decompress(path.read_bytes()))
+
+
+@cache
+def regions() -> frozenset[str]:
+    """Every region that cfn-lint has a table for."""
+    return frozenset(path.stem for path in (_folder("cfnlint") / "schemas" / "providers").glob("*-*.json"))
+
+
+@cache
+def _types(region: str) -> dict[str, str]:
+    found: dict[str, str] = _read(_folder("cfnlint") / "schemas" / "providers" / f"{region}.json")
+    return found
+
+
+@cache
+def cloudformation(name: str, region: str) -> Document:
+    """CloudFormation's schema of a resource type, as the region has it."""
+    known = _types(region) if region in regions() else {}
+    file = known.get(name) or _types(HOME)[name]
+    schema = _read(_folder("cfnlint") / "schemas" / "resources" / f"{file}.json")
+    return Document(schema, schema.get("definitions", {}))
+
+
+@cache
+def _model(service: str) -> Node:
+    # Folders are named after the API's date; the newest one is what botocore itself uses.
+    newest = max((_folder("botocore") / service).glob("*/service-2.json*"))
+    shapes: Node = _read(newest)["shapes"]
+    return {name: _converted(shape) for name, shape in shapes.items()}
+
+
+@cache
+def api(service: str, shape: str) -> Document:
+    """The shape of a request, in the form of a CloudFormation schema."""
+    definitions = _model(service)
+    return Document(definitions[shape], definitions)
+
+
+def _converted(shape: Node) -> Node:
+    kind = shape["type"]
+    low, high = BOUNDS.get(kind, ("minimum", "maximum") if kind in NUMBERS else ("", ""))
+    found: Node = {name: shape[word] for name, word in ((low, "min"), (high, "max")) if name and word in shape}
+    found |= {name: shape[name] for name in ("enum", "required") if name in shape}
+    if "pattern" in shape:  # the services hold the whole text to it, whether it ends in $ or not
+        found["pattern"] = f"^(?:{shape['pattern'].removeprefix('^').removesuffix('$')})$"
+    if kind == "structure":
+        found["properties"] = {name: _ref(member) for name, member in shape["members"].items()}
+    elif kind == "list":
+        found["items"] = _ref(shape["member"])
+    elif kind == "map":
+        found |= {"propertyNames": _ref(shape["key"]), "additionalProperties": _ref(shape["value"])}
+    return found
+
+
+def _ref(member: Node) -> Node:
+    return {"$ref": f"#/definitions/{member['shape']}"}
+
+
+@cache
+def instance_types(region: str) -> frozenset[str]:
+    """The EC2 instance types that have a price in a region; none for a region that is not in the table."""
+    table = _read(_folder("cfnlint") / "schemas" / "extensions" / "aws_ec2_instance" / "instancetype_enum.json")
+    return frozenset(table.get(region, {}).get("enum", ()))
+
+
+@cache
+def actions() -> dict[str, Node]:
+    """The services of IAM by their prefix, each with its actions in small letters and the forms of its ARNs."""
+    found: dict[str, Node] = _read(_folder("cfnlint") / "AdditionalSpecs" / "Policies.json")
+    return found

@@ -1,0 +1,129 @@
+"""What EKS and EC2 say to a node group they do not take, each with where those words were seen."""
+
+from __future__ import annotations
+
+# The form around them: https://github.com/pulumi/pulumi-eks/issues/1283; the identifier of the request is left out.
+INVALID = "InvalidParameterException"
+REFUSED = "InvalidRequestException"
+NOT_FOUND = "ResourceNotFoundException"
+IN_USE = "ResourceInUseException"
+STATUS = {NOT_FOUND: 404, IN_USE: 409}
+
+
+def unknown_types(names: list[str]) -> str:
+    # https://github.com/terraform-aws-modules/terraform-aws-eks/issues/1279
+    return f"The following supplied instance types do not exist: [{', '.join(names)}]"
+
+
+def wrong_architecture(names: list[str], ami_type: str) -> str:
+    # https://github.com/ManagedKube/kubernetes-ops/issues/231
+    return f"[{', '.join(names)}] is not a valid instance type for requested amiType {ami_type}"
+
+
+def too_old(ami_type: str) -> str:
+    # https://github.com/scylladb/scylla-cluster-tests/issues/12524
+    return f"AMI Type {ami_type} is only supported for kubernetes versions 1.32 or earlier"
+
+
+# https://github.com/crossplane-contrib/provider-upjet-aws/issues/866
+DISK = "Disk size must be specified within the launch template."
+# https://github.com/terraform-aws-modules/terraform-aws-eks/issues/2219
+REMOTE_ACCESS = "Remote access configuration cannot be specified with a launch template."
+# https://github.com/terraform-aws-modules/terraform-aws-eks/issues/1545
+TYPES_TWICE = "Cannot specify instance types in launch template and API request"
+# https://github.com/pulumi/pulumi-eks/issues/1463
+AMI_TWICE = "You cannot specify an AMI Type other than CUSTOM, when specifying an image id in your launch template."
+# https://github.com/pulumi/pulumi-eks/issues/1283
+VERSION_TWICE = (
+    "You cannot specify a kubernetes version to use when specifying an image id to use within the launch template."
+)
+# https://github.com/sassoftware/viya4-iac-aws/issues/298
+MIN_ABOVE = "minSize can't be greater than desiredSize"
+# https://github.com/ministryofjustice/cloud-platform-infrastructure/pull/4595
+DESIRED_ABOVE = "desiredSize can't be greater than maxSize"
+# https://github.com/eksctl-io/eksctl/issues/4007
+RESERVED_LABEL = "Label cannot contain reserved prefixes [kubernetes.io/, k8s.io/, eks.amazonaws.com/]"
+
+
+def no_cluster(name: str) -> str:
+    # https://github.com/terraform-aws-modules/terraform-aws-eks/issues/793
+    return f"No cluster found for name: {name}."
+
+
+def no_subnet(subnet: str) -> str:
+    # https://github.com/ansible/ansible/issues/66783
+    return f"The subnet ID '{subnet}' does not exist"
+
+
+def no_trust(role: str) -> str:
+    # https://github.com/eksctl-io/eksctl/issues/3290
+    return (
+        "Following required service principals [ec2.amazonaws.com] were not found in the trust relationships of "
+        f"nodeRole {role}"
+    )
+
+
+def no_role(name: str) -> str:
+    # IAM's words for a role that is asked for by its name (GetRole, NoSuchEntity).
+    return f"The role with name {name} cannot be found."
+
+
+def no_template(given: str) -> str:
+    # EC2's words (InvalidLaunchTemplateId.NotFound, InvalidLaunchTemplateName.NotFoundException).
+    kind = "ID" if given.startswith("lt-") else "name"
+    return f"The specified launch template, with template {kind} {given}, does not exist."
+
+
+def no_version(number: str, given: str) -> str:
+    # EC2's words (DescribeLaunchTemplateVersions: InvalidLaunchTemplateId.VersionNotFound).
+    return f"Could not find launch template version {number} for template {given}."
+
+
+def sold_out(kind: str, zone: str, elsewhere: list[str]) -> str:
+    # https://github.com/eksctl-io/eksctl/issues/4732
+    other = f" or choosing {', '.join(elsewhere)}" if elsewhere else ""
+    return (
+        f"Could not launch On-Demand Instances. InsufficientInstanceCapacity - We currently do not have sufficient "
+        f"{kind} capacity in the Availability Zone you requested ({zone}). Our system will be working on provisioning "
+        f"additional capacity. You can currently get {kind} capacity by not specifying an Availability Zone in your "
+        f"request{other}. Launching EC2 instance failed."
+    )
+
+
+# https://github.com/rancher/rancher/issues/38196
+NO_SPOT = (
+    "Could not launch Spot Instances. UnfulfillableCapacity - Unable to fulfill capacity due to your request "
+    "configuration. Please adjust your request and try again. Launching EC2 instance failed."
+)
+
+
+def quota(market: str, limit: int = 0) -> str:
+    # https://github.com/klothoplatform/klotho/pull/311. Of Spot only the code was seen, and no text:
+    # https://github.com/aws/karpenter-provider-aws/issues/5789.
+    if market == "SPOT":
+        return (
+            "Could not launch Spot Instances. MaxSpotInstanceCountExceeded - Max spot instance count exceeded. "
+            "Launching EC2 instance failed."
+        )
+    return (
+        "Could not launch On-Demand Instances. VcpuLimitExceeded - You have requested more vCPU capacity than your "
+        f"current vCPU limit of {limit} allows for the instance bucket that the specified instance type belongs to. "
+        "Please visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit. Launching "
+        "EC2 instance failed."
+    )
+
+
+def creating(group: str, code: str, words: str) -> str:
+    """A refusal of the API, as pulumi-aws shows it."""
+    return (
+        f"creating EKS Node Group ({group}): operation error EKS: CreateNodegroup, https response error StatusCode: "
+        f"{STATUS.get(code, 400)}, {code}: {words}"
+    )
+
+
+def failed(group: str, scaling_group: str, words: str) -> str:
+    """A group that was made and got no machines: https://github.com/hashicorp/terraform-provider-aws/issues/39904."""
+    return (
+        f"waiting for EKS Node Group ({group}) create: unexpected state 'CREATE_FAILED', wanted target 'ACTIVE'. last "
+        f"error: {scaling_group}: AsgInstanceLaunchFailures: {words}"
+    )

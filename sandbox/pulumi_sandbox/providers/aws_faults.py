@@ -1,0 +1,52 @@
+"""What a planted fault does to resources of EKS, in the words that somebody saw (aws_eks_errors)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pulumi_sandbox.faults import Fault
+from pulumi_sandbox.providers import aws_eks_errors as errors
+from pulumi_sandbox.providers import aws_instance_types as instance_types
+from pulumi_sandbox.providers import aws_mapping as types
+from pulumi_sandbox.providers.aws_world import Surroundings
+from pulumi_sandbox.providers.cloud import Resource
+from pulumi_sandbox.providers.gcp_common_rules import rows, table
+
+
+def node_group(res: Resource, around: Surroundings, identity: str, region: str) -> Iterator[str]:
+    """What its first machines meet. Without any it meets nothing: no stock and no quota is asked for."""
+    if not table(res.inputs.get("scalingConfig")).get("desiredSize"):
+        return
+    market = str(res.inputs.get("capacityType") or "ON_DEMAND")
+    zones = around.zones(res.inputs.get("subnetIds"), region)
+    scaling_group = f"eks-{identity.partition(':')[2]}"
+    for kind in ("quota", "stockout"):
+        for zone in zones or [""]:
+            place = {"zone": zone} if zone else {}
+            fault = around.world.take(kind, res.token, res.name, id=identity, **place)
+            if fault is None:
+                continue
+            others = [one for one in _zones(around, region) if one != zone]
+            words = fault.message or (errors.quota(market) if kind == "quota" else _sold_out(res, around, zone, others))
+            yield errors.failed(identity, scaling_group, words)
+
+
+def _sold_out(res: Resource, around: Surroundings, zone: str, others: list[str]) -> str:
+    if res.inputs.get("capacityType") == "SPOT":
+        return errors.NO_SPOT
+    template = around.template(res.inputs.get("launchTemplate"))
+    held = template.inputs.get("instanceType") if template else None
+    given = rows(res.inputs.get("instanceTypes"))
+    return errors.sold_out(str(given[0] if given else held or instance_types.DEFAULT), zone, others)
+
+
+def _zones(around: Surroundings, region: str) -> list[str]:
+    return [str(one) for one in table(table(around.values.get("regions")).get(region)).get("names") or []]
+
+
+def text(fault: Fault, res: Resource) -> str:
+    """The words for a fault that strikes elsewhere; empty for those of any cloud."""
+    if res.token == types.NODE_GROUP and fault.kind == "busy":
+        words = "ResourceInUseException: Nodegroup cannot be deleted while it is being updated (a planted fault)"
+        return f"deleting EKS Node Group ({res.id}): operation error EKS: DeleteNodegroup, {words}"
+    return ""

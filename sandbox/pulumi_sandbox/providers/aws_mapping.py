@@ -1,0 +1,123 @@
+"""Which of Amazon's schemas describes a resource of pulumi-aws, and what its properties are called there.
+
+A property has the same name there, but for capitals, unless `fields` says otherwise: a path from the object around it,
+or nothing for what no schema describes. The key is the path of names in pulumi-aws.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+CLUSTER = "aws:eks/cluster:Cluster"
+ACCESS_ENTRY = "aws:eks/accessEntry:AccessEntry"
+ACCESS_POLICY = "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
+ADDON = "aws:eks/addon:Addon"
+POD_IDENTITY = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
+LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+SECURITY_GROUP = "aws:ec2/securityGroup:SecurityGroup"
+PLACEMENT_GROUP = "aws:ec2/placementGroup:PlacementGroup"
+CAPACITY_RESERVATION = "aws:ec2/capacityReservation:CapacityReservation"
+SUBNET = "aws:ec2/subnet:Subnet"
+VPC = "aws:ec2/vpc:Vpc"
+ROLE = "aws:iam/role:Role"
+ROLE_POLICY = "aws:iam/rolePolicy:RolePolicy"
+ATTACHMENT = "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
+POLICY = "aws:iam/policy:Policy"
+INSTANCE_PROFILE = "aws:iam/instanceProfile:InstanceProfile"
+GROUP_TAG = "aws:autoscaling/tag:Tag"
+
+
+@dataclass(frozen=True)
+class Target:
+    """One resource type in Amazon's schemas."""
+
+    schema: str
+    # Where in CloudFormation's schema the resource's own properties are.
+    base: tuple[str, ...] = ()
+    fields: dict[str, str] = field(default_factory=dict)
+    # A request of the API that says more than CloudFormation does.
+    api: tuple[str, str] | None = None
+    # Objects that are put together otherwise here: which of their parts may meet is not checked.
+    loose: frozenset[str] = frozenset()
+
+
+_RULES = {"ingress": "SecurityGroupIngress", "egress": "SecurityGroupEgress"}
+
+TARGETS = {
+    NODE_GROUP: Target(
+        "AWS::EKS::Nodegroup",
+        api=("eks", "CreateNodegroupRequest"),
+        fields={
+            "forceUpdateVersion": "ForceUpdateEnabled",
+            "nodeRoleArn": "NodeRole",
+            "remoteAccess.sourceSecurityGroupIds": "SourceSecurityGroups",
+            "subnetIds": "Subnets",
+        },
+        # The provider takes source groups without a key, which CloudFormation does not.
+        loose=frozenset({"remoteAccess"}),
+    ),
+    CLUSTER: Target(
+        "AWS::EKS::Cluster",
+        api=("eks", "CreateClusterRequest"),
+        fields={"vpcConfig": "ResourcesVpcConfig", "forceUpdateVersion": "Force"},
+    ),
+    ACCESS_ENTRY: Target("AWS::EKS::AccessEntry", api=("eks", "CreateAccessEntryRequest")),
+    ACCESS_POLICY: Target(
+        "AWS::EKS::AccessEntry", base=("AccessPolicies",), api=("eks", "AssociateAccessPolicyRequest")
+    ),
+    ADDON: Target(
+        "AWS::EKS::Addon",
+        api=("eks", "CreateAddonRequest"),
+        fields={
+            "preserve": "PreserveOnDelete",
+            "resolveConflictsOnCreate": "ResolveConflicts",
+            "resolveConflictsOnUpdate": "ResolveConflicts",
+        },
+    ),
+    POD_IDENTITY: Target("AWS::EKS::PodIdentityAssociation", api=("eks", "CreatePodIdentityAssociationRequest")),
+    LAUNCH_TEMPLATE: Target(
+        "AWS::EC2::LaunchTemplate",
+        base=("LaunchTemplateData",),
+        fields={
+            "description": "/VersionDescription",
+            "name": "/LaunchTemplateName",
+            "networkInterfaces.ipv4Addresses": "PrivateIpAddresses.PrivateIpAddress",
+            "networkInterfaces.ipv4AddressCount": "SecondaryPrivateIpAddressCount",
+            "networkInterfaces.ipv4Prefixes": "Ipv4Prefixes.Ipv4Prefix",
+            "networkInterfaces.ipv6Addresses": "Ipv6Addresses.Ipv6Address",
+            "networkInterfaces.ipv6Prefixes": "Ipv6Prefixes.Ipv6Prefix",
+            "networkInterfaces.securityGroups": "Groups",
+            "securityGroupNames": "SecurityGroups",
+            "tags": "/TagSpecifications.Tags",
+            "vpcSecurityGroupIds": "SecurityGroupIds",
+        },
+    ),
+    SECURITY_GROUP: Target(
+        "AWS::EC2::SecurityGroup",
+        fields={"description": "GroupDescription", "name": "GroupName", **_RULES}
+        | {f"{side}.cidrBlocks": "CidrIp" for side in _RULES}
+        | {f"{side}.ipv6CidrBlocks": "CidrIpv6" for side in _RULES}
+        | {f"{side}.protocol": "IpProtocol" for side in _RULES},
+        loose=frozenset(_RULES),
+    ),
+    PLACEMENT_GROUP: Target("AWS::EC2::PlacementGroup"),
+    CAPACITY_RESERVATION: Target("AWS::EC2::CapacityReservation", fields={"tags": "TagSpecifications.Tags"}),
+    ROLE: Target(
+        "AWS::IAM::Role",
+        fields={
+            "assumeRolePolicy": "AssumeRolePolicyDocument",
+            "inlinePolicies": "Policies",
+            "inlinePolicies.name": "PolicyName",
+            "inlinePolicies.policy": "PolicyDocument",
+            "name": "RoleName",
+        },
+        loose=frozenset({"inlinePolicies"}),
+    ),
+    ROLE_POLICY: Target(
+        "AWS::IAM::RolePolicy", fields={"name": "PolicyName", "policy": "PolicyDocument", "role": "RoleName"}
+    ),
+    POLICY: Target("AWS::IAM::ManagedPolicy", fields={"name": "ManagedPolicyName", "policy": "PolicyDocument"}),
+    INSTANCE_PROFILE: Target("AWS::IAM::InstanceProfile", fields={"name": "InstanceProfileName", "role": "Roles"}),
+    GROUP_TAG: Target("AWS::AutoScaling::AutoScalingGroup", fields={"tag": "Tags"}),
+}

@@ -1,0 +1,129 @@
+"""An aws provider with a world of its own, driven as the protocol drives it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pulumi_sandbox.providers import aws_mapping as types
+from pulumi_sandbox.providers.aws import Aws
+from pulumi_sandbox.providers.cloud import Context, Refused, Resource
+from pulumi_sandbox.providers.lifecycle import Lifecycle
+from pulumi_sandbox.providers.shapes import Shapes
+from pulumi_sandbox.providers.values import Decoded
+from pulumi_sandbox.workspace import Workspace
+from pulumi_sandbox.world import World
+
+SHAPES = Shapes.for_package("aws")
+REGION = "us-east-1"
+LISTED = "exists: {aws: [cluster/ci, role/eks-node, role/eks-cluster]}\n"
+ROLE_ARN = "arn:aws:iam::123456789012:role/eks-node"
+
+# What every rule accepts; tests change one thing in it.
+NODE_GROUP: dict[str, Any] = {
+    "clusterName": "ci",
+    "nodeGroupName": "l4",
+    "nodeRoleArn": ROLE_ARN,
+    "subnetIds": ["subnet-0a1b2c3d4e5f60001"],
+    "amiType": "AL2023_x86_64_NVIDIA",
+    "instanceTypes": ["g6.xlarge"],
+    "scalingConfig": {"minSize": 0, "desiredSize": 0, "maxSize": 4},
+}
+TEMPLATE: dict[str, Any] = {
+    "name": "l4-nodes",
+    "instanceType": "g6.xlarge",
+    "metadataOptions": {"httpEndpoint": "enabled", "httpTokens": "required", "httpPutResponseHopLimit": 2},
+    "blockDeviceMappings": [
+        {"deviceName": "/dev/xvda", "ebs": {"volumeType": "gp3", "volumeSize": 100, "encrypted": "true"}}
+    ],
+}
+
+
+@dataclass
+class Amazon:
+    """The provider; `problems` is Check alone, `make` is Check and Create, `change` is Check and Update."""
+
+    folder: Path
+    config: dict[str, Any] = field(default_factory=lambda: {"region": REGION})
+    settings: str = ""
+    said: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        project = self.folder / "project"
+        project.mkdir(parents=True)
+        (project / "sandbox.yaml").write_text(self.settings)
+        self.workspace = Workspace(self.folder / "sandbox", project)
+        self.world = World(self.workspace.world)
+        self.cloud = Aws()
+        self.cloud.__dict__["shapes"] = SHAPES  # read once for all tests
+        self.cloud.start(Context(self.workspace, self.world, self.config))
+        self.life = Lifecycle(self.cloud, self.cloud.context)
+
+    def resource(self, token: str, name: str, inputs: dict[str, Any], **more: Any) -> Resource:
+        urn = f"urn:pulumi:dev::tests::{token}::{name}"
+        log = {"log": lambda text, severity="info": self.said.append(f"{severity}: {text}")}
+        return self.life.resource(urn, Decoded(dict(inputs)), **{"seed": b"seed", **log, **more})
+
+    def problems(self, token: str, inputs: dict[str, Any]) -> list[str]:
+        _, found = self.life.check(self.resource(token, "one", inputs))
+        return [f"{one.path}: {one}" for one in found]
+
+    def node_group(self, **changes: Any) -> list[str]:
+        return self.problems(types.NODE_GROUP, {**NODE_GROUP, **changes})
+
+    def template(self, **changes: Any) -> list[str]:
+        return self.problems(types.LAUNCH_TEMPLATE, {**TEMPLATE, **changes})
+
+    def make(self, token: str, name: str, inputs: dict[str, Any]) -> Resource:
+        res = self.resource(token, name, inputs)
+        _, problems = self.life.check(res)
+        assert problems == []
+        self.life.create(res)
+        return res
+
+    def change(self, made: Resource, **changes: Any) -> Resource:
+        res = self.resource(
+            made.token, made.name, {**made.inputs, **changes}, old_inputs=made.inputs, outputs=made.outputs, id=made.id
+        )
+        _, problems = self.life.check(res)
+        assert problems == []
+        self.life.update(res, Decoded(made.outputs))
+        return res
+
+    def delete(self, res: Resource) -> None:
+        self.life.delete(self.resource(res.token, res.name, res.inputs, id=res.id, outputs=res.outputs))
+
+
+@pytest.fixture
+def amazon(tmp_path: Path) -> Iterator[Amazon]:
+    made = Amazon(tmp_path)
+    yield made
+    made.world.close()
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Iterator[Amazon]:
+    """One with a cluster and a role that no stack made."""
+    made = Amazon(tmp_path, settings=LISTED)
+    yield made
+    made.world.close()
+
+
+def refused(amazon: Amazon, token: str, inputs: dict[str, Any]) -> str:
+    with pytest.raises(Refused) as answer:
+        amazon.make(token, "one", inputs)
+    return str(answer.value)
+
+
+def creating(words: str, code: str = "InvalidParameterException", status: int = 400) -> str:
+    return (
+        "creating EKS Node Group (ci:l4): operation error EKS: CreateNodegroup, https response error StatusCode: "
+        f"{status}, {code}: {words}"
+    )
+
+
+def listing(path: str) -> str:
+    return f"\n  hint: if it is there in the cloud, list it in sandbox.yaml: exists: {{aws: [{path}]}}"
