@@ -190,9 +190,9 @@ def _expanded(text: str, environment: Mapping[str, str]) -> str:
 
 
 def _moved(text: str, places: Mapping[str, str]) -> str:
-    for place in sorted(places, key=len, reverse=True):
-        text = re.sub(rf"(?<![\w./-]){re.escape(place)}(?![\w.-])", lambda _, at=place: places[at], text)  # type: ignore[misc]
-    return text
+    """The text with what lies here in the place of paths in the container. All at once: these lie below /tmp too."""
+    longest = "|".join(re.escape(place) for place in sorted(places, key=len, reverse=True))
+    return re.sub(rf"(?<![\w./-])({longest})(?![\w.-])", lambda found: places[found[1]], text)
 
 
 def _read(stream: Any, said: list[str], codes: list[int], over: threading.Event, say: Callable[[str], None]) -> None:

@@ -116,6 +116,14 @@ def test_a_program_may_run_in_a_shell_and_from_a_single_mounted_file(ready: Clus
     assert state["terminated"]["exitCode"] == 7
 
 
+def test_a_program_finds_its_file_where_the_folder_it_lies_in_here_is_mounted_too(ready: Cluster) -> None:
+    given = check_job({"CODE": "1", "WORDS": "found"})
+    spec = given["spec"]["template"]["spec"]
+    spec["containers"][0]["volumeMounts"].append({"name": "tmp", "mountPath": "/tmp"})  # noqa: S108
+    spec["volumes"].append({"name": "tmp", "emptyDir": {}})
+    assert unready(ready, given)[1] == f"[Pod {name(ready)}]: [Error] found"
+
+
 def test_a_program_is_tried_again_as_often_as_the_backoff_limit_says(ready: Cluster) -> None:
     reasons = unready(ready, changed(check_job({"CODE": "1"}), "spec/backoffLimit", 2))
     assert pods(ready) == ["Failed", "Failed", "Failed"]
