@@ -1,0 +1,159 @@
+"""The Job that is the gate of a pool of nodes: what it asks of the cluster, and what would let it pass unasked."""
+
+from __future__ import annotations
+
+import base64
+import io
+import zipfile
+from typing import Any
+
+import pulumi
+import pytest
+from gpu_ci.errors import ArgsError
+from gpu_ci.kubernetes import gpu_nodes
+from gpu_ci.kubernetes.smoke_job import SmokeJob, SmokeJobArgs
+from gpu_smoke import options
+
+from tests.gpu_ci import harness
+
+JOB = "kubernetes:batch/v1:Job"
+CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
+MADE = {CONFIG_MAP: {"metadata": {"name": "l4-check-1a2b3c4d"}}}
+DONE = {**MADE, JOB: {"status": {"succeeded": 1}}}
+NODES = {"gpu-ci-pool": "l4-nodes", "nvidia.com/gpu.present": "true"}
+IMAGE = f"docker.io/pytorch/pytorch:2.10.0-cuda13.0-cudnn9-runtime@sha256:{'0' * 64}"
+
+
+def args(**changes: Any) -> SmokeJobArgs:
+    return SmokeJobArgs(**{"namespace": "gpu-ci", "pool": "l4-nodes", "image": IMAGE, "gpu": "NVIDIA L4", **changes})
+
+
+def job(**changes: Any) -> dict[str, Any]:
+    deployment = harness.deploy(lambda: SmokeJob("l4", args(**changes)), computed=DONE)
+    [row] = [row for row in deployment.rows if row.type == JOB]
+    return row.inputs
+
+
+def pod(**changes: Any) -> dict[str, Any]:
+    found: dict[str, Any] = job(**changes)["spec"]["template"]["spec"]
+    return found
+
+
+def test_it_runs_on_the_nodes_it_is_given_and_nowhere_else() -> None:
+    spec = pod()
+    assert spec["nodeSelector"] == NODES
+    assert spec["tolerations"] == [
+        {"key": "nvidia.com/gpu", "operator": "Equal", "value": "present", "effect": "NoSchedule"}
+    ]
+    assert "affinity" not in spec
+
+
+@pytest.mark.parametrize("gpus", [1, 8])
+def test_it_takes_every_gpu_of_the_node_and_expects_as_many(gpus: int) -> None:
+    [container] = pod(gpus=gpus)["containers"]
+    for side in ("requests", "limits"):
+        assert container["resources"][side][gpu_nodes.RESOURCE] == str(gpus)
+    words = container["command"]
+    assert words[words.index("--expect-gpus") + 1] == str(gpus)
+
+
+def test_the_check_reads_its_own_words() -> None:
+    [container] = pod(gpus=4, minComputeCapability="8.9")["containers"]
+    chosen = options.parse(container["command"][2:], {})
+    assert (chosen.device, chosen.expect_gpus, chosen.expect_gpu) == ("cuda", 4, "NVIDIA L4")
+    assert (chosen.min_compute_capability, chosen.pool) == ("8.9", "l4")
+    assert chosen.termination_log == container["terminationMessagePath"]
+
+
+def test_the_check_it_carries_is_the_check() -> None:
+    rows = harness.deploy(lambda: SmokeJob("l4", args()), computed=DONE).rows
+    [given] = [row.inputs for row in rows if row.type == CONFIG_MAP]
+    assert given["immutable"] is True
+    archive = base64.b64decode(given["binaryData"]["gpu_smoke.pyz"])
+    assert "gpu_smoke/checks.py" in zipfile.ZipFile(io.BytesIO(archive)).namelist()
+    # kubernetes.io/docs/concepts/configuration/configmap: "The data stored in a ConfigMap cannot exceed 1 MiB."
+    assert len(given["binaryData"]["gpu_smoke.pyz"]) < 1_048_576
+
+
+def test_it_never_ends_in_a_way_that_pulumi_waits_on() -> None:
+    """podFailurePolicy and backoffLimitPerIndex end a Job for reasons that Pulumi's await does not know."""
+    spec = job()["spec"]
+    assert {"podFailurePolicy", "backoffLimitPerIndex", "maxFailedIndexes"} & set(spec) == set()
+    assert spec["backoffLimit"] == 0
+    assert spec["template"]["spec"]["restartPolicy"] == "Never"
+
+
+def test_the_jobs_own_deadline_comes_before_pulumis_which_starts_anew_at_every_event() -> None:
+    rows = harness.deploy(lambda: SmokeJob("l4", args(deadlineSec=900)), computed=DONE).rows
+    [row] = [row for row in rows if row.type == JOB]
+    assert row.inputs["spec"]["activeDeadlineSeconds"] == 900
+    assert row.request.customTimeouts.create == "1200s"
+
+
+def test_a_job_that_failed_is_made_anew_and_one_that_ended_stays_to_be_read() -> None:
+    given = job()
+    assert given["metadata"]["annotations"]["pulumi.com/replaceUnready"] == "true"
+    assert "ttlSecondsAfterFinished" not in given["spec"]
+    assert "name" not in given["metadata"]
+
+
+def test_it_asks_again_when_what_the_nodes_are_made_of_changes() -> None:
+    def mark(*rerun_on: str) -> str:
+        return str(job(rerunOn=list(rerun_on))["spec"]["template"]["metadata"]["annotations"]["gpu-ci-proves"])
+
+    assert mark("7", "1.36.1-20260714") == mark("7", "1.36.1-20260714")
+    assert len({mark("7", "1.36.1-20260714"), mark("8", "1.36.1-20260714"), mark("7", "1.36.2"), mark()}) == 4
+
+
+def test_its_pod_may_do_nothing_but_compute() -> None:
+    spec = pod()
+    [container] = spec["containers"]
+    assert (spec["automountServiceAccountToken"], spec["enableServiceLinks"]) == (False, False)
+    assert spec["securityContext"] == {
+        "runAsUser": 1000,
+        "runAsGroup": 1000,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert container["securityContext"] == {
+        "runAsNonRoot": True,
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }
+    assert [sorted(set(volume) - {"name"}) for volume in spec["volumes"]] == [["configMap"], ["emptyDir"], ["emptyDir"]]
+
+
+def test_its_verdict_is_there_once_the_job_has_succeeded() -> None:
+    deployment = harness.deploy(lambda: SmokeJob("l4", args()), computed=DONE)
+    assert deployment.outputs[deployment.rows[0].urn] == {"verdict": "pass"}
+
+
+@pytest.mark.parametrize("status", [{}, {"active": 1}, {"failed": 1}, {"succeeded": 0}])
+def test_a_job_that_nobody_waited_for_is_no_pass(status: dict[str, Any]) -> None:
+    with pytest.raises(pulumi.RunError, match="the smoke Job has not succeeded, so it proves nothing"):
+        harness.deploy(lambda: SmokeJob("l4", args()), computed={**MADE, JOB: {"status": status}})
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "text"),
+    [
+        ({"image": "docker.io/pytorch/pytorch:2.10.0"}, "image", "@sha256:"),
+        ({"image": "pytorch@sha256:12"}, "image", "@sha256:"),
+        ({"gpus": 0}, "gpus", "1"),
+        ({"gpus": 1.5}, "gpus", "whole number"),
+        ({"gpus": 17}, "gpus", "16"),
+        ({"deadlineSec": 599}, "deadlineSec", "600"),
+        ({"deadlineSec": 7201}, "deadlineSec", "7200"),
+        ({"minComputeCapability": "8"}, "minComputeCapability", "8.9"),
+        ({"pool": ""}, "pool", "gpu-ci-pool"),
+        ({"namespace": "default"}, "namespace", "Kubernetes' own"),
+        ({"rerunOn": [7]}, "rerunOn[0]", "text"),
+        ({"gpu": 4}, "gpu", "text"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(changes: dict[str, Any], path: str, text: str) -> None:
+    with pytest.raises(ArgsError) as refused:
+        args(**changes)
+    [problem] = refused.value.problems
+    assert problem.path == path
+    assert text in problem.render("l4")
