@@ -30,11 +30,16 @@ class Component(pulumi.ComponentResource):
     def __init__(self, name: str, args: Args, opts: pulumi.ResourceOptions | None = None) -> None:
         naming.check(type(self).__name__, name)
         args.about(f"{type(self).__name__} '{name}'")
+        self._after = pulumi.ResourceOptions(depends_on=opts.depends_on if opts else None)
         super().__init__(self.TYPE, name, None, opts)
 
     def child(self, **options: Any) -> pulumi.ResourceOptions:
-        """Options of a child: never the caller's own, which Pulumi already applies to what it should."""
-        return pulumi.ResourceOptions(parent=self, **options)
+        """Options of a child: never the caller's own, which Pulumi already applies to what it should.
+
+        But for one: what the component is to wait for. Pulumi has only the component itself wait, which is nothing in
+        any cloud, and its children would be made at once.
+        """
+        return pulumi.ResourceOptions.merge(self._after, pulumi.ResourceOptions(parent=self, **options))
 
     @classmethod
     def output_names(cls) -> tuple[str, ...]:
