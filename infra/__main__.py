@@ -15,9 +15,8 @@ chosen = settings.load()
 for text in advice.warnings(chosen, date.today()):
     pulumi.log.warn(text)
 
-# A network for each region that asks for one, and one component a pool, wired to these and to what the site has.
+# A network for each region that asks for one.
 made = networks.build(chosen)
-built = pools.build(networks.placed(pool, made) for pool in chosen.pools)
 if made:
     pulumi.export("networks", networks.facts(made))
 
@@ -26,6 +25,17 @@ if chosen.github:
     from infra import github
 
     pulumi.export("github", github.build(chosen.github, chosen.site))
+
+# What the pools of a cluster share; AWS's and Kubernetes' packages, where a stack describes one.
+clustered = list(chosen.pools)
+if chosen.clusters:
+    from infra import clusters
+
+    shared = clusters.build(chosen)
+    clustered = [clusters.placed(pool, shared) for pool in clustered]
+
+# One component a pool, wired to these and to what the site has.
+built = pools.build(networks.placed(pool, made) for pool in clustered)
 
 # What people and programs ask afterwards (`pulumi stack output pools`).
 pulumi.export("pools", pools.facts(built))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from gpu_ci.stack.clusters import CLUSTERS
 from pydantic import Field
 
+from infra.clusters import Cluster
 from infra.github import Github
 from infra.settings import GITHUB, PROJECT, SITE
 from infra.site import Provider, Site
@@ -14,8 +16,9 @@ from infra.site import Provider, Site
 class Keys(Provider):
     """What a stack file says besides its pools and their quotas."""
 
-    KEYS: ClassVar[dict[str, str]] = {"project": PROJECT, "site": SITE, "github": GITHUB}
+    KEYS: ClassVar[dict[str, str]] = {"project": PROJECT, "site": SITE, "github": GITHUB, "clusters": CLUSTERS}
     """Where a stack file has each field."""
 
     site: Site = Field(default=Site(), description="what exists already and pools are placed in")
     github: Github | None = Field(default=None, description="what pools and their jobs need on GitHub")
+    clusters: dict[str, Cluster] = Field(default={}, description="EKS clusters by their names, which pools name")

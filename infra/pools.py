@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -13,7 +13,7 @@ from gpu_ci.stack.costs import of_pools
 from infra.settings import Pool
 
 # The choices that say where a job runs, as far as the kind has them.
-_SHOWN = ("machineType", "region", "zones", "market", "max", "publicEgress")
+_SHOWN = ("machineType", "instanceTypes", "clusterName", "region", "zones", "market", "max", "publicEgress")
 
 
 @runtime_checkable
@@ -29,6 +29,19 @@ class Machines(Protocol):
     def runner_labels_of(self, name: str) -> list[str]: ...
 
 
+@runtime_checkable
+class Nodes(Protocol):
+    """Arguments of a pool of nodes with GPUs, which may be of several types."""
+
+    instance_types: list[str]
+
+    @property
+    def machines(self) -> tuple[Machine, ...]: ...
+
+    @property
+    def chosen_zones(self) -> tuple[str, ...]: ...
+
+
 @dataclass(frozen=True)
 class Built:
     """A pool and the component it became."""
@@ -39,7 +52,7 @@ class Built:
 
 def build(pools: Iterable[Pool]) -> list[Built]:
     """One component a pool."""
-    return [Built(pool, pool.component(pool.name, pool.args)) for pool in pools]
+    return [Built(pool, pool.component(pool.name, pool.args, pool.options)) for pool in pools]
 
 
 def facts(built: Sequence[Built]) -> dict[str, dict[str, Any]]:
@@ -70,15 +83,23 @@ def smoke_targets(built: Sequence[Built]) -> list[dict[str, Any]]:
         {
             "pool": each.pool.name,
             "cloud": each.component.TYPE.split(":")[1],
-            "machineType": args.machine_type,
-            "gpu": args.machine.gpu.device_name,
-            "gpuCount": int(args.machine.gpu_count),
-            "zones": args.zones,
+            "machineType": machine_type,
+            "gpu": machine.gpu.device_name,
+            "gpuCount": int(machine.gpu_count),
+            "zones": zones,
             "template": each.component.state().get("template"),
         }
         for each in built
-        if isinstance(args := each.pool.args, Machines)
+        for machine_type, machine, zones in _gpus(each.pool)
     ]
+
+
+def _gpus(pool: Pool) -> Iterator[tuple[str, Machine, list[str]]]:
+    """A pool's machine, the smallest where there are several, and where it is; none for a pool without GPUs."""
+    if isinstance(pool.args, Machines):
+        yield pool.args.machine_type, pool.args.machine, pool.args.zones
+    elif isinstance(pool.args, Nodes):
+        yield pool.args.instance_types[0], pool.args.machines[0], list(pool.args.chosen_zones)
 
 
 def _costs(built: Sequence[Built]) -> cost.StackCost:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pulumi
@@ -13,7 +13,8 @@ from gpu_ci.component import Component
 from gpu_ci.errors import Problem, did_you_mean, report, unknown_key
 from gpu_ci.explain import join
 from gpu_ci.stack import pools, provider_secrets, quotas
-from gpu_ci.stack.hints import examples_of, in_yaml, with_hint
+from gpu_ci.stack.clusters import CLUSTERS
+from gpu_ci.stack.hints import below, examples_of, in_yaml, with_hint
 from gpu_ci.stack.pools import POOLS, Choice
 from gpu_ci.stack.quotas import QUOTAS, Quotas
 from pulumi.runtime import config as runtime_config
@@ -21,11 +22,12 @@ from pulumi.runtime import config as runtime_config
 from infra.site import GithubOwner, Provider, Site
 
 if TYPE_CHECKING:
+    from infra.clusters import Cluster
     from infra.github import Github
 
 NAMESPACE = "gpu-ci"
 PROJECT, SITE, GITHUB = "gcp:project", "gpu-ci:site", "gpu-ci:github"
-KEYS = (PROJECT, SITE, GITHUB, QUOTAS, POOLS)
+KEYS = (PROJECT, SITE, GITHUB, CLUSTERS, QUOTAS, POOLS)
 """What the program reads of a stack file; what else stands there is for providers."""
 
 
@@ -37,6 +39,7 @@ class Pool:
     kind: str
     component: type[Component]
     args: Args
+    options: pulumi.ResourceOptions | None = None
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Settings:
     pools: tuple[Pool, ...]
     quotas: Quotas
     github: Github | None = None
+    clusters: Mapping[str, Cluster] = field(default_factory=dict)
 
 
 class SettingsError(pulumi.RunError):
@@ -77,10 +81,11 @@ def load() -> Settings:
     if POOLS in refused:
         choices: list[Choice] = []
     else:
-        choices, found = pools.check(values[POOLS])
+        choices, found = pools.check(values[POOLS], values[CLUSTERS])
         problems += [] if SITE in refused else _unplaced(choices, values[SITE], found)
         problems += found
-    asked = quotas.demands((choice.name, choice.alone()) for choice in pools.in_order(choices, problems))
+    problems += _clusters_problems(values[CLUSTERS]) + _unregistered(choices, values)
+    asked = quotas.demands(pools.in_order(choices, problems))
     granted, found = quotas.check(values[QUOTAS], asked, str(values[PROJECT] or ""))
     problems += found
     if problems:
@@ -88,12 +93,14 @@ def load() -> Settings:
 
     site = Site(**(values[SITE] or {}))
     wired = tuple(_wired(choice, values[PROJECT], site) for choice in choices)
-    return Settings(values[PROJECT], site, wired, granted, _github(values[GITHUB]))
+    return Settings(values[PROJECT], site, wired, granted, _github(values[GITHUB]), _clusters(values[CLUSTERS]))
 
 
 def _wired(choice: Choice, project: str, site: Site) -> Pool:
     model = choice.component.ARGS
-    args = model(**choice.choices, **site.wiring(project, choice.region, model.WIRING))
+    # What a cluster's pools share is made first, and takes the place of what stands in for it.
+    known = choice.wiring() if "namespace" in model.WIRING else {}
+    args = model(**choice.choices, **{**known, **site.wiring(project, choice.region, model.WIRING)})
     return Pool(choice.name, choice.kind, choice.component, args)
 
 
@@ -122,6 +129,50 @@ def _github_problems(values: Mapping[str, Any]) -> list[Problem]:
     return problems
 
 
+def _clusters(value: Any) -> dict[str, Cluster]:
+    """Clusters by name. Their models bring the packages of AWS and Kubernetes, which only some stacks need."""
+    if not value:
+        return {}
+    from infra.clusters import Cluster
+
+    return {name: Cluster(**described) for name, described in sorted(value.items())}
+
+
+def _clusters_problems(value: Any) -> list[Problem]:
+    if value is None:
+        return []
+    from infra.clusters import Cluster
+
+    if not isinstance(value, Mapping):
+        example = in_yaml({"ci": Cluster.EXAMPLE})
+        return [Problem(CLUSTERS, "must be a map", expected="EKS clusters by their names", hint=f"such as {example}")]
+    return [
+        problem
+        for name, described in sorted(value.items())
+        for problem in _section(Cluster, join(CLUSTERS, name), described or {})
+    ]
+
+
+def _unregistered(choices: list[Choice], values: Mapping[str, Any]) -> list[Problem]:
+    """What pools on clusters register their runners with, where it is missing."""
+    waiting = [choice.name for choice in choices if "app" in choice.component.ARGS.WIRING]
+    owner = values[SITE].get("github") if isinstance(values[SITE], Mapping) else None
+    group = values[GITHUB].get("runnerGroup") if isinstance(values[GITHUB], Mapping) else None
+    app = owner.get("app") if isinstance(owner, Mapping) else None
+    needed = {
+        f"{SITE}.github.owner": (owner, "the organization, such as acme"),
+        f"{SITE}.github.app": (app, "the GitHub App that registers runners: id, installationId and privateKey"),
+        f"{GITHUB}.runnerGroup": (group, "the group runners join, and the repositories that may use it"),
+    }
+    text = f"is missing, and the runners of {', '.join(waiting)} need it"
+    return [
+        Problem(path, text, "nothing", expected, f"pulumi config set --path '{path}' …")
+        for path, (given, expected) in needed.items()
+        # What is kept on GitHub asks for the owner too.
+        if waiting and not given and (values[GITHUB] is None or not path.endswith(".owner"))
+    ]
+
+
 def _read(path: str, problems: list[Problem]) -> Any:
     """The value of a key, decoded; nothing when it is not there or may not be read."""
     namespace, _, key = path.partition(":")
@@ -142,12 +193,12 @@ def _read(path: str, problems: list[Problem]) -> Any:
 def _unknown_keys() -> list[Problem]:
     """Keys of our own that nobody reads: most often a slip of the hand, or what belongs under the site."""
     known = [path for path in KEYS if path.startswith(f"{NAMESPACE}:")]
-    below = {f"{NAMESPACE}:{name}": f"{SITE}.{name}" for name in Site.choice_names()}
+    site_keys = {f"{NAMESPACE}:{name}": f"{SITE}.{name}" for name in Site.choice_names()}
     found = []
     for path in _present():
         if path.startswith(f"{NAMESPACE}:") and path not in known:
             problem = unknown_key(path, path, known)
-            found.append(replace(problem, hint=f"write it as {below[path]}") if path in below else problem)
+            found.append(replace(problem, hint=f"write it as {site_keys[path]}") if path in site_keys else problem)
     return found
 
 
@@ -177,11 +228,10 @@ def _section(model: type[Args], path: str, value: Any) -> list[Problem]:
 def _problems(model: type[Args], value: Mapping[str, Any], prefix: str) -> list[Problem]:
     """What a model says of a map, under the names the stack file has, each with a hint."""
     examples = examples_of(model, getattr(model, "EXAMPLE", {}))
-    below = (
-        {prefix.rstrip("."): examples} if prefix.endswith(".") else {prefix + key: examples[key] for key in examples}
-    )
+    # A prefix without a dot at its end is a namespace of Pulumi's, such as `gcp:`.
+    known = below(prefix, examples) if prefix.endswith(".") else {f"{prefix}{key}": examples[key] for key in examples}
     found = model.choice_problems(value)
-    return [with_hint(replace(problem, path=f"{prefix}{problem.path}"), below) for problem in found]
+    return [with_hint(replace(problem, path=f"{prefix}{problem.path}"), known) for problem in found]
 
 
 def _misspelt(problem: Problem) -> Problem:

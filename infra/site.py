@@ -113,11 +113,11 @@ class Site(Args):
         return values
 
     def wiring(self, project: str, region: str, names: Collection[str]) -> dict[str, Any]:
-        """What a Google pool in this region is given on top of its choices, of what its kind names.
+        """What a pool in this region is given on top of its choices, of what its kind names.
 
         The subnetwork of a region whose network is made stands for the one that `infra.networks` makes.
         """
-        found: dict[str, Any] = {"project": project, "labels": dict(self.labels)}
+        found: dict[str, Any] = {"project": project, "labels": dict(self.labels), "tags": dict(self.labels)}
         if "subnetwork" in names:
             made = f"projects/{project}/regions/{region}/subnetworks/made-by-this-stack"
             found["subnetwork"] = self.subnetworks.get(region, made)

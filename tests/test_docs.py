@@ -18,7 +18,7 @@ from pulumi_sandbox.own_commands import commands
 from docs.generate import pages
 from tests.gpu_ci.harness import deploy
 from tests.gpu_ci.support import CALLS, COMPONENTS, COMPUTED
-from tests.infra.stack import L4, config, load
+from tests.infra.stack import L4, ON_CLUSTER, config, load
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -130,7 +130,9 @@ def test_every_pool_a_page_shows_is_accepted(page: Path) -> None:
             continue
         shown = yaml.safe_load(text)["config"]
         pools = shown.get("gpu-ci:pools", {"l4": L4})
-        values = config(pools) | {key: value for key, value in shown.items() if key != "gpu-ci:pools"}
+        on_cluster = any("clusterName" in pool for pool in pools.values())
+        values = config(pools) | (ON_CLUSTER if on_cluster else {})
+        values |= {key: value for key, value in shown.items() if key != "gpu-ci:pools"}
         values["gpu-ci:site"] = config()["gpu-ci:site"] | values["gpu-ci:site"]
         load(values)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -184,8 +185,9 @@ class Args(BaseModel):
         return ArgsError(self.subject, [each.under(self._place) if self._place else each for each in problems])
 
     @classmethod
-    def choice_problems(cls, choices: Mapping[str, Any]) -> list[Problem]:
-        """What is wrong with the choices of a stack file, whose wiring the program fills in afterwards."""
+    def choice_problems(cls, choices: Mapping[str, Any], known: Mapping[str, Any] | None = None) -> list[Problem]:
+        """What is wrong with the choices of a stack file, whose wiring the program fills in afterwards: all but what of
+        it is `known`, by which the choices are judged."""
         wiring = {to_camel(name) for name in cls.WIRING}
         problems = [
             Problem(name, "is filled in by the program, not by the stack file", hint="remove it")
@@ -193,10 +195,12 @@ class Args(BaseModel):
             if name in wiring or name in cls.WIRING
         ]
         taken = {problem.path for problem in problems}
+        given = {key: value for key, value in choices.items() if key not in taken}
         try:
-            cls.__pydantic_validator__.validate_python({k: v for k, v in choices.items() if k not in taken})
+            cls.__pydantic_validator__.validate_python({**(known or {}), **given})
         except Invalid as error:
-            problems += [found for found in explain(error, cls, hidden=wiring) if found.path not in wiring]
+            found = explain(error, cls, hidden=wiring)
+            problems += [each for each in found if re.split(r"[.\[]", each.path)[0] not in wiring]
         return problems
 
     @classmethod

@@ -24,6 +24,7 @@ def test_what_is_counted_is_what_is_pinned() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wanted = [*project["dependency-groups"]["dev"], *project["project"]["optional-dependencies"]["sandbox"]]
     pinned = dict(each.split("==") for each in wanted if "==" in each)
+    del pinned["kubernetes-validate"]  # the sandbox's alone
     assert pinned == {name: upstream.version(name) for name in SOURCES}
 
 

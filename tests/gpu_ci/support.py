@@ -22,6 +22,8 @@ COMPUTED: dict[str, dict[str, Any]] = {
     "aws:eks/nodeGroup:NodeGroup": {
         "nodeGroupName": "pool-nodes-1",
         "resources": [{"autoscalingGroups": [{"name": "eks-pool-nodes-1"}]}],
+        "amiType": "AL2023_x86_64_NVIDIA",
+        "releaseVersion": "1.35.3-20260917",
     },
     "aws:iam/role:Role": {"arn": "arn:aws:iam::123456789012:role/pool-role-1", "name": "pool-role-1"},
     "gcp:serviceaccount/account:Account": {"email": "gpu-l4@p.iam.gserviceaccount.com"},
@@ -36,6 +38,7 @@ COMPUTED: dict[str, dict[str, Any]] = {
         "zone": "us-central1-a",
     },
     "github:index/repositoryRuleset:RepositoryRuleset": {"rulesetId": 7},
+    "kubernetes:batch/v1:Job": {"status": {"succeeded": 1}},
     "kubernetes:core/v1:ConfigMap": {"metadata": {"name": "files-1"}},
     "kubernetes:core/v1:Secret": {"metadata": {"name": "app-1"}},
 }
@@ -95,6 +98,11 @@ def build(component: type[Component], name: str = "pool", **options: Any) -> Com
         wiring["secrets"] = {"DEPLOY_TOKEN": pulumi.Output.secret("hush-hush")}
     if "app" in model.WIRING:
         wiring |= scale_set_wiring()
+    if component.TYPE == "gpu-ci:kubernetes:SmokeJob":
+        wiring["namespace"] = "gpu-ci"
+    if component.KIND == "eks-runners":
+        del wiring["cluster_name"]
+        wiring |= {"github_config_url": "https://github.com/acme", "runner_group": "gpu"}
     return component(name, model(**component.EXAMPLE, **wiring), pulumi.ResourceOptions(**options))
 
 

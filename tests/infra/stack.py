@@ -19,6 +19,23 @@ from infra import settings
 ROOT = Path(__file__).resolve().parents[2]
 
 L4: dict[str, Any] = {"kind": "gce-runners", "machineType": "g2-standard-8", "zones": ["us-central1-a"], "max": 4}
+# What a pool on a cluster stands on.
+ON_CLUSTER: dict[str, Any] = {
+    "gpu-ci:site": {
+        "github": {
+            "owner": "acme",
+            "app": {"id": 17, "installationId": 18, "privateKey": "projects/example-ci/secrets/github-app-key"},
+        }
+    },
+    "gpu-ci:github": {"runnerGroup": {"repositories": ["kernels"]}},
+    "gpu-ci:clusters": {
+        "ci": {
+            "region": "us-east-1",
+            "subnets": {"us-east-1a": "subnet-0123456789abcdef0", "us-east-1b": "subnet-0123456789abcdef1"},
+            "devicePlugin": {"deviceListStrategy": "cdi-cri"},
+        }
+    },
+}
 SUBNETWORK = "projects/example-ci/regions/us-central1/subnetworks/ci"
 
 
@@ -45,7 +62,7 @@ def config_of(file: str) -> dict[str, Any]:
 def one_pool() -> dict[str, Any]:
     """The config of staging with nothing but its first pool."""
     found = config_of("Pulumi.staging.yaml")
-    del found["gpu-ci:github"], found["gpu-ci:site"]["github"]
+    del found["gpu-ci:github"], found["gpu-ci:clusters"], found["gpu-ci:site"]["github"]
     found["gpu-ci:pools"] = {"l4": found["gpu-ci:pools"]["l4"]}
     return found
 

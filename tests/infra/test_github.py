@@ -29,12 +29,19 @@ def test_staging_has_every_kind_of_pool_and_the_github_side() -> None:
         (row.type, row.name) for row in rows if row.type.startswith("gpu-ci:") and not row.request.custom
     )
     assert components == [
+        ("gpu-ci:aws:EksRunnerPool", "a10g"),
+        ("gpu-ci:aws:GpuNodeGroup", "a10g-nodes"),
         ("gpu-ci:gcp:BuildPool", "builds"),
         ("gpu-ci:gcp:RunnerPool", "l4"),
         ("gpu-ci:gcp:RunnerPool", "t4"),
         ("gpu-ci:github:ActionsSecrets", "kernels"),
         ("gpu-ci:github:RepositoryRules", "kernels"),
         ("gpu-ci:github:RunnerGroup", "runners"),
+        ("gpu-ci:kubernetes:ArcController", "example-ci-arc"),
+        ("gpu-ci:kubernetes:DevicePlugin", "example-ci-plugin"),
+        ("gpu-ci:kubernetes:GpuNamespace", "example-ci-runners"),
+        ("gpu-ci:kubernetes:RunnerScaleSet", "a10g-runners"),
+        ("gpu-ci:kubernetes:SmokeJob", "a10g-smoke"),
     ]
 
 

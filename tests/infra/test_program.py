@@ -17,10 +17,35 @@ from tests.gpu_ci.support import CALLS, COMPUTED, TEMPLATE
 from tests.infra.stack import L4, ROOT, config, config_of, one_pool, texts
 from tests.infra.test_settings import SIX_MISTAKES
 
-ALL_CALLS = CALLS | {
-    "gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess": lambda asked: {
-        "secretData": f"what {asked['secret']} holds"
+KEY = "-----BEGIN PRIVATE KEY-----\nhush-hush\n-----END PRIVATE KEY-----\n"
+
+
+def secret(asked: Mapping[str, Any]) -> dict[str, Any]:
+    name = asked["secret"]
+    return {"secretData": KEY if name.endswith("/github-app-key") else f"what {name} holds"}
+
+
+def cluster(asked: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": asked["name"],
+        "version": "1.35",
+        "endpoint": "https://example.eks",
+        "certificateAuthorities": [{"data": "Q0E="}],
+        "vpcConfig": {"vpcId": "vpc-0123456789abcdef0", "clusterSecurityGroupId": "sg-0123456789abcdef0"},
     }
+
+
+def offerings(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Each type in two zones of the region, as two lists that run beside each other."""
+    [wanted] = asked["filters"]
+    found = [(f"{asked['region']}{zone}", name) for name in wanted["values"] for zone in "ab"]
+    return {"locations": [zone for zone, _ in found], "instanceTypes": [name for _, name in found]}
+
+
+ALL_CALLS = CALLS | {
+    "gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess": secret,
+    "aws:eks/getCluster:getCluster": cluster,
+    "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings": offerings,
 }
 
 STACK = "urn:pulumi:stack::project::pulumi:pulumi:Stack::project-stack"

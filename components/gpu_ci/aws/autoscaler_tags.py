@@ -30,7 +30,7 @@ _NODE = f"{_OURS}/node-template"
 
 def node_labels(name: str, args: GpuNodeGroupArgs) -> dict[str, str]:
     """The labels of the nodes of `name`."""
-    return gpu_nodes.labels(name) | {ACCELERATOR_LABEL: f"nvidia-{args.machines[0].gpu.key}"}
+    return gpu_nodes.labels(args.pool or name) | {ACCELERATOR_LABEL: f"nvidia-{args.machines[0].gpu.key}"}
 
 
 def group_tags(

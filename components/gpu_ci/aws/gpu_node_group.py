@@ -63,6 +63,8 @@ class GpuNodeGroup(Component):
     """Name of the Auto Scaling group EKS made for it."""
     node_role_arn: pulumi.Output[str]
     """The identity of the nodes."""
+    generation: pulumi.Output[str]
+    """What the nodes are made of: the template and its version, and the release of the image they begin with."""
 
     def __init__(self, name: str, args: GpuNodeGroupArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
@@ -73,7 +75,7 @@ class GpuNodeGroup(Component):
                 f"instanceTypes: spot is found and kept more often with several types; hint: add {', '.join(others)}",
                 self,
             )
-        tags = merge(args.tags, {"gpu-ci-pool": name})
+        tags = merge(args.tags, {"gpu-ci-pool": args.pool or name})
         role, attached = node_role(name, args, tags, self.child())
         template = launch_template(name, args, tags, self.child())
         nodes = self._nodes(name, args, tags, role, attached, template)
@@ -91,6 +93,9 @@ class GpuNodeGroup(Component):
         self.node_group_name = nodes.node_group_name
         self.autoscaling_group_name = scaling
         self.node_role_arn = role.arn
+        self.generation = pulumi.Output.concat(
+            template.id, " ", template.latest_version.apply(str), " ", nodes.ami_type, " ", nodes.release_version
+        )
         self.register()
 
     def _nodes(

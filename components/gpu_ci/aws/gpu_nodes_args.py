@@ -9,6 +9,7 @@ from gpu_catalog import Demand, Machine
 from pydantic import Field, ValidationInfo, field_validator
 
 from ..args import Args, In, Switch, Whole
+from ..kubernetes.forms import Pool
 from . import ami_rules, disk_rules, node_rules
 from .places import (
     ClusterName,
@@ -54,6 +55,7 @@ class GpuNodeGroupArgs(Args):
             "tags",
             "vpc_id",
             "cluster_security_group_id",
+            "pool",
         }
     )
     DECIDED: ClassVar[dict[str, str]] = {
@@ -83,6 +85,10 @@ class GpuNodeGroupArgs(Args):
         "list, so without it no zone is checked",
     )
     tags: Tags = Field(default={}, description="tags put on everything that takes them")
+
+    pool: Pool | None = Field(
+        default=None, description="what the label gpu-ci-pool of the nodes says; by default the component's name"
+    )
 
     instance_types: list[str] = Field(
         min_length=1,

@@ -15,7 +15,7 @@ import yaml
 
 from gpu_ci.cli.output import Found, Wrong
 from gpu_ci.errors import Problem, report
-from gpu_ci.stack import pools, quotas
+from gpu_ci.stack import clusters, pools, quotas
 from gpu_ci.stack.pools import Choice
 from gpu_ci.stack.quotas import Quotas
 
@@ -61,13 +61,13 @@ class StackFile:
             if isinstance(value := self.value(key), dict) and set(value) == {"secure"}:
                 hint = f"write it in plain text: pulumi config rm '{key}', then set it without --secret"
                 return [], [Problem(key, "is a secret, which this command cannot read", "", "plain text", hint)]
-        return pools.check(self.value(pools.POOLS))
+        return pools.check(self.value(pools.POOLS), self.value(clusters.CLUSTERS))
 
     @cached_property
     def pools(self) -> list[tuple[str, Any]]:
         """Name and arguments of each pool that has no mistake."""
         choices, problems = self.checked
-        return [(choice.name, choice.alone()) for choice in pools.in_order(choices, problems)]
+        return list(pools.in_order(choices, problems))
 
     @cached_property
     def quotas(self) -> tuple[Quotas, list[Problem]]:

@@ -63,7 +63,7 @@ def document(name: str, pool: Mapping[str, Any], target: Mapping[str, Any]) -> d
     return {
         "pool": name,
         "kind": pool.get("kind", ""),
-        "machine": pool.get("machineType", ""),
+        "machine": pool.get("machineType") or ", ".join(pool.get("instanceTypes", ())),
         "gpu": f"{target['gpuCount']} x {target['gpu']}" if target else "",
         "market": pool.get("market", ""),
         "max": pool.get("max"),

@@ -29,6 +29,13 @@ def examples_of(args: type[Args], example: Mapping[str, Any]) -> dict[str, Any]:
     return values | dict(example)
 
 
+def below(path: str, examples: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Examples of what stands below a path, by whole paths."""
+    for step in reversed(_STEP.findall(path)):
+        examples = {step: examples}
+    return examples
+
+
 def with_hint(problem: Problem, examples: Mapping[str, Any]) -> Problem:
     """The same problem, with an example in the place of a missing hint."""
     if problem.hint:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_catalog import region_of
@@ -14,6 +14,7 @@ from ..component import Component
 from ..errors import ArgsError, Problem, did_you_mean, nearest, unknown_key, veiled
 from ..explain import join
 from ..kinds import args_for, component_for, kind_names
+from . import clusters
 from .hints import examples_of, in_yaml, with_hint
 
 POOLS = "gpu-ci:pools"
@@ -30,6 +31,8 @@ class Choice:
     kind: str
     choices: dict[str, Any]
     component: type[Component]
+    around: Mapping[str, Any] = field(default_factory=dict)
+    """The wiring that is known already, from the description of its cluster."""
 
     @property
     def path(self) -> str:
@@ -42,8 +45,8 @@ class Choice:
 
     @property
     def region(self) -> str:
-        """The region that is chosen or that the zones are in, or nothing while these are none."""
-        region, zones = self.choices.get("region"), self.choices.get("zones")
+        """The region that is chosen, the cluster's or that the zones are in, or nothing while these are none."""
+        region, zones = self.choices.get("region") or self.around.get("region"), self.choices.get("zones")
         if isinstance(region, str):
             return region
         return region_of(zones[0]) if isinstance(zones, list) and zones and isinstance(zones[0], str) else ""
@@ -51,19 +54,33 @@ class Choice:
     def alone(self) -> Args:
         """The arguments without the stack's surroundings: what these provide is stood in for."""
         model = self.component.ARGS
-        return model(**self.choices, **model.stand_in_wiring(self.region))
+        return model(**self.choices, **self.wiring())
+
+    def wiring(self) -> dict[str, Any]:
+        """What stands in for the stack's surroundings, and what of them is known."""
+        return {**self.component.ARGS.stand_in_wiring(self.region), **self.around}
 
 
-def in_order(choices: Iterable[Choice], problems: Iterable[Problem]) -> Iterator[Choice]:
-    """Those that have no mistake of their own, whatever is wrong around them."""
+def in_order(choices: Iterable[Choice], problems: Iterable[Problem]) -> Iterator[tuple[str, Args]]:
+    """Name and arguments of those that have no mistake of their own, whatever is wrong around them."""
     wrong = [problem.path for problem in problems]
     for choice in choices:
-        if not any(path == choice.path or path.startswith((f"{choice.path}.", f"{choice.path}[")) for path in wrong):
-            yield choice
+        if any(path == choice.path or path.startswith((f"{choice.path}.", f"{choice.path}[")) for path in wrong):
+            continue
+        try:
+            yield choice.name, choice.alone()
+        except ArgsError:
+            # What its cluster gives it is wrong there, and told there.
+            if "clusterName" not in choice.choices:
+                raise
 
 
-def check(pools: Any) -> tuple[list[Choice], list[Problem]]:
-    """Every pool whose kind is known, and every mistake; the order is that of the names."""
+def check(pools: Any, described: Any = None) -> tuple[list[Choice], list[Problem]]:
+    """Every pool whose kind is known, and every mistake; the order is that of the names.
+
+    `described` is what the stack file says of clusters, in whatever order it is.
+    """
+    known = clusters.around(described)
     example = f"l4: {{kind: {_USUAL}, …}}"
     if pools is None or pools == {}:
         hint = f"add one, such as {example} (docs/add-a-pool.md); to remove the last pool, run pulumi destroy"
@@ -80,7 +97,11 @@ def check(pools: Any) -> tuple[list[Choice], list[Problem]]:
         if meant is None:
             continue
         given = {key: each for key, each in value.items() if key != meant.key}
-        choice = Choice(name, meant.component.KIND, given, meant.component)
+        on = given.get("clusterName")
+        choice = Choice(
+            name, meant.component.KIND, given, meant.component, known.get(on, {}) if isinstance(on, str) else {}
+        )
+        problems += clusters.unknown(path, given, known)
         wrong = [problem for problem in _choice_problems(choice) if meant.sure or problem.got != "nothing"]
         problems += [problem.under(path) for problem in wrong]
         problems += _shared_labels(choice, owners)
@@ -157,7 +178,7 @@ def _choice_problems(choice: Choice) -> list[Problem]:
     problems = [unknown_key(join("", key), key, ["kind", *known], args.DECIDED) for key in unknown]
     rest = {key: value for key, value in choice.choices.items() if key not in unknown}
     examples = examples_of(args, example)
-    return problems + [with_hint(problem, examples) for problem in args.choice_problems(rest)]
+    return problems + [with_hint(problem, examples) for problem in args.choice_problems(rest, choice.around)]
 
 
 def _shared_labels(choice: Choice, owners: dict[frozenset[str], str]) -> list[Problem]:

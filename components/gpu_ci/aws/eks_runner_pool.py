@@ -1,0 +1,186 @@
+"""GPU runners on Amazon EKS: nodes, a proof of their GPUs, and the runners that get on them once it is there."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, ClassVar
+
+import pulumi
+from pydantic import Field, ValidationInfo, field_validator
+
+from .. import versions
+from ..args import Args, In, Whole
+from ..component import Component
+from ..kubernetes.forms import Image, NamespaceName
+from ..kubernetes.runner_choices import RunnerChoices
+from ..kubernetes.runner_scale_set import RunnerScaleSet, RunnerScaleSetArgs
+from ..kubernetes.scale_set_parts import ControllerReference, GithubApp
+from ..kubernetes.scale_set_rules import ConfigUrl
+from ..kubernetes.smoke_job import SmokeJob, SmokeJobArgs
+from . import eks_pool_rules
+from .gpu_node_group import GpuNodeGroup
+from .gpu_nodes_args import GpuNodeGroupArgs
+
+_RULES: dict[str, Any] = {"runner": eks_pool_rules.runner, "min_idle": eks_pool_rules.min_idle}
+
+
+class JobSmokeSettings(Args):
+    """How the pool proves its GPUs before runners get on it."""
+
+    deadline_sec: Whole = Field(
+        default=1800,
+        ge=600,
+        le=7200,
+        description="seconds from the check's start to its end, 600 to 7200: a node that is started for it and the "
+        "image that is pulled count",
+    )
+    image: Image | None = Field(
+        default=None,
+        description="the container image with Python and torch that the check runs in, by its digest; by default the "
+        "runner's, which then has to have both",
+    )
+
+
+class EksRunnerPoolArgs(GpuNodeGroupArgs):
+    """What a pool of runners on EKS is made of: its nodes, and what runs on them."""
+
+    # Which cluster a pool is on is for a person to say.
+    WIRING: ClassVar[frozenset[str]] = (GpuNodeGroupArgs.WIRING - {"cluster_name"}) | {
+        "namespace",
+        "controller",
+        "app",
+        "github_config_url",
+        "runner_group",
+    }
+
+    runner: RunnerChoices = Field(description="what a runner is, and what a job gets")
+    min_idle: Whole = Field(
+        default=0,
+        ge=0,
+        description="how many runners wait for a job besides those that have one; each holds its GPUs, and its node "
+        "costs",
+    )
+    smoke: JobSmokeSettings = Field(
+        default=JobSmokeSettings(), description="the check before runners get on the pool's nodes"
+    )
+
+    namespace: In[NamespaceName] = Field(description="the namespace of its pods, as a GpuNamespace gives it out")
+    controller: ControllerReference = Field(description="the controller that looks after its scale set")
+    app: GithubApp = Field(description="the GitHub App that registers its runners")
+    github_config_url: ConfigUrl = Field(description="whose jobs it takes, such as https://github.com/acme")
+    runner_group: In[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
+        default=None, description="the group its runners join; for an organization or an enterprise"
+    )
+
+    @field_validator(*_RULES)
+    @classmethod
+    def _fits(cls, value: Any, info: ValidationInfo) -> Any:
+        return _RULES[str(info.field_name)](value, info.data)
+
+    @classmethod
+    def stand_in_wiring(cls, region: str) -> dict[str, Any]:
+        wiring = super().stand_in_wiring(region)
+        return {
+            **{name: value for name, value in wiring.items() if name != "cluster_name"},
+            "namespace": "gpu-ci",
+            "controller": {
+                "service_account_name": "arc",
+                "namespace": "arc-systems",
+                "version": versions.ARC_CHARTS,
+            },
+            # Unchecked: what is secret has to be an Output, and those are of a running program.
+            "app": GithubApp.model_construct(id="", installation_id="", private_key=""),
+            "github_config_url": "https://github.com/acme",
+            "runner_group": "gpu",
+        }
+
+    @property
+    def max_runners(self) -> int:
+        """How many runners there can be on all of its nodes."""
+        return self.max * eks_pool_rules.runners_on_a_node(self.runner, self.machines[0])
+
+
+class EksRunnerPool(Component):
+    """GPU runners on Amazon EKS, on nodes that are started for them and of which one has proven its GPUs.
+
+    Creates: a GpuNodeGroup, a SmokeJob on one of its nodes, and a RunnerScaleSet that is made once the check has
+    passed, and changed only once a check of what its nodes are now made of has passed.
+    Costs: nothing while no node runs and minIdle is 0; whatever the nodes are made of anew costs one node for the
+    minutes of its check.
+    Does not: make the cluster, its autoscaler, the device plugin, the namespace or the controller. EKS changes nodes in
+    place, so where the check fails they are changed already, and runners of the scale set as it was get on them.
+    Replaces on change of: what its parts replace. The check is made anew for all that nodes are made of; the node group
+    for instanceTypes, market, zones, amiType and the cluster; the scale set for its name, group and labels.
+    """
+
+    TYPE: ClassVar[str] = "gpu-ci:aws:EksRunnerPool"
+    ARGS: ClassVar[type[Args]] = EksRunnerPoolArgs
+    KIND: ClassVar[str] = "eks-runners"
+    EXAMPLE: ClassVar[dict[str, Any]] = {
+        "clusterName": "ci",
+        "instanceTypes": ["g6.2xlarge", "g6.4xlarge"],
+        "market": "spot",
+        "max": 4,
+        "runner": {"image": f"ghcr.io/acme/cuda-runner:2.336.0@sha256:{'a1' * 32}"},
+    }
+
+    scale_set_name: pulumi.Output[str]
+    """What workflows write as runs-on."""
+    node_group_name: pulumi.Output[str]
+    """Name of the node group, for what changes or watches it."""
+    autoscaling_group_name: pulumi.Output[str]
+    """Name of the Auto Scaling group EKS made for it."""
+    node_role_arn: pulumi.Output[str]
+    """The identity of the nodes."""
+    verdict: pulumi.Output[str]
+    """What the check of the nodes said: pass."""
+
+    def __init__(self, name: str, args: EksRunnerPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(name, args, opts)
+        machine, runner = args.machines[0], args.runner
+        nodes = GpuNodeGroup(
+            f"{name}-nodes",
+            GpuNodeGroupArgs(**{**_those_of(GpuNodeGroupArgs, args), "pool": name}),
+            self.child(),
+        )
+        smoke = SmokeJob(
+            f"{name}-smoke",
+            SmokeJobArgs(
+                namespace=args.namespace,
+                pool=name,
+                image=args.smoke.image or runner.image,
+                gpus=math.ceil(machine.gpu_count),
+                # What a fraction of a GPU calls itself, no source tells.
+                gpu=machine.gpu.device_name if machine.gpu_count >= 1 else "",
+                min_compute_capability=machine.gpu.compute_capability,
+                deadline_sec=args.smoke.deadline_sec,
+                rerun_on=[nodes.generation, versions.DEVICE_PLUGIN_CHART],
+            ),
+            self.child(depends_on=[nodes]),
+        )
+        runners = RunnerScaleSet(
+            f"{name}-runners",
+            RunnerScaleSetArgs(
+                **{**dict(runner), "scale_set_name": runner.scale_set_name or name},
+                github_config_url=args.github_config_url,
+                runner_group=args.runner_group,
+                max=args.max_runners,
+                min_idle=args.min_idle,
+                pool=name,
+                namespace=args.namespace,
+                controller=args.controller,
+                app=args.app,
+            ),
+            self.child(depends_on=[smoke]),
+        )
+        self.scale_set_name = runners.scale_set_name
+        self.node_group_name = nodes.node_group_name
+        self.autoscaling_group_name = nodes.autoscaling_group_name
+        self.node_role_arn = nodes.node_role_arn
+        self.verdict = smoke.verdict
+        self.register()
+
+
+def _those_of(model: type[Args], args: Args) -> dict[str, Any]:
+    """The fields one model shares with another."""
+    return {name: getattr(args, name) for name in model.model_fields}

@@ -1,0 +1,212 @@
+"""The clusters pools are on: described in the stack file, looked up, and given what all of their pools share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import pulumi
+import pulumi_aws as aws
+import pulumi_kubernetes as kubernetes
+from gpu_ci import naming
+from gpu_ci.args import Args
+from gpu_ci.aws.eks_runner_pool import EksRunnerPoolArgs
+from gpu_ci.aws.node_rules import subnets as subnets_rule
+from gpu_ci.aws.places import Region, SubnetId
+from gpu_ci.kubernetes.arc_controller import ArcController, ArcControllerArgs
+from gpu_ci.kubernetes.device_plugin import DevicePlugin, DevicePluginArgs
+from gpu_ci.kubernetes.forms import NamespaceName
+from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs
+from pydantic import Field, ValidationInfo, field_validator
+
+from infra import secret_values
+from infra.settings import SITE, Pool, Settings
+
+# Which of kubectl's plugins speaks for whoever runs this (docs.aws.amazon.com/eks/latest/userguide/
+# create-kubeconfig.html).
+_CREDENTIALS = "client.authentication.k8s.io/v1beta1"
+
+
+class Cluster(Args):
+    """An EKS cluster that exists, and what the pools on it share."""
+
+    EXAMPLE: ClassVar[dict[str, Any]] = {
+        "region": "us-east-1",
+        "subnets": {"us-east-1a": "subnet-0123456789abcdef0"},
+        "devicePlugin": {"deviceListStrategy": "cdi-cri"},
+    }
+
+    region: Region = Field(description="the region it is in, such as us-east-1")
+    subnets: dict[str, SubnetId] = Field(
+        min_length=1, description="for each zone that nodes may be in, a private subnet of the cluster's network"
+    )
+    namespace: NamespaceName = Field(
+        default="gpu-ci", description="the namespace that is made for the runners of its pools"
+    )
+    device_plugin: DevicePluginArgs = Field(
+        description="NVIDIA's device plugin, by which the cluster knows of its GPUs"
+    )
+    controller: ArcControllerArgs = Field(
+        default=ArcControllerArgs(), description="GitHub's Actions Runner Controller, which starts the runners"
+    )
+
+    @field_validator("subnets")
+    @classmethod
+    def _subnets(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        return subnets_rule(value, info.data)
+
+
+@dataclass(frozen=True)
+class Built:
+    """A cluster with what its pools share."""
+
+    wiring: Mapping[str, Any]
+    options: pulumi.ResourceOptions
+
+
+def build(settings: Settings) -> dict[str, Built]:
+    """Each cluster that has a pool."""
+    pools = {name: _pools_on(name, settings.pools) for name in settings.clusters}
+    app = _app(settings) if any(pools.values()) else {}
+    return {
+        name: _cluster(name, described, pools[name], {**app, **_github(settings)})
+        for name, described in settings.clusters.items()
+        if pools[name]
+    }
+
+
+def placed(pool: Pool, clusters: Mapping[str, Built]) -> Pool:
+    """The pool on its cluster, where it is on one."""
+    if not isinstance(pool.args, EksRunnerPoolArgs):
+        return pool
+    on = clusters[str(pool.args.cluster_name)]
+    offered = _offerings(pool.args.instance_types, pool.args.region)
+    args = type(pool.args)(**{**dict(pool.args), **on.wiring, "offerings": offered})
+    return replace(pool, args=args, options=on.options)
+
+
+def _pools_on(name: str, pools: Iterable[Pool]) -> list[tuple[str, EksRunnerPoolArgs]]:
+    return [
+        (pool.name, pool.args)
+        for pool in pools
+        if isinstance(pool.args, EksRunnerPoolArgs) and pool.args.cluster_name == name
+    ]
+
+
+def _cluster(
+    name: str, described: Cluster, pools: Sequence[tuple[str, EksRunnerPoolArgs]], wiring: Mapping[str, Any]
+) -> Built:
+    called = naming.fit(name, 30)
+    found = aws.eks.get_cluster_output(name=name, region=described.region)
+    provider = kubernetes.Provider(f"{called}-cluster", kubeconfig=_kubeconfig(name, described.region, found))
+    inside = pulumi.ResourceOptions(providers=[provider])
+    own_plugin = [pool for pool, args in pools if args.chosen_ami_type.startswith("BOTTLEROCKET")]
+    plugin = DevicePlugin(
+        f"{called}-plugin",
+        described.device_plugin.model_copy(
+            update={"built_in_pools": sorted({*described.device_plugin.built_in_pools, *own_plugin})}
+        ),
+        inside,
+    )
+    controller = ArcController(f"{called}-arc", described.controller, inside)
+    namespace = GpuNamespace(
+        f"{called}-runners", GpuNamespaceArgs(namespace=described.namespace, gpus=_gpus(pools)), inside
+    )
+    return Built(
+        {
+            **wiring,
+            "kubernetes_version": found.version,
+            "vpc_id": found.vpc_config.vpc_id,
+            "cluster_security_group_id": found.vpc_config.cluster_security_group_id,
+            "namespace": namespace.namespace,
+            "controller": {
+                "service_account_name": controller.service_account_name,
+                "namespace": controller.namespace,
+                "version": controller.version,
+            },
+        },
+        # A check waits for GPUs until the plugin has told of them.
+        pulumi.ResourceOptions(providers=[provider], depends_on=[plugin]),
+    )
+
+
+def _gpus(pools: Sequence[tuple[str, EksRunnerPoolArgs]]) -> int:
+    """What all nodes of all pools have, and one node more of each, whose check may come while all others have jobs."""
+    return sum((args.max + 1) * max(1, int(args.machines[0].gpu_count)) for _, args in pools)
+
+
+def _kubeconfig(name: str, region: str, found: pulumi.Output[aws.eks.GetClusterResult]) -> pulumi.Output[str]:
+    """How the cluster is reached, as whoever runs this: the aws command is asked for credentials, none are in it."""
+
+    def written(cluster: aws.eks.GetClusterResult) -> str:
+        authority = cluster.certificate_authorities[0].data
+        words = ["--region", region, "eks", "get-token", "--cluster-name", name, "--output", "json"]
+        return json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [
+                    {
+                        "name": name,
+                        "cluster": {"server": cluster.endpoint, "certificate-authority-data": authority},
+                    }
+                ],
+                "users": [
+                    {"name": name, "user": {"exec": {"apiVersion": _CREDENTIALS, "command": "aws", "args": words}}}
+                ],
+                "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+                "current-context": name,
+            }
+        )
+
+    return found.apply(written)
+
+
+def _offerings(instance_types: Sequence[str], region: str) -> dict[str, pulumi.Output[list[str]]]:
+    """The zones that offer each type, which AWS tells whoever asks."""
+    found = aws.ec2.get_instance_type_offerings_output(
+        location_type="availability-zone",
+        filters=[{"name": "instance-type", "values": list(instance_types)}],
+        region=region,
+    )
+
+    def zones_of(name: str) -> pulumi.Output[list[str]]:
+        return found.apply(
+            lambda all_of_them: sorted(
+                place
+                for place, each in zip(all_of_them.locations, all_of_them.instance_types, strict=True)
+                if each == name
+            )
+        )
+
+    return {name: zones_of(name) for name in instance_types}
+
+
+def _github(settings: Settings) -> dict[str, Any]:
+    """Where runners register."""
+    owner = settings.site.github
+    group = settings.github.runner_group if settings.github else None
+    if owner is None:
+        return {}
+    return {
+        "github_config_url": f"https://github.com/{owner.owner}",
+        "runner_group": (group.group_name if group else None) or f"gpu-{pulumi.get_stack()}",
+    }
+
+
+def _app(settings: Settings) -> dict[str, Any]:
+    """The App that registers them."""
+    owner = settings.site.github
+    if owner is None or owner.app is None:
+        return {}
+    place = f"{SITE}.github.app.privateKey"
+    key = secret_values.values_of({place: owner.app.private_key})[place]
+    return {
+        "app": {
+            "id": pulumi.Output.secret(owner.app.id),
+            "installation_id": pulumi.Output.secret(owner.app.installation_id),
+            "private_key": key,
+        }
+    }

@@ -1,0 +1,202 @@
+"""Pools on EKS clusters: what a stack file says of them, what they share, and what they wait for."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from tests.gpu_ci.harness import Deployment
+from tests.infra.stack import ON_CLUSTER, config, load, refused, told
+from tests.infra.test_program import KEY, STACK, run
+
+IMAGE = f"ghcr.io/acme/cuda-runner:2.336.0@sha256:{'a1' * 32}"
+A10G: dict[str, Any] = {
+    "kind": "eks-runners",
+    "clusterName": "ci",
+    "instanceTypes": ["g5.2xlarge", "g5.4xlarge"],
+    "market": "spot",
+    "max": 2,
+    "runner": {"image": IMAGE},
+}
+HERE = "Pulumi.staging.yaml: gpu-ci:pools.a10g"
+
+
+def stack(pool: dict[str, Any] | None = None, **keys: Any) -> dict[str, Any]:
+    """A stack of one pool on a cluster, after these changes of the pool and of whole keys."""
+    around = copy.deepcopy(ON_CLUSTER) | {f"gpu-ci:{name}": value for name, value in keys.items()}
+    return config({"a10g": {**A10G, **(pool or {})}}) | around
+
+
+def release(found: Deployment, name: str) -> dict[str, Any]:
+    [row] = [row for row in found.rows if row.name == name]
+    return row.inputs
+
+
+def test_a_cluster_gets_what_its_pools_share_once_however_many_there_are() -> None:
+    values = stack()
+    values["gpu-ci:pools"]["l4"] = {**A10G, "instanceTypes": ["g6.2xlarge", "g6.4xlarge"], "max": 1}
+    found = run(values)
+    shared = [row.name for row in found.rows if row.parent_name == "project-stack" and "kubernetes" in row.type]
+    assert shared == ["ci-cluster", "ci-plugin", "ci-arc", "ci-runners"]
+    # Two nodes of one GPU and one more for their check; one, and one more.
+    quota = found.one(":ResourceQuota").inputs["spec"]["hard"]
+    assert quota == {"requests.nvidia.com/gpu": "5"}
+
+
+def test_nothing_of_a_cluster_is_looked_up_where_no_pool_is_on_it() -> None:
+    values = config()
+    found = run(values | ON_CLUSTER | {"gpu-ci:site": {**ON_CLUSTER["gpu-ci:site"], **values["gpu-ci:site"]}})
+    assert [row.type for row in found.rows if "aws" in row.type or "kubernetes" in row.type] == []
+
+
+def test_the_cluster_is_reached_as_whoever_runs_this_and_no_credential_is_written_down() -> None:
+    kubeconfig = json.loads(run(stack()).one("pulumi:providers:kubernetes").inputs["kubeconfig"])
+    assert kubeconfig["clusters"] == [
+        {"name": "ci", "cluster": {"server": "https://example.eks", "certificate-authority-data": "Q0E="}}
+    ]
+    [user] = kubeconfig["users"]
+    assert user["user"]["exec"]["command"] == "aws"
+    assert user["user"]["exec"]["args"] == [
+        "--region", "us-east-1", "eks", "get-token", "--cluster-name", "ci", "--output", "json",
+    ]  # fmt: skip
+
+
+def test_everything_in_the_cluster_is_made_by_its_own_provider() -> None:
+    found = run(stack())
+    provider = f"{found.one('pulumi:providers:kubernetes').urn}::ci-cluster-id"
+    made = [row for row in found.rows if row.type.startswith("kubernetes:")]
+    assert len(made) == 14
+    assert {row.request.provider for row in made} == {provider}
+
+
+def test_no_runner_is_there_before_a_check_has_passed_and_no_check_before_gpus_are_told_of() -> None:
+    found = run(stack())
+    waits = {row.name: set(row.request.dependencies) for row in found.rows}
+    urns = {row.name: row.urn for row in found.rows}
+    assert urns["a10g-smoke-job"] in waits["a10g-runners-release"]
+    assert urns["a10g-nodes-nodes"] in waits["a10g-smoke-job"]
+    assert urns["ci-plugin-release"] in waits["a10g-smoke-job"]
+    assert urns["ci-arc-release"] in waits["a10g-runners-release"]
+
+
+def test_runners_register_as_the_app_in_the_group_of_the_stack() -> None:
+    found = run(stack())
+    values = release(found, "a10g-runners-release")["values"]
+    assert (values["githubConfigUrl"], values["runnerGroup"]) == ("https://github.com/acme", "gpu-stack")
+    assert values["runnerScaleSetName"] == "a10g"
+    secret = release(found, "a10g-runners-app")["stringData"]
+    print(secret)
+    assert secret["value"] == {
+        "github_app_id": "17",
+        "github_app_installation_id": "18",
+        "github_app_private_key": KEY,
+    }
+
+
+def test_as_many_runners_as_the_nodes_have_room_for() -> None:
+    four = stack({"instanceTypes": ["g5.12xlarge"], "max": 3, "runner": {"image": IMAGE}})
+    assert release(run(four), "a10g-runners-release")["values"]["maxRunners"] == 12
+    # A node has four GPUs, 47 CPUs and 171 GiB for pods.
+    hungry = stack({"instanceTypes": ["g5.12xlarge"], "max": 3, "runner": {"image": IMAGE, "memoryGib": 80}})
+    assert release(run(hungry), "a10g-runners-release")["values"]["maxRunners"] == 6
+
+
+def test_the_device_plugin_stays_away_from_nodes_that_bring_one() -> None:
+    values = stack({"amiType": "BOTTLEROCKET_x86_64_NVIDIA"})
+    affinity = release(run(values), "ci-plugin-release")["values"]["affinity"]["nodeAffinity"]
+    [term] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert {"key": "gpu-ci-pool", "operator": "NotIn", "values": ["a10g"]} in term["matchExpressions"]
+
+
+def test_the_pool_is_exported_with_its_choices_cost_and_verdict() -> None:
+    outputs = run(stack()).outputs[STACK]
+    pool = outputs["pools"]["a10g"]
+    assert {
+        key: pool[key] for key in ("kind", "instanceTypes", "clusterName", "region", "market", "max", "verdict")
+    } == {
+        "kind": "eks-runners",
+        "instanceTypes": ["g5.2xlarge", "g5.4xlarge"],
+        "clusterName": "ci",
+        "region": "us-east-1",
+        "market": "spot",
+        "max": 2,
+        "verdict": "pass",
+    }
+    assert pool["cost"]["usdPerHourAtMax"] > 0
+    [target] = outputs["smokeTargets"]
+    assert target == {
+        "pool": "a10g",
+        "cloud": "aws",
+        "machineType": "g5.2xlarge",
+        "gpu": "NVIDIA A10G",
+        "gpuCount": 1,
+        "zones": ["us-east-1a", "us-east-1b"],
+        "template": None,
+    }
+
+
+def test_the_labels_of_the_site_are_tags_on_aws() -> None:
+    values = stack()
+    values["gpu-ci:site"]["labels"] = {"team": "ml"}
+    assert run(values).one(":NodeGroup").inputs["tags"] == {"gpu-ci-pool": "a10g", "team": "ml"}
+
+
+def test_a_preview_needs_to_know_nothing_that_is_not_there_yet() -> None:
+    names = [row.name for row in run(stack(), preview=True).rows]
+    assert "a10g-runners-release" in names
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        (
+            stack({"clusterName": "cx"}),
+            (
+                ".clusterName: is a cluster that is not described\n  got: 'cx'\n  expected: one of ci\n"
+                "  hint: describe it: pulumi config set --path 'gpu-ci:clusters.cx.region' …"
+            ),
+        ),
+        (stack({"zones": ["us-east-1f"]}), ".zones[0]: has no subnet"),
+        (
+            stack({"runner": {"image": IMAGE, "cpus": 8}}),
+            ".runner.cpus: is more than g5.2xlarge has left for pods, 7 CPUs",
+        ),
+        (
+            stack({"runner": {"image": IMAGE, "memoryGib": 28}}),
+            ".runner.memoryGib: is more than g5.2xlarge has left for pods, 27 GiB",
+        ),
+        (stack({"runner": {"image": IMAGE, "gpus": 2}}), ".runner.gpus: is more than g5.2xlarge has, 1"),
+        (stack({"minIdle": 3}), ".minIdle: is more than the pool has room for, 2 on 2 nodes"),
+        (stack({"namespace": "x"}), ".namespace: is filled in by the program, not by the stack file"),
+        (stack({"smoke": {"deadlineSec": 60}}), ".smoke.deadlineSec: must be at least 600"),
+    ],
+)
+def test_a_mistake_of_a_pool_is_told_with_its_place(values: dict[str, Any], text: str) -> None:
+    assert told(values).startswith(f"{HERE}{text}")
+
+
+@pytest.mark.parametrize(
+    ("keys", "paths"),
+    [
+        ({"clusters": None}, ["gpu-ci:pools.a10g.clusterName"]),
+        ({"clusters": []}, ["gpu-ci:clusters", "gpu-ci:pools.a10g.clusterName"]),
+        ({"clusters": {"ci": None}}, [f"gpu-ci:clusters.ci.{key}" for key in ("devicePlugin", "region", "subnets")]),
+        ({"github": None}, ["gpu-ci:github.runnerGroup"]),
+        (
+            {"site": {}, "github": None},
+            ["gpu-ci:github.runnerGroup", "gpu-ci:site.github.app", "gpu-ci:site.github.owner"],
+        ),
+    ],
+)
+def test_what_a_pool_on_a_cluster_stands_on_is_asked_for(keys: dict[str, Any], paths: list[str]) -> None:
+    problems = refused(stack(**keys)).problems
+    assert sorted(problem.path for problem in problems if "subnetworks" not in problem.path) == paths
+    assert [problem.path for problem in problems if not problem.hint] == []
+
+
+def test_every_choice_reaches_the_pool() -> None:
+    [pool] = load(stack()).pools
+    assert (pool.args.cluster_name, pool.args.region) == ("ci", "us-east-1")
