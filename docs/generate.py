@@ -18,7 +18,8 @@ from gpu_ci.stack.schema import as_json, stack_schema
 
 from docs import agreement
 from infra.keys import Keys
-from infra.settings import PROJECT, SITE
+from infra.settings import PROJECT
+from infra.site import SITE
 
 DOCS = Path(__file__).resolve().parent
 # What a pool of each kind is called in its example, where that is not the usual l4.

@@ -22,7 +22,8 @@ from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs
 from pydantic import Field, ValidationInfo, field_validator
 
 from infra import secret_values
-from infra.settings import SITE, Pool, Settings
+from infra.settings import Pool, Settings
+from infra.site import SITE
 
 # Which of kubectl's plugins speaks for whoever runs this (docs.aws.amazon.com/eks/latest/userguide/
 # create-kubeconfig.html).

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from infra.clusters import Cluster
 from infra.github import Github
-from infra.settings import GITHUB, PROJECT, SITE
-from infra.site import Provider, Site
+from infra.settings import PROJECT
+from infra.site import GITHUB, SITE, Provider, Site
 
 
 class Keys(Provider):

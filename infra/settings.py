@@ -19,14 +19,15 @@ from gpu_ci.stack.pools import POOLS, Choice
 from gpu_ci.stack.quotas import QUOTAS, Quotas
 from pulumi.runtime import config as runtime_config
 
-from infra.site import GithubOwner, Provider, Site
+from infra import surroundings
+from infra.site import GITHUB, SITE, GithubOwner, Provider, Site
 
 if TYPE_CHECKING:
     from infra.clusters import Cluster
     from infra.github import Github
 
 NAMESPACE = "gpu-ci"
-PROJECT, SITE, GITHUB = "gcp:project", "gpu-ci:site", "gpu-ci:github"
+PROJECT = "gcp:project"
 KEYS = (PROJECT, SITE, GITHUB, CLUSTERS, QUOTAS, POOLS)
 """What the program reads of a stack file; what else stands there is for providers."""
 
@@ -82,9 +83,9 @@ def load() -> Settings:
         choices: list[Choice] = []
     else:
         choices, found = pools.check(values[POOLS], values[CLUSTERS])
-        problems += [] if SITE in refused else _unplaced(choices, values[SITE], found)
+        problems += [] if SITE in refused else surroundings.unplaced(choices, values[SITE], found)
         problems += found
-    problems += _clusters_problems(values[CLUSTERS]) + _unregistered(choices, values)
+    problems += _clusters_problems(values[CLUSTERS]) + surroundings.unregistered(choices, values[SITE], values[GITHUB])
     asked = quotas.demands(pools.in_order(choices, problems))
     granted, found = quotas.check(values[QUOTAS], asked, str(values[PROJECT] or ""))
     problems += found
@@ -150,26 +151,6 @@ def _clusters_problems(value: Any) -> list[Problem]:
         problem
         for name, described in sorted(value.items())
         for problem in _section(Cluster, join(CLUSTERS, name), described or {})
-    ]
-
-
-def _unregistered(choices: list[Choice], values: Mapping[str, Any]) -> list[Problem]:
-    """What pools on clusters register their runners with, where it is missing."""
-    waiting = [choice.name for choice in choices if "app" in choice.component.ARGS.WIRING]
-    owner = values[SITE].get("github") if isinstance(values[SITE], Mapping) else None
-    group = values[GITHUB].get("runnerGroup") if isinstance(values[GITHUB], Mapping) else None
-    app = owner.get("app") if isinstance(owner, Mapping) else None
-    needed = {
-        f"{SITE}.github.owner": (owner, "the organization, such as acme"),
-        f"{SITE}.github.app": (app, "the GitHub App that registers runners: id, installationId and privateKey"),
-        f"{GITHUB}.runnerGroup": (group, "the group runners join, and the repositories that may use it"),
-    }
-    text = f"is missing, and the runners of {', '.join(waiting)} need it"
-    return [
-        Problem(path, text, "nothing", expected, f"pulumi config set --path '{path}' …")
-        for path, (given, expected) in needed.items()
-        # What is kept on GitHub asks for the owner too.
-        if waiting and not given and (values[GITHUB] is None or not path.endswith(".owner"))
     ]
 
 
@@ -240,37 +221,3 @@ def _misspelt(problem: Problem) -> Problem:
     if problem.text != "is missing" or not near:
         return problem
     return replace(problem, hint=f"did you mean {problem.path} where it says {near}")
-
-
-def _unplaced(choices: list[Choice], site: Any, found: list[Problem]) -> list[Problem]:
-    """Regions that have a pool and no subnetwork, as far as the pools' zones are known to be right."""
-    subnetworks = _regions(site)
-    wrong = {problem.path for problem in found}
-    missing: dict[str, list[str]] = {}
-    joining = [choice for choice in choices if "subnetwork" in choice.component.ARGS.WIRING]
-    for choice in joining:
-        zones_fine = not any(path.startswith(f"{choice.path}.zones") for path in wrong)
-        if subnetworks is not None and choice.cloud == "gcp" and zones_fine and choice.region not in subnetworks:
-            missing.setdefault(choice.region, []).append(choice.name)
-    path = f"{SITE}.subnetworks"
-    return [
-        Problem(
-            join(path, region),
-            f"is missing, and {', '.join(names)} {'is' if len(names) == 1 else 'are'} in that region",
-            got="nothing",
-            expected=str(Site.model_fields["subnetworks"].description),
-            hint=f"pulumi config set --path '{join(path, region)}' projects/…/regions/{region}/subnetworks/…",
-        )
-        for region, names in sorted(missing.items())
-        if region
-    ]
-
-
-def _regions(site: Any) -> set[str] | None:
-    """The regions whose machines have a subnetwork to join; nothing where the site is too wrong to tell."""
-    if site is None:
-        return set()
-    maps = [site.get(key) or {} for key in ("subnetworks", "networks")] if isinstance(site, Mapping) else [None]
-    return (
-        {str(region) for each in maps for region in each or ()} if all(isinstance(e, Mapping) for e in maps) else None
-    )

@@ -22,6 +22,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError, ValidationError
 
+SITE, GITHUB = "gpu-ci:site", "gpu-ci:github"
+"""The keys of a stack file that hold what this module describes, and what is kept on GitHub."""
+
 _LINK = TypeAdapter[str](Subnetwork)
 
 # YAML reads a number as one; GitHub's provider wants text.

@@ -1,0 +1,66 @@
+"""What pools need around them and a stack file does not say: subnetworks to join, and where runners register."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_ci.errors import Problem
+from gpu_ci.explain import join
+from gpu_ci.stack.pools import Choice
+
+from infra.site import GITHUB, SITE, Site
+
+
+def unplaced(choices: list[Choice], site: Any, found: list[Problem]) -> list[Problem]:
+    """Regions that have a pool and no subnetwork, as far as the pools' zones are known to be right."""
+    subnetworks = _regions(site)
+    wrong = {problem.path for problem in found}
+    missing: dict[str, list[str]] = {}
+    joining = [choice for choice in choices if "subnetwork" in choice.component.ARGS.WIRING]
+    for choice in joining:
+        zones_fine = not any(path.startswith(f"{choice.path}.zones") for path in wrong)
+        if subnetworks is not None and choice.cloud == "gcp" and zones_fine and choice.region not in subnetworks:
+            missing.setdefault(choice.region, []).append(choice.name)
+    path = f"{SITE}.subnetworks"
+    return [
+        Problem(
+            join(path, region),
+            f"is missing, and {', '.join(names)} {'is' if len(names) == 1 else 'are'} in that region",
+            got="nothing",
+            expected=str(Site.model_fields["subnetworks"].description),
+            hint=f"pulumi config set --path '{join(path, region)}' projects/…/regions/{region}/subnetworks/…",
+        )
+        for region, names in sorted(missing.items())
+        if region
+    ]
+
+
+def _regions(site: Any) -> set[str] | None:
+    """The regions whose machines have a subnetwork to join; nothing where the site is too wrong to tell."""
+    if site is None:
+        return set()
+    maps = [site.get(key) or {} for key in ("subnetworks", "networks")] if isinstance(site, Mapping) else [None]
+    return (
+        {str(region) for each in maps for region in each or ()} if all(isinstance(e, Mapping) for e in maps) else None
+    )
+
+
+def unregistered(choices: list[Choice], site: Any, github: Any) -> list[Problem]:
+    """What pools on clusters register their runners with, where it is missing."""
+    waiting = [choice.name for choice in choices if "app" in choice.component.ARGS.WIRING]
+    owner = site.get("github") if isinstance(site, Mapping) else None
+    group = github.get("runnerGroup") if isinstance(github, Mapping) else None
+    app = owner.get("app") if isinstance(owner, Mapping) else None
+    needed = {
+        f"{SITE}.github.owner": (owner, "the organization, such as acme"),
+        f"{SITE}.github.app": (app, "the GitHub App that registers runners: id, installationId and privateKey"),
+        f"{GITHUB}.runnerGroup": (group, "the group runners join, and the repositories that may use it"),
+    }
+    text = f"is missing, and the runners of {', '.join(waiting)} need it"
+    return [
+        Problem(path, text, "nothing", expected, f"pulumi config set --path '{path}' …")
+        for path, (given, expected) in needed.items()
+        # What is kept on GitHub asks for the owner too.
+        if waiting and not given and (github is None or not path.endswith(".owner"))
+    ]
