@@ -19,7 +19,8 @@ pytestmark = pytest.mark.engine
 
 UP = ("up", "--stack", "staging", "--yes", "--skip-preview")
 PLANTED = "planted-47"
-FIRST, SECOND, KEY = f"{PLANTED}11-token", f"{PLANTED}12-token", f"{PLANTED}13-key"
+FIRST, SECOND = f"{PLANTED}11-token", f"{PLANTED}12-token"
+KEY = f"-----BEGIN PRIVATE KEY-----\n{PLANTED}13-key\n-----END PRIVATE KEY-----\n"
 
 
 def keep(folder: Path, token: str) -> None:
@@ -109,7 +110,9 @@ def test_everything_comes_up_proven_and_a_secret_is_nowhere_in_plain_text(tmp_pa
         assert (made["ActionsSecret"], made["ActionsVariable"]) == (1, 1)
         assert made["Instance"] == 0, "a check machine stayed behind"
         outputs = runner.json("stack", "output", "--stack", "staging", "--json")
+        assert (made["NodeGroup"], made["Job"], made["Release"]) == (1, 1, 3)
         assert {name: pool.get("verdict") for name, pool in outputs["pools"].items()} == {
+            "a10g": "pass",
             "builds": None,
             "l4": "pass",
             "t4": "pass",
@@ -117,11 +120,11 @@ def test_everything_comes_up_proven_and_a_secret_is_nowhere_in_plain_text(tmp_pa
         assert outputs["github"]["runnerGroup"] == "gpu-staging"
 
         again = runner.run(*UP, "--expect-no-changes").output
-        # The 28 of staging, three triggers, and the account that builds of pull requests run as, with its rights.
-        assert "35 unchanged" in again
+        # The 63 of staging, three triggers, and the account that builds of pull requests run as, with its rights.
+        assert "70 unchanged" in again
         keep(runner.project, SECOND)
         rotated = runner.run(*UP, "--diff")
-        assert rotated.has("~ 1 updated", "34 unchanged", "kernels-secret-REGISTRY_TOKEN")
+        assert rotated.has("~ 1 updated", "69 unchanged", "kernels-secret-REGISTRY_TOKEN")
 
         assert len(commands) > 4, "no process was seen at work"
         messages = [json.loads(line) for line in traffic.read_text().splitlines()]
