@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 import click
@@ -63,7 +63,7 @@ def document(name: str, pool: Mapping[str, Any], target: Mapping[str, Any]) -> d
     return {
         "pool": name,
         "kind": pool.get("kind", ""),
-        "machine": pool.get("machineType") or ", ".join(pool.get("instanceTypes", ())),
+        "machine": pool.get("machineType") or _types(pool.get("instanceTypes") or ()),
         "gpu": f"{target['gpuCount']} x {target['gpu']}" if target else "",
         "market": pool.get("market", ""),
         "max": pool.get("max"),
@@ -71,6 +71,12 @@ def document(name: str, pool: Mapping[str, Any], target: Mapping[str, Any]) -> d
         "verdict": pool.get("verdict", ""),
         "said": pool.get("smokeSummary", ""),
     }
+
+
+def _types(names: Sequence[str]) -> str:
+    """Instance types a node may be of: the first, by which nodes are counted, and how many besides."""
+    others = f" (+{len(names) - 1})" if len(names) > 1 else ""
+    return f"{names[0]}{others}" if names else ""
 
 
 def cells(row: Mapping[str, Any]) -> list[str]:
