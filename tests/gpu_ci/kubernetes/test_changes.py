@@ -1,0 +1,169 @@
+"""What `pulumi up` does when an argument of a component for Kubernetes changes, by what the API server never changes.
+
+Which fields those are is the sandbox's table of them, from pulumi-kubernetes' own (kubernetes_tables.py). A release of
+Helm's is made anew for another name, namespace or trigger, and upgraded for everything else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from google.protobuf import json_format
+from gpu_ci.component import Component
+from gpu_ci.kubernetes.arc_controller import ArcController
+from gpu_ci.kubernetes.device_plugin import DevicePlugin
+from gpu_ci.kubernetes.gpu_namespace import GpuNamespace
+from gpu_ci.kubernetes.runner_scale_set import RunnerScaleSet
+from gpu_ci.kubernetes.smoke_job import SmokeJob
+from pulumi_sandbox.providers import bridged
+from pulumi_sandbox.providers.kubernetes_tables import DATA, IDENTITY, REPLACES
+
+from tests.gpu_ci.harness import Row, deploy
+from tests.gpu_ci.support import COMPUTED, CONTROLLER, scale_set_wiring
+
+RELEASE = "kubernetes:helm.sh/v3:Release"
+IMAGE = f"ghcr.io/acme/other@sha256:{'b2' * 32}"
+UPDATE, REPLACE = "update", "replace"
+SMOKE = {"namespace": "gpu-ci"}
+VOLUME = {"kind": "kubernetes-novolume"}
+RELEASED = {"release": UPDATE}
+WITHIN = ("namespace", "quota", "default-account", "deny", "dns", "egress")
+
+# The component, what changes, and what happens to which child.
+CHANGES: list[tuple[type[Component], dict[str, Any], dict[str, str]]] = [
+    (GpuNamespace, {"namespace": "other"}, dict.fromkeys(WITHIN, REPLACE)),
+    (GpuNamespace, {"pod_security": "baseline"}, {"namespace": UPDATE}),
+    (GpuNamespace, {"gpus": 5}, {"quota": UPDATE}),
+    (GpuNamespace, {"gpu_resource": "nvidia.com/mig-1g.10gb"}, {"quota": UPDATE}),
+    (GpuNamespace, {"pods": 17}, {"quota": UPDATE}),
+    (GpuNamespace, {"cpus": 64}, {"quota": UPDATE}),
+    (GpuNamespace, {"memory_gib": 256}, {"quota": UPDATE}),
+    (GpuNamespace, {"egress_ports": [443, 22]}, {"egress": UPDATE}),
+    (GpuNamespace, {"private_ranges": ["10.1.0.0/16"]}, {"egress": UPDATE}),
+    (DevicePlugin, {"device_list_strategy": "envvar"}, RELEASED),
+    (DevicePlugin, {"namespace": "other"}, {"namespace": REPLACE, "release": REPLACE}),
+    (DevicePlugin, {"sharing": {"kind": "mps", "replicas": 2}}, RELEASED),
+    (DevicePlugin, {"configs": {}}, RELEASED),
+    (DevicePlugin, {"built_in_pools": []}, RELEASED),
+    (DevicePlugin, {"priority_class": "other"}, RELEASED),
+    (DevicePlugin, {"cpu_milli": 60}, RELEASED),
+    (DevicePlugin, {"memory_mib": 256}, RELEASED),
+    (ArcController, {"namespace": "other"}, {"namespace": REPLACE, "release": REPLACE}),
+    (ArcController, {"replicas": 2}, RELEASED),
+    (ArcController, {"log_level": "debug"}, RELEASED),
+    (ArcController, {"log_format": "text"}, RELEASED),
+    (ArcController, {"update_strategy": "immediate"}, RELEASED),
+    (ArcController, {"metrics": False}, RELEASED),
+    (ArcController, {"watch_single_namespace": "gpu-ci"}, RELEASED),
+    (RunnerScaleSet, {"image": IMAGE}, RELEASED),
+    (RunnerScaleSet, {"container_mode": VOLUME}, {"release": UPDATE, "files": REPLACE}),
+    (RunnerScaleSet, {"gpus": 2}, RELEASED),
+    (RunnerScaleSet, {"gpu_resource": "nvidia.com/gpu.shared"}, RELEASED),
+    (RunnerScaleSet, {"cpus": 5}, RELEASED),
+    (RunnerScaleSet, {"memory_gib": 17}, RELEASED),
+    (RunnerScaleSet, {"shm_gib": 3}, RELEASED),
+    (RunnerScaleSet, {"allow_sudo": True}, RELEASED),
+    (RunnerScaleSet, {"termination_grace_sec": 91}, RELEASED),
+    (RunnerScaleSet, {"drain_timeout_sec": 3601}, RELEASED),
+    (RunnerScaleSet, {"job_started_hook": "#!/bin/sh\ntrue\n"}, {"files": REPLACE}),
+    (RunnerScaleSet, {"job_completed_hook": "#!/bin/sh\ntrue\n"}, {"files": REPLACE, "release": UPDATE}),
+    (RunnerScaleSet, {"scale_set_name": "other"}, {"release": REPLACE}),
+    (RunnerScaleSet, {"scale_set_labels": ["gpu"]}, {"release": REPLACE}),
+    (RunnerScaleSet, {"github_config_url": "https://github.com/other"}, {"release": REPLACE}),
+    (RunnerScaleSet, {"runner_group": "other"}, {"release": REPLACE}),
+    (RunnerScaleSet, {"max": 5}, RELEASED),
+    (RunnerScaleSet, {"min_idle": 1}, RELEASED),
+    (RunnerScaleSet, {"pool": "other"}, RELEASED),
+    (RunnerScaleSet, {"namespace": "other"}, {"release": REPLACE, "app": REPLACE, "files": REPLACE}),
+    (RunnerScaleSet, {"controller": {**CONTROLLER, "serviceAccountName": "other"}}, RELEASED),
+    (SmokeJob, {"namespace": "other"}, {"job": REPLACE, "check": REPLACE}),
+    (SmokeJob, {"pool": "other"}, {"job": REPLACE}),
+    (SmokeJob, {"image": IMAGE}, {"job": REPLACE}),
+    (SmokeJob, {"gpus": 2}, {"job": REPLACE}),
+    (SmokeJob, {"gpu": "Tesla T4"}, {"job": REPLACE}),
+    (SmokeJob, {"min_compute_capability": "7.5"}, {"job": REPLACE}),
+    (SmokeJob, {"deadline_sec": 1801}, {"job": UPDATE}),
+    (SmokeJob, {"rerun_on": ["8"]}, {"job": REPLACE}),
+]
+# The key goes to the cluster as a new Secret's content, and its name is what the release is given.
+UNTOLD = {RunnerScaleSet: {"app"}}
+
+
+def rows(component: type[Component], change: dict[str, Any]) -> dict[str, Row]:
+    """What a component makes, by its URN."""
+
+    def program() -> None:
+        wiring = scale_set_wiring() if component is RunnerScaleSet else SMOKE if component is SmokeJob else {}
+        component("one", component.ARGS(**{**_by_field(component), **wiring, **change}))
+
+    return {row.urn: row for row in deploy(program, computed=COMPUTED).rows}
+
+
+def _by_field(component: type[Component]) -> dict[str, Any]:
+    """Its example by the names of fields, which the changes have too."""
+    names = {str(field.alias): name for name, field in component.ARGS.model_fields.items()}
+    return {names[key]: value for key, value in component.EXAMPLE.items()}
+
+
+def leaves(value: Any, path: str = "") -> dict[str, Any]:
+    """Every value in a tree by its path, as the engine writes it."""
+    if isinstance(value, dict):
+        found: dict[str, Any] = {}
+        for key, each in value.items():
+            found |= leaves(each, f'{path}["{key}"]' if "." in key or "/" in key else f"{path}.{key}".lstrip("."))
+        return found or {path: {}}
+    if isinstance(value, list):
+        found = {}
+        for index, each in enumerate(value):
+            found |= leaves(each, f"{path}[{index}]")
+        return found or {path: []}
+    return {path: value}
+
+
+def replaces(row: Row, path: str) -> bool:
+    group, kind = row.type.split(":")[1], row.type.rpartition(":")[2].removesuffix("Patch")
+    known = (group.partition("/")[0] if "/" in group else "core", kind)
+    patterns = (
+        ("name", "namespace")
+        if row.type == RELEASE
+        else (*IDENTITY, *REPLACES.get(known, ()), *DATA.get(known, ("", ()))[1])
+    )
+    return bool(bridged.replaces({row.type: patterns}, row.type, path))
+
+
+def happens(component: type[Component], change: dict[str, Any]) -> dict[str, str]:
+    """What happens to each child that both have, by its role in its name."""
+    was, found = rows(component, {}), {}
+    for urn, row in rows(component, change).items():
+        if urn not in was or not row.request.custom:
+            continue
+        before, after = leaves(was[urn].inputs), leaves(row.inputs)
+        changed = [path for path in {**before, **after} if before.get(path) != after.get(path)]
+        trigger = trigger_of(row) != trigger_of(was[urn])
+        timeouts = row.request.customTimeouts != was[urn].request.customTimeouts
+        if changed or trigger or timeouts:
+            anew = trigger or any(replaces(row, path) for path in changed)
+            found[row.name.removeprefix("one-")] = REPLACE if anew else UPDATE
+    return found
+
+
+def trigger_of(row: Row) -> Any:
+    return json_format.MessageToDict(row.request.replacement_trigger)
+
+
+@pytest.mark.parametrize(
+    ("component", "change", "expected"),
+    CHANGES,
+    ids=[f"{component.__name__}-{next(iter(change))}" for component, change, _ in CHANGES],
+)
+def test_a_changed_argument_does_what_it_says(
+    component: type[Component], change: dict[str, Any], expected: dict[str, str]
+) -> None:
+    assert happens(component, change) == expected
+
+
+@pytest.mark.parametrize("component", [GpuNamespace, DevicePlugin, ArcController, RunnerScaleSet, SmokeJob])
+def test_every_argument_is_in_the_table(component: type[Component]) -> None:
+    told = {field for each, change, _ in CHANGES if each is component for field in change}
+    assert set(component.ARGS.model_fields) - told == UNTOLD.get(component, set())
