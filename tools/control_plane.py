@@ -1,0 +1,102 @@
+"""Builds the control plane of Kubernetes for `make test-kubernetes`, from the Go modules of tools/kubernetes.
+
+    python3 tools/control_plane.py
+
+It is built once for what go.mod says, at the lowest priority and one package at a time, so that it stays below 2 GB of
+memory and out of the way. Standard library only, like the installer.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import install
+
+MODULES = install.ROOT / "tools" / "kubernetes"
+HOME = install.ROOT / ".control-plane"
+COMPONENTS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+ETCD = "go.etcd.io/etcd/server/v3"
+VERSION = "k8s.io/component-base/version"
+ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
+
+
+def say(text: str) -> None:
+    print(f"control plane: {text}", flush=True)
+
+
+def fail(problem: str, *lines: str) -> None:
+    sys.exit("\n".join([f"control plane: {problem}", *(f"  {line}" for line in lines)]))
+
+
+def wanted() -> str:
+    """What the stamp says when nothing has to be built."""
+    return install.fingerprint(MODULES / "go.mod", MODULES / "go.sum", Path(__file__))
+
+
+def version(go: str) -> str:
+    """The version of Kubernetes that go.mod asks for, such as v1.36.0."""
+    command = [go, "list", "-C", str(MODULES), "-m", "-f", "{{.Version}}", "k8s.io/kubernetes"]
+    with install.started(command, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE) as process:
+        told, _ = process.communicate()
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return str(told).strip()
+
+
+def build(go: str, into: Path) -> None:
+    number = version(go)
+    major, minor, _ = number.removeprefix("v").split(".", 2)
+    # Kubernetes learns its version from the linker alone, and an API server that knows none takes itself for v0.0.0.
+    known = {"gitVersion": number, "gitMajor": major, "gitMinor": minor}
+    linked = " ".join(["-s -w", *(f"-X {VERSION}.{name}={value}" for name, value in known.items())])
+    packages = [f"k8s.io/kubernetes/cmd/{name}" for name in COMPONENTS]
+    say(f"building Kubernetes {number} and etcd; six to ten minutes once, and it goes on where it was stopped")
+    command = ["nice", "-n", "19", go, "build", "-C", MODULES, "-p", "1"]
+    command += ["-trimpath", "-ldflags", linked, "-o", into, ETCD, *packages]
+    with install.started(command, env={**os.environ, **ENVIRONMENT}) as process:
+        code = process.wait()
+    if code:
+        raise subprocess.CalledProcessError(code, [str(word) for word in command])
+    # `go build` names a program after the last part of its path that is no version.
+    (into / "server").replace(into / "etcd")
+
+
+def main() -> None:
+    stamp = HOME / install.STAMP
+    if stamp.is_file() and stamp.read_text() == wanted():
+        return
+    go = shutil.which("go")
+    if go is None:
+        fail(
+            "there is no `go` on PATH",
+            "expected: the version that the `go` line of tools/kubernetes/go.mod names, or a newer one",
+            "hint: https://go.dev/doc/install",
+        )
+        return
+    began = time.monotonic()
+    shutil.rmtree(HOME, ignore_errors=True)
+    HOME.mkdir()
+    build(go, HOME)
+    stamp.write_text(wanted())
+    say(f"{HOME.name} is ready after {time.monotonic() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    try:
+        with install.alone():
+            main()
+    except subprocess.CalledProcessError as error:
+        fail(
+            f"`{' '.join(map(str, error.cmd))}` ended with {error.returncode}",
+            "what it printed stands above; nothing half-built will be used",
+            "hint: check `go version` against tools/kubernetes/go.mod, and that `go env GOPROXY` can be reached",
+        )
+    except OSError as error:
+        fail(f"{error.strerror}: {error.filename}", "hint: the checkout must be a folder you may write to")
+    except KeyboardInterrupt:
+        fail("stopped; call make again and it goes on")
