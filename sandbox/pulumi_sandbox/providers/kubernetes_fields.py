@@ -173,8 +173,20 @@ def quantity(value: Any) -> Fraction | None:
         return None
 
 
-def quantities(path: str, given: Any) -> Iterator[Problem]:
-    """A map of resources to amounts: what is no amount."""
-    for name, value in given.items() if isinstance(given, dict) else ():
-        if not isinstance(value, Unknown) and quantity(value) is None:
-            yield invalid(f"{path}[{name}]", value, QUANTITY_WRONG)
+def canonical(value: Any) -> str:
+    """An amount as the API prints it: in the largest unit of its own kind that leaves it whole, `1.5` as `1500m`."""
+    amount, suffix = quantity(value), str(value).lstrip("+-.0123456789")
+    if amount is None:
+        return str(value)
+    if suffix[:1] in ("e", "E") and suffix[1:]:
+        power = next(power for power in range(18, -10, -3) if (amount / Fraction(10) ** power).denominator == 1)
+        return f"{amount / Fraction(10) ** power}{f'e{power}' if power else ''}"
+    return printed(amount, binary=suffix.endswith("i"))
+
+
+def printed(amount: Fraction, *, binary: bool) -> str:
+    """pkg/api/resource/quantity.go, CanonicalizeBytes; what is small or no whole number has no binary form."""
+    binary = binary and abs(amount) >= 1024 and amount.denominator == 1
+    units = {name: unit for name, unit in SUFFIXES.items() if not name or name.endswith("i") == binary}
+    name, unit = max((one for one in units.items() if (amount / one[1]).denominator == 1), key=lambda one: one[1])
+    return f"{amount / unit}{name if amount else ''}"

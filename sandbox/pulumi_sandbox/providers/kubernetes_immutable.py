@@ -29,7 +29,10 @@ def check(group: str, kind: str, old: Mapping[str, Any], new: Mapping[str, Any])
         case "ConfigMap" | "Secret" if old.get("immutable") is True:
             yield from _frozen(old, new)
         case "PersistentVolumeClaim" if _kept(old) != _kept(new):
+            # The API adds a diff of both specs, with the names of its own source.
             yield forbidden("spec", CLAIM)
+            if (mode := inner(new, "spec", "volumeMode")) != inner(old, "spec", "volumeMode"):
+                yield invalid("volumeMode", mode, "field is immutable")
         case "PriorityClass" if old.get("value") != new.get("value"):
             yield forbidden("value", "may not be changed in an update.")
 

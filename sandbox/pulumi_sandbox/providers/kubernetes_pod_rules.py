@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from pulumi_sandbox.providers.kubernetes_fields import (
+    canonical,
     dns_label,
     duplicate,
     forbidden,
@@ -14,7 +15,6 @@ from pulumi_sandbox.providers.kubernetes_fields import (
     label_key,
     label_value,
     not_found,
-    quantities,
     quantity,
     required,
     unsupported,
@@ -65,18 +65,29 @@ def labels(path: str, given: Any) -> Iterator[Problem]:
             yield from (invalid(path, value, message) for message in label_value(value))
 
 
+def annotation_names(path: str, given: Any) -> Iterator[Problem]:
+    """ValidateAnnotations (k8s.io/apimachinery v0.36.0, pkg/api/validation/objectmeta.go)."""
+    for name, _ in pairs(given):
+        yield from (invalid(path, name, message) for message in label_key(name.lower()))
+
+
 def template(path: str, given: Any) -> Iterator[Problem]:
-    """A pod template. The API names the path of its labels without `metadata`."""
+    """A pod template. The API leaves `metadata` out of the paths of its labels and annotations."""
+    if isinstance(given, Unknown):
+        return
     yield from labels(f"{path}.labels", inner(given, "metadata", "labels"))
+    yield from annotation_names(f"{path}.annotations", inner(given, "metadata", "annotations"))
     yield from spec(f"{path}.spec", inner(given, "spec"))
 
 
 def spec(path: str, given: Any) -> Iterator[Problem]:
-    if not isinstance(given, Mapping):
+    """What is left out is taken for empty, and then lacks its containers."""
+    if isinstance(given, Unknown):
         return
+    given = given or {}
     volumes = _volumes(given)
     names: set[str] = set()
-    for kind in ("initContainers", "containers"):
+    for kind in ("containers", "initContainers"):
         listed = given.get(kind)
         if kind == "containers" and not listed and not isinstance(listed, Unknown):
             yield required(f"{path}.containers")
@@ -103,26 +114,23 @@ def _volumes(given: Mapping[str, Any]) -> set[str] | None:
 
 def _container(path: str, given: Mapping[str, Any], names: set[str], volumes: set[str] | None) -> Iterator[Problem]:
     name = given.get("name")
-    if isinstance(name, str):
+    if name == "":
+        yield required(f"{path}.name")
+    elif isinstance(name, str):
         yield from (invalid(f"{path}.name", name, message) for message in dns_label(name))
         if name in names:
             yield duplicate(f"{path}.name", name)
         names.add(name)
-    if "image" not in given or given["image"] == "":
+    if given.get("image") in (None, ""):
         yield required(f"{path}.image")
     for field, supported in POLICIES.items():
         value = given.get(field)
         if isinstance(value, str) and value not in supported:
             yield unsupported(f"{path}.{field}", value, supported)
-    mounted: set[str] = set()
     for at, one in items(given.get("volumeMounts")):
-        here, volume, place = f"{path}.volumeMounts[{at}]", one.get("name"), one.get("mountPath")
+        volume = one.get("name")
         if isinstance(volume, str) and volumes is not None and volume not in volumes:
-            yield not_found(f"{here}.name", volume)
-        if isinstance(place, str):
-            if place in mounted:
-                yield invalid(f"{here}.mountPath", place, "must be unique")
-            mounted.add(place)
+            yield not_found(f"{path}.volumeMounts[{at}].name", volume)
     yield from resources(f"{path}.resources", given.get("resources"))
 
 
@@ -130,25 +138,22 @@ def resources(path: str, given: Any) -> Iterator[Problem]:
     """validateResourceRequirements: GPUs cannot be overcommitted, so a request is the limit, in whole numbers."""
     limits, requests = inner(given, "limits") or {}, inner(given, "requests") or {}
     for kind, amounts in (("limits", limits), ("requests", requests)):
-        yield from quantities(f"{path}.{kind}", amounts)
         for name, value in pairs(amounts):
             yield from container_resource(f"{path}.{kind}[{name}]", name)
             yield from amount(f"{path}.{kind}[{name}]", name, value)
     if isinstance(limits, Unknown) or isinstance(requests, Unknown):
         return
     for name, value in pairs(requests):
-        asked, limit = quantity(value), quantity(limits.get(name))
+        asked, limit, most = quantity(value), quantity(limits.get(name)), canonical(limits.get(name))
         if isinstance(limits.get(name), Unknown) or asked is None:
             continue
         if name not in limits:
             if not is_overcommitted(name):
                 yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
         elif limit is not None and asked != limit and not is_overcommitted(name):
-            yield invalid(f"{path}.requests", str(value), f"must be equal to {name} limit of {limits[name]}")
+            yield invalid(f"{path}.requests", canonical(value), f"must be equal to {name} limit of {most}")
         elif limit is not None and asked > limit:
-            yield invalid(
-                f"{path}.requests", str(value), f"must be less than or equal to {name} limit of {limits[name]}"
-            )
+            yield invalid(f"{path}.requests", canonical(value), f"must be less than or equal to {name} limit of {most}")
 
 
 def container_resource(path: str, name: str) -> Iterator[Problem]:
@@ -167,9 +172,9 @@ def amount(path: str, name: str, value: Any) -> Iterator[Problem]:
     if found is None:
         return
     if found < 0:
-        yield invalid(path, str(value), "must be greater than or equal to 0")
+        yield invalid(path, canonical(value), "must be greater than or equal to 0")
     if is_whole(name) and found.denominator != 1:
-        yield invalid(path, str(value), "must be an integer")
+        yield invalid(path, canonical(value), "must be an integer")
 
 
 def tolerations(path: str, given: Any) -> Iterator[Problem]:

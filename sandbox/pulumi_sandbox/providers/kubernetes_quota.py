@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes_fields import quantity
+from pulumi_sandbox.providers.kubernetes_fields import printed, quantity
 from pulumi_sandbox.providers.kubernetes_fit import requests
 from pulumi_sandbox.providers.kubernetes_pod_rules import inner, items, pairs
 from pulumi_sandbox.providers.kubernetes_resources import COMPUTE, is_extended
@@ -78,16 +78,9 @@ def _used(world: World, namespace: str, name: str) -> Fraction:
 
 
 def _amounts(names: list[str], amounts: Mapping[str, Fraction]) -> str:
-    return ",".join(f"{name}={shown(name, amounts[name])}" for name in names)
+    return ",".join(f"{name}={_shown(name, amounts[name])}" for name in names)
 
 
-def shown(name: str, amount: Fraction) -> str:
-    """As a quantity prints itself: bytes in powers of 1024 where they are whole, fractions of a CPU in thousandths."""
-    if amount.denominator != 1:
-        return f"{int(amount * 1000)}m"
-    number = int(amount)
-    if "memory" in name or "storage" in name:
-        for power, suffix in ((4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki")):
-            if number and number % 1024**power == 0:
-                return f"{number // 1024**power}{suffix}"
-    return str(number)
+def _shown(name: str, amount: Fraction) -> str:
+    """Of a sum nobody knows how its parts were written; bytes mostly are in powers of 1024."""
+    return printed(amount, binary="memory" in name or "storage" in name)

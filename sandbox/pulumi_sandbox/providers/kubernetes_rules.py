@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -17,7 +18,6 @@ from pulumi_sandbox.providers.kubernetes_fields import (
     dns_label,
     dns_subdomain,
     invalid,
-    quantities,
     required,
     too_long,
     unsupported,
@@ -57,6 +57,7 @@ def _metadata(kind: str, given: Any) -> Iterator[Problem]:
     if isinstance(space, str) and space:
         yield from (invalid("metadata.namespace", space, message) for message in dns_label(space))
     yield from pods.labels("metadata.labels", inner(given, "labels"))
+    yield from pods.annotation_names("metadata.annotations", inner(given, "annotations"))
 
 
 def _counts(spec: Any, *names: str) -> Iterator[Problem]:
@@ -72,12 +73,14 @@ def _workload(kind: str) -> Rule:
 
     def check(given: Mapping[str, Any]) -> Iterator[Problem]:
         spec = given.get("spec")
+        if isinstance(spec, Unknown):
+            return
         yield from _counts(spec, "replicas", "minReadySeconds", "revisionHistoryLimit")
         chosen, template = inner(spec, "selector"), inner(spec, "template")
         wrong = list(selector("spec.selector", chosen))
         yield from wrong
         if isinstance(chosen, Mapping) and is_empty(chosen):
-            yield invalid("spec.selector", chosen, f"empty selector is invalid for {kind}")
+            yield invalid("spec.selector", {}, f"empty selector is invalid for {kind}")
         elif chosen is not None and not wrong:
             yield from _selects(chosen, template)
         policy = inner(template, "spec", "restartPolicy")
@@ -97,41 +100,47 @@ def _selects(chosen: Any, template: Any) -> Iterator[Problem]:
 
 def _job(given: Mapping[str, Any]) -> Iterator[Problem]:
     spec, template = given.get("spec"), inner(given, "spec", "template")
+    if isinstance(spec, Unknown):
+        return
+    if inner(spec, "selector") is not None and inner(spec, "manualSelector") is not True:
+        yield invalid("spec.selector", inner(spec, "selector"), "`selector` not auto-generated")
     yield from _counts(spec, *JOB_COUNTS)
-    mode, completions = inner(spec, "completionMode"), inner(spec, "completions")
+    mode, name = inner(spec, "completionMode"), inner(given, "metadata", "name")
     if isinstance(mode, str) and mode not in ("NonIndexed", "Indexed"):
         yield unsupported("spec.completionMode", mode, ("NonIndexed", "Indexed"))
-    name = inner(given, "metadata", "name")
     if isinstance(name, str) and len(name) > LABEL_MOST:
-        # The pods carry the Job's name as a label.
-        yield invalid("spec.template.labels", name, too_long(LABEL_MOST))
+        # The pods carry the Job's name as two labels: job-name and batch.kubernetes.io/job-name.
+        yield from [invalid("spec.template.labels", name, too_long(LABEL_MOST))] * 2
     if mode == "Indexed":
-        yield from _indexed(spec, completions, name)
+        yield from _indexed(spec, name)
     elif not isinstance(mode, Unknown):
         for field in ("backoffLimitPerIndex", "maxFailedIndexes"):
             if isinstance(inner(spec, field), int):
                 yield invalid(f"spec.{field}", inner(spec, field), "requires indexed completion mode")
-    policy = inner(template, "spec", "restartPolicy")
-    path = "spec.template.spec.restartPolicy"
-    if isinstance(inner(template, "spec"), Mapping) and policy in (None, "", "Always"):
+    yield from pods.template("spec.template", template)
+    if not isinstance(template, Unknown) and not isinstance(inner(template, "spec"), Unknown):
+        yield from _ends("spec.template.spec.restartPolicy", inner(template, "spec", "restartPolicy"), spec)
+
+
+def _ends(path: str, policy: Any, spec: Any) -> Iterator[Problem]:
+    """The pods of a Job are not started again for ever."""
+    if policy in (None, "", "Always"):
         yield required(path, 'valid values: "OnFailure", "Never"')
     elif isinstance(policy, str) and policy not in ("OnFailure", "Never"):
         yield unsupported(path, policy, ("OnFailure", "Never"))
     elif policy == "OnFailure" and inner(spec, "podFailurePolicy") is not None:
         yield invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified')
-    if inner(spec, "selector") is not None and inner(spec, "manualSelector") is not True:
-        yield invalid("spec.selector", inner(spec, "selector"), "`selector` not auto-generated")
-    yield from pods.template("spec.template", template)
 
 
-def _indexed(spec: Any, completions: Any, name: Any) -> Iterator[Problem]:
-    if completions is None:
+def _indexed(spec: Any, name: Any) -> Iterator[Problem]:
+    completions, parallelism = inner(spec, "completions"), inner(spec, "parallelism")
+    # Where neither is given, both are 1 (pkg/apis/batch/v1/defaults.go, SetDefaults_Job).
+    if completions is None and parallelism is not None:
         yield required("spec.completions", "when completion mode is Indexed")
     elif isinstance(completions, int) and completions > 0 and isinstance(name, str):
         host = f"{name}-{completions - 1}"
         if any(dns_label(host)):
             yield invalid("metadata.name", name, f"will not able to create pod with invalid DNS label: {host}")
-    parallelism = inner(spec, "parallelism")
     if isinstance(parallelism, int) and parallelism > MOST_INDEXED_PARALLELISM:
         most = f"must be less than or equal to {MOST_INDEXED_PARALLELISM} when completion mode is Indexed"
         yield invalid("spec.parallelism", parallelism, most)
@@ -139,7 +148,6 @@ def _indexed(spec: Any, completions: Any, name: Any) -> Iterator[Problem]:
 
 def _quota(given: Mapping[str, Any]) -> Iterator[Problem]:
     hard = inner(given, "spec", "hard")
-    yield from quantities("spec.hard", hard)
     for name, value in pairs(hard):
         yield from quota_name(f"spec.hard[{name}]", name)
         yield from pods.amount(f"spec.hard[{name}]", name, value)
@@ -174,8 +182,11 @@ def _size(path: str, plain: Any, encoded: Any, field: str) -> Iterator[Problem]:
         try:
             size += len(base64.b64decode(str(value), validate=True))
         except binascii.Error:
-            # Go's words without the value, which may be secret (encoding/base64, CorruptInputError).
-            yield Problem(f"{field}.{name}", "illegal base64 data")
+            # Without the value, which may be secret. Go tells the first byte that is wrong, or the group of four that
+            # lacks its end (encoding/base64, CorruptInputError).
+            wrong = re.search("[^A-Za-z0-9+/=]|=(?=[^=])", str(value))
+            at = wrong.start() if wrong else len(str(value)) // 4 * 4
+            yield Problem(f"{field}.{name}", f"error decoding from json: illegal base64 data at input byte {at}")
     if size > DATA_MOST:
         yield Problem(path, f"Too long: may not be more than {DATA_MOST} bytes")
 

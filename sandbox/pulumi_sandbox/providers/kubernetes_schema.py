@@ -8,10 +8,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError
 
-from pulumi_sandbox.providers.kubernetes_fields import required, shown
+from pulumi_sandbox.providers import kubernetes_go_words as go
+from pulumi_sandbox.providers.kubernetes_fields import QUANTITY_WRONG, quantity, required, shown
+from pulumi_sandbox.providers.kubernetes_pod_rules import items
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.values import Unknown
 
@@ -26,7 +28,13 @@ WANTED = {
     "array": "list",
     "object": "map",
 }
+JSON_TYPES = {bool: "bool", float: "number", list: "array", dict: "object"}
 DEFINITION = "/api/_definitions.json#/$defs/"
+QUANTITY, PORT = "io.k8s.apimachinery.pkg.api.resource.Quantity", "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+# A keyword of JSON schema each: what such a list, amount and port may be.
+KEYS = "x-kubernetes-list-map-keys"
+# k8s.io/api v0.36.0, core/v1/types.go: the one key with a default.
+KEY_DEFAULTS = {"protocol": "TCP"}
 
 
 @cache
@@ -48,10 +56,41 @@ def kinds() -> dict[tuple[str, str], str]:
     return found
 
 
+def _each_once(_validator: Any, keys: list[str], listed: Any, _schema: Any) -> Iterator[ValidationError]:
+    """typed/validate.go, visitListItems: lists whose elements are told apart by some of their fields."""
+    seen = set()
+    for _, one in items(listed):
+        found = [(key, one.get(key, KEY_DEFAULTS.get(key))) for key in sorted(keys)]
+        if any(not isinstance(value, str | int) for _, value in found):
+            continue  # an element without its key is refused for that, and what is not known yet is no mistake
+        text = ",".join(f"{key}={shown(value)}" for key, value in found)
+        if text in seen:
+            yield ValidationError(f"duplicate entries for key [{text}]")
+        seen.add(text)
+
+
+def _amount(_validator: Any, _keyword: Any, value: Any, _schema: Any) -> Iterator[ValidationError]:
+    if isinstance(value, list | dict):
+        yield ValidationError(f"expected any scalar, got &{{{go.plain(value)}}}")
+    elif not isinstance(value, Unknown) and value is not None and quantity(value) is None:
+        yield ValidationError(QUANTITY_WRONG)
+
+
+def _port(_validator: Any, _keyword: Any, value: Any, _schema: Any) -> Iterator[ValidationError]:
+    """encoding/json, UnmarshalTypeError: a number, or the name of one."""
+    if isinstance(value, bool | float | list | dict):
+        number = f" {value}" if isinstance(value, float) else ""
+        yield ValidationError(f"json: cannot unmarshal {JSON_TYPES[type(value)]}{number} into Go value of type int32")
+
+
+Checker = validators.extend(Draft202012Validator, {KEYS: _each_once, QUANTITY: _amount, PORT: _port})
+
+
 @cache
 def _validator(name: str) -> Any:
     local = json.loads(json.dumps(definitions()).replace(DEFINITION, "#/$defs/"))
-    return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": local})
+    local |= {one: {one: True} for one in (QUANTITY, PORT)}
+    return Checker({"$ref": f"#/$defs/{name}", "$defs": local})
 
 
 def check(api_version: str, kind: str, given: Mapping[str, Any]) -> Iterator[Problem]:
@@ -80,10 +119,23 @@ def _told(error: ValidationError) -> Iterator[Problem]:
                     yield Problem(f"{path}.{name}" if path else name, "field not declared in schema")
         case "type":
             wanted = next(one for one in _listed(error.validator_value) if one != "null")
-            yield Problem(path, f"expected {WANTED[wanted]}, got {shown(error.instance)}")
+            yield required(path) if error.instance is None else Problem(path, _mistyped(wanted, error))
         case _:
-            # A union: an amount, or a port by number or name. What is neither is of no scalar type.
-            yield Problem(path, f"expected string, got {shown(error.instance)}")
+            yield Problem(path, error.message)
+
+
+def _mistyped(wanted: str, error: ValidationError) -> str:
+    value = error.instance
+    match wanted:
+        case "integer" if isinstance(value, float):
+            return f"cannot convert float64 to {error.schema.get('format', 'int64')}"
+        case "integer" | "number":
+            got = go.type_of(value)
+        case "string":
+            got = f"&value.valueUnstructured{{Value:{go.source(value)}}}"
+        case _:
+            got = f"&{{{go.plain(value)}}}"
+    return f"expected {WANTED[wanted]}, got {got}"
 
 
 def _listed(types: str | list[str]) -> list[str]:

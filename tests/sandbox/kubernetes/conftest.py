@@ -152,6 +152,10 @@ class Cluster(Bench):
         given = {"apiVersion": version, "kind": kind, **inputs}
         return [f"{one.path}: {one.text}" for one in self.cloud.rules(self.resource(token, "it", given))]
 
+    def refused(self, token: str, old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+        """What is said against an update."""
+        return list(self.cloud.refusals(self.resource(token, "it", new, old_inputs=old)))
+
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Cluster:
