@@ -8,11 +8,12 @@ SANDBOX := .venv/bin/pulumi-sandbox
 # The environments are made one after the other, also under make -j.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help up preview down test test-kill check format golden docs lock bench clean runtime dev torch engine
+.PHONY: help up preview down test test-kill test-kubernetes check format golden docs lock bench clean
+.PHONY: runtime dev torch engine control-plane
 
 help: ## this list
 	@printf 'gpu-ci: GPU capacity for CI as Pulumi components, tried on this machine without any account.\n\n'
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 	@printf '\n  STACK=%s picks the stack, ARGS="--diff" goes to pulumi, PYTHON=%s makes the environments.\n' '$(STACK)' '$(PYTHON)'
 
 up: engine torch ## bring the stack up in the sandbox (the real Pulumi engine, no cloud account)
@@ -31,6 +32,10 @@ test: dev engine torch ## every test, the engine's too (PYTEST_ARGS="-k name" na
 
 test-kill: dev engine torch ## kill -9 the provider and the CLI at 20 moments of an `up` each; about ten minutes
 	@KILL_POINTS=20 .venv/bin/python -m pytest -n 2 --dist worksteal tests/engine/test_kill.py
+
+test-kubernetes: dev control-plane ## our objects and the sandbox's words beside a real Kubernetes control plane; needs Go
+	@printf 'starting etcd, kube-apiserver, kube-scheduler and kube-controller-manager on 127.0.0.1; they end with the tests\n'
+	@.venv/bin/python -m pytest tests/control_plane $(PYTEST_ARGS)
 
 check: dev ## ruff and mypy --strict
 	@.venv/bin/ruff format --check .
@@ -55,7 +60,7 @@ bench: dev engine ## measurements side by side, as ratios; minutes, never part o
 	@.venv/bin/python -m bench $(ARGS)
 
 clean: ## remove what was installed and built here, and the sandbox's world
-	@rm -rf .venv .venv-torch .tools .engine .sandbox .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf .venv .venv-torch .tools .engine .control-plane .sandbox .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@printf 'removed the environments, the engine and the sandbox; the next make installs them again\n'
 
 # What the targets above stand on; each does nothing when it is there already.
@@ -70,3 +75,6 @@ torch:
 
 engine: runtime
 	@$(SANDBOX) engine --quiet
+
+control-plane:
+	@$(PYTHON) tools/control_plane.py

@@ -27,6 +27,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 ROOT = Path(__file__).resolve().parent.parent
 
+# Only `make test-kubernetes` names this folder, and whoever names it gets it: what it starts takes minutes to build.
+collect_ignore = ["control_plane"]
+
 
 @pytest.fixture(scope="session")
 def torch_python() -> Path:

@@ -1,0 +1,100 @@
+"""Nodes and pods of the real cluster, from what sandbox.yaml says of them, so that both worlds hold the same."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+from gpu_ci.kubernetes import gpu_nodes
+from pulumi_sandbox.providers.kubernetes_scheduler import Placement
+from pulumi_sandbox.providers.kubernetes_workloads import pod
+
+from tests.control_plane.api import Api, until
+from tests.gpu_ci.kubernetes.clusters import GPU_TAINT
+from tests.sandbox.kubernetes.conftest import Cluster
+
+SIZE = {"cpu": "8", "memory": "32Gi", "pods": "110"}
+
+
+def gpu_node(name: str = "gpu-1", pool: str = "l4", gpus: int = 1, **changes: Any) -> dict[str, Any]:
+    """A node as sandbox.yaml has it, with our words for GPU nodes."""
+    allocatable = {**SIZE, gpu_nodes.RESOURCE: str(gpus)} if gpus else SIZE
+    return {"name": name, "labels": gpu_nodes.labels(pool), "taints": [GPU_TAINT], "allocatable": allocatable} | changes
+
+
+@dataclass
+class Both:
+    """The real cluster and the sandbox's, with the same nodes."""
+
+    api: Api
+    sandbox: Cluster
+    made: list[tuple[str, str, str, str | None]] = field(default_factory=list)
+
+    def nodes(self, *listed: Mapping[str, Any]) -> None:
+        self.sandbox.settings(yaml.safe_dump({"values": {"kubernetes": {"nodes": [*map(dict, listed)]}}}))
+        for one in listed:
+            meta = {"name": one["name"], "labels": {"kubernetes.io/hostname": one["name"], **one["labels"]}}
+            self.make({"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": {"taints": one["taints"]}})
+            ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+            status = {"capacity": one["allocatable"], "allocatable": one["allocatable"], "conditions": [ready]}
+            self.api.patch_status("v1", "Node", one["name"], status)
+        for one in listed:
+            # Until its controller has seen that it is ready, a node has a taint that says it is not.
+            until(lambda one=one: self._taints(one["name"]) == one["taints"], f"{one['name']} has its own taints only")
+        # The scheduler hears of nodes that came or went a moment after the API server does.
+        time.sleep(0.3)
+
+    def _taints(self, node: str) -> Sequence[Any]:
+        [found] = self.api.get("v1", "Node", name=node)
+        return found["spec"].get("taints") or []
+
+    def make(self, given: Mapping[str, Any]) -> None:
+        meta = given["metadata"]
+        self.made.append((given["apiVersion"], given["kind"], meta["name"], meta.get("namespace")))
+        self.api.apply(given)
+
+    def decided(self, namespace: str, name: str) -> dict[str, Any]:
+        """A pod, once the scheduler has said what becomes of it."""
+
+        def found() -> dict[str, Any] | None:
+            pods = self.api.get("v1", "Pod", namespace, name)
+            return pods[0] if pods and pods[0]["status"].get("conditions") else None
+
+        return until(found, f"the scheduler has seen {name}")
+
+    def pods_of(self, job: Mapping[str, Any]) -> list[dict[str, Any]]:
+        name, space = job["metadata"]["name"], job["metadata"]["namespace"]
+        return [one for one in self.api.get("v1", "Pod", space) if one["metadata"]["labels"].get("job-name") == name]
+
+    def pod_of(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        meta = until(lambda: self.pods_of(job), "the Job has a pod")[0]["metadata"]
+        return self.decided(meta["namespace"], meta["name"])
+
+    def status_of(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        """A Job's, once it is over."""
+
+        def over() -> dict[str, Any] | None:
+            [found] = self.api.get("batch/v1", "Job", job["metadata"]["namespace"], job["metadata"]["name"])
+            status: dict[str, Any] = found.get("status") or {}
+            ended = any(one["type"] in ("Complete", "Failed") for one in status.get("conditions") or ())
+            return status if ended else None
+
+        return until(over, "the Job is over")
+
+    def place_and_keep(self, job: Mapping[str, Any]) -> Placement:
+        """Where the sandbox puts the pod of a Job, which holds its room from then on."""
+        meta, spec = job["metadata"], job["spec"]["template"]["spec"]
+        placed = self.sandbox.cloud.workloads.scheduler.place(spec)
+        self.sandbox.world.insert(pod(meta["name"], meta["namespace"], f"{meta['name']}-pod", spec, placed))
+        return placed
+
+    def clear(self) -> None:
+        for version, kind, name, namespace in reversed(self.made):
+            self.api.delete(version, kind, name, namespace)
+        until(lambda: not self.api.get("v1", "Node"), "no node is left")
+        for one in self.api.get("v1", "Pod"):
+            self.api.delete("v1", "Pod", one["metadata"]["name"], one["metadata"]["namespace"])
+        until(lambda: not self.api.get("v1", "Pod"), "no pod is left")

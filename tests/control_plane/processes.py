@@ -1,0 +1,127 @@
+"""Starts etcd and Kubernetes' own API server, controllers and scheduler on this machine, and ends them again.
+
+There is no kubelet: nodes are objects, and pods that are assigned to one stay there and run nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import time
+from pathlib import Path
+
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from kubernetes import client
+from kubernetes.dynamic import DynamicClient
+from kubernetes.dynamic.exceptions import DynamicApiError
+from pulumi_sandbox.processes import Guarded
+from pulumi_sandbox.workspace import free_port
+from urllib3.exceptions import HTTPError
+
+from tests.conftest import ROOT
+
+PROGRAMS = ROOT / ".control-plane"
+PATIENCE_SEC = 60
+ADDRESS = "127.0.0.1"
+# The first one fills the rest of the command: standard output and error go into a file.
+INTO_A_FILE = ["sh", "-c", 'exec "$@" > "$0" 2>&1']
+
+
+class ControlPlane:
+    """One cluster in a folder, on ports that were free."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.url = f"https://{ADDRESS}:{free_port()}"
+        self.token = secrets.token_urlsafe()
+        self.authority = folder / "apiserver.crt"
+        self.running: dict[str, Guarded] = {}
+        key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        (folder / "accounts.key").write_bytes(key.private_bytes(*form))
+        (folder / "tokens.csv").write_text(f"{self.token},admin,admin,system:masters\n")
+
+    def start(self) -> DynamicClient:
+        etcd = f"http://{ADDRESS}:{free_port()}"
+        peers = f"http://{ADDRESS}:{free_port()}"
+        self._run(
+            "etcd", f"--data-dir={self.folder / 'etcd'}", f"--listen-client-urls={etcd}",
+            f"--advertise-client-urls={etcd}", f"--listen-peer-urls={peers}", f"--initial-advertise-peer-urls={peers}",
+            f"--initial-cluster=default={peers}", "--unsafe-no-fsync",
+        )  # fmt: skip
+        self._run(
+            "kube-apiserver", f"--etcd-servers={etcd}", f"--bind-address={ADDRESS}",
+            f"--secure-port={self.url.rpartition(':')[2]}", f"--cert-dir={self.folder}",
+            f"--token-auth-file={self.folder / 'tokens.csv'}", "--authorization-mode=RBAC",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-signing-key-file={self.folder / 'accounts.key'}",
+            f"--service-account-key-file={self.folder / 'accounts.key'}", "--service-cluster-ip-range=10.96.0.0/16",
+            # As clusters have it that run device plugins and network plugins.
+            "--allow-privileged=true",
+        )  # fmt: skip
+        found = self._client()
+        settings = self._kubeconfig()
+        self._run("kube-scheduler", f"--kubeconfig={settings}", "--leader-elect=false", "--secure-port=0")
+        self._run(
+            "kube-controller-manager", f"--kubeconfig={settings}", "--leader-elect=false", "--secure-port=0",
+            f"--service-account-private-key-file={self.folder / 'accounts.key'}",
+            # No kubelet says that a node still lives.
+            "--node-monitor-grace-period=24h",
+        )  # fmt: skip
+        return found
+
+    def stop(self) -> None:
+        """The last one that was started goes first, so that none of them waits for one that is gone."""
+        for one in reversed(self.running.values()):
+            one.cancel()
+            one.ended.wait(PATIENCE_SEC)
+
+    def _run(self, program: str, *flags: str) -> None:
+        path = PROGRAMS / program
+        assert path.exists(), f"{program} is not built; run: make test-kubernetes"
+        command = [*INTO_A_FILE, str(self.folder / f"{program}.log"), str(path), *flags]
+        self.running[program] = Guarded(command, cwd=str(self.folder), environment=dict(os.environ))
+
+    def _client(self) -> DynamicClient:
+        """Once the API server says that it is ready."""
+        until = time.monotonic() + PATIENCE_SEC
+        while time.monotonic() < until:
+            # The API server makes this certificate when it starts.
+            with contextlib.suppress(DynamicApiError, client.ApiException, HTTPError, OSError):
+                found = DynamicClient(client.ApiClient(self._configuration()))
+                found.request("get", "/readyz")
+                return found
+            for name, one in self.running.items():
+                assert one.process.poll() is None, f"{name} ended:\n{self._last_lines(name)}"
+            time.sleep(0.2)
+        raise AssertionError(f"not ready after {PATIENCE_SEC} s:\n{self._last_lines('kube-apiserver')}")
+
+    def _configuration(self) -> client.Configuration:
+        found = client.Configuration(host=self.url, api_key={"authorization": f"Bearer {self.token}"})
+        found.ssl_ca_cert = str(self.authority)
+        found.proxy = None
+        return found
+
+    def _kubeconfig(self) -> Path:
+        cluster = {"server": self.url, "certificate-authority": str(self.authority)}
+        path = self.folder / "kubeconfig"
+        path.write_text(
+            json.dumps(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "current-context": "it",
+                    "clusters": [{"name": "it", "cluster": cluster}],
+                    "users": [{"name": "it", "user": {"token": self.token}}],
+                    "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+                }
+            )
+        )
+        return path
+
+    def _last_lines(self, program: str) -> str:
+        path = self.folder / f"{program}.log"
+        return "\n".join(path.read_text(errors="replace").splitlines()[-15:]) if path.exists() else ""

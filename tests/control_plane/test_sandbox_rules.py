@@ -1,0 +1,38 @@
+"""The tests of what the sandbox refuses once more, with the answers of a real API server in place of the sandbox's."""
+
+from __future__ import annotations
+
+from tests.control_plane.api import Api
+from tests.control_plane.conftest import Twin, typed
+from tests.sandbox.kubernetes.conftest import JOB, changed, job
+from tests.sandbox.kubernetes.test_job_rules import *  # noqa: F403
+from tests.sandbox.kubernetes.test_object_rules import *  # noqa: F403
+from tests.sandbox.kubernetes.test_other_rules import *  # noqa: F403
+from tests.sandbox.kubernetes.test_own_words import CLAIM_SAYS, CLAIM_TYPE, MODE_SAYS, claim
+from tests.sandbox.kubernetes.test_types import *  # noqa: F403
+
+
+# The four that the sandbox tells otherwise: tests/sandbox/kubernetes/test_own_words.py.
+def test_a_namespace_of_no_form_is_one_that_is_not_there(api: Api) -> None:
+    assert api.told(typed(JOB, changed(job(), "metadata/namespace", "a.b"))) == ['namespaces "a.b" not found']
+
+
+def test_a_selector_of_a_jobs_own_is_told_with_the_uid_that_was_added(api: Api) -> None:
+    said = api.told(typed(JOB, changed(job(), "spec/selector", {"matchLabels": {"a": "b"}})))
+    assert [one.partition(": ")[0] for one in said] == ["spec.selector", "spec.template.metadata.labels"]
+    added = 'spec.selector: Invalid value: {"matchLabels":{"a":"b","batch.kubernetes.io/controller-uid":"'
+    assert said[0].startswith(added)
+    assert said[0].endswith("`selector` not auto-generated")
+
+
+def test_the_first_element_that_is_no_object_is_told_without_what_it_is(api: Api) -> None:
+    given = changed(job(), "spec/template/spec/containers", ["a", "a"])
+    assert api.told(typed(JOB, given)) == [
+        "spec.template.spec.containers: element 0: associative list with keys may not have non-map elements"
+    ]
+
+
+def test_a_claim_that_changes_is_refused_with_a_diff(cluster: Twin) -> None:
+    [said] = cluster.refused(CLAIM_TYPE, claim("Block"), claim("Filesystem"))
+    assert said.startswith(f"PersistentVolumeClaim {CLAIM_SAYS}\n@@")
+    assert said.endswith(f"\n, {MODE_SAYS}")
