@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -55,11 +57,13 @@ def golden() -> Callable[[str, str], None]:
 
 
 @dataclass(frozen=True)
-class Proven:
-    """A sandbox in which the stack of one pool is up, and how long that took here."""
+class BroughtUp:
+    """A sandbox in which a stack is up, how long that took here, what it printed, and what it did, in this order."""
 
     folder: Path
     up_sec: float
+    output: str
+    done: list[tuple[str, str]]
 
 
 @pytest.fixture(scope="session")
@@ -81,47 +85,65 @@ def lay_out(folder: Path) -> None:
     shutil.copy(ROOT / "Pulumi.yaml", folder)
 
 
-@pytest.fixture(scope="session")
-def one_pool(shared: Path) -> Path:
-    """This project with a staging stack of one pool: what most engine tests need, in half the time of the whole."""
-    project = shared / "one pool"
-    with (shared / "one-pool.lock").open("w") as lock:
+def project_of(shared: Path, name: str, config: dict[str, Any], settings: dict[str, Any]) -> Path:
+    """This project with another config in its staging stack and another sandbox.yaml, made once for all workers."""
+    project = shared / name
+    with (shared / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not project.exists():
-            draft = shared / "one pool draft"
+            draft = shared / f"{name} draft"
             draft.mkdir()
             lay_out(draft)
-            shutil.copy(ROOT / "sandbox.yaml", draft)
-            from tests.infra import stack  # it loads Pulumi, which most runs of a few tests do not need
-
-            whole = yaml.safe_load((ROOT / "Pulumi.staging.yaml").read_text()) | {"config": stack.one_pool()}
+            (draft / "sandbox.yaml").write_text(yaml.safe_dump(settings))
+            whole = yaml.safe_load((ROOT / "Pulumi.staging.yaml").read_text()) | {"config": config}
             (draft / "Pulumi.staging.yaml").write_text(yaml.safe_dump(whole, sort_keys=False))
             draft.rename(project)
     return project
 
 
-@pytest.fixture(scope="session")
-def proven_once(shared: Path, one_pool: Path) -> Proven:
-    """That stack brought up once for all workers; tests that begin where it stands take a copy."""
-    took = shared / "proven-took-sec"
-    runner = SandboxRunner(project=one_pool, folder=shared / "proven sandbox")
-    with (shared / "proven.lock").open("w") as lock:
+def bring_up(project: Path, fault: Sequence[str] = ()) -> BroughtUp:
+    """The project's stack brought up once for all workers; with a fault of the world, as far as it comes."""
+    name = " ".join((project.name, *fault)).replace("/", "-")
+    kept = project.with_name(f"{name} up.json")
+    runner = SandboxRunner(project=project, folder=project.with_name(f"{name} sandbox"))
+    with project.with_name(f"{name} up.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not took.is_file():
+        if not kept.is_file():
+            if fault:
+                runner.run("world", "break", *fault)
             began = time.monotonic()
-            runner.run("up", "--stack", "staging", "--yes", "--skip-preview")
+            up, done = runner.steps("up", "--stack", "staging", "--yes", "--skip-preview", ok=not fault)
             assert runner.gone() == {}, "a process outlived the up"
-            took.write_text(str(time.monotonic() - began))
-    return Proven(runner.folder, float(took.read_text()))
+            kept.write_text(json.dumps([time.monotonic() - began, up.output, done]))
+    up_sec, output, done = json.loads(kept.read_text())
+    return BroughtUp(runner.folder, up_sec, output, [(operation, name) for operation, name in done])
+
+
+def copied(project: Path, there: BroughtUp, folder: Path) -> SandboxRunner:
+    """A sandbox of one test's own in which the project's stack was brought up."""
+    # Ports are allocated anew, or this copy would answer for the others.
+    shutil.copytree(there.folder, folder, ignore=shutil.ignore_patterns("ports.json"))
+    return SandboxRunner(project=project, folder=folder)
+
+
+@pytest.fixture(scope="session")
+def one_pool(shared: Path) -> Path:
+    """This project with a staging stack of one pool: what most engine tests need, in half the time of the whole."""
+    from tests.infra import stack  # it loads Pulumi, which most runs of a few tests do not need
+
+    return project_of(shared, "one pool", stack.one_pool(), yaml.safe_load((ROOT / "sandbox.yaml").read_text()))
+
+
+@pytest.fixture(scope="session")
+def proven_once(one_pool: Path) -> BroughtUp:
+    """That stack brought up once for all workers; tests that begin where it stands take a copy."""
+    return bring_up(one_pool)
 
 
 @pytest.fixture
-def proven(proven_once: Proven, one_pool: Path, tmp_path: Path) -> Iterator[SandboxRunner]:
+def proven(proven_once: BroughtUp, one_pool: Path, tmp_path: Path) -> Iterator[SandboxRunner]:
     """A sandbox of this test's own in which the stack of one pool is up."""
-    folder = tmp_path / "a sandbox"
-    # Ports are allocated anew, or this copy would answer for the others.
-    shutil.copytree(proven_once.folder, folder, ignore=shutil.ignore_patterns("ports.json"))
-    runner = SandboxRunner(project=one_pool, folder=folder)
+    runner = copied(one_pool, proven_once, tmp_path / "a sandbox")
     yield runner
     runner.close()
 

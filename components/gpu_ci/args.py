@@ -209,7 +209,7 @@ class Args(BaseModel):
         return tuple(to_camel(name) for name in cls.model_fields if name not in cls.WIRING)
 
     @classmethod
-    def stand_in_wiring(cls, region: str) -> dict[str, Any]:  # noqa: ARG003 - a pool that is placed needs it
+    def stand_in_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - some need them
         """Wiring in good order, for looking at choices where no surroundings are at hand."""
         return {}
 

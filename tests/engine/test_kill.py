@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Proven
+from tests.conftest import BroughtUp
 from tests.sandbox_runner import SandboxRunner, read_until
 
 pytestmark = pytest.mark.engine
@@ -105,7 +105,7 @@ def test_the_next_up_ends_green_after_a_kill(sandbox: SandboxRunner, who: str, l
 @pytest.mark.parametrize("who", WHO)
 @pytest.mark.parametrize("point", range(1, POINTS + 1))
 def test_the_next_up_ends_green_after_a_kill_at_any_moment(
-    sandbox: SandboxRunner, proven_once: Proven, who: str, point: int
+    sandbox: SandboxRunner, proven_once: BroughtUp, who: str, point: int
 ) -> None:
     after_sec = proven_once.up_sec * point / (POINTS + 1)
     while not kill_during_up(sandbox, WHO[who], after_sec):

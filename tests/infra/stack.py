@@ -67,6 +67,15 @@ def one_pool() -> dict[str, Any]:
     return found
 
 
+def on_eks() -> dict[str, Any]:
+    """The config of staging with nothing but its pool on EKS, the cluster, and what these need on GitHub."""
+    found = config_of("Pulumi.staging.yaml")
+    del found["gpu-ci:site"]["subnetworks"]
+    found["gpu-ci:github"] = {"runnerGroup": found["gpu-ci:github"]["runnerGroup"]}
+    found["gpu-ci:pools"] = {"a10g": found["gpu-ci:pools"]["a10g"]}
+    return found
+
+
 def texts(values: Mapping[str, Any]) -> dict[str, str]:
     """Config as the engine hands it over: text as it is, everything else as JSON, and nothing as an empty text."""
     return {

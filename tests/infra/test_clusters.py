@@ -197,6 +197,27 @@ def test_what_a_pool_on_a_cluster_stands_on_is_asked_for(keys: dict[str, Any], p
     assert [problem.path for problem in problems if not problem.hint] == []
 
 
+def test_a_release_of_the_image_may_be_for_the_version_of_any_cluster() -> None:
+    """Which one the cluster has is known once it is looked up."""
+    for version in ("1.33.5", "1.36.1"):
+        [pool] = load(stack({"releaseVersion": f"{version}-20260917"})).pools
+        assert pool.args.release_version == f"{version}-20260917"
+
+
+@pytest.mark.parametrize(
+    ("field", "problem"),
+    [
+        ("taints", "is not chosen"),
+        ("labels", "is not chosen"),
+        ("tolerations", "unknown key"),
+        ("nodeSelector", "unknown key"),
+        ("affinity", "unknown key"),
+    ],
+)
+def test_what_nodes_and_pods_find_each_other_by_is_no_choice(field: str, problem: str) -> None:
+    assert told(stack({field: []})).startswith(f"{HERE}.{field}: {problem}\n")
+
+
 def test_every_choice_reaches_the_pool() -> None:
     [pool] = load(stack()).pools
     assert (pool.args.cluster_name, pool.args.region) == ("ci", "us-east-1")

@@ -106,6 +106,12 @@ def _where(others: Mapping[str, Any]) -> str:
     return "github.com/awslabs/amazon-eks-ami/releases lists them"
 
 
+def version_of(release: Any) -> str | None:
+    """The Kubernetes version that a release of AL2023 is for; None where it is none."""
+    found = _RELEASES["al2023"][0].fullmatch(release) if isinstance(release, str) else None
+    return found["version"] if found else None
+
+
 def branch_of(release: str | None) -> int | None:
     """The driver branch a release has for every GPU; None where it picks one, or nothing is pinned."""
     found = _RELEASES["al2023"][0].fullmatch(release or "")

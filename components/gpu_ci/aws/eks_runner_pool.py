@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 import pulumi
@@ -78,8 +79,8 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
         return _RULES[str(info.field_name)](value, info.data)
 
     @classmethod
-    def stand_in_wiring(cls, region: str) -> dict[str, Any]:
-        wiring = super().stand_in_wiring(region)
+    def stand_in_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:
+        wiring = super().stand_in_wiring(region, choices)
         return {
             **{name: value for name, value in wiring.items() if name != "cluster_name"},
             "namespace": "gpu-ci",

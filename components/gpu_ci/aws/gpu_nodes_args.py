@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import gpu_catalog as catalog
@@ -191,11 +192,12 @@ class GpuNodeGroupArgs(Args):
         return _RULES[str(info.field_name)](value, info.data)
 
     @classmethod
-    def stand_in_wiring(cls, region: str) -> dict[str, Any]:
+    def stand_in_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "region": region,
             "cluster_name": "ci",
-            "kubernetes_version": "1.35",
+            # Which version the cluster has is looked up later, and a release is held to it then.
+            "kubernetes_version": ami_rules.version_of(choices.get("releaseVersion")) or "1.35",
             "subnets": {f"{region}a": "subnet-0123456789abcdef0"},
         }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import pulumi
@@ -75,7 +76,7 @@ class BuildPoolArgs(Args):
         return build_rules.network(value)
 
     @classmethod
-    def stand_in_wiring(cls, region: str) -> dict[str, Any]:  # noqa: ARG003 - its region is a choice
+    def stand_in_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - has its own
         return {"project": "acme-ci"}
 
     @property

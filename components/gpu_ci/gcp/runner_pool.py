@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 import pulumi
@@ -52,7 +53,7 @@ class RunnerPoolArgs(GpuMachineArgs):
         return getattr(pool_rules, str(info.field_name))(value, info.data)
 
     @classmethod
-    def stand_in_wiring(cls, region: str) -> dict[str, Any]:
+    def stand_in_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - EKS reads it
         return {"project": "acme-ci", "subnetwork": f"projects/acme-ci/regions/{region}/subnetworks/ci"}
 
     def runner_labels_of(self, name: str) -> list[str]:

@@ -85,7 +85,7 @@ class SmokeJob(Component):
         archive = kubernetes.core.v1.ConfigMap(
             f"{name}-check",
             # No name of its own: another check is another map, and with it another Job.
-            metadata={"namespace": args.namespace, "labels": {gpu_nodes.POOL_LABEL: name}},
+            metadata={"namespace": args.namespace, "labels": {gpu_nodes.POOL_LABEL: args.pool}},
             binary_data={_ARCHIVE: smoke_archive()},
             immutable=True,
             opts=self.child(),
@@ -94,11 +94,11 @@ class SmokeJob(Component):
             f"{name}-job",
             metadata={
                 "namespace": args.namespace,
-                "labels": {gpu_nodes.POOL_LABEL: name},
+                "labels": {gpu_nodes.POOL_LABEL: args.pool},
                 # A Job that failed stays failed: the next `up` makes another one.
                 "annotations": {"pulumi.com/replaceUnready": "true"},
             },
-            spec=cast("Any", _job(name, args, archive.metadata.name)),
+            spec=cast("Any", _job(args, archive.metadata.name)),
             # Pulumi's own deadline starts anew at every event; the Job's is the one that counts, and comes first.
             opts=self.child(custom_timeouts=pulumi.CustomTimeouts(create=f"{args.deadline_sec + 300}s")),
         )
@@ -106,7 +106,7 @@ class SmokeJob(Component):
         self.register()
 
 
-def _job(pool: str, args: SmokeJobArgs, archive: pulumi.Output[str]) -> dict[str, Any]:
+def _job(args: SmokeJobArgs, archive: pulumi.Output[str]) -> dict[str, Any]:
     """The Job, in the API's own words."""
     return {
         # One try. Pulumi waits on where a Job fails by a podFailurePolicy or backoffLimitPerIndex, whose reasons it
@@ -116,22 +116,22 @@ def _job(pool: str, args: SmokeJobArgs, archive: pulumi.Output[str]) -> dict[str
         "activeDeadlineSeconds": args.deadline_sec,
         "template": {
             "metadata": {
-                "labels": {gpu_nodes.POOL_LABEL: pool},
+                "labels": {gpu_nodes.POOL_LABEL: args.pool},
                 "annotations": {
                     "gpu-ci-proves": pulumi.Output.all(*args.rerun_on).apply(_fingerprint),
                     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
                     "karpenter.sh/do-not-disrupt": "true",
                 },
             },
-            "spec": _pod(pool, args, archive),
+            "spec": _pod(args, archive),
         },
     }
 
 
-def _pod(pool: str, args: SmokeJobArgs, archive: pulumi.Output[str]) -> dict[str, Any]:
+def _pod(args: SmokeJobArgs, archive: pulumi.Output[str]) -> dict[str, Any]:
     """A pod that may do nothing but compute: no token, no root, no file it could write but in memory and in /tmp."""
     expected = {
-        "--pool": pool,
+        "--pool": args.pool,
         "--expect-gpus": str(args.gpus),
         "--expect-gpu": args.gpu,
         "--min-compute-capability": args.min_compute_capability,

@@ -58,7 +58,7 @@ class Choice:
 
     def wiring(self) -> dict[str, Any]:
         """What stands in for the stack's surroundings, and what of them is known."""
-        return {**self.component.ARGS.stand_in_wiring(self.region), **self.around}
+        return {**self.component.ARGS.stand_in_wiring(self.region, self.choices), **self.around}
 
 
 def in_order(choices: Iterable[Choice], problems: Iterable[Problem]) -> Iterator[tuple[str, Args]]:

@@ -78,7 +78,7 @@ CHANGES: list[tuple[type[Component], dict[str, Any], dict[str, str]]] = [
     (RunnerScaleSet, {"namespace": "other"}, {"release": REPLACE, "app": REPLACE, "files": REPLACE}),
     (RunnerScaleSet, {"controller": {**CONTROLLER, "serviceAccountName": "other"}}, RELEASED),
     (SmokeJob, {"namespace": "other"}, {"job": REPLACE, "check": REPLACE}),
-    (SmokeJob, {"pool": "other"}, {"job": REPLACE}),
+    (SmokeJob, {"pool": "other"}, {"job": REPLACE, "check": UPDATE}),
     (SmokeJob, {"image": IMAGE}, {"job": REPLACE}),
     (SmokeJob, {"gpus": 2}, {"job": REPLACE}),
     (SmokeJob, {"gpu": "Tesla T4"}, {"job": REPLACE}),

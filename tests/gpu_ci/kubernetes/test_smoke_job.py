@@ -61,8 +61,15 @@ def test_the_check_reads_its_own_words() -> None:
     [container] = pod(gpus=4, minComputeCapability="8.9")["containers"]
     chosen = options.parse(container["command"][2:], {})
     assert (chosen.device, chosen.expect_gpus, chosen.expect_gpu) == ("cuda", 4, "NVIDIA L4")
-    assert (chosen.min_compute_capability, chosen.pool) == ("8.9", "l4")
+    assert (chosen.min_compute_capability, chosen.pool) == ("8.9", "l4-nodes")
     assert chosen.termination_log == container["terminationMessagePath"]
+
+
+def test_all_of_it_is_found_by_the_label_of_the_pool_it_proves() -> None:
+    rows = harness.deploy(lambda: SmokeJob("l4", args()), computed=DONE).rows
+    made = [row.inputs for row in rows if row.type in (CONFIG_MAP, JOB)]
+    labelled = [given["metadata"] for given in made] + [made[1]["spec"]["template"]["metadata"]]
+    assert [meta["labels"] for meta in labelled] == [{"gpu-ci-pool": "l4-nodes"}] * 3
 
 
 def test_the_check_it_carries_is_the_check() -> None:

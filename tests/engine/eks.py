@@ -1,0 +1,49 @@
+"""The EKS pool of staging on its own, over a torch that has the GPU it is meant to have."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.conftest import ROOT, project_of
+from tests.infra import stack
+
+UP = ("up", "--stack", "staging", "--yes", "--skip-preview")
+NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+FAKES = ROOT / "tests" / "smoke" / "fakes"
+APP_KEY = "planted-59-app-key"
+
+
+def torch(**faults: Any) -> str:
+    """FAKE_TORCH: one A10G, and what is wrong with it."""
+    return json.dumps({"gpus": [{"name": "NVIDIA A10G", "cc": "8.6"}], **faults})
+
+
+def settings() -> dict[str, Any]:
+    """sandbox.yaml in which containers compute on the stand-in for torch, and the App's key can be searched for."""
+    found: dict[str, Any] = yaml.safe_load((ROOT / "sandbox.yaml").read_text())
+    found["guest"]["environment"] = {"PYTHONPATH": str(FAKES), "FAKE_TORCH": torch()}
+    [answer] = found["lookups"]["gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess"]
+    key = f"-----BEGIN PRIVATE KEY-----\n{APP_KEY}\n-----END PRIVATE KEY-----\n"
+    answer["result"] = {"secretData": key}
+    return found
+
+
+def project(shared: Path) -> Path:
+    """This project with nothing but the pool a10g of staging, its cluster, and what these need on GitHub."""
+    return project_of(shared, "eks", stack.on_eks(), settings())
+
+
+def diagnostics(output: str) -> dict[str, str]:
+    """What an `up` says in the end of each resource, by its name."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in output.partition("\nDiagnostics:\n")[2].partition("\nResources:\n")[0].splitlines():
+        if line.startswith("  ") and line[2:3].strip() and line.endswith("):"):
+            name = line.rpartition("(")[2].removesuffix("):")
+        elif name:
+            found[name] = found.get(name, "") + line.strip() + "\n"
+    return found

@@ -1,0 +1,138 @@
+"""The life of a pool on EKS under the real engine: in which order it comes, changes and goes, and what it lays open."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import BroughtUp, bring_up, copied
+from tests.engine import eks
+from tests.sandbox_runner import SandboxRunner
+
+pytestmark = pytest.mark.engine
+
+JOB, RELEASE = "a10g-smoke-job", "a10g-runners-release"
+NODES, TEMPLATE = "a10g-nodes-nodes", "a10g-nodes-template"
+EPHEMERAL = "a10g-nodes-asg-resources-ephemeral-storage"
+NEW_CHECK = [("create-replacement", JOB), ("replace", JOB)]
+GROWS, OLD_CHECK = ("update", RELEASE), ("delete-replaced", JOB)
+
+
+@pytest.fixture(scope="session")
+def one_pool_on_eks(shared: Path) -> Path:
+    return eks.project(shared)
+
+
+@pytest.fixture(scope="session")
+def up_on_eks(one_pool_on_eks: Path) -> BroughtUp:
+    return bring_up(one_pool_on_eks)
+
+
+@pytest.fixture
+def pool(up_on_eks: BroughtUp, one_pool_on_eks: Path, tmp_path: Path) -> Iterator[SandboxRunner]:
+    """A sandbox of this test's own in which the pool is up."""
+    runner = copied(one_pool_on_eks, up_on_eks, tmp_path / "a sandbox")
+    yield runner
+    runner.close()
+
+
+def changed(pool: SandboxRunner, **fields: Any) -> tuple[str, ...]:
+    """An `up` with other fields of the pool."""
+    paths: dict[tuple[str, ...], Any] = {("gpu-ci:pools", "a10g", name): value for name, value in fields.items()}
+    return (*eks.UP, "--config-file", str(pool.stack_file("Pulumi.staging.yaml", paths)))
+
+
+def idle(pool: SandboxRunner) -> int:
+    """How many runners of the scale set wait for a job."""
+    [row] = [row for row in pool.world() if row["name"] == RELEASE]
+    return int(row["inputs"]["values"]["minRunners"])
+
+
+def test_nodes_come_first_then_their_check_then_the_runners(up_on_eks: BroughtUp) -> None:
+    names = [name for operation, name in up_on_eks.done if operation == "create"]
+    assert len(names) == len(up_on_eks.done) == 37
+    order = [
+        TEMPLATE,
+        NODES,
+        "a10g-nodes-asg-resources-nvidia-com-gpu-171bc4",
+        JOB,
+        "a10g-runners-app",
+        RELEASE,
+    ]
+    assert sorted(order, key=names.index) == order
+    # What tells of GPUs comes before who waits for them, and who looks after runners before these.
+    assert names.index("example-ci-plugin-release") < names.index(JOB)
+    assert names.index("example-ci-arc-release") < names.index(RELEASE)
+
+
+def test_a_second_up_changes_nothing_not_even_a_size_that_others_set(pool: SandboxRunner) -> None:
+    pool.run("world", "edit", NODES, "scalingConfig.desiredSize=1")
+    _, done = pool.steps(*eks.UP, "--refresh")
+    assert done == []
+    [row] = [row for row in pool.world() if row["name"] == NODES]
+    assert row["outputs"]["scalingConfig"] == {"minSize": 0, "maxSize": 2, "desiredSize": 1}
+
+
+def test_another_image_of_the_nodes_is_proven_before_the_scale_set_changes(pool: SandboxRunner) -> None:
+    _, done = pool.steps(*changed(pool, releaseVersion="1.34.3-20260801", minIdle=1))
+    assert done == [("update", NODES), *NEW_CHECK, GROWS, OLD_CHECK]
+    assert idle(pool) == 1
+
+
+def test_another_template_is_proven_before_the_scale_set_changes_which_a_failed_check_leaves_as_it_is(
+    pool: SandboxRunner,
+) -> None:
+    larger = changed(pool, diskGib=150, minIdle=1)
+    wrong = eks.torch(faults=[{"kind": "raise", "text": "CUDA error: uncorrectable ECC error encountered"}])
+    pool.run("world", "break", "guest", "--set", f"FAKE_TORCH={wrong}")
+    failed, done = pool.steps(*larger, ok=False)
+    assert done == [("update", TEMPLATE), ("update", NODES), ("update", EPHEMERAL)]
+    assert failed.has("[Error] a10g: GPU 0: multiplying float32 matrices failed: CUDA error: uncorrectable ECC error")
+    assert idle(pool) == 0
+
+    # The failed one goes with the one that passed before.
+    _, done = pool.steps(*larger)
+    assert done == [*NEW_CHECK, GROWS, OLD_CHECK, OLD_CHECK]
+    assert idle(pool) == 1
+
+
+def test_all_of_it_goes_and_the_scale_set_before_its_controller(pool: SandboxRunner) -> None:
+    _, done = pool.steps("destroy", "--stack", "staging", "--yes")
+    names = [name for operation, name in done if operation == "delete"]
+    assert len(names) == len(done) == 37
+    assert names.index(RELEASE) < names.index("example-ci-arc-release")
+    assert names.index(JOB) < names.index(NODES)
+    assert pool.world() == []
+    assert pool.gone() == {}
+
+
+def test_no_key_is_in_plain_text_no_right_is_a_wildcard_and_nothing_comes_in(pool: SandboxRunner) -> None:
+    exported = pool.json("stack", "export", "--stack", "staging")
+    assert eks.APP_KEY in json.dumps(pool.json("stack", "export", "--stack", "staging", "--show-secrets"))
+    assert eks.APP_KEY not in json.dumps(exported)
+    kept = [file for file in pool.folder.rglob("*") if file.is_file()]
+    assert [str(file) for file in kept if eks.APP_KEY.encode() in file.read_bytes()] == []
+
+    resources = exported["deployment"]["resources"]
+    documents = [
+        json.loads(value)
+        for resource in resources
+        for key, value in resource.get("inputs", {}).items()
+        if key in ("policy", "assumeRolePolicy")
+    ]
+    rights = [statement for document in documents for statement in document["Statement"]]
+    assert rights == [
+        {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "ec2.amazonaws.com"}},
+    ]
+    walls = {
+        resource["inputs"]["metadata"]["name"]: resource["inputs"]["spec"]
+        for resource in resources
+        if resource["type"].endswith(":NetworkPolicy")
+    }
+    assert [name for name, spec in walls.items() if "ingress" in spec] == []
+    assert walls["deny"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    assert [resource["type"] for resource in resources if "ecurityGroup" in resource["type"]] == []

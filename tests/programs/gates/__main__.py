@@ -1,0 +1,68 @@
+"""Gates of which all but one fail: for a Job that somebody changed on its way, or for more than there is."""
+
+from __future__ import annotations
+
+import base64
+import io
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as kubernetes
+from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs
+from gpu_ci.kubernetes.smoke_job import SmokeJob, SmokeJobArgs
+
+IMAGE = f"ghcr.io/acme/cuda-runner@sha256:{'a1' * 32}"
+JOB, MAP = "kubernetes:batch/v1:Job", "kubernetes:core/v1:ConfigMap"
+# No check measures speed yet, so nothing but a stand-in ends with 3.
+TOO_SLOW = "import sys\nprint('l4: 11 TFLOP/s, expected 40 or more')\nsys.exit(3)\n"
+
+namespace = GpuNamespace("roomy", GpuNamespaceArgs(gpus=16)).namespace
+narrow = GpuNamespace("narrow", GpuNamespaceArgs(gpus=1)).namespace
+
+
+def gate(name: str, of: str = "", change: Callable[[Any], None] | None = None, **args: Any) -> None:
+    """A gate, its props of one type changed on their way to the engine, and a map that must not be before it passes."""
+
+    def changed(given: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
+        if change is None or given.type_ != of:
+            return None
+        change(given.props)
+        return pulumi.ResourceTransformResult(given.props, given.opts)
+
+    proof = SmokeJob(
+        name,
+        SmokeJobArgs(**{"namespace": namespace, "pool": "l4", "image": IMAGE, **args}),
+        pulumi.ResourceOptions(transforms=[changed]),
+    )
+    kubernetes.core.v1.ConfigMap(f"{name}-behind", opts=pulumi.ResourceOptions(depends_on=[proof]))
+
+
+def untolerated(props: Any) -> None:
+    props["spec"]["template"]["spec"]["tolerations"] = []
+
+
+def impatient(props: Any) -> None:
+    words = props["spec"]["template"]["spec"]["containers"][0]["command"]
+    words[words.index("--deadline-sec") + 1] = "1"
+
+
+def short(props: Any) -> None:
+    props["spec"]["activeDeadlineSeconds"] = 2
+
+
+def slow(props: Any) -> None:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as made:
+        made.writestr("__main__.py", TOO_SLOW)
+    props["binaryData"]["gpu_smoke.pyz"] = base64.b64encode(archive.getvalue()).decode()
+
+
+gate("right")
+gate("untolerated", JOB, untolerated)
+gate("greedy", gpus=2)
+gate("over-quota", gpus=2, pool="l4-pair", namespace=narrow)
+gate("hangs", JOB, impatient)
+gate("endless", JOB, short)
+gate("slow", MAP, slow)
