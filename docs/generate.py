@@ -13,6 +13,7 @@ from gpu_ci.component import Component
 from gpu_ci.gcp import software_rules
 from gpu_ci.kinds import catalog as kinds_catalog
 from gpu_ci.schema import schema
+from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.hints import in_yaml
 from gpu_ci.stack.schema import as_json, stack_schema
 
@@ -25,7 +26,14 @@ DOCS = Path(__file__).resolve().parent
 # What a pool of each kind is called in its example, where that is not the usual l4.
 NAMES = {"cloud-build": "builds"}
 # Which key of a stack file wiring comes from.
-WIRED_FROM = {"project": PROJECT, "subnetwork": f"{SITE}.subnetworks", "labels": f"{SITE}.labels"}
+WIRED_FROM = {
+    "project": PROJECT,
+    "subnetwork": f"{SITE}.subnetworks",
+    "labels": f"{SITE}.labels",
+    "tags": f"{SITE}.labels",
+    "githubConfigUrl": f"{SITE}.github",
+    "subnets": CLUSTERS,
+}
 # How an entry of a list or a map is written in the path of a field.
 ENTRY = {"items": "[]", "additionalProperties": ".<name>"}
 

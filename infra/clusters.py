@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import pulumi
 import pulumi_aws as aws
 import pulumi_kubernetes as kubernetes
-from gpu_ci import naming
+from gpu_ci import naming, versions
 from gpu_ci.args import Args
 from gpu_ci.aws.eks_runner_pool import EksRunnerPoolArgs
 from gpu_ci.aws.node_rules import subnets as subnets_rule
@@ -19,6 +19,9 @@ from gpu_ci.kubernetes.arc_controller import ArcController, ArcControllerArgs
 from gpu_ci.kubernetes.device_plugin import DevicePlugin, DevicePluginArgs
 from gpu_ci.kubernetes.forms import NamespaceName
 from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs
+from gpu_ci.kubernetes.network_rules import PrivateRange
+from gpu_ci.kubernetes.runner_choices import RunnerChoices
+from gpu_ci.kubernetes.scale_set_parts import Dind, OwnImage
 from pydantic import Field, ValidationInfo, field_validator
 
 from infra import secret_values
@@ -45,6 +48,11 @@ class Cluster(Args):
     )
     namespace: NamespaceName = Field(
         default="gpu-ci", description="the namespace that is made for the runners of its pools"
+    )
+    private_ranges: list[PrivateRange] = Field(
+        default=[],
+        description="private addresses its runners reach, such as a registry's endpoint or, for runners of kind "
+        "kubernetes or kubernetes-novolume, the cluster's API server",
     )
     device_plugin: DevicePluginArgs = Field(
         description="NVIDIA's device plugin, by which the cluster knows of its GPUs"
@@ -113,7 +121,14 @@ def _cluster(
     )
     controller = ArcController(f"{called}-arc", described.controller, inside)
     namespace = GpuNamespace(
-        f"{called}-runners", GpuNamespaceArgs(namespace=described.namespace, gpus=_gpus(pools)), inside
+        f"{called}-runners",
+        GpuNamespaceArgs(
+            namespace=described.namespace,
+            gpus=_gpus(pools),
+            pod_security=_pod_security([args.runner for _, args in pools]),
+            private_ranges=described.private_ranges,
+        ),
+        inside,
     )
     return Built(
         {
@@ -122,6 +137,8 @@ def _cluster(
             "vpc_id": found.vpc_config.vpc_id,
             "cluster_security_group_id": found.vpc_config.cluster_security_group_id,
             "namespace": namespace.namespace,
+            # Which pools it stays away from is no change for the others.
+            "device_plugin": f"{versions.DEVICE_PLUGIN_CHART} {described.device_plugin.model_dump_json()}",
             "controller": {
                 "service_account_name": controller.service_account_name,
                 "namespace": controller.namespace,
@@ -136,6 +153,16 @@ def _cluster(
 def _gpus(pools: Sequence[tuple[str, EksRunnerPoolArgs]]) -> int:
     """What all nodes of all pools have, and one node more of each, whose check may come while all others have jobs."""
     return sum((args.max + 1) * max(1, int(args.machines[0].gpu_count)) for _, args in pools)
+
+
+def _pod_security(runners: Iterable[RunnerChoices]) -> Literal["restricted", "baseline", "privileged"]:
+    """The least that lets every runner start: pods that ask for more than their namespace allows are never made."""
+    chosen = list(runners)
+    if any(isinstance(each.container_mode, Dind) for each in chosen):
+        return "privileged"
+    if any(each.allow_sudo or not isinstance(each.container_mode, OwnImage) for each in chosen):
+        return "baseline"
+    return "restricted"
 
 
 def _kubeconfig(name: str, region: str, found: pulumi.Output[aws.eks.GetClusterResult]) -> pulumi.Output[str]:

@@ -86,6 +86,7 @@ def load() -> Settings:
         problems += [] if SITE in refused else surroundings.unplaced(choices, values[SITE], found)
         problems += found
     problems += _clusters_problems(values[CLUSTERS]) + surroundings.unregistered(choices, values[SITE], values[GITHUB])
+    problems += surroundings.doubled(choices)
     asked = quotas.demands(pools.in_order(choices, problems))
     granted, found = quotas.check(values[QUOTAS], asked, str(values[PROJECT] or ""))
     problems += found

@@ -53,14 +53,44 @@ def unregistered(choices: list[Choice], site: Any, github: Any) -> list[Problem]
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None
     app = owner.get("app") if isinstance(owner, Mapping) else None
     needed = {
-        f"{SITE}.github.owner": (owner, "the organization, such as acme"),
-        f"{SITE}.github.app": (app, "the GitHub App that registers runners: id, installationId and privateKey"),
-        f"{GITHUB}.runnerGroup": (group, "the group runners join, and the repositories that may use it"),
+        f"{SITE}.github.owner": (owner, "the organization, such as acme", "such as owner: acme"),
+        f"{SITE}.github.app": (
+            app,
+            "the GitHub App that registers runners: id, installationId and privateKey",
+            "such as app: {id: 1234567, installationId: 7654321, privateKey: projects/acme-ci/secrets/github-app-key}",
+        ),
+        f"{GITHUB}.runnerGroup": (
+            group,
+            "the group runners join, and the repositories that may use it",
+            "such as runnerGroup: {repositories: [kernels]}",
+        ),
     }
     text = f"is missing, and the runners of {', '.join(waiting)} need it"
     return [
-        Problem(path, text, "nothing", expected, f"pulumi config set --path '{path}' …")
-        for path, (given, expected) in needed.items()
+        Problem(path, text, "nothing", expected, hint)
+        for path, (given, expected, hint) in needed.items()
         # What is kept on GitHub asks for the owner too.
         if waiting and not given and (github is None or not path.endswith(".owner"))
     ]
+
+
+def doubled(choices: list[Choice]) -> list[Problem]:
+    """Pools of one cluster whose scale sets would have one name: the second would not come up, or take the first's."""
+    owners: dict[tuple[str, str], str] = {}
+    problems = []
+    for choice in choices:
+        runner = choice.choices.get("runner")
+        chosen = runner.get("scaleSetName") if isinstance(runner, Mapping) else None
+        if "app" not in choice.component.ARGS.WIRING:
+            continue
+        owner = owners.setdefault((str(choice.choices.get("clusterName")), str(chosen or choice.name)), choice.name)
+        if owner != choice.name:
+            path = f"{choice.path}.runner.scaleSetName" if chosen else choice.path
+            text = f"is the name of the scale set of {owner} on the same cluster"
+            expected = "a name no other pool has, which workflows write as runs-on"
+            problems.append(
+                Problem(
+                    path, text, repr(chosen or choice.name), expected, "leave it out, and it is named after its pool"
+                )
+            )
+    return problems

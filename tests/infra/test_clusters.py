@@ -111,6 +111,50 @@ def test_the_device_plugin_stays_away_from_nodes_that_bring_one() -> None:
     assert {"key": "gpu-ci-pool", "operator": "NotIn", "values": ["a10g"]} in term["matchExpressions"]
 
 
+@pytest.mark.parametrize(
+    ("runner", "level"),
+    [
+        ({}, "restricted"),
+        ({"allowSudo": True}, "baseline"),
+        ({"containerMode": {"kind": "kubernetes-novolume"}}, "baseline"),
+        ({"containerMode": {"kind": "dind", "nodeGpus": 1}}, "privileged"),
+    ],
+)
+def test_the_namespace_lets_every_runner_start_and_no_more(runner: dict[str, Any], level: str) -> None:
+    values = stack({"runner": {"image": IMAGE, **runner}})
+    values["gpu-ci:pools"]["plain"] = A10G
+    found = [row for row in run(values).rows if row.name == "ci-runners-namespace"]
+    assert [row.inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] for row in found] == [level]
+
+
+def test_private_addresses_of_a_cluster_are_open_to_its_runners() -> None:
+    clusters = {"ci": {**ON_CLUSTER["gpu-ci:clusters"]["ci"], "privateRanges": ["10.1.0.0/16"]}}
+    [row] = [row for row in run(stack(clusters=clusters)).rows if row.name == "ci-runners-egress"]
+    assert "10.1.0.0/16" in json.dumps(row.inputs["spec"])
+
+
+def test_another_way_to_hand_out_gpus_is_another_check_and_another_pool_is_none() -> None:
+    def mark(values: dict[str, Any]) -> Any:
+        job = release(run(values), "a10g-smoke-job")
+        return job["spec"]["template"]["metadata"]["annotations"]["gpu-ci-proves"]
+
+    other = copy.deepcopy(ON_CLUSTER["gpu-ci:clusters"])
+    other["ci"]["devicePlugin"]["deviceListStrategy"] = "volume-mounts"
+    beside = stack()
+    beside["gpu-ci:pools"]["l4"] = {**A10G, "amiType": "BOTTLEROCKET_x86_64_NVIDIA"}
+    assert mark(stack()) == mark(beside) != mark(stack(clusters=other))
+
+
+def test_two_scale_sets_of_one_name_on_one_cluster_are_told_before_one_takes_the_others_place() -> None:
+    values = stack()
+    values["gpu-ci:pools"]["b"] = {**A10G, "runner": {"image": IMAGE, "scaleSetName": "a10g"}}
+    assert told(values) == (
+        "Pulumi.staging.yaml: gpu-ci:pools.b.runner.scaleSetName: is the name of the scale set of a10g on the same "
+        "cluster\n  got: 'a10g'\n  expected: a name no other pool has, which workflows write as runs-on\n"
+        "  hint: leave it out, and it is named after its pool"
+    )
+
+
 def test_the_pool_is_exported_with_its_choices_cost_and_verdict() -> None:
     outputs = run(stack()).outputs[STACK]
     pool = outputs["pools"]["a10g"]

@@ -52,6 +52,7 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
         "app",
         "github_config_url",
         "runner_group",
+        "device_plugin",
     }
 
     runner: RunnerChoices = Field(description="what a runner is, and what a job gets")
@@ -71,6 +72,11 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
     github_config_url: ConfigUrl = Field(description="whose jobs it takes, such as https://github.com/acme")
     runner_group: In[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
         default=None, description="the group its runners join; for an organization or an enterprise"
+    )
+
+    device_plugin: In[str] = Field(
+        default=versions.DEVICE_PLUGIN_CHART,
+        description="what hands out the cluster's GPUs, its version and settings; another one is another check",
     )
 
     @field_validator(*_RULES)
@@ -155,7 +161,7 @@ class EksRunnerPool(Component):
                 gpu=machine.gpu.device_name if machine.gpu_count >= 1 else "",
                 min_compute_capability=machine.gpu.compute_capability,
                 deadline_sec=args.smoke.deadline_sec,
-                rerun_on=[nodes.generation, versions.DEVICE_PLUGIN_CHART],
+                rerun_on=[nodes.generation, args.device_plugin],
             ),
             self.child(depends_on=[nodes]),
         )
