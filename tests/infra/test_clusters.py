@@ -222,6 +222,15 @@ def test_a_mistake_of_a_pool_is_told_with_its_place(values: dict[str, Any], text
     assert told(values).startswith(f"{HERE}{text}")
 
 
+def test_a_subnet_is_in_one_zone() -> None:
+    values = stack()
+    values["gpu-ci:clusters"]["ci"]["subnets"]["us-east-1b"] = "subnet-0123456789abcdef0"
+    assert (
+        "gpu-ci:clusters.ci.subnets.us-east-1b: is the subnet of us-east-1a already, and a subnet is in one zone"
+        in str(refused(values))
+    )
+
+
 @pytest.mark.parametrize(
     ("keys", "paths"),
     [

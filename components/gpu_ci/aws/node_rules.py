@@ -120,9 +120,18 @@ def capacity_reservation_id(value: str | None, others: Mapping[str, Any]) -> str
 
 
 def subnets(values: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
-    """By zones of the region."""
-    region = str(others.get("region", ""))
-    refuse([located(problem, zone, zone) for zone in values if (problem := _zone(zone, region))])
+    """By zones of the region, each in one of them."""
+    region, owners, problems = str(others.get("region", "")), dict[str, str](), []
+    for zone, subnet in values.items():
+        problem = _zone(zone, region)
+        owner = owners.setdefault(subnet, zone) if isinstance(subnet, str) else zone
+        if owner != zone:
+            problem = problem or invalid(
+                f"is the subnet of {owner} already, and a subnet is in one zone", hint="remove one"
+            )
+        if problem:
+            problems.append(located(problem, zone, zone))
+    refuse(problems)
     return values
 
 
