@@ -141,6 +141,15 @@ def label_value(value: str) -> Iterator[str]:
         )
 
 
+def label_words(path: str, key: Any, values: Sequence[Any]) -> Iterator[Problem]:
+    """What is wrong with the words of one requirement of labels: its key, and each of its values."""
+    if isinstance(key, str):
+        yield from (invalid(f"{path}.key", key, message) for message in label_key(key))
+    for place, value in enumerate(values):
+        if isinstance(value, str):
+            yield from (invalid(f"{path}.values[{place}]", value, message) for message in label_value(value))
+
+
 def data_key(value: str) -> Iterator[str]:
     """A key of a ConfigMap or a Secret (pkg/util/validation, IsConfigMapKey)."""
     if len(value) > SUBDOMAIN_MOST:

@@ -14,6 +14,7 @@ from pulumi_sandbox.providers.kubernetes_fields import (
     invalid,
     label_key,
     label_value,
+    label_words,
     not_found,
     quantity,
     required,
@@ -241,8 +242,4 @@ def _expressions(path: str, given: Any) -> Iterator[Problem]:
                     yield required(f"{here}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
             case _:
                 yield invalid(f"{here}.operator", operator, "not a valid selector operator")
-        if isinstance(one.get("key"), str):
-            yield from (invalid(f"{here}.key", one["key"], message) for message in label_key(one["key"]))
-        for place, value in enumerate(values):
-            if isinstance(value, str):
-                yield from (invalid(f"{here}.values[{place}]", value, message) for message in label_value(value))
+        yield from label_words(here, one.get("key"), values)
