@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pulumi_sandbox.providers.cloud import Cloud, Context, Resource
+from pulumi_sandbox.providers.lifecycle import Lifecycle
+from pulumi_sandbox.providers.shapes import Shapes
+from pulumi_sandbox.providers.values import Decoded
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world import Record, World
 
@@ -43,3 +46,44 @@ class Bench:
         res.outputs = {**res.inputs, **self.cloud.computed(res)}
         self.world.insert(Record(token, res.id, name, res.urn, res.inputs, res.outputs))
         return res
+
+
+@dataclass
+class Account:
+    """A provider over a project of its own: `problems` is Check alone, `make` is Check and Create."""
+
+    CLOUD: ClassVar[type[Cloud]]
+    SHAPES: ClassVar[Shapes]
+
+    folder: Path
+    config: dict[str, Any]
+    settings: str
+
+    def __post_init__(self) -> None:
+        project = self.folder / "project"
+        project.mkdir(parents=True)
+        (project / "sandbox.yaml").write_text(self.settings)
+        self.workspace = Workspace(self.folder / "sandbox", project)
+        self.world = World(self.workspace.world)
+        self.cloud = self.CLOUD()
+        self.cloud.__dict__["shapes"] = self.SHAPES  # read once for all tests
+        self.cloud.start(Context(self.workspace, self.world, self.config))
+        self.life = Lifecycle(self.cloud, self.cloud.context)
+
+    def resource(self, token: str, name: str, inputs: dict[str, Any], **more: Any) -> Resource:
+        urn = f"urn:pulumi:dev::tests::{token}::{name}"
+        return self.life.resource(urn, Decoded(dict(inputs)), **{"seed": b"seed", **more})
+
+    def problems(self, token: str, inputs: dict[str, Any]) -> list[str]:
+        _, found = self.life.check(self.resource(token, "one", inputs))
+        return [f"{one.path}: {one}" for one in found]
+
+    def make(self, token: str, name: str, inputs: dict[str, Any]) -> Resource:
+        res = self.resource(token, name, inputs)
+        _, problems = self.life.check(res)
+        assert problems == []
+        self.life.create(res)
+        return res
+
+    def delete(self, res: Resource) -> None:
+        self.life.delete(self.resource(res.token, res.name, res.inputs, id=res.id, outputs=res.outputs))

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from pulumi_sandbox.providers import aws_mapping as types
 from pulumi_sandbox.providers.aws import Aws
-from pulumi_sandbox.providers.cloud import Context, Refused, Resource
-from pulumi_sandbox.providers.lifecycle import Lifecycle
+from pulumi_sandbox.providers.cloud import Refused, Resource
 from pulumi_sandbox.providers.shapes import Shapes
 from pulumi_sandbox.providers.values import Decoded
-from pulumi_sandbox.workspace import Workspace
-from pulumi_sandbox.world import World
+
+from tests.sandbox.clouds import Account
 
 SHAPES = Shapes.for_package("aws")
 REGION = "us-east-1"
@@ -43,46 +42,25 @@ TEMPLATE: dict[str, Any] = {
 
 
 @dataclass
-class Amazon:
-    """The provider; `problems` is Check alone, `make` is Check and Create, `change` is Check and Update."""
+class Amazon(Account):
+    """The provider; and what it said; `change` is Check and Update."""
 
-    folder: Path
+    CLOUD: ClassVar = Aws
+    SHAPES: ClassVar = SHAPES
+
     config: dict[str, Any] = field(default_factory=lambda: {"region": REGION})
     settings: str = ""
     said: list[str] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        project = self.folder / "project"
-        project.mkdir(parents=True)
-        (project / "sandbox.yaml").write_text(self.settings)
-        self.workspace = Workspace(self.folder / "sandbox", project)
-        self.world = World(self.workspace.world)
-        self.cloud = Aws()
-        self.cloud.__dict__["shapes"] = SHAPES  # read once for all tests
-        self.cloud.start(Context(self.workspace, self.world, self.config))
-        self.life = Lifecycle(self.cloud, self.cloud.context)
-
     def resource(self, token: str, name: str, inputs: dict[str, Any], **more: Any) -> Resource:
-        urn = f"urn:pulumi:dev::tests::{token}::{name}"
         log = {"log": lambda text, severity="info": self.said.append(f"{severity}: {text}")}
-        return self.life.resource(urn, Decoded(dict(inputs)), **{"seed": b"seed", **log, **more})
-
-    def problems(self, token: str, inputs: dict[str, Any]) -> list[str]:
-        _, found = self.life.check(self.resource(token, "one", inputs))
-        return [f"{one.path}: {one}" for one in found]
+        return super().resource(token, name, inputs, **{**log, **more})
 
     def node_group(self, **changes: Any) -> list[str]:
         return self.problems(types.NODE_GROUP, {**NODE_GROUP, **changes})
 
     def template(self, **changes: Any) -> list[str]:
         return self.problems(types.LAUNCH_TEMPLATE, {**TEMPLATE, **changes})
-
-    def make(self, token: str, name: str, inputs: dict[str, Any]) -> Resource:
-        res = self.resource(token, name, inputs)
-        _, problems = self.life.check(res)
-        assert problems == []
-        self.life.create(res)
-        return res
 
     def change(self, made: Resource, **changes: Any) -> Resource:
         res = self.resource(
@@ -92,9 +70,6 @@ class Amazon:
         assert problems == []
         self.life.update(res, Decoded(made.outputs))
         return res
-
-    def delete(self, res: Resource) -> None:
-        self.life.delete(self.resource(res.token, res.name, res.inputs, id=res.id, outputs=res.outputs))
 
 
 @pytest.fixture

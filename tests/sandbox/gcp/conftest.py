@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from pulumi_sandbox.providers import gcp_mapping as types
-from pulumi_sandbox.providers.cloud import Context, Resource
+from pulumi_sandbox.providers.cloud import Resource
 from pulumi_sandbox.providers.gcp import Gcp
-from pulumi_sandbox.providers.lifecycle import Lifecycle
 from pulumi_sandbox.providers.shapes import Shapes
-from pulumi_sandbox.providers.values import Decoded
-from pulumi_sandbox.workspace import Workspace
-from pulumi_sandbox.world import World
+
+from tests.sandbox.clouds import Account
 
 SHAPES = Shapes.for_package("gcp")
 PROJECT, REGION = "ci-project", "us-central1"
@@ -37,38 +35,14 @@ GROUP: dict[str, Any] = {
 
 
 @dataclass
-class Google:
+class Google(Account):
     """The provider; `problems` is Check alone, `make` is Check and Create."""
 
-    folder: Path
+    CLOUD: ClassVar = Gcp
+    SHAPES: ClassVar = SHAPES
+
     config: dict[str, Any] = field(default_factory=lambda: {"project": PROJECT, "region": REGION})
     settings: str = "guest: {}\n"
-
-    def __post_init__(self) -> None:
-        project = self.folder / "project"
-        project.mkdir(parents=True)
-        (project / "sandbox.yaml").write_text(self.settings)
-        self.workspace = Workspace(self.folder / "sandbox", project)
-        self.world = World(self.workspace.world)
-        self.cloud = Gcp()
-        self.cloud.__dict__["shapes"] = SHAPES  # read once for all tests
-        self.cloud.start(Context(self.workspace, self.world, self.config))
-        self.life = Lifecycle(self.cloud, self.cloud.context)
-
-    def resource(self, token: str, name: str, inputs: dict[str, Any], **more: Any) -> Resource:
-        urn = f"urn:pulumi:dev::tests::{token}::{name}"
-        return self.life.resource(urn, Decoded(dict(inputs)), **{"seed": b"seed", **more})
-
-    def problems(self, token: str, inputs: dict[str, Any]) -> list[str]:
-        _, found = self.life.check(self.resource(token, "one", inputs))
-        return [f"{one.path}: {one}" for one in found]
-
-    def make(self, token: str, name: str, inputs: dict[str, Any]) -> Resource:
-        res = self.resource(token, name, inputs)
-        _, problems = self.life.check(res)
-        assert problems == []
-        self.life.create(res)
-        return res
 
     def template(self, **changes: Any) -> Resource:
         return self.make(types.REGION_TEMPLATE, "template", {**TEMPLATE, **changes})
@@ -77,9 +51,6 @@ class Google:
         return self.make(
             types.REGION_GROUP, "group", {**GROUP, "versions": [{"instanceTemplate": template}], **changes}
         )
-
-    def delete(self, res: Resource) -> None:
-        self.life.delete(self.resource(res.token, res.name, res.inputs, id=res.id, outputs=res.outputs))
 
 
 @pytest.fixture
