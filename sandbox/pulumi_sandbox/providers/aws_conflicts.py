@@ -10,7 +10,7 @@ from typing import Any
 
 from pulumi_sandbox.providers import aws_eks_errors as errors
 from pulumi_sandbox.providers import aws_mapping as types
-from pulumi_sandbox.providers.gcp_site import text_of
+from pulumi_sandbox.providers.inputs import text_of
 from pulumi_sandbox.world import World
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from pulumi_sandbox.providers import aws_instance_types as instance_types
 from pulumi_sandbox.providers.aws_world import Surroundings
 from pulumi_sandbox.providers.cloud import UNKNOWN, Resource
-from pulumi_sandbox.providers.gcp_common_rules import rows, table
+from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.world import now
 
 Json = dict[str, Any]

@@ -10,7 +10,7 @@ from pulumi_sandbox.providers import aws_instance_types as instance_types
 from pulumi_sandbox.providers import aws_mapping as types
 from pulumi_sandbox.providers.aws_world import Surroundings
 from pulumi_sandbox.providers.cloud import Resource
-from pulumi_sandbox.providers.gcp_common_rules import rows, table
+from pulumi_sandbox.providers.inputs import rows, table
 
 
 def node_group(res: Resource, around: Surroundings, identity: str, region: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ from pulumi_sandbox.providers import aws_documents as documents
 from pulumi_sandbox.providers import aws_mapping as types
 from pulumi_sandbox.providers.aws_policy import VERSIONS
 from pulumi_sandbox.providers.cloud import UNKNOWN, Problem
-from pulumi_sandbox.providers.gcp_common_rules import rows, table
+from pulumi_sandbox.providers.inputs import rows, table
 
 Inputs = dict[str, Any]
 TRUST, IDENTITY = "trust", "identity"

@@ -14,7 +14,7 @@ from pulumi_sandbox.providers import aws_mapping as types
 from pulumi_sandbox.providers.aws_instance_types import is_in
 from pulumi_sandbox.providers.aws_references import hint
 from pulumi_sandbox.providers.aws_world import Surroundings
-from pulumi_sandbox.providers.gcp_common_rules import rows, table
+from pulumi_sandbox.providers.inputs import rows, table
 
 Json = dict[str, Any]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pulumi_sandbox.providers import aws_mapping as types
-from pulumi_sandbox.providers.gcp_common_rules import rows
+from pulumi_sandbox.providers.inputs import rows
 
 OURS = "arn:aws:iam::aws:policy/"
 KNOWN = (

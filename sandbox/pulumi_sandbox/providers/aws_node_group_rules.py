@@ -15,7 +15,7 @@ import gpu_catalog
 from pulumi_sandbox.providers import aws_eks_errors as errors
 from pulumi_sandbox.providers import aws_instance_types as types
 from pulumi_sandbox.providers.cloud import DEFAULTS, UNKNOWN, Problem
-from pulumi_sandbox.providers.gcp_common_rules import plain, rows, table
+from pulumi_sandbox.providers.inputs import plain, rows, table
 from pulumi_sandbox.providers.paths import text
 
 Inputs = dict[str, Any]

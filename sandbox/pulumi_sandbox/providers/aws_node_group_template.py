@@ -14,7 +14,7 @@ from typing import Any
 from pulumi_sandbox.providers import aws_eks_errors as errors
 from pulumi_sandbox.providers import aws_instance_types as types
 from pulumi_sandbox.providers.aws_node_group_rules import architectures, sold
-from pulumi_sandbox.providers.gcp_common_rules import rows, table
+from pulumi_sandbox.providers.inputs import rows, table
 
 Inputs = dict[str, Any]
 FORBIDDEN = (

@@ -13,8 +13,7 @@ from pulumi_sandbox.providers import aws_node_group_template as node_group_templ
 from pulumi_sandbox.providers.aws_managed_policies import OURS
 from pulumi_sandbox.providers.aws_node_group_rules import too_old
 from pulumi_sandbox.providers.aws_world import Surroundings
-from pulumi_sandbox.providers.gcp_common_rules import rows, table
-from pulumi_sandbox.providers.gcp_site import text_of
+from pulumi_sandbox.providers.inputs import rows, table, text_of
 
 Inputs = dict[str, Any]
 SCALING_GROUP = "aws:autoscaling/group:Group"

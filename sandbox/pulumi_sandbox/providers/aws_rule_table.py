@@ -12,7 +12,7 @@ from pulumi_sandbox.providers import aws_node_group_rules as node_group_rules
 from pulumi_sandbox.providers import aws_template_rules as template_rules
 from pulumi_sandbox.providers import paths
 from pulumi_sandbox.providers.cloud import Problem
-from pulumi_sandbox.providers.gcp_common_rules import table
+from pulumi_sandbox.providers.inputs import table
 
 Inputs = dict[str, Any]
 TAGS_MOST = 50

@@ -14,7 +14,7 @@ from typing import Any
 from pulumi_sandbox.providers import aws_instance_types as types
 from pulumi_sandbox.providers.aws_node_group_rules import sold
 from pulumi_sandbox.providers.cloud import DEFAULTS, Problem
-from pulumi_sandbox.providers.gcp_common_rules import plain, rows, table
+from pulumi_sandbox.providers.inputs import plain, rows, table
 
 Inputs = dict[str, Any]
 

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from pulumi_sandbox.providers import aws_mapping as types
-from pulumi_sandbox.providers.gcp_common_rules import rows, table
+from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.world import Record, World
 
 # What an id begins with, and the type that has such ids.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, ClassVar
 
-from pulumi_sandbox.providers import bridged
+from pulumi_sandbox.providers import bridged, guest_settings, sandbox_file
 from pulumi_sandbox.providers import gcp_discovery as discovery
 from pulumi_sandbox.providers import gcp_errors as errors
 from pulumi_sandbox.providers import gcp_mapping as types
@@ -15,7 +15,6 @@ from pulumi_sandbox.providers import gcp_outputs as outputs
 from pulumi_sandbox.providers import gcp_replace as replacing
 from pulumi_sandbox.providers import gcp_rule_table as rule_table
 from pulumi_sandbox.providers import gcp_secret_lookups as secret_lookups
-from pulumi_sandbox.providers import gcp_settings as sandbox_settings
 from pulumi_sandbox.providers.bridged import Naming
 from pulumi_sandbox.providers.cloud import UNKNOWN, Cloud, Problem, Refused, Resource
 from pulumi_sandbox.providers.gcp_compute import ComputeApi, ComputeServer
@@ -61,7 +60,7 @@ class Gcp(Cloud):
                 return
             workspace = self.context.workspace
             try:
-                settings = sandbox_settings.guest(workspace.settings_file, workspace.project)
+                settings = guest_settings.guest(workspace.settings_file, workspace.project)
                 around = self.around
             except SettingsError as wrong:
                 raise Refused(str(wrong)) from None
@@ -89,7 +88,9 @@ class Gcp(Cloud):
 
     @cached_property
     def around(self) -> Surroundings:
-        return Surroundings(self.context.world, sandbox_settings.existing(self.context.workspace.settings_file))
+        file = self.context.workspace.settings_file
+        listed = sandbox_file.existing(file, "gcp", "projects/*/regions/us-central1/subnetworks/ci")
+        return Surroundings(self.context.world, listed)
 
     def site(self, res: Resource) -> Site:
         try:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from uuid import uuid4
 
 from pulumi_sandbox.providers import gcp_mapping as types
-from pulumi_sandbox.providers.gcp_common_rules import table
 from pulumi_sandbox.providers.gcp_machine_outputs import At, kept, labels
 from pulumi_sandbox.providers.gcp_names import last, part, relative
 from pulumi_sandbox.providers.gcp_operations import now
-from pulumi_sandbox.providers.gcp_site import Site, Values, text_of
+from pulumi_sandbox.providers.gcp_site import Site, Values
+from pulumi_sandbox.providers.inputs import table, text_of
 
 
 def identity(token: str, inputs: Values, site: Site) -> str:

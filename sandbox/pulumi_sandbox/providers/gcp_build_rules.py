@@ -10,8 +10,9 @@ import gpu_catalog
 
 from pulumi_sandbox.providers import gcp_machine_types as machines
 from pulumi_sandbox.providers.cloud import UNKNOWN, Problem
-from pulumi_sandbox.providers.gcp_common_rules import labels, one_of, plain, rows, table
+from pulumi_sandbox.providers.gcp_common_rules import labels, one_of
 from pulumi_sandbox.providers.gcp_discovery import locations
+from pulumi_sandbox.providers.inputs import plain, rows, table
 
 # Discovery document cloudbuild v1, parameter workerPoolId; digits as in `gcloud builds worker-pools create --help`.
 POOL_ID = r"[a-z0-9-]{1,63}"

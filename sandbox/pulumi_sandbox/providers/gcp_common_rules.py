@@ -1,4 +1,4 @@
-"""Rules that several Google resources share, and how rules read inputs that a preview may not know yet."""
+"""Rules that several Google resources share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pulumi_sandbox.providers.cloud import DEFAULTS, UNKNOWN, Problem
+from pulumi_sandbox.providers.cloud import DEFAULTS, Problem
+from pulumi_sandbox.providers.inputs import plain, rows, table
 from pulumi_sandbox.providers.paths import text
 
 # Discovery document compute v1, Metadata.items: value "less than or equal to 262144 bytes", all "less than 512 KB".
@@ -17,18 +18,6 @@ METADATA_KEY = r"[a-zA-Z0-9-_]{1,128}"
 LABELS_MOST = 64
 LABEL_KEY = r"[a-z\u00df-\u00f6\u00f8-\u00ff][\w-]{0,62}"
 LABEL_VALUE = r"[\w-]{0,63}"
-
-
-def plain(value: Any) -> bool:
-    return value is not None and value is not UNKNOWN
-
-
-def table(value: Any) -> dict[str, Any]:
-    return {key: inner for key, inner in value.items() if key != DEFAULTS} if isinstance(value, dict) else {}
-
-
-def rows(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else []
 
 
 def metadata(inputs: dict[str, Any]) -> Iterator[Problem]:

@@ -7,8 +7,8 @@ from typing import Any
 
 from pulumi_sandbox.providers import gcp_machine_types as machines
 from pulumi_sandbox.providers.cloud import UNKNOWN, Problem
-from pulumi_sandbox.providers.gcp_common_rules import rows, table
 from pulumi_sandbox.providers.gcp_machine_types import MachineType
+from pulumi_sandbox.providers.inputs import rows, table
 
 LOCAL_SSD = "local-ssd"
 # terraform-provider-google e03b7622, resource_compute_instance_template.go, VALID_SCRATCH_DISK_SIZES_GB.

@@ -10,9 +10,9 @@ import gpu_catalog
 
 from pulumi_sandbox.providers import gcp_machine_types as machines
 from pulumi_sandbox.providers.cloud import UNKNOWN, Problem
-from pulumi_sandbox.providers.gcp_common_rules import plain, rows, table
 from pulumi_sandbox.providers.gcp_names import last, region_of
 from pulumi_sandbox.providers.gcp_rules import attached
+from pulumi_sandbox.providers.inputs import plain, rows, table
 
 # Discovery document compute v1, InstanceGroupManager.baseInstanceName.
 BASE_NAME = r"[a-z](([-a-z0-9]{0,57})|([-a-z0-9]{0,51}-#{1,10}(\[[0-9]{1,10}\])?))"

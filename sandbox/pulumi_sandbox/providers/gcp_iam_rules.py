@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from pulumi_sandbox.providers.cloud import Problem
-from pulumi_sandbox.providers.gcp_common_rules import labels, plain, table
+from pulumi_sandbox.providers.gcp_common_rules import labels
+from pulumi_sandbox.providers.inputs import plain, table
 
 # terraform-provider-google e03b7622, google/verify/validation.go: RFC1035NameTemplate, used with 6 to 30 characters.
 ACCOUNT_ID = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pulumi_sandbox.providers.cloud import UNKNOWN
-from pulumi_sandbox.providers.gcp_common_rules import rows, table
 from pulumi_sandbox.providers.gcp_names import last, part, self_link
 from pulumi_sandbox.providers.gcp_operations import now, number
-from pulumi_sandbox.providers.gcp_site import Site, Values, text_of
+from pulumi_sandbox.providers.gcp_site import Site, Values
+from pulumi_sandbox.providers.inputs import rows, table, text_of
 
 # pulumi-gcp's own attribution label (provider option addPulumiAttributionLabel, on by default).
 ATTRIBUTION = {"goog-pulumi-provisioned": "true"}

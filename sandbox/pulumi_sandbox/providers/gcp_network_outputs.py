@@ -7,11 +7,11 @@ from collections.abc import Callable
 from urllib.parse import quote_plus
 
 from pulumi_sandbox.providers import gcp_mapping as types
-from pulumi_sandbox.providers.gcp_common_rules import rows
 from pulumi_sandbox.providers.gcp_machine_outputs import At, fingerprint, kept, labels
 from pulumi_sandbox.providers.gcp_names import absolute, everywhere, in_region, last, part, self_link
 from pulumi_sandbox.providers.gcp_operations import now, number
-from pulumi_sandbox.providers.gcp_site import Site, Values, text_of
+from pulumi_sandbox.providers.gcp_site import Site, Values
+from pulumi_sandbox.providers.inputs import rows, text_of
 
 _GLOBAL = {types.NETWORK: "networks", types.FIREWALL: "firewalls", types.GLOBAL_ADDRESS: "addresses"}
 _REGIONAL = {

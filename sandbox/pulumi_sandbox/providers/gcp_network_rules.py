@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from pulumi_sandbox.providers.cloud import UNKNOWN, Problem
-from pulumi_sandbox.providers.gcp_common_rules import labels, plain, rows, table
+from pulumi_sandbox.providers.gcp_common_rules import labels
+from pulumi_sandbox.providers.inputs import plain, rows, table
 
 # terraform-provider-google e03b7622, google/verify/validation.go: ValidateRFC6996Asn.
 PRIVATE_ASNS = ((64512, 65534), (4200000000, 4294967294))

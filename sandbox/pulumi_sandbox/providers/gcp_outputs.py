@@ -12,7 +12,6 @@ from pulumi_sandbox.providers import gcp_build_outputs as build_outputs
 from pulumi_sandbox.providers import gcp_mapping as types
 from pulumi_sandbox.providers import gcp_network_outputs as network_outputs
 from pulumi_sandbox.providers.cloud import Resource
-from pulumi_sandbox.providers.gcp_common_rules import table
 from pulumi_sandbox.providers.gcp_machine_outputs import At, group, kept, labels, template
 from pulumi_sandbox.providers.gcp_names import (
     everywhere,
@@ -22,7 +21,8 @@ from pulumi_sandbox.providers.gcp_names import (
     service_account_email,
 )
 from pulumi_sandbox.providers.gcp_operations import now, number
-from pulumi_sandbox.providers.gcp_site import Site, Values, text_of
+from pulumi_sandbox.providers.gcp_site import Site, Values
+from pulumi_sandbox.providers.inputs import table, text_of
 
 
 def iam_etag(value: Any) -> str:

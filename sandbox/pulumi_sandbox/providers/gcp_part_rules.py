@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from pulumi_sandbox.providers.cloud import UNKNOWN, Problem
-from pulumi_sandbox.providers.gcp_common_rules import rows, table
 from pulumi_sandbox.providers.gcp_machine_types import MachineType
+from pulumi_sandbox.providers.inputs import rows, table
 
 # terraform-provider-google e03b7622, google/tpgresource/service_scope.go: the short names it turns into URLs.
 SCOPES = (

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from pulumi_sandbox.providers.cloud import UNKNOWN, Problem
-from pulumi_sandbox.providers.gcp_common_rules import table
 from pulumi_sandbox.providers.gcp_machine_types import MachineType
+from pulumi_sandbox.providers.inputs import table
 
 # Google Cloud documentation "About Flex-start VMs".
 FLEX_START_SEC = (600, 604_800)

@@ -9,9 +9,9 @@ from typing import Any
 from pulumi_sandbox.providers import gcp_build_outputs as build_outputs
 from pulumi_sandbox.providers import gcp_errors as errors
 from pulumi_sandbox.providers import gcp_mapping as types
-from pulumi_sandbox.providers.gcp_common_rules import rows, table
 from pulumi_sandbox.providers.gcp_names import absolute, everywhere, in_region, last, part
-from pulumi_sandbox.providers.gcp_site import Site, text_of
+from pulumi_sandbox.providers.gcp_site import Site
+from pulumi_sandbox.providers.inputs import rows, table, text_of
 from pulumi_sandbox.world import World
 
 Inputs = dict[str, Any]

@@ -12,8 +12,9 @@ from pulumi_sandbox.providers import gcp_machine_types as machines
 from pulumi_sandbox.providers import gcp_part_rules as parts
 from pulumi_sandbox.providers import gcp_purchase_rules as purchase
 from pulumi_sandbox.providers.cloud import UNKNOWN, Problem
-from pulumi_sandbox.providers.gcp_common_rules import labels, metadata, name_prefix, rows, table
+from pulumi_sandbox.providers.gcp_common_rules import labels, metadata, name_prefix
 from pulumi_sandbox.providers.gcp_machine_types import MachineType
+from pulumi_sandbox.providers.inputs import rows, table
 
 
 def template(inputs: dict[str, Any], region: str = "") -> Iterator[Problem]:

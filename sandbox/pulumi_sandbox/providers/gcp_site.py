@@ -5,16 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pulumi_sandbox.providers.gcp_common_rules import table
 from pulumi_sandbox.providers.gcp_names import last
+from pulumi_sandbox.providers.inputs import table, text_of
 
 Values = dict[str, Any]
-
-
-def text_of(inputs: Values, name: str) -> str:
-    """An input that is a known text, or nothing."""
-    value = inputs.get(name)
-    return value if isinstance(value, str) else ""
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from pulumi_sandbox.providers.cloud import UNKNOWN, Problem
-from pulumi_sandbox.providers.gcp_common_rules import one_of, rows, table
+from pulumi_sandbox.providers.gcp_common_rules import one_of
 from pulumi_sandbox.providers.gcp_discovery import locations
+from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.providers.paths import text
 
 # Discovery document cloudbuild v1, BuildTrigger.name and BuildTrigger.substitutions.

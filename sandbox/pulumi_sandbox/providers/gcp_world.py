@@ -11,10 +11,10 @@ from typing import Any
 from pulumi_sandbox.providers import gcp_errors as errors
 from pulumi_sandbox.providers import gcp_group_rules as group_rules
 from pulumi_sandbox.providers import gcp_mapping as types
-from pulumi_sandbox.providers.gcp_common_rules import rows, table
 from pulumi_sandbox.providers.gcp_names import absolute, everywhere, in_region, last, part, region_of
 from pulumi_sandbox.providers.gcp_references import References, hint
 from pulumi_sandbox.providers.gcp_site import Site
+from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.world import World
 
 # Every project begins with these (documentation "VPC networks", default network; "Default service accounts").

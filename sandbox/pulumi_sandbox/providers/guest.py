@@ -10,13 +10,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pulumi_sandbox.providers.gcp_settings import GuestSettings
 from pulumi_sandbox.providers.guest_metadata import Machine, MetadataServer
+from pulumi_sandbox.providers.guest_settings import GuestSettings
 
 SUPERVISOR = Path(__file__).with_name("guest_supervisor.py")
 # Discovery document compute v1, instances.getSerialPortOutput: "the last 1 MB of serial port output".
@@ -58,20 +58,7 @@ class Guests:
             **self.settings.environment,
             **boot.environment,
         }
-        path = [*self.settings.path, *os.environ.get("PATH", os.defpath).split(os.pathsep)]
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(SUPERVISOR)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            start_new_session=True,
-        )
-        assert process.stdin is not None  # noqa: S101 -- it was opened as a pipe
-        process.stdin.write(
-            json.dumps({"script": boot.script, "environment": environment, "path": path}).encode() + b"\n"
-        )
-        process.stdin.flush()
+        process = supervised(boot.script, environment, self.settings.path)
         attending = threading.Thread(target=self._attend, args=(boot, process, server), name="guest", daemon=True)
         with self._lock:
             self._running[boot.id] = process
@@ -152,6 +139,27 @@ class Guests:
                     process.stdin.close()
         for thread in attending:
             thread.join(timeout=STOP_SEC)
+
+
+def supervised(script: str, environment: Mapping[str, str], folders: Iterable[str]) -> subprocess.Popen[bytes]:
+    """A script at work under a supervisor, with these folders in front of its PATH.
+
+    Its standard input is a lifeline: whatever the script started ends when that closes.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(SUPERVISOR)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        start_new_session=True,
+    )
+    assert process.stdin is not None  # noqa: S101 -- it was opened as a pipe
+    path = [*folders, *os.environ.get("PATH", os.defpath).split(os.pathsep)]
+    order = {"script": script, "environment": dict(environment), "path": path}
+    process.stdin.write(json.dumps(order).encode() + b"\n")
+    process.stdin.flush()
+    return process
 
 
 def started(pid: int) -> str:

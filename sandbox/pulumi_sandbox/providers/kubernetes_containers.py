@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import os
 import re
 import shlex
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -23,8 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pulumi_sandbox.providers.gcp_settings import GuestSettings
-from pulumi_sandbox.providers.guest import STOP_SEC, SUPERVISOR
+from pulumi_sandbox.providers.guest import STOP_SEC, supervised
+from pulumi_sandbox.providers.guest_settings import GuestSettings
 from pulumi_sandbox.providers.kubernetes_pod_rules import inner, items, pairs
 from pulumi_sandbox.world import World
 
@@ -135,20 +133,9 @@ class Containers:
     def _execute(
         self, command: list[str], environment: dict[str, str], limit_sec: float | None, say: Callable[[str], None]
     ) -> tuple[list[str], int, bool]:
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(SUPERVISOR)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            start_new_session=True,
-        )
+        process = supervised(f"exec {shlex.join(command)}\n", environment, self.settings().path)
         assert process.stdin is not None  # noqa: S101 -- opened as pipes
         assert process.stdout is not None  # noqa: S101
-        path = [*self.settings().path, *os.environ.get("PATH", os.defpath).split(os.pathsep)]
-        order = {"script": f"exec {shlex.join(command)}\n", "environment": environment, "path": path}
-        process.stdin.write(json.dumps(order).encode() + b"\n")
-        process.stdin.flush()
         said: list[str] = []
         codes: list[int] = []
         over = threading.Event()

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pulumi_sandbox.providers import gcp_settings
+from pulumi_sandbox.providers import guest_settings
 from pulumi_sandbox.providers import kubernetes_await as awaiting
-from pulumi_sandbox.providers.gcp_settings import GuestSettings
+from pulumi_sandbox.providers.guest_settings import GuestSettings
 from pulumi_sandbox.providers.kubernetes_containers import Containers
 from pulumi_sandbox.providers.kubernetes_jobs import JobRun
 from pulumi_sandbox.providers.kubernetes_pod_rules import inner, items
@@ -47,7 +47,7 @@ class Gate:
 
     def settings(self) -> GuestSettings:
         try:
-            return gcp_settings.guest(self.workspace.settings_file, self.workspace.project)
+            return guest_settings.guest(self.workspace.settings_file, self.workspace.project)
         except SettingsError as wrong:
             raise Refused(str(wrong)) from None
 

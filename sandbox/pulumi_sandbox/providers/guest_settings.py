@@ -1,4 +1,4 @@
-"""What the gcp provider reads from sandbox.yaml: the guest's settings, and what exists though no stack made it."""
+"""What sandbox.yaml says of the programs that run here, in machines and in containers: `guest:`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pulumi_sandbox.providers import sandbox_file
 from pulumi_sandbox.providers.sandbox_file import SettingsError, read
 
 
@@ -54,8 +53,3 @@ def wrong_type(file: Path, path: str, value: Any, expected: str) -> SettingsErro
     kinds = {type(None): "null", bool: "true or false", list: "a list", dict: "a map", str: "a text"}
     got = kinds.get(type(value), f"a {type(value).__name__}")
     return SettingsError(f"{file.name}: {path}: wrong type\n  got: {got}\n  expected: {expected}")
-
-
-def existing(file: Path) -> tuple[str, ...]:
-    """The globs under `exists: gcp:`."""
-    return sandbox_file.existing(file, "gcp", "projects/*/regions/us-central1/subnetworks/ci")
