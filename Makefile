@@ -5,10 +5,14 @@ STACK ?= staging
 ARGS ?=
 SANDBOX := .venv/bin/pulumi-sandbox
 
+# The clouds' packages are large, and compiling them is half the work of an `up`: whoever tells Python to keep nothing of
+# it (container images often do) would wait for it at every command.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The environments are made one after the other, also under make -j.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help up preview down test test-kill test-kubernetes check format golden docs lock bench clean
+.PHONY: help up preview down test test-kill test-kubernetes test-mutations check format golden docs lock bench clean
 .PHONY: runtime dev torch engine control-plane
 
 help: ## this list
@@ -17,7 +21,9 @@ help: ## this list
 	@printf '\n  STACK=%s picks the stack, ARGS="--diff" goes to pulumi, PYTHON=%s makes the environments.\n' '$(STACK)' '$(PYTHON)'
 
 up: engine torch ## bring the stack up in the sandbox (the real Pulumi engine, no cloud account)
-	@$(SANDBOX) up --stack '$(STACK)' --yes --skip-preview --suppress-outputs $(ARGS)
+	@printf 'The stack %s in the sandbox: the real Pulumi engine, and offline providers in the place of the clouds.\n' '$(STACK)'
+	@printf 'Each pool with GPUs is checked on a machine of its own, torch and all, before it takes jobs. A table of all pools ends it.\n\n'
+	@$(SANDBOX) up --stack '$(STACK)' --yes --skip-preview --suppress-outputs --suppress-progress $(ARGS)
 	@$(SANDBOX) stack output --stack '$(STACK)' --json | .venv/bin/gpu-ci status
 	@printf '\nAll of it is in the sandbox on this machine; nothing was made in any cloud. Details: %s stack output --stack %s\n' '$(SANDBOX)' '$(STACK)'
 
@@ -36,6 +42,9 @@ test-kill: dev engine torch ## kill -9 the provider and the CLI at 20 moments of
 test-kubernetes: dev control-plane ## our objects and the sandbox's words beside a real Kubernetes control plane; needs Go
 	@printf 'starting etcd, kube-apiserver, kube-scheduler and kube-controller-manager on 127.0.0.1; they end with the tests\n'
 	@.venv/bin/python -m pytest tests/control_plane $(PYTEST_ARGS)
+
+test-mutations: dev ## change the verdict code of gpu-smoke place by place: which changes does no test see? (ARGS=judge/)
+	@.venv/bin/python tools/mutations.py $(ARGS)
 
 check: dev ## ruff and mypy --strict
 	@.venv/bin/ruff format --check .

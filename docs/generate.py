@@ -1,4 +1,4 @@
-"""Writes the generated files of docs/ (`make docs`): pools, other components, the agreement, the stack's schema."""
+"""Writes the generated files of docs/ (`make docs`): pools, components, the agreement, receipt, floors, a schema."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.hints import in_yaml
 from gpu_ci.stack.schema import as_json, stack_schema
 
-from docs import agreement
+from docs import agreement, floors, receipt, specs
 from infra.keys import Keys
 from infra.settings import PROJECT
 from infra.site import SITE
@@ -48,6 +48,9 @@ def pages() -> dict[str, str]:
         "kubernetes-components.md": "\n".join(components_page("kubernetes", "Kubernetes")),
         "pulumi-stack.schema.json": as_json(stack_schema(Keys, Keys.KEYS)),
         "catalog-agreement.md": "\n".join(agreement.page()),
+        "gpu-smoke-receipt.md": "\n".join(receipt.page()),
+        "gpu-floors.md": "\n".join(floors.page()),
+        "gpu-smoke-specs.schema.json": specs.schema(),
     }
 
 

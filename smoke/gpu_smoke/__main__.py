@@ -6,21 +6,17 @@ import os
 import sys
 from collections.abc import Sequence
 
-from . import checks, faults, options, parent, receipt, report
+from . import checks, commands, faults, options, report
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the check and return its exit code; only --help and --version raise SystemExit (0)."""
+    """Run a command and return its exit code; only --help and --version raise SystemExit (0)."""
     _open_standard_streams()
     try:
-        chosen = options.parse(sys.argv[1:] if argv is None else argv)
-        paper = receipt.Receipt(chosen)
-        paper.open()
+        return commands.main(sys.argv[1:] if argv is None else argv)
     except options.UsageError as error:
         report.say(str(error))
         return options.USAGE
-    try:
-        return parent.run(chosen, paper)
     except Exception as error:  # Python would leave with 1, which says that a GPU is broken
         report.say(f"gpu-smoke: the check itself failed: {type(error).__name__}: {error}")
         return checks.EXIT_CODES[faults.ENV]

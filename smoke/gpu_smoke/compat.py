@@ -7,35 +7,18 @@ What the tables do not know is said to be unknown; it is never a reason to refus
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from . import compat_data as data
-from .compat_data import Arch, Release
+from .compat_data import Arch
+from .wheels import Wheel, by_distance, kernels, newest_first, parse_wheel
 
 _MACHINE_NAMES = {"aarch64": "arm64"}  # as Linux names it
 # Offered first where a driver has to change: long-term support, and the one branch that runs every GPU and every torch.
 PREFERRED_BRANCH = 580
-_WHEEL = re.compile(r"(\d+\.\d+)(\.\d+)?(?:\+([a-z]+[0-9.]*))?")
-_CUDA = re.compile(r"cu(\d{2})(\d)")
-
-
-class Wheel(NamedTuple):
-    """A torch wheel: its release (2.9), its whole version (2.9.1) and its build (cu128; cpu; empty for PyPI's own)."""
-
-    release: str
-    version: str
-    build: str
-
-    @property
-    def cuda(self) -> tuple[int, int] | None:
-        """The CUDA it is built for."""
-        found = _CUDA.fullmatch(self.build)
-        return (int(found[1]), int(found[2])) if found else None
-
-    def __str__(self) -> str:
-        return f"{self.version}+{self.build}" if self.build else self.version
 
 
 class Problem(NamedTuple):
@@ -82,17 +65,6 @@ def parse_capability(text: str | float) -> int:
     return int(found[1]) * 10 + int(found[2])
 
 
-def parse_wheel(text: str, machine: str = "x86_64") -> Wheel:
-    """A wheel by its name; without a build it is the one that PyPI has for this machine, where that is known."""
-    found = _WHEEL.fullmatch(text)
-    if not found:
-        raise ValueError(f"not a torch version: {text!r}")
-    release, patch, build = found.groups()
-    row = data.RELEASES[machine].get(release)
-    build = build or (row.default or "cpu" if row else "?")
-    return Wheel(release, release + (patch or ".0"), build.strip("?"))
-
-
 def arch_of(capability: str) -> Arch | None:
     """The generation of a GPU, if it is known."""
     return next((arch for arch in data.ARCHS if parse_capability(capability) in arch.capabilities), None)
@@ -109,23 +81,19 @@ def lowest_branch(cuda_major: int) -> int | None:
     return data.CUDA_FLOOR.get(cuda_major)
 
 
-def runs(code: int, device: int) -> bool:
-    """Whether code compiled for one capability (86) runs on a device of another (89)."""
+def runs(code: int, device: int, cuda: tuple[int, int] | None = None) -> bool:
+    """Whether code that this CUDA compiled for one capability (86) runs on a device of another (89)."""
+    code, device = data.RENAMED.get(code, code), data.RENAMED.get(device, device)
     if code == device:
         return True
-    return code // 10 == device // 10 and code < device and not {code, device} & data.ALONE
+    joined = data.LIKE_SERVERS if cuda and cuda >= data.LIKE_SERVERS_SINCE else frozenset()
+    return code // 10 == device // 10 and code < device and code not in data.ALONE and device not in data.ALONE - joined
 
 
 def pythons() -> tuple[tuple[int, int], tuple[int, int]]:
     """The oldest and the newest Python that any torch of the tables is known to be for."""
     known = [row.python for rows in data.RELEASES.values() for row in rows.values() if row.python]
     return min(low for low, _ in known), max(high for _, high in known)
-
-
-def kernels(wheel: Wheel, machine: str = "x86_64") -> tuple[int, ...] | None:
-    """The capabilities that a wheel was compiled for, if they are known."""
-    release = data.RELEASES[machine].get(wheel.release)
-    return release.builds.get(wheel.build) if release else None
 
 
 def check(
@@ -146,8 +114,8 @@ def check(
         problems += _wheel_alone(capability, wheel, machine, python)
         problems += _driver_and_wheel(branch, wheel)
         unknown += _unknown_of(wheel, machine, python)
-    nearest = _nearest(capability, branch, wheel, machine, python) if problems else None
-    return Verdict(tuple(problems), tuple(unknown), nearest)
+    nearest = ways(capability, branch, wheel, machine=machine, python=python) if problems else ()
+    return Verdict(tuple(problems), tuple(unknown), nearest[0] if nearest else None)
 
 
 def _gpu_and_driver(capability: str, branch: int | None, module: str | None) -> Iterator[Problem]:
@@ -177,7 +145,7 @@ def _wheel_alone(capability: str, wheel: Wheel, machine: str, python: tuple[int,
         yield Problem("torch.no-build", f"torch {wheel.version} has no {wheel.build} wheel for {machine}: it has {has}")
     compiled = kernels(wheel, machine)
     device = parse_capability(capability)
-    if compiled and not any(runs(code, device) for code in compiled):
+    if compiled and not any(runs(code, device, wheel.cuda) for code in compiled):
         codes = " ".join(f"sm_{code}" for code in compiled)
         yield Problem("torch.no-kernels", f"torch {wheel} has no kernels for {capability}: it has {codes}")
     if python and release and release.python and not release.python[0] <= python <= release.python[1]:
@@ -206,43 +174,56 @@ def _unknown_of(wheel: Wheel, machine: str, python: tuple[int, int] | None) -> l
     return unsure
 
 
-def _nearest(
-    capability: str, branch: int | None, wheel: Wheel | None, machine: str, python: tuple[int, int] | None
-) -> Pair | None:
-    """The first that works: another wheel, then another driver, then both."""
+def ways(
+    capability: str,
+    branch: int | None,
+    wheel: Wheel | None,
+    *,
+    machine: str = "x86_64",
+    python: tuple[int, int] | None = None,
+) -> tuple[Pair, ...]:
+    """What works instead: the nearest other wheel, the nearest other driver; both others where neither is enough."""
     branches = sorted(data.BRANCHES, key=lambda each: (each != PREFERRED_BRANCH, abs(each - (branch or each))))
-    wheels: list[Wheel | None] = [*_by_distance(wheel, machine)] if wheel else [None]
-    tries = [(branch, each) for each in wheels]
-    if branch:
-        tries += [(other, wheel) for other in branches]
-        tries += [(other, each) for other in branches for each in wheels]
-    for one, other in tries:
-        problems = [*_gpu_and_driver(capability, one, None)]
-        if other:
-            problems += [*_wheel_alone(capability, other, machine, python), *_driver_and_wheel(one, other)]
-        if not problems:
-            return Pair(one, None if other is None else str(other))
+    wheels: list[Wheel | None] = [*by_distance(wheel, machine)] if wheel else [None]
+
+    def first(tries: Iterable[tuple[int | None, Wheel | None]]) -> list[Pair]:
+        works = (each for each in tries if not [*_problems(capability, *each, machine, python)])
+        return [Pair(one, None if other is None else str(other)) for one, other in islice(works, 1)]
+
+    found = first((branch, each) for each in wheels)
+    if (branch and wheel) or not found:
+        found += first((each, wheel) for each in branches if branch)
+    return tuple(found or first((one, other) for one in branches for other in wheels if branch))
+
+
+def choose(
+    capability: str,
+    driver: int | str | None = None,
+    torch: str | None = None,
+    *,
+    machine: str = "x86_64",
+    python: tuple[int, int] | None = None,
+) -> Pair | None:
+    """What goes with what is given: the branch with long-term support, the newest torch. None where nothing does."""
+    known = sorted(data.BRANCHES, key=lambda each: (each != PREFERRED_BRANCH, -each))
+    branches = known if driver is None else [branch_of(driver)]
+    wheels = newest_first(machine) if torch is None else [parse_wheel(torch, machine)]
+    if python and torch is None:  # those first that are known to be for a Python
+        wheels.sort(key=lambda wheel: not data.RELEASES[machine][wheel.release].python)
+    for branch in branches:
+        for wheel in wheels:
+            if not [*_problems(capability, branch, wheel, machine, python)]:
+                return Pair(branch, str(wheel))
     return None
 
 
-def _by_distance(wheel: Wheel, machine: str) -> list[Wheel]:
-    """Other wheels: the same release first, then the nearest; PyPI's build first, then the newest CUDA."""
-    releases: dict[str, Release] = data.RELEASES[machine]
-    order = [*releases]
-    here = _order(wheel.release)
-    order.sort(key=lambda each: (abs(_order(each) - here), -_order(each)))
-    found = []
-    for each in order:
-        version = wheel.version if each == wheel.release else f"{each}.0"
-        sure = set(releases[each].builds) - {*releases[each].unsure}
-        builds = sorted(sure, key=lambda build: (build == releases[each].default, build), reverse=True)
-        found += [Wheel(each, version, build) for build in builds]
-    return found
-
-
-def _order(release: str) -> int:
-    major, minor = release.split(".")
-    return int(major) * 100 + int(minor)
+def _problems(
+    capability: str, branch: int | None, wheel: Wheel | None, machine: str, python: tuple[int, int] | None
+) -> Iterator[Problem]:
+    yield from _gpu_and_driver(capability, branch, None)
+    if wheel:
+        yield from _wheel_alone(capability, wheel, machine, python)
+        yield from _driver_and_wheel(branch, wheel)
 
 
 def _dotted(numbers: tuple[int, int]) -> str:

@@ -18,6 +18,14 @@ SOURCES = {
     "550-12.4": "andimarafioti/faster-qwen3-tts#113: 550.163.01 is CUDA 12.4, 2026-06-13",
     "570-120": "xorbitsai/inference#3866: 570.133.07 runs an RTX PRO 6000 Workstation Edition, 2025-07-30",
     "known": "general knowledge, not read in a source",
+    "torch-1.10": "the list that 1.10.1 of PyPI printed on an A100, and +cu111 as the cure: andreimargeloiu/WPFS#3, "
+    "2023-06-26; that list is CUDA 10.2's in moi90/pytorch_compute_capabilities#1, 2022-11-04",
+    "torch-1.13": "the list that 1.13.1+cu117 printed on an H100: PKU-YuanGroup/Open-Sora-Plan#39, 2024-03-04; its "
+    "CUDA 11.6 and 11.7 from pytorch/pytorch#164471, 2025-10-02",
+    "torch-2.0": "the list that 2.0.1 for CUDA 11.8 printed on an RTX 5090: pBFSLab/DeepPrep#233, 2025-06-30; that its "
+    "CUDA 11.7, the default, has no sm_90: rcgsheffield/sheffield_hpc#1890, 2023-10-19",
+    "torch-2.1": "rcgsheffield/sheffield_hpc#1890, 2023-10-19: PyPI's 2.1 is for CUDA 12.1, and cu118 and cu121 have "
+    "sm_90; 2.2 has the same CUDAs: pytorch/pytorch#114758, 2023-11-29",
     "torch-matrix": "a copy of RELEASE.md's matrices in the PyTorch Korea site's list of versions, 2026-03-24",
     "torch-2.7": "mlverse/torch#1348, which quotes build_cuda.sh of 2.7, 2025-07-24",
     "torch-2.8": "pytorch/pytorch#157517, and lists measured in jhj0517/Whisper-WebUI#653, 2026-09-20",
@@ -89,8 +97,12 @@ BRANCHES = {
 # The lowest branch that runs code of a CUDA major, by minor version compatibility (nv-minor).
 CUDA_FLOOR = {11: 450, 12: 525, 13: 580}
 
-# Code for one capability runs on the same major from its own minor up; but these run their own only (torch-2.13).
-ALONE = frozenset({53, 62, 72, 87, 101})
+# Code for one capability runs on the same major from its own minor up; but code for these runs there alone, and they
+# run no other. From CUDA 13.2 on two of them also run what was compiled for servers, and 101 has another name
+# (DEVICE_REQUIREMENT and DEVICE_REQUIREMENT_POST_JETSON_SBSA_UNIFICATION of torch 2.15.0, torch/cuda/__init__.py).
+ALONE = frozenset({53, 62, 72, 87, 110})
+LIKE_SERVERS, LIKE_SERVERS_SINCE = frozenset({72, 87}), (13, 2)
+RENAMED = {101: 110}
 
 
 class Release(NamedTuple):
@@ -106,10 +118,14 @@ class Release(NamedTuple):
     unsure: tuple[str, ...] = ()
 
 
+_102 = (37, 50, 60, 70)
+_117 = (37, 50, 60, 70, 75, 80, 86)
 _OLD = (50, 60, 70, 75, 80, 86, 90)
 _37 = (37, *_OLD)
 _NEW = (75, 80, 86, 90, 100, 120)
 _VOLTA = (70, *_NEW)
+_110 = {"cu102": _102, "cu111": _117, "cu113": _117}
+_21 = {"cu118": _37, "cu121": _OLD}
 _24 = {"cu118": _37, "cu121": _OLD, "cu124": _OLD}
 _26 = {"cu118": _37, "cu124": _OLD, "cu126": _OLD}
 _29 = {"cu126": _OLD, "cu128": _VOLTA, "cu129": _VOLTA, "cu130": _NEW}
@@ -121,7 +137,12 @@ _PY39, _PY310 = ((3, 9), (3, 13)), ((3, 10), (3, 14))
 _129 = ("cu129",)
 
 X86 = {
-    # The lists of 2.4 to 2.6 are those of 2.7 for the same CUDA.
+    "1.10": Release("cu102", _110, "torch-1.10", None, ("cu111", "cu113")),
+    "1.13": Release("cu117", {"cu116": _117, "cu117": _117}, "torch-1.13", None, ("cu116",)),
+    "2.0": Release("cu117", {"cu117": _117, "cu118": _37}, "torch-2.0", None),
+    # The lists of 2.1 to 2.6 are those of 2.7 for the same CUDA, but that they have sm_90 was read.
+    "2.1": Release("cu121", _21, "torch-2.1", None, (*_21,)),
+    "2.2": Release("cu121", _21, "torch-2.1", None, (*_21,)),
     "2.4": Release("cu121", _24, "torch-matrix", ((3, 8), (3, 12)), (*_24,)),
     "2.5": Release("cu124", _24, "torch-matrix", ((3, 9), (3, 12)), (*_24,)),
     "2.6": Release("cu124", _26, "torch-matrix", _PY39, (*_26,)),

@@ -6,9 +6,9 @@ import re
 import signal
 from typing import NamedTuple
 
-ENV, GPU, HANG = "env", "gpu", "hang"
+ENV, GPU, HANG, PERF = "env", "gpu", "hang", "perf"
 FIX_IMAGE, FIX_DRIVER, FIX_POOL = "fix-image", "fix-driver", "fix-pool"
-REBOOT, REPLACE, NONE = "reboot", "replace-node", "none"
+RESET, REBOOT, REPLACE, NONE = "reset-gpu", "reboot", "replace-node", "none"
 
 
 class Meaning(NamedTuple):
@@ -19,7 +19,7 @@ class Meaning(NamedTuple):
     hint: str
 
 
-_NO_KERNELS = Meaning(ENV, FIX_IMAGE, "this torch has no kernels for this GPU: install one whose arch list has it")
+NO_KERNELS = Meaning(ENV, FIX_IMAGE, "this torch has no kernels for this GPU: install one whose arch list has it")
 _OLD_DRIVER = Meaning(ENV, FIX_DRIVER, "this torch needs a newer driver, or this driver a torch for an older CUDA")
 _NO_GPU = Meaning(ENV, FIX_DRIVER, "no GPU is visible here (CUDA_VISIBLE_DEVICES hides them too): try nvidia-smi")
 _TWO_DRIVERS = Meaning(ENV, REBOOT, "the driver in the kernel and its libraries are of different versions")
@@ -29,16 +29,18 @@ _NO_TORCH = Meaning(ENV, FIX_IMAGE, "use the Python that has torch, or an image 
 _BROKEN_TORCH = Meaning(ENV, FIX_IMAGE, "torch is not whole here: install it again, with its own CUDA libraries")
 _OLD_TORCH = Meaning(ENV, FIX_IMAGE, "this torch cannot multiply this number format: use a newer one")
 _STUCK = Meaning(ENV, REBOOT, "device nodes may be missing here (nvidia-modprobe -u), or the driver is stuck")
+_NO_SHM = Meaning(ENV, FIX_POOL, "mount an emptyDir with medium: Memory on /dev/shm, or docker run --shm-size=1g")
 _BROKEN_GPU = Meaning(GPU, REPLACE, "the GPU failed while it computed: see the Xid errors in the kernel log")
 
 # First match wins. The texts are those of CUDA's runtime (enum cudaError in NVIDIA's CUDA Runtime API, which also says
 # what they mean), cuBLAS's status names and torch's own.
 _KNOWN = {
-    "no kernel image is available": _NO_KERNELS,
+    "no kernel image is available": NO_KERNELS,
     "driver on your system is too old|driver version is insufficient": _OLD_DRIVER,
     "found no nvidia driver|no cuda gpus are available|no cuda-capable device": _NO_GPU,
     "driver/library version mismatch|unsupported display driver|forward compatibility was": _TWO_DRIVERS,
     "system not yet initialized": _FABRIC,
+    "bus error|shared memory|/dev/shm": _NO_SHM,
     "out of memory|cublas_status_alloc_failed|busy or unavailable": _SHARED,
     "no module named 'torch'": _NO_TORCH,
     "cannot open shared object|could not load library|no module named|undefined symbol": _BROKEN_TORCH,
@@ -80,7 +82,7 @@ def hang(stage: str, *, on_cpu: bool) -> Meaning:
         return Meaning(HANG, NONE, "whoever stopped it did not wait for the answer")
     if stage == "kernel" and not on_cpu:
         return Meaning(HANG, REPLACE, "a GPU that does not answer needs a reset at least: replace the machine")
-    if stage in ("devices", "end") and not on_cpu:
+    if stage in ("devices", "end", "nvml") and not on_cpu:
         return Meaning(
             HANG, REBOOT, "the driver does not answer: reboot, and replace the machine if that does not help"
         )

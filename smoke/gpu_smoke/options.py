@@ -6,32 +6,47 @@ import argparse
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import NoReturn
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
 
-from . import __version__
+from . import __version__, commands, plan
+from .reports import guest_attribute, targets
 
 USAGE = 64  # EX_USAGE of sysexits.h
 DEVICES = ("cuda", "cpu")
 VARIABLE = "GPU_SMOKE_DEVICE"
+# Cluster DNS as Kubernetes installs it keeps for 30 s that a name is not there (kubernetes/kubernetes@008b365:
+# cluster/addons/dns/coredns/coredns.yaml.base); as long again for all that comes before and after.
+LINGER_SEC = 60.0
 # Every GPU may carry one of these words, so alone they expect nothing.
 BRANDS = frozenset({"nvidia", "tesla", "gpu"})
 
-_EPILOG = """\
+_EPILOG = f"""\
+commands (gpu-smoke COMMAND --help):
+{commands.listed()}
+
 exit codes:
   0   pass: every GPU that was expected computed right
   1   a GPU computes wrong, or died while it computed
   2   the environment: no driver, the wrong torch, another number or kind of GPUs
-  3   too slow (no check measures speed yet)
-  4   did not end in time: a GPU or its driver hangs, or the run was stopped from outside
+  3   too slow (profiles standard and burn), slowed down, or a warning where --strict asks for none
+  4   did not end in time: a GPU or its driver hangs, other machines never came, or the run was stopped from outside
   64  wrong usage
 
 examples:
   gpu-smoke                                       one GPU, whichever it is
   gpu-smoke --expect-gpus 4 --expect-gpu "NVIDIA L4" --min-compute-capability 8.9
+  gpu-smoke --profile standard                    its speed too
   gpu-smoke --json receipt.json                   keep the receipt (schema smoke/1)
+  gpu-smoke --profile standard --baseline receipts/ --json receipts/today.json
+                                                  as fast as the pool was, and the same bits
+  gpu-smoke --no-gpu-in /dev                      in a container that asked for no GPU: it has none
+  gpu-smoke --junit smoke.xml --prometheus smoke.prom
+  gpu-smoke report receipt.json --junit smoke.xml   the same from a receipt: gpu-smoke report --help
   gpu-smoke --device cpu --json - | jq .summary   the same code without a GPU: proves the check, not a GPU
+  gpu-smoke --peers check-0.l4,check-1.l4         one of two machines: passes once both have been there at once
 """
 
 
@@ -47,10 +62,25 @@ class Options:
     expect_gpus: int = 1
     expect_gpu: str = ""
     min_compute_capability: str = ""
-    deadline_sec: float = 120.0
+    profile: str = "quick"
+    burn_sec: float = plan.BURN_SEC
+    deadline_sec: float = plan.PROFILES["quick"].deadline_sec
+    strict: bool = False
     json: str = ""
     pool: str = ""
-    termination_log: str = ""
+    node: str = ""
+    no_gpu_in: str = ""
+    peers: tuple[str, ...] = ()
+    peers_sec: float = 900.0
+    linger_sec: float = LINGER_SEC
+    reports: targets.Targets = field(default_factory=targets.Targets)
+    baseline: tuple[str, ...] = ()
+    specs: str = ""
+
+    @property
+    def asks(self) -> plan.Profile:
+        """What the profile asks of a device."""
+        return plan.PROFILES[self.profile]
 
     @property
     def on_cpu(self) -> bool:
@@ -72,44 +102,106 @@ def capability(text: str) -> tuple[int, int]:
 def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> Options:
     """Read the command line, or raise UsageError."""
     given = vars(_parser().parse_args(list(argv)))
+    if "no_gpu_in" in given and (others := sorted(given.keys() - {"no_gpu_in", "pool", "termination_log"})):
+        words = " ".join(f"--{name.replace('_', '-')}" for name in others)
+        raise usage_error("--no-gpu-in", "computes nothing", words, "--pool and --termination-log at most")
     subject = "--device" if "device" in given else VARIABLE
     device = given.setdefault("device", environment.get(VARIABLE) or DEVICES[0])
     if device not in DEVICES:
         raise usage_error(subject, "unknown device", device, " or ".join(DEVICES))
-    return Options(**given)
+    profile, burn = given.get("profile", "quick"), given.get("burn_sec", plan.BURN_SEC)
+    if profile not in plan.PROFILES:
+        raise usage_error("--profile", "unknown profile", profile, " or ".join(plan.PROFILES))
+    if "burn_sec" in given and profile != "burn":
+        raise usage_error("--burn-sec", f"the profile {profile} does not burn", f"{burn:g}", "it with --profile burn")
+    given.setdefault("deadline_sec", plan.PROFILES[profile].deadline_sec + (burn if profile == "burn" else 0.0))
+    given["baseline"] = tuple(given.get("baseline", ()))
+    reports = targets.take(given, environment)
+    json = [("--json", given["json"])] if given.get("json", "-") != "-" else []
+    check_distinct([*json, *reports.paths()])
+    return Options(**given, reports=reports)
 
 
-def usage_error(subject: str, problem: str, got: str, expected: str) -> UsageError:
+def check_distinct(files: Iterable[tuple[str, str]]) -> None:
+    """Refuse one file for two things, of which it could hold only one."""
+    seen: dict[Path, str] = {}
+    for subject, path in files:
+        whole = Path(path).absolute()
+        other = seen.setdefault(whole, subject)
+        # What is no file, such as /dev/stderr, takes one after the other.
+        if other != subject and (whole.is_file() or not whole.exists()):
+            raise usage_error(subject, f"the same file as {other}", path, "a file of its own")
+
+
+def usage_error(subject: str, problem: str, got: str, expected: str, command: str = "gpu-smoke") -> UsageError:
     """The form that every error of this project has."""
-    return UsageError(f"gpu-smoke: {subject}: {problem}\n{_details(got, expected)}\n  hint: gpu-smoke --help")
+    return UsageError(f"{command}: {subject}: {problem}\n{_details(got, expected)}\n  hint: {command} --help")
 
 
-class _Parser(argparse.ArgumentParser):
+def unwritable(subject: str, path: str, error: Exception, command: str = "gpu-smoke") -> UsageError:
+    """For a place that was asked for and cannot be written to."""
+    problem = f"cannot be written ({getattr(error, 'strerror', None) or error})"
+    return usage_error(subject, problem, path, "a file in a folder that exists and is yours", command)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are UsageErrors; it shows texts as they are written, and leaves out what is not given."""
+
+    def __init__(self, **words: Any) -> None:
+        form: dict[str, Any] = {
+            "formatter_class": argparse.RawDescriptionHelpFormatter,
+            "argument_default": argparse.SUPPRESS,
+            "allow_abbrev": False,
+        }
+        super().__init__(**form | words)
+
     def error(self, message: str) -> NoReturn:
         """Raise instead of leaving with argparse's 2, which here means a broken environment."""
-        raise UsageError(f"gpu-smoke: {message.removeprefix('argument ')}\n  hint: gpu-smoke --help")
+        raise UsageError(f"{self.prog}: {message.removeprefix('argument ')}\n  hint: {self.prog} --help")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="gpu-smoke",
+        usage="gpu-smoke [COMMAND] [options]",
         description="Runs kernels on every GPU of this machine, compares them with a CPU: may it take jobs?",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        argument_default=argparse.SUPPRESS,
-        allow_abbrev=False,
     )
     add = parser.add_argument
     add("--device", metavar="cuda|cpu", help=f"where to compute (default: ${VARIABLE}, else cuda)")
     add("--expect-gpus", metavar="N", type=_count, help="how many GPUs (default: 1)")
     add("--expect-gpu", metavar="NAME", type=_gpu, help='which GPU, such as "NVIDIA L4" or t4 (default: any)')
     add("--min-compute-capability", metavar="X.Y", type=_capability, help="the least that will do, such as 8.9")
-    add("--deadline-sec", metavar="SEC", type=_seconds, help="when to stop waiting for an answer (default: 120)")
+    profiles = "; ".join(f"{name}: {each.text}" for name, each in plan.PROFILES.items())
+    add("--profile", metavar="NAME", help=f"how much to ask (default: quick). {profiles}")
+    add("--burn-sec", metavar="SEC", type=seconds, help=f"how long to burn (default: {plan.BURN_SEC:g})")
+    deadlines = ", ".join(f"{name} {each.deadline_sec:g}" for name, each in plan.PROFILES.items())
+    add("--deadline-sec", metavar="SEC", type=seconds, help=f"when to stop waiting (default: {deadlines} and the burn)")
+    add("--strict", action="store_true", help="take a warning for a failure")
     add("--json", metavar="PATH|-", type=_path, help="write the receipt here; - is standard output")
-    add("--pool", metavar="NAME", type=_pool, help="whose machine this is; begins the summary")
-    add("--termination-log", metavar="PATH", type=_path, help="write the message here, at most 4000 bytes")
+    add("--pool", metavar="NAME", type=_name, help="whose machine this is; begins the summary")
+    add("--node", metavar="NAME", type=_name, help="which of its machines this is; follows the pool")
+    add("--peers", metavar="HOST,...", type=_peers, help="all that are checked at once, this one too, by host name")
+    add("--peers-sec", metavar="SEC", type=seconds, help="how long to wait for all of them (default: 900)")
+    add("--linger-sec", metavar="SEC", type=seconds, help="how long to stay for them then (default: 60)")
+    add(
+        "--baseline", metavar="PATH", type=_path, nargs="+", action="extend", help="compare with these earlier receipts"
+    )
+    add("--specs", metavar="FILE", type=_path, help="floors by your own measurements, as gpu-smoke record wrote them")
+    add("--no-gpu-in", metavar="DIR", type=_path, help="compute nothing: pass where this folder of devices has no GPU")
+    add_reports(add)
     add("--version", action="version", version=f"gpu-smoke {__version__}")
     return parser
+
+
+def add_reports(add: Callable[..., Any]) -> None:
+    """The options that ask for reports, for every command that writes them."""
+    add("--termination-log", metavar="PATH", type=_path, help="write the message here, at most 4000 bytes")
+    add("--junit", metavar="PATH", type=_path, help="write JUnit XML here")
+    add("--prometheus", metavar="PATH", type=_path, help="write metrics here, for node_exporter a name with .prom")
+    add(
+        "--guest-attribute", metavar="NAMESPACE/KEY", type=_attribute, help="write the verdict there, on Compute Engine"
+    )
 
 
 def _details(got: str, expected: str) -> str:
@@ -139,14 +231,15 @@ def _capability(text: str) -> str:
     return text
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
+    """A time to wait, as an option's type."""
     try:
-        seconds = float(text)
+        found = float(text)
     except ValueError:
-        seconds = math.nan
-    if not 0 < seconds <= 86_400:  # false for NaN as well
+        found = math.nan
+    if not 0 < found <= 86_400:  # false for NaN as well
         raise _wrong("not a deadline", text, "seconds above 0, at most 86400 (a day)")
-    return seconds
+    return found
 
 
 def _path(text: str) -> str:
@@ -155,7 +248,25 @@ def _path(text: str) -> str:
     return text
 
 
-def _pool(text: str) -> str:
+def _attribute(text: str) -> str:
+    if not guest_attribute.NAME.fullmatch(text):
+        raise _wrong("not a guest attribute", text, "a namespace and a key, such as gpu-smoke/verdict")
+    return text
+
+
+def _name(text: str) -> str:
     if not text.isprintable() or len(text) > 100:
         raise _wrong("not a name", text, "at most 100 printable characters")
     return text.strip()
+
+
+def _peers(text: str) -> tuple[str, ...]:
+    # One alone is there at once, and one named twice would count as two.
+    names = tuple(text.split(","))
+    if (
+        len(names) < 2
+        or len(set(names)) < len(names)
+        or not all(re.fullmatch(r"[A-Za-z0-9.-]{1,253}", n) for n in names)
+    ):
+        raise _wrong("not the names of several machines", text, "host names, each once, such as check-0.l4,check-1.l4")
+    return names

@@ -1,8 +1,10 @@
-"""What is computed on a device, and how exact it must be; plain data, shared by who measures and who judges."""
+"""What is done to a device, in which order, and how exact it must be: plain data, shared by who measures and judges."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,127 @@ REPEATS = 8  # times that a product must come out the same, bit for bit
 # proves the code only, and multiplies float16 slowly: 44 s at 2048 against 0.1 s at 512 on one core.
 SIZES = {"cuda": 2048, "cpu": 256}
 
+# How a stage begins. TOGETHER: once every device that still answers has come to it, as jobs would load the machine.
+# ALONE: so too, and one device after the other, for they share what is measured.
+FREE, TOGETHER, ALONE = "free", "together", "alone"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One piece of work for a child.
+
+    `checks` are the findings it owes; those in `speeds` it may skip where nobody knows how fast the device should be.
+    """
+
+    name: str
+    text: str
+    checks: tuple[str, ...]
+    limit_sec: float = 60.0
+    how: str = FREE
+    speeds: tuple[str, ...] = ()
+    run: str = ""
+
+    @property
+    def error(self) -> str:
+        """The check that an error on the way belongs to."""
+        return self.run or self.checks[0]
+
+
+GEMM = ("gemm.finite", "gemm.norm", "gemm.element", "gemm.bitwise")
+_QUICK = (
+    Stage("memory", "asking how much memory is free", ("mem.total", "exclusive")),
+    Stage("gemm", "multiplying {dtype} matrices", GEMM, 90.0, run="gemm.run"),
+    Stage("cudnn.conv", "convolving", ("cudnn.conv",), 90.0),
+    Stage("train", "training a small model", ("train",)),
+)
+_STANDARD = (
+    *_QUICK,
+    Stage("mem.pattern", "filling the memory", ("mem.pattern",)),
+    Stage("gemm.speed", "timing {dtype} products", ("gemm.speed",), how=TOGETHER, speeds=("gemm.speed",)),
+    Stage("mem.speed", "timing copies in memory", ("mem.speed",), how=TOGETHER, speeds=("mem.speed",)),
+    Stage("copies", "timing copies from and to the host", ("h2d", "d2h"), how=ALONE),
+)
+_BURN = (*_STANDARD, Stage("burn", "multiplying for {sec:g} s", ("burn",), how=TOGETHER))
+
+# What NVML is asked of every GPU, in every profile, where it is there to be asked.
+HEALTH = (
+    "mig", "ecc", "remap", "retired", "xid", "recovery", "throttle", "pcie", "nvlink", "exclusive.processes",
+)  # fmt: skip
+
+# Stages that load the GPU for seconds, so that its link to the host has risen to what it can.
+TIMED = frozenset({"gemm.speed", "mem.speed", "copies", "burn"})
+
+# Work of children of another role: beside no GPU at all, over all GPUs in one process, and one process for each GPU.
+_HOST = (Stage("dataloader", "loading data in two processes", ("shm.loader",)),)
+_PEERS = (Stage("p2p", "copying from GPU to GPU", ("p2p",)),)
+_RANK = (Stage("allreduce", "adding up over all GPUs", ("allreduce",), how=TOGETHER),)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How much is asked: the stages of each role, and the deadline where the command line names none."""
+
+    text: str
+    gpu: tuple[Stage, ...]
+    host: tuple[Stage, ...] = ()
+    peers: tuple[Stage, ...] = ()
+    rank: tuple[Stage, ...] = ()
+    deadline_sec: float = 120.0
+
+
+PROFILES = {
+    "quick": Profile("values only, at most 15 s once torch is there", _QUICK),
+    "standard": Profile("speed too, at most 60 s", _STANDARD, _HOST, _PEERS, _RANK, 180.0),
+    "burn": Profile("standard, and products under load for --burn-sec", _BURN, _HOST, _PEERS, _RANK, 180.0),
+}
+BURN_SEC = 120.0
+
 
 def dtypes(capability: tuple[int, int] | None) -> tuple[str, ...]:
     """The number formats that a device multiplies itself; None is a CPU, which takes them all."""
     return tuple(name for name in LIMITS if name != "bfloat16" or capability is None or capability >= BFLOAT16_SINCE)
+
+
+def gate(capability: tuple[int, int] | None) -> str:
+    """The format that jobs use most where it is native: the one to train in, and to time an unknown device in."""
+    return dtypes(capability)[-1]
+
+
+@dataclass(frozen=True)
+class Order:
+    """A stage as one child is asked for it."""
+
+    stage: Stage
+    params: dict[str, Any]
+
+    @property
+    def text(self) -> str:
+        """What it does, for a sentence."""
+        return self.stage.text.format(**self.params)
+
+    @property
+    def limit_sec(self) -> float:
+        """When it has taken too long."""
+        return self.stage.limit_sec + (self.params["sec"] if self.stage.name == "burn" else 0.0)
+
+
+def orders(
+    stages: tuple[Stage, ...], capability: tuple[int, int] | None, timed: tuple[str, int], burn_sec: float
+) -> list[Order]:
+    """The stages for one device; `timed` is the format and the size that its speed is measured with."""
+    return [order for stage in stages for order in _orders(stage, capability, timed, burn_sec)]
+
+
+def _orders(
+    stage: Stage, capability: tuple[int, int] | None, timed: tuple[str, int], burn_sec: float
+) -> Iterator[Order]:
+    if stage.name == "gemm":
+        yield from (Order(stage, {"dtype": dtype}) for dtype in dtypes(capability))
+    elif stage.name == "train":
+        yield Order(stage, {"dtype": gate(capability)})
+    elif stage.name == "gemm.speed":
+        yield Order(stage, {"dtype": timed[0], "n": timed[1]})
+    elif stage.name == "burn":
+        yield Order(stage, {"dtype": timed[0], "n": timed[1], "sec": burn_sec})
+    else:
+        yield Order(stage, {})

@@ -1,4 +1,4 @@
-"""A child process as its parent sees it: two pipes that never block, a stage, and a way to end it."""
+"""A child process as its parent sees it: pipes that never block, what it is at, and a way to end it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+from . import faults
+from .plan import Order
+
 _CHUNK = 65_536
 _TAIL = 4_096
+_START_SEC = 60.0  # Python itself, from a cold disk
 
 # The child finds this package wherever it lies, in a zip too, and nothing in the working directory.
 _START = """\
@@ -24,21 +29,21 @@ sys.exit(child.main(sys.argv[2:]))
 
 
 class Child:
-    """One process for one device."""
+    """One process in one role; `index` is the GPU it is for."""
 
-    def __init__(self, device: str, index: int, known: str) -> None:
-        """Start it; `known` is its compute capability where that was asked already."""
-        self.index = index
-        self.stage, self.text = "start", "starting Python"
-        self.done = self.ended = False
+    def __init__(self, role: str, index: int, given: dict[str, Any]) -> None:
+        self.role, self.index = role, index
+        self.plan: list[Order] = []
+        self.at = 0  # orders of its plan that it has carried out
+        self.idle = self.busy = False  # waits for an order; carries one out
+        self.done = self.ended = self.lost = False  # said so; is no process any more; is not waited for
         self._heard, self._said = b"", b""
         self.events, tell = os.pipe()
         self.output, out = os.pipe()
         root = Path(__file__).absolute().parent.parent
-        words = [str(root), str(tell), device, str(index), known, str(os.getpid())]
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _START, *words],
-            stdin=subprocess.DEVNULL,
+            [sys.executable, "-c", _START, str(root), str(tell), str(os.getpid()), role, json.dumps(given)],
+            stdin=subprocess.PIPE,
             stdout=out,
             stderr=out,
             pass_fds=(tell,),
@@ -50,6 +55,44 @@ class Child:
         os.close(out)
         os.set_blocking(self.events, False)
         os.set_blocking(self.output, False)
+        self.enters("start", "starting Python", "child", _START_SEC)
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing more is to come from it."""
+        return self.ended or self.lost
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether its work is a GPU's; NVML is asked of all of them."""
+        return self.role not in ("host", "health")
+
+    @property
+    def next(self) -> Order | None:
+        """What it is to do next, or does now."""
+        return self.plan[self.at] if self.at < len(self.plan) else None
+
+    def enters(self, stage: str, text: str, what: str, limit_sec: float) -> None:
+        """Note what it is at, the check that an error there belongs to, and when that is too long."""
+        self.stage, self.text, self.what = stage, text, what
+        self.limit_sec, self.deadline = limit_sec, time.monotonic() + limit_sec
+
+    def order(self, order: Order) -> None:
+        """Have it do this."""
+        self.idle, self.busy = False, True
+        self.enters("kernel", order.text, order.stage.error, order.limit_sec)
+        self._write(json.dumps({"stage": order.stage.name, "params": order.params}).encode() + b"\n")
+
+    def ready(self) -> None:
+        """It has done what it was ordered, if anything."""
+        self.at += self.busy
+        self.idle, self.busy = True, False
+
+    def dismiss(self) -> None:
+        """Nothing more is to be done."""
+        self.idle = False
+        self.enters("end", "leaving torch", "child", 30.0)
+        self._write(b"")
 
     def read(self, pipe: int) -> bytes | None:
         """What the pipe holds now: None is nothing yet, empty is its end."""
@@ -66,9 +109,19 @@ class Child:
         *lines, self._heard = (self._heard + data).split(b"\n")
         events = []
         for line in lines:
-            with contextlib.suppress(ValueError):  # whatever is missing in the end is noticed by checks.complete
+            with contextlib.suppress(ValueError):  # whatever is missing in the end is noticed by judge.complete
                 events.append(json.loads(line))
         return events
+
+    def death(self) -> tuple[str, faults.Meaning] | None:
+        """Note that it has ended; how, and what that means, where it did not say that it was done or is waited for."""
+        self.ended = True
+        code = self.process.returncode
+        if self.lost or (code == 0 and self.done):
+            return None
+        text, means = faults.death(code, self.stage)
+        said = faults.one_line(self.last_line())
+        return f"{text} while {self.text}" + (f"; its last words: {said}" if said else ""), means
 
     def last_line(self) -> str:
         """The last thing that it, or a library in it, printed."""
@@ -84,5 +137,16 @@ class Child:
         """Let go of its pipes, and of itself if it still runs."""
         if self.process.poll() is None:
             self.kill()
+        self._write(b"")
         os.close(self.events)
         os.close(self.output)
+
+    def _write(self, line: bytes) -> None:
+        """An order is shorter than what a pipe holds, so this never waits; without one, the end of all orders."""
+        orders = self.process.stdin
+        with contextlib.suppress(OSError):  # it has died, which its end tells
+            if orders and line:
+                orders.write(line)
+                orders.flush()
+            elif orders:
+                orders.close()

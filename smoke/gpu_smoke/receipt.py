@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 from . import __version__, checks, faults, report
 from .checks import Check
-from .options import Options, usage_error
+from .options import Options, unwritable
+from .reports import delivery, terminal
+from .reports.files import reason, write
+from .reports.record import shown
 
 SCHEMA = "smoke/1"
 UNFINISHED = "the check has not ended; if it no longer runs, it was killed"
@@ -27,52 +28,75 @@ class Receipt:
         self.torch: dict[str, Any] = {}
         self.devices: list[dict[str, Any]] = []
         self.products: list[dict[str, Any]] = []
+        self.measured: list[dict[str, Any]] = []
         machine = {"kernel": platform.release(), "machine": platform.machine(), "python": platform.python_version()}
         self.host: dict[str, Any] = machine
         self.verdict, self.summary = "incomplete", UNFINISHED
         self.exit_code: int | None = None
         self.started, self.clock = time.time(), time.monotonic()
+        self.ended: float | None = None
         self._path = "" if options.json == "-" else options.json
-        self._lost = ""
 
     def open(self) -> None:
         """Write the first form, so that a place that cannot be written to is found before the GPUs are kept busy."""
-        log = self.options.termination_log
-        for option, path, text in (("--json", self._path, self.text()), ("--termination-log", log, UNFINISHED + "\n")):
+        receipt = [("--json", self._path, self.text())] if self._path else []
+        for option, path, text in (*receipt, *delivery.first(self.record(), self.options.reports)):
             try:
-                if path:
-                    write(path, text)
+                write(path, text)
             except (OSError, ValueError) as error:
-                problem = f"cannot be written ({getattr(error, 'strerror', None) or error})"
-                raise usage_error(option, problem, path, "a file in a folder that exists and is yours") from None
+                raise unwritable(option, path, error) from None
 
     def add(self, *found: Check) -> None:
         """Keep what was found, on disk too."""
         self.checks += found
         self.save()
 
-    def save(self) -> None:
-        """Write what is known so far."""
-        self._write(self._path, self.text())
+    def save(self) -> list[str]:
+        """Write what is known so far; returns what was lost, and why."""
+        try:
+            if self._path:
+                write(self._path, self.text())
+        except (OSError, ValueError) as error:
+            return [f"--json {self._path}: {reason(error)}"]
+        return []
+
+    def wrong(self) -> bool:
+        """Whether something is, that makes more checks pointless; a slow GPU does not."""
+        return any(check.severity != faults.PERF for check in checks.bad(self.checks))
 
     def finish(self) -> int:
         """Decide, write the verdict everywhere it was asked for, and return the exit code."""
-        code = self._decide()
-        self.save()
-        self._write(self.options.termination_log, report.message(self.summary, checks.bad(self.checks)))
-        if self._lost:  # whoever waits for a receipt must not be told of a pass that has none
-            means = faults.Meaning(faults.ENV, faults.NONE, "the disk may be full")
-            self.checks.append(checks.failure("receipt", f"cannot be written: {self._lost}", means))
-            code = self._decide()
+        reports = self.options.reports
+        if self.options.strict:
+            self.checks = [checks.strict(check) for check in self.checks]
+        self._decide()
+        self._settle(self._files())
+        self._settle(delivery.attribute(self.record(), reports))
         if self.options.json == "-":
             report.put(sys.stdout, self.text())
-        report.say(report.table(self.options.device, self.checks, self.summary))
-        return code
+        delivery.github(self.record(), reports)
+        report.say(terminal.table(self.record(), sys.stderr))
+        return self._decide()
+
+    def _files(self) -> list[str]:
+        return [*self.save(), *delivery.files(self.record(), self.options.reports)]
+
+    def _settle(self, lost: list[str]) -> None:
+        """Whoever waits for a report must not be told of a pass that has none, so the others say it."""
+        if lost:
+            means = faults.Meaning(faults.ENV, faults.NONE, "the disk may be full, or what was there before is gone")
+            self.checks += [checks.failure("report", f"cannot be written: {shown(text)}", means) for text in lost]
+            self._decide()
+            self._files()
 
     def text(self) -> str:
-        """The receipt as it stands."""
+        """The receipt as it stands, for a log too: no text in it is a command to a runner that reads along."""
+        return json.dumps(self.record(), indent=2, allow_nan=False).replace("##[", "\\u0023#[") + "\n"
+
+    def record(self) -> dict[str, Any]:
+        """What the receipt says."""
         options, wrong = self.options, checks.bad(self.checks)
-        record = {
+        return {
             "schema": SCHEMA,
             "ok": self.verdict == "pass",
             "verdict": self.verdict,
@@ -81,10 +105,11 @@ class Receipt:
             "action": wrong[0].action if wrong else faults.NONE,
             "device": options.device,
             "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.started)),
-            "seconds": round(time.monotonic() - self.clock, 3),
+            "seconds": round((self.ended or time.monotonic()) - self.clock, 3),
             "budget_seconds": options.deadline_sec,
+            "profile": options.profile,
             "tool": __version__,
-            "pool": {"name": options.pool},
+            "pool": {"name": options.pool, "node": options.node},
             "expected": {
                 "gpus": options.expect_gpus,
                 "name": options.expect_gpu,
@@ -94,36 +119,14 @@ class Receipt:
             "torch": self.torch,
             "gpus": [] if options.on_cpu else self.devices,
             "products": self.products,
+            "measured": self.measured,
             "checks": [check.record() for check in self.checks],
         }
-        return json.dumps(record, indent=2, allow_nan=False) + "\n"
 
     def _decide(self) -> int:
+        self.ended = time.monotonic()
         wrong = checks.bad(self.checks)
         self.exit_code = code = checks.EXIT_CODES[wrong[0].severity] if wrong else 0
         self.verdict = "fail" if wrong else "pass"
         self.summary = checks.summary(self.options, self.devices, self.checks)
         return code
-
-    def _write(self, path: str, text: str) -> None:
-        try:
-            if path:
-                write(path, text)
-        except OSError as error:
-            self._lost = f"{path}: {error.strerror}"
-
-
-def write(name: str, text: str) -> None:
-    """Write a whole file or none: beside it first, then in its place. What cannot be replaced is written as it is."""
-    path = Path(name)
-    new = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        if path.exists() and not path.is_file():
-            raise OSError  # a pipe, /dev/stderr: it must stay what it is
-        new.write_text(text, encoding="utf-8")
-        new.replace(path)
-    except OSError:
-        new.unlink(missing_ok=True)
-        if not path.exists():
-            raise
-        path.write_text(text, encoding="utf-8")  # also a file mounted by itself, as /dev/termination-log is

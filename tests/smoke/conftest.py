@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-FAKES = Path(__file__).parent / "fakes"
+from .paths import FAKES, ROOT
+from .receipt_schema import faults_of
+
 ONE_GPU: list[dict[str, Any]] = [{}]
 
 
@@ -41,9 +42,10 @@ class Outcome:
 
 
 def environment(**fake: Any) -> dict[str, str]:
-    """An environment of nothing but the path, the package and the stand-in, told what to be."""
+    """An environment of nothing but the path, the package and the stand-ins, told what to be."""
     path = os.pathsep.join([str(ROOT / "smoke"), str(FAKES)])
-    return {"PATH": os.environ["PATH"], "PYTHONPATH": path, "FAKE_TORCH": json.dumps(fake)}
+    fakes = {"FAKE_TORCH": json.dumps(fake), "GPU_SMOKE_ROOT": str(FAKES / "root")}
+    return {"PATH": os.environ["PATH"], "PYTHONPATH": path, **fakes}
 
 
 Smoke = Callable[..., Outcome]
@@ -53,11 +55,14 @@ Smoke = Callable[..., Outcome]
 def smoke(tmp_path: Path) -> Smoke:
     """Run the command on the GPUs and faults that the keywords describe."""
 
-    def run(*args: str, env: dict[str, str] | None = None, **fake: Any) -> Outcome:
+    def run(*args: str, env: dict[str, str] | None = None, nvml: dict[str, Any] | None = None, **fake: Any) -> Outcome:
         receipt, message = tmp_path / "receipt.json", tmp_path / "message"
+        about = environment(**{"gpus": ONE_GPU, **fake})
+        if nvml is not None:
+            about |= {"FAKE_NVML": json.dumps(nvml), "PYTHONPATH": f"{about['PYTHONPATH']}{os.pathsep}{FAKES / 'nvml'}"}
         done = subprocess.run(
             [sys.executable, "-m", "gpu_smoke", "--json", receipt, "--termination-log", message, *args],
-            env={**environment(**{"gpus": ONE_GPU, **fake}), **(env or {})},
+            env={**about, **(env or {})},
             capture_output=True,
             encoding="utf-8",
             check=False,
@@ -67,6 +72,7 @@ def smoke(tmp_path: Path) -> Smoke:
         outcome = Outcome(
             done.returncode, json.loads(receipt.read_text()), message.read_text("utf-8"), done.stdout, done.stderr
         )
+        assert faults_of(outcome.receipt) == []
         assert outcome.receipt["exit_code"] == done.returncode
         assert outcome.receipt["ok"] is (done.returncode == 0)
         return outcome

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from gpu_smoke import compat
+from gpu_smoke import compat, wheels
 from gpu_smoke import compat_data as data
 from gpu_smoke.compat import Pair, Verdict
 
@@ -109,7 +109,7 @@ def test_no_arm_wheel_has_kernels_for_turing_and_nothing_near_is_made_up() -> No
     assert verdict.nearest is None
 
 
-@pytest.mark.parametrize("torch", ["2.3.1", "2.99.0", "2.99.0+cu150"])
+@pytest.mark.parametrize("torch", ["1.12.1", "2.3.1", "2.99.0", "2.99.0+cu150"])
 def test_a_release_that_is_not_in_the_table_is_unknown_and_not_refused(torch: str) -> None:
     verdict = compat.check("8.9", 580, torch)
     assert verdict.works
@@ -129,7 +129,7 @@ def test_what_is_no_driver_is_said(text: str) -> None:
 @pytest.mark.parametrize("text", ["2", "2.9.1cu130", "latest", "2.9.1+", ""])
 def test_what_is_no_torch_is_said(text: str) -> None:
     with pytest.raises(ValueError, match="not a torch version"):
-        compat.parse_wheel(text)
+        wheels.parse_wheel(text)
 
 
 def test_a_driver_is_read_in_each_way_it_is_written() -> None:
@@ -147,6 +147,8 @@ def test_code_runs_on_its_own_major_from_its_minor_up() -> None:
     assert not compat.runs(89, 86)
     assert not compat.runs(80, 87)  # a Jetson runs its own code only
     assert not compat.runs(90, 100)
+    assert compat.runs(80, 87, (13, 2))  # and what servers run, from this CUDA on
+    assert compat.runs(101, 110)  # one name for the other
 
 
 def test_the_nearest_always_works_and_there_is_one_for_every_gpu_of_a_cloud() -> None:
@@ -160,8 +162,26 @@ def test_the_nearest_always_works_and_there_is_one_for_every_gpu_of_a_cloud() ->
             assert again.works, (capability, branch, torch)
 
 
-def test_a_jetson_has_no_such_wheel_and_none_is_made_up() -> None:
-    assert compat.check("8.7", 580, "2.9.1").nearest is None
+def test_a_jetson_has_no_such_wheel_before_cuda_13_2_and_none_is_made_up() -> None:
+    assert compat.check("5.3", 580, "2.9.1").nearest is None
+    assert compat.check("8.7", 580, "2.9.1+cu130", machine="arm64").nearest == Pair(580, "2.12.0+cu132")
+
+
+@pytest.mark.parametrize(
+    ("capability", "torch", "works"),
+    [
+        ("8.0", "1.10.1", False),  # A100s failed on PyPI's own
+        ("8.0", "1.10.1+cu111", True),
+        ("9.0", "1.13.1", False),  # so did H100s
+        ("9.0", "2.0.1", False),
+        ("9.0", "2.0.1+cu118", True),
+        ("9.0", "2.1.0", True),
+        ("8.9", "1.13.1", True),  # sm_86 runs there
+        ("10.0", "2.2.0", False),
+    ],
+)
+def test_an_old_torch_has_no_kernels_for_what_came_after_it(capability: str, torch: str, works: bool) -> None:
+    assert rules(compat.check(capability, 570, torch)) == ([] if works else ["torch.no-kernels"])
 
 
 def test_every_row_names_a_source() -> None:
@@ -175,7 +195,7 @@ def test_every_row_names_a_source() -> None:
     [("2.7.1", "cu126"), ("2.10.0", "cu128"), ("2.11.0", "cu130"), ("2.14.0", "cu130"), ("2.15.0", "cu132")],
 )
 def test_a_wheel_without_a_build_is_the_one_that_pypi_has(torch: str, build: str) -> None:
-    assert str(compat.parse_wheel(torch)) == f"{torch}+{build}"
+    assert str(wheels.parse_wheel(torch)) == f"{torch}+{build}"
 
 
 def test_a_default_build_is_one_that_exists() -> None:

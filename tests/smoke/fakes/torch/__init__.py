@@ -1,11 +1,14 @@
 """A stand-in for torch: real arithmetic on small matrices, GPUs that are described, and faults that are planted.
 
-FAKE_TORCH holds a JSON object: `cuda` (null is a CPU wheel), `gpus`, `refusal` and `warning` (of CUDA's start),
-`import` (what happens on import), and `faults`, each with `kind` and optionally `gpu`, `dtype` and what the kind needs.
+FAKE_TORCH holds a JSON object: `cuda` (null is a CPU wheel), `gpus`, `arch` (its list), `refusal` and `warning` (of
+CUDA's start), `import` (what happens on import), `speeds` and `lasts` (what GPUs reach, and how long that really takes,
+see cuda.py), and `faults`, each with `kind` and optionally `gpu`, `dtype` and what the kind needs. Faults of products
+change a matrix product; others are asked for by name where they strike.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import math
@@ -35,7 +38,9 @@ float16, float32, float64, bfloat16 = (
     dtype("float64", 8),
     dtype("bfloat16", 2),
 )
-int16, int32 = dtype("int16", 2), dtype("int32", 4)
+int16, int32, uint8 = dtype("int16", 2), dtype("int32", 4), dtype("uint8", 1)
+# Faults of a product; what else strikes asks by its name.
+OF_PRODUCTS = ("element", "everywhere", "value", "drift", "raise", "hang", "chatter", "exit", "say done")
 
 
 def _bits(value: float, kind: dtype) -> int:
@@ -66,14 +71,14 @@ CPU = device("cpu")
 class Tensor:
     products = 0  # on the device under test, in this process
 
-    def __init__(self, values: list[float], kind: dtype = float32, where: device = CPU) -> None:
-        self.values, self.dtype, self.device = values, kind, where
+    def __init__(self, values: list[float], kind: dtype = float32, where: device = CPU, n: int = SIDE) -> None:
+        self.values, self.dtype, self.device, self.n = values, kind, where, n
 
     def to(self, target: Any) -> Tensor:
         if isinstance(target, device):
-            return Tensor(self.values, self.dtype, target)
+            return Tensor(self.values, self.dtype, target, self.n)
         values = self.values if target is float64 else [_number(_bits(v, target), target) for v in self.values]
-        return Tensor(values, target, self.device)
+        return Tensor(values, target, self.device, self.n)
 
     def double(self) -> Tensor:
         return self.to(float64)
@@ -81,19 +86,33 @@ class Tensor:
     def cpu(self) -> Tensor:
         return self.to(CPU)
 
-    def __matmul__(self, other: Tensor) -> Tensor:
+    def __matmul__(self, other: Any) -> Any:
+        if not isinstance(other, Tensor):  # what learns
+            return other
         side = range(SIDE)
         rows, columns = [self.values[SIDE * i : SIDE * (i + 1)] for i in side], [other.values[i::SIDE] for i in side]
         values = [math.fsum(map(float.__mul__, row, column)) for row in rows for column in columns]
         if self.dtype is float64:
             return Tensor(values, float64, self.device)
-        return Tensor(_faulty(values, self), float64, self.device).to(self.dtype)
+        if self.device.type == "cuda":
+            cuda.linger("product")
+            cuda.spend("gemm", 2 * self.n**3 / 1e12)
+        return Tensor(_faulty(values, self), float64, self.device, self.n).to(self.dtype)
+
+    def __mul__(self, factor: float) -> Tensor:
+        return Tensor([value * factor for value in self.values], self.dtype, self.device, self.n)
+
+    def relu(self) -> Tensor:
+        return Tensor([max(value, 0.0) for value in self.values], self.dtype, self.device, self.n)
+
+    def requires_grad_(self) -> Any:
+        return learning.Learner()
 
     def __sub__(self, other: Tensor) -> Tensor:
         return Tensor([a - b for a, b in zip(self.values, other.values, strict=True)], float64)
 
-    def __truediv__(self, other: Tensor) -> Tensor:
-        return Tensor([self.item() / other.item()], float64)
+    def __truediv__(self, other: Any) -> Tensor:
+        return Tensor([self.item() / (other.item() if isinstance(other, Tensor) else other)], float64)
 
     def norm(self) -> Tensor:
         return Tensor([math.sqrt(math.fsum(v * v for v in self.values))], float64)
@@ -151,6 +170,8 @@ def _faulty(values: list[float], tensor: Tensor) -> list[float]:
         if fault.get("dtype", tensor.dtype.name) != tensor.dtype.name:
             continue
         kind = fault["kind"]
+        if "what" in fault or (kind not in OF_PRODUCTS and not kind.startswith("SIG")):
+            continue
         if kind == "element":  # one element off, by so many root mean squares
             values = [values[0] + fault["by"] * rms, *values[1:]]
         elif kind == "everywhere":
@@ -166,6 +187,14 @@ def _faulty(values: list[float], tensor: Tensor) -> list[float]:
     return values
 
 
+def faulted(kind: str, what: str | None = None) -> dict[str, Any] | None:
+    """The fault of that kind, if one is planted on the GPU in use."""
+    for fault in SETTINGS.get("faults", []):
+        if (fault["kind"], fault.get("what")) == (kind, what) and fault.get("gpu", cuda.CURRENT) == cuda.CURRENT:
+            return dict(fault)
+    return None
+
+
 def note(variable: str) -> None:
     """Add this process to the file that the variable names."""
     if variable in os.environ:
@@ -179,6 +208,8 @@ def happen(kind: str) -> None:
         note("FAKE_TORCH_HANGS")
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         time.sleep(3600)
+    elif kind == "slow":
+        time.sleep(4)
     elif kind == "chatter":
         sys.stdout.write("chatter " * 1_000_000)
     elif kind.startswith("SIG"):
@@ -198,12 +229,39 @@ class Generator:
         return random.Random(seed)
 
 
-def randn(rows: int, columns: int, generator: random.Random) -> Tensor:
-    return Tensor([generator.gauss(0.0, 1.0) for _ in range(SIDE * SIDE)], float64).to(float32)
+def randn(
+    rows: int, *_: int, generator: random.Random | None = None, dtype: dtype = float32, device: device = CPU
+) -> Tensor:
+    luck = generator or random.Random(1)
+    return Tensor([luck.gauss(0.0, 1.0) for _ in range(SIDE * SIDE)], float64, device, rows).to(dtype)
 
 
-def equal(one: Tensor, other: Tensor) -> bool:
-    return one.values == other.values
+def equal(one: Any, other: Any) -> bool:
+    return bool(one.values == other.values)
+
+
+def matmul(one: Tensor, other: Tensor, out: Tensor) -> None:
+    cuda.linger("gemm")
+    cuda.spend("gemm", 2 * one.n**3 / 1e12)
+
+
+def conv2d(images: Tensor, weights: Tensor) -> Tensor:
+    values = [image * weight for image, weight in zip(images.values, weights.values, strict=True)]
+    if images.device.type == "cuda" and faulted("convolves wrong"):
+        values[0] += 1.0
+    return Tensor(values, images.dtype, images.device)
+
+
+def zeros_like(other: Any) -> Any:
+    return other
+
+
+def no_grad() -> Any:
+    return contextlib.nullcontext()
+
+
+def autocast(kind: str, dtype: dtype, enabled: bool) -> Any:
+    return contextlib.nullcontext()
 
 
 def set_float32_matmul_precision(precision: str) -> None:
@@ -220,9 +278,12 @@ if "import" in SETTINGS:
     happen(SETTINGS["import"])
 note("FAKE_TORCH_IMPORTS")
 
-from . import cuda  # noqa: E402
+from . import cuda, distributed, learning, utils  # noqa: E402
+from .words import arange, bitwise_xor, empty_like, full, zeros  # noqa: E402
 
 __version__ = SETTINGS.get("version", "9.9.9+fake")
 version = types.SimpleNamespace(cuda=SETTINGS.get("cuda", "13.2"))
-backends = types.SimpleNamespace(cuda=types.SimpleNamespace(matmul=types.SimpleNamespace()))
-__all__ = ["cuda"]
+backends = types.SimpleNamespace(
+    cuda=types.SimpleNamespace(matmul=types.SimpleNamespace()), cudnn=types.SimpleNamespace(version=lambda: 92000)
+)
+__all__ = ["arange", "bitwise_xor", "cuda", "distributed", "empty_like", "full", "utils", "zeros"]

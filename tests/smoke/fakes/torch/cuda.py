@@ -1,14 +1,61 @@
-"""The GPUs that FAKE_TORCH describes."""
+"""The GPUs that FAKE_TORCH describes, and their clock: what is computed takes as long as `speeds` says."""
 
 from __future__ import annotations
 
+import time
 import types
 import warnings
 from typing import Any
 
-from . import SETTINGS, happen
+from . import SETTINGS, faulted, happen
 
 GPUS: list[dict[str, Any]] = SETTINGS.get("gpus", [])
+# TFLOPS of products, GB/s of copies within a GPU, with the host, between GPUs, and of sums over all: as an L4 has them.
+SPEEDS = {"gemm": 70.0, "copy": 250.0, "host": 20.0, "peer": 40.0, "sum": 20.0, **SETTINGS.get("speeds", {})}
+CURRENT = 0  # the GPU that this process uses
+_now = 0.0
+
+time.perf_counter = lambda: _now
+
+
+def spend(what: str, amount: float) -> None:
+    """Take the time for so many teraflops or gigabytes."""
+    global _now
+    slow = faulted("slow", what)
+    _now += amount / SPEEDS[what] / (slow["by"] if slow else 1.0)
+
+
+def linger(what: str) -> None:
+    """Take seconds of the real clock once, as `lasts` says, so that who watches beside it sees something."""
+    time.sleep(SETTINGS.get("lasts", {}).pop(what, 0))
+
+
+class Event:
+    def __init__(self, enable_timing: bool) -> None:
+        assert enable_timing
+
+    def record(self) -> None:
+        self.at = _now
+
+    def elapsed_time(self, end: Event) -> float:
+        return 1e3 * (end.at - self.at)
+
+
+def synchronize(target: Any) -> None:
+    assert target.type == "cuda"
+
+
+def mem_get_info(target: Any) -> tuple[int, int]:
+    total = get_device_properties(target.index).total_memory
+    return GPUS[target.index].get("free", total - 300_000_000), total
+
+
+def empty_cache() -> None:
+    pass
+
+
+def can_device_access_peer(one: Any, other: Any) -> bool:
+    return True
 
 
 def device_count() -> int:
@@ -24,16 +71,19 @@ def init() -> None:
 
 
 def get_device_properties(index: int) -> types.SimpleNamespace:
-    gpu = {"name": "NVIDIA L4", "uuid": f"0000-{index}", "cc": "8.9", **GPUS[index]}
-    major, minor = map(int, gpu.pop("cc").split("."))
-    if gpu["uuid"] is None:
-        del gpu["uuid"]
-    return types.SimpleNamespace(**gpu, major=major, minor=minor, multi_processor_count=58, total_memory=23_000_000_000)
+    gpu = {"name": "NVIDIA L4", "uuid": f"0000-{index}", "cc": "8.9", "sm": 58, "mem": 23_000_000_000, **GPUS[index]}
+    major, minor = map(int, gpu["cc"].split("."))
+    more = {} if gpu["uuid"] is None else {"uuid": gpu["uuid"]}
+    return types.SimpleNamespace(
+        **more, name=gpu["name"], major=major, minor=minor, multi_processor_count=gpu["sm"], total_memory=gpu["mem"]
+    )
 
 
-def set_device(index: int) -> None:
-    assert 0 <= index < len(GPUS)
+def set_device(target: Any) -> None:
+    global CURRENT
+    CURRENT = getattr(target, "index", target)
+    assert 0 <= CURRENT < len(GPUS)
 
 
 def get_arch_list() -> list[str]:
-    return ["sm_75", "sm_86"]
+    return list(SETTINGS.get("arch", ["sm_75", "sm_86"]))

@@ -1,0 +1,48 @@
+"""A run that was interrupted goes on from its checkpoint as if it had not been."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from classifier import Classifier, train
+
+pytestmark = pytest.mark.usefixtures("gpu_seed")
+
+
+def fresh(device: torch.device) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+    model = Classifier().to(device)
+    return model, torch.optim.Adam(model.parameters(), lr=1e-2)
+
+
+def save(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)
+
+
+def load(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, device: torch.device) -> None:
+    # weights_only: a checkpoint is a pickle, and may come from elsewhere.
+    saved = torch.load(path, map_location=device, weights_only=True)
+    model.load_state_dict(saved["model"])
+    optimizer.load_state_dict(saved["optimizer"])
+
+
+def test_it_goes_on_where_it_was_interrupted(device: torch.device, tmp_path: Path) -> None:
+    model, optimizer = fresh(device)
+    train(model, optimizer, range(5), device)
+    save(tmp_path / "checkpoint.pt", model, optimizer)
+    expected = train(model, optimizer, range(5, 10), device)
+    again = fresh(device)
+    load(tmp_path / "checkpoint.pt", *again, device)
+    # The optimizer's state too: without it, Adam's first steps are others. The same kernels on the same numbers.
+    assert train(*again, range(5, 10), device) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.gpu
+def test_what_a_gpu_saved_the_cpu_loads(gpu_device: torch.device, tmp_path: Path) -> None:
+    model, optimizer = fresh(gpu_device)
+    train(model, optimizer, range(2), gpu_device)
+    save(tmp_path / "checkpoint.pt", model, optimizer)
+    cpu = torch.device("cpu")
+    again = fresh(cpu)
+    load(tmp_path / "checkpoint.pt", *again, cpu)
+    for name, weight in model.state_dict().items():
+        assert torch.equal(weight.cpu(), again[0].state_dict()[name]), name

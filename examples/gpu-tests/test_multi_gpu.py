@@ -1,0 +1,24 @@
+"""What takes two GPUs; skipped where there is one."""
+
+import pytest
+import torch
+from classifier import Classifier, batch
+
+pytestmark = pytest.mark.usefixtures("gpu_seed")
+
+
+@pytest.mark.multi_gpu
+def test_what_goes_from_one_to_the_other_arrives_whole(gpu_devices: list[torch.device]) -> None:
+    first, second = gpu_devices
+    sent = torch.arange(2**20, device=first)
+    assert torch.equal(sent.to(second).cpu(), sent.cpu())
+
+
+@pytest.mark.multi_gpu
+def test_two_answer_as_one_does(gpu_devices: list[torch.device]) -> None:
+    first = gpu_devices[0]
+    model = Classifier().to(first).eval()
+    images, _ = batch(16, seed=0, device=first)
+    with torch.no_grad():
+        both = torch.nn.DataParallel(model, device_ids=gpu_devices)(images)
+        torch.testing.assert_close(both, model(images), rtol=1e-4, atol=1e-5)

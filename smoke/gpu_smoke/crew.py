@@ -1,0 +1,247 @@
+"""The children of a run: which are started when, what each is to do next, and what becomes of what they tell."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from . import checks, compat, faults, plan, report, schedule
+from .judge import complete, devices, history, several, speed, stages, static
+from .judge.subject import Subject
+from .known import Known
+from .options import Options
+from .past import Run
+from .process import Child
+from .receipt import Receipt
+from .watcher import Watcher
+
+# What follows the GPUs' own stages, each only if nothing was wrong before it, and over several GPUs only if there are.
+LATER = ("host", "peers", "rank")
+
+
+class Crew:
+    """Every child, and what it tells."""
+
+    def __init__(self, options: Options, receipt: Receipt, known: Known, started: Callable[[Child], None]) -> None:
+        self.options, self.receipt, self.known, self.profile = options, receipt, known, options.asks
+        self.children: list[Child] = []
+        self.subjects: dict[int, Subject] = {}
+        self.watcher = Watcher(options, receipt)
+        self._started = started
+        self._begun = False
+        self._later = [role for role in LATER if getattr(self.profile, role)]
+        self._folder = ""
+
+    def begin(self) -> None:
+        """Start who watches the others; they follow when it has looked."""
+        self.watcher.begin(self._start)
+
+    def going(self) -> bool:
+        """Hand out what can be begun now; whether anything is still to come."""
+        while True:
+            now = [child for child in self.children if not child.gone and child.role != "health"]
+            if now:
+                break
+            if not self._next_role():
+                return not self._begun or self.watcher.going()
+        for child in schedule.startable(now, self._stages()):
+            self._order(child)
+        for child in now:
+            if child.idle and child.next is None:
+                child.dismiss()
+        return True
+
+    def late(self, now: float) -> list[Child]:
+        """The children that have taken too long for what they do; one that waits for the others has not."""
+        return [child for child in self.children if not child.gone and not child.idle and now >= child.deadline]
+
+    def lose(self, child: Child, reason: str) -> None:
+        """Wait for it no longer; it is killed when the verdict is out."""
+        child.lost = True
+        if child.role == "health" and self.watcher.lose(child):
+            return
+        stage = "stopped" if reason.startswith("stopped") else child.stage
+        means = faults.hang(stage, on_cpu=self.options.on_cpu)
+        self.receipt.add(self._broken(child, "deadline", f"{reason} while {child.text}", means))
+
+    def give_up(self, reason: str) -> None:
+        """Wait for nobody any longer."""
+        waited_for = [child for child in self.children if not child.gone]
+        for child in [child for child in waited_for if child.role != "health"] or waited_for:
+            self.lose(child, reason)
+
+    def conclude(self) -> None:
+        """What this machine's devices came to, while what hangs still hangs."""
+        receipt = self.receipt
+        if self.subjects and not self.options.on_cpu:
+            receipt.add(*several.hashes(self.subjects, receipt.products))
+            receipt.add(*speed.against_peers(self.subjects, receipt.checks))
+        if self.subjects and self.known.earlier is not None:
+            receipt.add(*history.judge(Run("", receipt.record()), self.known.earlier))
+        self.watcher.verdict(self.subjects)
+        if not checks.bad(receipt.checks):
+            receipt.add(*complete.complete(self.profile, [*self.subjects.values()], receipt.checks))
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        for child in self.children:
+            child.close()
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def hear(self, child: Child, event: dict[str, Any]) -> None:
+        """Take one thing that a child tells."""
+        kind = event.pop("event")
+        receipt, options = self.receipt, self.options
+        if kind == "stage":
+            child.enters(**event)
+            self._say(child)
+        elif kind == "libcuda":
+            receipt.add(*static.library(receipt.host.get("driver", ""), event))
+        elif kind == "torch":
+            receipt.torch = event
+            receipt.add(devices.torch_build(options, event))
+        elif kind == "host":
+            receipt.torch["arch_list"] = event["arch_list"]
+        elif kind == "devices":
+            self._found(child, event)
+        elif kind == "ready":
+            child.ready()
+        elif kind == "measured":
+            self._measured(child, event)
+        elif kind == "fault":
+            receipt.add(self._fault(child, event))
+        elif child.role == "health" and kind != "done":
+            self.watcher.hear(child, kind, event, self._busy())
+        elif kind == "done":
+            child.done = True
+            child.enters("end", "leaving torch", "child", 30.0)
+
+    def ended(self, child: Child) -> None:
+        """Note how a process ended."""
+        if died := child.death():
+            self.receipt.add(self._broken(child, "child", *died))
+
+    def _start(self, role: str, index: int, given: dict[str, Any]) -> Child:
+        child = Child(role, index, given)
+        self.children.append(child)
+        self._started(child)
+        return child
+
+    def _stages(self) -> tuple[plan.Stage, ...]:
+        """The stages of those that work now: children of one role at a time."""
+        working = [child.role for child in self.children if not child.gone and child.role in LATER]
+        return getattr(self.profile, working[0]) if working else self.profile.gpu
+
+    def _busy(self) -> list[tuple[int, str, list[int]]]:
+        """What runs on which GPU, and whose processes are the check's own there, also those that have just ended."""
+        on_gpus = [child for child in self.children if child.on_gpu]
+        found = []
+        for child in on_gpus:
+            if child.busy and child.next and not child.gone:
+                stage = child.next.stage.name
+                found += [(index, stage) for index in (self.subjects if child.role == "peers" else [child.index])]
+        return [
+            (index, stage, [each.process.pid for each in on_gpus if each.index == index or each.role == "peers"])
+            for index, stage in found
+        ]
+
+    def _next_role(self) -> bool:
+        """Start the children of the next role; False when there is none, or nothing more would come of it."""
+        if not self._begun:
+            return self._first()
+        if not self._later or not self.subjects or self.receipt.wrong():
+            return False
+        role = self._later.pop(0)
+        several_gpus = [index for index in self.subjects if len(self.subjects) > 1]
+        if role == "host":
+            self._plan(self._start("host", 0, {}), None)
+        elif role == "peers" and several_gpus:
+            self._plan(self._start("peers", 0, {"index": 0}), self.subjects[0])
+        elif role == "rank" and several_gpus:
+            self._folder = tempfile.mkdtemp(prefix="gpu-smoke-")
+            for index in several_gpus:
+                self._plan(self._start("rank", index, {"index": index}), self.subjects[index])
+        return True
+
+    def _first(self) -> bool:
+        """Start the first child, which finds the devices, as soon as it is not in the way of the watcher's look."""
+        if not self.watcher.looked():
+            return False
+        self._begun = True
+        if not self.receipt.wrong():
+            self._start("first", 0, {"device": self.options.device})
+        return not self.receipt.wrong()
+
+    def _plan(self, child: Child, subject: Subject | None) -> None:
+        """What it is to do, in the role it has."""
+        mine = getattr(self.profile, child.role) if child.role in LATER else self.profile.gpu
+        timed = subject.timed if subject else ("float32", 0)
+        child.plan = plan.orders(mine, subject.capability if subject else None, timed, self.options.burn_sec)
+
+    def _order(self, child: Child) -> None:
+        if child.role == "rank" and child.next:
+            meeting = str(Path(self._folder, "meeting"))
+            child.next.params.update(rank=child.index, world=len(self.subjects), meeting=meeting)
+        if child.next:
+            child.order(child.next)
+            self._say(child)
+
+    def _found(self, child: Child, event: dict[str, Any]) -> None:
+        """The devices: which of them can be given work, and a child for each of those."""
+        receipt = self.receipt
+        receipt.devices = event["devices"]
+        receipt.add(*devices.devices(self.options, receipt.devices, event["message"]))
+        self.subjects = {
+            told["index"]: Subject.of(self.options.device, told, self.known.own) for told in receipt.devices
+        }
+        for index, subject in self.subjects.items():
+            if not self.options.on_cpu:
+                found = static.arch(subject, receipt.torch["version"], receipt.torch.get("arch_list", []))
+                if found.status in checks.BAD:
+                    found = self._advised(found, subject)
+                receipt.add(found)
+                if found.status in checks.BAD:
+                    continue
+            self._plan(child if index == child.index else self._start("gpu", index, {"index": index}), subject)
+
+    def _measured(self, child: Child, event: dict[str, Any]) -> None:
+        stage, seconds = event.pop("stage"), event["seconds"]
+        subject = self.subjects[child.index] if child.on_gpu else Subject(None, "CPU")
+        gpu = subject.index if child.role != "peers" else None
+        if stage == "gemm":
+            self.receipt.products.append({"gpu": gpu, **event})
+        else:
+            self.receipt.measured.append({"gpu": gpu, "stage": stage, **event})
+        judged = stages.JUDGES[stage](subject, event)
+        self.receipt.add(*(checks.took(each, seconds) for each in judged))
+
+    def _fault(self, child: Child, event: dict[str, Any]) -> checks.Check:
+        """An error that torch raised."""
+        said = faults.one_line(event["message"]) or event["type"]
+        means = faults.meaning(event["message"], child.stage)
+        found = self._broken(child, child.what, f"{child.text} failed: {said}", means)
+        return self._advised(found, self.subjects.get(child.index))
+
+    def _advised(self, found: checks.Check, subject: Subject | None) -> checks.Check:
+        """With what would work on this GPU, where the machine has told enough about itself."""
+        torch, driver = self.receipt.torch.get("version", ""), self.receipt.host.get("driver", "")
+        if found.action not in (faults.FIX_IMAGE, faults.FIX_DRIVER) or not subject or not subject.cc or not torch:
+            return found
+        advice = compat.advice(subject.cc, driver, torch, platform.machine())
+        return checks.hinted(found, "; ".join(filter(None, (found.hint, advice))))
+
+    def _broken(self, child: Child, what: str, text: str, means: faults.Meaning) -> checks.Check:
+        """A check that came to no result; before a kernel ran, no GPU is to blame by name."""
+        on_gpu = child.on_gpu and child.stage in ("kernel", "end")
+        on = f"{checks.place(self.options.device, child.index)}: " if on_gpu else ""
+        gpu = None if self.options.on_cpu or not child.on_gpu else child.index
+        return checks.failure(what, f"{on}{text}", means, status=checks.ERROR, gpu=gpu)
+
+    def _say(self, child: Child) -> None:
+        on = checks.place(self.options.device, child.index) if child.on_gpu else "the host"
+        report.say(f"gpu-smoke: {on}: {child.text}")

@@ -1,0 +1,1 @@
+"""Facts about GPUs, each with where it comes from."""

@@ -1,0 +1,104 @@
+"""What NVML's numbers mean: names, limits, and what to do about each, with sources."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .. import faults
+
+SOURCES = {
+    "nvml": "nvidia-ml-py 13.615.71, pynvml.py: names and numbers",
+    "nvml-api": "docs.nvidia.com/deploy/nvml-api: what they mean",
+    "xid": "docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html, immediate actions, as read by "
+    "leptonai/gpud@4a8de33 components/accelerator/nvidia/xid/catalog_generated.go",
+    "plugin": "NVIDIA/k8s-device-plugin@1b826ac internal/rm/health.go: Xids that an application causes",
+    "recovery": "docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html",
+    "retired": "NVIDIA/DCGM@72fa3fe common/DcgmGPUHardwareLimits.h: DCGM_LIMIT_MAX_RETIRED_PAGES",
+    "replays": "NVIDIA/DCGM@72fa3fe nvvs/plugin_src/pcie/Pcie.cpp: max_pcie_replays",
+    "links": "NVIDIA/DCGM@72fa3fe nvvs/diag-skus.yaml.in: min_pci_generation and min_pci_width",
+}
+
+# Errors of NVML (nvml). What it does not know here is no fault; what it says of a broken GPU is one.
+UNSUPPORTED = frozenset({3, 4, 13, 22, 25, 26})
+OLD_LIBRARY = 13  # also what an older nvidia-ml-py, without that function, comes to
+NO_LIBRARY, MISMATCH, NO_DRIVER = 12, 18, 9
+LOST = {
+    8: (faults.REPLACE, "its power cables are not right"),
+    11: (faults.REBOOT, "its interrupts do not arrive"),
+    15: (faults.REPLACE, "it has fallen off the bus"),
+    16: (faults.RESET, "it has to be reset before it can be used again"),
+}
+
+
+class Xid(NamedTuple):
+    """What happened, and what to do; without an action it only warns."""
+
+    text: str
+    action: str = ""
+
+
+# Those that the catalog answers with RESET_GPU, RESTART_BM, RESTART_VM or CHECK_MECHANICALS, the two workflows for
+# double bit errors and NVLink, and a contained memory error, which a check that computes right does not cause: fail.
+# What an application causes, and what the driver has mended, warns, as does every other number.
+XIDS = {
+    13: Xid("graphics engine exception, most often an application's"),
+    31: Xid("memory page fault, most often an application's"),
+    43: Xid("the GPU stopped a channel, most often for an application's fault"),
+    45: Xid("a process was cleaned up after another error"),
+    46: Xid("the GPU stopped processing", faults.RESET),
+    48: Xid("double bit ECC error", faults.RESET),
+    54: Xid("auxiliary power is not connected", faults.REPLACE),
+    62: Xid("internal microcontroller halt", faults.RESET),
+    63: Xid("memory was remapped, or a page retired"),
+    64: Xid("memory could not be remapped, or a page not retired", faults.RESET),
+    68: Xid("video processor exception, most often an application's"),
+    74: Xid("NVLink error", faults.RESET),
+    79: Xid("the GPU has fallen off the bus", faults.REBOOT),
+    92: Xid("many single bit ECC errors"),
+    94: Xid("contained memory error", faults.RESET),
+    95: Xid("uncontained memory error", faults.RESET),
+    109: Xid("context switch timeout", faults.RESET),
+    110: Xid("security fault", faults.RESET),
+    119: Xid("the GPU's system processor (GSP) did not answer", faults.RESET),
+    120: Xid("error of the GPU's system processor (GSP)", faults.RESET),
+    136: Xid("NVLink training failed", faults.RESET),
+    140: Xid("unrecovered ECC error", faults.RESET),
+    143: Xid("the GPU could not be initialized", faults.RESET),
+    **{code: Xid("NVLink error", faults.RESET) for code in range(144, 151)},
+    151: Xid("key rotation error", faults.REBOOT),
+    154: Xid("the driver asks for another recovery action"),
+    155: Xid("NVLink error defined by software", faults.RESET),
+    156: Xid("a part of the chip was retired", faults.RESET),
+    158: Xid("fatal timeout of the GPU", faults.RESET),
+}
+
+# NVML_GPU_RECOVERY_ACTION_*; what is not listed is newer than this table (nvml, recovery).
+RECOVERY = {
+    1: (faults.RESET, "reset the GPU"),
+    2: (faults.REBOOT, "reboot the node"),
+    3: (faults.RESET, "drain GPUs that talk to it"),
+    4: (faults.RESET, "drain GPUs that talk to it, and reset it"),
+    5: (faults.RESET, "recover the IMEX domain"),
+    6: (faults.RESET, "reset its PCIe bus"),
+    7: (faults.REBOOT, "reboot the system"),
+}
+
+# Bits of nvmlDeviceGetCurrentClocksEventReasons (nvml). The first three slow a GPU down because something is wrong.
+IDLE, POWER_CAP, HW_SLOWDOWN = 0x1, 0x4, 0x8
+WRONG_REASONS = {0x40: "HwThermalSlowdown", 0x80: "HwPowerBrakeSlowdown", 0x20: "SwThermalSlowdown"}
+ENOUGH = 2  # samples under load before they are judged: clocks and links take a moment to rise, and reasons to settle
+
+# Cards whose own power limit holds them in every long product (nvforum-t4 of gpus.py for the T4, the rest is our guess:
+# cards of PCIe, with limits of 70 to 350 W).
+CAPPED = frozenset({"t4", "l4", "a10g", "l40s", "p100-pcie-16gb", "h100-pcie", "rtx-pro-6000-se"})
+AT_LIMIT = 0.90  # of the power limit: our guess
+
+RETIRED_PAGES = 63
+REPLAYS = 80
+
+# The generation and lanes of PCIe that DCGM asks at least (links); fewer than the slot gives is judged without a table.
+LINKS = {
+    "t4": (3, 8), "v100-sxm2-16gb": (3, 16), "p100-pcie-16gb": (3, 16), "l4": (3, 16), "a10g": (3, 8), "l40s": (4, 8),
+    "a100-40gb": (3, 16), "a100-80gb": (3, 16), "h100-pcie": (3, 16), "h100-sxm": (3, 16), "h200-sxm": (3, 16),
+    "b200": (3, 16), "rtx-pro-6000-se": (3, 16),
+}  # fmt: skip

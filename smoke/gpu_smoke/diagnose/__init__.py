@@ -1,0 +1,1 @@
+"""`gpu-smoke diagnose`: why a GPU cannot be used here, what was looked at, and the command to go on with."""

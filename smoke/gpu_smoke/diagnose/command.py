@@ -1,0 +1,128 @@
+"""`gpu-smoke diagnose`: looks, asks, and says what it found."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from .. import __version__, checks, faults, options, report
+from ..checks import BAD, FAIL, PASS, SKIP, WARN
+from ..options import Parser, unwritable
+from ..parent import Watch, stops
+from ..reports import files
+from . import environment, kernel_log, machine_files
+from .asked import Asked
+from .finding import PROBES, Finding
+
+SCHEMA = "smoke-diagnose/1"
+COMMAND = "gpu-smoke diagnose"
+DEADLINE_SEC = 120.0
+_EPILOG = """\
+exit codes:
+  0   nothing wrong was found; warnings may be
+  1   a GPU is broken
+  2   the environment: no GPU handed on, driver, libraries, variables, torch
+  4   the driver or torch did not answer in time
+  64  wrong usage
+
+examples:
+  gpu-smoke diagnose                      in a pod, a container, a workflow's job, or on the machine
+  gpu-smoke diagnose --json - | jq '.checks[] | select(.status == "fail") | .next'
+"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Diagnose and return the exit code; raises UsageError where it cannot be run as it was given."""
+    given = vars(_parser().parse_args(list(argv)))
+    path = given.get("json", "")
+    if path not in ("", "-"):
+        _write(path, "")
+    try:
+        return _run(path, given.get("deadline_sec", DEADLINE_SEC))
+    except Exception as error:  # Python would leave with 1, which says that a GPU is broken
+        report.say(f"{COMMAND}: the diagnosis itself failed: {type(error).__name__}: {error}")
+        return checks.EXIT_CODES[faults.ENV]
+
+
+def _run(path: str, deadline_sec: float) -> int:
+    began, where = time.monotonic(), machine_files.place(os.environ)
+    findings = [*machine_files.look(os.environ), *environment.look(os.environ, where != "machine"), *kernel_log.look()]
+    with stops() as stopped:
+        watch = Watch(lambda started: Asked(started, machine_files.left_out(where)), deadline_sec)
+        try:
+            watch.until(began + deadline_sec, stopped)
+            findings += watch.crew.findings
+            code = _tell(findings, where, path)
+            left = watch.end()
+        finally:
+            watch.close()
+    if left:
+        os._exit(code)  # an ordinary exit could wait for what sits in the driver
+    return code
+
+
+def _tell(findings: list[Finding], where: str, path: str) -> int:
+    findings.sort(key=lambda finding: [*PROBES].index(finding.check.id))  # children answer in any order
+    bad = checks.bad(finding.check for finding in findings)
+    code = checks.EXIT_CODES[bad[0].severity] if bad else 0
+    more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
+    summary = f"{bad[0].message}{more}" if bad else "nothing wrong was found"
+    order = {FAIL: 0, checks.ERROR: 0, WARN: 1, PASS: 2, SKIP: 3}
+    worst = [id(check) for check in bad]
+    findings.sort(key=lambda f: (order[f.check.status], worst.index(id(f.check)) if f.check.status in BAD else 0))
+    record = {
+        "schema": SCHEMA,
+        "ok": not bad,
+        "exit_code": code,
+        "summary": summary,
+        "action": bad[0].action if bad else faults.NONE,
+        "place": where,
+        "tool": __version__,
+        "checks": [finding.record() for finding in findings],
+    }
+    if path == "-":
+        report.put(sys.stdout, json.dumps(record, indent=2) + "\n")
+    else:
+        _write(path, json.dumps(record, indent=2) + "\n") if path else None
+        report.put(sys.stdout, "\n".join([*_lines(findings), f"{COMMAND}: {faults.one_line(summary)}"]) + "\n")
+    return code
+
+
+def _lines(findings: Sequence[Finding]) -> Iterator[str]:
+    for finding in findings:
+        check = finding.check
+        on = f" GPU {check.gpu}" if check.gpu is not None else ""
+        yield f"{check.status:<5} {check.id}{on}: {faults.one_line(check.message)}"
+        if check.status in (*BAD, WARN):
+            yield f"      looked at: {finding.looked_at}"
+            yield from (
+                f"      {name}: {text}" for name, text in (("hint", check.hint), ("next", finding.next)) if text
+            )
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        files.write(path, text)
+    except (OSError, ValueError) as error:
+        raise unwritable("--json", path, error, COMMAND) from None
+
+
+def _parser() -> Any:
+    about = "Why a GPU cannot be used here: what was looked at, what was found, and the command to go on with."
+    parser = Parser(
+        prog=COMMAND,
+        description=about,
+        epilog=_EPILOG,
+    )
+    parser.add_argument("--json", metavar="PATH|-", help="write the findings here; - is standard output")
+    parser.add_argument(
+        "--deadline-sec",
+        metavar="SEC",
+        type=options.seconds,
+        help=f"when to stop waiting for the driver and torch (default: {DEADLINE_SEC:g})",
+    )
+    return parser

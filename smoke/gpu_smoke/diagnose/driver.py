@@ -1,0 +1,126 @@
+"""What the answers of the driver's libraries and of torch mean; pure functions from numbers to findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from .. import faults
+from ..checks import PASS, SKIP, WARN, Check, failure
+from ..faults import Meaning
+from ..judge import static
+from ..judge.subject import Subject
+from .finding import Finding, found
+
+_BACK = "a container loses its GPUs when systemd is reloaded on the machine: start the container anew; where that is "
+_BACK += "every day, mount the nodes by --device or CDI"
+# Codes of NVML (enum nvmlReturn_t of nvml.h), and what it prints for them.
+_CODES = {
+    4: ("Insufficient Permissions", Meaning(faults.ENV, faults.FIX_IMAGE, "this user may not open /dev/nvidiactl")),
+    9: ("Driver Not Loaded", Meaning(faults.ENV, faults.FIX_DRIVER, "the machine's driver is not loaded")),
+    12: ("Library Not Found", Meaning(faults.ENV, faults.FIX_DRIVER, "a part of the driver's libraries is missing")),
+    15: ("GPU is lost", Meaning(faults.GPU, faults.REPLACE, "the GPU is gone from PCI, or does not answer there")),
+    16: ("GPU requires reset", Meaning(faults.GPU, faults.REBOOT, "nvidia-smi --gpu-reset, or reboot")),
+    17: ("Operating system blocked the request", Meaning(faults.ENV, faults.REBOOT, _BACK)),
+    18: (
+        "Driver/library version mismatch",
+        Meaning(faults.ENV, faults.REBOOT, "the driver was updated and the old one still runs: reboot the machine"),
+    ),
+    999: ("Unknown Error", Meaning(faults.ENV, faults.REBOOT, _BACK)),
+}
+_OTHER = Meaning(faults.ENV, faults.REBOOT, "enum nvmlReturn_t in NVIDIA's NVML API says what it is")
+_LEFT = "a job that is over may still hold it, a process of another container cannot be seen from here"
+_TAKEN, _SHARE = 750e6, 0.03  # what a driver takes for itself stays below one of them (judge.values)
+
+
+def nvml(told: Mapping[str, Any]) -> Iterator[Finding]:
+    """Whether NVML starts, and how it finds each GPU."""
+    if "missing" in told:
+        hint = "without it nvidia-smi does not run either; CUDA may: NVIDIA_DRIVER_CAPABILITIES has no utility"
+        yield found(Check("nvml", WARN, faults.one_line(told["missing"]), hint=hint))
+        return
+    if told["code"]:
+        yield found(_refused("Failed to initialize NVML", told["code"]))
+        return
+    gpus: Sequence[Mapping[str, Any]] = told["gpus"]
+    lost = [found(_refused(f"GPU {gpu['index']}", gpu["code"])) for gpu in gpus if gpu["code"]]
+    yield from lost or [found(Check("nvml", PASS, ", ".join(gpu.get("name", "?") for gpu in gpus) or "no GPU"))]
+    for gpu in gpus:
+        if not gpu["code"]:
+            yield from (found(check) for check in (_memory(gpu), _mig(gpu), _persistence(gpu)))
+
+
+def library(driver: str, told: Mapping[str, Any], left_out: bool) -> list[Finding]:
+    """Whether the device nodes are here and open, and CUDA starts; who was given no GPU can miss no node of it."""
+    judged = static.library(driver, told)
+    none = Check("devnodes", SKIP, "no GPU was given to this container")
+    return [found(none if left_out and check.id == "devnodes" else check) for check in judged]
+
+
+def torch(told: Mapping[str, Any]) -> Finding:
+    """Which torch was imported."""
+    text = f"torch {told['version']}"
+    if told["cuda"]:
+        return found(Check("torch.import", PASS, f"{text} for CUDA {told['cuda']}"))
+    means = Meaning(faults.ENV, faults.FIX_IMAGE, "install a torch built for CUDA: its version ends in +cu...")
+    return found(failure("torch.build", f"{text} is built without CUDA, for the CPU only", means))
+
+
+def devices(told: Mapping[str, Any], version: str, names: Sequence[str]) -> Iterator[Finding]:
+    """Whether torch sees GPUs, and has kernels for them."""
+    gpus = told["devices"]
+    if not gpus:
+        said = faults.one_line(told["message"]) or "CUDA starts and lists none"
+        means = faults.meaning(told["message"] or "no CUDA-capable device", "devices")
+        yield found(failure("gpu.count", f"torch sees no GPU: {said}", means))
+        return
+    yield found(Check("gpu.count", PASS, ", ".join(gpu["name"] for gpu in gpus)))
+    for gpu in gpus:
+        yield found(static.arch(Subject.of("cuda", gpu), version, names))
+
+
+def fault(what: str, doing: str, message: str, stage: str) -> Finding:
+    """An error of torch or of a library under it."""
+    text = f"{doing} failed: {faults.one_line(message)}"
+    return found(failure(what, text, faults.meaning(message, stage)))
+
+
+def _refused(what: str, code: int) -> Check:
+    name, means = _CODES.get(code, ("an error", _OTHER))
+    return failure("nvml", f"{what}: {name} (NVML {code})", means)
+
+
+def _memory(gpu: Mapping[str, Any]) -> Check:
+    index = gpu["index"]
+    if "total" not in gpu or gpu["mig"]:
+        return Check("gpu.memory", SKIP, "NVML tells no memory of it", gpu=index)
+    used, total = gpu["used"], gpu["total"]
+    by = f"by {gpu['processes']} processes" if gpu.get("processes") else "by no process that is seen from here"
+    text = f"{used / 1e9:.3g} of {total / 1e9:.3g} GB taken, {by}"
+    if used <= max(_TAKEN, _SHARE * total):
+        return Check("gpu.memory", PASS, text, gpu=index)
+    if used < total / 2:
+        return Check("gpu.memory", WARN, text, gpu=index, hint=_LEFT)
+    means = Meaning(faults.ENV, faults.NONE, f"a job here soon runs out of memory; {_LEFT}")
+    return failure("gpu.memory", f"GPU {index}: {text}", means, gpu=index)
+
+
+def _mig(gpu: Mapping[str, Any]) -> Check:
+    index = gpu["index"]
+    if not gpu["mig"]:
+        return Check("gpu.mig", PASS, "off", gpu=index)
+    if gpu["slices"]:
+        return Check("gpu.mig", PASS, f"on, {gpu['slices']} slices are here", gpu=index)
+    hint = "CUDA then finds no GPU: make slices (nvidia-smi mig -cgi), ask for one, or take MIG off"
+    means = Meaning(faults.ENV, faults.FIX_POOL, hint)
+    return failure("gpu.mig", f"MIG is on for GPU {index}, and no slice of it is here", means, gpu=index)
+
+
+def _persistence(gpu: Mapping[str, Any]) -> Check:
+    index = gpu["index"]
+    if "persistence" not in gpu:
+        return Check("gpu.persistence", SKIP, "NVML does not tell", gpu=index)
+    if gpu["persistence"]:
+        return Check("gpu.persistence", PASS, "on", gpu=index)
+    hint = "each first process then waits seconds for the driver to load"
+    return Check("gpu.persistence", WARN, "persistence mode is off", gpu=index, hint=hint)

@@ -1,0 +1,137 @@
+"""What variables do to CUDA and torch: which GPUs they hide, and which libraries they put first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from .. import faults, machine
+from ..checks import PASS, SKIP, WARN, Check, failure
+from ..faults import Meaning
+from ..judge import static
+from ..machine import Installed
+from .finding import Finding, found
+
+_HIDDEN = Meaning(faults.ENV, faults.FIX_IMAGE, "CUDA sees the GPUs before the first name it does not know, no other")
+_LIBRARY = re.compile(r"lib(cudart|cublas|cudnn|nccl|nvrtc)\.so\.(\d+).*")
+# Tools set these, and leave them behind (DCGM's plugin software, bad_env_vars, has the same and more).
+_TOOLS = {
+    "CUDA_INJECTION64_PATH": "a profiler is loaded into every process",
+    "CUDA_LAUNCH_BLOCKING": "every kernel is waited for, which is slow",
+    "CUDA_ENABLE_COREDUMP_ON_EXCEPTION": "an error writes all GPU memory to the disk",
+    "PYTORCH_NO_CUDA_MEMORY_CACHING": "every tensor asks the driver for memory, which is slow",
+}
+
+
+def look(environment: Mapping[str, str], in_container: bool) -> list[Finding]:
+    """Everything that variables tell, and the torch that is installed."""
+    torch = machine.torch()
+    return [
+        found(_capabilities(environment.get("NVIDIA_DRIVER_CAPABILITIES"), in_container)),
+        found(_visible(environment.get("CUDA_VISIBLE_DEVICES"))),
+        found(_library_path(environment, torch)),
+        found(_tools(environment)),
+        found(_installed(torch)),
+        *([found(static.wheel(machine.driver(), torch, machine.compatible()))] if torch.cuda else []),
+    ]
+
+
+def _capabilities(given: str | None, in_container: bool) -> Check:
+    if given is None or not in_container:
+        return Check("env.capabilities", SKIP, "not set" if given is None else "this is no container")
+    if {"all", "compute"} & set(given.split(",")):
+        return Check("env.capabilities", PASS, given)
+    hint = "the container toolkit then brings no libcuda.so.1: nvidia-smi works, and CUDA does not"
+    text = f"NVIDIA_DRIVER_CAPABILITIES is {given!r}, without compute"
+    return failure("env.capabilities", text, Meaning(faults.ENV, faults.FIX_IMAGE, hint))
+
+
+def _visible(given: str | None) -> Check:
+    if given is None:
+        return Check("env.visible", PASS, "CUDA_VISIBLE_DEVICES is not set")
+    names = [name.strip() for name in given.split(",")]
+    said = f"CUDA_VISIBLE_DEVICES is {given!r}"
+    gpus = [node for node in machine.nodes() if node[-1].isdigit()]
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            return failure("env.visible", f"{said}, which names {name} twice: CUDA then sees no GPU", _HIDDEN)
+        if gpus and not _names_one(name, len(gpus)):
+            left = f"the first {at} of them" if at else "no GPU"
+            return failure("env.visible", f"{said}, and {name!r} is none of {len(gpus)}: CUDA sees {left}", _HIDDEN)
+    return Check("env.visible", PASS, said)
+
+
+def _names_one(name: str, count: int) -> bool:
+    """Whether CUDA knows a GPU by this name, as far as files tell: a slice's or an unlisted GPU's is believed."""
+    if re.fullmatch(r"\d+", name):
+        return int(name) < count
+    if not name.startswith("GPU-"):
+        return name.startswith("MIG-")
+    known = [uuid for uuid in machine.uuids() if uuid]
+    return not known or any(uuid.startswith(name) for uuid in known)
+
+
+def _library_path(environment: Mapping[str, str], torch: Installed) -> Check:
+    folders = [folder for folder in environment.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    preload = environment.get("LD_PRELOAD", "")
+    for folder in folders:
+        if _has(folder, "libcuda.so*") and "stubs" in Path(folder).parts:
+            means = Meaning(faults.ENV, faults.FIX_IMAGE, "a stub is there for linking, and is no driver: take it off")
+            return failure("env.library-path", f"LD_LIBRARY_PATH has the stub of libcuda in {folder}", means)
+    others = list(_others(folders, torch.cuda.partition(".")[0]))
+    hint = "torch brings its own CUDA libraries; an image's own that come first break it: take them off the path"
+    if others:
+        return failure("env.library-path", "; ".join(others), Meaning(faults.ENV, faults.FIX_IMAGE, hint))
+    if any(_has(folder, "libcuda.so*") and "compat" in Path(folder).parts for folder in folders):
+        text = "LD_LIBRARY_PATH has CUDA's compatibility package, which data center GPUs alone can use"
+        return Check("env.library-path", WARN, text, hint="take it off the path where cuInit gives 803 or 804")
+    if preload:
+        return Check("env.library-path", WARN, f"LD_PRELOAD is {preload!r}", hint="it comes before every library")
+    mine = [folder for folder in folders if any(_libraries(folder))]
+    if mine:
+        return Check("env.library-path", WARN, f"CUDA libraries come from {mine[0]} before torch's own", hint=hint)
+    return Check("env.library-path", PASS, ":".join(folders) or "LD_LIBRARY_PATH is not set")
+
+
+def _others(folders: list[str], cuda: str) -> Iterator[str]:
+    """Libraries of another CUDA than torch's, by the number in their names; cuDNN's and NCCL's are not CUDA's."""
+    for folder in folders:
+        for file, library, major in _libraries(folder):
+            if cuda and library in ("cudart", "cublas", "nvrtc") and major != cuda:
+                yield f"LD_LIBRARY_PATH has {file} in {folder}, and torch is for CUDA {cuda}"
+                break
+
+
+def _libraries(folder: str) -> Iterator[tuple[str, str, str]]:
+    for name in _names(folder):
+        if match := _LIBRARY.fullmatch(name):
+            yield name, match[1], match[2]
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(path.name for path in machine.real(folder).iterdir())
+    except OSError:
+        return []
+
+
+def _has(folder: str, pattern: str) -> bool:
+    return any(Path(name).match(pattern) for name in _names(folder))
+
+
+def _tools(environment: Mapping[str, str]) -> Check:
+    left = [f"{name}: {why}" for name, why in _TOOLS.items() if environment.get(name, "0") not in ("", "0")]
+    if left:
+        return Check("env.tools", WARN, "; ".join(left), hint="unset what nobody means to measure with")
+    return Check("env.tools", PASS, f"none of {len(_TOOLS)} is set")
+
+
+def _installed(torch: Installed) -> Check:
+    if not torch.version:
+        hint = "jobs may use another Python: run this with theirs"
+        return Check("torch.installed", WARN, "this Python has no torch", hint=hint)
+    if torch.cuda:
+        return Check("torch.installed", PASS, f"torch {torch.version} for CUDA {torch.cuda}")
+    means = Meaning(faults.ENV, faults.FIX_IMAGE, "install a torch built for CUDA: its version ends in +cu...")
+    return failure("torch.installed", f"torch {torch.version} is built without CUDA, for the CPU only", means)

@@ -1,0 +1,132 @@
+"""What the kernel log says of GPUs, where it can be read."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+from .. import faults, machine
+from ..checks import PASS, SKIP, WARN, Check, failure
+from ..faults import Meaning
+from .finding import Finding, found
+
+_COPIES = ("/var/log/kern.log", "/var/log/messages", "/var/log/dmesg")
+_RECORDS, _TAIL = 20_000, 2**21  # of /dev/kmsg, and bytes of a copy
+_XID = re.compile(r"NVRM: Xid \(([^)]+)\): (\d+)")
+# After these a node is not given jobs any more (aws/eks-node-monitoring-agent@51af549, its fatal Xids).
+_FATAL = frozenset(
+    {46, 48, 54, 62, 63, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 142, 143, 151, 155, 156, 158}
+)  # fmt: skip
+_APPLICATION = "most often the program's own mistake: an index out of bounds, or memory it has not"
+
+
+class Sign(NamedTuple):
+    """Words of the kernel or of NVRM, NVIDIA's part in it, and what they mean."""
+
+    pattern: str
+    means: Meaning
+
+
+_SIGNED = Meaning(
+    faults.ENV, faults.FIX_DRIVER, "Secure Boot refuses the driver's module: sign it, or use a signed one"
+)
+_OPEN = Meaning(faults.ENV, faults.FIX_DRIVER, "this GPU and this kernel module do not go together: gpu-smoke check "
+                "--module open, or proprietary, says which does")  # fmt: skip
+SIGNS = (
+    Sign(r"fallen off the bus|GPU has been lost", Meaning(faults.GPU, faults.REPLACE, "the GPU is gone from PCI")),
+    Sign(
+        r"NVRM: API mismatch", Meaning(faults.ENV, faults.REBOOT, "the driver was updated, and the old one still runs")
+    ),
+    Sign(r"nvidia.*(Key was rejected|required key|module verification failed|unsigned module)", _SIGNED),
+    Sign(r"Lockdown: modprobe|Loading of unsigned module is rejected", _SIGNED),
+    Sign(r"not supported by (the )?open|requires use of the NVIDIA open kernel modules", _OPEN),
+    Sign(
+        r"RmInitAdapter failed",
+        Meaning(faults.GPU, faults.REBOOT, "the driver cannot start the GPU: reboot, then replace the machine"),
+    ),
+    Sign(
+        r"nvidia.*(version magic|disagrees about version|Invalid module format|Unknown symbol)",
+        Meaning(
+            faults.ENV, faults.FIX_DRIVER, "the driver was built for another kernel: install it again for this one"
+        ),
+    ),
+    Sign(
+        r"nvidia-nvswitch.*SXid.*(fatal|non-recoverable)",
+        Meaning(faults.GPU, faults.REPLACE, "the switch between the GPUs failed"),
+    ),
+)  # "module verification failed" alone only taints the kernel; it is told where the driver is missing too.
+
+
+def look() -> list[Finding]:
+    """What the log has, each sign once: its last line."""
+    text = _read()
+    if text is None:
+        return [found(Check("kernel.log", SKIP, "the kernel log cannot be read from here; on the machine: sudo dmesg"))]
+    lines = text.splitlines()
+    signs = []
+    for sign in SIGNS:
+        hits = [line for line in lines if re.search(sign.pattern, line, re.IGNORECASE)]
+        if hits and not (sign.means is _SIGNED and machine.driver()):
+            signs.append(found(failure("kernel.log", _said(hits[-1]), sign.means)))
+    return [
+        *_xids(lines),
+        *(signs or [found(Check("kernel.log", PASS, f"{len(lines)} lines, and no sign of trouble"))]),
+    ]
+
+
+def _xids(lines: list[str]) -> list[Finding]:
+    last = {(match[1], int(match[2])): line for line in lines if (match := _XID.search(line))}
+    if not last:
+        return [found(Check("xid", PASS, "none"))]
+    findings = []
+    for (address, number), line in last.items():
+        if number in _FATAL:
+            means = Meaning(
+                faults.GPU, faults.REPLACE, "NVIDIA's catalog of Xids says what it is; the GPU takes no jobs"
+            )
+            findings.append(found(failure("xid", f"Xid {number} of {address}: {_said(line)}", means)))
+        else:
+            text = f"Xid {number} of {address}: {_said(line)}"
+            findings.append(found(Check("xid", WARN, text, hint=_APPLICATION)))
+    return findings
+
+
+def _said(line: str) -> str:
+    return faults.one_line(line.partition(";")[2] or line, 200)
+
+
+def _read() -> str | None:
+    for path in ("/dev/kmsg", *_COPIES):
+        try:
+            descriptor = os.open(machine.real(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            return _records(descriptor) if path == "/dev/kmsg" else _tail(descriptor)
+        except OSError:
+            continue
+        finally:
+            os.close(descriptor)
+    return None
+
+
+def _records(descriptor: int) -> str:
+    """/dev/kmsg gives one record a read, and never an end: it would block."""
+    records = []
+    for _ in range(_RECORDS):
+        try:
+            data = os.read(descriptor, 8192)
+        except BrokenPipeError:  # overwritten while it was read; the next read has the next one
+            continue
+        except BlockingIOError:
+            break
+        if not data:
+            break
+        records.append(data)
+    return b"".join(records).decode("utf-8", "replace")
+
+
+def _tail(descriptor: int) -> str:
+    size = os.fstat(descriptor).st_size
+    return os.pread(descriptor, _TAIL, max(0, size - _TAIL)).decode("utf-8", "replace")

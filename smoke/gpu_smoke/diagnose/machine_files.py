@@ -1,0 +1,174 @@
+"""Whether a GPU, its driver and this container's share of it are here: read from files, before any driver call."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from .. import faults, machine
+from ..checks import FAIL, PASS, SKIP, WARN, Check, failure
+from ..faults import Meaning
+from ..judge import static
+from .finding import Finding, found
+
+_EFI = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+_NOUVEAU = Meaning(faults.ENV, faults.FIX_DRIVER, "nouveau holds the GPU, and NVIDIA's driver cannot load beside it")
+_ROOM, _LITTLE = 100e6, 1e9  # bytes of a file system: none to speak of, and less than a wheel of torch needs
+
+_ALLOCATABLE = "NAME:.metadata.name,GPUS:.status.allocatable.nvidia\\.com/gpu"
+# How one goes on where a container has no GPU.
+_NEXT = {
+    "kubernetes": "kubectl get pod $HOSTNAME -o jsonpath='{.spec.containers[*].resources.limits}'; "
+    f"kubectl get nodes -o custom-columns='{_ALLOCATABLE}'; kubectl get pods -A | grep device-plugin",
+    "actions": "in the workflow, container: options: --gpus all; on the runner's machine: nvidia-smi -L",
+    "container": "on the machine: nvidia-smi -L; then docker run --gpus all",
+}
+_HINTS = {
+    "kubernetes": "ask for it with limits: nvidia.com/gpu; where the node offers none (GPUS is <none> or 0), the "
+    "device plugin does not run there, or found no driver",
+    "actions": "the job's container was started without GPUs: a runner's machine hands them on only where told to",
+    "container": "the container was started without GPUs, or without NVIDIA's container toolkit",
+}
+
+
+class Gpu(NamedTuple):
+    """A GPU on PCI, and the kernel's driver that holds it."""
+
+    address: str
+    driver: str
+
+
+def place(environment: Mapping[str, str]) -> str:
+    """Where this runs: kubernetes, actions (a container of a workflow), container or machine."""
+    inside = any(machine.real(path).exists() for path in ("/.dockerenv", "/run/.containerenv"))
+    if "KUBERNETES_SERVICE_HOST" in environment:
+        return "kubernetes"
+    if inside and environment.get("GITHUB_ACTIONS") == "true":
+        return "actions"
+    return "container" if inside or environment.get("container") else "machine"
+
+
+def look(environment: Mapping[str, str]) -> list[Finding]:
+    """Everything that files tell, in the order in which one thing needs the other."""
+    where, gpus = place(environment), _on_pci()
+    missing = left_out(where)
+    return [
+        *_hardware(gpus, missing),
+        found(_bound(gpus or [])),
+        found(_loaded(gpus, missing)),
+        found(_secure_boot(gpus)),
+        _request(where, environment, missing),
+        found(static.shm(machine.shared_memory())),
+        found(_disk()),
+    ]
+
+
+def left_out(where: str) -> bool:
+    """Whether this is a container that was given no GPU."""
+    return where != "machine" and not _given() and not machine.windows()
+
+
+def _given() -> list[str]:
+    """The GPUs among the device nodes."""
+    return [node for node in machine.nodes() if re.fullmatch(r"/dev/nvidia\d+", node)]
+
+
+def _on_pci() -> list[Gpu] | None:
+    """The NVIDIA GPUs that the machine has; None where that cannot be seen."""
+    try:
+        devices = sorted(machine.real("/sys/bus/pci/devices").iterdir())
+    except OSError:
+        return None
+    gpus = []
+    for device in devices:
+        if machine.text(device / "vendor").strip() != "0x10de":
+            continue
+        if machine.text(device / "class").startswith("0x03"):
+            driver = device / "driver"
+            gpus.append(Gpu(device.name, driver.readlink().name if driver.is_symlink() else ""))
+    return gpus
+
+
+def _hardware(gpus: list[Gpu] | None, missing: bool) -> Iterator[Finding]:
+    if gpus:
+        yield found(Check("gpu.hardware", PASS, f"{len(gpus)} on PCI: {', '.join(gpu.address for gpu in gpus)}"))
+    elif gpus is None or machine.windows() or missing:
+        yield found(Check("gpu.hardware", SKIP, "which GPUs the machine has is not told here"))
+    else:
+        means = Meaning(faults.ENV, faults.FIX_POOL, "the machine type has none, or it is lost: try a stop and a start")
+        yield found(failure("gpu.hardware", "this machine has no NVIDIA GPU on PCI", means))
+
+
+def _bound(gpus: list[Gpu]) -> Check:
+    held = [gpu.address for gpu in gpus if gpu.driver == "nouveau"]
+    modules = [line.split(" ")[0] for line in machine.text("/proc/modules").splitlines()]
+    if held:
+        return failure("driver.bound", f"nouveau holds {', '.join(held)}", _NOUVEAU)
+    away = [gpu.address for gpu in gpus if gpu.driver == "vfio-pci"]
+    if away:
+        means = Meaning(faults.ENV, faults.FIX_POOL, "the GPU is set aside for virtual machines: use it there")
+        return failure("driver.bound", f"vfio-pci holds {', '.join(away)}", means)
+    if "nouveau" in modules and not machine.driver():
+        return failure("driver.bound", "nouveau is loaded, and NVIDIA's driver is not", _NOUVEAU)
+    return Check("driver.bound", PASS, "no other driver holds a GPU")
+
+
+def _loaded(gpus: list[Gpu] | None, missing: bool) -> Check:
+    version = machine.driver()
+    if version:
+        return Check("driver.loaded", PASS, version)
+    if machine.windows() or missing or not gpus:
+        return Check("driver.loaded", SKIP, "whether the machine has a driver is not told here")
+    hint = "it was not installed, was built for another kernel, or was refused: the kernel log says which"
+    means = Meaning(faults.ENV, faults.FIX_DRIVER, hint)
+    return failure("driver.loaded", f"{len(gpus)} on PCI, and NVIDIA's driver is not loaded", means)
+
+
+def _secure_boot(gpus: list[Gpu] | None) -> Check:
+    try:
+        on = machine.real(_EFI).read_bytes()[4:5] == b"\x01"
+    except OSError:
+        return Check("secure-boot", SKIP, "this machine does not tell whether Secure Boot is on")
+    if not on or machine.driver() or not gpus:
+        return Check(
+            "secure-boot", PASS, "on, and the driver is loaded" if on and machine.driver() else "not in the way"
+        )
+    hint = "with Secure Boot the kernel takes signed modules only: sign it, use a signed one, or switch it off"
+    means = Meaning(faults.ENV, faults.FIX_DRIVER, hint)
+    return failure("secure-boot", "Secure Boot is on, and NVIDIA's driver is not loaded", means)
+
+
+def _request(where: str, environment: Mapping[str, str], missing: bool) -> Finding:
+    given, asked = _given(), environment.get("NVIDIA_VISIBLE_DEVICES")
+    said = "NVIDIA_VISIBLE_DEVICES is not set" if asked is None else f"NVIDIA_VISIBLE_DEVICES is {asked!r}"
+    if where == "machine":
+        return found(Check("gpu.request", SKIP, "this is no container"))
+    if not missing:
+        return found(Check("gpu.request", PASS, f"this container has {len(given)}; {said}"))
+    driver = machine.driver()
+    seen = f"the machine's driver {driver} runs" if driver else "no driver of the machine is seen from here"
+    means = Meaning(faults.ENV, faults.FIX_POOL, _HINTS[where])
+    return found(failure("gpu.request", f"no GPU was given to this container: {said}, and {seen}", means), _NEXT[where])
+
+
+def _disk() -> Check:
+    least: tuple[float, str] | None = None
+    for path in ("/", "/tmp"):  # noqa: S108 - it is asked, not written to
+        try:
+            told = os.statvfs(machine.real(path))
+        except OSError:
+            continue
+        free = 0.0 if told.f_files and not told.f_favail else float(told.f_bavail * told.f_frsize)
+        least = min(least or (free, path), (free, path))
+    if least is None:
+        return Check("disk", SKIP, "no file system can be asked")
+    free, path = least
+    text = f"{free / 1e9:.3g} GB free on {path}"
+    if free >= _LITTLE:
+        return Check("disk", PASS, text)
+    hint = "torch keeps compiled kernels and temporary files there: make room, or set TMPDIR to where there is some"
+    if free >= _ROOM:
+        return Check("disk", WARN, text, hint=hint)
+    return Check("disk", FAIL, text, severity=faults.ENV, action=faults.FIX_IMAGE, hint=hint)

@@ -1,0 +1,1 @@
+"""The verdict: pure functions from what was measured to what it means."""

@@ -1,0 +1,225 @@
+"""What NVML's answers before and after the work mean: memory that fails, errors on the way, how it is shared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from .. import faults
+from ..checks import BAD, PASS, SKIP, WARN, Check, failure
+from ..data import health
+from ..faults import Meaning
+from ..options import Options, words
+from ..plan import HEALTH
+from . import load
+from .seen import Seen, lost, refused
+from .subject import Subject
+
+_RESET = "nvidia-smi --gpu-reset mends it, where nobody uses the GPU; else replace the machine"
+
+
+_NEIGHBOURS = {"refused": 3, "text": "whose processes run on a slice"}
+
+
+def started(said: Mapping[str, Any]) -> Check:
+    """Whether NVML can be asked at all; what keeps torch from the GPU too is a fault."""
+    if "missing" in said:
+        return skipped(f"nvidia-ml-py cannot be imported: {faults.one_line(said['missing'])}")
+    code = said.get("refused")
+    if code is None:
+        return Check("nvml", PASS, f"driver {said['driver']}, {len(said['gpus'])} GPU(s)")
+    text = f"NVML does not start: {said['text']}"
+    if code == health.NO_LIBRARY:
+        return skipped("libnvidia-ml.so.1 is not here: NVIDIA_DRIVER_CAPABILITIES=compute,utility brings it")
+    if code == health.MISMATCH:
+        hint = "the driver in the kernel and its libraries are of different versions: reboot the machine"
+        return failure("nvml", text, Meaning(faults.ENV, faults.REBOOT, hint))
+    if code == health.NO_DRIVER:
+        return failure("nvml", text, Meaning(faults.ENV, faults.FIX_DRIVER, "no driver runs here: try nvidia-smi"))
+    return Check("nvml", WARN, text, hint="no error of memory, links or clocks can be seen: try nvidia-smi")
+
+
+def skipped(why: str) -> Check:
+    """NVML is not here to be asked, so nothing is expected of it."""
+    return Check("nvml", SKIP, why)
+
+
+def unasked(why: str, gpu: int | None = None) -> list[Check]:
+    """What then nobody knows."""
+    return [Check(what, SKIP, why, gpu=gpu) for what in HEALTH]
+
+
+def unknown(subject: Subject, uuid: str) -> list[Check]:
+    """NVML lists no GPU that is this one; where CUDA names it by no UUID, none can be looked for."""
+    if not uuid:
+        return unasked("this torch names no UUIDs, by which NVML knows GPUs", subject.index)
+    text = f"NVML lists no GPU with the UUID {uuid}, which CUDA gives {subject.place}"
+    hint = "nvidia-smi -L lists those it knows; a container that has not the same GPUs for both sees this"
+    return [Check("nvml", WARN, text, gpu=subject.index, hint=hint), *unasked(text, subject.index)]
+
+
+def judge(
+    options: Options,
+    subject: Subject,
+    was: Mapping[str, Any],
+    now: Mapping[str, Any],
+    seen: Seen,
+    timed: Seen,
+    xids: Sequence[int],
+) -> list[Check]:
+    """Every check of one GPU, from both looks, what was seen between them, and what of that in timed stages."""
+    gone = fallen(subject, [*was.values(), *now.values(), *seen.refusals.values()])
+    both = {what: (refused(was[what]) or refused(now[what]), say) for what, say in _BOTH.items()}
+    link = timed.refusals.get("generation") or timed.refusals.get("width")
+    return [
+        *([gone] if gone else []),
+        _told("mig", subject, refused(was["mig"]), lambda: _mig(options, subject, was["mig"])),
+        *(
+            _told(what, subject, error, partial(say, subject, was[what], now[what]))
+            for what, (error, say) in both.items()
+        ),
+        _xid(subject, was["events"], xids),
+        _told("throttle", subject, seen.refusals.get("reasons"), lambda: load.throttle(subject, seen)),
+        _told(
+            "pcie",
+            subject,
+            refused(was["pcie"]) or refused(now["pcie"]) or link,
+            lambda: load.pcie(subject, was["pcie"], now["pcie"], timed),
+        ),
+        _told(
+            "exclusive.processes",
+            subject,
+            _NEIGHBOURS if subject.slice else refused(was["processes"]),
+            lambda: load.processes(subject, was["processes"], seen),
+        ),
+    ]
+
+
+def hurried(subject: Subject, was: Mapping[str, Any], seen: Seen, xids: Sequence[int]) -> list[Check]:
+    """What is wrong already where the last look is missing, for a run that was given up is not held up by it."""
+    found = [fallen(subject, [*was.values(), *seen.refusals.values()]), _xid(subject, was["events"], xids)]
+    return [check for check in found if check and check.status in BAD]
+
+
+def fallen(subject: Subject, values: Sequence[Any]) -> Check | None:
+    """Whether an answer says that the GPU itself is gone."""
+    if not (error := lost(values)):
+        return None
+    action, text = health.LOST[error["refused"]]
+    hint = "the kernel log names the Xid; a GPU that does so again needs another machine"
+    return failure("gpu.lost", f"{subject.place} is lost: {text}", Meaning(faults.GPU, action, hint), gpu=subject.index)
+
+
+def machine(gpus: Sequence[Mapping[str, Any]], seen_by_cuda: int) -> list[Check]:
+    """What is wrong with GPUs that CUDA does not show at all: lost, or with MIG on and no slice."""
+    found = []
+    for gpu in gpus:
+        if error := lost([gpu["uuid"]]):
+            action, text = health.LOST[error["refused"]]
+            means = Meaning(faults.GPU, action, "the kernel log names the Xid")
+            found.append(failure("gpu.lost", f"a GPU of this machine is lost: {text}", means))
+        elif not seen_by_cuda and gpu["mig"].get("on") and not gpu["mig"]["slices"]:
+            hint = "take MIG off (nvidia-smi -mig 0), or make slices (nvidia-smi mig -cgi)"
+            means = Meaning(faults.ENV, faults.FIX_POOL, hint)
+            found.append(failure("mig", "MIG is on and has no slices, so CUDA sees no GPU", means))
+    return found
+
+
+def _told(what: str, subject: Subject, error: Mapping[str, Any] | None, judged: Callable[[], Check]) -> Check:
+    return _untold(what, subject, error) if error else judged()
+
+
+def _untold(what: str, subject: Subject, error: Mapping[str, Any]) -> Check:
+    """NVML does not answer: most often it cannot on this GPU."""
+    text = f"NVML does not tell: {error['text']}"
+    if error["refused"] in health.UNSUPPORTED or error["refused"] in health.LOST:
+        return Check(what, SKIP, text, gpu=subject.index)
+    return Check(what, WARN, f"{subject.place}: {text}", gpu=subject.index, hint="an error that NVML should not give")
+
+
+def _mig(options: Options, subject: Subject, mode: Mapping[str, Any]) -> Check:
+    if not mode["on"]:
+        status = WARN if mode["pending"] else PASS
+        text = "off now, and on after the next reset" if mode["pending"] else "off"
+        return Check("mig", status, text, gpu=subject.index)
+    if subject.slice or "mig" in words(options.expect_gpu):
+        return Check("mig", PASS, f"on; {subject.slice or 'slices'} of {len(mode['slices'])}", gpu=subject.index)
+    means = Meaning(faults.ENV, faults.FIX_POOL, "take MIG off (nvidia-smi -mig 0), or expect a slice of it")
+    return failure("mig", f"MIG is on at {subject.place}, and a whole GPU was expected", means, gpu=subject.index)
+
+
+def _ecc(subject: Subject, was: Any, now: Any) -> Check:
+    where: dict[str, Any] = {"gpu": subject.index, "value": float(now["uncorrected"]), "fail_above": 0}
+    if now["uncorrected"]:
+        new = now["uncorrected"] - was["uncorrected"]
+        text = f"{subject.place} lost data: {now['uncorrected']} uncorrected memory errors since the driver was loaded"
+        text += f", {new} of them during this check" if new > 0 else ""
+        return failure("ecc", text, Meaning(faults.GPU, faults.RESET, _RESET), **where)
+    if now["corrected"]:
+        new = now["corrected"] - was["corrected"]
+        text = f"{now['corrected']} corrected memory errors since the driver was loaded, {new} during this check"
+        return Check("ecc", WARN, f"{subject.place}: {text}", hint="many of them come before uncorrected ones", **where)
+    return Check("ecc", PASS, "no memory errors since the driver was loaded", **where)
+
+
+def _remap(subject: Subject, _: Any, now: Any) -> Check:
+    where: dict[str, Any] = {"gpu": subject.index, "value": float(now["rows"])}
+    if now["failed"]:
+        means = Meaning(faults.GPU, faults.REPLACE, "its spare rows are used up: the GPU has to be exchanged")
+        return failure("remap", f"{subject.place} could not replace a bad row of memory", means, **where)
+    if now["pending"]:
+        text = f"{subject.place} has a bad row of memory that the next reset replaces"
+        return failure("remap", text, Meaning(faults.GPU, faults.RESET, _RESET), **where)
+    if short := now.get("none", 0) + now.get("low", 0):
+        text = f"{subject.place}: banks of memory with few spare rows left or none: {short}"
+        return Check("remap", WARN, text, hint="the next bad row there takes the GPU out of service", **where)
+    return Check("remap", PASS, f"{now['rows']} rows replaced, none waits for it", **where)
+
+
+def _retired(subject: Subject, _: Any, now: Any) -> Check:
+    where: dict[str, Any] = {"gpu": subject.index, "value": float(now["pages"])}
+    if now["pages"] >= health.RETIRED_PAGES:
+        means = Meaning(faults.GPU, faults.REPLACE, "that many pages are no longer bad luck: exchange the GPU")
+        text = f"{subject.place} has retired {now['pages']} pages of memory, {health.RETIRED_PAGES} are too many"
+        return failure("retired", text, means, **where)
+    if now["pending"]:
+        text = f"{subject.place} has a bad page of memory that the next reset retires"
+        return failure("retired", text, Meaning(faults.GPU, faults.RESET, _RESET), **where)
+    return Check("retired", PASS, f"{now['pages']} pages retired, none waits for it", **where)
+
+
+def _recovery(subject: Subject, _: Any, now: Any) -> Check:
+    if not now:
+        return Check("recovery", PASS, "the driver asks for none", gpu=subject.index)
+    action, text = health.RECOVERY.get(now, (faults.REPLACE, f"recovery action {now}, which is not known here"))
+    means = Meaning(faults.GPU, action, "nvidia-smi -q says so as GPU Recovery Action")
+    return failure("recovery", f"the driver asks to recover {subject.place}: {text}", means, gpu=subject.index)
+
+
+def _xid(subject: Subject, events: Any, codes: Sequence[int]) -> Check:
+    told = {code: health.XIDS.get(code, health.Xid("not in our table")) for code in codes}
+    said = "; ".join(f"Xid {code}: {each.text}" for code, each in told.items())
+    action = next((each.action for each in told.values() if each.action), "")
+    if action:
+        means = Meaning(
+            faults.GPU, action, "docs.nvidia.com/deploy/xid-errors says more; the kernel log has its details"
+        )
+        return failure("xid", f"{subject.place} failed while it worked: {said}", means, gpu=subject.index)
+    if said:
+        hint = "this check does not cause it: another process, or the GPU"
+        return Check("xid", WARN, f"{subject.place}: {said}", gpu=subject.index, hint=hint)
+    if error := refused(events):
+        return _untold("xid", subject, error)
+    if not events:
+        return Check("xid", SKIP, "this driver tells no Xids here", gpu=subject.index)
+    return Check("xid", PASS, "none while it worked", gpu=subject.index)
+
+
+_BOTH: dict[str, Callable[[Subject, Any, Any], Check]] = {
+    "ecc": _ecc,
+    "remap": _remap,
+    "retired": _retired,
+    "recovery": _recovery,
+    "nvlink": load.nvlink,
+}

@@ -1,0 +1,88 @@
+"""This run beside earlier ones that passed: as fast as its model was there, and the same bits."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from .. import faults
+from ..checks import PASS, SKIP, WARN, Check, failure, place
+from ..data import gpus
+from ..faults import Meaning
+from ..past import Product, Run, Speed
+
+# Fewer earlier runs than this are no ground to fail on: one of them alone may have been the odd one.
+ENOUGH = 3
+# cuBLAS gives the same bits for the same version, architecture and multiprocessors, on one stream
+# (docs.nvidia.com/cuda/cublas, "Results Reproducibility"). Two other GPUs that agree are not both broken the same way.
+WITNESSES = 2
+_SLOW = "slower than this model was before: see nvidia-smi -q -d PERFORMANCE, then compare with another machine"
+_FIRST = "keep this receipt beside the others: the next run is compared with it"
+_CUBLAS = "another cuBLAS, or CUBLAS_WORKSPACE_CONFIG, does that too: compare both, and run it on a third machine"
+
+
+def judge(now: Run, earlier: Sequence[Run]) -> list[Check]:
+    """Every speed and every product of this run against those of earlier runs; what has none to compare is told."""
+    if now.record["device"] == "cpu":
+        return [Check("gemm.history", SKIP, "the CPU is compared with no earlier run")]
+    passed = [run for run in earlier if run.passed]
+    return [_speed(now, each, passed, len(earlier)) for each in now.speeds] + [
+        _product(now, each, passed, len(earlier)) for each in now.products
+    ]
+
+
+def _speed(now: Run, speed: Speed, passed: Sequence[Run], given: int) -> Check:
+    model, _, check, dtype, _ = speed.kind
+    what, on = f"{check.partition('.')[0]}.history", place("cuda", speed.gpu)
+    where: dict[str, Any] = {"gpu": speed.gpu, "dtype": dtype}
+    alike = [[s.value for s in run.speeds if s.kind == speed.kind] for run in passed if run.software == now.software]
+    before = [value for values in alike for value in values]
+    if not before:
+        cuda, branch = now.software
+        same = f"{model} with CUDA {cuda} and driver branch {branch}"
+        return Check(what, WARN, _alone(on, given, same), hint=_FIRST, **where)
+    count, median, lowest = sum(bool(values) for values in alike), statistics.median(before), min(before)
+    share = round(speed.value / median, 4)
+    where |= {"value": share, "unit": "of the median of earlier runs", "warn_below": gpus.PEERS_WARN}
+    # What a run that passed has had is not failed: a T4 is held by its power limit to little more than half of what it
+    # reaches when cold, and its own history says so.
+    limit = min(gpus.PEERS_FAIL, round(lowest / median, 4)) if count >= ENOUGH else 0.0
+    where |= {"fail_below": limit} if limit else {}
+    of = "1 earlier run" if count == 1 else f"{count} earlier runs"
+    text = f"{speed.value:.4g} {speed.unit}, {share:.1%} of {median:.4g}, the median of {of}"
+    text += f" ({lowest:.4g} to {max(before):.4g})"
+    if share >= gpus.PEERS_WARN:
+        return Check(what, PASS, text, **where)
+    slow = f"{on} is slower than {model} was before: {text}"
+    if share >= limit:
+        return Check(what, WARN, slow, hint=_SLOW, **where)
+    return failure(what, slow, Meaning(faults.PERF, faults.REPLACE, _SLOW), **where)
+
+
+def _product(now: Run, product: Product, passed: Sequence[Run], given: int) -> Check:
+    model, _, _, dtype, _ = product.kind
+    on = place("cuda", product.gpu)
+    where: dict[str, Any] = {"gpu": product.gpu, "dtype": dtype}
+    alike = [run for run in passed if (run.torch, run.driver) == (now.torch, now.driver)]
+    seen = {(p.machine, p.bits) for run in alike for p in run.products if p.kind == product.kind}
+    if not seen:
+        same = f"{model} with torch {now.torch} and driver {now.driver or 'that was not told'}"
+        return Check("gemm.hash", WARN, _alone(on, given, same), hint=_FIRST, **where)
+    votes = Counter(bits for _, bits in seen)
+    against = max((count for bits, count in votes.items() if bits != product.bits), default=0)
+    gpus_before = "1 GPU" if len(seen) == 1 else f"{len(seen)} GPUs"
+    if not against:
+        return Check("gemm.hash", PASS, f"{dtype}: the same bits as on {gpus_before} of earlier runs", **where)
+    # A GPU is no witness for itself: what corrupts may corrupt in the same way each time.
+    backed = any(bits == product.bits and machine != product.machine for machine, bits in seen)
+    text = f"{on} gave another {dtype} product than {against} {model} in earlier runs with this torch and driver"
+    if backed or against < WITNESSES:
+        return Check("gemm.hash", WARN, text, hint=_CUBLAS, **where)
+    hint = f"{on} corrupts data: take the machine out of service and keep this receipt; or {_CUBLAS}"
+    return failure("gemm.hash", text, Meaning(faults.GPU, faults.REPLACE, hint), **where)
+
+
+def _alone(on: str, given: int, same: str) -> str:
+    return f"{on} is compared with nothing: none of {given} receipts is of a run that passed on {same}"

@@ -1,0 +1,76 @@
+"""What several GPUs say of each other: the same bits, whole copies, an exact sum."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .. import faults
+from ..checks import PASS, WARN, Check, failure
+from ..data import gpus
+from ..faults import Meaning
+from .subject import Subject
+
+SLOW_PAIR = 0.5  # of the median pair
+PCIE_SUM = 5.0  # GB/s of bus bandwidth that GPUs without NVLink should reach: our guess
+_BROKEN = Meaning(faults.GPU, faults.REPLACE, "one of them corrupts data: take the machine out of service")
+_LINK = "NVLink or PCIe between GPUs is down or degraded: nvidia-smi topo -m and nvidia-smi nvlink -s"
+
+
+def hashes(subjects: Mapping[int, Subject], products: Sequence[Mapping[str, Any]]) -> list[Check]:
+    """One driver and one torch give GPUs of one model the same bits; one that differs computes wrong."""
+    found = []
+    for name, dtype in dict.fromkeys((subjects[p["gpu"]].name, p["dtype"]) for p in products if p["gpu"] in subjects):
+        bits = {
+            p["gpu"]: p["hash"]
+            for p in products
+            if p["dtype"] == dtype and p["gpu"] in subjects and subjects[p["gpu"]].name == name
+        }
+        if len(bits) > 1:
+            found.append(_hash(name, dtype, bits))
+    return found
+
+
+def _hash(name: str, dtype: str, bits: Mapping[int, str]) -> Check:
+    common = statistics.mode(bits.values())
+    odd = [gpu for gpu, each in bits.items() if each != common]
+    if not odd:
+        return Check("gemm.hash", PASS, f"{dtype}: the same bits on {len(bits)} {name}", dtype=dtype)
+    if 2 * len(odd) >= len(bits):
+        text = f"{len(bits)} {name} gave {len(set(bits.values()))} different {dtype} products for the same numbers"
+        return failure("gemm.hash", text, _BROKEN, dtype=dtype)
+    text = f"GPU {odd[0]} gave another {dtype} product than the other {name}"
+    return failure("gemm.hash", text, _BROKEN, dtype=dtype, gpu=odd[0])
+
+
+def pairs(_: Subject, measured: dict[str, Any]) -> list[Check]:
+    """Whether copies between GPUs arrive whole, and no pair is far slower than the others."""
+    found = measured["pairs"]
+    broken = [f"{pair['from']} to {pair['to']}" for pair in found if not pair["same"]]
+    if broken or not found:
+        text = f"a copy from GPU {broken[0]} arrived different" if broken else "no GPU copied to another"
+        return [failure("p2p", text, _BROKEN)]
+    median = statistics.median(pair["gbs"] for pair in found)
+    worst = min(found, key=lambda pair: pair["gbs"])
+    where: dict[str, Any] = {"value": worst["gbs"], "unit": "GB/s", "warn_below": round(SLOW_PAIR * median, 3)}
+    text = f"{worst['gbs']:.4g} GB/s from GPU {worst['from']} to {worst['to']}, the median pair {median:.4g}"
+    if worst["gbs"] < SLOW_PAIR * median:
+        return [Check("p2p", WARN, text, hint=_LINK, **where)]
+    return [Check("p2p", PASS, text, **where)]
+
+
+def reduction(subject: Subject, measured: dict[str, Any]) -> list[Check]:
+    """Whether the sum over all GPUs is exact, and came fast enough."""
+    if not measured["right"]:
+        text = f"{subject.place} has another sum over all GPUs than the numbers give"
+        return [failure("allreduce", text, _BROKEN, gpu=subject.index)]
+    # The floors are for eight GPUs of one machine; fewer, or others, must only be better than a bad PCIe link.
+    world = measured["world"]
+    floor = gpus.ALLREDUCE.get(subject.key, PCIE_SUM) if world == 8 else PCIE_SUM
+    value = measured["gbs"]
+    where: dict[str, Any] = {"gpu": subject.index, "value": value, "unit": "GB/s", "warn_below": floor}
+    if value < floor:
+        text = f"a sum over {world} GPUs is slow: {value:.4g} GB/s, at least {floor:g} is usual"
+        return [Check("allreduce", WARN, text, hint=_LINK, **where)]
+    return [Check("allreduce", PASS, f"{value:.4g} GB/s", **where)]

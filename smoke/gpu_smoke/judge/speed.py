@@ -1,0 +1,74 @@
+"""A measured speed against a floor, whatever it is a speed of."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+from .. import faults
+from ..checks import PASS, SKIP, WARN, Check, failure
+from ..data import gpus
+from ..data.gpus import Speed
+from ..faults import Meaning
+from .subject import Subject
+
+_SLOW = (
+    "a GPU that is hot, short of power, shared or failing is slow: see nvidia-smi -q -d PERFORMANCE, then replace it"
+)
+_PEERS = ("gemm.speed", "mem.speed")
+
+
+def judge(
+    what: str, subject: Subject, value: float | None, unit: str, known: Speed | None, hint: str = _SLOW, **more: Any
+) -> Check:
+    """Fail below 0.75 of the lowest credible measurement, warn below 0.90; what one party measured only warns."""
+    where: dict[str, Any] = {"gpu": subject.index, "value": value, "unit": unit, **more}
+    if subject.on_cpu:
+        return Check(what, SKIP, "not judged on the CPU", **where)
+    if not value:
+        means = Meaning(faults.ENV, faults.NONE, "the check itself is at fault: report it with this receipt")
+        return failure(what, f"{subject.place} was timed, and no speed came of it", means, **where)
+    found = f"{value:.4g} {unit}"
+    if known is None:
+        return Check(what, WARN, f"{found}; nobody has said how fast {subject.name} is, so only reported", **where)
+    low, high = (round(known.lowest * factor * subject.share, 4) for factor in (gpus.FAIL, gpus.WARN))
+    floors = {"warn_below": high} if known.alone else {"warn_below": high, "fail_below": low}
+    where |= {**floors, "reference": f"{subject.key or subject.name}: {', '.join(known.sources)}"}
+    if value >= high:
+        return Check(what, PASS, found, **where)
+    text = f"{subject.place} is slow: {found}, {subject.name} should reach {high:.4g}"
+    if known.alone or value >= low:
+        return Check(what, WARN, text, hint=hint, **where)
+    return failure(what, f"{text} and must {low:.4g}", Meaning(faults.PERF, faults.REPLACE, hint), **where)
+
+
+def against_peers(subjects: Mapping[int, Subject], measured: list[Check]) -> list[Check]:
+    """Each GPU against the median of its model in this machine, which needs no table."""
+    found = []
+    for what in _PEERS:
+        values = {c.gpu: c.value for c in measured if c.id == what and c.gpu is not None and c.value}
+        for subject in subjects.values():
+            same = [values[i] for i, other in subjects.items() if i in values and other.name == subject.name]
+            if len(same) > 1 and subject.index in values:
+                found.append(_peer(f"{what.partition('.')[0]}.peers", subject, values[subject.index], same))
+    return found
+
+
+def _peer(what: str, subject: Subject, value: float, same: list[float]) -> Check:
+    median = statistics.median(same)
+    share = round(value / median, 4)
+    text = f"{share:.1%} of the median of {len(same)} {subject.name}"
+    where: dict[str, Any] = {
+        "gpu": subject.index,
+        "value": share,
+        "unit": "of the median",
+        "warn_below": gpus.PEERS_WARN,
+        "fail_below": gpus.PEERS_FAIL,
+    }
+    if share >= gpus.PEERS_WARN:
+        return Check(what, PASS, text, **where)
+    slow = f"{subject.place} is slower than its peers: {text}"
+    if share >= gpus.PEERS_FAIL:
+        return Check(what, WARN, slow, hint=_SLOW, **where)
+    return failure(what, slow, Meaning(faults.PERF, faults.REPLACE, _SLOW), **where)

@@ -1,0 +1,25 @@
+"""Which judge answers for which stage of plan.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..checks import Check
+from . import gemm, several, static, transfer, values
+from .subject import Subject
+
+JUDGES: dict[str, Callable[[Subject, dict[str, Any]], list[Check]]] = {
+    "memory": values.memory,
+    "gemm": gemm.product,
+    "cudnn.conv": values.convolution,
+    "train": values.training,
+    "mem.pattern": values.pattern,
+    "gemm.speed": gemm.timed,
+    "mem.speed": transfer.memory,
+    "copies": transfer.host,
+    "burn": gemm.burned,
+    "dataloader": static.loader,
+    "p2p": several.pairs,
+    "allreduce": several.reduction,
+}

@@ -1,0 +1,144 @@
+"""What is wrong before torch computes anything: device nodes, driver, its library, what torch was compiled for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .. import compat, faults
+from ..checks import PASS, SKIP, WARN, Check, failure
+from ..faults import Meaning
+from ..machine import Installed
+from .subject import Subject
+
+SHARED_MEMORY_GIB = 1.0
+_NODES = "nvidia-modprobe -u -c=0 makes them on a machine; a container gets them by its runtime and a GPU request"
+# Codes of cuInit (enum cudaError_enum in NVIDIA's CUDA Driver API, which also says what they mean).
+_CODES = {
+    3: Meaning(faults.ENV, faults.REBOOT, "the driver could not be started: see the kernel log for NVRM and Xid"),
+    34: Meaning(
+        faults.ENV, faults.FIX_IMAGE, "this is the stub for linking, not a driver: take it off LD_LIBRARY_PATH"
+    ),
+    100: Meaning(faults.ENV, faults.FIX_DRIVER, "no GPU is visible here (CUDA_VISIBLE_DEVICES hides them too)"),
+    802: Meaning(faults.ENV, faults.FIX_DRIVER, "NVSwitch machines need the fabric manager, of the driver's version"),
+    803: Meaning(faults.ENV, faults.REBOOT, "the driver in the kernel and its libraries are of different versions"),
+    804: Meaning(faults.ENV, faults.FIX_IMAGE, "CUDA's compatibility package is for data center GPUs: remove it here"),
+    999: Meaning(faults.ENV, faults.REBOOT, _NODES),
+}
+_NAMES = {3: "not initialized", 34: "stub library", 100: "no device", 802: "system not ready", 803: "driver mismatch"}
+_NAMES |= {804: "compatibility not supported on this device", 999: "unknown error"}
+
+
+def nodes(found: Sequence[str], windows: bool, *, started: bool) -> Check:
+    """Whether the driver's device nodes are here; where it has started all the same, it knows better."""
+    if windows:
+        return Check("devnodes", SKIP, "Linux under Windows has no device nodes for GPUs")
+    wanted = ("/dev/nvidiactl", "/dev/nvidia-uvm")
+    missing = [node for node in wanted if node not in found]
+    missing += [] if set(found) - set(wanted) else ["/dev/nvidia0"]
+    if not missing:
+        return Check("devnodes", PASS, ", ".join(found))
+    if started:
+        return Check("devnodes", WARN, f"{missing[0]} is missing, and the driver starts all the same")
+    means = Meaning(faults.ENV, faults.FIX_DRIVER, f"no driver runs here, or {_NODES}")
+    return failure("devnodes", f"no CUDA device: {missing[0]} is missing", means)
+
+
+def wheel(driver: str, torch: Installed, compatible: bool) -> Check:
+    """Whether the driver is new enough for torch's CUDA, before CUDA is started."""
+    try:
+        branch = compat.branch_of(driver)
+        floor = compat.lowest_branch(int(torch.cuda.partition(".")[0]))
+    except ValueError:
+        unknown = "the driver's version" if torch.cuda else "the CUDA of the torch that is installed"
+        return Check("driver.wheel", SKIP, f"{unknown} is not told here")
+    said = f"driver {driver} and torch {torch.version} for CUDA {torch.cuda}"
+    if floor is None:
+        return Check("driver.wheel", SKIP, f"{said}: which driver that needs is not known")
+    if branch >= floor:
+        return Check("driver.wheel", PASS, said)
+    text = f"driver {driver} is too old for torch {torch.version}: CUDA {torch.cuda} needs branch {floor} or newer"
+    if compatible:
+        return Check("driver.wheel", WARN, f"{text}, unless the compatibility package that lies here makes up for it")
+    runs = compat.newest_cuda(branch)
+    other = f", or a torch for CUDA {runs[0]}, whose version ends in +cu{runs[0]}…" if runs else ""
+    means = Meaning(faults.ENV, faults.FIX_DRIVER, f"install a driver of branch {floor} or newer{other}")
+    return failure("driver.wheel", text, means)
+
+
+def library(driver: str, found: Mapping[str, Any]) -> list[Check]:
+    """Whether the driver's library is real, starts, and is of the version that the kernel runs."""
+    refused: Mapping[str, str] = found["refused"]
+    if refused:
+        node, why = next(iter(refused.items()))
+        hint = "a container loses its GPUs when systemd is reloaded on the machine, or was never given them"
+        text = f"no CUDA device: {node} cannot be opened: {why}"
+        return [failure("devnodes", text, Meaning(faults.ENV, faults.REBOOT, hint))]
+    there = nodes(found["nodes"], found["windows"], started=found.get("code") == 0)
+    return [there, _starts(found), _match(driver, found)]
+
+
+def arch(subject: Subject, torch: str, names: Sequence[str]) -> Check:
+    """Whether torch has kernels that run on the GPU."""
+    device = compat.parse_capability(subject.cc)
+    made = [int(name[3:]) for name in names if name[:3] == "sm_" and name[3:].isdigit()]
+    later = [int(name[8:]) for name in names if name[:8] == "compute_" and name[8:].isdigit()]
+    fits = [code for code in made if compat.runs(code, device)]
+    if fits:
+        return Check("torch.arch", PASS, f"sm_{max(fits)} runs on {subject.cc}", gpu=subject.index)
+    if not names:
+        return Check("torch.arch", SKIP, "torch does not tell what it was compiled for", gpu=subject.index)
+    if any(code <= device for code in later):
+        text = f"torch {torch} has no kernels for {subject.cc}; its driver has to compile them first"
+        return Check("torch.arch", WARN, text, gpu=subject.index)
+    text = f"torch {torch} has no kernels for {subject.place} ({subject.name}, {subject.cc}): it has {' '.join(names)}"
+    return failure("torch.arch", text, faults.NO_KERNELS, gpu=subject.index)
+
+
+def shm(size: int | None) -> Check:
+    """Whether processes can hand data over in shared memory; 64 MB is what containers have by default."""
+    if size is None:
+        return Check("shm", SKIP, "there is no /dev/shm")
+    gib = size / 2**30
+    has = f"{gib:.3g} GiB in /dev/shm"
+    if gib >= SHARED_MEMORY_GIB:
+        return Check("shm", PASS, has, value=gib, unit="GiB", warn_below=SHARED_MEMORY_GIB)
+    hint = "mount an emptyDir with medium: Memory on /dev/shm, or docker run --shm-size=1g"
+    text = f"only {has}: DataLoader workers and NCCL need more"
+    return Check("shm", WARN, text, hint=hint, value=gib, unit="GiB", warn_below=SHARED_MEMORY_GIB)
+
+
+def loader(_: Subject, measured: Mapping[str, Any]) -> list[Check]:
+    """Whether two processes handed over what they read."""
+    if measured["right"]:
+        return [Check("shm.loader", PASS, f"{measured['bytes'] / 1e6:.3g} MB from two processes")]
+    means = Meaning(faults.ENV, faults.REBOOT, "the machine's own memory is at fault")
+    return [failure("shm.loader", "data that two processes read arrived different", means)]
+
+
+def _starts(found: Mapping[str, Any]) -> Check:
+    path, code = found["path"], found.get("code")
+    if code is None:
+        means = Meaning(faults.ENV, faults.FIX_DRIVER, "the driver's libraries are missing here: the container toolkit "
+                        "brings them where NVIDIA_DRIVER_CAPABILITIES has compute")  # fmt: skip
+        return failure("libcuda.real", f"no CUDA device: {faults.one_line(found['missing'])}", means)
+    if "/stubs/" in path:
+        return failure("libcuda.real", f"{path} is no driver", _CODES[34])
+    if code == 0:
+        return Check("libcuda.real", PASS, f"CUDA {found.get('cuda', '?')} from {path or 'a file that is not named'}")
+    means = _CODES.get(
+        code, Meaning(faults.ENV, faults.REBOOT, "enum cudaError_enum in CUDA's Driver API says what it is")
+    )
+    return failure("libcuda.real", f"no CUDA device: cuInit gave {code} ({_NAMES.get(code, 'an error')})", means)
+
+
+def _match(driver: str, found: Mapping[str, Any]) -> Check:
+    library, path = found["library"], found["path"]
+    if not driver or not library:
+        return Check("driver.match", SKIP, "one of the two versions is not told here")
+    if library == driver:
+        return Check("driver.match", PASS, driver)
+    if "/compat/" in path or "/compat" in path.rpartition("/")[0]:
+        return Check("driver.match", SKIP, f"{path} is CUDA's compatibility package, of another version on purpose")
+    means = Meaning(faults.ENV, faults.REBOOT, "the driver was updated and the old one still runs: reboot the machine")
+    return failure("driver.match", f"the kernel runs driver {driver}, the library is {library} ({path})", means)

@@ -1,0 +1,100 @@
+"""The device that a finding is about, and what the table knows of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..checks import place
+from ..data.gpus import GPUS, Gpu, Speed
+from ..options import capability
+from ..plan import gate
+from ..specs import Row
+
+_MIG = re.compile(r"(.+?) MIG (\d+g\.\d+gb.*)")
+_UNKNOWN_SIZE = 8192
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One device; on the CPU it has no index."""
+
+    index: int | None
+    name: str
+    cc: str = ""
+    sm: int = 0
+    mem_bytes: int = 0
+    own: tuple[Row, ...] = ()  # the user's own measurements of its model
+
+    @classmethod
+    def of(cls, device: str, told: Mapping[str, Any], own: Sequence[Row] = ()) -> Subject:
+        """From what a child told of it."""
+        if device == "cpu":
+            return cls(None, "CPU")
+        mine = tuple(row for row in own if row.device == _model(told["name"]))
+        return cls(told["index"], told["name"], told["cc"], told["sm"], told["mem_bytes"], mine)
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether it proves the check and no GPU."""
+        return self.index is None
+
+    @property
+    def place(self) -> str:
+        """As a sentence names it."""
+        return place("cpu" if self.on_cpu else "cuda", self.index)
+
+    @property
+    def capability(self) -> tuple[int, int] | None:
+        """As numbers; a CPU has none."""
+        return capability(self.cc) if self.cc else None
+
+    @property
+    def slice(self) -> str:
+        """The profile of a MIG slice, such as 1g.5gb; empty for a whole GPU."""
+        found = _MIG.fullmatch(self.name)
+        return found[2] if found else ""
+
+    @property
+    def key(self) -> str:
+        """Its row of the table; empty where there is none."""
+        return next((key for key, gpu in GPUS.items() if _model(self.name) in gpu.names), "")
+
+    @property
+    def row(self) -> Gpu | None:
+        """What the table knows of its model."""
+        return GPUS.get(self.key)
+
+    @property
+    def share(self) -> float:
+        """How much of the whole GPU this is, by its multiprocessors."""
+        whole = self.row.sm if self.row else max((row.sm for row in self.own), default=0)
+        return min(1.0, self.sm / whole) if whole and self.slice else 1.0
+
+    @property
+    def timed(self) -> tuple[str, int]:
+        """The format and the size in which its speed is measured."""
+        return (self.row.dtype, self.row.n) if self.row else (gate(self.capability), _UNKNOWN_SIZE)
+
+    @property
+    def gemm(self) -> Speed | None:
+        """What its products should reach: measured by the user, else by others; None where nobody has said."""
+        return self._own("gemm.speed", *self.timed) or (self.row.gemm if self.row else None)
+
+    @property
+    def copy(self) -> Speed | None:
+        """What copies in its memory should reach."""
+        return self._own("mem.speed") or (self.row.copy if self.row else None)
+
+    def _own(self, check: str, *timed: str | int) -> Speed | None:
+        rows = [row for row in self.own if row.check == check and timed in ((), (row.dtype, row.size))]
+        sources = tuple(f"own measurement of {row.date} ({row.samples})" for row in rows)
+        return Speed(min(row.median for row in rows), sources) if rows else None
+
+
+def _model(name: str) -> str:
+    """Of a MIG slice, the whole GPU's name."""
+    found = _MIG.fullmatch(name)
+    return found[1] if found else name

@@ -1,0 +1,38 @@
+"""Whether memory, and the way between host and device, are fast enough and lose nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import faults
+from ..checks import SKIP, Check, failure
+from ..data.gpus import WARN, Speed
+from ..faults import Meaning
+from . import speed
+from .subject import Subject
+
+_LINK = "fewer PCIe lanes or an older generation than the slot has: nvidia-smi -q under load; then replace the machine"
+
+
+def memory(subject: Subject, measured: dict[str, Any]) -> list[Check]:
+    """How fast the device copies within its memory."""
+    return [speed.judge("mem.speed", subject, measured["gbs"], "GB/s", subject.copy)]
+
+
+def host(subject: Subject, measured: dict[str, Any]) -> list[Check]:
+    """How fast copies from and to the host are, and whether what came back is what was sent."""
+    if not measured["same"]:
+        text = f"what {subject.place} gave back is not what it was sent"
+        hint = "the GPU or its PCIe link corrupts data: take the machine out of service and keep this receipt"
+        return [failure("h2d", text, Meaning(faults.GPU, faults.REPLACE, hint), gpu=subject.index)]
+    return [_direction(what, subject, measured[what]) for what in ("h2d", "d2h")]
+
+
+def _direction(what: str, subject: Subject, value: float) -> Check:
+    floor = subject.row.host if subject.row else None
+    if floor is None and not subject.on_cpu:
+        text = f"{value:.4g} GB/s; only reported, no floor is published"
+        return Check(what, SKIP, text, gpu=subject.index, value=value, unit="GB/s")
+    # aznhc's figure is the floor itself, of one party.
+    known = Speed((floor or 0) / WARN, ("aznhc",), alone=True)
+    return speed.judge(what, subject, value, "GB/s", known, _LINK)

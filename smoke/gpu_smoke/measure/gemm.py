@@ -1,0 +1,98 @@
+"""Matrix products: whether they are right, the same every time, and fast."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import math
+import time
+from typing import Any
+
+from ..plan import REPEATS, SIZES
+from .timing import timed
+
+SEED = 7
+CPU_SIZE = 64  # where speed is not judged
+
+
+def product(torch: Any, target: Any, dtype: str) -> dict[str, Any]:
+    """Multiply on the device, again and again, and compare with float64 on the CPU."""
+    n = SIZES[target.type]
+    left, right = _pair(torch, n, dtype)
+    reference = left.double() @ right.double()  # of inputs already rounded, so what differs is the device's own error
+    left, right = left.to(target), right.to(target)
+    first = left @ right
+    same = sum(same_bits(torch, left @ right, first) for _ in range(REPEATS))
+    result = first.cpu()  # waits for the device, so its errors are raised here at the latest
+    error = result.double() - reference
+    return {
+        "dtype": dtype,
+        "n": n,
+        "finite": bool(result.isfinite().all()),
+        "norm_error": finite(error.norm() / reference.norm()),
+        "element_error": finite(error.abs().max() / reference.pow(2).mean().sqrt()),
+        "repeats": REPEATS,
+        "same": same,
+        "hash": _digest(result),
+    }
+
+
+def speed(torch: Any, target: Any, dtype: str, n: int) -> dict[str, Any]:
+    """Time products of random numbers: zeros draw less power and would come out faster by 13 % on an H200."""
+    n = CPU_SIZE if target.type == "cpu" else n
+    # Two pairs in turn, so that no cache of the device holds what is multiplied next.
+    pairs = [_on(torch, target, n, dtype) for _ in range(2)]
+    out = pairs[0][0] @ pairs[0][1]
+    took = timed(torch, target, lambda number: torch.matmul(*pairs[number % 2], out=out))
+    return {"dtype": dtype, "n": n, "tflops": tflops(n, took["median_sec"]), **took}
+
+
+def burn(torch: Any, target: Any, dtype: str, n: int, sec: float) -> dict[str, Any]:
+    """Multiply for so long, compare every product with the first, and say how fast it began and how fast it ended."""
+    n, end = CPU_SIZE if target.type == "cpu" else n, time.monotonic() + sec
+    left, right = _on(torch, target, n, dtype)
+    first = left @ right
+    took: list[float] = []
+    wrong = 0
+    while not took or time.monotonic() < end:
+        began = time.perf_counter()
+        again = [left @ right for _ in range(4)]
+        wrong += sum(not same_bits(torch, each, first) for each in again)  # waits for the device
+        took.append((time.perf_counter() - began) / len(again))
+    tenth = max(1, len(took) // 10)
+    speeds = [tflops(n, sum(part) / len(part)) for part in (took[:tenth], took[-tenth:])]
+    return {"dtype": dtype, "n": n, "products": 4 * len(took), "wrong": wrong, "began": speeds[0], "ended": speeds[1]}
+
+
+def tflops(n: int, seconds: float) -> float:
+    """What so long for one product of n x n matrices comes to."""
+    return round(2 * n**3 / seconds / 1e12, 4) if seconds else 0.0
+
+
+def same_bits(torch: Any, one: Any, other: Any) -> bool:
+    """Compared as bits: NaN equals nothing, and equal numbers may differ in them."""
+    bits = {2: torch.int16, 4: torch.int32}[one.element_size()]
+    return bool(torch.equal(one.view(bits), other.view(bits)))
+
+
+def finite(number: Any) -> float | None:
+    """JSON has no NaN: a product full of it has no error."""
+    return value if math.isfinite(value := float(number.item())) else None
+
+
+def _on(torch: Any, target: Any, n: int, dtype: str) -> tuple[Any, Any]:
+    """Made where they are used: a CPU takes seconds for numbers that many."""
+    left, right = (torch.randn(n, n, dtype=getattr(torch, dtype), device=target) for _ in range(2))
+    return left, right
+
+
+def _pair(torch: Any, n: int, dtype: str) -> tuple[Any, Any]:
+    """The same numbers on every device."""
+    generator = torch.Generator().manual_seed(SEED)
+    left, right = (torch.randn(n, n, generator=generator).to(getattr(torch, dtype)) for _ in range(2))
+    return left, right
+
+
+def _digest(result: Any) -> str:
+    """A fingerprint of the bits: GPUs of one model, driver and torch must all give the same."""
+    return hashlib.sha256(ctypes.string_at(result.data_ptr(), result.numel() * result.element_size())).hexdigest()[:16]

@@ -1,0 +1,72 @@
+"""The device's memory: how much is free, whether it keeps what is written, how fast it and the way to it are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .timing import timed
+
+MIB = 2**20
+# Of free memory, what is left for libraries; then what the pattern and its comparison need, in pieces of CHUNK.
+SPARE, CHUNK = 512 * MIB, 256 * MIB
+FACTOR, SEEDS = 0x9E3779B1 - 2**32, (0x5A5A5A5A, ~0x5A5A5A5A)  # the golden ratio as int32; each bit once 0 and once 1
+
+
+def free(torch: Any, target: Any) -> dict[str, Any]:
+    """How much there is, and how much of it nobody uses."""
+    if target.type == "cpu":
+        return {}
+    left, total = torch.cuda.mem_get_info(target)
+    return {"free": int(left), "total": int(total)}
+
+
+def pattern(torch: Any, target: Any) -> dict[str, Any]:
+    """Fill nearly all that is free, read it back, and so again with every bit turned."""
+    size, room = (MIB, 4 * MIB) if target.type == "cpu" else (CHUNK, torch.cuda.mem_get_info(target)[0] - SPARE)
+    count = size // 4
+    base = torch.arange(count, dtype=torch.int32, device=target) * FACTOR
+    check = torch.empty_like(base)
+    chunks = [torch.empty_like(base) for _ in range(max(0, room // size - 2))]
+    wrong = 0
+    for seed in SEEDS:
+        for number, chunk in enumerate(chunks):  # each piece differs, so one that answers for another is seen
+            torch.bitwise_xor(base, seed ^ number, out=chunk)
+        for number, chunk in enumerate(chunks):
+            torch.bitwise_xor(chunk, base, out=check)
+            wrong += int((check != seed ^ number).sum().item())
+    tested = len(chunks) * size
+    del base, check, chunks
+    _release(torch, target)
+    return {"bytes": tested, "wrong": wrong}
+
+
+def speed(torch: Any, target: Any) -> dict[str, Any]:
+    """Copy a gibibyte within the device; what is read and what is written count."""
+    size = MIB if target.type == "cpu" else min(1024 * MIB, torch.cuda.mem_get_info(target)[0] // 4)
+    pair = [torch.zeros(size, dtype=torch.uint8, device=target) for _ in range(2)]
+    took = timed(torch, target, lambda _: pair[1].copy_(pair[0]), 20)
+    pair.clear()
+    _release(torch, target)
+    return {"bytes": size, "gbs": _gbs(2 * size, took), **took}
+
+
+def copies(torch: Any, target: Any) -> dict[str, Any]:
+    """Copy from page-locked memory of the host to the device and back, and compare what came back."""
+    on_gpu = target.type != "cpu"
+    count = (256 * MIB if on_gpu else MIB) // 4
+    source = torch.arange(count, dtype=torch.int32, pin_memory=on_gpu)
+    back = torch.zeros(count, dtype=torch.int32, pin_memory=on_gpu)
+    there = torch.zeros(count, dtype=torch.int32, device=target)
+    up = timed(torch, target, lambda _: there.copy_(source, non_blocking=True))
+    down = timed(torch, target, lambda _: back.copy_(there, non_blocking=True))
+    same = bool(torch.equal(source, back))
+    return {"bytes": 4 * count, "h2d": _gbs(4 * count, up), "d2h": _gbs(4 * count, down), "same": same}
+
+
+def _gbs(size: int, took: dict[str, Any]) -> float:
+    return round(size / took["median_sec"] / 1e9, 3) if took["median_sec"] else 0.0
+
+
+def _release(torch: Any, target: Any) -> None:
+    if target.type != "cpu":
+        torch.cuda.empty_cache()

@@ -1,0 +1,70 @@
+"""torch, set up so that the same work gives the same bits, and the devices it sees."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+
+def load(device: str) -> Any:
+    """Import torch."""
+    import torch
+
+    torch.set_float32_matmul_precision("highest")  # no TF32: it is 300 times less exact than the limit of float32
+    torch.backends.cudnn.allow_tf32 = False
+    # Sums in half precision would be as inexact as a sick GPU; which kernels use them differs from GPU to GPU.
+    torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+    torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+    if device == "cpu":
+        # Threads may split a sum differently from one product to the next, which no GPU library does on one stream.
+        torch.set_num_threads(1)
+    return torch
+
+
+def about(torch: Any) -> dict[str, Any]:
+    """Which torch this is."""
+    return {"version": str(torch.__version__), "cuda": torch.version.cuda}
+
+
+def target(torch: Any, device: str, index: int) -> Any:
+    """The device, made the one that is used."""
+    if device == "cpu":
+        return torch.device("cpu")
+    torch.cuda.set_device(index)
+    return torch.device("cuda", index)
+
+
+def devices(torch: Any, device: str) -> tuple[list[dict[str, Any]], str]:
+    """The devices, and what CUDA said when there are none."""
+    if device == "cpu":
+        return [{"index": 0, "name": "CPU"}], ""
+    with warnings.catch_warnings(record=True) as caught:  # counting only warns of a driver that is too old
+        warnings.simplefilter("always")
+        count = int(torch.cuda.device_count())
+        refusal = _refusal(torch)
+    if count and refusal:
+        raise RuntimeError(refusal)
+    if count:
+        return [_gpu(torch, index) for index in range(count)], ""
+    return [], next((text for text in (refusal, *(str(warning.message) for warning in caught)) if text), "")
+
+
+def _refusal(torch: Any) -> str:
+    """Why CUDA does not start; empty when it does."""
+    try:
+        torch.cuda.init()
+    except RuntimeError as error:
+        return str(error)
+    return ""
+
+
+def _gpu(torch: Any, index: int) -> dict[str, Any]:
+    properties = torch.cuda.get_device_properties(index)
+    return {
+        "index": index,
+        "name": str(properties.name),
+        "uuid": str(getattr(properties, "uuid", "")),  # not every torch says
+        "cc": f"{properties.major}.{properties.minor}",
+        "sm": int(properties.multi_processor_count),
+        "mem_bytes": int(properties.total_memory),
+    }

@@ -1,0 +1,52 @@
+"""What jobs do with a device: a convolution by cuDNN, and a model that must learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .gemm import SEED, finite
+
+STEPS, RATE, MOMENTUM = 30, 0.5, 0.9
+SCALE = 1024.0  # keeps small gradients above what float16 can hold
+
+
+def convolve(torch: Any, target: Any) -> dict[str, Any]:
+    """A convolution in float32 without TF32, against float64 on the CPU."""
+    generator = torch.Generator().manual_seed(SEED)
+    images = torch.randn(4, 8, 32, 32, generator=generator)
+    weights = torch.randn(16, 8, 3, 3, generator=generator)
+    reference = torch.conv2d(images.double(), weights.double())
+    result = torch.conv2d(images.to(target), weights.to(target)).cpu().double()
+    version = torch.backends.cudnn.version() if target.type == "cuda" else None
+    return {"error": finite((result - reference).norm() / reference.norm()), "cudnn": version}
+
+
+def train(torch: Any, target: Any, dtype: str) -> dict[str, Any]:
+    """A model with one hidden layer learns what another one knows.
+
+    The steps are written out, for torch's own optimizers load its compiler, which takes longer than all else here.
+    """
+    generator = torch.Generator().manual_seed(SEED)
+
+    def normal(rows: int, columns: int, scale: float) -> Any:
+        return (torch.randn(rows, columns, generator=generator) * scale).to(target)
+
+    inputs = normal(256, 64, 1.0)
+    with torch.no_grad():
+        wanted = (inputs @ normal(64, 128, 0.125)).relu() @ normal(128, 8, 0.125)
+    weights = [normal(64, 128, 0.125).requires_grad_(), normal(128, 8, 0.125).requires_grad_()]
+    speeds = [torch.zeros_like(weight) for weight in weights]
+    losses, all_finite = [], True
+    for _ in range(STEPS):
+        with torch.autocast(target.type, dtype=getattr(torch, dtype), enabled=dtype != "float32"):
+            found = (inputs @ weights[0]).relu() @ weights[1]
+        loss = (found.float() - wanted).pow(2).mean()
+        (loss * SCALE).backward()
+        losses.append(finite(loss.detach()))
+        with torch.no_grad():
+            for weight, speed in zip(weights, speeds, strict=True):
+                all_finite = all_finite and bool(weight.grad.isfinite().all())
+                speed.mul_(MOMENTUM).add_(weight.grad / SCALE)
+                weight.sub_(speed * RATE)
+                weight.grad = None
+    return {"dtype": dtype, "first": losses[0], "last": losses[-1], "finite": all_finite, "steps": STEPS}

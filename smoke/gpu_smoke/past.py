@@ -1,0 +1,152 @@
+"""Receipts of other runs: each read, held to what is taken from it, and turned into speeds and products to compare."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from . import compat
+from .shape import Problem, read
+
+SCHEMA = "smoke/1"
+# The stages whose speeds are compared: where each keeps the speed and what it was measured on.
+_SPEEDS = {"gemm.speed": ("tflops", "n", "TFLOPS"), "mem.speed": ("gbs", "bytes", "GB/s")}
+_HINT = "give receipts that gpu-smoke --json wrote, or a folder of them"
+
+_TEXT, _NUMBER, _INDEX = {"type": "string"}, {"type": "number"}, {"type": ["number", "null"]}
+
+
+def _objects(**properties: Any) -> dict[str, Any]:
+    return {"type": "array", "items": {"type": "object", "properties": properties, "required": [*properties]}}
+
+
+# No more than what is read here: a receipt of a later version may have more.
+_NEEDED: dict[str, Any] = {
+    "schema": {"type": "string", "enum": [SCHEMA]},
+    "verdict": _TEXT,
+    "device": _TEXT,
+    "started": {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT"},
+    "host": {"type": "object", "properties": {"driver": _TEXT}},
+    "torch": {"type": "object", "properties": {"version": _TEXT, "cuda": {"type": ["string", "null"]}}},
+    "gpus": _objects(index=_NUMBER, name=_TEXT, uuid=_TEXT, sm=_NUMBER),
+    "products": _objects(gpu=_INDEX, dtype=_TEXT, n=_NUMBER, hash=_TEXT),
+    "measured": {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {"stage": _TEXT, "gpu": _INDEX, "dtype": _TEXT, **dict.fromkeys(("n", "bytes"), _NUMBER)}
+            | dict.fromkeys(("tflops", "gbs"), _NUMBER),
+            "required": ["stage", "gpu"],
+        },
+    },
+    "checks": _objects(id=_TEXT, status=_TEXT),
+}
+_RECEIPT = {"type": "object", "properties": _NEEDED, "required": [*_NEEDED]}
+
+
+class Speed(NamedTuple):
+    """How fast one GPU did one thing; two of the same `kind` can be compared."""
+
+    gpu: int
+    kind: tuple[str, int, str, str, int]  # the GPU's name and multiprocessors, the check, the format, the size
+    value: float
+    unit: str
+
+
+class Product(NamedTuple):
+    """The bits of one GPU's product; `kind` as above, and `machine` tells GPUs of different machines apart."""
+
+    gpu: int
+    kind: tuple[str, int, str, str, int]
+    machine: str
+    bits: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one receipt says."""
+
+    path: str
+    record: Mapping[str, Any]
+
+    @property
+    def passed(self) -> bool:
+        """Whether GPUs passed in it; a run on the CPU says nothing of any."""
+        return bool(self.record["verdict"] == "pass" and self.record["device"] == "cuda")
+
+    @property
+    def driver(self) -> str:
+        """The driver's version; empty where it was not told."""
+        return str(self.record["host"].get("driver", ""))
+
+    @property
+    def torch(self) -> str:
+        """torch's version."""
+        return str(self.record["torch"].get("version", ""))
+
+    @property
+    def date(self) -> str:
+        """The day it began."""
+        return str(self.record["started"])[:10]
+
+    @property
+    def software(self) -> tuple[str, int | None]:
+        """What speeds depend on: the major of torch's CUDA, and the driver's branch."""
+        try:
+            branch = compat.branch_of(self.driver)
+        except ValueError:
+            branch = None
+        return str(self.record["torch"].get("cuda") or "").partition(".")[0], branch
+
+    @property
+    def digest(self) -> str:
+        """Tells this receipt from every other, however it is written down."""
+        return hashlib.sha256(json.dumps(self.record, sort_keys=True).encode()).hexdigest()[:16]
+
+    @property
+    def speeds(self) -> list[Speed]:
+        """Every speed of a GPU that came out as one."""
+        found, gpus = [], self._gpus()
+        for each in self.record["measured"]:
+            gpu, (speed, size, unit) = gpus.get(each["gpu"]), _SPEEDS.get(each["stage"], ("", "", ""))
+            if gpu and each.get(speed):
+                kind = (gpu["name"], gpu["sm"], each["stage"], each.get("dtype", ""), each.get(size, 0))
+                found.append(Speed(gpu["index"], kind, each[speed], unit))
+        return found
+
+    @property
+    def products(self) -> list[Product]:
+        """The product of every GPU in every format."""
+        found, gpus = [], self._gpus()
+        for each in self.record["products"]:
+            if gpu := gpus.get(each["gpu"]):
+                kind = (gpu["name"], gpu["sm"], "gemm", each["dtype"], each["n"])
+                machine = gpu["uuid"] or f"{self.digest}:{gpu['index']}"
+                found.append(Product(gpu["index"], kind, machine, each["hash"]))
+        return found
+
+    def _gpus(self) -> dict[Any, Mapping[str, Any]]:
+        return {gpu["index"]: gpu for gpu in self.record["gpus"]}
+
+
+def runs(paths: Sequence[str]) -> tuple[list[Run], list[Problem]]:
+    """The receipts in files and folders, each once, and what is wrong with the others."""
+    found: dict[str, Run] = {}
+    wrong: list[Problem] = []
+    for file in _files(paths):
+        record, problems = read(file, _RECEIPT, _HINT)
+        wrong += problems
+        if not problems:
+            run = Run(str(file), record)
+            found.setdefault(run.digest, run)
+    return [*found.values()], wrong
+
+
+def _files(paths: Sequence[str]) -> list[Path]:
+    """Of a folder, what ends in .json."""
+    given = [Path(path) for path in paths]
+    return [file for path in given for file in (sorted(path.glob("*.json")) if path.is_dir() else [path])]

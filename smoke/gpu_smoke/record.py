@@ -1,0 +1,115 @@
+"""`gpu-smoke record`: add what GPUs reached in runs that passed to a file of one's own measurements."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from . import past, report, specs
+from .judge.subject import Subject
+from .options import Parser, UsageError, unwritable
+from .past import Run, Speed
+from .shape import Problem
+from .specs import Row
+
+_HINT = "gpu-smoke --profile standard --json RECEIPT.json, on whole GPUs that nothing else uses"
+# Warnings about this very GPU: the check, whether it compared anything, and whether it could have failed. A floor of
+# one party alone cannot, and is what a measurement of one's own is to replace; a short history cannot either.
+_SLOW = {(f"{what}.{check}", True, True) for what in ("gemm", "mem") for check in ("speed", "peers", "history")}
+_SLOW |= {(f"{what}.history", True, False) for what in ("gemm", "mem")}
+_THROTTLED = ("throttle", "burn")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Record, or raise UsageError with everything that speaks against it and write nothing."""
+    parser = Parser(
+        prog="gpu-smoke record",
+        usage="gpu-smoke record RECEIPT.json [...] --specs FILE",
+        description=__doc__,
+        allow_abbrev=True,
+    )
+    parser.add_argument("receipts", nargs="+", metavar="RECEIPT.json", help="receipts that passed, or folders of them")
+    parser.add_argument("--specs", required=True, metavar="FILE", help="the file to add to; made where there is none")
+    given = parser.parse_args(list(argv))
+    new = _record(given.receipts, Path(given.specs))
+    for row in new:
+        fast = f"{row.median:.4g} {row.unit} ({row.lowest:.4g} to {row.highest:.4g}, {row.samples} of them)"
+        what = " ".join(filter(None, (row.device, row.check, row.dtype)))
+        report.say(f"gpu-smoke record: {what}: {fast} with driver {row.driver} and torch {row.torch}")
+    return 0
+
+
+def _record(receipts: Sequence[str], file: Path) -> list[Row]:
+    runs, wrong = past.runs(receipts)
+    try:
+        with specs.alone(file):
+            rows, more = specs.load(file) if file.exists() else ([], [])
+            recorded = {digest for row in rows for digest in row.receipts}
+            wrong += [problem for run in runs for problem in _refused(run, recorded)] + more
+            if not runs and not wrong:
+                wrong.append(Problem(", ".join(receipts), "no receipt", "nothing", "one at least", _HINT))
+            if wrong:
+                raise UsageError("\n".join(map(str, wrong)))
+            new = _rows(runs)
+            specs.save(file, [*rows, *new])
+    except OSError as error:
+        raise unwritable("--specs", str(file), error, "gpu-smoke record") from None
+    return new
+
+
+def _refused(run: Run, recorded: set[str]) -> Iterator[Problem]:
+    """Why a receipt is no measurement of what its GPUs can do."""
+
+    def problem(path: str, text: str, got: str, expected: str) -> Problem:
+        return Problem(f"{run.path}: {path}", text, repr(got), expected, _HINT)
+
+    if run.digest in recorded:
+        yield problem("the whole", "recorded already", run.digest, "a receipt that is not in the file")
+    if run.record["device"] != "cuda":
+        yield problem("device", "a run on the CPU says nothing of a GPU", run.record["device"], "cuda")
+    elif run.record["verdict"] != "pass":
+        yield problem("verdict", "did not pass", run.record["verdict"], "pass")
+    for index, gpu in enumerate(run.record["gpus"]):
+        if Subject(gpu["index"], gpu["name"]).slice:
+            yield problem(f"gpus[{index}].name", "a MIG slice", gpu["name"], "a whole GPU")
+    for index, check in enumerate(run.record["checks"]):
+        if check["status"] == "warn" and check["id"] in _THROTTLED:
+            yield problem(f"checks[{index}]", "a GPU was throttled", check["id"], "clocks that nothing held down")
+        elif check["status"] == "warn" and (check["id"], "value" in check, "fail_below" in check) in _SLOW:
+            yield problem(f"checks[{index}]", "a GPU was slow", check["id"], "a GPU as fast as others of its model")
+    if not run.speeds:
+        yield problem("measured", "no speed of a GPU", run.record.get("profile", ""), "the profile standard or burn")
+    for name, version in (("host.driver", run.driver), ("torch.version", run.torch)):
+        if not version:
+            yield problem(name, "not told", version, "its version")
+
+
+def _rows(runs: Sequence[Run]) -> list[Row]:
+    groups: dict[tuple[tuple[str, int, str, str, int], str, str], list[tuple[Run, Speed]]] = {}
+    for run in runs:
+        for speed in run.speeds:
+            groups.setdefault((speed.kind, run.driver, run.torch), []).append((run, speed))
+    return [_row(driver, torch, group) for (_, driver, torch), group in groups.items()]
+
+
+def _row(driver: str, torch: str, group: Sequence[tuple[Run, Speed]]) -> Row:
+    values = [speed.value for _, speed in group]
+    middle = statistics.median(values)
+    watched = all(
+        any(c["id"] == "throttle" and c["status"] == "pass" for c in run.record["checks"]) for run, _ in group
+    )
+    return Row(
+        *group[0][1].kind,
+        unit=group[0][1].unit,
+        median=round(middle, 4),
+        lowest=min(values),
+        highest=max(values),
+        spread=round((max(values) - min(values)) / middle, 4),
+        samples=len(values),
+        driver=driver,
+        torch=torch,
+        date=max(run.date for run, _ in group),
+        throttle="none" if watched else "unknown",
+        receipts=tuple(dict.fromkeys(run.digest for run, _ in group)),
+    )

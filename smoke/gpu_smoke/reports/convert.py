@@ -1,0 +1,40 @@
+"""`gpu-smoke report RECEIPT`: every form of a receipt that is there already."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from .. import checks, faults, options, report
+from . import delivery, source, targets, terminal
+
+_EPILOG = """\
+exit codes: 0 every report was written, 2 one could not be, 64 wrong usage or no receipt.
+They say nothing of the GPU; the receipt does.
+
+examples:
+  gpu-smoke report receipt.json --junit gpu-smoke.xml
+  kubectl logs job/l4-check | gpu-smoke report -              where the check ran with --json -
+"""
+
+
+def main(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
+    """Write what is asked for; raises UsageError for what is no receipt."""
+    parser = options.Parser(
+        prog="gpu-smoke report",
+        description="Writes the reports of a receipt: as a table, and as the options and GitHub Actions ask.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument("receipt", metavar="RECEIPT|-", help="what --json wrote; - is standard input")
+    options.add_reports(parser.add_argument)
+    given = vars(parser.parse_args(list(argv)))
+    wanted = targets.take(given, environment)
+    options.check_distinct([("RECEIPT", given["receipt"]), *wanted.paths()])
+    record = source.read(given["receipt"])
+    lost = [*delivery.files(record, wanted), *delivery.attribute(record, wanted)]
+    delivery.github(record, wanted)
+    report.say(terminal.table(record, sys.stderr))
+    for text in lost:
+        report.say(f"gpu-smoke: cannot be written: {text}")
+    return checks.EXIT_CODES[faults.ENV] if lost else 0

@@ -1,0 +1,17 @@
+"""The message for a termination log, which Pulumi and kubectl show."""
+
+from __future__ import annotations
+
+from .record import Record, bad, cut, shown
+
+# Kubernetes keeps 4096 bytes of a termination message (kubernetes.io, "Determine the Reason for Pod Failure").
+MESSAGE_BYTES = 4000
+
+
+def message(record: Record) -> str:
+    """At most 4000 bytes, the sentence first, then the hint of the worst; a pass is that one line."""
+    wrong = bad(record)
+    lines = [shown(record["summary"])]
+    lines += [f"hint: {shown(wrong[0]['hint'])}"] if wrong and wrong[0].get("hint") else []
+    lines += [f"{shown(check['id'], 100)}: {shown(check['message'], 300)}" for check in wrong]
+    return cut("\n".join(lines) + "\n", MESSAGE_BYTES)

@@ -1,0 +1,100 @@
+"""Prometheus' text format (https://prometheus.io/docs/instrumenting/exposition_formats/) for node_exporter's textfile
+collector.
+
+The collector reads files named *.prom, and passes over a whole file that has timestamps or cannot be parsed
+(prometheus/node_exporter@020ffc1: collector/textfile.go). One series twice fails all of its metrics.
+"""
+
+from __future__ import annotations
+
+import calendar
+import time
+from typing import Any
+
+from .record import BOUNDS, PASS, Record, number, shown, worst_first
+
+Labels = tuple[tuple[str, str], ...]
+
+# Each metric and what it says; a metric without a sample is left out.
+_METRICS = {
+    "gpu_smoke_ok": "1 where the run passed, 0 where it failed or did not end",
+    "gpu_smoke_exit_code": "0 pass, 1 GPU, 2 environment, 3 too slow, 4 hang",
+    "gpu_smoke_timestamp_seconds": "when the run began",
+    "gpu_smoke_duration_seconds": "how long it took",
+    "gpu_smoke_info": "what ran: the tool, its torch and the driver",
+    "gpu_smoke_gpu_info": "which GPUs were found",
+    "gpu_smoke_check": "1 for the status that a check has",
+    "gpu_smoke_check_value": "what a check measured, in the unit of its label",
+    "gpu_smoke_check_limit": "what a measured value is held to",
+}
+
+
+def prometheus(record: Record) -> str:
+    """The run as gauges; of two checks of the same name and place the worse one counts."""
+    lines = []
+    for metric, samples in _samples(record).items():
+        if samples:
+            lines += [f"# HELP {metric} {_METRICS[metric]}", f"# TYPE {metric} gauge"]
+            lines += [f"{metric}{_labels(labels)} {_number(value)}" for labels, value in samples.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _samples(record: Record) -> dict[str, dict[Labels, float]]:
+    about = record.get("pool", {})
+    common = [(key, about[name]) for key, name in (("pool", "name"), ("node", "node")) if about.get(name)]
+    samples: dict[str, dict[Labels, float]] = {metric: {} for metric in _METRICS}
+
+    def put(metric: str, value: Any, *labels: tuple[str, Any]) -> None:
+        if (known := number(value)) is not None:
+            where = tuple((name, shown(label, 200)) for name, label in (*common, *labels))
+            samples[metric].setdefault(where, known)
+
+    put("gpu_smoke_ok", int(record["verdict"] == PASS))
+    put("gpu_smoke_exit_code", record.get("exit_code"))
+    put("gpu_smoke_timestamp_seconds", _seconds(record.get("started")))
+    put("gpu_smoke_duration_seconds", record.get("seconds"))
+    torch, driver = record.get("torch", {}).get("version", ""), record.get("host", {}).get("driver", "")
+    put("gpu_smoke_info", 1, ("tool", record.get("tool", "")), ("torch", torch), ("driver", driver))
+    for gpu in record.get("gpus", ()):
+        put("gpu_smoke_gpu_info", 1, *((label, gpu.get(key, "")) for label, key in _GPU.items()))
+    seen = set()
+    for check in worst_first(record["checks"]):
+        place = _place(check)
+        if place not in seen:
+            seen.add(place)
+            put("gpu_smoke_check", 1, *place, ("status", check["status"]))
+            put("gpu_smoke_check_value", check.get("value"), *place, ("unit", check.get("unit", "")))
+            for bound in BOUNDS:
+                put(
+                    "gpu_smoke_check_limit", check.get(bound), *place, ("limit", bound), ("unit", check.get("unit", ""))
+                )
+    return samples
+
+
+_GPU = {"gpu": "index", "name": "name", "uuid": "uuid", "compute_capability": "cc"}
+
+
+def _place(check: Record) -> Labels:
+    gpu = check.get("gpu")
+    named = ("check", check["id"]), ("gpu", "" if gpu is None else gpu), ("dtype", check.get("dtype", ""))
+    return tuple((name, shown(value, 200)) for name, value in named)
+
+
+def _labels(labels: Labels) -> str:
+    escaped = (f'{name}="{_escaped(value)}"' for name, value in labels)
+    return f"{{{','.join(escaped)}}}" if labels else ""
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"')  # shown() has left no line feed
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+
+
+def _seconds(started: Any) -> int | None:
+    try:
+        return calendar.timegm(time.strptime(started, "%Y-%m-%dT%H:%M:%SZ"))
+    except (TypeError, ValueError):
+        return None

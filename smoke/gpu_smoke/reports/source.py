@@ -1,0 +1,87 @@
+"""Reads a receipt that some run left, and says everything that keeps it from being one."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..options import UsageError
+from .record import BAD, PASS, STATUSES, Record, shown
+
+SCHEMA = "smoke/1"
+VERDICTS = (PASS, "fail", "incomplete")
+MOST = 20  # problems that one error lists
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong, and where."""
+
+    path: str
+    text: str
+    got: Any
+    expected: str
+
+
+# What the forms rely on; everything else of a receipt may be missing, or be what a later version makes of it.
+_RECORD = {"schema": (SCHEMA,), "verdict": VERDICTS, "summary": str, "checks": list}
+_CHECK = {"id": str, "status": STATUSES, "message": str}
+_PARTS = {"pool": dict, "host": dict, "torch": dict, "gpus": list}
+_NAMES: dict[type, str] = {str: "a text", list: "a list", dict: "an object"}
+
+
+def read(name: str) -> Record:
+    """The record in a file, or on standard input for `-`; raises UsageError."""
+    try:
+        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"gpu-smoke: {name}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    try:
+        record = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"gpu-smoke: {name}: is no JSON ({shown(error, 100)})\n  hint: a receipt is what --json writes"
+        ) from None
+    if problems := list(_problems(record)):
+        raise UsageError("\n".join(_lines(name, problems)))
+    return dict(record)
+
+
+def _problems(record: Any) -> Iterator[Problem]:
+    if not isinstance(record, dict):
+        yield Problem("", "is no receipt", record, "an object")
+        return
+    yield from _wrong(record, _RECORD, "")
+    yield from _wrong(record, {name: kind for name, kind in _PARTS.items() if name in record}, "")
+    for part in ("gpus", "checks"):
+        for at, item in enumerate(found if isinstance(found := record.get(part), list) else ()):
+            if not isinstance(item, dict):
+                yield Problem(f"{part}[{at}]", "is none", item, "an object")
+            elif part == "checks":
+                yield from _wrong(item, _CHECK, f"checks[{at}].")
+                if record.get("verdict") == PASS and item.get("status") in BAD:
+                    yield Problem(
+                        f"checks[{at}].status", "is bad in a receipt that says pass", item["status"], "no pass"
+                    )
+
+
+def _wrong(found: Record, fields: dict[str, Any], at: str) -> Iterator[Problem]:
+    for name, kind in fields.items():
+        value = found.get(name)
+        if isinstance(kind, tuple) and value not in kind:
+            yield Problem(f"{at}{name}", "is missing" if name not in found else "is unknown", value, " or ".join(kind))
+        elif isinstance(kind, type) and not isinstance(value, kind):
+            yield Problem(f"{at}{name}", "is missing" if name not in found else "is none", value, _NAMES[kind])
+
+
+def _lines(name: str, problems: list[Problem]) -> Iterator[str]:
+    for problem in problems[:MOST]:
+        at = f"{problem.path}: " if problem.path else ""
+        yield f"gpu-smoke: {name}: {at}{problem.text}"
+        yield f"  got: {shown(repr(problem.got), 80)}"
+        yield f"  expected: {problem.expected}"
+    if len(problems) > MOST:
+        yield f"gpu-smoke: {name}: and {len(problems) - MOST} more"
+    yield f"  hint: a receipt is what gpu-smoke --json writes, of schema {SCHEMA}"

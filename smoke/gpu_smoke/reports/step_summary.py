@@ -1,0 +1,52 @@
+"""A step's summary on GitHub: Markdown in which no text of the receipt is markup."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from .record import Record, device, limits, shown, worst_first
+
+# A file beyond 1 MiB is not cut but dropped (actions/runner: src/Runner.Common/Constants.cs, UnsupportedSummarySize).
+SUMMARY_BYTES = 1024 * 1024
+_MARKUP = re.compile(r"[!-+.:-@\[-`{-~-]")  # of ASCII's signs all but , and /
+_HEADER = ("check", "device", "status", "limit", "found")
+
+
+def step_summary(record: Record, written: int = 0) -> str:
+    """Verdict, summary, hints and a table of the checks, the worst first, as many as fit beside what is written."""
+    head = [f"### gpu-smoke: {literal(record['verdict'])}", "", literal(record["summary"]), ""]
+    hints = dict.fromkeys(literal(check["hint"]) for check in worst_first(record["checks"]) if check.get("hint"))
+    head += [f"- {hint}" for hint in list(hints)[:10]]
+    head += [""] if hints else []
+    head += [_row(_HEADER), _row(["---"] * len(_HEADER))]
+    room = SUMMARY_BYTES - written - _size(head) - 200  # for the line about the rest
+    rows: list[str] = []
+    for check in worst_first(record["checks"]):
+        row = _row(map(literal, _cells(record, check)))
+        room -= _size([row])
+        if room < 0:
+            break
+        rows.append(row)
+    left = len(record["checks"]) - len(rows)
+    rest = ["", f"{left} more checks do not fit here."] if left else []
+    text = "\n".join([*head, *rows, *rest]) + "\n\n"
+    return text if written + len(text.encode()) <= SUMMARY_BYTES else ""
+
+
+def literal(value: object, limit: int = 300) -> str:
+    """A text that Markdown and HTML take for nothing but that text: an entity is never structure (CommonMark, 2.5)."""
+    return _MARKUP.sub(lambda found: f"&#{ord(found[0])};", shown(value, limit))
+
+
+def _cells(record: Record, check: Record) -> tuple[str, ...]:
+    name = f"{shown(check['id'], 100)} {shown(check.get('dtype', ''), 20)}"
+    return name, device(record, check), check["status"], limits(check), shown(check["message"], 300)
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _size(lines: list[str]) -> int:
+    return sum(len(line.encode()) + 1 for line in lines)

@@ -1,0 +1,43 @@
+"""Annotations of GitHub Actions as workflow commands, and what keeps other lines from becoming commands.
+
+The runner (actions/runner@079cdb1: src/Runner.Common/ActionCommand.cs) takes a line as a command that begins with `::`,
+after spaces too, and one that has `##[name]` anywhere.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .record import WARN, Record, advice, bad, shown, silent, title
+
+PER_KIND = 10  # of a step, the rest is not shown (actions/toolkit: docs/problem-matchers.md)
+_COMMAND = re.compile(r"((?:^|\r)\s*):(?=:)|##(?=\[)", re.MULTILINE)
+
+
+def workflow_commands(record: Record) -> str:
+    """A line for each check that went wrong, and for each warning; where there are too many, the last one says so."""
+    errors = [(title(record, check), advice(check)) for check in bad(record)]
+    if silent(record):
+        errors = [(shown(record["verdict"], 40), shown(record["summary"]))]
+    warnings = [(title(record, check), advice(check)) for check in record["checks"] if check["status"] == WARN]
+    return "".join(f"{line}\n" for line in [*_lines("error", errors), *_lines("warning", warnings)])
+
+
+def harmless(text: str) -> str:
+    """The text for a log that a runner reads along: the same to a person, and no command to the runner."""
+    return _COMMAND.sub(lambda found: f"{found[0]} ", text)
+
+
+def _lines(kind: str, found: list[tuple[str, str]]) -> list[str]:
+    if len(found) > PER_KIND:
+        more = len(found) - PER_KIND + 1
+        found = [*found[: PER_KIND - 1], (f"{more} more", f"{more} more of this kind are in the log")]
+    return [f"::{kind} title={_property(f'gpu-smoke {name}')}::{_data(text)}" for name, text in found]
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25")  # shown() has left no line ends; they would be %0D and %0A
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

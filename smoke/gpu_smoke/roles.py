@@ -1,0 +1,107 @@
+"""What children are for. Each role is a function that tells what it finds; another role is another row of ROLES.
+
+A worker does what it is ordered, one line of standard input at a time, and says when it is ready for the next; the end
+of its input is the end of its work.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .measure import gemm, libcuda, libnvml, loading, memory, nvml, peers, setup, training
+
+Tell = Callable[..., None]
+
+# What each stage of plan.py does: a function of torch, the device and the order's parameters.
+WORK: dict[str, Callable[..., dict[str, Any]]] = {
+    "memory": memory.free,
+    "gemm": gemm.product,
+    "cudnn.conv": training.convolve,
+    "train": training.train,
+    "mem.pattern": memory.pattern,
+    "gemm.speed": gemm.speed,
+    "mem.speed": memory.speed,
+    "copies": memory.copies,
+    "burn": gemm.burn,
+    "dataloader": loading.load_data,
+    "p2p": peers.copy_pairs,
+    "allreduce": peers.reduce_all,
+}
+
+
+def first(tell: Tell, device: str) -> None:
+    """The first worker on a GPU, which starts the driver and asks for all of them; or the one on the CPU."""
+    if device == "cuda":
+        tell("stage", stage="devices", text="starting the driver", what="libcuda.real", limit_sec=60)
+        started = libcuda.start()
+        tell("libcuda", **started)
+        if started.get("code") != 0:
+            return
+    torch = _import(tell, device)
+    about = setup.about(torch)
+    tell("torch", **about)
+    if device == "cuda" and not about["cuda"]:
+        return  # the parent sees from the event that no GPU can be reached
+    text = "asking CUDA for the GPUs" if device == "cuda" else "asking for the CPU"
+    tell("stage", stage="devices", text=text, what="gpu.init", limit_sec=60)
+    found, message = setup.devices(torch, device)
+    if device == "cuda":
+        tell("host", arch_list=list(torch.cuda.get_arch_list()))
+    tell("devices", devices=found, message=message)
+    if found:
+        _obey(tell, torch, setup.target(torch, device, 0))
+
+
+def gpu(tell: Tell, index: int) -> None:
+    """A worker on one of the other GPUs."""
+    torch = _import(tell, "cuda")
+    _obey(tell, torch, setup.target(torch, "cuda", index))
+
+
+def host(tell: Tell) -> None:
+    """A worker that touches no GPU."""
+    torch = _import(tell, "cpu")
+    _obey(tell, torch, setup.target(torch, "cpu", 0))
+
+
+def manage(tell: Tell) -> None:
+    """Asks NVIDIA's library for management, which needs neither CUDA nor torch."""
+    tell("stage", stage="devices", text="asking NVML", what="nvml", limit_sec=30)
+    tell("nvml", **libnvml.ask())
+
+
+def health(tell: Tell) -> None:
+    """Asks NVML beside all the others, until nobody gives orders any more; it gets none."""
+    nvml.watch(tell, sys.stdin)
+
+
+def _import(tell: Tell, device: str) -> Any:
+    # From a cold disk, gigabytes of CUDA's libraries.
+    tell("stage", stage="import", text="importing torch", what="torch.import", limit_sec=300)
+    return setup.load(device)
+
+
+def _obey(tell: Tell, torch: Any, target: Any) -> None:
+    tell("ready")
+    for line in sys.stdin:
+        order = json.loads(line)
+        began = time.monotonic()
+        found = WORK[order["stage"]](torch, target, **order["params"])
+        tell("measured", stage=order["stage"], **found, seconds=round(time.monotonic() - began, 3))
+        tell("ready")
+
+
+# `peers` sees every GPU and stands on the first; a `rank` has one of them, and meets the others in its order's file.
+ROLES: dict[str, Callable[..., None]] = {
+    "health": health,
+    "first": first,
+    "gpu": gpu,
+    "host": host,
+    "peers": gpu,
+    "rank": gpu,
+    "nvml": manage,
+}

@@ -1,0 +1,18 @@
+"""The check itself, as `gpu-smoke` and `gpu-smoke run`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from . import known, options, parent, receipt, unasked
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the check and return its exit code; raises UsageError where it cannot be run as it was given."""
+    chosen = options.parse(argv)
+    if chosen.no_gpu_in:
+        return unasked.run(chosen)
+    beside = known.read(chosen)
+    paper = receipt.Receipt(chosen)
+    paper.open()
+    return parent.run(chosen, paper, beside)

@@ -1,0 +1,138 @@
+"""The answer: whether it works, why not, what does, and each wheel of the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .. import compat, wheels
+from ..compat import Pair, Problem
+from ..compat_data import RELEASES
+from ..data.drivers import ORIGINS
+from .question import Question
+
+SCHEMA = "smoke-check/1"
+
+
+@dataclass(frozen=True)
+class Way:
+    """A setup that works: what to install, and where its driver comes from."""
+
+    torch: str
+    driver_branch: int
+    module: str  # empty where either does
+    install: str
+    drivers: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One wheel on the GPU and the driver that were asked about."""
+
+    torch: str
+    works: bool
+    reasons: tuple[str, ...]
+    sure: bool
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came out; `torch` and `driver` are what was asked or, where it was left out, chosen."""
+
+    question: Question
+    driver: str
+    torch: str
+    problems: tuple[Problem, ...]
+    unknown: tuple[str, ...]
+    ways: tuple[Way, ...]
+    rows: tuple[Row, ...]
+
+    @property
+    def works(self) -> bool:
+        """Whether nothing speaks against it."""
+        return not self.problems
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        asked = asdict(self.question)
+        asked["python"] = ".".join(map(str, self.question.python)) if self.question.python else ""
+        del asked["json"]
+        return {
+            "schema": SCHEMA,
+            "works": self.works,
+            "asked": asked,
+            "driver": self.driver,
+            "torch": self.torch,
+            "problems": [problem._asdict() for problem in self.problems],
+            "unknown": list(self.unknown),
+            "ways": [asdict(way) for way in self.ways],
+            "wheels": [asdict(row) for row in self.rows],
+        }
+
+
+def answer(question: Question) -> Answer:
+    """Choose what was left out, ask the rules, and look for what works where it does not."""
+    # Where nothing goes with the driver that was given, the torch is one that does with another: it is not at fault.
+    chosen = _choose(question, question.driver) or _choose(question, "")
+    newest = wheels.newest_first(question.machine)[0]
+    driver = question.driver or str(chosen.branch if chosen else compat.PREFERRED_BRANCH)
+    torch = question.torch or str((chosen and chosen.torch) or newest)
+    module = question.module or None
+    verdict = compat.check(
+        question.capability, driver, torch, machine=question.machine, module=module, python=question.python
+    )
+    rows = () if question.torch else tuple(_rows(question, driver))
+    return Answer(question, driver, torch, verdict.problems, verdict.unknown, _ways(question, driver, torch), rows)
+
+
+def _choose(question: Question, driver: str) -> Pair | None:
+    return compat.choose(
+        question.capability,
+        driver or None,
+        question.torch or None,
+        machine=question.machine,
+        python=question.python,
+    )
+
+
+def _ways(question: Question, driver: str, torch: str) -> tuple[Way, ...]:
+    """What was asked where that works, but for the kernel module; else the nearest that do."""
+    machine, python = question.machine, question.python
+    wheel = wheels.parse_wheel(torch, machine)
+    if compat.check(question.capability, driver, torch, machine=machine, python=python).works:
+        pairs: tuple[Pair, ...] = (Pair(compat.branch_of(driver), str(wheel)),)
+    else:
+        pairs = compat.ways(question.capability, compat.branch_of(driver), wheel, machine=machine, python=python)
+    return tuple(_way(question, pair.branch, pair.torch) for pair in pairs if pair.branch and pair.torch)
+
+
+def _way(question: Question, branch: int, torch: str) -> Way:
+    arch = compat.arch_of(question.capability)
+    module = arch.modules[0] if arch and len(arch.modules) == 1 else ""
+    return Way(torch, branch, module, install(torch, question.machine), _drivers(branch, question.machine))
+
+
+def install(torch: str, machine: str) -> str:
+    """The command that installs a wheel: PyPI has one build of each release, and uv finds the others."""
+    wheel = wheels.parse_wheel(torch, machine)
+    row = RELEASES[machine].get(wheel.release)
+    if row is None or wheel.build == row.default or not wheel.cuda:
+        return f"python3 -m pip install torch=={wheel.version}"
+    return f"uv pip install --torch-backend {wheel.build} torch=={wheel.version}"
+
+
+def _drivers(branch: int, machine: str) -> dict[str, str]:
+    rows = (row for row in ORIGINS.values() if machine in row.machines and branch in row.branches)
+    return {row.name: row.branches[branch] for row in rows}
+
+
+def _rows(question: Question, driver: str) -> Iterator[Row]:
+    """Every wheel of the tables, the newest first."""
+    for wheel in wheels.every(question.machine):
+        verdict = compat.check(
+            question.capability, driver, str(wheel), machine=question.machine, python=question.python
+        )
+        reasons = tuple(problem.text for problem in verdict.problems)
+        sure = wheel.build not in RELEASES[question.machine][wheel.release].unsure
+        yield Row(str(wheel), verdict.works, reasons, sure)

@@ -1,0 +1,60 @@
+"""`gpu-smoke check`: asks, and says the answer."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+
+from .. import checks, faults, report
+from . import question
+from .answer import Answer, Way, answer
+
+
+def main(argv: Sequence[str]) -> int:
+    """Answer on standard output, and return the exit code; raises UsageError for what cannot be asked."""
+    asked = question.parse(argv)
+    found = answer(asked)
+    text = json.dumps(found.record(), indent=2) if asked.json else "\n".join(_lines(found))
+    report.put(sys.stdout, text + "\n")
+    return 0 if found.works else checks.EXIT_CODES[faults.ENV]
+
+
+def _lines(found: Answer) -> Iterator[str]:
+    asked = found.question
+    gpu = f"{asked.gpu} (compute capability {asked.capability})" if asked.gpu else f"a GPU of {asked.capability}"
+    parts = [gpu, f"driver {found.driver}{_note(asked.driver)}", f"torch {found.torch}{_note(asked.torch)}"]
+    parts += [f"the {asked.module} kernel module"] if asked.module else []
+    parts += [f"Python {'.'.join(map(str, asked.python))}"] if asked.python else []
+    parts += [asked.machine] if asked.machine != "x86_64" else []
+    yield f"{'works' if found.works else 'does not work'}: {', '.join(parts)}"
+    yield from (f"  why: {problem.text} ({problem.rule})" for problem in found.problems)
+    yield from (f"  not known: {text}" for text in found.unknown)
+    for way in found.ways:
+        yield from _way(way, found)
+    if not found.ways:
+        yield "  nothing in the tables works on this GPU and machine"
+    if found.rows:
+        yield from _table(found)
+
+
+def _note(given: str) -> str:
+    return "" if given else " (chosen)"
+
+
+def _way(way: Way, found: Answer) -> Iterator[str]:
+    if not found.works:
+        module = f", the {way.module} kernel module" if found.question.module and way.module else ""
+        yield f"  what works: torch {way.torch}, driver branch {way.driver_branch}{module}"
+    yield f"    torch: {way.install}"
+    yield from (f"    driver: {name}: {text}" for name, text in way.drivers.items())
+
+
+def _table(found: Answer) -> Iterator[str]:
+    said = {problem.text for problem in found.problems}
+    wide = max(len(row.torch) for row in found.rows)
+    yield f"every wheel with driver {found.driver} (? was not read for that release):"
+    for row in found.rows:
+        why = "; ".join(reason for reason in row.reasons if reason not in said)
+        mark = " " if row.sure else "?"
+        yield f"  {row.torch:<{wide}}{mark} " + ("works" if row.works else f"no: {why}" if why else "no, as above")

@@ -1,0 +1,142 @@
+"""What `gpu-smoke check` is asked, and every way in which that can be wrong."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .. import compat, wheels
+from ..compat_data import OPEN, PROPRIETARY, RELEASES
+from ..data.gpus import GPUS
+from ..options import Parser, UsageError, usage_error, words
+
+COMMAND = "gpu-smoke check"
+_MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "arm64": "arm64", "aarch64": "arm64"}
+_EPILOG = """\
+exit codes:
+  0   it works, as far as anybody has told
+  2   it does not
+  64  wrong usage
+
+examples:
+  gpu-smoke check --gpu v100 --driver 580 --torch 2.15.0+cu132
+  gpu-smoke check --gpu l4                        the driver and the torch to take, and every wheel there is
+  gpu-smoke check --compute-capability 8.9 --torch 2.9.1 --json | jq .works
+"""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to go together; what is empty is to be chosen, or is not asked."""
+
+    capability: str
+    gpu: str = ""
+    driver: str = ""
+    torch: str = ""
+    module: str = ""
+    machine: str = "x86_64"
+    python: tuple[int, int] | None = None
+    json: bool = False
+
+
+def parse(argv: Sequence[str]) -> Question:
+    """Read the command line, or raise UsageError with everything that is wrong with it."""
+    given = vars(_parser().parse_args(list(argv)))
+    wrong: list[str] = []
+
+    def refuse(option: str, problem: str, got: str, expected: str) -> None:
+        wrong.append(str(usage_error(f"--{option.replace('_', '-')}", problem, got, expected, COMMAND)))
+
+    found: dict[str, Any] = {}
+    for name, (read, expected) in _READERS.items():
+        if name in given:
+            try:
+                found[name] = read(given[name])
+            except ValueError as error:
+                refuse(name, str(error), given[name], expected)
+    if "gpu" in given and "compute_capability" in given:
+        got = f"{given['gpu']}, {given['compute_capability']}"
+        refuse("gpu", "is told twice", got, "a name, or a compute capability")
+    elif "gpu" not in given and "compute_capability" not in given:
+        refuse("gpu", "is missing", "", "a name, or --compute-capability")
+    if wrong:
+        raise UsageError("\n".join(wrong))
+    capability = found.pop("compute_capability", "") or capability_of(found["gpu"])
+    return Question(capability, **found, json="json" in given)
+
+
+def capability_of(gpu: str) -> str:
+    """The compute capability of a GPU by any of its names; ValueError for one that is none, or more than one."""
+    asked = words(gpu)
+    rows = [row for key, row in GPUS.items() if asked and any(asked <= words(name) for name in (key, *row.names))]
+    found = {row.capability for row in rows}
+    if len(found) > 1:
+        raise ValueError("could be more than one GPU")
+    if not found:
+        near = difflib.get_close_matches(gpu.lower(), _names(), 1)
+        raise ValueError("is no GPU of the table" + (f": did you mean {near[0]}?" if near else ""))
+    return found.pop()
+
+
+def _names() -> list[str]:
+    """The shortest name of each GPU that tells it from the others: v100 of v100-sxm2-16gb."""
+    return list(dict.fromkeys(key if key.startswith("rtx") else key.partition("-")[0] for key in GPUS))
+
+
+def _as_it_is(reads: Callable[[str], object]) -> Callable[[str], str]:
+    """A text that can be read: it is shown as it was written."""
+
+    def read(text: str) -> str:
+        reads(text)
+        return text
+
+    return read
+
+
+def _one_of(names: dict[str, str], problem: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in names:
+            raise ValueError(problem)
+        return names[text]
+
+    return read
+
+
+def _python(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)\.(\d+)(?:\.\d+)?", text)
+    if not found:
+        raise ValueError("no version of Python")
+    return int(found[1]), int(found[2])
+
+
+# How the text of each option is read, and what it should have been.
+_READERS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "gpu": (_as_it_is(capability_of), ", ".join(_names())),
+    "compute_capability": (_as_it_is(compat.parse_capability), "two numbers, such as 8.9"),
+    "driver": (_as_it_is(compat.branch_of), "a branch or a version, such as 580 or 580.159.03"),
+    "torch": (_as_it_is(wheels.parse_wheel), "such as 2.9.1 or 2.9.1+cu128"),
+    "module": (_one_of({OPEN: OPEN, PROPRIETARY: PROPRIETARY}, "no kernel module"), f"{OPEN} or {PROPRIETARY}"),
+    "machine": (_one_of(_MACHINES, "torch has no wheels for it"), " or ".join(RELEASES)),
+    "python": (_python, "such as 3.12"),
+}
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog=COMMAND,
+        description="Whether a GPU, a driver and a torch go together, and what does. It needs none of them.",
+        epilog=_EPILOG,
+    )
+    add = parser.add_argument
+    add("--gpu", metavar="NAME", help=f"one of {', '.join(_names())}, also by the name that CUDA has for it")
+    add("--compute-capability", metavar="X.Y", help="of a GPU that is not among them, such as 8.9")
+    add("--driver", metavar="VERSION", help="its branch or version, such as 580 (default: one is chosen)")
+    add("--torch", metavar="VERSION", help="such as 2.15.0+cu132; without a build PyPI's own (default: one is chosen)")
+    add("--module", metavar="NAME", help=f"the kernel module: {OPEN} or {PROPRIETARY} (default: not asked)")
+    add("--python", metavar="X.Y", help="such as 3.12 (default: not asked)")
+    add("--machine", metavar="NAME", help=f"{' or '.join(RELEASES)} (default: x86_64)")
+    add("--json", action="store_true", help="the answer as JSON")
+    return parser

@@ -1,0 +1,115 @@
+"""A file of one's own measurements, from which floors are taken: its schema, reading it, and adding to it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .shape import Problem, read
+
+SCHEMA = "gpu-smoke-specs/1"
+_HINT = "gpu-smoke record writes this file; its schema is docs/gpu-smoke-specs.schema.json"
+
+
+class Row(NamedTuple):
+    """What one model reached with one driver and one torch, over all receipts that were recorded together."""
+
+    device: str
+    sm: int
+    check: str
+    dtype: str
+    size: int
+    unit: str
+    median: float
+    lowest: float
+    highest: float
+    spread: float
+    samples: int
+    driver: str
+    torch: str
+    date: str
+    throttle: str
+    receipts: tuple[str, ...]
+
+
+_TEXT, _ABOVE_ZERO = {"type": "string", "pattern": "."}, {"type": "number", "exclusiveMinimum": 0}
+_FIELDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "device": ("the GPU's name, as CUDA has it", _TEXT),
+    "sm": ("its multiprocessors", _ABOVE_ZERO),
+    "check": ("the check whose floor this is", {"type": "string", "enum": ["gemm.speed", "mem.speed"]}),
+    "dtype": ("the format of the numbers; empty for copies", {"type": "string"}),
+    "size": ("n of n x n matrices; bytes of a copy", _ABOVE_ZERO),
+    "unit": ("of the three figures that follow", {"type": "string", "enum": ["TFLOPS", "GB/s"]}),
+    "median": ("of all samples", _ABOVE_ZERO),
+    "lowest": ("of all samples", _ABOVE_ZERO),
+    "highest": ("of all samples", _ABOVE_ZERO),
+    "spread": ("highest less lowest, as a share of the median", {"type": "number"}),
+    "samples": ("how many: one for each GPU of each receipt", _ABOVE_ZERO),
+    "driver": ("its version", _TEXT),
+    "torch": ("its version", _TEXT),
+    "date": ("of the latest receipt", {"type": "string", "pattern": r"^\d{4}-\d\d-\d\d$"}),
+    "throttle": ("none where clocks were watched in every receipt", {"type": "string", "enum": ["none", "unknown"]}),
+    "receipts": (
+        "the digest of each, so that none counts twice",
+        {"type": "array", "items": {"type": "string", "pattern": "^[0-9a-f]{16}$"}},
+    ),
+}
+FILE: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "What GPUs of one's own reached, for gpu-smoke --specs",
+    "type": "object",
+    "properties": {
+        "schema": {"type": "string", "enum": [SCHEMA]},
+        "rows": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {name: {"description": text, **kind} for name, (text, kind) in _FIELDS.items()},
+                "required": [*_FIELDS],
+                "additionalProperties": False,
+            },
+        },
+    },
+    "required": ["schema", "rows"],
+    "additionalProperties": False,
+}
+
+
+def load(path: Path) -> tuple[list[Row], list[Problem]]:
+    """The rows of a file, and what is wrong with it."""
+    value, wrong = read(path, FILE, _HINT)
+    rows = [] if wrong else [Row(**{**row, "receipts": tuple(row["receipts"])}) for row in value["rows"]]
+    return rows, wrong
+
+
+def text(rows: Sequence[Row]) -> str:
+    """The file with these rows."""
+    return json.dumps({"schema": SCHEMA, "rows": [row._asdict() for row in rows]}, indent=2, allow_nan=False) + "\n"
+
+
+def save(path: Path, rows: Sequence[Row]) -> None:
+    """Write the whole file or leave it as it was, also where the disk is full; a link stays one."""
+    target = Path(os.path.realpath(path))
+    new = target.with_name(f".{target.name}.{os.getpid()}.new")
+    try:
+        new.write_text(text(rows), encoding="utf-8")
+        new.replace(target)
+    except OSError:
+        new.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Nobody else records into that folder meanwhile, or one of two would be lost."""
+    folder = os.open(Path(os.path.realpath(path)).parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)

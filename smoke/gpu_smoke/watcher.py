@@ -1,0 +1,160 @@
+"""The child that asks NVML beside all others, as the parent sees it: when it begins, what it told, how it ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from . import machine
+from .checks import BAD, Check
+from .judge import blame, health, load
+from .judge.seen import Seen, refused, strangers, together
+from .judge.subject import Subject
+from .options import Options
+from .plan import TIMED
+from .process import Child
+from .receipt import Receipt
+
+# Processes of others are looked for before the check's own begin, so these wait for its first look, but not for ever.
+HOLD_SEC = 10.0
+SILENT_SEC = 20.0  # between two samples, of which five come in a second
+END_SEC = 10.0  # for its last look
+
+
+class Watcher:
+    """What NVML told, and what came of it; on the CPU, or without nvidia-ml-py, it asks nobody."""
+
+    def __init__(self, options: Options, receipt: Receipt) -> None:
+        self.options, self.receipt = options, receipt
+        self.child: Child | None = None
+        self._began = self._ended = 0.0
+        self._gpus: list[dict[str, Any]] = []
+        self._after: list[dict[str, Any]] = []
+        self._told = False
+        self._seen: dict[tuple[int, str], Seen] = {}
+        self._xids: list[dict[str, Any]] = []
+
+    def begin(self, start: Callable[..., Child]) -> None:
+        """Start the child, if there is anything to be asked."""
+        if self.options.on_cpu:
+            return
+        if not machine.nvml():
+            self._without(health.skipped("nvidia-ml-py, which is optional, is not installed"))
+            return
+        self._began = time.monotonic()
+        self.child = start("health", 0, {})
+
+    def looked(self) -> bool:
+        """Whether its first look is over, or has taken too long for others to wait for it."""
+        return self._told or self.child is None or self.child.gone or time.monotonic() >= self._began + HOLD_SEC
+
+    def going(self) -> bool:
+        """Let it look for a last time; whether it still does."""
+        if self.child is None or self.child.gone:
+            return False
+        if not self._ended:
+            self._ended = time.monotonic()
+            stage = self.child.stage
+            self.child.dismiss()
+            self.child.enters(stage, "asking NVML for the last time", "nvml", END_SEC)
+        return True
+
+    def hear(
+        self, child: Child, kind: str, event: dict[str, Any], busy: Iterable[tuple[int, str, Collection[int]]]
+    ) -> None:
+        """Take one thing that it tells; `busy` is what runs: the GPU, the stage, and the check's processes there."""
+        if kind == "nvml":
+            self._begun(event)
+        elif kind == "sample":
+            for index, stage, ours in busy:
+                told = self._of(index, event["gpus"])
+                if told:
+                    self._seen.setdefault((index, stage), Seen()).add(told, strangers(told["processes"], ours))
+        elif kind == "xid":
+            self._xids.append(event)
+            self.receipt.host.setdefault("xids", []).append(event)
+        elif kind == "after":
+            self._after = event["gpus"]
+        if kind != "after" and not self._ended:
+            child.enters("nvml", "asking NVML", "nvml", SILENT_SEC)
+
+    def lose(self, child: Child) -> bool:
+        """Whether that it does not answer is nobody's fault: it has not yet called the driver."""
+        if child.stage not in ("start", "import"):
+            return False
+        self._without(health.skipped("nvidia-ml-py took too long to load"))
+        return True
+
+    def verdict(self, subjects: Mapping[int, Subject]) -> None:
+        """Judge what it told, and name the cause of what is slow."""
+        if not self._told:
+            return
+        found = health.machine(self._gpus, len(self.receipt.devices))
+        up: dict[Subject, int] = {}
+        for index, subject in subjects.items():
+            was, now = self._of(index, self._gpus), self._of(index, self._after)
+            found += self._gpu(subject, was, now)
+            if now and not refused(now["nvlink"]):
+                up[subject] = now["nvlink"]["active"]
+        fewer = {check.gpu: check for check in load.unequal(up)}
+        found = [
+            fewer.get(each.gpu, each) if each.id == "nvlink" and each.status not in BAD else each for each in found
+        ]
+        self.receipt.add(*found)
+        self.receipt.checks = [self._blamed(check, subjects) for check in self.receipt.checks]
+
+    def _begun(self, event: dict[str, Any]) -> None:
+        found = health.started(event)
+        if "gpus" not in event:
+            self._without(found)
+            return
+        self._told, self._gpus = True, event["gpus"]
+        self.receipt.host.setdefault("driver", event["driver"])
+        if (
+            self.child and time.monotonic() >= self._began + HOLD_SEC
+        ):  # the others did not wait, so they may be among these
+            for gpu in self._gpus:
+                gpu["processes"] = {
+                    "refused": 3,
+                    "text": "the first look came too late to tell whose processes they are",
+                }
+        self.receipt.add(found)
+
+    def _without(self, found: Check) -> None:
+        self.receipt.add(found, *health.unasked(found.message))
+
+    def _gpu(self, subject: Subject, was: dict[str, Any] | None, now: dict[str, Any] | None) -> list[Check]:
+        index = subject.index or 0
+        if was is None:
+            return health.unknown(subject, self.receipt.devices[index]["uuid"])
+        parts = {stage: seen for (gpu, stage), seen in self._seen.items() if gpu == index}
+        whole = together(parts.values())
+        stages = {stage: seen.record() for stage, seen in parts.items()}
+        seconds = round((self._ended or time.monotonic()) - self._began, 3)
+        told = {"gpu": index, "stage": "nvml", "seconds": seconds, **whole.record(), "stages": stages}
+        self.receipt.measured.append(told)
+        xids = [xid["code"] for xid in self._xids if xid["uuid"] in ("", was["uuid"])]
+        if now is None:
+            return health.hurried(subject, was, whole, xids)
+        timed = together(seen for stage, seen in parts.items() if stage in TIMED)
+        return health.judge(self.options, subject, was, now, whole, timed, xids)
+
+    def _of(self, index: int, gpus: list[dict[str, Any]]) -> dict[str, Any] | None:
+        """NVML's GPU of that number in CUDA: they are counted differently, so by UUID, of a slice too."""
+        if index >= len(self.receipt.devices):
+            return None
+        uuid = self.receipt.devices[index]["uuid"].removeprefix("GPU-").removeprefix("MIG-")
+        for gpu, known in zip(gpus, self._gpus, strict=False):
+            mode = known["mig"]
+            names = [known["uuid"], *mode.get("slices", [])]
+            if uuid and uuid in [str(name).partition("-")[2] for name in names]:
+                return gpu
+        return gpus[0] if not uuid and len(gpus) == len(self.receipt.devices) == 1 else None
+
+    def _blamed(self, check: Check, subjects: Mapping[int, Subject]) -> Check:
+        if check.gpu not in subjects or check.gpu is None:
+            return check
+        seen = self._seen.get((check.gpu, blame.STAGES.get(check.id, "")))
+        state = self._of(check.gpu, self._gpus)
+        return blame.blame(check, subjects[check.gpu], state, seen) if seen and state else check

@@ -1,0 +1,94 @@
+"""What tests ask for by name, and the one each GPU test is given unasked."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pytest_gpu_ci import health
+from pytest_gpu_ci.memory import Watch
+from pytest_gpu_ci.session import Session, note, of
+
+GIB_IN_MIB = 1024
+SEED = 0
+
+
+@pytest.fixture(scope="session")
+def gpu_device(request: pytest.FixtureRequest) -> Any:
+    """The first GPU, as torch's device. A test that uses it is a GPU test, marked or not."""
+    import torch
+
+    machine = request.config.stash[Session.KEY].machine
+    if not machine.gpus:
+        pytest.skip(f"needs 1 GPU; here: {machine.in_words()}")
+    return torch.device("cuda", 0)
+
+
+@pytest.fixture
+def gpu_devices(request: pytest.FixtureRequest) -> list[Any]:
+    """As many GPUs as the test's marker counts, as torch's devices."""
+    import torch
+
+    return [torch.device("cuda", index) for index in range(request.node.stash[Session.NEEDS].count)]
+
+
+@pytest.fixture
+def gpu_seed() -> Iterator[int]:
+    """Seeds Python, NumPy where it is loaded, and torch on every device; cuDNN chooses the same algorithms again."""
+    import torch
+
+    random.seed(SEED)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(SEED)
+    torch.manual_seed(SEED)
+    cudnn = torch.backends.cudnn
+    before = cudnn.deterministic, cudnn.benchmark
+    cudnn.deterministic, cudnn.benchmark = True, False
+    yield SEED
+    cudnn.deterministic, cudnn.benchmark = before
+
+
+@pytest.fixture
+def _gpu_memory(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Measures every GPU test: waits for its kernels, cleans up, records the peak, fails what leaks."""
+    import torch
+
+    item, session = request.node, of(request.node)
+    wanted = item.stash[Session.NEEDS]
+    watch = session.watch = Watch(torch, len(session.machine.gpus))
+    try:
+        yield
+    finally:
+        session.watch = None
+    if session.death is not None:
+        return
+    # What the test's own fixtures gave it is still held here, though they are torn down.
+    item.funcargs.clear()
+    used = watch.used(wanted.count)
+    # What the test launched may fail after its last line, and would be told to the next test.
+    late = health.synchronize(torch, used)
+    if late is not None:
+        if health.is_dead(torch, used):
+            session.death = health.Death(item.nodeid, late)
+        pytest.fail(f"CUDA failed after the test's last line: {late}", pytrace=False)
+    peak = watch.peak_mib()
+    note(item, "gpu_peak_mib", round(peak, 1))
+    leaked = watch.leaked_mib()
+    if item.stash[Session.FAILED]:
+        return  # its traceback holds its tensors
+    allowed = session.leak_mib if wanted.leak_mib is None else wanted.leak_mib
+    problems = [
+        f"leaked {mib:.1f} MiB on cuda:{gpu}, {allowed:g} allowed (gc and empty_cache did not free them)\n"
+        "  hint: look for tensors in globals, caches and closures; leak_mib= of the gpu marker allows more"
+        for gpu, mib in enumerate(leaked)
+        if mib > allowed
+    ]
+    if peak / GIB_IN_MIB > wanted.peak_gib:
+        problems.append(f"allocated {peak / GIB_IN_MIB:.2f} GiB at its highest, {wanted.peak_gib:g} allowed")
+    if problems:
+        note(item, "gpu_leaked_mib", round(max(leaked), 1))
+        pytest.fail("\n".join(problems), pytrace=False)

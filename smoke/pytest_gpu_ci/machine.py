@@ -1,0 +1,102 @@
+"""What is here: the GPUs torch reaches, or why it reaches none."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+DEVICES = Path("/dev")
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Gpu:
+    name: str
+    memory_gib: float
+    compute_capability: tuple[int, int]
+
+    def in_words(self) -> str:
+        words = capability_in_words(self.compute_capability)
+        return f"{self.name} ({self.memory_gib:.1f} GiB, compute capability {words})"
+
+
+def capability_in_words(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))
+
+
+@dataclass(frozen=True)
+class Machine:
+    """`why` is said where there is no GPU; `unreached` names device nodes that torch should reach and does not."""
+
+    gpus: tuple[Gpu, ...] = ()
+    why: str = ""
+    unreached: tuple[str, ...] = ()
+
+    def in_words(self) -> str:
+        if not self.gpus:
+            nodes = f" although {', '.join(self.unreached)} is there" if self.unreached else ""
+            return f"no GPU{nodes} ({self.why})"
+        return ", ".join(f"{count} x {words}" for words, count in Counter(gpu.in_words() for gpu in self.gpus).items())
+
+
+def nodes() -> tuple[str, ...]:
+    """The driver's device nodes. A container has only those it was given, whatever /proc tells of the host."""
+    return tuple(str(path) for path in sorted(DEVICES.glob("nvidia[0-9]*"), key=lambda path: (len(path.name), path)))
+
+
+def visible() -> list[str]:
+    """The GPUs CUDA may use, in CUDA_VISIBLE_DEVICES' words; nothing is started and nothing imported for it."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is None:
+        return [str(index) for index, _ in enumerate(nodes())]
+    entries = [entry.strip() for entry in named.split(",")]
+    # CUDA stops reading at the first that is none:
+    # https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#env-vars
+    hidden = next((at for at, entry in enumerate(entries) if entry in ("", "-1", "NoDevFiles")), len(entries))
+    return entries[:hidden]
+
+
+def probe() -> Machine:
+    """Ask torch. This starts CUDA, so it is asked only when a test is about to use it."""
+    hidden = "CUDA_VISIBLE_DEVICES" in os.environ and not visible()
+    unreached = () if hidden else nodes()
+    try:
+        import torch
+    except ImportError as error:
+        missing = isinstance(error, ModuleNotFoundError) and error.name == "torch"
+        return Machine((), "torch is not installed" if missing else f"torch cannot be imported: {error}", unreached)
+    with warnings.catch_warnings():
+        # What torch warns of here is asked for below, and a suite that turns warnings into errors is not to stumble.
+        warnings.simplefilter("ignore")
+        # is_available() alone says yes where CUDA_VISIBLE_DEVICES is empty on some machines:
+        # github.com/MakazhanAlpamys/Soup/issues/1128
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if count == 0:
+            why = f"CUDA_VISIBLE_DEVICES is {os.environ['CUDA_VISIBLE_DEVICES']!r}" if hidden else refusal(torch)
+            return Machine((), why, unreached)
+        torch.cuda.init()
+    return Machine(tuple(gpu(torch.cuda.get_device_properties(index)) for index in range(count)))
+
+
+def refusal(torch: object) -> str:
+    """Why this torch has no GPU, in its own words where it has any."""
+    version, built = torch.__version__, torch.version  # type: ignore[attr-defined]
+    if built.cuda is None and getattr(built, "hip", None) is None:
+        return f"torch {version} is built without CUDA"
+    try:
+        torch.cuda.init()  # type: ignore[attr-defined]
+    except RuntimeError as error:
+        return f"torch {version}: {first_line(error)}"
+    return f"torch {version} sees none"
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def gpu(properties: object) -> Gpu:
+    name, total = properties.name, properties.total_memory  # type: ignore[attr-defined]
+    return Gpu(name, total / GIB, (properties.major, properties.minor))  # type: ignore[attr-defined]

@@ -1,0 +1,66 @@
+"""What a test leaves on the GPU, and how much it had at its highest."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+MIB = 2**20
+
+
+def clean(torch: Any) -> None:
+    """Give back what no tensor holds."""
+    # cuBLAS' workspaces come from torch's allocator and stay, 8 MiB after the first product, which no test has leaked:
+    # github.com/pytorch/pytorch/issues/95668. torch's own leak check empties them in this way too.
+    clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
+    if clear is not None:
+        clear()
+    torch.cuda.empty_cache()
+
+
+class Watch:
+    """The memory of one test. What fixtures of a wider scope allocate meanwhile is theirs, and outlives the test."""
+
+    def __init__(self, torch: Any, gpus: int) -> None:
+        self.torch = torch
+        self.gpus = range(gpus)
+        self._setting_up = 0
+        clean(torch)
+        self.before = self._allocated()
+        for gpu in self.gpus:
+            torch.cuda.reset_peak_memory_stats(gpu)
+
+    def _allocated(self) -> list[int]:
+        return [int(self.torch.cuda.memory_allocated(gpu)) for gpu in self.gpus]
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """While a fixture of a wider scope is set up; it may set up others."""
+        if self._setting_up:
+            yield
+            return
+        start = self._allocated()
+        self._setting_up += 1
+        try:
+            yield
+        finally:
+            self._setting_up -= 1
+            grown = zip(self.before, start, self._allocated(), strict=True)
+            self.before = [before + now - then for before, then, now in grown]
+
+    def peak_mib(self) -> float:
+        return max(int(self.torch.cuda.max_memory_allocated(gpu)) for gpu in self.gpus) / MIB
+
+    def leaked_mib(self) -> list[float]:
+        """For each GPU, what has come and not gone. Reference cycles are no leak, so they are broken first."""
+        clean(self.torch)
+        if any(now > before for before, now in zip(self.before, self._allocated(), strict=True)):
+            gc.collect()
+            clean(self.torch)
+        return [(now - before) / MIB for before, now in zip(self.before, self._allocated(), strict=True)]
+
+    def used(self, count: int) -> list[int]:
+        """The GPUs the test was given, and those it used beyond."""
+        return [gpu for gpu in self.gpus if gpu < count or self.torch.cuda.max_memory_allocated(gpu)]

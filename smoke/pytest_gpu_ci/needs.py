@@ -1,0 +1,119 @@
+"""What a test asks of the machine: the arguments of its markers, read and compared."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pytest_gpu_ci.machine import Gpu, Machine, capability_in_words
+
+# GPUs show less memory than they are sold with, as ECC and the driver keep some: a T4 of 16 GB shows 14.56 GiB
+# (github.com/Zheng-Chong/CatVTON/issues/133), which is 91 %, and an L40S of 48 GB 44.53, 93 %
+# (github.com/Wan-Video/Wan2.1/issues/205). So whoever asks for 16 gets a T4.
+SHOWN_OF_NOMINAL = 0.9
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Fields are the markers' arguments; the first `count` GPUs must each fulfil the rest."""
+
+    count: int = 1
+    memory_gib: float = 0.0
+    compute_capability: tuple[int, int] = (0, 0)
+    model: tuple[str, ...] = ()
+    leak_mib: float | None = None
+    peak_gib: float = math.inf
+
+    def in_words(self) -> str:
+        words = ["1 GPU" if self.count == 1 else f"{self.count} GPUs"]
+        if self.memory_gib:
+            words.append(f"{self.memory_gib:g} GiB")
+        if self.compute_capability != (0, 0):
+            words.append(f"compute capability {capability_in_words(self.compute_capability)} or more")
+        if self.model:
+            words.append("model " + " or ".join(self.model))
+        return ", ".join(words)
+
+    def met_by(self, gpu: Gpu) -> bool:
+        return (
+            gpu.memory_gib >= SHOWN_OF_NOMINAL * self.memory_gib
+            and gpu.compute_capability >= self.compute_capability
+            and (not self.model or any(is_model(gpu.name, model) for model in self.model))
+        )
+
+    def unmet(self, machine: Machine) -> str | None:
+        """Why the machine cannot run the test, or None."""
+        given = machine.gpus[: self.count]
+        if len(given) == self.count and all(map(self.met_by, given)):
+            return None
+        return f"needs {self.in_words()}; here: {machine.in_words()}"
+
+
+def is_model(name: str, model: str) -> bool:
+    """Whole words, so that an L40S is no L4."""
+    return re.search(rf"(?<!\w){re.escape(model)}(?!\w)", name, re.IGNORECASE) is not None
+
+
+def positive_count(value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    raise ValueError
+
+
+def amount(value: Any) -> float:
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf:
+        return float(value)
+    raise ValueError
+
+
+def limit(value: Any) -> float:
+    return math.inf if value == "any" else amount(value)
+
+
+def capability(value: Any) -> tuple[int, int]:
+    text = ".".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    if re.fullmatch(r"\d+\.\d", text):
+        major, minor = text.split(".")
+        return int(major), int(minor)
+    raise ValueError
+
+
+def models(value: Any) -> tuple[str, ...]:
+    names = (value,) if isinstance(value, str) else value
+    if isinstance(names, (tuple, list)) and names and all(isinstance(name, str) and name.strip() for name in names):
+        return tuple(names)
+    raise ValueError
+
+
+# Argument -> how it is read, what is expected, what it means. The table of docs/gpu-tests.md is held to it.
+ARGUMENTS: Mapping[str, tuple[Callable[[Any], Any], str, str]] = {
+    "count": (positive_count, "a number of GPUs, 1 or more", "how many GPUs the test uses"),
+    "memory_gib": (amount, "GiB, such as 16", "memory each must have, as it is sold; 90 % of it is enough"),
+    "compute_capability": (capability, 'a version, such as "8.9"', "compute capability each must at least have"),
+    "model": (models, 'a name or several, such as "L4"', "words of which one stands in the name each has"),
+    "leak_mib": (limit, 'MiB, such as 64, or "any"', "memory the test may leave allocated"),
+    "peak_gib": (limit, 'GiB, such as 4, or "any"', "memory that may be allocated at any moment of the test"),
+}
+
+
+def read(markers: Iterable[Any]) -> tuple[Needs, list[tuple[str, str, str]]]:
+    """What the markers say together, the closest first; and of every mistake the problem, what was got and expected."""
+    values: dict[str, Any] = {}
+    problems = []
+    for marker in markers:
+        given = {**({"count": 2} if marker.name == "multi_gpu" else {}), **marker.kwargs}
+        if marker.args:
+            problems.append((f"{marker.name}: takes keywords only", repr(marker.args), f"{', '.join(ARGUMENTS)}"))
+        for name, value in given.items():
+            if name not in ARGUMENTS:
+                problems.append((f"{marker.name}: {name}: no such argument", repr(value), ", ".join(ARGUMENTS)))
+                continue
+            parse, expected, _ = ARGUMENTS[name]
+            try:
+                values.setdefault(name, parse(value))
+            except ValueError:
+                problems.append((f"{marker.name}: {name}: not usable", repr(value), expected))
+    return replace(Needs(), **values), problems

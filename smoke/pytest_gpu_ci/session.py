@@ -1,0 +1,84 @@
+"""What one pytest process knows: the machine, what was asked, whether CUDA still works. And who may run."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_gpu_ci import health
+from pytest_gpu_ci.machine import Machine, first_line, probe
+from pytest_gpu_ci.memory import Watch
+from pytest_gpu_ci.needs import Needs
+
+MODES = ("auto", "require", "strict", "off")
+
+
+def problem(what: str, *lines: str) -> str:
+    return "\n".join([what, *(f"  {line}" for line in lines)])
+
+
+def note(item: pytest.Item, name: str, value: object) -> None:
+    """A property of the test, for JUnit and for the summary; a rerun's replaces the last."""
+    item.user_properties[:] = [each for each in item.user_properties if each[0] != name]
+    item.user_properties.append((name, value))
+
+
+class Session:
+    """Of one process; under pytest-xdist each worker has its own."""
+
+    KEY = pytest.StashKey["Session"]()
+    NEEDS = pytest.StashKey[Needs]()
+    PROBLEMS = pytest.StashKey[list[str]]()
+    FAILED = pytest.StashKey[bool]()
+
+    def __init__(self, mode: str, leak_mib: float) -> None:
+        self.mode = mode
+        self.leak_mib = leak_mib
+        self.watch: Watch | None = None
+        self.death: health.Death | None = None
+        self._machine: Machine | None = None
+
+    @property
+    def machine(self) -> Machine:
+        if self._machine is None:
+            self._machine = probe()
+        return self._machine
+
+    def admit(self, item: pytest.Item, wanted: Needs) -> None:
+        """Let the test run; or skip it, or fail it, in words."""
+        item.stash[self.FAILED] = False
+        problems = item.stash[self.PROBLEMS]
+        if problems:
+            pytest.fail("\n".join(problems), pytrace=False)
+        if self.mode == "off":
+            self._refuse(item, "GPU tests are off (--gpu=off)", fail=False)
+        if self.death is not None:
+            self._refuse(item, self.death.in_words(), fail=True)
+        unmet = wanted.unmet(self.machine)
+        if unmet is None:
+            note(item, "gpu", ", ".join(gpu.name for gpu in self.machine.gpus[: wanted.count]))
+        elif self.machine.gpus:
+            self._refuse(item, unmet, fail=self.mode == "strict", hint="--gpu=require skips what does not fit")
+        else:
+            # A driver with GPUs that torch cannot use is the mistake that skipping would hide.
+            broken = self.mode != "auto" or bool(self.machine.unreached)
+            self._refuse(item, unmet, fail=broken, hint="--gpu=off skips GPU tests")
+
+    def _refuse(self, item: pytest.Item, reason: str, *, fail: bool, hint: str = "") -> None:
+        note(item, "gpu_not_run", reason)
+        if not fail:
+            pytest.skip(reason)
+        asked = f"--gpu={self.mode}: " if hint else ""
+        pytest.fail(f"{asked}{reason}" + (f"\n  hint: {hint}" if hint else ""), pytrace=False)
+
+    def failed(self, item: pytest.Item, error: BaseException) -> None:
+        """After a failure of any phase: is it this test's alone?"""
+        item.stash[self.FAILED] = True
+        if self.death is not None or self.watch is None:
+            return
+        torch = self.watch.torch
+        if health.is_dead(torch, self.watch.used(item.stash[self.NEEDS].count)):
+            self.death = health.Death(item.nodeid, first_line(error))
+
+
+def of(item: pytest.Item) -> Session:
+    return item.config.stash[Session.KEY]

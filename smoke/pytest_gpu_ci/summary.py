@@ -1,0 +1,100 @@
+"""What the run says at its end of GPU tests: what ran, what did not, and that a run without any is no proof."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+SHOWN = 5  # tests named in a line; the rest is a number
+
+
+class Summary:
+    """Of the process that reports: under pytest-xdist the controller, which knows tests by their reports alone."""
+
+    def __init__(self, config: pytest.Config, workers: int, gpus: list[str]) -> None:
+        self.mode = config.option.gpu
+        self.sharing = (
+            f"{workers} workers share {len(gpus)} GPU{'s'[: len(gpus) > 1]}" if workers > len(gpus) > 0 else ""
+        )
+        self.collects_only = config.option.collectonly
+        self.ran: dict[str, str] = {}
+        self.not_run: dict[str, str] = {}
+        self.peaks: dict[str, float] = {}
+        self.failed: set[str] = set()
+
+    def pytest_report_header(self) -> list[str]:
+        """Silent unless asked for GPUs."""
+        if self.mode is None:
+            return []
+        return [f"gpu: {self.mode}" + (f", {self.sharing}" if self.sharing else "")]
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        told: dict[str, Any] = dict(report.user_properties)
+        node = report.nodeid
+        if "gpu_not_run" in told:
+            self.not_run[node] = told["gpu_not_run"]
+        elif "gpu" in told and report.when == "call" and (not report.skipped or hasattr(report, "wasxfail")):
+            self.ran[node] = told["gpu"]
+        if report.failed:
+            self.failed.add(node)
+        if "gpu_peak_mib" in told:
+            self.peaks[node] = told["gpu_peak_mib"]
+
+    @property
+    def vacuous(self) -> bool:
+        return self.mode in ("require", "strict") and not self.ran and not self.collects_only
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self.vacuous and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        lines = self.lines()
+        if lines:
+            terminalreporter.section("GPU tests", "-")
+            for line in lines:
+                terminalreporter.write_line(line)
+
+    def lines(self) -> list[str]:
+        lines = []
+        if self.ran:
+            lines.append(f"{counted(self.ran)} ran on {', '.join(sorted(set(self.ran.values())))}")
+        peaks = {node: mib for node, mib in self.peaks.items() if mib}
+        if peaks:
+            top = max(peaks, key=lambda node: peaks[node])
+            lines.append(f"highest peak: {peaks[top]:,.1f} MiB in {top}")
+        lines += did_not_run(list(self.not_run.values()))
+        idle = [node for node in self.ran if self.peaks.get(node) == 0 and node not in self.failed]
+        if idle:
+            more = f" and {len(idle) - SHOWN} more" if len(idle) > SHOWN else ""
+            lines.append(f"{counted(idle)} passed without memory of torch on a GPU: {', '.join(idle[:SHOWN])}{more}")
+        if self.vacuous:
+            found = f"{counted(self.not_run)} did not run" if self.not_run else "none was selected"
+            lines.append(f"FAILED: --gpu={self.mode}, and no GPU test ran: {found}")
+            if not self.not_run:
+                lines.append('  hint: look at -m, -k and the paths; -m "not gpu" goes without --gpu')
+        return lines
+
+
+def counted(tests: Any) -> str:
+    return f"{len(tests)} GPU test{'s'[: len(tests) != 1]}"
+
+
+def did_not_run(reasons: list[str]) -> list[str]:
+    """A line for each reason; what is there is said once, however many things were needed."""
+    lines = []
+    by_place: dict[str, list[str]] = {}
+    for reason in reasons:
+        words, _, here = reason.partition("; here: ")
+        by_place.setdefault(here, []).append(words)
+    for here, needed in by_place.items():
+        counts = Counter(needed).most_common()
+        if here and len(counts) > 1:
+            lines.append(f"{len(needed)} did not run; here: {here}")
+            lines += [f"  {count}: {words}" for words, count in counts]
+        else:
+            end = f"; here: {here}" if here else ""
+            lines += [f"{count} did not run: {words}{end}" for words, count in counts]
+    return lines

@@ -1,0 +1,122 @@
+"""pytest-xdist's workers each have their own GPUs, or are told that they share."""
+
+from __future__ import annotations
+
+import pytest
+from pytest_gpu_ci import share
+
+from .conftest import L4, L40S, T4, Suite, lines_of
+
+pytest_plugins = ["pytester"]
+
+SEEN = """
+import os, time
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("number", range(4))
+def test_a(number, record_property):
+    import torch
+    time.sleep(0.1)
+    print("seen", os.environ["PYTEST_XDIST_WORKER"], [row[0] for row in torch.GPUS])
+    assert False
+"""
+
+
+def seen(result: pytest.RunResult) -> set[str]:
+    return {line for line in result.outlines if line.startswith("seen gw")}
+
+
+def test_each_worker_has_its_own_gpu(suite: Suite) -> None:
+    result = suite(SEEN, "--gpu=auto", "-n2", gpus=[L4, T4], process=True, visible="0,1")
+    result.assert_outcomes(failed=4)
+    assert seen(result) == {"seen gw0 ['NVIDIA L4']", "seen gw1 ['Tesla T4']"}
+
+
+def test_one_worker_has_all_of_them(suite: Suite) -> None:
+    result = suite(SEEN, "--gpu=auto", "-n1", gpus=[L4, T4], process=True, visible="0,1")
+    assert seen(result) == {"seen gw0 ['NVIDIA L4', 'Tesla T4']"}
+
+
+def test_workers_part_what_was_chosen(suite: Suite) -> None:
+    result = suite(SEEN, "--gpu-id=2,1", "-n2", gpus=[L4, T4, L40S], process=True, visible="0,1,2")
+    assert seen(result) == {"seen gw0 ['NVIDIA L40S']", "seen gw1 ['Tesla T4']"}
+
+
+def test_a_mistake_in_a_marker_is_told_by_workers_too(suite: Suite) -> None:
+    result = suite("@pytest.mark.gpu(count=0)\ndef test_a(): pass", "-n1", process=True)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        ["test_it.py: test_a: gpu: count: not usable", "  got: 0", "  expected: a number of GPUs, 1 or more"],
+        consecutive=True,
+    )
+
+
+def test_who_asks_for_nothing_keeps_the_environment_it_has(suite: Suite) -> None:
+    result = suite(SEEN, "-n2", gpus=[L4, T4], process=True, visible="0,1")
+    assert seen(result) == {f"seen gw{worker} ['NVIDIA L4', 'Tesla T4']" for worker in (0, 1)}
+
+
+def test_more_workers_than_gpus_are_refused_in_words(suite: Suite) -> None:
+    result = suite(SEEN, "--gpu=require", "-n3", gpus=[L4, T4], process=True, visible="0,1")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert [line for line in result.errlines if line] == [
+        "ERROR: pytest: -n: more workers than GPUs, and each takes memory on its GPU",
+        "  got: 3 workers",
+        "  expected: at most 2, one for each GPU: 0, 1",
+        "  hint: -n 2, or --gpu-share to let them share",
+    ]
+
+
+def test_workers_that_may_share_say_so(suite: Suite) -> None:
+    result = suite(SEEN, "--gpu=require", "-n2", "--gpu-share", gpus=[L4], process=True, visible="0")
+    result.assert_outcomes(failed=4)
+    assert "gpu: require, 2 workers share 1 GPU" in result.outlines
+    assert seen(result) == {"seen gw0 ['NVIDIA L4']", "seen gw1 ['NVIDIA L4']"}
+
+
+def test_workers_without_any_gpu_skip_and_the_controller_knows(suite: Suite) -> None:
+    result = suite(SEEN, "-n2", process=True)
+    result.assert_outcomes(skipped=4)
+    assert lines_of(result) == ["4 did not run: needs 1 GPU; here: no GPU (torch is not installed)"]
+    required = suite(SEEN.replace("assert False", "pytest.skip('no')"), "-n1", "--gpu=require", gpus=[L4], process=True)
+    required.assert_outcomes(skipped=4)
+    assert required.ret == 1
+    assert "FAILED: --gpu=require, and no GPU test ran: none was selected" in lines_of(required)
+
+
+def test_a_worker_in_place_of_one_that_died_takes_its_gpu(suite: Suite) -> None:
+    source = """
+import os, time
+from pathlib import Path
+
+WORKER = os.environ["PYTEST_XDIST_WORKER"]
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("number", range(6))
+def test_a(number):
+    import torch
+    print("seen", WORKER, torch.GPUS[0][0])
+    Path(WORKER).touch()
+    if WORKER == "gw1":
+        torch.launch("CUDA error: an illegal memory access was encountered")
+    while WORKER == "gw0" and not Path("gw2").exists():
+        time.sleep(0.05)
+    assert False
+"""
+    result = suite(source, "--gpu=auto", "-n2", gpus=[L4, T4], process=True, visible="0,1")
+    assert seen(result) == {"seen gw0 NVIDIA L4", "seen gw1 Tesla T4", "seen gw2 Tesla T4"}
+
+
+@pytest.mark.parametrize(
+    ("workers", "gpus", "parts"),
+    [
+        (1, 4, ["abcd"]),
+        (2, 4, ["ab", "cd"]),
+        (3, 4, ["a", "b", "cd"]),
+        (4, 4, ["a", "b", "c", "d"]),
+        (5, 2, ["a", "b", "a", "b", "a"]),
+    ],
+)
+def test_gpus_are_parted_equally_and_none_is_left_over(workers: int, gpus: int, parts: list[str]) -> None:
+    names = list("abcd")[:gpus]
+    assert ["".join(share.of_worker(place, workers, names)) for place in range(workers)] == parts

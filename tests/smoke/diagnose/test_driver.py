@@ -1,0 +1,139 @@
+"""What the driver's libraries answer, what hangs, and how it is told."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ..conftest import ONE_GPU, environment
+from .conftest import LIBRARY, POD, Diagnose
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [(802, "cuInit gave 802"), (803, "cuInit gave 803"), (804, "cuInit gave 804"), (34, "stub library")],
+)
+def test_a_driver_that_does_not_start_is_told_and_torch_is_looked_at_all_the_same(
+    diagnose: Diagnose, code: int, text: str
+) -> None:
+    said = diagnose(cuinit=code)
+    assert (said.code, said.wrong()) == (2, ["libcuda.real"])
+    assert text in said.record["summary"]
+    assert said.one("torch.import")["message"] == "torch can be imported"
+
+
+def test_nodes_that_the_containers_group_took_back_are_told(diagnose: Diagnose, root: Path) -> None:
+    (root / "dev/nvidia0").unlink()
+    (root / "dev/nvidia0").mkdir()  # nobody can open a folder to write to it
+    said = diagnose(nvml={"code": 999})
+    assert (said.code, said.wrong()) == (2, ["devnodes", "nvml"])
+    assert said.one("nvml")["message"] == "Failed to initialize NVML: Unknown Error (NVML 999)"
+    assert "systemd is reloaded" in said.one("nvml")["hint"]
+
+
+def test_missing_nodes_on_a_machine_are_told(diagnose: Diagnose, root: Path) -> None:
+    (root / "dev/nvidia-uvm").unlink()
+    said = diagnose(cuinit=999)
+    assert (said.code, said.wrong()) == (2, ["devnodes", "libcuda.real"])
+    assert said.one("devnodes")["message"] == "no CUDA device: /dev/nvidia-uvm is missing"
+    assert diagnose().one("devnodes")["status"] == "warn"  # CUDA starts without, and may make them
+
+
+def test_a_library_of_another_version_than_the_driver_is_told_by_both_libraries(diagnose: Diagnose, root: Path) -> None:
+    maps = root / "proc/self/maps"
+    maps.write_text(maps.read_text().replace(LIBRARY, LIBRARY.replace("580.159.03", "580.95.05")))
+    said = diagnose(nvml={"code": 18})
+    assert (said.code, said.wrong()) == (2, ["nvml", "driver.match"])
+    assert said.record["action"] == "reboot"
+
+
+@pytest.mark.parametrize(
+    ("used", "processes", "status", "code"),
+    [(700_000_000, 0, "pass", 0), (3_000_000_000, 1, "warn", 0), (20_000_000_000, 2, "fail", 2)],
+)
+def test_memory_that_others_hold_is_told(diagnose: Diagnose, used: int, processes: int, status: str, code: int) -> None:
+    said = diagnose(nvml={"gpus": [{"used": used, "processes": processes}]})
+    assert (said.code, said.one("gpu.memory")["status"]) == (code, status)
+    assert f"{used / 1e9:.3g} of 24 GB taken" in said.one("gpu.memory")["message"]
+
+
+def test_mig_without_a_slice_is_told_and_with_one_it_is_none_of_it(diagnose: Diagnose) -> None:
+    said = diagnose(nvml={"gpus": [{"slices": 0}]})
+    assert (said.code, said.record["summary"]) == (2, "MIG is on for GPU 0, and no slice of it is here")
+    said = diagnose(nvml={"gpus": [{"slices": 2}]})
+    assert (said.code, said.one("gpu.mig")["message"]) == (0, "on, 2 slices are here")
+
+
+def test_persistence_mode_that_is_off_is_a_warning(diagnose: Diagnose) -> None:
+    said = diagnose(nvml={"gpus": [{"persistence": False}]})
+    assert (said.code, said.one("gpu.persistence")["status"]) == (0, "warn")
+
+
+def test_a_gpu_that_is_lost_is_the_gpus_fault(diagnose: Diagnose) -> None:
+    said = diagnose(nvml={"gpus": [{"code": 15}, {}]})
+    assert (said.code, said.record["summary"]) == (1, "GPU 0: GPU is lost (NVML 15)")
+
+
+def test_little_shared_memory_is_a_warning_and_a_full_disk_a_fault(diagnose: Diagnose, root: Path) -> None:
+    shutil.rmtree(root / "dev/shm")
+    (root / "dev/shm").symlink_to("/dev/pts")  # a file system without any room
+    assert diagnose().one("shm")["status"] == "warn"
+    (root / "tmp").rmdir()
+    (root / "tmp").symlink_to("/dev/pts")
+    said = diagnose()
+    assert (said.code, said.record["summary"]) == (2, "0 GB free on /tmp")
+
+
+def test_a_driver_that_does_not_answer_is_a_hang_told_in_time(diagnose: Diagnose) -> None:
+    began = time.monotonic()
+    said = diagnose("--deadline-sec", "3", nvml={"hangs": True})
+    assert (said.code, said.wrong()) == (4, ["deadline"])
+    assert said.record["summary"] == "no answer within 3 s while asking NVML"
+    assert time.monotonic() - began < 30
+
+
+def test_people_read_the_fault_first_with_the_next_command_and_the_summary_last(root: Path, tmp_path: Path) -> None:
+    for node in (root / "dev").glob("nvidia*"):
+        node.unlink()
+    env = {**environment(gpus=ONE_GPU, cuinit=100), "GPU_SMOKE_ROOT": str(root), **POD}
+    done = subprocess.run(
+        [sys.executable, "-m", "gpu_smoke", "diagnose", "--json", tmp_path / "found.json"],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    lines = done.stdout.splitlines()
+    assert (done.returncode, done.stderr) == (2, "")
+    assert lines[0].startswith("fail  gpu.request: no GPU was given to this container")
+    assert [line.split(":")[0].strip() for line in lines[1:4]] == ["looked at", "hint", "next"]
+    assert lines[-1].startswith("gpu-smoke diagnose: no GPU was given to this container")
+    assert json.loads((tmp_path / "found.json").read_text())["exit_code"] == 2
+
+
+@pytest.mark.parametrize(
+    ("args", "first"),
+    [
+        (["--json", "/nowhere/a.json"], "gpu-smoke diagnose: --json: cannot be written (No such file or directory)"),
+        (["--deadline-sec", "0"], "gpu-smoke diagnose: --deadline-sec: not a deadline"),
+        (["now"], "gpu-smoke diagnose: unrecognized arguments: now"),
+    ],
+)
+def test_a_wrong_command_line_is_no_verdict(args: list[str], first: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "gpu_smoke", "diagnose", *args],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (64, "")
+    assert done.stderr.splitlines()[0] == first

@@ -1,0 +1,172 @@
+"""A stand-in for nvidia-ml-py, told by FAKE_NVML what to answer; its names and numbers are those of 13.615.71.
+
+`gpus` are healthy L4s but for what is said of them: `after` is what has changed at the last look, `refuse` the codes
+that functions answer with, `lost` after how many samples all of them answer 15. `import` may be hang, `start` is the
+code that NVML starts with, `hang` a function that does not return once it has given its `answers`, `absent` those that
+this release has not, `xids` what is told once, and `leave` ends the process at the first sample.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+SETTINGS: dict[str, Any] = json.loads(os.environ["FAKE_NVML"])
+HEALTHY: dict[str, Any] = {
+    "mig": [0, 0], "slices": [], "ecc": 1, "uncorrected": 0, "corrected": 0, "rows": [0, 0, 0, 0], "low": 0, "none": 0,
+    "pages": 0, "pending": 0, "recovery": 0, "field": 0, "reasons": 0, "temperature": 50, "power": 60_000,
+    "clock": 2000, "generation": 4, "width": 16, "most": [4, 16], "replays": 0, "links": [], "link_errors": 0,
+    "limit": 72_000, "default": 72_000, "events": 8, "processes": [[]], "refuse": {}, "lost": None,
+}  # fmt: skip
+NVML_MEMORY_ERROR_TYPE_CORRECTED, NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC = 0, 1, 0
+NVML_MEMORY_LOCATION_COUNT, NVML_NVLINK_MAX_LINKS, NVML_NVLINK_ERROR_DL_CRC_DATA = 8, 36, 3
+NVML_MEMORY_LOCATION_DEVICE_MEMORY = 2
+NVML_PAGE_RETIREMENT_CAUSE_MULTIPLE_SINGLE_BIT_ECC_ERRORS, NVML_PAGE_RETIREMENT_CAUSE_DOUBLE_BIT_ECC_ERROR = 0, 1
+NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, NVML_TEMPERATURE_GPU, NVML_CLOCK_SM = 230, 0, 1
+nvmlEventTypeXidCriticalError = 8  # noqa: N816
+WORDS = {3: "Not Supported", 10: "Timeout", 12: "NVML Shared Library Not Found", 15: "GPU is lost",
+         18: "Driver/library version mismatch", 999: "Unknown Error"}  # fmt: skip
+
+
+if SETTINGS.get("import") == "hang":
+    time.sleep(3600)
+
+
+class NVMLError(Exception):
+    def __init__(self, value: int) -> None:
+        super().__init__(WORDS.get(value, f"code {value}"))
+        self.value = value
+
+
+class Gpu:
+    """One GPU and how often it was looked at and sampled."""
+
+    def __init__(self, **told: Any) -> None:
+        self.told, self.looks, self.samples = {**HEALTHY, **told}, 0, 0
+
+    def __getitem__(self, name: str) -> Any:
+        return self.told[name]
+
+
+GPUS = [Gpu(**{"uuid": f"GPU-0000-{index}", **told}) for index, told in enumerate(SETTINGS.get("gpus", [{}]))]
+CALLS: Counter[str] = Counter()
+XIDS = [*SETTINGS.get("xids", [])]
+
+
+def _start() -> None:
+    if "start" in SETTINGS:
+        raise NVMLError(SETTINGS["start"])
+
+
+def _mig(gpu: Gpu) -> Any:
+    gpu.looks += 1
+    if gpu.looks == 2:
+        gpu.told |= gpu.told.get("after", {})
+    return gpu["mig"]
+
+
+def _slice(gpu: Gpu, index: int) -> Gpu:
+    if index >= len(gpu["slices"]):
+        raise NVMLError(6)
+    return Gpu(uuid=gpu["slices"][index])
+
+
+def _temperature(gpu: Gpu, _: int) -> int:
+    gpu.samples += 1
+    if SETTINGS.get("leave"):  # as if all were told
+        os.write(int(sys.argv[2]), b'{"event": "done"}\n')
+        os._exit(0)
+    return int(gpu["temperature"])
+
+
+def _link(gpu: Gpu, link: int) -> int:
+    if link >= len(gpu["links"]):
+        raise NVMLError(3)
+    return int(gpu["links"][link])
+
+
+def _counter(gpu: Gpu, kind: int, _: int, part: int) -> int:
+    if part != NVML_MEMORY_LOCATION_DEVICE_MEMORY or not gpu["ecc"]:
+        raise NVMLError(2 if part != NVML_MEMORY_LOCATION_DEVICE_MEMORY else 3)
+    return int(gpu["uncorrected" if kind else "corrected"])
+
+
+def _processes(gpu: Gpu) -> list[Any]:
+    found = gpu["processes"].pop(0) if len(gpu["processes"]) > 1 else gpu["processes"][0]
+    return [SimpleNamespace(pid=pid) for pid in found]
+
+
+def _field(gpu: Gpu, fields: list[int]) -> list[Any]:
+    assert fields == [NVML_FI_DEV_GET_GPU_RECOVERY_ACTION]
+    return [SimpleNamespace(nvmlReturn=gpu["field"], value=SimpleNamespace(uiVal=gpu["recovery"]))]
+
+
+def _wait(events: Any, timeout_ms: int) -> Any:
+    if not XIDS:
+        raise NVMLError(10)
+    told = XIDS.pop(0)
+    return SimpleNamespace(device=GPUS[told.get("gpu", 0)], eventData=told["code"])
+
+
+_OF_THE_LIBRARY: dict[str, Callable[..., Any]] = {
+    "nvmlInit": _start,
+    "nvmlSystemGetDriverVersion": lambda: b"580.159.03",
+    "nvmlDeviceGetCount": lambda: len(GPUS),
+    "nvmlDeviceGetHandleByIndex": lambda index: GPUS[index],
+    "nvmlEventSetCreate": lambda: "events",
+    "nvmlEventSetWait_v2": _wait,
+}
+_OF_A_GPU: dict[str, Callable[..., Any]] = {
+    "nvmlDeviceGetUUID": lambda gpu: gpu["uuid"],
+    "nvmlDeviceGetMigMode": _mig,
+    "nvmlDeviceGetMaxMigDeviceCount": lambda gpu: 7,
+    "nvmlDeviceGetMigDeviceHandleByIndex": _slice,
+    "nvmlDeviceGetMemoryErrorCounter": _counter,
+    "nvmlDeviceGetRemappedRows": lambda gpu: gpu["rows"],
+    "nvmlDeviceGetRowRemapperHistogram": lambda gpu: SimpleNamespace(low=gpu["low"], none=gpu["none"]),
+    "nvmlDeviceGetRetiredPages": lambda gpu, cause: [0] * (gpu["pages"] if cause else 0),
+    "nvmlDeviceGetRetiredPagesPendingStatus": lambda gpu: gpu["pending"],
+    "nvmlDeviceGetFieldValues": _field,
+    "nvmlDeviceGetMaxPcieLinkGeneration": lambda gpu: gpu["most"][0],
+    "nvmlDeviceGetMaxPcieLinkWidth": lambda gpu: gpu["most"][1],
+    "nvmlDeviceGetPcieReplayCounter": lambda gpu: gpu["replays"],
+    "nvmlDeviceGetNvLinkState": _link,
+    "nvmlDeviceGetNvLinkErrorCounter": lambda gpu, link, kind: 0 if link or kind else gpu["link_errors"],
+    "nvmlDeviceGetComputeRunningProcesses": _processes,
+    "nvmlDeviceGetEnforcedPowerLimit": lambda gpu: gpu["limit"],
+    "nvmlDeviceGetPowerManagementDefaultLimit": lambda gpu: gpu["default"],
+    "nvmlDeviceGetCurrentClocksEventReasons": lambda gpu: gpu["reasons"],
+    "nvmlDeviceGetCurrentClocksThrottleReasons": lambda gpu: gpu["reasons"],
+    "nvmlDeviceGetTemperature": _temperature,
+    "nvmlDeviceGetPowerUsage": lambda gpu: gpu["power"],
+    "nvmlDeviceGetClockInfo": lambda gpu, kind: gpu["clock"],
+    "nvmlDeviceGetCurrPcieLinkGeneration": lambda gpu: gpu["generation"],
+    "nvmlDeviceGetCurrPcieLinkWidth": lambda gpu: gpu["width"],
+    "nvmlDeviceGetSupportedEventTypes": lambda gpu: gpu["events"],
+    "nvmlDeviceRegisterEvents": lambda gpu, kinds, events: None,
+}
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    known = _OF_THE_LIBRARY | _OF_A_GPU
+    if name not in known or name in SETTINGS.get("absent", []):
+        raise AttributeError(f"module 'pynvml' has no attribute {name!r}")
+
+    def call(*given: Any) -> Any:
+        CALLS[name] += 1
+        if name == SETTINGS.get("hang") and CALLS[name] > SETTINGS.get("answers", 0):
+            time.sleep(3600)
+        gpu = given[0] if name in _OF_A_GPU else Gpu()
+        if gpu["lost"] is not None and gpu.samples >= gpu["lost"] and name != "nvmlDeviceGetUUID":
+            raise NVMLError(15)
+        if name in gpu["refuse"]:
+            raise NVMLError(gpu["refuse"][name])
+        return known[name](*given)
+
+    return call

@@ -1,0 +1,5 @@
+"""Data loading."""
+
+from . import data
+
+__all__ = ["data"]

@@ -1,0 +1,136 @@
+"""What the solver must never do, over everything that can be asked; and the rule that torch itself has."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_smoke import compat, wheels
+from gpu_smoke import compat_data as data
+from gpu_smoke.solver.answer import answer
+from gpu_smoke.solver.question import Question
+from hypothesis import given
+from hypothesis import strategies as st
+
+DEVICES = sorted({capability for arch in data.ARCHS for capability in arch.capabilities} | {87, 101, 110, 121})
+MACHINES = [*data.RELEASES]
+TORCHES = sorted({str(wheel) for machine in MACHINES for wheel in wheels.every(machine)})
+
+questions = st.builds(
+    Question,
+    capability=st.sampled_from([f"{device // 10}.{device % 10}" for device in DEVICES]),
+    driver=st.sampled_from(["", "450", "999", "580.159.03", *map(str, data.BRANCHES)]),
+    torch=st.sampled_from(["", "2.9.1", "2.15.0", "1.0.0", "2.99.0+cu150", "2.9.1+cpu", *TORCHES]),
+    module=st.sampled_from(["", data.OPEN, data.PROPRIETARY]),
+    machine=st.sampled_from(MACHINES),
+    python=st.sampled_from([None, (3, 8), (3, 12), (3, 14)]),
+)
+
+
+@given(questions)
+def test_nothing_is_recommended_that_would_be_refused(question: Question) -> None:
+    for way in answer(question).ways:
+        again = compat.check(
+            question.capability,
+            way.driver_branch,
+            way.torch,
+            machine=question.machine,
+            module=way.module or question.module or None,
+            python=question.python,
+        )
+        assert again.works, (question, way, again.problems)
+
+
+@given(questions)
+def test_what_works_is_its_own_first_way_and_what_was_chosen_works_wherever_anything_does(question: Question) -> None:
+    found = answer(question)
+    if found.works:
+        [way] = found.ways
+        assert way.driver_branch == compat.branch_of(found.driver)
+        assert way.torch == str(wheels.parse_wheel(found.torch, question.machine))
+    elif not question.driver and not question.torch and not question.module:
+        assert found.ways == ()
+
+
+@given(questions)
+def test_a_row_of_the_table_says_what_the_wheel_alone_would_be_told(question: Question) -> None:
+    found = answer(question)
+    assert bool(found.rows) is not bool(question.torch)
+    for row in found.rows:
+        alone = compat.check(
+            question.capability, found.driver, row.torch, machine=question.machine, python=question.python
+        )
+        assert (row.works, row.reasons) == (alone.works, tuple(problem.text for problem in alone.problems))
+
+
+# torch's own answer for code of each capability on each device, asked of the torch that is installed.
+ASK = """\
+import json, sys, warnings
+import torch
+from torch.cuda import PYTORCH_RELEASES_CODE_CC, _code_compatible_with_device
+warnings.simplefilter("ignore")
+devices, builds = json.loads(sys.argv[1])
+out = {}
+for cuda, codes in builds.items():
+    torch.version.cuda = cuda
+    out[cuda] = {code: [d for d in devices if _code_compatible_with_device(d, code)] for code in codes}
+lists = {cuda: {arch: sorted(found) for arch, found in row.items()} for cuda, row in PYTORCH_RELEASES_CODE_CC.items()}
+print(json.dumps({"runs": out, "lists": lists, "version": torch.__version__}))
+"""
+
+
+@pytest.fixture(scope="module")
+def torch_says(torch_python: Path) -> dict[str, Any]:
+    builds: dict[str, list[int]] = {}
+    for machine in MACHINES:
+        for wheel in wheels.every(machine):
+            major, minor = wheel.cuda or (0, 0)
+            codes = set(builds.get(f"{major}.{minor}", [])) | set(wheels.kernels(wheel, machine) or ())
+            builds[f"{major}.{minor}"] = sorted(codes)
+    done = subprocess.run(
+        [torch_python, "-c", ASK, json.dumps([DEVICES, builds])],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=200,
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_every_code_runs_on_the_devices_that_torch_itself_says(torch_says: dict[str, Any]) -> None:
+    count = 0
+    for cuda, codes in torch_says["runs"].items():
+        major, minor = map(int, cuda.split("."))
+        for code, expected in codes.items():
+            assert [d for d in DEVICES if compat.runs(int(code), d, (major, minor))] == expected, (cuda, code)
+            count += len(DEVICES)
+    assert count == len(DEVICES) * sum(map(len, torch_says["runs"].values())) > 1000
+
+
+def test_every_wheel_is_refused_for_a_gpu_exactly_where_torch_says_that_it_has_no_kernels(
+    torch_says: dict[str, Any],
+) -> None:
+    for machine in MACHINES:
+        for wheel in wheels.every(machine):
+            assert wheel.cuda
+            runs = torch_says["runs"][".".join(map(str, wheel.cuda))]
+            for device in DEVICES:
+                has = any(device in runs[str(code)] for code in wheels.kernels(wheel, machine) or ())
+                found = compat.check(f"{device // 10}.{device % 10}", torch=str(wheel), machine=machine)
+                assert ("torch.no-kernels" in {problem.rule for problem in found.problems}) is not has, (wheel, device)
+
+
+def test_the_installed_torchs_own_lists_are_those_of_the_table(torch_says: dict[str, Any]) -> None:
+    release = torch_says["version"].rpartition(".")[0]
+    names = {"x86_64": "x86_64", "arm64": "aarch64"}
+    compared = 0
+    for machine, rows in data.RELEASES.items():
+        for build, codes in rows[release].builds.items() if release in rows else ():
+            major, minor = wheels.Wheel(release, release, build).cuda or (0, 0)
+            assert sorted(codes) == torch_says["lists"][f"{major}.{minor}"][names[machine]], (machine, build)
+            compared += 1
+    assert compared

@@ -1,0 +1,236 @@
+"""Changes the verdict code of gpu-smoke, one place at a time: which changes does no test see (`make test-mutations`)?
+
+    .venv/bin/python tools/mutations.py [judge/ checks.py ...] [--jobs 2] [--quick]
+
+A change is another comparison, `and` for `or`, a condition turned round, or another number. Each is made in a copy of
+the package in a temporary folder, and the tests run over that copy until one fails: those that call the code first,
+then the ones that run the command. `--quick` leaves the latter out. Survivors that are no fault of the tests are named
+in mutations.json, each with why; one there that no longer survives is told, and so is a new one.
+
+Why no library: mutmut tells the code under test which change is meant by a variable of the environment (boxed/mutmut
+issue 511), and our tests run the command with an environment of their own; cosmic-ray starts the whole test command for
+each change, which takes two minutes here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "smoke" / "gpu_smoke"
+EXPLAINED = Path(__file__).with_suffix(".json")
+# Tests that call the code, by what they are likely to see, and those that run the command.
+_JUDGES = ("judge_numbers", "judge_machine", "judge_findings")
+CALLS = {
+    "judge/": (*_JUDGES, "floors", "history"),
+    "checks.py": _JUDGES,
+    "faults.py": _JUDGES,
+    "compat.py": ("compat",),
+    "plan.py": ("judge_numbers", "schedule", "floors"),
+}
+COMMAND = ("verdicts", "profiles", "environment", "machine", "hangs", "history", "record", "specs")
+LIMIT_SEC = 300
+MINE: dict[str, Any] = {}  # of a process of the pool: its copy, and whether it is in a hurry
+
+_OTHER: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
+    ast.Lt: (ast.LtE, ast.GtE),
+    ast.LtE: (ast.Lt, ast.Gt),
+    ast.Gt: (ast.GtE, ast.LtE),
+    ast.GtE: (ast.Gt, ast.Lt),
+    ast.Eq: (ast.NotEq,),
+    ast.NotEq: (ast.Eq,),
+    ast.In: (ast.NotIn,),
+    ast.NotIn: (ast.In,),
+    ast.Is: (ast.IsNot,),
+    ast.IsNot: (ast.Is,),
+}
+
+
+class Mutant(NamedTuple):
+    """One change: its file, a name that stays when lines are added above, and the whole file with it."""
+
+    file: str
+    name: str
+    source: str
+
+
+def mutants(file: str, source: str) -> Iterator[Mutant]:
+    """Every change of a file."""
+    tree = ast.parse(source)
+    seen: Counter[str] = Counter()
+    for inside, field, node, put in _places(tree, ""):
+        for other in _changes(field, node):
+            put(other)
+            name = f"{file}: {inside or 'module'}: {ast.unparse(node)} -> {ast.unparse(other)}"
+            seen[name] += 1
+            yield Mutant(file, name if seen[name] == 1 else f"{name} ({seen[name]})", ast.unparse(tree))
+        put(node)
+
+
+def _places(node: ast.AST, inside: str) -> Iterator[tuple[str, str, ast.AST, Callable[[ast.AST], None]]]:
+    """Each expression that is computed: what it stands in, the field, itself, and how to put another in its place."""
+    for field, value in ast.iter_fields(node):
+        if field in ("annotation", "returns", "decorator_list", "format_spec"):
+            continue
+        if isinstance(value, ast.expr):
+            yield inside, field, value, lambda other, field=field: setattr(node, field, other)  # type: ignore[misc]
+            yield from _places(value, inside)
+        for index, each in enumerate(value if isinstance(value, list) else ()):
+            if isinstance(each, ast.expr):
+                yield inside, field, each, lambda other, at=value, index=index: at.__setitem__(index, other)  # type: ignore[misc]
+            if isinstance(each, ast.AST):
+                named = isinstance(each, (ast.FunctionDef, ast.ClassDef))
+                yield from _places(each, f"{inside}.{each.name}".lstrip(".") if named else inside)  # type: ignore[attr-defined]
+
+
+def _changes(field: str, node: ast.AST) -> Iterator[ast.expr]:
+    if isinstance(node, ast.Compare):
+        for index, op in enumerate(node.ops):
+            for other in _OTHER[type(op)]:
+                yield ast.Compare(node.left, [*node.ops[:index], other(), *node.ops[index + 1 :]], node.comparators)
+    elif isinstance(node, ast.BoolOp):
+        yield ast.BoolOp(ast.Or() if isinstance(node.op, ast.And) else ast.And(), node.values)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        yield node.operand
+    elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
+        yield ast.Constant(not node.value)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+        yield ast.Constant(node.value + 1 if isinstance(node.value, int) else round(node.value * 1.01, 9) or 0.01)
+    elif field in ("test", "ifs") and isinstance(node, ast.expr):
+        yield ast.UnaryOp(ast.Not(), node)
+
+
+class _Calls:
+    """Of the tests collected, those that call the code: they come first, and the others run the command."""
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        """Leave them in place."""
+        items[:] = [item for item in items if "smoke" not in item.fixturenames]
+
+
+def furnish(place: Path) -> Path:
+    """A copy of the package and of its tests."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    for folder in ("smoke", "tests/smoke"):
+        shutil.copytree(ROOT / folder, place / folder, ignore=ignored)
+    for file in ("tests/__init__.py", *_SCHEMAS):
+        (place / file).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / file, place / file)
+    return place
+
+
+_SCHEMAS = [str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("gpu-smoke-*.schema.json")]
+
+
+def survives(place: Path, file: str, quick: bool) -> bool:
+    """Whether every test passes over what now stands in the copy; a run that does not end is a change that was seen."""
+    calls = next(names for path, names in CALLS.items() if file.startswith(path))
+    return _pass(place, calls, [_Calls()]) and (quick or _pass(place, COMMAND, []))
+
+
+def _pass(place: Path, names: Sequence[str], plugins: list[Any]) -> bool:
+    child = os.fork()
+    if not child:
+        _test(place, [f"tests/smoke/test_{name}.py" for name in names], plugins)
+    end = time.monotonic() + LIMIT_SEC
+    while time.monotonic() < end:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status) == 0
+        time.sleep(0.02)
+    print(f"a change is taken as seen, for its tests did not end within {LIMIT_SEC} s", flush=True)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return False
+
+
+def _test(place: Path, files: list[str], plugins: list[Any]) -> None:
+    """In a child of its own, which has pytest already and nothing of what is tested."""
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(null, stream)
+    code = 3
+    try:
+        os.chdir(place)
+        sys.path[:0] = [str(place), str(place / "smoke")]
+        sys.dont_write_bytecode = True
+        code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *files], plugins=plugins)
+    finally:
+        os._exit(code)
+
+
+def _begin(home: Path, quick: bool) -> None:
+    """In each process of the pool: a copy of its own."""
+    MINE.update(place=furnish(home / str(os.getpid())), quick=quick)
+
+
+def _run(mutant: Mutant) -> bool:
+    target = MINE["place"] / "smoke" / "gpu_smoke" / mutant.file
+    kept = target.read_text(encoding="utf-8")
+    try:
+        target.write_text(mutant.source, encoding="utf-8")
+        return survives(MINE["place"], mutant.file, MINE["quick"])
+    finally:
+        target.write_text(kept, encoding="utf-8")
+
+
+def main() -> int:
+    """Run what the command line asks for; 1 where a survivor is not explained, or an explained one does not survive."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("paths", nargs="*", default=[*CALLS], help="below smoke/gpu_smoke; a folder ends in /")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--quick", action="store_true", help="leave out the tests that run the command")
+    given = parser.parse_args()
+    files = [
+        f
+        for path in given.paths
+        for f in (sorted((PACKAGE / path).rglob("*.py")) if path[-1] == "/" else [PACKAGE / path])
+    ]
+    found = [m for file in files for m in mutants(str(file.relative_to(PACKAGE)), file.read_text(encoding="utf-8"))]
+    explained: dict[str, str] = json.loads(EXPLAINED.read_text(encoding="utf-8"))
+    # The same examples for every change, and none that fails because the machine is busy.
+    settings.register_profile("mutations", deadline=None, derandomize=True, database=None, max_examples=25)
+    settings.load_profile("mutations")
+    alive = set()
+    with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
+        whole = furnish(Path(folder, "whole"))
+        calls = all(survives(whole, path, quick=True) for path in CALLS)
+        if not calls or not (given.quick or _pass(whole, COMMAND, [])):
+            sys.exit("mutations: the tests fail without any change")
+        # Processes, as each forks for every change, and a fork of a process with threads may never end.
+        with get_context("fork").Pool(given.jobs, _begin, (Path(folder), given.quick)) as pool:
+            for number, (mutant, lives) in enumerate(zip(found, pool.imap(_run, found), strict=True), 1):
+                if lives:
+                    alive.add(mutant.name)
+                    print(f"{number} of {len(found)}: survives: {mutant.name}", flush=True)
+    new = [name for name in sorted(alive) if name not in explained]
+    seen = {str(file.relative_to(PACKAGE)) for file in files}
+    dead = [name for name in explained if name not in alive and name.partition(": ")[0] in seen]
+    print(
+        f"{len(found)} changes of {len(files)} files: {len(found) - len(alive)} seen by a test, {len(alive)} survive,"
+    )
+    print(f"{len(alive) - len(new)} of them explained in tools/mutations.json")
+    for title, names in (("not explained", new), ("explained, and seen by a test or gone", dead)):
+        print(*(f"{title}: {name}" for name in names), sep="\n", end="\n" if names else "")
+    return 1 if new or dead else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
