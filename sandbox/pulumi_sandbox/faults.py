@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 KINDS = {
-    "stockout": "no capacity in the zone: a VM, or an EKS node group with machines, is not made",
+    "stockout": "no capacity in the zone: a VM, or a machine of an EKS node group, is not made",
     "quota": "the vendor's quota error at create",
     "slow": "a create or an update takes --seconds longer",
     "crash": "the provider dies right after it made the resource, before the engine hears of it",

@@ -119,9 +119,22 @@ def find(workspace: Workspace) -> list[Orphan]:
         world = World(workspace.world)
         rows = world.find()
         world.close()
-    here = {(row.type, row.id) for row in rows}
-    entries = [orphan for state in known for orphan in without_row(state, here, since)]
-    return [*without_state(rows, known, since), *entries]
+    spoken = clusters(known, rows)
+    entries = [orphan for state in known for orphan in without_row(state, rows, since, spoken)]
+    return [*without_state(rows, known, since, spoken), *entries]
+
+
+def clusters(known: list[State], rows: list[Record]) -> dict[str, str]:
+    """The cluster each provider of the states speaks with, as what was made with it tells: its own kubeconfig may be a
+    secret. A provider that made nothing is not among them."""
+    made = {(row.type, row.id, row.urn): row.cluster for row in rows}
+    found: dict[str, str] = {}
+    for state in known:
+        for entry in state.resources:
+            key = (entry.get("type"), entry.get("id"), entry.get("urn"))
+            if key in made:
+                found[str(entry.get("provider"))] = made[key]
+    return found
 
 
 def served(entry: dict[str, Any]) -> bool:
@@ -130,9 +143,12 @@ def served(entry: dict[str, Any]) -> bool:
     return bool(entry.get("custom")) and package in SERVED and not entry.get("external")
 
 
-def without_row(state: State, here: set[tuple[str, str]], since: dict[str, datetime]) -> Iterator[Orphan]:
+def without_row(
+    state: State, rows: list[Record], since: dict[str, datetime], spoken: dict[str, str]
+) -> Iterator[Orphan]:
+    there = {(row.type, row.id, row.cluster) for row in rows} | {(row.type, row.id, None) for row in rows}
     for entry in state.resources:
-        if served(entry) and (entry["type"], entry.get("id", "")) not in here:
+        if served(entry) and (entry["type"], entry.get("id", ""), spoken.get(str(entry.get("provider")))) not in there:
             urn = entry["urn"]
             yield Orphan(
                 type=entry["type"],
@@ -146,12 +162,26 @@ def without_row(state: State, here: set[tuple[str, str]], since: dict[str, datet
             )
 
 
-def without_state(rows: list[Record], known: list[State], since: dict[str, datetime]) -> Iterator[Orphan]:
-    taken = {(entry.get("type"), entry.get("id")) for state in known for entry in state.resources}
+def is_patch(kind: str) -> bool:
+    """A patch of Kubernetes is no object of its own: what is left of one that a stack let go of belongs to no stack."""
+    return kind.startswith("kubernetes:") and kind.endswith("Patch")
+
+
+def without_state(
+    rows: list[Record], known: list[State], since: dict[str, datetime], spoken: dict[str, str]
+) -> Iterator[Orphan]:
+    taken = {
+        (entry.get("type"), entry.get("id"), spoken.get(str(entry.get("provider"))))
+        for state in known
+        for entry in state.resources
+    }
     by_name = {f"{state.project}/{state.stack}": state for state in known}
     for row in rows:
         state = by_name.get(row.stack)
-        if (row.type, row.id) in taken or (state and not state.readable) or row.origin == "controller":
+        known_here = {(row.type, row.id, row.cluster), (row.type, row.id, None)} & taken
+        if known_here or (state and not state.readable) or row.origin == "controller":
+            continue
+        if is_patch(row.type):
             continue
         began = since.get(row.stack)
         # What an update makes through the API bears no stack's name, so it may be any running one's.
@@ -171,19 +201,31 @@ def without_state(rows: list[Record], known: list[State], since: dict[str, datet
             problem=problem,
             # A second one of the same name cannot be taken in: the stack has made itself another.
             adopt=adopting(row, state) if state and all(entry["urn"] != row.urn for entry in state.resources) else "",
-            remove="" if borrowed else command("world", "remove", f"{row.type}/{row.id}"),
+            remove="" if borrowed else command("world", "remove", row.path),
             in_progress=borrowed or (began is not None and datetime.fromisoformat(row.created) >= began),
         )
 
 
 def adopting(row: Record, state: State, name: str = "") -> str:
     """The command that takes a row over into its stack, under the parent it was made for."""
-    parent = parent_of(row, state)
+    parent, provider = parent_of(row, state), provider_of(row, state)
     return command(
         "import", row.type, name or row.name, row.id, "--stack", state.stack,
         *(["--parent", f"parent={parent}"] if parent else []),
+        *(["--provider", f"provider={provider}"] if provider else []),
         "--protect=false", "--generate-code=false", "--yes",
     )  # fmt: skip
+
+
+def provider_of(row: Record, state: State) -> str:
+    """The stack's own provider for a row's cluster; the default one speaks with what this machine's kubeconfig has."""
+    if not row.cluster:
+        return ""
+    own = [entry for entry in state.resources if entry.get("type") == "pulumi:providers:kubernetes"]
+    own = [entry for entry in own if not entry["urn"].rpartition("::")[2].startswith("default")]
+    named = row.cluster.rpartition("/")[2]
+    fitting = [entry for entry in own if named in str(entry.get("inputs", {}).get("kubeconfig"))] or own
+    return str(fitting[0]["urn"]) if len(fitting) == 1 else ""
 
 
 def parent_of(row: Record, state: State) -> str:

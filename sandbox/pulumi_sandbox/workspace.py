@@ -116,6 +116,10 @@ class Workspace:
         """Make the folders and files that the environment names."""
         for folder in (self.home, self.backend, self.cache, self.root / "gcloud"):
             folder.mkdir(parents=True, exist_ok=True)
+        # The CLI logs every property that passes, whether asked to or not, which is half the work of an `up`
+        # (pulumi/pulumi v3.259.0, pkg/logging, StartLogging). Where there is no folder for it, it goes on without.
+        if not (logs := self.home / "logs").exists():
+            logs.touch()
         write_whole(self.root / ".gitignore", "*\n")
         write_whole(self.root / "kubeconfig", "")
 

@@ -5,19 +5,20 @@ Several provider processes and threads use it at once: writes are IMMEDIATE tran
 
 from __future__ import annotations
 
+import copy
 import json
 import secrets
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pulumi_sandbox.faults import Fault
 from pulumi_sandbox.world_file import WorldError, open_file
+from pulumi_sandbox.world_rows import Event, Record, dump, indexed, now, record_of
 
 __all__ = ["Event", "Exists", "Fault", "Record", "World", "WorldError", "now"]
 
@@ -29,39 +30,8 @@ class Exists(Exception):  # noqa: N818 - what happened, not a failure of the wor
     """There is already a resource of this type with this id."""
 
 
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-@dataclass(frozen=True)
-class Record:
-    """One thing that exists. `urn` is empty for what no stack made, and `origin` then says "api" or "controller"."""
-
-    type: str
-    id: str
-    name: str = ""
-    urn: str = ""
-    inputs: dict[str, Any] = field(default_factory=dict)
-    outputs: dict[str, Any] = field(default_factory=dict)
-    origin: str = "stack"  # what a controller made goes with what it was made for
-    created: str = ""
-
-    @property
-    def stack(self) -> str:
-        """`project/stack` of the stack that made it."""
-        parts = self.urn.split("::")
-        return f"{parts[1]}/{parts[0].removeprefix('urn:pulumi:')}" if len(parts) > 3 else ""
-
-
-@dataclass(frozen=True)
-class Event:
-    """Something that happened, in the order it did."""
-
-    time: str
-    verb: str
-    type: str
-    id: str
-    note: str = ""
+def _nowhere() -> str:
+    return ""
 
 
 class World:
@@ -70,7 +40,7 @@ class World:
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
         self._lock = threading.RLock()
-        self._depth = 0
+        self._package, self._cluster = "", _nowhere
         self._connection = open_file(self.path)
         self.key = bytes.fromhex(self._setting("key", secrets.token_hex(32)))
 
@@ -78,23 +48,30 @@ class World:
         with self._lock:
             self._connection.close()
 
+    def within(self, package: str, cluster: Callable[[], str]) -> World:
+        """The same world as a provider sees it whose types are those of one cluster: other clusters' are not there."""
+        view = copy.copy(self)
+        view._package, view._cluster = f"{package}:", cluster
+        return view
+
+    def _place(self, type: str) -> str:  # noqa: A002
+        """The cluster in which a row of this type is looked for."""
+        return self._cluster() if self._package and type.startswith(self._package) else ""
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """All that is done within is done at once or not at all. May be nested; the outermost one commits."""
         with self._lock:
-            if self._depth:
+            if self._connection.in_transaction:
                 yield
                 return
             self._connection.execute("BEGIN IMMEDIATE")
-            self._depth = 1
             try:
                 yield
                 self._connection.execute("COMMIT")
             except BaseException:
                 self._connection.execute("ROLLBACK")
                 raise
-            finally:
-                self._depth = 0
 
     def _rows(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         with self._lock:
@@ -107,32 +84,37 @@ class World:
 
     def insert(self, record: Record) -> Record:
         """Add a row; raises Exists. Answers it with its time of creation."""
-        record = record if record.created else replace(record, created=now())
+        cluster = record.cluster or self._place(record.type)
+        record = replace(record, cluster=cluster, created=record.created or now())
         with self.transaction():
             try:
                 self._rows(
-                    "INSERT INTO resource VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    "INSERT INTO resource VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                     record.type, record.id, record.name, record.urn, dump(record.inputs), dump(record.outputs),
-                    record.origin, record.created,
+                    record.origin, record.created, cluster,
                 )  # fmt: skip
             except sqlite3.IntegrityError:
                 raise Exists(f"{record.type} {record.id} exists already") from None
-            self._index(record.type, record.id, record.outputs)
-            self.event("create", record.type, record.id, record.name)
+            self._index(record.type, record.id, cluster, record.outputs)
+            self.event("create", record.type, record.id, record.name, cluster)
         return record
 
-    def get(self, type: str, id: str) -> Record | None:  # noqa: A002 - Pulumi's own words
-        rows = self._rows("SELECT * FROM resource WHERE type = ? AND id = ?", type, id)
+    def get(self, type: str, id: str, cluster: str | None = None) -> Record | None:  # noqa: A002 - Pulumi's own words
+        cluster = self._place(type) if cluster is None else cluster
+        rows = self._rows("SELECT * FROM resource WHERE (type, id, cluster) = (?, ?, ?)", type, id, cluster)
         return record_of(rows[0]) if rows else None
 
     def find(self, type: str | None = None, **outputs: Any) -> list[Record]:  # noqa: A002
         """Rows of a type (a glob is allowed), and with these plain outputs, oldest first."""
         where, values = ["1"], []
+        if self._package:
+            where.append("cluster = iif(type GLOB ?, ?, '')")
+            values.extend([f"{self._package}*", self._cluster()])
         if type is not None:
             where.append("type GLOB ?" if "*" in type else "type = ?")
             values.append(type)
         for key, value in outputs.items():
-            where.append("(type, id) IN (SELECT type, id FROM output WHERE key = ? AND value = ?)")
+            where.append("(type, id, cluster) IN (SELECT type, id, cluster FROM output WHERE key = ? AND value = ?)")
             values.extend([key, indexed(value)])
         chosen = " AND ".join(where)
         statement = f"SELECT * FROM resource WHERE {chosen} ORDER BY rowid"  # noqa: S608 - only placeholders go in
@@ -149,10 +131,11 @@ class World:
         inputs: Mapping[str, Any] | None = None,
         outputs: Mapping[str, Any] | None = None,
         note: str = "",
+        cluster: str | None = None,
     ) -> Record | None:
         """Replace the inputs, the outputs or both; answers the new row, None when there is no such row."""
         with self.transaction():
-            old = self.get(type, id)
+            old = self.get(type, id, cluster)
             if old is None:
                 return None
             new = replace(
@@ -161,32 +144,35 @@ class World:
                 outputs=old.outputs if outputs is None else dict(outputs),
             )
             self._rows(
-                "UPDATE resource SET inputs = ?, outputs = ? WHERE type = ? AND id = ?",
-                dump(new.inputs), dump(new.outputs), type, id,
+                "UPDATE resource SET inputs = ?, outputs = ? WHERE (type, id, cluster) = (?, ?, ?)",
+                dump(new.inputs), dump(new.outputs), type, id, old.cluster,
             )  # fmt: skip
-            self._rows("DELETE FROM output WHERE type = ? AND id = ?", type, id)
-            self._index(type, id, new.outputs)
-            self.event("update", type, id, note or old.name)
+            self._rows("DELETE FROM output WHERE (type, id, cluster) = (?, ?, ?)", type, id, old.cluster)
+            self._index(type, id, old.cluster, new.outputs)
+            self.event("update", type, id, note or old.name, old.cluster)
         return new
 
     def claim(self, type: str, id: str, urn: str, name: str) -> None:  # noqa: A002
         """A stack took the row over: from now on it is that stack's."""
         self._rows(
-            "UPDATE resource SET urn = ?, name = ?, origin = 'stack' WHERE type = ? AND id = ?", urn, name, type, id
-        )
+            "UPDATE resource SET urn = ?, name = ?, origin = 'stack' WHERE (type, id, cluster) = (?, ?, ?)",
+            urn, name, type, id, self._place(type),
+        )  # fmt: skip
 
-    def delete(self, type: str, id: str, note: str = "") -> bool:  # noqa: A002
+    def delete(self, type: str, id: str, note: str = "", cluster: str | None = None) -> bool:  # noqa: A002
         """Remove a row; whether there was one."""
+        place = self._place(type) if cluster is None else cluster
         with self.transaction():
-            gone = bool(self._rows("DELETE FROM resource WHERE type = ? AND id = ? RETURNING id", type, id))
+            statement = "DELETE FROM resource WHERE (type, id, cluster) = (?, ?, ?) RETURNING id"
+            gone = bool(self._rows(statement, type, id, place))
             if gone:
-                self.event("delete", type, id, note)
+                self.event("delete", type, id, note, place)
         return gone
 
-    def _index(self, type: str, id: str, outputs: Mapping[str, Any]) -> None:  # noqa: A002
+    def _index(self, type: str, id: str, cluster: str, outputs: Mapping[str, Any]) -> None:  # noqa: A002
         for key, value in outputs.items():
             if isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) <= INDEXED_CHARACTERS):
-                self._rows("INSERT INTO output VALUES (?, ?, ?, ?)", type, id, key, indexed(value))
+                self._rows("INSERT INTO output VALUES (?, ?, ?, ?, ?)", type, id, cluster, key, indexed(value))
 
     def plant(self, fault: Fault) -> int:
         rows = self._rows(
@@ -223,27 +209,16 @@ class World:
         """Remove one fault, or all; how many were removed."""
         return len(self._rows("DELETE FROM fault WHERE id = ? OR ? IS NULL RETURNING id", fault, fault))
 
-    def event(self, verb: str, type: str, id: str, note: str = "") -> None:  # noqa: A002
+    def event(self, verb: str, type: str, id: str, note: str = "", cluster: str | None = None) -> None:  # noqa: A002
         self._rows(
-            "INSERT INTO event (time, verb, type, resource, note) VALUES (?, ?, ?, ?, ?)", now(), verb, type, id, note
-        )
+            "INSERT INTO event (time, verb, type, resource, note, cluster) VALUES (?, ?, ?, ?, ?, ?)",
+            now(), verb, type, id, note, self._place(type) if cluster is None else cluster,
+        )  # fmt: skip
 
     def events(self, last: int | None = None) -> list[Event]:
+        columns = "time, verb, type, resource, note, cluster"
         rows = self._rows(
-            "SELECT time, verb, type, resource, note FROM event ORDER BY id DESC LIMIT ?", -1 if last is None else last
+            f"SELECT {columns} FROM event ORDER BY id DESC LIMIT ?",  # noqa: S608 - a constant
+            -1 if last is None else last,
         )
         return [Event(*row) for row in reversed(rows)]
-
-
-def record_of(row: tuple[Any, ...]) -> Record:
-    type_, id_, name, urn, inputs, outputs, origin, created = row
-    return Record(type_, id_, name, urn, json.loads(inputs), json.loads(outputs), origin, created)
-
-
-def dump(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-
-
-def indexed(value: Any) -> str:
-    """A plain output as it is looked up: 1 and 1.0 are the same."""
-    return dump(int(value) if isinstance(value, float) and value.is_integer() else value)

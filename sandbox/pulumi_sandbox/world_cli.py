@@ -16,7 +16,7 @@ from pulumi_sandbox.providers.sealing import MARK, digest, is_sealed, shown
 from pulumi_sandbox.providers.values import at
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world import World, WorldError
-from pulumi_sandbox.world_edit import checked, guard_secrets, parsed, put
+from pulumi_sandbox.world_edit import checked, guard_secrets, owned, parsed, put
 from pulumi_sandbox.world_faults import break_command, faults_command, mend_command
 from pulumi_sandbox.world_file import EDITED
 from pulumi_sandbox.world_views import as_json, chosen, opened, print_json, print_table
@@ -30,8 +30,8 @@ json_option = click.option("--json", "wants_json", is_flag=True, help="JSON inst
 def world() -> None:
     """What exists in the sandbox: list it, change it behind the engine's back, and plant faults.
 
-    A resource is named by its id or the end of it, by TYPE/ID, by its URN, or by its logical name; it must be the only
-    one of that name.
+    A resource is named by its id or the end of it, by TYPE/ID (TYPE/ID@CLUSTER where clusters of Kubernetes have one
+    each), by its URN, or by its logical name; it must be the only one of that name.
 
     \b
     pulumi-sandbox world list                              what there is
@@ -67,8 +67,8 @@ def list_command(kind: str, name: str, stack: str, origin: str | None, wants_jso
         print_json([as_json(row) for row in rows])
     elif rows:
         print_table(
-            ["TYPE", "NAME", "ID", "STACK", "CREATED"],
-            ([row.type, row.name, row.id, row.stack or f"({row.origin})", row.created] for row in rows),
+            ["TYPE", "NAME", "ID", "STACK", "CREATED", "CLUSTER"],
+            ([row.type, row.name, row.id, row.stack or f"({row.origin})", row.created, row.cluster] for row in rows),
         )
     else:
         click.echo("nothing here" if kind == name == "*" and not stack and not origin else "nothing here is like that")
@@ -87,7 +87,7 @@ def show(resource: str, wants_json: bool) -> None:
     print_table(
         ["", ""],
         [["type", row.type], ["name", row.name], ["id", row.id], ["urn", row.urn or "(made through the API)"],
-         ["created", row.created]],
+         ["created", row.created], *([["cluster", row.cluster]] if row.cluster else [])],
     )  # fmt: skip
     for title, values in (("inputs", row.inputs), ("outputs", row.outputs)):
         click.echo(f"{title}: {json.dumps(shown(values), indent=2, ensure_ascii=False)}")
@@ -127,8 +127,8 @@ def edit(resource: str, changes: tuple[str, ...], outputs_only: bool, force: boo
                     inputs = put(inputs, path, value)
             except LookupError as wrong:
                 raise click.ClickException(f"world: {row.id}: {paths.text(path)}: {wrong.args[0]}") from None
-        here.update(row.type, row.id, inputs=inputs, outputs=outputs, note=EDITED)
-    click.echo(f"changed {row.type}/{row.id}")
+        here.update(row.type, row.id, inputs=inputs, outputs=outputs, note=EDITED, cluster=row.cluster)
+    click.echo(f"changed {row.path}")
 
 
 @world.command()
@@ -137,16 +137,16 @@ def remove(resources: tuple[str, ...]) -> None:
     """Delete a RESOURCE behind the engine's back. One that was there and is gone already is no mistake."""
     with opened() as here, here.transaction():
         # A check machine may be deleted by whoever made it between `orphans` and this.
-        deleted = {f"{event.type}/{event.id}" for event in here.events() if event.verb == "delete"}
-        here_still = {f"{row.type}/{row.id}" for row in here.find()}
+        deleted = {event.path for event in here.events() if event.verb == "delete"}
+        here_still = {row.path for row in here.find()}
         gone = [wanted for wanted in resources if wanted in deleted - here_still]
         rows = [chosen(here, wanted) for wanted in resources if wanted not in gone]
-        for row in rows:
-            here.delete(row.type, row.id, "removed by hand")
+        for row in [*rows, *(one for owner in rows for one in owned(here, owner))]:
+            here.delete(row.type, row.id, "removed by hand", row.cluster)
     for wanted in gone:
         click.echo(f"gone already: {wanted}")
     for row in rows:
-        click.echo(f"removed {row.type}/{row.id}")
+        click.echo(f"removed {row.path}")
 
 
 @world.command(name="orphans")
@@ -206,7 +206,8 @@ def events(last: int, wants_json: bool) -> None:
         print_json([vars(event) for event in found])
     else:
         print_table(
-            ["TIME", "WHAT", "TYPE", "ID", ""], ([one.time, one.verb, one.type, one.id, one.note] for one in found)
+            ["TIME", "WHAT", "TYPE", "ID", "", "CLUSTER"],
+            ([one.time, one.verb, one.type, one.id, one.note, one.cluster] for one in found),
         )
 
 
@@ -217,7 +218,7 @@ def reset(yes: bool) -> None:
 
     Stacks keep their states: `pulumi-sandbox refresh` then takes out of them what is gone.
     """
-    path = Workspace.find().world
+    file = Workspace.find().world
     if not yes:
         try:
             sure = click.confirm("Take everything out of the world, and all faults with it?")
@@ -226,14 +227,14 @@ def reset(yes: bool) -> None:
         if not sure:
             raise click.Abort
     try:
-        here = World(path)
+        here = World(file)
     except WorldError:  # it cannot be read: a new file takes its place
         for ending in ("", "-wal", "-shm"):
             with contextlib.suppress(FileNotFoundError):
-                path.with_name(path.name + ending).unlink()
-        here = World(path)
+                file.with_name(file.name + ending).unlink()
+        here = World(file)
     with here.transaction():
-        gone = [here.delete(row.type, row.id, "reset") for row in here.find()]
+        gone = [here.delete(row.type, row.id, "reset", row.cluster) for row in here.find()]
         here.mend()
     here.close()
     click.echo(f"the world is empty; {len(gone)} resources are gone")

@@ -12,7 +12,7 @@ from pulumi_sandbox.providers import paths
 from pulumi_sandbox.providers.cloud import Problem
 from pulumi_sandbox.providers.sealing import is_sealed, sealed_paths
 from pulumi_sandbox.providers.values import at
-from pulumi_sandbox.world import Record
+from pulumi_sandbox.world import Record, World
 
 Path = tuple[str | int, ...]
 
@@ -129,3 +129,14 @@ def checked(row: Record, path: Path, inputs: dict[str, Any], outputs: dict[str, 
             "; ".join(f"{problem.path}: {problem}" if problem.path != name else str(problem) for problem in new)
         )
     return at(kept, path, plain)
+
+
+def owned(here: World, row: Record) -> list[Record]:
+    """What Kubernetes' garbage collection would remove after it, such as the pods of a Job."""
+
+    def names_it(one: Record) -> bool:
+        meta, mine = one.inputs.get("metadata") or {}, row.inputs.get("metadata") or {}
+        owners = [owner.get("name") for owner in meta.get("ownerReferences") or ()]
+        return mine.get("name") in owners and meta.get("namespace") == mine.get("namespace")
+
+    return [one for one in here.find("kubernetes:*") if one.cluster == row.cluster and names_it(one)]

@@ -7,18 +7,20 @@ import sqlite3
 import time
 from pathlib import Path
 
-VERSION = 1
+VERSION = 2
 BUSY_SECONDS = 30.0
 SCHEMA = """
 CREATE TABLE resource (
   type TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, urn TEXT NOT NULL, inputs TEXT NOT NULL,
-  outputs TEXT NOT NULL, origin TEXT NOT NULL, created TEXT NOT NULL, PRIMARY KEY (type, id)
+  outputs TEXT NOT NULL, origin TEXT NOT NULL, created TEXT NOT NULL, cluster TEXT NOT NULL,
+  PRIMARY KEY (type, id, cluster)
 );
 CREATE INDEX resource_id ON resource (id);
 -- The plain outputs of every resource, so that looking one up by its name or link stays quick in a large world.
 CREATE TABLE output (
-  type TEXT NOT NULL, id TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (type, id, key),
-  FOREIGN KEY (type, id) REFERENCES resource (type, id) ON DELETE CASCADE
+  type TEXT NOT NULL, id TEXT NOT NULL, cluster TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL,
+  PRIMARY KEY (type, id, cluster, key),
+  FOREIGN KEY (type, id, cluster) REFERENCES resource (type, id, cluster) ON DELETE CASCADE
 ) WITHOUT ROWID;
 CREATE INDEX output_value ON output (key, value);
 CREATE TABLE fault (
@@ -27,7 +29,7 @@ CREATE TABLE fault (
 );
 CREATE TABLE event (
   id INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT NOT NULL, verb TEXT NOT NULL, type TEXT NOT NULL,
-  resource TEXT NOT NULL, note TEXT NOT NULL
+  resource TEXT NOT NULL, note TEXT NOT NULL, cluster TEXT NOT NULL
 );
 CREATE TABLE setting (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """

@@ -37,10 +37,11 @@ def opened() -> Iterator[World]:
 
 
 def chosen(world: World, wanted: str) -> Record:
-    """The one row that an id, the last part of one, a `TYPE/ID`, a URN or a logical name means."""
+    """The one row that an id, the last part of one, a `TYPE/ID` or `TYPE/ID@CLUSTER`, a URN or a name means."""
     rows = world.find()
     spellings: tuple[Callable[[Record], str], ...] = (
         lambda row: row.urn,
+        lambda row: row.path,
         lambda row: f"{row.type}/{row.id}",
         lambda row: row.id,
         lambda row: row.name,
@@ -51,7 +52,7 @@ def chosen(world: World, wanted: str) -> Record:
         if len(found) == 1:
             return found[0]
         if found:
-            meant = "".join(f"\n    {row.type}/{row.id}" for row in found)
+            meant = "".join(f"\n    {row.path}" for row in found)
             raise click.ClickException(
                 f"world: {wanted}: there are {len(found)} of that name\n  hint: say which one:{meant}"
             )
@@ -61,7 +62,7 @@ def chosen(world: World, wanted: str) -> Record:
 def suggestion(wanted: str, rows: Sequence[Record]) -> str:
     spellings = {spelling: row for row in rows for spelling in (row.id, row.name, row.id.rpartition("/")[2], row.urn)}
     near = [one for one in spellings if wanted in one] or difflib.get_close_matches(wanted, spellings, LISTED, 0.6)
-    rows_meant = list(dict.fromkeys(f"{spellings[one].type}/{spellings[one].id}" for one in near if one))[:LISTED]
+    rows_meant = list(dict.fromkeys(spellings[one].path for one in near if one))[:LISTED]
     if len(rows_meant) == 1:
         return f"\n  hint: did you mean {rows_meant[0]}?"
     if rows_meant:
@@ -72,7 +73,7 @@ def suggestion(wanted: str, rows: Sequence[Record]) -> str:
 def as_json(row: Record) -> dict[str, Any]:
     return {
         "type": row.type, "name": row.name, "id": row.id, "urn": row.urn, "stack": row.stack, "origin": row.origin,
-        "created": row.created, "inputs": shown(row.inputs), "outputs": shown(row.outputs),
+        "created": row.created, "cluster": row.cluster, "inputs": shown(row.inputs), "outputs": shown(row.outputs),
     }  # fmt: skip
 
 
@@ -91,9 +92,12 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    given = list(rows)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+    # A column in which nothing stands tells nothing.
+    filled = [at for at in range(len(headings)) if any(row[at] for row in given)]
+    for at in filled:
+        table.add_column(headings[at], overflow="fold")
+    for row in given:
+        table.add_row(*(Text(row[at]) for at in filled))
     console().print(table)

@@ -84,11 +84,12 @@ class Both:
 
         return until(over, "the Job is over")
 
-    def place_and_keep(self, job: Mapping[str, Any]) -> Placement:
-        """Where the sandbox puts the pod of a Job, which holds its room from then on."""
-        meta, spec = job["metadata"], job["spec"]["template"]["spec"]
-        placed = self.sandbox.cloud.workloads.scheduler.place(spec)
-        self.sandbox.world.insert(pod(meta["name"], meta["namespace"], f"{meta['name']}-pod", spec, placed))
+    def place_and_keep(self, job: Mapping[str, Any], number: int = 0) -> Placement:
+        """Where the sandbox puts a pod of a Job, which holds its room from then on."""
+        meta, template = job["metadata"], job["spec"]["template"]
+        space, labels, spec = meta["namespace"], template["metadata"]["labels"], template["spec"]
+        placed = self.sandbox.cloud.workloads.scheduler.place(spec, {"namespace": space, "labels": labels})
+        self.sandbox.world.insert(pod(meta["name"], space, f"{meta['name']}-{number}", spec, placed, labels))
         return placed
 
     def clear(self) -> None:

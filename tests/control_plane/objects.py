@@ -12,15 +12,14 @@ from tests.gpu_ci.harness import deploy
 from tests.gpu_ci.support import COMPUTED
 
 JOB, RELEASE = "kubernetes:batch/v1:Job", "kubernetes:helm.sh/v3:Release"
-# Without a success the Job's component has no verdict, and fails the program.
-DONE = {**COMPUTED, JOB: {"status": {"succeeded": 1}}}
+SERVICE = "kubernetes:core/v1:Service"
 ENDING = "1a2b3c4d"
 
 
-def declared(program: Callable[[], Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Every object but Helm's, by its token."""
+def declared(program: Callable[[], Any], passes: int = 1) -> list[tuple[str, dict[str, Any]]]:
+    """Every object but Helm's, by its token. Without its passes a Job's component has no verdict, and fails."""
     found = []
-    for row in deploy(program, computed=DONE).rows:
+    for row in deploy(program, computed={**COMPUTED, JOB: {"status": {"succeeded": passes}}}).rows:
         if not row.type.startswith("kubernetes:") or row.type == RELEASE:
             continue
         given = dict(decode(row.request.object).values)
@@ -31,13 +30,20 @@ def declared(program: Callable[[], Any]) -> list[tuple[str, dict[str, Any]]]:
 
 def helm_values(program: Callable[[], Any]) -> dict[str, Any]:
     """The values of the one Helm release."""
-    [row] = [row for row in deploy(program, computed=DONE).rows if row.type == RELEASE]
+    [row] = [row for row in deploy(program, computed=COMPUTED).rows if row.type == RELEASE]
     found: dict[str, Any] = decode(row.request.object).values["values"]
     return found
 
 
 def smoke_job(**changes: Any) -> dict[str, Any]:
     """The Job of a SmokeJob `smoke`, from its own example with these changes."""
-    args = {"namespace": "gpu-ci", **SmokeJob.EXAMPLE, **changes}
-    [job] = [given for token, given in declared(lambda: SmokeJob("smoke", SmokeJobArgs(**args))) if token == JOB]
-    return job
+    return smoke_objects(**changes)[JOB]
+
+
+def smoke_objects(**changes: Any) -> dict[str, dict[str, Any]]:
+    """All that a SmokeJob `smoke` makes, by token; the Service has the name that its Job was told."""
+    args = SmokeJobArgs(**{"namespace": "gpu-ci", **SmokeJob.EXAMPLE, **changes})
+    made = dict(declared(lambda: SmokeJob("smoke", args), args.nodes))
+    if SERVICE in made:
+        made[SERVICE]["metadata"]["name"] = COMPUTED[SERVICE]["metadata"]["name"]
+    return made

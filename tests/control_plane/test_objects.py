@@ -44,17 +44,30 @@ WAYS_OUT = {"egressPorts": [443, 22], "privateRanges": ["10.20.0.0/16", "fd12:34
             "Namespace ResourceQuota ServiceAccount NetworkPolicy NetworkPolicy NetworkPolicy",
         ),
         (lambda: SmokeJob("l4", SmokeJobArgs(namespace="gpu-ci", **SmokeJob.EXAMPLE)), "ConfigMap Job"),
+        (
+            lambda: SmokeJob("two", SmokeJobArgs(namespace="gpu-ci", nodes=2, **SmokeJob.EXAMPLE)),
+            "ConfigMap Service Job",
+        ),
         (lambda: ArcController("arc", ArcControllerArgs(**ArcController.EXAMPLE)), "Namespace"),
         (lambda: DevicePlugin("nvdp", DevicePluginArgs(**DevicePlugin.EXAMPLE)), "Namespace"),
         (scale_set(), "Secret ConfigMap"),
         (scale_set(containerMode=NOVOLUME), "Secret ConfigMap"),
     ],
-    ids=["namespace", "namespace-with-all", "smoke-job", "controller", "plugin", "scale-set", "scale-set-novolume"],
+    ids=[
+        "namespace",
+        "namespace-with-all",
+        "smoke-job",
+        "smoke-job-of-two",
+        "controller",
+        "plugin",
+        "scale-set",
+        "scale-set-novolume",
+    ],
 )
 def test_the_api_server_takes_every_object(
     api: Api, cluster: Twin, namespace: str, program: Callable[[], Any], kinds: str
 ) -> None:
-    found = declared(program)
+    found = declared(program, passes=2 if "Service" in kinds.split() else 1)
     assert sorted(given["kind"] for _, given in found) == sorted(kinds.split())
     for token, given in sorted(found, key=lambda one: one[1]["kind"] != "Namespace"):
         kept = api.apply(given)

@@ -43,7 +43,7 @@ class Sandbox:
 
     def row(self, name: str, identity: str, kind: str = BOX, **more: Any) -> None:
         world = World(self.workspace.world)
-        made_by = {"urn": urn(name, kind)} | more
+        made_by: dict[str, Any] = {"urn": urn(name, kind)} | more
         world.insert(Record(kind.rpartition("$")[2], identity, name, **made_by))
         world.close()
 
@@ -190,6 +190,14 @@ def test_what_no_stack_made_and_what_a_removed_stack_made_can_only_be_removed(sa
 def test_what_a_controller_made_goes_with_its_owner_and_is_no_orphan(sandbox: Sandbox) -> None:
     sandbox.row("smoke-x7k2p", "default/smoke-x7k2p", urn="", origin="controller")
     assert sandbox.found() == []
+
+
+def test_a_patch_that_a_stack_let_go_of_is_no_orphan(sandbox: Sandbox) -> None:
+    sandbox.state()
+    kind = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
+    sandbox.row("kept", "runners.example.com", f"{kind}Patch")
+    sandbox.row("lost", "others.example.com", kind)
+    assert [orphan.id for orphan in sandbox.found()] == ["others.example.com"]
 
 
 def test_what_a_running_update_makes_is_marked_as_maybe_in_progress(sandbox: Sandbox) -> None:

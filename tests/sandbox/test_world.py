@@ -160,13 +160,43 @@ def test_a_file_that_is_no_world_is_named_with_the_way_out(tmp_path: Path) -> No
         World(tmp_path / "world.db")
 
 
-def test_a_world_of_another_version_is_refused(world: World) -> None:
+# 1 knew no clusters.
+@pytest.mark.parametrize("number", [1, 99])
+def test_a_world_of_another_version_is_refused(world: World, number: int) -> None:
     world.close()
     connection = sqlite3.connect(world.path)
-    connection.execute("PRAGMA user_version = 99")
+    connection.execute(f"PRAGMA user_version = {number}")
     connection.close()
-    with pytest.raises(WorldError, match=r"(?s)another version.*got: version 99"):
+    expected = rf"(?s)another version.*got: version {number}\n  expected: version 2\n  hint: .*world reset$"
+    with pytest.raises(WorldError, match=expected):
         World(world.path)
+
+
+def test_a_provider_of_one_cluster_sees_its_own_objects_and_what_is_in_no_cluster(world: World) -> None:
+    one, other = (world.within("toys", lambda name=name: name) for name in ("one", "other"))
+    token = "toys:core:Toy"
+    for view, color in ((one, "red"), (other, "blue")):
+        view.insert(Record(token, "a", "a", outputs={"color": color}))
+    one.insert(box("b"))
+    assert [(row.id, row.cluster) for row in one.find()] == [("a", "one"), ("b", "")]
+    assert [(row.path, row.outputs) for row in world.find(token)] == [
+        (f"{token}/a@one", {"color": "red"}),
+        (f"{token}/a@other", {"color": "blue"}),
+    ]
+    one.update(token, "a", outputs={"color": "green"})
+    one.claim(token, "a", "urn", "mine")
+    assert [row.name for row in world.find(color="green")] == ["mine"]
+    assert other.find(color="green") == []
+    assert world.get(token, "a") is None
+    assert one.delete(token, "a")
+    assert (one.get(token, "a"), other.get(token, "a")) == (None, world.find(token)[0])
+    assert [(event.verb, event.path) for event in world.events()] == [
+        ("create", f"{token}/a@one"),
+        ("create", f"{token}/a@other"),
+        ("create", f"{BOX}/b"),
+        ("update", f"{token}/a@one"),
+        ("delete", f"{token}/a@one"),
+    ]
 
 
 def test_threads_of_one_world_do_not_lose_a_row(world: World) -> None:

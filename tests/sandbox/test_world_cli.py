@@ -175,6 +175,23 @@ def test_remove_takes_several_away_or_none(world: World) -> None:
     assert world.find() == []
 
 
+def test_remove_takes_what_kubernetes_would_collect_after_it(world: World) -> None:
+    def add(kind: str, name: str, cluster: str, **more: str) -> None:
+        owners = [{"name": each} for each in more.values()]
+        inputs = {"metadata": {"name": name, "namespace": "ci", "ownerReferences": owners}}
+        world.insert(Record(f"kubernetes:{kind}", f"ci/{name}", name, "", inputs, {}, cluster=cluster))
+
+    for cluster in ("one", "two"):
+        add("batch/v1:Job", "check", cluster)
+        add("core/v1:Pod", "check-a", cluster, owner="check")
+        add("core/v1:Pod", "other-b", cluster, owner="other")
+    run("remove", "kubernetes:batch/v1:Job/ci/check@one")
+    left = [(row.id, row.cluster) for row in world.find("kubernetes:*")]
+    assert left == [
+        ("ci/other-b", "one"), ("ci/check", "two"), ("ci/check-a", "two"), ("ci/other-b", "two"),
+    ]  # fmt: skip
+
+
 def test_break_plants_what_it_says_and_mend_takes_it_away(world: World) -> None:
     run("break", "slow", "--seconds", "60", "--on", "*Template", "--times", "2")
     run("break", "guest", "--set", "A=b=c", "--set", "D=", "--zone", "us-central1-a")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from pulumi_sandbox.faults import Fault
 from pulumi_sandbox.providers import aws_eks_errors as errors
@@ -17,26 +18,35 @@ def node_group(res: Resource, around: Surroundings, identity: str, region: str) 
     """What its first machines meet. Without any it meets nothing: no stock and no quota is asked for."""
     if not table(res.inputs.get("scalingConfig")).get("desiredSize"):
         return
-    market = str(res.inputs.get("capacityType") or "ON_DEMAND")
-    zones = around.zones(res.inputs.get("subnetIds"), region)
-    scaling_group = f"eks-{identity.partition(':')[2]}"
+    if met := launch(around, res.name, res.inputs, identity, region):
+        yield errors.failed(identity, f"eks-{identity.partition(':')[2]}", met[1])
+
+
+def launch(
+    around: Surroundings, name: str, inputs: Mapping[str, Any], identity: str, region: str
+) -> tuple[Fault, str] | None:
+    """The fault that a machine of a node group meets, and what EC2 says then."""
+    zones = around.zones(inputs.get("subnetIds"), region)
     for kind in ("quota", "stockout"):
         for zone in zones or [""]:
             place = {"zone": zone} if zone else {}
-            fault = around.world.take(kind, res.token, res.name, id=identity, **place)
+            fault = around.world.take(kind, types.NODE_GROUP, name, id=identity, **place)
             if fault is None:
                 continue
-            others = [one for one in _zones(around, region) if one != zone]
-            words = fault.message or (errors.quota(market) if kind == "quota" else _sold_out(res, around, zone, others))
-            yield errors.failed(identity, scaling_group, words)
+            if fault.message:
+                return fault, fault.message
+            if kind == "quota":
+                return fault, errors.quota(str(inputs.get("capacityType") or "ON_DEMAND"))
+            return fault, _sold_out(inputs, around, zone, [one for one in _zones(around, region) if one != zone])
+    return None
 
 
-def _sold_out(res: Resource, around: Surroundings, zone: str, others: list[str]) -> str:
-    if res.inputs.get("capacityType") == "SPOT":
+def _sold_out(inputs: Mapping[str, Any], around: Surroundings, zone: str, others: list[str]) -> str:
+    if inputs.get("capacityType") == "SPOT":
         return errors.NO_SPOT
-    template = around.template(res.inputs.get("launchTemplate"))
+    template = around.template(inputs.get("launchTemplate"))
     held = template.inputs.get("instanceType") if template else None
-    given = rows(res.inputs.get("instanceTypes"))
+    given = rows(inputs.get("instanceTypes"))
     return errors.sold_out(str(given[0] if given else held or instance_types.DEFAULT), zone, others)
 
 

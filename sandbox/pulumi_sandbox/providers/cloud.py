@@ -66,6 +66,10 @@ class Cloud:
     def configure(self, config: dict[str, Any]) -> None:
         """The configuration, before the first resource: complete `config` in place where the vendor would."""
 
+    def config_replaces(self, old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> bool:
+        """Whether a change of this setting makes another provider, and with it all of its resources anew."""
+        return False
+
     # -- Check ----------------------------------------
 
     def autoname(self, res: Resource) -> None:
@@ -126,6 +130,10 @@ class Cloud:
         """
         return {}
 
+    def taken(self, res: Resource) -> str:
+        """The vendor's words for a create of what is there already; `res.id` is set."""
+        return f"{res.token}: {res.id} already exists"
+
     def overwrites(self, token: str) -> bool:
         """Whether creating what is there already is no mistake to the vendor, and takes its place."""
         return False
@@ -149,6 +157,9 @@ class Cloud:
         """After Create and Update are done and others can see it: wait as the vendor's provider does, for minutes if
         need be, and answer the outputs that changed meanwhile. Raises `Unready` for what stays as it is."""
         return {}
+
+    def drain(self, res: Resource) -> None:
+        """What a deletion waits for, in no transaction; raises `Refused` when it has waited in vain."""
 
     def undeletable(self, res: Resource) -> Iterable[str]:
         """Why the vendor would refuse to delete it (deletion protection, still in use), in its words."""

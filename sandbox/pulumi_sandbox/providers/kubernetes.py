@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from pulumi_sandbox.providers import bridged, kubernetes_cluster, kubernetes_quota
+from pulumi_sandbox.providers import bridged, kubernetes_cluster, kubernetes_definitions, kubernetes_quota
 from pulumi_sandbox.providers import kubernetes_immutable as immutable
 from pulumi_sandbox.providers import kubernetes_objects as objects
 from pulumi_sandbox.providers import kubernetes_rules as object_rules
@@ -17,6 +17,7 @@ from pulumi_sandbox.providers.diff import UPDATE, Change
 from pulumi_sandbox.providers.kubernetes_await import REPLACE
 from pulumi_sandbox.providers.kubernetes_gate import JOB, Gate
 from pulumi_sandbox.providers.kubernetes_releases import Releases
+from pulumi_sandbox.providers.kubernetes_runners import Runners
 from pulumi_sandbox.providers.kubernetes_scheduler import Scheduler
 from pulumi_sandbox.providers.kubernetes_tables import CLUSTER_WIDE, DATA, IDENTITY, REPLACES
 from pulumi_sandbox.providers.kubernetes_workloads import Workloads
@@ -41,14 +42,23 @@ class Kubernetes(Cloud):
 
     def start(self, context: Context) -> None:
         super().start(context)
-        scheduler = Scheduler(context.world, lambda: self.lookups.values, self.cluster)
-        self.workloads = Workloads(context.world, scheduler)
-        self.releases = Releases(context.world, lambda: self.lookups.values.get("secrets") or (), self.workloads)
-
+        self._all = context.world
+        # Whatever this provider does is about the objects of one cluster.
+        context.world = context.world.within(self.package, self.cluster)
+        runners = Runners(context.world, context.cancelled)
+        scheduler = Scheduler(context.world, self._values, self.cluster, context.workspace)
+        self.workloads = Workloads(context.world, scheduler, runners)
+        self.releases = Releases(context.world, lambda: self._values().get("secrets") or (), self.workloads, runners)
         self.gate = Gate(context.world, context.workspace, self.workloads, context.cancelled)
 
+    def _values(self) -> Mapping[str, Any]:
+        return self.lookups.values
+
+    def config_replaces(self, old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> bool:
+        return kubernetes_cluster.replaces(old, new, name)
+
     def cluster(self) -> str:
-        return kubernetes_cluster.name(self.context.config.get("kubeconfig"))
+        return kubernetes_cluster.identity(self.context.config, self._all)
 
     def autoname(self, res: Resource) -> None:
         """A name where there is none, and the namespace the provider would use, as provider.go Check does."""
@@ -152,6 +162,10 @@ class Kubernetes(Cloud):
             if refused := list(immutable.check(group, kind, res.old_inputs, res.inputs)):
                 yield immutable.told(group, kind, str(objects.metadata(res).get("name")), refused)
 
+    def taken(self, res: Resource) -> str:
+        there = self.context.world.get(res.token, res.id)
+        return objects.taken(res, there.stack if there else "")
+
     def planned(self, res: Resource) -> dict[str, Any]:
         """What a dry run leaves open: all that the API server fills in."""
         if res.token == RELEASE or not isinstance(res.inputs.get("metadata"), Mapping):
@@ -192,6 +206,8 @@ class Kubernetes(Cloud):
     def created(self, res: Resource) -> None:
         if res.token == RELEASE:
             self.releases.install(res)
+        elif res.token == kubernetes_definitions.PATCH:
+            kubernetes_definitions.patch(res)
         elif objects.kind(res.token) == "ResourceQuota":
             for name in kubernetes_quota.uncounted((res.inputs.get("spec") or {}).get("hard")):
                 res.log(f"spec.hard[{name}] counts nothing; the quota of it is requests.{name}", "warning")
@@ -206,6 +222,14 @@ class Kubernetes(Cloud):
 
     def stuck(self, record: Record) -> Unready | None:
         return self.gate.stuck(record) if record.type == JOB else None
+
+    def overwrites(self, token: str) -> bool:
+        # A patch is no object of its own: a stack that lets one stand may make it again.
+        return token == kubernetes_definitions.PATCH
+
+    def drain(self, res: Resource) -> None:
+        if res.token == RELEASE:
+            self.releases.drain(res)
 
     def deleted(self, res: Resource) -> None:
         if res.token == RELEASE:
@@ -227,7 +251,7 @@ class Kubernetes(Cloud):
         if res.token in self.shapes.tokens or objects.group(res.token) == "core":
             return kind not in CLUSTER_WIDE
         # A custom resource: as its definition says where a stack made that, else namespaced, as most are.
-        for row in self.context.world.find("kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"):
+        for row in self.context.world.find(kubernetes_definitions.DEFINITION):
             spec = row.inputs.get("spec") or {}
             if (spec.get("names") or {}).get("kind") == kind and spec.get("group") == objects.group(res.token):
                 return bool(spec.get("scope") == "Namespaced")

@@ -17,6 +17,7 @@ PART_OF, VERSION = "app.kubernetes.io/part-of", "app.kubernetes.io/version"
 ACCOUNT, WATCHES = (
     f"actions.github.com/controller-{one}" for one in ("service-account-name", "watch-single-namespace")
 )
+STRATEGY = "DEVICE_LIST_STRATEGY"
 PLUGIN_IMAGE = "nvcr.io/nvidia/k8s-device-plugin"
 RUNNER_IMAGE = "ghcr.io/actions/actions-runner:latest"
 NAME_MOST = 63
@@ -97,12 +98,20 @@ def _plugin(release: str, _: str, values: Values, number: str) -> Iterator[Objec
     name = fullname("nvidia-device-plugin", release, values)
     image = f"{inner(values, 'image', 'repository') or PLUGIN_IMAGE}:{inner(values, 'image', 'tag') or 'v' + number}"
     labels = {"app.kubernetes.io/name": "nvidia-device-plugin", "app.kubernetes.io/instance": release}
+    strategies = values.get("deviceListStrategy") or "envvar"
     pod = {
         "affinity": PLUGIN_AFFINITY,
         "tolerations": PLUGIN_TOLERATIONS,
         **_placed(values),
         "containers": [
-            {"name": "nvidia-device-plugin-ctr", "image": image, "resources": values.get("resources") or {}}
+            {
+                "name": "nvidia-device-plugin-ctr",
+                "image": image,
+                "resources": values.get("resources") or {},
+                "env": [
+                    {"name": STRATEGY, "value": strategies if isinstance(strategies, str) else ",".join(strategies)}
+                ],
+            }
         ],
     }
     if inner(values, "devicePlugin", "enabled") is not False:

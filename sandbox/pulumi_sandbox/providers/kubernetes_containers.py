@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pulumi_sandbox.providers import kubernetes_names
 from pulumi_sandbox.providers.guest import STOP_SEC, supervised
 from pulumi_sandbox.providers.guest_settings import GuestSettings
 from pulumi_sandbox.providers.kubernetes_pod_rules import inner, items, pairs
@@ -28,7 +29,7 @@ from pulumi_sandbox.world import World
 
 CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
 ZIP = b"PK\x03\x04"
-TERMINATION_LOG = "/dev/termination-log"
+DEVICES, TERMINATION_LOG = "/dev", "/dev/termination-log"
 # k8s.io/kubernetes v1.36.0, pkg/kubelet/container/runtime.go: MaxContainerTerminationMessageLength, and what is kept of
 # a log in its place.
 MESSAGE_BYTES, LOG_BYTES, LOG_LINES = 4096, 2048, 80
@@ -56,6 +57,11 @@ class Pod:
     node: str
     spec: Mapping[str, Any]
     environment: Mapping[str, str] = field(default_factory=dict)
+    gpus: Callable[[Mapping[str, Any]], int] = lambda _: 0
+    """How many GPUs of the pod's node a container of it has."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    names: Path | None = None
+    """The file in which the names of the pods stand that it may ask for (kubernetes_names.py)."""
 
 
 @dataclass
@@ -88,7 +94,14 @@ class Containers:
                     found[place if mount.get("subPath") else f"{place}/{name}"] = data
         return found
 
-    def run(self, pod: Pod, container: Mapping[str, Any], limit_sec: float | None, say: Callable[[str], None]) -> Ended:
+    def run(
+        self,
+        pod: Pod,
+        container: Mapping[str, Any],
+        limit_sec: float | None,
+        say: Callable[[str], None],
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> Ended:
         with tempfile.TemporaryDirectory(prefix="pulumi-sandbox-container-") as folder:
             root = Path(folder).resolve()
             moved = self._mount(root, pod, container)
@@ -96,12 +109,12 @@ class Containers:
             moved[log] = str(root / "termination-log")
             environment = self._environment(pod, container)
             command = [_expanded(one, environment) for one in _command(container)]
-            said, code, killed = self._execute(
-                [_moved(one, moved) for one in command],
-                {name: _moved(value, moved) for name, value in environment.items()},
-                limit_sec,
-                say,
-            )
+            there = {name: _moved(value, moved) for name, value in environment.items()}
+            if pod.names and pod.spec.get("subdomain"):
+                there |= kubernetes_names.environment(pod.names, str(pod.spec["subdomain"]), there)
+            devices = _devices(root / "dev", pod.gpus(container))
+            words = [devices if one == DEVICES else _moved(one, moved) for one in command]
+            said, code, killed = self._execute(words, there, limit_sec, say, stopped)
             message = _message(root / "termination-log", container, said, code)
             return Ended(str(container.get("name")), code, message, killed)
 
@@ -122,6 +135,7 @@ class Containers:
 
     def _environment(self, pod: Pod, container: Mapping[str, Any]) -> dict[str, str]:
         fields = {"metadata.name": pod.name, "metadata.namespace": pod.namespace, "spec.nodeName": pod.node}
+        fields |= {f"metadata.labels['{name}']": value for name, value in pod.labels.items()}
         found: dict[str, str] = {"LANG": os.environ.get("LANG", "C.UTF-8")}
         for _, one in items(container.get("env")):
             source = inner(one, "valueFrom", "fieldRef", "fieldPath")
@@ -131,7 +145,12 @@ class Containers:
         return {**found, **pod.environment}
 
     def _execute(
-        self, command: list[str], environment: dict[str, str], limit_sec: float | None, say: Callable[[str], None]
+        self,
+        command: list[str],
+        environment: dict[str, str],
+        limit_sec: float | None,
+        say: Callable[[str], None],
+        stopped: Callable[[], bool],
     ) -> tuple[list[str], int, bool]:
         process = supervised(f"exec {shlex.join(command)}\n", environment, self.settings().path)
         assert process.stdin is not None  # noqa: S101 -- opened as pipes
@@ -142,8 +161,9 @@ class Containers:
         reader = threading.Thread(target=_read, args=(process.stdout, said, codes, over, say), daemon=True)
         reader.start()
         until = None if limit_sec is None else time.monotonic() + limit_sec
-        while not over.wait(0.1) and not self.cancelled.is_set() and (until is None or time.monotonic() < until):
-            pass
+        while not over.wait(0.1) and not self.cancelled.is_set() and not stopped():
+            if until is not None and time.monotonic() >= until:
+                break
         killed = not over.is_set()
         process.stdin.close()  # the lifeline: everything the container started ends with it
         try:
@@ -154,6 +174,14 @@ class Containers:
         process.stdout.close()
         # SIGKILL, as a container that is stopped ends.
         return said, 137 if killed else (codes[0] if codes else 0), killed
+
+
+def _devices(folder: Path, gpus: int) -> str:
+    """A folder with the GPUs a container has, for programs that are told where devices are."""
+    folder.mkdir()
+    for number in range(gpus):
+        (folder / f"nvidia{number}").touch()
+    return str(folder)
 
 
 def contents(config_map: Mapping[str, Any]) -> dict[str, bytes]:

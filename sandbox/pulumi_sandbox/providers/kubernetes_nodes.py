@@ -10,14 +10,15 @@ from typing import Any
 
 import gpu_catalog
 
+from pulumi_sandbox.providers.kubernetes_cluster import is_of
 from pulumi_sandbox.providers.kubernetes_fields import quantity
 from pulumi_sandbox.providers.kubernetes_pod_rules import inner, items, pairs
+from pulumi_sandbox.providers.kubernetes_toolkit import GPU, PACKAGED, Toolkit, toolkit
 from pulumi_sandbox.world import Record, World
 
 NODE_GROUP, TAG, TEMPLATE = (
     "aws:eks/nodeGroup:NodeGroup", "aws:autoscaling/tag:Tag", "aws:ec2/launchTemplate:LaunchTemplate",
 )  # fmt: skip
-GPU = "nvidia.com/gpu"
 # The words of Amazon's API for those of Kubernetes (docs.aws.amazon.com/eks/latest/APIReference/API_Taint.html).
 EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 # What the cluster autoscaler knows of a group that has no node (kubernetes/autoscaler,
@@ -45,6 +46,7 @@ class Node:
     gpus: int = 0
     """Cards of NVIDIA's that a driver is there for, advertised or not."""
     brings_plugin: bool = False
+    toolkit: Toolkit = PACKAGED
 
 
 @dataclass(frozen=True)
@@ -88,10 +90,13 @@ def _is_own(label: str) -> bool:
 
 
 def groups(world: World, cluster: str) -> Iterator[Group]:
-    """The node groups of a cluster; of all of them where it has no name."""
-    for row in world.find(NODE_GROUP):
+    """The node groups of a cluster; where nothing tells which it is, those of the only one that has any."""
+    rows = world.find(NODE_GROUP)
+    if not cluster and len({_cluster(row) for row in rows}) > 1:
+        return
+    for row in rows:
         given = row.inputs
-        if cluster and given.get("clusterName") != cluster:
+        if cluster and not is_of(cluster, *_cluster(row)):
             continue
         name = str(row.outputs.get("nodeGroupName") or given.get("nodeGroupName") or row.name)
         scaling = given.get("scalingConfig") or {}
@@ -101,13 +106,19 @@ def groups(world: World, cluster: str) -> Iterator[Group]:
         )
 
 
+def _cluster(row: Record) -> tuple[Any, Any]:
+    """Its name and its region."""
+    return row.inputs.get("clusterName"), row.outputs.get("region")
+
+
 def _number(value: Any) -> int:
     return int(value) if isinstance(value, int | float) else 0
 
 
 def _pattern(world: World, name: str, row: Record) -> Node:
     given = row.inputs
-    kind = _instance_type(world, given)
+    template = _template(world, given)
+    kind = _instance_type(given, template)
     machine = _machine(kind)
     ami = str(given.get("amiType") or "")
     labels = {
@@ -124,7 +135,8 @@ def _pattern(world: World, name: str, row: Record) -> Node:
     )
     size = {"cpu": Fraction(machine.vcpus), "memory": Fraction(machine.memory_gib) * 1024**3} if machine else {}
     gpus = ceil(machine.gpu_count) if machine and _has_driver(ami) and gpu_catalog.is_nvidia(machine) else 0
-    return Node("", labels, taints, size, gpus, brings_plugin=_is_bottlerocket(ami))
+    container_toolkit = toolkit(ami, template.get("userData"))
+    return Node("", labels, taints, size, gpus, _is_bottlerocket(ami), container_toolkit)
 
 
 def _has_driver(ami: str) -> bool:
@@ -138,16 +150,19 @@ def _is_bottlerocket(ami: str) -> bool:
     return ami.startswith("BOTTLEROCKET_") and "NVIDIA" in ami
 
 
-def _instance_type(world: World, given: Mapping[str, Any]) -> str:
-    """The first of the list, which is also the one the cluster autoscaler calculates with."""
-    listed = given.get("instanceTypes") or []
-    if listed:
-        return str(listed[0])
+def _template(world: World, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a group's launch template says."""
     wanted = inner(given, "launchTemplate") or {}
     for row in world.find(TEMPLATE):
         if wanted and (row.id == wanted.get("id") or row.inputs.get("name") == wanted.get("name")):
-            return str(row.inputs.get("instanceType") or DEFAULT_TYPE)
-    return DEFAULT_TYPE
+            return row.inputs
+    return {}
+
+
+def _instance_type(given: Mapping[str, Any], template: Mapping[str, Any]) -> str:
+    """The first of the list, which is also the one the cluster autoscaler calculates with."""
+    listed = given.get("instanceTypes") or []
+    return str(listed[0] if listed else template.get("instanceType") or DEFAULT_TYPE)
 
 
 def _machine(kind: str) -> gpu_catalog.Machine | None:
@@ -177,7 +192,7 @@ def _scaling_groups(resources: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]
 def listed(given: Any, cluster: str) -> Iterator[Node]:
     """`values: {kubernetes: {nodes: [...]}}` of sandbox.yaml: name, labels, taints, allocatable, cluster."""
     for at, one in items(given):
-        if cluster and one.get("cluster") not in (None, cluster):
+        if cluster and one.get("cluster") not in (None, cluster, cluster.rpartition("/")[2]):
             continue
         taints = tuple(
             Taint(str(taint.get("key")), str(taint.get("value") or ""), str(taint.get("effect")))

@@ -20,6 +20,24 @@ def group(token: str) -> str:
     return found if slash else "core"
 
 
+def resource(token: str) -> str:
+    """What the API calls objects of a kind: `jobs.batch` (apimachinery, UnsafeGuessKindToResource)."""
+    word, of = kind(token).lower(), group(token)
+    plural = {"s": f"{word}es", "y": f"{word[:-1]}ies"}.get(word[-1], f"{word}s")
+    plural = word if word.endswith("endpoints") else plural
+    return plural if of == "core" else f"{plural}.{of}"
+
+
+def taken(res: Resource, stack: str) -> str:
+    """What is said of a name that a cluster has already: helm.sh/helm/v3, pkg/action/install.go, availableName, and
+    k8s.io/apimachinery, NewAlreadyExists."""
+    said = "cannot re-use a name that is still in use"
+    if kind(res.token) != "Release":
+        said = f'{resource(res.token)} "{metadata(res)["name"]}" already exists'
+    hint = f"the stack {stack} has it in this cluster: leave it to that one, or choose another name"
+    return f"{said}\n  hint: {hint}" if stack else said
+
+
 def metadata(res: Resource) -> dict[str, Any]:
     given = res.inputs.get("metadata")
     return dict(given) if isinstance(given, Mapping) else {}

@@ -100,6 +100,10 @@ def spec(path: str, given: Any) -> Iterator[Problem]:
     policy = given.get("restartPolicy")
     if isinstance(policy, str) and policy not in ("Always", "OnFailure", "Never"):
         yield unsupported(f"{path}.restartPolicy", policy, ("Always", "OnFailure", "Never"))
+    for field in ("hostname", "subdomain"):
+        name = given.get(field)
+        if isinstance(name, str) and name:
+            yield from (invalid(f"{path}.{field}", name, message) for message in dns_label(name))
     deadline = given.get("activeDeadlineSeconds")
     if isinstance(deadline, int) and not 1 <= deadline <= 2**31 - 1:
         yield invalid(f"{path}.activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive")

@@ -8,10 +8,13 @@ from typing import Any
 
 from pulumi_sandbox.providers import kubernetes_chart_objects as made
 from pulumi_sandbox.providers import kubernetes_chart_rules, kubernetes_charts
+from pulumi_sandbox.providers import kubernetes_definitions as definitions
 from pulumi_sandbox.providers.kubernetes_charts import CONTROLLER, SCALE_SET
+from pulumi_sandbox.providers.kubernetes_definitions import minor
 from pulumi_sandbox.providers.kubernetes_pod_rules import inner
+from pulumi_sandbox.providers.kubernetes_runners import Runners, is_ending
 from pulumi_sandbox.providers.kubernetes_workloads import Workloads
-from pulumi_sandbox.providers.resource import Problem, Resource
+from pulumi_sandbox.providers.resource import Problem, Refused, Resource
 from pulumi_sandbox.providers.sealing import seal
 from pulumi_sandbox.world import Record, World
 
@@ -30,6 +33,11 @@ ELSEWHERE = (
 CONSIDER = (
     "Consider setting controllerServiceAccount.name in values.yaml to be explicit if you think the discovery is wrong."
 )
+# helm/helm v3.20.2, pkg/action/uninstall.go, and pkg/storage/driver/driver.go. Helm forgets a release whose removal
+# took too long, and pulumi-kubernetes hands the words on (helm_release.go at 94977969, Delete).
+FORGOTTEN = "uninstall: Release not loaded: {0}: release: not found\n  hint: run pulumi refresh, and up again"
+# helm_release.go, defaultTimeoutSeconds.
+TIMEOUT_SEC = 300
 ONLY_SHAPE = "only the shape of this release is checked; the sandbox does not know what the chart {} reads or makes"
 
 
@@ -39,6 +47,7 @@ class Releases:
     secrets: Callable[[], Collection[str]]
     """Secrets that are there though no stack made them, as namespace/name."""
     workloads: Workloads
+    runners: Runners
 
     def rules(self, res: Resource) -> Iterable[Problem]:
         chart = kubernetes_charts.named(res.inputs)
@@ -51,8 +60,11 @@ class Releases:
     def refusals(self, res: Resource) -> Iterable[str]:
         """What the charts look up in the cluster, and what their controller does to what it finds there."""
         chart = kubernetes_charts.named(res.inputs)
+        if chart is not None and chart.name == CONTROLLER:
+            yield from definitions.refusals(self.world, res)
         if chart is None or chart.name != SCALE_SET:
             return
+        yield from kubernetes_chart_rules.absent(chart.name, res.inputs)
         values = res.inputs.get("values") or {}
         number, space = kubernetes_charts.version(chart, res.inputs), str(res.inputs.get("namespace"))
         space = str(values.get("namespaceOverride") or space)
@@ -62,13 +74,14 @@ class Releases:
         # controllers/actions.github.com/autoscalingrunnerset_controller.go, Reconcile; apis/.../version.go.
         for one in _watching(controllers, space):
             built = str(inner(one.inputs, "metadata", "labels", made.VERSION))
-            if _minor(built) != _minor(number):
+            if minor(built) != minor(number):
                 yield (
                     "Autoscaling runner set version doesn't match the build version. Deleting the resource.\n"
                     f"  got: autoscalingRunnerSetVersion {number}, buildVersion {built}\n"
                     "  hint: a cluster takes the release, and the controller then deletes the runner set; install both "
                     "charts in the same minor version"
                 )
+        yield from self._still_there(res)
         secret = values.get("githubConfigSecret")
         if isinstance(secret, str) and not self._has_secret(f"{space}/{secret}"):
             yield (
@@ -77,6 +90,16 @@ class Releases:
                 "before, in the stack, or, when the cluster has it already, add it in sandbox.yaml: "
                 "values: {kubernetes: {secrets: [namespace/name]}}"
             )
+
+    def _still_there(self, res: Resource) -> Iterator[str]:
+        """A set of an earlier release of this name, which waits for its jobs."""
+        for row in self._made(res, made.RUNNER_SET):
+            if is_ending(row) and not self.runners.end(row, res.name):
+                yield (
+                    f"the runner set {row.id} is being deleted\n"
+                    "  hint: a cluster takes the release, and the set goes with it when its jobs have ended; wait "
+                    "until it is gone, and run up again"
+                )
 
     def _has_secret(self, identity: str) -> bool:
         return self.world.get(SECRET, identity) is not None or identity in self.secrets()
@@ -100,7 +123,12 @@ class Releases:
             )
         if res.inputs.get("valueYamlFiles"):
             res.log("what valueYamlFiles hold is neither checked nor used in the sandbox", "info")
-        self.remove(res)
+        if chart.name == CONTROLLER:
+            if res.old_inputs is None and not res.inputs.get("skipCrds"):
+                definitions.bring(self.world, number)
+            for text in definitions.old(self.world, number):
+                res.log(text, "warning")
+        self._clear(res)
         inputs = seal(res.inputs, res.secrets, self.world.key)
         for token, given in made.objects(chart, inputs):
             meta = given["metadata"]
@@ -112,20 +140,47 @@ class Releases:
             self._outlive(res, number)
 
     def _outlive(self, res: Resource, number: str) -> None:
-        """A controller of another minor version deletes the runner sets it finds."""
+        """A controller of another minor version deletes the runner sets it finds, which end as any other."""
         for row in self.world.find(made.RUNNER_SET):
-            if _minor(str(inner(row.inputs, "metadata", "labels", made.VERSION))) != _minor(number):
-                self.world.delete(row.type, row.id, res.name)
-                res.log(
-                    f"the controller {number} deletes the runner set {row.id}, which is of another minor", "warning"
-                )
+            if minor(str(inner(row.inputs, "metadata", "labels", made.VERSION))) == minor(number) or is_ending(row):
+                continue
+            busy = [] if self.runners.end(row, res.name) else self.runners.with_jobs(row)
+            waits = f"; it waits for {len(busy)} of its runners, which have jobs" if busy else ""
+            res.log(
+                f"the controller {number} deletes the runner set {row.id}, which is of another minor{waits}", "warning"
+            )
+
+    def _clear(self, res: Resource) -> None:
+        for token in CHART_MADE:
+            for row in self._made(res, token):
+                self.world.delete(token, row.id, res.name)
+                self.workloads.forget(row)
 
     def remove(self, res: Resource) -> None:
-        for token in CHART_MADE:
-            for row in self.world.find(token):
-                if _release(row) == (res.inputs.get("name"), res.inputs.get("namespace")):
-                    self.world.delete(token, row.id, res.name)
-                    self.workloads.forget(row)
+        """Its objects go, and a scale set once its jobs have ended."""
+        for row in self._made(res, made.RUNNER_SET):
+            self.runners.end(row, res.name)
+        for token in (made.DEPLOYMENT, made.DAEMON_SET):
+            for row in self._made(res, token):
+                self.world.delete(token, row.id, res.name)
+                self.workloads.forget(row)
+
+    def drain(self, res: Resource) -> None:
+        """Before a release is removed: Helm waits for its objects to be gone, and then forgets it, come what may."""
+        if kubernetes_charts.named(res.inputs) is None or res.inputs.get("skipAwait"):
+            return
+        if self.world.get(res.token, res.id) is None:
+            raise Refused(FORGOTTEN.format(res.inputs.get("name")))
+        for row in self._made(res, made.RUNNER_SET):
+            try:
+                self.runners.drain(row, res.name, float(res.inputs.get("timeout") or TIMEOUT_SEC), res.log)
+            except Refused:
+                self.world.delete(res.token, res.id, "forgotten by Helm")
+                raise
+
+    def _made(self, res: Resource, token: str) -> list[Record]:
+        given = (res.inputs.get("name"), res.inputs.get("namespace"))
+        return [row for row in self.world.find(token) if _release(row) == given]
 
 
 def _release(row: Record) -> tuple[Any, ...]:
@@ -153,7 +208,3 @@ def _discovered(controllers: list[Record], space: str) -> Iterator[str]:
         yield f"{MANY} {CONSIDER}"
     elif single and space not in [_watched(row) for row in single]:
         yield f"{ELSEWHERE} {CONSIDER}"
-
-
-def _minor(number: str) -> list[str]:
-    return number.split(".")[:2]

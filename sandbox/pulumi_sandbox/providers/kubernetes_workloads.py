@@ -10,6 +10,7 @@ from typing import Any
 from pulumi_sandbox.providers.kubernetes_chart_objects import DAEMON_SET, RUNNER_SET
 from pulumi_sandbox.providers.kubernetes_fit import takes_daemon
 from pulumi_sandbox.providers.kubernetes_pod_rules import inner
+from pulumi_sandbox.providers.kubernetes_runners import Runners, runner
 from pulumi_sandbox.providers.kubernetes_scheduler import POD, Placement, Scheduler
 from pulumi_sandbox.providers.resource import Log
 from pulumi_sandbox.world import Record, World
@@ -26,9 +27,18 @@ def ending() -> str:
     return "".join(secrets.choice(LETTERS) for _ in range(5))
 
 
-def pod(owner: str, namespace: str, name: str, spec: Mapping[str, Any], placed: Placement) -> Record:
+def pod(
+    owner: str,
+    namespace: str,
+    name: str,
+    spec: Mapping[str, Any],
+    placed: Placement,
+    labels: Mapping[str, str] | None = None,
+) -> Record:
     """A row for a pod; `owner` is the id of what made it."""
-    meta = {"name": name, "namespace": namespace, "ownerReferences": [{"name": owner}]}
+    meta: dict[str, Any] = {"name": name, "namespace": namespace, "ownerReferences": [{"name": owner}]}
+    if labels:
+        meta["labels"] = dict(labels)
     given = {"metadata": meta, "spec": {**spec, **({"nodeName": placed.node} if placed.node else {})}}
     condition = {"type": "PodScheduled", "status": "True" if placed.node else "False"}
     if not placed.node:
@@ -50,17 +60,22 @@ def pods_of(world: World, namespace: str, owner: str) -> list[Record]:
 class Workloads:
     world: World
     scheduler: Scheduler
+    runners: Runners
 
     def settle(self, row: Record, log: Log) -> None:
         """Says where the pods of an object that just came go, and keeps the room of those that stay."""
-        if row.type in (RUNNER_SET, DAEMON_SET) and self.scheduler.is_blind():
+        blind = self.scheduler.is_blind()
+        if row.type == RUNNER_SET and blind:
             log(BLIND, "info")
         elif row.type == RUNNER_SET:
             self._runners(row, log)
-        elif row.type == DAEMON_SET:
+        elif row.type == DAEMON_SET and not blind:  # whose pods come with the nodes
             self._daemons(row, log)
 
     def forget(self, row: Record) -> None:
+        if row.type == RUNNER_SET:
+            self.runners.dismiss(row)
+            return
         for one in pods_of(self.world, str(inner(row.inputs, "metadata", "namespace")), row.name):
             self.world.delete(one.type, one.id, row.name)
 
@@ -69,10 +84,12 @@ class Workloads:
             inner(row.inputs, "spec", "template", "spec") or {},
             str(inner(row.inputs, "metadata", "namespace")),
         )
+        launches = self.scheduler.launches(log)
         for _ in range(int(inner(row.inputs, "spec", "minRunners") or 0)):
-            placed = self.scheduler.place(spec)
+            placed = self.scheduler.place(spec, launches=launches)
             made = pod(row.name, space, f"{row.name}-{ending()}-runner-{ending()}", spec, placed)
             self.world.insert(made)
+            self.world.insert(runner(made))
             if not placed.node:
                 log(f"the runner {made.name} stays Pending: {placed.message}", "warning")
                 return  # so does the next one

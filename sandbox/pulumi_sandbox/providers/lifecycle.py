@@ -111,7 +111,7 @@ class Lifecycle:
             try:
                 world.insert(self._row(res, made))
             except Exists:
-                raise Refused(f"{res.token}: {res.id} already exists") from None
+                raise Refused(self.cloud.taken(res)) from None
             self.cloud.created(res)
         return self._settle(res, made)
 
@@ -164,6 +164,7 @@ class Lifecycle:
         busy = world.get(res.token, res.id) and world.take("busy", res.token, res.name, **attributes(res))
         if busy:
             raise Refused(busy.message or self.cloud.fault_text(busy, res))
+        self.cloud.drain(res)
         with world.transaction():
             if world.get(res.token, res.id) is None:
                 return

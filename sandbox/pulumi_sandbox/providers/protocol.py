@@ -107,10 +107,9 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
 
     @answered
     def DiffConfig(self, request: pb.DiffRequest, context: grpc.ServicerContext) -> pb.DiffResponse:
-        changes = diff.compare(
-            decode(request.old_inputs).values, decode(request.news).values, ignored=request.ignoreChanges
-        )
-        return diff.response(changes, lambda _: False)
+        old, new = decode(request.old_inputs).values, decode(request.news).values
+        changes = diff.compare(old, new, ignored=request.ignoreChanges)
+        return diff.response(changes, lambda path: self.cloud.config_replaces(old, new, path))
 
     @answered
     def Configure(self, request: pb.ConfigureRequest, context: grpc.ServicerContext) -> pb.ConfigureResponse:

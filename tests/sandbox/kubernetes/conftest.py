@@ -6,6 +6,7 @@ import base64
 import copy
 import io
 import itertools
+import json
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -157,11 +158,29 @@ class Cluster(Bench):
         return list(self.cloud.refusals(self.resource(token, "it", new, old_inputs=old)))
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Cluster:
+def kubeconfig(name: str, region: str = "us-east-1", server: str = "", flag: str = "--cluster-name") -> str:
+    """One as for a cluster of EKS, its token asked for by name."""
+    words = [*(["--region", region] if region else []), "eks", "get-token", flag, name]
+    return json.dumps(
+        {
+            "clusters": [{"name": "c", "cluster": {"server": server or f"https://{name}.example"}}],
+            "users": [{"name": "u", "user": {"exec": {"command": "aws", "args": words}} if name else {"token": "t"}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        }
+    )
+
+
+def on(folder: Path, **config: Any) -> Cluster:
+    """A provider over the world in this folder; two of them share it."""
     cloud = Kubernetes()
     cloud.shapes = SHAPES
-    bench = Cluster(cloud, tmp_path)
+    bench = Cluster(cloud, folder, config)
     bench.said = []
     bench.life = Lifecycle(cloud, cloud.context)
     return bench
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    return on(tmp_path)

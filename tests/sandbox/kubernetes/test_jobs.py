@@ -90,6 +90,20 @@ def test_what_a_program_wrote_last_is_the_reason_of_the_failure(ready: Cluster) 
     assert ready.world.find(JOB)[0].outputs["status"]["failed"] == 1
 
 
+def test_what_an_init_container_wrote_last_is_kept_and_not_told(ready: Cluster) -> None:
+    """Pulumi reads containerStatuses alone (pulumi/pulumi-kubernetes@9497796:provider/pkg/await/checker/pod)."""
+    given = check_job()
+    pod = given["spec"]["template"]["spec"]
+    pod["initContainers"] = [
+        {**check_job({"CODE": "1"})["spec"]["template"]["spec"]["containers"][0], "name": "before"},
+    ]
+    assert unready(ready, given) == [FAILED, BACKOFF]
+    status = ready.world.find(POD)[0].outputs["status"]
+    [state] = status["initContainerStatuses"]
+    assert (state["name"], state["state"]["terminated"]["message"]) == ("before", "GPU 0 computes wrong")
+    assert status.get("containerStatuses", []) == []
+
+
 def test_a_termination_message_is_cut_at_4096_bytes(ready: Cluster) -> None:
     reasons = unready(ready, check_job({"CODE": "1", "WORDS": "x" * 5000}))
     assert reasons[1] == f"[Pod {name(ready)}]: [Error] {'x' * 4096}"

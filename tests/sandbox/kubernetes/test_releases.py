@@ -10,7 +10,7 @@ from pulumi_sandbox.providers.kubernetes_chart_objects import DAEMON_SET, DEPLOY
 from pulumi_sandbox.providers.kubernetes_charts import CONTROLLER, PLUGIN
 
 from tests.sandbox.kubernetes.conftest import Cluster, changed
-from tests.sandbox.kubernetes.test_charts import RELEASE, release, scale_set
+from tests.sandbox.kubernetes.test_charts import RELEASE, release, scale_set, told
 
 CONSIDER = (
     "Consider setting controllerServiceAccount.name in values.yaml to be explicit if you think the discovery is wrong."
@@ -44,6 +44,21 @@ def test_a_scale_set_without_a_controller_is_refused_by_its_chart(ready: Cluster
     )
     ready.up(RELEASE, "gpu-t4", scale_set(controllerServiceAccount={"name": "arc", "namespace": "arc-systems"}))
     assert names(ready, RUNNER_SET) == ["ci/gpu-t4"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("githubConfigUrl", ".Values.githubConfigUrl is required"),
+        ("githubConfigSecret", "Values.githubConfigSecret is required for setting auth with GitHub server."),
+    ],
+)
+def test_what_a_release_is_not_given_fails_its_chart_and_no_check_before_it(
+    ready: Cluster, name: str, said: str
+) -> None:
+    lacking = changed(scale_set(controllerServiceAccount={"name": "a", "namespace": "b"}), f"values/{name}", ...)
+    assert told(ready, lacking) == []
+    assert refused(ready, lacking) == said
 
 
 def test_a_scale_set_finds_the_one_controller_that_watches_its_namespace(ready: Cluster) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pulumi_sandbox.providers.kubernetes_chart_objects import RUNNER_SET
-from pulumi_sandbox.providers.kubernetes_cluster import name
 from pulumi_sandbox.providers.kubernetes_scheduler import POD, Placement
 from pulumi_sandbox.world import Record
 
@@ -22,6 +20,7 @@ HELPLESS = (
 )
 UNTOLERATED = f"0/1 nodes are available: 1 node(s) had untolerated taint(s). {HELPLESS}"
 NO_GPU = f"0/1 nodes are available: 1 Insufficient {GPU}. {HELPLESS}"
+TOLERANT = {"gfd": {"enabled": True}, "nfd": {"worker": {"tolerations": [{"operator": "Exists"}]}}}
 SPEC: dict[str, Any] = {
     "tolerations": [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}],
     "nodeSelector": PRESENT,
@@ -66,11 +65,26 @@ def test_gpus_are_there_once_a_device_plugin_runs_on_the_node(cluster: Cluster) 
     assert ("info", "plugin-nvidia-device-plugin runs on 1 of 1 nodes") in cluster.said
 
 
+def test_no_gpu_is_there_while_the_device_plugin_is_not_ready_and_after_somebody_deletes_it(cluster: Cluster) -> None:
+    group(cluster)
+    plugin(cluster)
+    [row] = cluster.world.find("kubernetes:apps/v1:DaemonSet")
+    cluster.world.update(row.type, row.id, outputs={**row.outputs, "status": {"numberReady": 0}})
+    assert place(cluster) == Placement(message=NO_GPU)
+    cluster.world.update(row.type, row.id, outputs=row.outputs)
+    assert place(cluster) == Placement("t4-0")
+    cluster.world.delete(row.type, row.id)
+    assert place(cluster) == Placement(message=NO_GPU)
+
+
 @pytest.mark.parametrize(
     ("inputs", "values", "placed"),
     [
         ({"labels": {}}, {}, False),
         ({"labels": {}}, {"gfd": {"enabled": True}}, True),
+        # What labels the nodes then tolerates one value of the taint alone.
+        ({"labels": {}, "taints": [TAINT | {"value": "true"}]}, {"gfd": {"enabled": True}}, False),
+        ({"labels": {}, "taints": [TAINT | {"value": "true"}]}, TOLERANT, True),
         ({"labels": {}}, {"affinity": {}}, True),
         ({"taints": [TAINT | {"key": "ci"}]}, {}, False),
         ({"taints": [TAINT | {"key": "ci"}]}, {"tolerations": [{"operator": "Exists"}]}, True),
@@ -179,17 +193,6 @@ def test_a_provider_sees_the_nodes_of_its_own_cluster(cluster: Cluster) -> None:
     arguments[-1] = "ci"
     cluster.config["kubeconfig"] = json.dumps(config)
     assert place(cluster) == Placement("t4-0")
-
-
-@pytest.mark.parametrize("given", [None, "", "{", "/no/such/file", "apiVersion: v1\nusers: []\n"])
-def test_a_kubeconfig_that_names_no_cluster_means_all_nodes(given: str | None) -> None:
-    assert name(given) == ""
-
-
-def test_a_kubeconfig_may_be_a_file(tmp_path: Path) -> None:
-    user = {"name": "u", "user": {"exec": {"command": "aws-iam-authenticator", "args": ["token", "-i", "ci"]}}}
-    (tmp_path / "config").write_text(json.dumps({"users": [user]}))
-    assert name(str(tmp_path / "config")) == "ci"
 
 
 def test_a_quota_of_gpus_that_counts_nothing_is_told(cluster: Cluster) -> None:
