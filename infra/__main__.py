@@ -11,10 +11,6 @@ from infra import advice, networks, pools, settings
 # Everything the stack file says, checked as a whole: nothing is registered while one mistake is left in it.
 chosen = settings.load()
 
-# What is no mistake but should be known: prices and images that have grown old, quotas nobody gave.
-for text in advice.warnings(chosen, date.today()):
-    pulumi.log.warn(text)
-
 # A network for each region that asks for one.
 made = networks.build(chosen)
 if made:
@@ -41,3 +37,9 @@ built = pools.build(networks.placed(pool, made) for pool in clustered)
 pulumi.export("pools", pools.facts(built))
 pulumi.export("smokeTargets", pools.smoke_targets(built))
 pulumi.export("cost", pools.stack_cost(built))
+
+# What is no mistake but should be known: prices and images that have grown old, quotas nobody gave. Told before it is
+# decided, and not again by the update, where it would stand in front of what is made.
+if pulumi.runtime.is_dry_run():
+    for text in advice.warnings(chosen, date.today()):
+        pulumi.log.warn(text)

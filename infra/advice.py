@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from gpu_ci.catalog import cost, staleness
+from gpu_ci.stack import doubts
 from gpu_ci.stack.pools import images
 from gpu_ci.stack.quotas import demands
 
@@ -22,4 +23,5 @@ def warnings(settings: Settings, today: date) -> list[str]:
         *([f"{prices}; hint: {old[0].hint}"] if old else []),
         *map(str, ended),
         *settings.quotas.doubts,
+        *doubts.of(pools, settings.clusters, [getattr(args, "cluster_name", None) for _, args in pools]),
     ]

@@ -2,69 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import pulumi
 import pulumi_aws as aws
 import pulumi_kubernetes as kubernetes
 from gpu_ci import naming, versions
-from gpu_ci.args import Args
 from gpu_ci.aws.eks_runner_pool import EksRunnerPoolArgs
-from gpu_ci.aws.node_rules import subnets as subnets_rule
-from gpu_ci.aws.places import Region, SubnetId
-from gpu_ci.kubernetes.arc_controller import ArcController, ArcControllerArgs
-from gpu_ci.kubernetes.device_plugin import DevicePlugin, DevicePluginArgs
-from gpu_ci.kubernetes.forms import NamespaceName
+from gpu_ci.kubernetes.arc_controller import ArcController
+from gpu_ci.kubernetes.device_plugin import DevicePlugin
 from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs
-from gpu_ci.kubernetes.network_rules import PrivateRange
 from gpu_ci.kubernetes.runner_choices import RunnerChoices
 from gpu_ci.kubernetes.scale_set_parts import Dind, OwnImage
-from pydantic import Field, ValidationInfo, field_validator
+from gpu_ci.stack.cluster import Cluster
 
-from infra import secret_values
+from infra import device_lists, kubeconfig, secret_values
 from infra.settings import Pool, Settings
 from infra.site import SITE
-
-# Which of kubectl's plugins speaks for whoever runs this (docs.aws.amazon.com/eks/latest/userguide/
-# create-kubeconfig.html).
-_CREDENTIALS = "client.authentication.k8s.io/v1beta1"
-
-
-class Cluster(Args):
-    """An EKS cluster that exists, and what the pools on it share."""
-
-    EXAMPLE: ClassVar[dict[str, Any]] = {
-        "region": "us-east-1",
-        "subnets": {"us-east-1a": "subnet-0123456789abcdef0"},
-        "devicePlugin": {"deviceListStrategy": "cdi-cri"},
-    }
-
-    region: Region = Field(description="the region it is in, such as us-east-1")
-    subnets: dict[str, SubnetId] = Field(
-        min_length=1, description="for each zone that nodes may be in, a private subnet of the cluster's network"
-    )
-    namespace: NamespaceName = Field(
-        default="gpu-ci", description="the namespace that is made for the runners of its pools"
-    )
-    private_ranges: list[PrivateRange] = Field(
-        default=[],
-        description="private addresses its runners reach, such as a registry's endpoint or, for runners of kind "
-        "kubernetes or kubernetes-novolume, the cluster's API server",
-    )
-    device_plugin: DevicePluginArgs = Field(
-        description="NVIDIA's device plugin, by which the cluster knows of its GPUs"
-    )
-    controller: ArcControllerArgs = Field(
-        default=ArcControllerArgs(), description="GitHub's Actions Runner Controller, which starts the runners"
-    )
-
-    @field_validator("subnets")
-    @classmethod
-    def _subnets(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        return subnets_rule(value, info.data)
 
 
 @dataclass(frozen=True)
@@ -109,22 +65,17 @@ def _cluster(
 ) -> Built:
     called = naming.fit(name, 30)
     found = aws.eks.get_cluster_output(name=name, region=described.region)
-    provider = kubernetes.Provider(f"{called}-cluster", kubeconfig=_kubeconfig(name, described.region, found))
+    provider = kubernetes.Provider(f"{called}-cluster", kubeconfig=kubeconfig.of(name, described.region, found))
     inside = pulumi.ResourceOptions(providers=[provider])
-    own_plugin = [pool for pool, args in pools if args.chosen_ami_type.startswith("BOTTLEROCKET")]
-    plugin = DevicePlugin(
-        f"{called}-plugin",
-        described.device_plugin.model_copy(
-            update={"built_in_pools": sorted({*described.device_plugin.built_in_pools, *own_plugin})}
-        ),
-        inside,
+    controller, gpus_told = (
+        _shared(called, described, pools, inside) if described.managed else _found(called, described)
     )
-    controller = ArcController(f"{called}-arc", described.controller, inside)
+    gpus = _gpus(pools)
     namespace = GpuNamespace(
         f"{called}-runners",
         GpuNamespaceArgs(
             namespace=described.namespace,
-            gpus=_gpus(pools),
+            gpus=gpus,
             pod_security=_pod_security([args.runner for _, args in pools]),
             private_ranges=described.private_ranges,
         ),
@@ -133,26 +84,59 @@ def _cluster(
     return Built(
         {
             **wiring,
-            "kubernetes_version": found.version,
+            "kubernetes_version": device_lists.checked(name, described.device_plugin, pools, found.version),
             "vpc_id": found.vpc_config.vpc_id,
             "cluster_security_group_id": found.vpc_config.cluster_security_group_id,
             "namespace": namespace.namespace,
+            "namespace_gpus": gpus,
             # Which pools it stays away from is no change for the others.
             "device_plugin": f"{versions.DEVICE_PLUGIN_CHART} {described.device_plugin.model_dump_json()}",
-            "controller": {
-                "service_account_name": controller.service_account_name,
-                "namespace": controller.namespace,
-                "version": controller.version,
-            },
+            "controller": controller,
         },
         # A check waits for GPUs until the plugin has told of them.
-        pulumi.ResourceOptions(providers=[provider], depends_on=[plugin]),
+        pulumi.ResourceOptions(providers=[provider], depends_on=gpus_told),
     )
 
 
+def _shared(
+    called: str,
+    described: Cluster,
+    pools: Sequence[tuple[str, EksRunnerPoolArgs]],
+    inside: pulumi.ResourceOptions,
+) -> tuple[dict[str, Any], list[pulumi.Resource]]:
+    """What there is once in a cluster: the controller, as scale sets name it, and what tells of GPUs."""
+    own_plugin = [pool for pool, args in pools if args.chosen_ami_type.startswith("BOTTLEROCKET")]
+    plugin = DevicePlugin(
+        f"{called}-plugin",
+        described.device_plugin.model_copy(
+            update={"built_in_pools": sorted({*described.device_plugin.built_in_pools, *own_plugin})}
+        ),
+        inside,
+    )
+    controller = ArcController(_arc(called), described.controller, inside)
+    return {
+        "service_account_name": controller.service_account_name,
+        "namespace": controller.namespace,
+        "version": controller.version,
+    }, [plugin]
+
+
+def _found(called: str, described: Cluster) -> tuple[dict[str, Any], list[pulumi.Resource]]:
+    """The same where another stack has made it: the controller's name follows from the cluster's."""
+    return {
+        "service_account_name": _arc(called),
+        "namespace": described.controller.namespace,
+        "version": versions.ARC_CHARTS,
+    }, []
+
+
+def _arc(called: str) -> str:
+    return f"{called}-arc"
+
+
 def _gpus(pools: Sequence[tuple[str, EksRunnerPoolArgs]]) -> int:
-    """What all nodes of all pools have, and one node more of each, whose check may come while all others have jobs."""
-    return sum((args.max + 1) * max(1, int(args.machines[0].gpu_count)) for _, args in pools)
+    """What all nodes of all pools have, and those of each once more whose check may come while all others have jobs."""
+    return sum((args.max + args.smoke.nodes) * max(1, int(args.machines[0].gpu_count)) for _, args in pools)
 
 
 def _pod_security(runners: Iterable[RunnerChoices]) -> Literal["restricted", "baseline", "privileged"]:
@@ -163,33 +147,6 @@ def _pod_security(runners: Iterable[RunnerChoices]) -> Literal["restricted", "ba
     if any(each.allow_sudo or not isinstance(each.container_mode, OwnImage) for each in chosen):
         return "baseline"
     return "restricted"
-
-
-def _kubeconfig(name: str, region: str, found: pulumi.Output[aws.eks.GetClusterResult]) -> pulumi.Output[str]:
-    """How the cluster is reached, as whoever runs this: the aws command is asked for credentials, none are in it."""
-
-    def written(cluster: aws.eks.GetClusterResult) -> str:
-        authority = cluster.certificate_authorities[0].data
-        words = ["--region", region, "eks", "get-token", "--cluster-name", name, "--output", "json"]
-        return json.dumps(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "clusters": [
-                    {
-                        "name": name,
-                        "cluster": {"server": cluster.endpoint, "certificate-authority-data": authority},
-                    }
-                ],
-                "users": [
-                    {"name": name, "user": {"exec": {"apiVersion": _CREDENTIALS, "command": "aws", "args": words}}}
-                ],
-                "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
-                "current-context": name,
-            }
-        )
-
-    return found.apply(written)
 
 
 def _offerings(instance_types: Sequence[str], region: str) -> dict[str, pulumi.Output[list[str]]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from gpu_ci.stack.cluster import Cluster
 from gpu_ci.stack.clusters import CLUSTERS
 from pydantic import Field
 
-from infra.clusters import Cluster
 from infra.github import Github
 from infra.settings import PROJECT
 from infra.site import GITHUB, SITE, Provider, Site

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +11,9 @@ import pulumi
 from gpu_ci.args import Args
 from gpu_ci.component import Component
 from gpu_ci.errors import Problem, did_you_mean, report, unknown_key
-from gpu_ci.explain import join
-from gpu_ci.stack import pools, provider_secrets, quotas
+from gpu_ci.stack import clusters, pools, provider_secrets, quotas
 from gpu_ci.stack.clusters import CLUSTERS
-from gpu_ci.stack.hints import below, examples_of, in_yaml, with_hint
+from gpu_ci.stack.hints import section, section_problems
 from gpu_ci.stack.pools import POOLS, Choice
 from gpu_ci.stack.quotas import QUOTAS, Quotas
 from pulumi.runtime import config as runtime_config
@@ -23,7 +22,8 @@ from infra import surroundings
 from infra.site import GITHUB, SITE, GithubOwner, Provider, Site
 
 if TYPE_CHECKING:
-    from infra.clusters import Cluster
+    from gpu_ci.stack.cluster import Cluster
+
     from infra.github import Github
 
 NAMESPACE = "gpu-ci"
@@ -76,16 +76,19 @@ def load() -> Settings:
     refused = {problem.path for problem in problems}
     provider = {} if values[PROJECT] is None else {"project": values[PROJECT]}
 
-    problems += [_misspelt(problem) for problem in _problems(Provider, provider, "gcp:") if problem.path not in refused]
-    problems += _section(Site, SITE, values[SITE])
-    problems += _github_problems(values)
+    problems += [
+        _misspelt(problem) for problem in section_problems(Provider, provider, "gcp:") if problem.path not in refused
+    ]
+    problems += section(Site, SITE, values[SITE])
+    problems += _github_problems(values, refused)
     if POOLS in refused:
         choices: list[Choice] = []
     else:
-        choices, found = pools.check(values[POOLS], values[CLUSTERS])
+        choices, found = pools.check(values[POOLS], values[CLUSTERS], CLUSTERS not in refused)
         problems += [] if SITE in refused else surroundings.unplaced(choices, values[SITE], found)
         problems += found
-    problems += _clusters_problems(values[CLUSTERS]) + surroundings.unregistered(choices, values[SITE], values[GITHUB])
+    problems += clusters.problems(values[CLUSTERS], choices)
+    problems += surroundings.unregistered(choices, values[SITE], values[GITHUB], refused)
     problems += surroundings.doubled(choices)
     asked = quotas.demands(pools.in_order(choices, problems))
     granted, found = quotas.check(values[QUOTAS], asked, str(values[PROJECT] or ""))
@@ -95,7 +98,8 @@ def load() -> Settings:
 
     site = Site(**(values[SITE] or {}))
     wired = tuple(_wired(choice, values[PROJECT], site) for choice in choices)
-    return Settings(values[PROJECT], site, wired, granted, _github(values[GITHUB]), _clusters(values[CLUSTERS]))
+    described = clusters.described(values[CLUSTERS])
+    return Settings(values[PROJECT], site, wired, granted, _github(values[GITHUB]), described)
 
 
 def _wired(choice: Choice, project: str, site: Site) -> Pool:
@@ -115,14 +119,14 @@ def _github(value: Any) -> Github | None:
     return Github(**value)
 
 
-def _github_problems(values: Mapping[str, Any]) -> list[Problem]:
+def _github_problems(values: Mapping[str, Any], refused: Collection[str]) -> list[Problem]:
     if values[GITHUB] is None:
         return []
     from infra.github import Github
 
-    problems = _section(Github, GITHUB, values[GITHUB])
+    problems = section(Github, GITHUB, values[GITHUB])
     site = values[SITE]
-    if not (isinstance(site, Mapping) and site.get("github")):
+    if SITE not in refused and not (isinstance(site, Mapping) and site.get("github")):
         expected = str(GithubOwner.model_fields["owner"].description)
         hint = f"pulumi config set --path '{SITE}.github.owner' …"
         problems.append(
@@ -131,36 +135,14 @@ def _github_problems(values: Mapping[str, Any]) -> list[Problem]:
     return problems
 
 
-def _clusters(value: Any) -> dict[str, Cluster]:
-    """Clusters by name. Their models bring the packages of AWS and Kubernetes, which only some stacks need."""
-    if not value:
-        return {}
-    from infra.clusters import Cluster
-
-    return {name: Cluster(**described) for name, described in sorted(value.items())}
-
-
-def _clusters_problems(value: Any) -> list[Problem]:
-    if value is None:
-        return []
-    from infra.clusters import Cluster
-
-    if not isinstance(value, Mapping):
-        example = in_yaml({"ci": Cluster.EXAMPLE})
-        return [Problem(CLUSTERS, "must be a map", expected="EKS clusters by their names", hint=f"such as {example}")]
-    return [
-        problem
-        for name, described in sorted(value.items())
-        for problem in _section(Cluster, join(CLUSTERS, name), described or {})
-    ]
-
-
 def _read(path: str, problems: list[Problem]) -> Any:
     """The value of a key, decoded; nothing when it is not there or may not be read."""
     namespace, _, key = path.partition(":")
     if runtime_config.is_config_secret(path):
         fault = "is a secret, but what is made of it can be read in the cloud and in the stack's outputs"
-        hint = f"write it in plain text: pulumi config rm '{path}', then set it without --secret"
+        # One secret value makes one of the whole key, and the engine does not tell which.
+        again = "pulumi config set --plaintext"
+        hint = f"{again} '{path}' …; where one value in it says secure, that one alone: {again} --path '{path}.…' …"
         problems.append(Problem(path, fault, expected="plain text", hint=hint))
         return None
     text = pulumi.Config(namespace).get(key)
@@ -193,27 +175,6 @@ def _plain_secrets() -> list[Problem]:
 def _present() -> list[str]:
     """Every key of the stack file, whoever reads it."""
     return sorted(runtime_config.CONFIG.get() or runtime_config.get_config_env())
-
-
-def _section(model: type[Args], path: str, value: Any) -> list[Problem]:
-    """What is wrong with a key whose value is a map."""
-    if value is None:
-        return []
-    if not isinstance(value, Mapping):
-        example = in_yaml(model.EXAMPLE) if hasattr(model, "EXAMPLE") else ""
-        return [
-            Problem(path, "must be a map", expected=(model.__doc__ or "").splitlines()[0], hint=f"such as {example}")
-        ]
-    return _problems(model, value, f"{path}.")
-
-
-def _problems(model: type[Args], value: Mapping[str, Any], prefix: str) -> list[Problem]:
-    """What a model says of a map, under the names the stack file has, each with a hint."""
-    examples = examples_of(model, getattr(model, "EXAMPLE", {}))
-    # A prefix without a dot at its end is a namespace of Pulumi's, such as `gcp:`.
-    known = below(prefix, examples) if prefix.endswith(".") else {f"{prefix}{key}": examples[key] for key in examples}
-    found = model.choice_problems(value)
-    return [with_hint(replace(problem, path=f"{prefix}{problem.path}"), known) for problem in found]
 
 
 def _misspelt(problem: Problem) -> Problem:

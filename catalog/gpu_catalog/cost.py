@@ -27,7 +27,9 @@ class PoolCost:
 
     demand: Demand
     price: Price | None
-    """Of one machine; None where no price is known."""
+    """Of one machine, the dearest it may be; None where that of the largest is not known."""
+    by_type: tuple[tuple[str, Price | None], ...] = ()
+    """Of each type a machine may be, where there are several, the cheapest first."""
 
     @property
     def usd_per_hour_at_rest(self) -> float | None:
@@ -49,6 +51,12 @@ class PoolCost:
         return UNKNOWN if self.price is None else self.price.date or UNDATED
 
     @property
+    def dearest(self) -> str:
+        """The type whose price it is; of a pool of one, that one."""
+        known = [name for name, price in self.by_type if price]
+        return known[-1] if known and self.price else self.demand.machine.machine_type
+
+    @property
     def estimated(self) -> bool:
         return self.price is not None and self.price.estimated
 
@@ -64,7 +72,8 @@ class PoolCost:
             "usdWorstMonth": _or_unknown(self.usd_worst_month),
             "priceDate": self.price_date,
         }
-        return found | ({"estimated": True} if self.estimated else {})
+        each = {name: _or_unknown(price.usd_per_hour if price else None) for name, price in self.by_type}
+        return found | ({"usdPerHourByType": each} if each else {}) | ({"estimated": True} if self.estimated else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +196,13 @@ class StackCost:
 
 def of_pool(demand: Demand) -> PoolCost:
     """What one pool costs."""
-    return PoolCost(demand, price(demand.machine, demand.region, demand.market))
+    found = price(demand.machine, demand.region, demand.market)
+    if not demand.others:
+        return PoolCost(demand, found)
+    each = {each.machine_type: price(each, demand.region, demand.market) for each in (*demand.others, demand.machine)}
+    by_type = sorted(each.items(), key=lambda one: one[1].usd_per_hour if one[1] else math.inf)
+    known = [one for _, one in by_type if one]
+    return PoolCost(demand, known[-1] if found else None, tuple(by_type))
 
 
 def of_stack(demands: Iterable[Demand], metered: Iterable[Metered] = ()) -> StackCost:

@@ -26,6 +26,8 @@ class Demand:
     boot_disk_gib: int = 0
     local_ssd_gib: float = 0
     """Of the local disks added to one machine, besides those that come with it."""
+    others: tuple[Machine, ...] = ()
+    """What a machine of it may be instead, with the same GPUs and no larger."""
     max_run_sec: int | None = None
     """After this long a machine is deleted; None for no such limit."""
 

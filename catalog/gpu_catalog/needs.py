@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, get_args
 
-from gpu_smoke import compat
+from gpu_smoke import compat, wheels
 
 from . import load, questions
 from .errors import UnknownName
@@ -91,7 +91,7 @@ class Needs:
             raise UnknownRegion(self.region, _regions())
         capability(self.compute_capability)
         if self.torch:
-            compat.parse_wheel(self.torch)
+            wheels.parse_wheel(self.torch)
         for name in ("gpu_memory_gib", "gpu_count", "memory_gib", "vcpus", "budget_usd_per_hour"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < float("inf"):

@@ -43,6 +43,11 @@ class Need:
     """How much of the amount may come from there."""
 
     @property
+    def name(self) -> str:
+        """The metric; of AWS, whose codes say nothing to people, with its name beside it."""
+        return f'{self.metric} "{row_of(self.metric)["name"]}"' if self.cloud == "aws" else self.metric
+
+    @property
     def in_words(self) -> str:
         shares = ", ".join(f"{pool} {amount:g}" for pool, amount in self.pools)
         return f"{self.amount:g} {_UNITS[self.unit]} or more ({shares})"
@@ -51,6 +56,7 @@ class Need:
         return {
             "region": self.region,
             "metric": self.metric,
+            "name": row_of(self.metric)["name"],
             "needed": self.amount,
             "unit": self.unit,
             "pools": dict(self.pools),
@@ -132,7 +138,7 @@ def compare(needed: Mapping[Key, Need], given: Mapping[Key, Limit]) -> tuple[Fin
 def console_path(need: Need) -> str:
     """The way through the console, for a person."""
     if need.cloud == "aws":
-        return f"Service Quotas > Amazon EC2 > {need.quota_id}, in {need.region}"
+        return f"Service Quotas > Amazon EC2 > {need.name}, in {need.region}"
     return google_path(need.quota_id, "" if need.region == GLOBAL else need.region, need.gpu_family)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from typing import Any, ClassVar
 
@@ -31,7 +32,13 @@ class Component(pulumi.ComponentResource):
         naming.check(type(self).__name__, name)
         args.about(f"{type(self).__name__} '{name}'")
         self._after = pulumi.ResourceOptions(depends_on=opts.depends_on if opts else None)
-        super().__init__(self.TYPE, name, None, opts)
+        own = copy.copy(opts)
+        if own:
+            # Its children wait. With --continue-on-error the engine leaves out whatever waits for what failed; a
+            # component that it left out fails at its outputs, which ends the program: "cannot complete a resource …
+            # whose registration isn't pending" (pulumi 3.272.0).
+            own.depends_on = None
+        super().__init__(self.TYPE, name, None, own)
 
     def child(self, **options: Any) -> pulumi.ResourceOptions:
         """Options of a child: never the caller's own, which Pulumi already applies to what it should.

@@ -118,22 +118,25 @@ def as_a_whole(rule: Callable[[Any], Any]) -> WrapValidator:
     The rule then sees the entries as they were given, of whatever type.
     """
 
-    def check(value: Any, entries: Callable[[Any], Any]) -> Any:
-        try:
-            found = entries(value)
-        except ValidationError as error:
-            problems = _again(error)
-            if isinstance(value, list | dict):
-                try:
-                    rule(value)
-                except PydanticCustomError as problem:
-                    problems.append(located(problem, value))
-                except ValidationError as more:
-                    problems += _again(more)
-            raise ValidationError.from_exception_data("", problems) from None
-        return rule(found)
+    return WrapValidator(lambda value, entries: whole_and_entries(value, entries, rule))
 
-    return WrapValidator(check)
+
+def whole_and_entries(value: Any, entries: Callable[[Any], Any], rule: Callable[[Any], Any]) -> Any:
+    """The same, for a field whose rule needs the fields before it."""
+    try:
+        found = entries(value)
+    except ValidationError as error:
+        problems = _again(error)
+        # A list in the place of a map is nothing the rule could look at.
+        if not any(line["type"].endswith("_type") and not line["loc"] for line in error.errors()):
+            try:
+                rule(value)
+            except PydanticCustomError as problem:
+                problems.append(located(problem, value))
+            except ValidationError as more:
+                problems += _again(more)
+        raise ValidationError.from_exception_data("", problems) from None
+    return rule(found)
 
 
 def _again(error: ValidationError) -> list[InitErrorDetails]:

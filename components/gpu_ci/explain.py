@@ -10,7 +10,7 @@ from pulumi.output import Unknown
 from pydantic import BaseModel
 from pydantic import ValidationError as Invalid
 
-from .errors import Problem, did_you_mean, unknown_key
+from .errors import Problem, did_you_mean, nearest, unknown_key
 
 Loc: TypeAlias = tuple[str | int, ...]
 
@@ -34,6 +34,7 @@ _TEXTS = {
     "literal_error": "must be one of {expected}",
     "string_pattern_mismatch": "has a form that is not accepted",
 }
+_NO_MAP = ("dict_type", "model_type", "model_attributes_type")
 _ONE = {"too_short": "needs at least one", "string_too_short": "must not be empty"}
 """The same of a least length of one."""
 
@@ -46,6 +47,8 @@ class Place(NamedTuple):
     """That of the nearest field."""
     words: list[str]
     """What can follow: the keys of the model there; of a choice of models those that tell them apart."""
+    tag: str
+    """Of a choice of models, the key that has this word; else nothing."""
     veiled: bool
     """Whether it holds secrets."""
     example: str
@@ -70,16 +73,18 @@ def explain(
 
 def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: bool, hidden: Collection[str]) -> Problem:
     kind, value, context = line["type"], line["input"], line.get("ctx", {})
-    path, description, keys, veiled, example = _locate((*under, *line["loc"]), model)
+    path, description, keys, tag, veiled, example = _locate((*under, *line["loc"]), model)
     show = show and not veiled
     if kind == "extra_forbidden":
         decided = getattr(model, "DECIDED", {}) if len(line["loc"]) == 1 and not under else {}
         return unknown_key(path, str(line["loc"][-1]), [key for key in keys if key not in hidden], decided)
     if kind in ("union_tag_invalid", "union_tag_not_found"):
-        return _untold(kind, join(path, context["discriminator"].strip("'")), context, keys, show)
+        return _untold(kind, path, context, keys, show)
     if isinstance(value, pulumi.Output | Unknown):
         text = "must be known before anything is created, so it cannot be an Output"
         return Problem(path, text, expected=description)
+    if tag and kind in _NO_MAP:
+        return _no_choice(path, value, description, (tag, keys), show)
     ours = context if kind == "gpu_ci" else {}
     one = _ONE.get(kind, "") if context.get("min_length") == 1 else ""
     return Problem(
@@ -94,10 +99,21 @@ def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: boo
 def _untold(kind: str, path: str, context: Mapping[str, Any], words: list[str], show: bool) -> Problem:
     """A choice of models whose word is not there, or is none of theirs."""
     expected = f"one of {', '.join(words)}"
+    tag = context["discriminator"].strip("'")
+    path = join(path, tag)
     if kind == "union_tag_not_found":
         return Problem(path, "is missing", "nothing", expected, f"such as {words[0]}")
-    hint = did_you_mean(str(context["tag"]), words) if show else ""
+    hint = (did_you_mean(str(context["tag"]), words) if show else "") or f"such as {tag}: {words[0]}"
     return Problem(path, "is none of those there are", repr(context["tag"]) if show else "", expected, hint)
+
+
+def _no_choice(path: str, value: Any, description: str, choice: tuple[str, list[str]], show: bool) -> Problem:
+    """A choice of models that is no map: most often the word alone."""
+    tag, words = choice
+    word = nearest(value, words) if show and isinstance(value, str) else ""
+    meant = f"write it as {{{tag}: {word}}}" if word else f"such as {{{tag}: {words[0]}}}"
+    expected = f"{description}; {tag} is one of {', '.join(words)}"
+    return Problem(path, "must be a map", _got(value) if show else "", expected, meant)
 
 
 def _locate(loc: Loc, model: type[BaseModel]) -> Place:
@@ -125,9 +141,9 @@ def _locate(loc: Loc, model: type[BaseModel]) -> Place:
             by_name = get_origin(field.annotation) is dict and bool(at)
             veiled = veiled or _holds_secrets(field.annotation, *field.metadata)
     if len(at) > 1:
-        return Place(path, description, [tag_of(each)[1] for each in at], veiled, example)
+        return Place(path, description, [tag_of(each)[1] for each in at], tag_of(at[0])[0], veiled, example)
     keys = [str(field.alias) for each in at for field in each.model_fields.values()]
-    return Place(path, description, keys, veiled, example)
+    return Place(path, description, keys, "", veiled, example)
 
 
 def _holds_secrets(*annotations: Any) -> bool:

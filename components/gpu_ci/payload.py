@@ -24,7 +24,7 @@ def smoke_archive() -> str:
 
 
 def pack(folder: Path) -> bytes:
-    """The folder's Python files as a zip that Python runs. Times and modes are fixed, so nothing but content counts."""
+    """The folder as a zip that Python runs, code and data. Times and modes are fixed, so content alone counts."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         _add(
@@ -32,7 +32,7 @@ def pack(folder: Path) -> bytes:
             "__main__.py",
             f"import runpy\nrunpy.run_module({folder.name!r}, run_name='__main__', alter_sys=True)\n",
         )
-        for file in sorted(folder.rglob("*.py")):
+        for file in sorted(file for file in folder.rglob("*") if file.suffix in (".py", ".json")):
             _add(archive, f"{folder.name}/{file.relative_to(folder).as_posix()}", file.read_text(encoding="utf-8"))
     return buffer.getvalue()
 

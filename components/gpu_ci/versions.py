@@ -37,7 +37,7 @@ BUILDKIT_IMAGE = "moby/buildkit:v0.29.0"
 ARC_CHARTS = "0.14.2"
 """The charts of GitHub's Actions Runner Controller, its controller's and its scale sets', which go together
 (actions/actions-runner-controller@9bb16ae: charts/gha-runner-scale-set-controller/Chart.yaml and
-charts/gha-runner-scale-set/Chart.yaml)."""
+charts/gha-runner-scale-set/Chart.yaml). A test holds it equal to the definitions in kubernetes/arc_definitions.json."""
 
 DEVICE_PLUGIN_CHART = "0.20.0"
 """NVIDIA's device plugin (NVIDIA/k8s-device-plugin@7774fe3: deployments/helm/nvidia-device-plugin/Chart.yaml)."""

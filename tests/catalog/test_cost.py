@@ -148,3 +148,14 @@ def test_a_stack_none_of_whose_prices_is_known_totals_unknown_and_not_nothing() 
         "usdWorstMonth": "unknown",
         "atLeast": True,
     }
+
+
+def test_a_pool_of_several_types_costs_at_most_what_the_dearest_does_and_tells_each() -> None:
+    others = tuple(catalog.machine(f"g5.{size}", "aws") for size in ("4xlarge", "2xlarge"))
+    a10g = demand("g5.8xlarge", "standard", "us-east-1", 2, others=others)
+    found = cost.of_pool(a10g)
+    each = found.to_json()["usdPerHourByType"]
+    assert list(each) == ["g5.2xlarge", "g5.4xlarge", "g5.8xlarge"]
+    assert each == {name: cost.of_pool(demand(name, "standard", "us-east-1", 1)).usd_per_hour_at_max for name in each}
+    assert (found.dearest, found.usd_per_hour_at_max) == ("g5.8xlarge", 2 * max(each.values()))
+    assert "usdPerHourByType" not in cost.of_pool(G6).to_json()

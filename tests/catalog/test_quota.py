@@ -98,7 +98,9 @@ def test_aws_counts_vcpus() -> None:
     found = quota.needs([demand("g6.12xlarge", "spot", 2, region="us-east-1")])
     [((region, code), need)] = found.items()
     assert (region, code, need.amount, need.in_words) == ("us-east-1", "L-3819A6DF", 96, "96 vCPUs or more (l4 96)")
-    assert quota.console_path(need) == "Service Quotas > Amazon EC2 > L-3819A6DF, in us-east-1"
+    assert quota.console_path(need) == (
+        'Service Quotas > Amazon EC2 > L-3819A6DF "All G and VT Spot Instance Requests", in us-east-1'
+    )
     assert quota.console_link(need) == (
         "https://us-east-1.console.aws.amazon.com/servicequotas/home/services/ec2/quotas/L-3819A6DF"
     )
@@ -106,7 +108,9 @@ def test_aws_counts_vcpus() -> None:
 
 def test_a_partition_with_a_console_of_its_own_gets_the_path_without_a_link() -> None:
     [finding] = quota.compare(quota.needs([demand("g4dn.xlarge", "standard", 1, region="us-gov-west-1")]), {})
-    assert finding.hint() == "Service Quotas > Amazon EC2 > L-DB2E81BA, in us-gov-west-1"
+    assert finding.hint() == (
+        'Service Quotas > Amazon EC2 > L-DB2E81BA "Running On-Demand G and VT instances", in us-gov-west-1'
+    )
 
 
 def test_enough_is_no_finding() -> None:

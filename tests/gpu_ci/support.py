@@ -38,9 +38,10 @@ COMPUTED: dict[str, dict[str, Any]] = {
         "zone": "us-central1-a",
     },
     "github:index/repositoryRuleset:RepositoryRuleset": {"rulesetId": 7},
-    "kubernetes:batch/v1:Job": {"status": {"succeeded": 1}},
+    "kubernetes:batch/v1:Job": {"metadata": {"name": "smoke-job-1"}, "status": {"succeeded": 1}},
     "kubernetes:core/v1:ConfigMap": {"metadata": {"name": "files-1"}},
     "kubernetes:core/v1:Secret": {"metadata": {"name": "app-1"}},
+    "kubernetes:core/v1:Service": {"metadata": {"name": "peers-1"}},
 }
 
 REPOSITORY_IDS = {"web": 101, "kernels": 102}

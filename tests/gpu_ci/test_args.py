@@ -246,7 +246,13 @@ def test_a_program_fails_on_a_late_value_that_nothing_uses() -> None:
             "did you mean installer",
         ),
         ({"branch": 580}, "driver.source", "is missing", "one of image, installer", "such as image"),
-        (580, "driver", "must be a map", "where its driver comes from", ""),
+        (
+            580,
+            "driver",
+            "must be a map",
+            "where its driver comes from; source is one of image, installer",
+            "such as {source: image}",
+        ),
         (
             {"source": "installer", "brunch": 580},
             "driver.brunch",

@@ -50,6 +50,7 @@ LABELLED: dict[str, tuple[str, ...] | None] = {
     "gpu-ci:kubernetes:RunnerScaleSet": None,
     "gpu-ci:kubernetes:SmokeJob": None,
     # What is in a cluster is paid for by its nodes, and these have labels.
+    "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinitionPatch": None,
     "kubernetes:batch/v1:Job": None,
     "kubernetes:core/v1:ConfigMap": None,
     "kubernetes:core/v1:Namespace": None,
@@ -137,8 +138,9 @@ def test_the_callers_options_stay_with_it(component: type[Component]) -> None:
 
 
 @every_component
-def test_all_of_it_waits_for_what_it_is_to_wait_for(component: type[Component]) -> None:
-    """Pulumi has a component wait by itself, without its children: a gate would hold nothing."""
+def test_all_that_it_makes_waits_for_what_it_is_to_wait_for_and_no_component_does(component: type[Component]) -> None:
+    """Pulumi has a component wait by itself, without its children: a gate would hold nothing. And one that the engine
+    leaves out, as what it waits for failed, ends the program."""
     found: dict[str, pulumi.Resource] = {}
 
     def program() -> None:
@@ -147,7 +149,11 @@ def test_all_of_it_waits_for_what_it_is_to_wait_for(component: type[Component]) 
 
     first, top, *children = deploy(program, computed=COMPUTED).rows
     assert top.type == component.TYPE
-    assert [child.name for child in children if first.urn not in child.request.dependencies] == []
+    made = [child for child in children if child.request.custom]
+    assert made
+    assert [child.name for child in made if first.urn not in child.request.dependencies] == []
+    components = [top, *(child for child in children if not child.request.custom)]
+    assert [one.name for one in components if first.urn in one.request.dependencies] == []
 
 
 @every_component

@@ -32,7 +32,7 @@ ON_CLUSTER: dict[str, Any] = {
         "ci": {
             "region": "us-east-1",
             "subnets": {"us-east-1a": "subnet-0123456789abcdef0", "us-east-1b": "subnet-0123456789abcdef1"},
-            "devicePlugin": {"deviceListStrategy": "cdi-cri"},
+            "devicePlugin": {},
         }
     },
 }

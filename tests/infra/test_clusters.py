@@ -6,11 +6,13 @@ import copy
 import json
 from typing import Any
 
+import pulumi
 import pytest
 
 from tests.gpu_ci.harness import SECRET, Deployment
+from tests.gpu_ci.support import COMPUTED
 from tests.infra.stack import ON_CLUSTER, config, load, refused, told
-from tests.infra.test_program import KEY, STACK, run
+from tests.infra.test_program import ALL_CALLS, KEY, STACK, cluster, run
 
 IMAGE = f"ghcr.io/acme/cuda-runner:2.336.0@sha256:{'a1' * 32}"
 A10G: dict[str, Any] = {
@@ -46,6 +48,18 @@ def test_a_cluster_gets_what_its_pools_share_once_however_many_there_are() -> No
     assert quota == {"requests.nvidia.com/gpu": "5"}
 
 
+def test_a_second_stack_on_a_cluster_names_what_the_first_one_made_there() -> None:
+    described = ON_CLUSTER["gpu-ci:clusters"]["ci"]
+    second = stack(clusters={"ci": {**described, "managed": False, "namespace": "gpu-ci-two"}})
+    found = run(second)
+    shared = [row.name for row in found.rows if row.parent_name == "project-stack" and "kubernetes" in row.type]
+    assert shared == ["ci-cluster", "ci-runners"]
+    first, other = (release(deployment, "a10g-runners-release") for deployment in (run(stack()), found))
+    assert other["values"]["controllerServiceAccount"] == {"name": "ci-arc", "namespace": "arc-systems"}
+    assert first["values"] == other["values"]
+    assert (first["namespace"], other["namespace"]) == ("gpu-ci", "gpu-ci-two")
+
+
 def test_nothing_of_a_cluster_is_looked_up_where_no_pool_is_on_it() -> None:
     values = config()
     found = run(values | ON_CLUSTER | {"gpu-ci:site": {**ON_CLUSTER["gpu-ci:site"], **values["gpu-ci:site"]}})
@@ -68,7 +82,7 @@ def test_everything_in_the_cluster_is_made_by_its_own_provider() -> None:
     found = run(stack())
     provider = f"{found.one('pulumi:providers:kubernetes').urn}::ci-cluster-id"
     made = [row for row in found.rows if row.type.startswith("kubernetes:")]
-    assert len(made) == 14
+    assert len(made) == 18
     assert {row.request.provider for row in made} == {provider}
 
 
@@ -111,6 +125,50 @@ def test_the_device_plugin_stays_away_from_nodes_that_bring_one() -> None:
     assert {"key": "gpu-ci-pool", "operator": "NotIn", "values": ["a10g"]} in term["matchExpressions"]
 
 
+def test_nobody_chooses_how_the_nodes_of_pools_are_told_of_their_gpus() -> None:
+    assert release(run(stack()), "ci-plugin-release")["values"]["deviceListStrategy"] == "volume-mounts"
+
+
+def on_cluster(strategy: str) -> dict[str, Any]:
+    """The clusters' key with this way to tell nodes of GPUs."""
+    given = copy.deepcopy(ON_CLUSTER["gpu-ci:clusters"])
+    given["ci"]["devicePlugin"]["deviceListStrategy"] = strategy
+    return dict(given)
+
+
+def test_a_device_plugin_that_speaks_by_what_the_nodes_refuse_is_refused() -> None:
+    assert told(stack(clusters=on_cluster("envvar"))) == (
+        "Pulumi.staging.yaml: gpu-ci:clusters.ci.devicePlugin.deviceListStrategy: gives jobs no GPU: nodes of pools "
+        "take none from NVIDIA_VISIBLE_DEVICES\n  got: 'envvar'\n  expected: volume-mounts or cdi-cri\n"
+        "  hint: leave it out: volume-mounts is what nodes of every pool take"
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "image", "strategy", "is_taken"),
+    [
+        ("1.31", "AL2023_x86_64_NVIDIA", "cdi-cri", False),
+        ("1.31", "AL2023_x86_64_NVIDIA", "volume-mounts", True),
+        ("1.31", "BOTTLEROCKET_x86_64_NVIDIA", "cdi-cri", True),
+        ("1.32", "AL2023_x86_64_NVIDIA", "cdi-cri", True),
+    ],
+)
+def test_cdi_is_refused_where_the_nodes_have_it_off(version: str, image: str, strategy: str, is_taken: bool) -> None:
+    calls = ALL_CALLS | {"aws:eks/getCluster:getCluster": lambda asked: {**cluster(asked), "version": version}}
+    values = stack({"amiType": image}, clusters=on_cluster(strategy))
+    if is_taken:
+        assert run(values, calls=calls).one(":NodeGroup").inputs["version"] == version
+        return
+    with pytest.raises(pulumi.RunError) as refusal:
+        run(values, preview=True, calls=calls)
+    assert str(refusal.value) == (
+        "Pulumi.stack.yaml: gpu-ci:clusters.ci.devicePlugin.deviceListStrategy: gives jobs of a10g no GPU: "
+        "containerd has CDI off on AL2023 with Kubernetes 1.31\n  got: 'cdi-cri'\n"
+        "  expected: volume-mounts, or Kubernetes 1.32 or newer\n"
+        "  hint: leave it out: volume-mounts is what nodes of every pool take"
+    )
+
+
 @pytest.mark.parametrize(
     ("runner", "level"),
     [
@@ -127,6 +185,24 @@ def test_the_namespace_lets_every_runner_start_and_no_more(runner: dict[str, Any
     assert [row.inputs["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] for row in found] == [level]
 
 
+@pytest.mark.parametrize(("nodes", "gpus"), [(1, "12"), (2, "16")])
+def test_a_check_has_gpus_in_the_quota_while_jobs_have_all_of_the_pools_own(nodes: int, gpus: str) -> None:
+    found = run(stack({"instanceTypes": ["g5.12xlarge"], "max": 2, "smoke": {"nodes": nodes}}), preview=True)
+    [quota] = [row for row in found.rows if row.name == "ci-runners-quota"]
+    assert quota.inputs["spec"]["hard"]["requests.nvidia.com/gpu"] == gpus
+
+
+def test_the_whole_pool_may_be_checked_before_a_runner_is_there() -> None:
+    found = run(stack({"max": 2, "smoke": {"nodes": 2, "deadlineSec": 3600}}), preview=True)
+    [job] = [row for row in found.rows if row.name == "a10g-smoke-job"]
+    assert (job.inputs["spec"]["completions"], job.inputs["spec"]["parallelism"]) == (2, 2)
+    urns = {row.name: row.urn for row in found.rows}
+    assert urns["a10g-smoke-peers"] in job.request.dependencies
+    assert urns["a10g-nodes-nodes"] in {
+        urn for row in found.rows if row.name == "a10g-smoke-peers" for urn in row.request.dependencies
+    }
+
+
 def test_private_addresses_of_a_cluster_are_open_to_its_runners() -> None:
     clusters = {"ci": {**ON_CLUSTER["gpu-ci:clusters"]["ci"], "privateRanges": ["10.1.0.0/16"]}}
     [row] = [row for row in run(stack(clusters=clusters)).rows if row.name == "ci-runners-egress"]
@@ -139,10 +215,39 @@ def test_another_way_to_hand_out_gpus_is_another_check_and_another_pool_is_none(
         return job["spec"]["template"]["metadata"]["annotations"]["gpu-ci-proves"]
 
     other = copy.deepcopy(ON_CLUSTER["gpu-ci:clusters"])
-    other["ci"]["devicePlugin"]["deviceListStrategy"] = "volume-mounts"
+    other["ci"]["devicePlugin"]["deviceListStrategy"] = "cdi-cri"
     beside = stack()
     beside["gpu-ci:pools"]["l4"] = {**A10G, "amiType": "BOTTLEROCKET_x86_64_NVIDIA"}
     assert mark(stack()) == mark(beside) != mark(stack(clusters=other))
+
+
+@pytest.mark.parametrize(
+    ("of", "change"),
+    [
+        ("aws:ec2/launchTemplate:LaunchTemplate", {"latestVersion": 4}),
+        ("aws:eks/nodeGroup:NodeGroup", {"releaseVersion": "1.35.3-20261001"}),
+        ("aws:eks/nodeGroup:NodeGroup", {"amiType": "BOTTLEROCKET_x86_64_NVIDIA"}),
+    ],
+)
+def test_nodes_made_of_something_else_are_checked_again(
+    monkeypatch: pytest.MonkeyPatch, of: str, change: dict[str, Any]
+) -> None:
+    before = release(run(stack()), "a10g-smoke-job")
+    assert release(run(stack()), "a10g-smoke-job") == before
+    monkeypatch.setitem(COMPUTED, of, {**COMPUTED[of], **change})
+    assert release(run(stack()), "a10g-smoke-job") != before
+
+
+def test_the_plugin_stays_away_from_pools_of_other_stacks_that_the_cluster_names_and_from_those_here() -> None:
+    clusters = {"ci": {**ON_CLUSTER["gpu-ci:clusters"]["ci"], "devicePlugin": {"builtInPools": ["elsewhere"]}}}
+    values = release(run(stack({"amiType": "BOTTLEROCKET_x86_64_NVIDIA"}, clusters=clusters)), "ci-plugin-release")
+    assert '"values": ["a10g", "elsewhere"]' in json.dumps(values["values"]["affinity"])
+
+
+def test_scale_sets_of_one_name_on_two_clusters_are_two() -> None:
+    values = stack(clusters=dict.fromkeys(("ci", "other"), ON_CLUSTER["gpu-ci:clusters"]["ci"]))
+    values["gpu-ci:pools"]["b"] = {**A10G, "clusterName": "other", "runner": {"image": IMAGE, "scaleSetName": "a10g"}}
+    assert [pool.name for pool in load(values).pools] == ["a10g", "b"]
 
 
 def test_two_scale_sets_of_one_name_on_one_cluster_are_told_before_one_takes_the_others_place() -> None:
@@ -169,7 +274,12 @@ def test_the_pool_is_exported_with_its_choices_cost_and_verdict() -> None:
         "max": 2,
         "verdict": "pass",
     }
-    assert pool["cost"]["usdPerHourAtMax"] > 0
+    assert sorted(pool["cost"]["usdPerHourByType"]) == ["g5.2xlarge", "g5.4xlarge"]
+    assert pool["cost"]["usdPerHourAtMax"] == 2 * pool["cost"]["usdPerHourByType"]["g5.4xlarge"]
+    assert (
+        pool["smokeSummary"]
+        == "a10g: the check ended well on 1 node, and what it found is in the log of the Job gpu-ci/smoke-job-1"
+    )
     [target] = outputs["smokeTargets"]
     assert target == {
         "pool": "a10g",
@@ -216,6 +326,11 @@ def test_a_preview_needs_to_know_nothing_that_is_not_there_yet() -> None:
         (stack({"minIdle": 3}), ".minIdle: is more than the pool has room for, 2 on 2 nodes"),
         (stack({"namespace": "x"}), ".namespace: is filled in by the program, not by the stack file"),
         (stack({"smoke": {"deadlineSec": 60}}), ".smoke.deadlineSec: must be at least 600"),
+        (
+            stack({"smoke": {"nodes": 3}}),
+            ".smoke.nodes: is more than the pool may have, 2: the last of them would never come\n  got: 3\n",
+        ),
+        (stack({"namespaceGpus": 9}), ".namespaceGpus: is filled in by the program, not by the stack file"),
     ],
 )
 def test_a_mistake_of_a_pool_is_told_with_its_place(values: dict[str, Any], text: str) -> None:
@@ -236,7 +351,7 @@ def test_a_subnet_is_in_one_zone() -> None:
     [
         ({"clusters": None}, ["gpu-ci:pools.a10g.clusterName"]),
         ({"clusters": []}, ["gpu-ci:clusters", "gpu-ci:pools.a10g.clusterName"]),
-        ({"clusters": {"ci": None}}, [f"gpu-ci:clusters.ci.{key}" for key in ("devicePlugin", "region", "subnets")]),
+        ({"clusters": {"ci": None}}, [f"gpu-ci:clusters.ci.{key}" for key in ("region", "subnets")]),
         ({"github": None}, ["gpu-ci:github.runnerGroup"]),
         (
             {"site": {}, "github": None},

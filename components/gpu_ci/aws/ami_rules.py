@@ -76,7 +76,7 @@ def release_version(value: str | None, others: Mapping[str, Any]) -> str | None:
             raise invalid(
                 f"is missing: driver R{last} is the last that knows the {machines[0].gpu.name}, and without it a node "
                 "takes EKS's newest release",
-                hint=f"a release with driver {last}, by its number",
+                hint=f"one that has driver {last}, in the form of {_RELEASES[system][1]}; {_where(others)}",
             )
         return value
     form, example = _RELEASES[system]

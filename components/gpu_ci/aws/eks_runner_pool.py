@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import pulumi
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_validator
 
 from .. import versions
 from ..args import Args, In, Whole
 from ..component import Component
+from ..errors import whole_and_entries
 from ..kubernetes.forms import Image, NamespaceName
 from ..kubernetes.runner_choices import RunnerChoices
 from ..kubernetes.runner_scale_set import RunnerScaleSet, RunnerScaleSetArgs
@@ -22,8 +24,6 @@ from . import eks_pool_rules
 from .gpu_node_group import GpuNodeGroup
 from .gpu_nodes_args import GpuNodeGroupArgs
 
-_RULES: dict[str, Any] = {"runner": eks_pool_rules.runner, "min_idle": eks_pool_rules.min_idle}
-
 
 class JobSmokeSettings(Args):
     """How the pool proves its GPUs before runners get on it."""
@@ -33,7 +33,14 @@ class JobSmokeSettings(Args):
         ge=600,
         le=7200,
         description="seconds from the check's start to its end, 600 to 7200: a node that is started for it and the "
-        "image that is pulled count",
+        "image that is pulled count. With several nodes, half of it is what the first waits for the last",
+    )
+    nodes: Whole = Field(
+        default=1,
+        ge=1,
+        le=100,
+        description="how many nodes prove their GPUs, each another one, all started and paid for at the same time; max "
+        "is the whole pool",
     )
     image: Image | None = Field(
         default=None,
@@ -48,6 +55,7 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
     # Which cluster a pool is on is for a person to say.
     WIRING: ClassVar[frozenset[str]] = (GpuNodeGroupArgs.WIRING - {"cluster_name"}) | {
         "namespace",
+        "namespace_gpus",
         "controller",
         "app",
         "github_config_url",
@@ -67,6 +75,9 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
     )
 
     namespace: In[NamespaceName] = Field(description="the namespace of its pods, as a GpuNamespace gives it out")
+    namespace_gpus: Whole | None = Field(
+        default=None, ge=1, description="how many GPUs the namespace's pods may have together, where that is known"
+    )
     controller: ControllerReference = Field(description="the controller that looks after its scale set")
     app: GithubApp = Field(description="the GitHub App that registers its runners")
     github_config_url: ConfigUrl = Field(description="whose jobs it takes, such as https://github.com/acme")
@@ -79,10 +90,20 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
         description="what hands out the cluster's GPUs, its version and settings; another one is another check",
     )
 
-    @field_validator(*_RULES)
+    @field_validator("runner", mode="wrap")
     @classmethod
-    def _fits(cls, value: Any, info: ValidationInfo) -> Any:
-        return _RULES[str(info.field_name)](value, info.data)
+    def _runner(cls, value: Any, choices: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+        return whole_and_entries(value, choices, partial(eks_pool_rules.runner, others=info.data))
+
+    @field_validator("min_idle")
+    @classmethod
+    def _min_idle(cls, value: int, info: ValidationInfo) -> int:
+        return eks_pool_rules.min_idle(value, info.data)
+
+    @field_validator("smoke", mode="wrap")
+    @classmethod
+    def _smoke(cls, value: Any, choices: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+        return whole_and_entries(value, choices, partial(eks_pool_rules.smoke, others=info.data))
 
     @classmethod
     def stand_in_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,12 +129,12 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
 
 
 class EksRunnerPool(Component):
-    """GPU runners on Amazon EKS, on nodes that are started for them and of which one has proven its GPUs.
+    """GPU runners on Amazon EKS, on nodes that are started for them and of which some have proven their GPUs.
 
-    Creates: a GpuNodeGroup, a SmokeJob on one of its nodes, and a RunnerScaleSet that is made once the check has
-    passed, and changed only once a check of what its nodes are now made of has passed.
-    Costs: nothing while no node runs and minIdle is 0; whatever the nodes are made of anew costs one node for the
-    minutes of its check.
+    Creates: a GpuNodeGroup, a SmokeJob on one of its nodes or on smoke.nodes of them, and a RunnerScaleSet that is made
+    once the check has passed, and changed only once a check of what its nodes are now made of has passed.
+    Costs: nothing while no node runs and minIdle is 0; whatever the nodes are made of anew costs smoke.nodes nodes, by
+    default one, for the minutes of its check.
     Does not: make the cluster, its autoscaler, the device plugin, the namespace or the controller. EKS changes nodes in
     place, so where the check fails they are changed already, and runners of the scale set as it was get on them.
     Replaces on change of: what its parts replace. The check is made anew for all that nodes are made of; the node group
@@ -141,6 +162,10 @@ class EksRunnerPool(Component):
     """The identity of the nodes."""
     verdict: pulumi.Output[str]
     """What the check of the nodes said: pass."""
+    smoke_summary: pulumi.Output[str]
+    """Which Job said so."""
+    proven_nodes: pulumi.Output[int]
+    """How many nodes have passed it, each another one."""
 
     def __init__(self, name: str, args: EksRunnerPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
@@ -157,6 +182,8 @@ class EksRunnerPool(Component):
                 pool=name,
                 image=args.smoke.image or runner.image,
                 gpus=math.ceil(machine.gpu_count),
+                nodes=args.smoke.nodes,
+                namespace_gpus=args.namespace_gpus,
                 # What a fraction of a GPU calls itself, no source tells.
                 gpu=machine.gpu.device_name if machine.gpu_count >= 1 else "",
                 min_compute_capability=machine.gpu.compute_capability,
@@ -185,6 +212,13 @@ class EksRunnerPool(Component):
         self.autoscaling_group_name = nodes.autoscaling_group_name
         self.node_role_arn = nodes.node_role_arn
         self.verdict = smoke.verdict
+        self.smoke_summary = pulumi.Output.all(args.namespace, smoke.job_name, smoke.proven_nodes).apply(
+            lambda found: (
+                f"{name}: the check ended well on {'1 node' if found[2] == 1 else f'{found[2]} nodes'}, and what it "
+                f"found is in the log of the Job {found[0]}/{found[1]}"
+            )
+        )
+        self.proven_nodes = smoke.proven_nodes
         self.register()
 
 

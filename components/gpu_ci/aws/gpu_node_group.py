@@ -38,7 +38,8 @@ class GpuNodeGroup(Component):
 
     Creates: a role for the nodes with AWS's policies for joining the cluster and pulling images, a launch template, a
     managed node group on its newest version, and tags on that group's Auto Scaling group by which Cluster Autoscaler
-    scales it from zero. With efa also a security group, and a placement group unless a capacity block is the market.
+    scales it from zero. What the template runs on a node keeps its GPUs from unprivileged containers that asked for
+    none. With efa also a security group, and a placement group unless a capacity block is the market.
     Costs: nothing while there is no node; a node costs its instance and its disk. A capacity block is paid when it is
     reserved.
     Does not: start nodes or install what runs on them: an autoscaler, the device plugin (Bottlerocket has its own), the

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import gpu_catalog as catalog
 from gpu_catalog import Demand, Machine
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_validator
 
 from ..args import Args, In, Switch, Whole
+from ..errors import whole_and_entries
 from ..kubernetes.forms import Pool
 from . import ami_rules, disk_rules, node_rules
 from .places import (
@@ -28,19 +30,20 @@ from .tags import Tags
 _RULES: dict[str, Any] = {
     "region": node_rules.region,
     "subnets": node_rules.subnets,
-    "instance_types": node_rules.instance_types,
     "market": node_rules.market,
     "capacity_reservation_id": node_rules.capacity_reservation_id,
-    "zones": node_rules.zones,
     "efa": node_rules.efa,
     "vpc_id": node_rules.needed_by_efa,
     "cluster_security_group_id": node_rules.needed_by_efa,
     "ami_type": ami_rules.ami_type,
     "release_version": ami_rules.release_version,
     "torch": ami_rules.torch,
+    "kms_key_arn": node_rules.kms_key_arn,
     "disk_iops": disk_rules.iops,
     "disk_throughput_mib": disk_rules.throughput,
 }
+# Those that look at entries one by one, also where one of them is no text.
+_LISTS: dict[str, Any] = {"instance_types": node_rules.instance_types, "zones": node_rules.zones}
 
 
 class GpuNodeGroupArgs(Args):
@@ -64,11 +67,14 @@ class GpuNodeGroupArgs(Args):
         "desiredSize": "a group begins with no node, and an autoscaler decides from then on",
         "minSize": "it is always 0, so that nothing is paid for at rest",
         "maxSize": "max is its name here",
+        "machineType": "instanceTypes is its name here, and takes several, such as [g6.2xlarge, g6.4xlarge]",
+        "instanceType": "instanceTypes is its name here, and takes several, such as [g6.2xlarge, g6.4xlarge]",
         "diskSize": "diskGib is its name here; with a launch template EKS takes no other",
         "remoteAccess": "there is none; sessionManager opens a shell without a port or a key",
         "imageId": "amiType names the image: EKS joins only its own to the cluster by itself",
         "labels": "the nodes of every cloud have the same, so that pods find them",
         "taints": "the nodes of every cloud have the same, so that only pods that want a GPU get in",
+        "userData": "it keeps GPUs from containers that asked for none, and EKS adds what a node joins the cluster by",
         "warmPoolConfig": "a stopped node holds no GPU, and starting it may find none left",
     }
 
@@ -191,6 +197,13 @@ class GpuNodeGroupArgs(Args):
     def _against_what_stands_before(cls, value: Any, info: ValidationInfo) -> Any:
         return _RULES[str(info.field_name)](value, info.data)
 
+    @field_validator(*_LISTS, mode="wrap")
+    @classmethod
+    def _each_against_what_stands_before(
+        cls, value: Any, entries: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> Any:
+        return whole_and_entries(value, entries, partial(_LISTS[str(info.field_name)], others=info.data))
+
     @classmethod
     def stand_in_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -219,9 +232,11 @@ class GpuNodeGroupArgs(Args):
     def demand(self, name: str) -> Demand:
         """What the group `name` asks of AWS when every node is of the largest type; its cost and the quotas it needs
         follow from it."""
+        largest = max(self.machines, key=lambda machine: machine.vcpus)
         return Demand(
             pool=name,
-            machine=max(self.machines, key=lambda machine: machine.vcpus),
+            machine=largest,
+            others=tuple(each for each in self.machines if each != largest),
             market=catalog.market(self.market),
             region=self.region,
             max_machines=self.max,

@@ -1,4 +1,4 @@
-"""The launch template of nodes: their disks, what may read their metadata, and how their capacity is reserved."""
+"""The launch template of nodes: their disks, who gets at their metadata and their GPUs, and how they are reserved."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pulumi_aws as aws
 from . import ami_rules
 from .efa import fabric
 from .gpu_nodes_args import GpuNodeGroupArgs
+from .node_user_data import user_data
 
 _TAGGED = ("instance", "volume", "network-interface")
 
@@ -32,6 +33,7 @@ def launch_template(
         metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(
             http_endpoint="enabled", http_tokens="required", http_put_response_hop_limit=args.metadata_hop_limit
         ),
+        user_data=user_data(ami_rules.system_of(args.chosen_ami_type)),
         # Without EFA there is none, so that EKS adds the cluster's security group.
         network_interfaces=network.interfaces if network else None,
         placement=network.placement if network else None,

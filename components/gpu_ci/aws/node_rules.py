@@ -48,6 +48,8 @@ def instance_types(values: list[str], others: Mapping[str, Any]) -> list[str]:
     """Types that have a GPU, are in the region, and differ in nothing a job could notice."""
     problems, first = [], None
     for index, name in enumerate(values):
+        if not isinstance(name, str):
+            continue  # that is told already
         machine, problem = _known(name, str(others.get("region", "")))
         if name in values[:index]:
             problem = invalid("is there twice", hint="remove one")
@@ -155,6 +157,8 @@ def zones(values: list[str] | None, others: Mapping[str, Any]) -> list[str] | No
         raise invalid("a reservation is in one zone", hint=f"zones: [{chosen[0]}], if that is the reservation's")
     problems = []
     for index, zone in enumerate(chosen):
+        if not isinstance(zone, str):
+            continue  # that is told already
         problem = _zone(zone, str(others.get("region", "")))
         if zone in chosen[:index]:
             problem = invalid("is there twice", hint="remove one")
@@ -183,6 +187,15 @@ def _not_offered(zone: str, chosen: Sequence[str], others: Mapping[str, Any]) ->
     good = [each for each in chosen if all(each in offered[name] for name in types)]
     hint = f"zones: [{', '.join(good)}]" if good else "take other types: none of these zones has them all"
     return invalid(f"{zone} does not offer {', '.join(lacking)}", hint=hint)
+
+
+def kms_key_arn(value: str | None, others: Mapping[str, Any]) -> str | None:
+    """Of the region the disks are in ("must exist in the destination Region", docs.aws.amazon.com/AWSEC2/latest/
+    APIReference/API_CopyImage.html, KmsKeyId). EC2 finds that out when a node starts."""
+    region = others.get("region")
+    if value is not None and region and value.split(":")[3] != region:
+        raise invalid("is a key of another region than the disks", hint=f"a key of {region}")
+    return value
 
 
 def efa(value: bool, others: Mapping[str, Any]) -> bool:

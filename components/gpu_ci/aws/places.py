@@ -12,9 +12,10 @@ ZONE = r"^[a-z]{2,4}(-[a-z]+)+-[0-9][a-z]$"
 (docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html)."""
 
 _ID = r"[0-9a-f]{8}([0-9a-f]{9})?"
+SUBNET = rf"^subnet-{_ID}$"
 
 Region = Annotated[str, Field(pattern=REGION)]
-SubnetId = Annotated[str, Field(pattern=rf"^subnet-{_ID}$")]
+SubnetId = Annotated[str, Field(pattern=SUBNET)]
 SecurityGroupId = Annotated[str, Field(pattern=rf"^sg-{_ID}$")]
 VpcId = Annotated[str, Field(pattern=rf"^vpc-{_ID}$")]
 ReservationId = Annotated[str, Field(pattern=rf"^cr-{_ID}$")]

@@ -1,7 +1,8 @@
-"""`gpu-ci check FILE...`: everything that is wrong with the pools and quotas of stack files."""
+"""`gpu-ci check FILE...`: everything that is wrong with the pools, clusters and quotas of stack files."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -14,6 +15,8 @@ from gpu_ci.cli.output import print_table
 from gpu_ci.cli.stack_files import StackFile, told
 from gpu_ci.errors import Problem
 from gpu_ci.stack import costs, provider_secrets, quotas
+from gpu_ci.stack.clusters import CLUSTERS
+from gpu_ci.stack.doubts import of
 from gpu_ci.stack.pools import POOLS, images
 
 
@@ -25,8 +28,8 @@ def run(names: tuple[str, ...], as_json: bool) -> None:
 
 
 def problems(file: StackFile) -> list[Problem]:
-    """Secrets in plain text, mistakes in the pools, what the solver has against one, and limits that are too small."""
-    wrong = provider_secrets.in_plain_text(file.config) + file.checked[1]
+    """Secrets in plain text, mistakes in pools and clusters, what the solver has against one, limits too small."""
+    wrong = provider_secrets.in_plain_text(file.config) + file.checked[1] + file.clusters
     for demand in quotas.demands(file.pools):
         answer = solver.check(
             demand.machine, market=demand.market, zone=demand.region, boot_disk=demand.boot_disk or None
@@ -40,7 +43,10 @@ def problems(file: StackFile) -> list[Problem]:
 def doubts(file: StackFile) -> list[str]:
     """What is no mistake and still worth a word."""
     ended = [str(old) for image in images(file.pools) for old in staleness.image(image, clock.today())]
-    return [*ended, *file.quotas[0].doubts]
+    described = file.value(CLUSTERS)
+    names = described if isinstance(described, Mapping) else ()
+    taken = [choice.choices.get("clusterName") for choice in file.checked[0]]
+    return [*ended, *file.quotas[0].doubts, *of(file.pools, names, taken)]
 
 
 def show(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> None:

@@ -62,8 +62,13 @@ def show(file: StackFile, told: StackCost) -> None:
 def pool_row(pool: PoolCost) -> tuple[str, ...]:
     demand = pool.demand
     each = cost.UNKNOWN if pool.price is None else f"{'~' if pool.estimated else ''}{pool.price.usd_per_hour:.4f}"
+    machine = demand.machine.key
+    if pool.by_type:
+        dearest, (_, least) = pool.dearest, pool.by_type[0]
+        machine = f"{demand.machine.cloud}/{dearest}" + f" (dearest of {len(pool.by_type)})"
+        each = f"{least.usd_per_hour:.4f} to {each}" if least and pool.price else each
     return (
-        demand.pool, demand.machine.key, demand.market, demand.region, str(demand.max_machines), each,
+        demand.pool, machine, demand.market, demand.region, str(demand.max_machines), each,
         usd(pool.usd_per_hour_at_rest), usd(pool.usd_per_hour_at_max), usd(pool.usd_worst_month, 0), read_in(pool),
     )  # fmt: skip
 

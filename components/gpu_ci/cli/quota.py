@@ -86,7 +86,7 @@ def compared(file: StackFile, answers: Mapping[str, limits.Given]) -> tuple[Stac
 def show(file: StackFile, compared: Compared) -> None:
     given, findings = compared.given, compared.findings
     rows = [
-        (each.region, each.metric, f"{each.amount:g} {each.unit}", limit_text(given.get((each.region, each.metric))),
+        (each.region, each.name, f"{each.amount:g} {each.unit}", limit_text(given.get((each.region, each.metric))),
          ", ".join(f"{pool} {amount:g}" for pool, amount in each.pools))
         for each in compared.needed
     ]  # fmt: skip
@@ -99,7 +99,7 @@ def show(file: StackFile, compared: Compared) -> None:
     for finding in findings:
         if finding.is_short:
             word = "is" if finding.certain else "may be"
-            click.echo(f"{finding.need.metric} ({finding.need.region}): {word} {finding.text.removeprefix('is ')}")
+            click.echo(f"{finding.need.name} ({finding.need.region}): {word} {finding.text.removeprefix('is ')}")
             click.echo(f"  got: {finding.got}\n  expected: {finding.expected}\n  hint: {finding.hint(file.project)}")
     if unknown := sum(not finding.is_short for finding in findings):
         click.echo(

@@ -19,6 +19,8 @@ from gpu_ci.stack import clusters, pools, quotas
 from gpu_ci.stack.pools import Choice
 from gpu_ci.stack.quotas import Quotas
 
+_READ = (pools.POOLS, clusters.CLUSTERS, quotas.QUOTAS)
+
 
 @dataclass(frozen=True)
 class StackFile:
@@ -42,7 +44,7 @@ class StackFile:
     @property
     def unchecked(self) -> list[str]:
         """The keys that this command does not look at."""
-        return [*self.around, *(key for key in self.config if key not in (pools.POOLS, quotas.QUOTAS))]
+        return [*self.around, *(key for key in self.config if key not in _READ)]
 
     def value(self, key: str) -> Any:
         """A value as the program gets it: what `pulumi config set` wrote as JSON text is decoded."""
@@ -57,11 +59,17 @@ class StackFile:
     @cached_property
     def checked(self) -> tuple[list[Choice], list[Problem]]:
         """The pools whose kind is known, and every mistake in pools."""
-        for key in (pools.POOLS, quotas.QUOTAS):
+        for key in _READ:
             if isinstance(value := self.value(key), dict) and set(value) == {"secure"}:
-                hint = f"write it in plain text: pulumi config rm '{key}', then set it without --secret"
+                hint = f"pulumi config set --plaintext '{key}' …"
                 return [], [Problem(key, "is a secret, which this command cannot read", "", "plain text", hint)]
         return pools.check(self.value(pools.POOLS), self.value(clusters.CLUSTERS))
+
+    @property
+    def clusters(self) -> list[Problem]:
+        """Every mistake in the clusters, and in what pools want of them."""
+        value = self.value(clusters.CLUSTERS)
+        return [] if isinstance(value, dict) and set(value) == {"secure"} else clusters.problems(value, self.checked[0])
 
     @cached_property
     def pools(self) -> list[tuple[str, Any]]:

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 import click
+from gpu_catalog import cost, staleness
+from gpu_catalog.facts import Price
 
-from gpu_ci.cli import options
+from gpu_ci.cli import clock, options
 from gpu_ci.cli.output import Wrong, print_json, print_table
 
 _HEADINGS = ["pool", "kind", "machine", "GPU", "market", "max", "USD/h at max", "verdict"]
@@ -41,6 +43,8 @@ def command(file: TextIO, as_json: bool) -> None:
             click.echo(row["said"] if row["said"].startswith(f"{row['pool']}:") else f"{row['pool']}: {row['said']}")
     if summary := outputs.get("cost", {}).get("summary"):
         click.echo(f"cost: {summary}")
+    for old in old_prices(outputs["pools"]):
+        click.echo(f"note: {old}")
 
 
 def read(file: TextIO) -> dict[str, Any]:
@@ -70,7 +74,25 @@ def document(name: str, pool: Mapping[str, Any], target: Mapping[str, Any]) -> d
         "usdPerHourAtMax": pool.get("cost", {}).get("usdPerHourAtMax"),
         "verdict": pool.get("verdict", ""),
         "said": pool.get("smokeSummary", ""),
+        **{key: value for key, value in pool.get("cost", {}).items() if key == "usdPerHourByType"},
     }
+
+
+def old_prices(pools: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A word on prices of long ago."""
+    dates = {name: pool.get("cost", {}).get("priceDate", cost.UNKNOWN) for name, pool in pools.items()}
+    return [
+        str(each)
+        for each in staleness.prices(
+            {
+                name: None
+                if day == cost.UNKNOWN
+                else Price(0, "", "standard", None if day == cost.UNDATED else day, ())
+                for name, day in dates.items()
+            },
+            clock.today(),
+        )
+    ]
 
 
 def _types(names: Sequence[str]) -> str:
@@ -80,7 +102,15 @@ def _types(names: Sequence[str]) -> str:
 
 
 def cells(row: Mapping[str, Any]) -> list[str]:
+    told = {"max": "" if row["max"] is None else f"{row['max']:g}", "usdPerHourAtMax": _price(row)}
+    return [str(told.get(key, value)) for key, value in row.items() if key not in ("said", "usdPerHourByType")]
+
+
+def _price(row: Mapping[str, Any]) -> str:
+    """What all machines cost; where they may be of several types, from all of the cheapest to all of the dearest."""
     price = row["usdPerHourAtMax"]
-    told = {"max": "" if row["max"] is None else f"{row['max']:g}"}
-    told["usdPerHourAtMax"] = f"{price:.2f}" if isinstance(price, int | float) else str(price or "")
-    return [str(told.get(key, value)) for key, value in row.items() if key != "said"]
+    if not isinstance(price, int | float):
+        return str(price or "")
+    known = [each for each in row.get("usdPerHourByType", {}).values() if isinstance(each, int | float)]
+    least = f"{row['max'] * min(known):.2f}" if known else f"{price:.2f}"
+    return f"{price:.2f}" if least == f"{price:.2f}" else f"{least} to {price:.2f}"

@@ -11,7 +11,7 @@ from pydantic import Field
 from .. import versions
 from ..args import Args, In, Switch, Whole
 from ..component import Component
-from . import gpu_nodes
+from . import arc_definitions, gpu_nodes
 from .forms import CONTAINER_SECURITY, POD_SECURITY, NamespaceName
 
 CHARTS = "oci://ghcr.io/actions/actions-runner-controller-charts"
@@ -54,12 +54,13 @@ class ArcControllerArgs(Args):
 class ArcController(Component):
     """GitHub's Actions Runner Controller, which looks after the runner scale sets of a cluster.
 
-    Creates: a namespace and the Helm release of the controller, with its custom resource definitions where the cluster
-    has none.
+    Creates: a namespace, the Helm release of the controller, and before it its custom resource definitions, which it
+    takes over where the cluster has them.
     Costs: nothing beyond the room of its pod, and of one listener for each scale set, on nodes without GPUs.
-    Does not: update the definitions or remove them, since Helm never does; those of a new version go before it.
-    Replaces on change of: the release and the namespace for namespace. All else is updated in place. A new minor
-    version of the charts replaces every scale set.
+    Does not: remove the definitions, as every scale set of the cluster would go with them. It needs a provider with
+    server-side apply, which is the default.
+    Replaces on change of: the release and the namespace for namespace. All else is updated in place, the definitions
+    first. A new minor version of the charts replaces every scale set.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:kubernetes:ArcController"
@@ -83,6 +84,22 @@ class ArcController(Component):
             },
             opts=self.child(),
         )
+        # Helm installs the definitions of a chart with its first version and never touches them again
+        # (helm.sh/docs/chart_best_practices/custom_resource_definitions). As patches they also take over what Helm or
+        # kubectl installed, where a definition that is there already would be refused (pulumi-kubernetes 4.29.0).
+        definitions = [
+            kubernetes.apiextensions.v1.CustomResourceDefinitionPatch(
+                f"{name}-{one['spec']['names']['plural']}",
+                metadata={
+                    "name": one["metadata"]["name"],
+                    "annotations": {**one["metadata"]["annotations"], "pulumi.com/patchForce": "true"},
+                },
+                spec=one["spec"],
+                # Without its definition every set of the cluster would be gone, whoever made it, and its jobs with it.
+                opts=self.child(retain_on_delete=True),
+            )
+            for one in arc_definitions.definitions()
+        ]
         release = kubernetes.helm.v3.Release(
             f"{name}-release",
             name=name,
@@ -90,8 +107,9 @@ class ArcController(Component):
             chart=f"{CHARTS}/gha-runner-scale-set-controller",
             version=versions.ARC_CHARTS,
             values=_values(name, args),
+            skip_crds=True,
             # Its cluster roles are named after the release alone, and two controllers would both act on every set.
-            opts=self.child(delete_before_replace=True),
+            opts=self.child(depends_on=definitions, delete_before_replace=True),
         )
         self.namespace = made.metadata.name
         self.service_account_name = release.id.apply(lambda _: name)

@@ -6,12 +6,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pulumi
 import pulumi_kubernetes as kubernetes
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from .. import versions
 from ..args import Args, Whole
 from ..component import Component
-from ..errors import invalid, located, refuse
+from ..errors import as_a_whole, invalid, located, refuse
 from . import gpu_nodes
 from .forms import EachOnce, Name, NamespaceName, Pool
 from .gpu_sharing import Sharing, WholeGpus, as_text
@@ -19,6 +19,13 @@ from .gpu_sharing import Sharing, WholeGpus, as_text
 _DEFAULT = "default"
 # Keys of a ConfigMap and values of a label at once, so the narrower of both.
 ConfigName = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$", max_length=63)]
+
+
+def _default_once(value: dict[str, Any]) -> dict[str, Any]:
+    if _DEFAULT in value:
+        error = invalid("is what sharing already is", blind="give it another name, or write it under sharing")
+        refuse([located(error, value[_DEFAULT], _DEFAULT)])
+    return value
 
 
 class DevicePluginArgs(Args):
@@ -30,12 +37,14 @@ class DevicePluginArgs(Args):
         "affinity": "the plugin runs on nodes with the label nvidia.com/gpu.present=true",
     }
 
-    # There is no default, because each of them is wrong on some node, and one of them silently (docs/kubernetes.md).
-    device_list_strategy: Literal["cdi-cri", "volume-mounts", "envvar"] = Field(
-        examples=["cdi-cri"],
+    # On nodes that are not ready for it volume-mounts gives no GPU to anybody. The others give too many (docs/
+    # kubernetes.md).
+    device_list_strategy: Literal["volume-mounts", "cdi-cri", "envvar"] = Field(
+        default="volume-mounts",
         description="how a node is told the GPUs of a container, which depends on its toolkit's settings "
-        "accept-nvidia-visible-devices-…: cdi-cri (where envvar-when-unprivileged is false, and containerd has CDI "
-        "on), volume-mounts (where as-volume-mounts is true) or envvar (where both are as the toolkit has them)",
+        "accept-nvidia-visible-devices-…: volume-mounts (where as-volume-mounts is true, as on nodes of a "
+        "GpuNodeGroup), cdi-cri (where envvar-when-unprivileged is false, and containerd has CDI on) or envvar (where "
+        "both are as the toolkit has them)",
     )
     namespace: NamespaceName = Field(
         default="nvidia-device-plugin", description="the namespace that is made for it, and for nothing else"
@@ -44,7 +53,7 @@ class DevicePluginArgs(Args):
         default=WholeGpus(kind="none"),
         description="how the GPUs of nodes are given out that name no configuration",
     )
-    configs: dict[ConfigName, Sharing] = Field(
+    configs: Annotated[dict[ConfigName, Sharing], as_a_whole(_default_once)] = Field(
         default={},
         description="other ways by name, for the nodes with the label nvidia.com/device-plugin.config=<name>",
     )
@@ -59,14 +68,6 @@ class DevicePluginArgs(Args):
     cpu_milli: Whole = Field(default=50, ge=1, le=4000, description="CPU each of them asks for, in thousandths")
     memory_mib: Whole = Field(default=128, ge=16, le=4096, description="memory each of them asks for, in MiB")
 
-    @field_validator("configs")
-    @classmethod
-    def _default_once(cls, value: dict[str, Any]) -> dict[str, Any]:
-        if _DEFAULT in value:
-            error = invalid("is what sharing already is", blind="give it another name, or write it under sharing")
-            refuse([located(error, value[_DEFAULT], _DEFAULT)])
-        return value
-
 
 class DevicePlugin(Component):
     """NVIDIA's device plugin on the GPU nodes of a cluster, with a configuration for each way to share GPUs.
@@ -76,7 +77,8 @@ class DevicePlugin(Component):
     Does not: install drivers or the container toolkit, divide GPUs for MIG, or label nodes. It cannot keep GPUs from
     containers that never asked for one: an image with NVIDIA_VISIBLE_DEVICES=all gets every GPU of its node, whatever
     deviceListStrategy says, unless the node's /etc/nvidia-container-runtime/config.toml has
-    accept-nvidia-visible-devices-envvar-when-unprivileged = false. Privileged containers see every GPU even then.
+    accept-nvidia-visible-devices-envvar-when-unprivileged = false, as nodes of a GpuNodeGroup have. Privileged
+    containers see every GPU even then.
     Nodes of Bottlerocket and of EKS Auto Mode have a plugin already, and two of them on a node would both hand out its
     GPUs.
     Replaces on change of: the release and its namespace for namespace, with no GPUs for new pods in between. All else
@@ -86,7 +88,6 @@ class DevicePlugin(Component):
     TYPE: ClassVar[str] = "gpu-ci:kubernetes:DevicePlugin"
     ARGS: ClassVar[type[Args]] = DevicePluginArgs
     EXAMPLE: ClassVar[dict[str, Any]] = {
-        "deviceListStrategy": "cdi-cri",
         "configs": {"four-tests-a-gpu": {"kind": "time-slicing", "replicas": 4}},
         "builtInPools": ["bottlerocket-l4"],
     }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from ..args import Veiled
 from ..errors import as_a_whole, invalid, located, refuse
@@ -33,9 +34,21 @@ Name = Annotated[str, Field(pattern=rf"^{_LABEL}$", max_length=63)]
 # What a label may hold, as EKS and Kubernetes take it (the page above, "Labels").
 Pool = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$", max_length=63)]
 GpuResource = Annotated[str, Field(pattern=_RESOURCE)]
-# A tag names another image tomorrow. What stands in its place by mistake may have a password in it.
+_REPOSITORY = r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)+"
+
+
+def _by_digest(value: Any) -> Any:
+    if isinstance(value, str) and re.fullmatch(rf"{_REPOSITORY}(:[\w.-]+)?", value):
+        raise invalid(
+            "has no digest: what its tag names may be another image tomorrow, and that one nobody has checked",
+            blind="docker buildx imagetools inspect <image> tells it; put it behind the tag: :2.336.0@sha256:…",
+        )
+    return value
+
+
+# What stands in its place by mistake may have a password in it.
 Image = Annotated[
-    str, Veiled(), Field(pattern=r"^[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)+(:[\w.-]+)?@sha256:[0-9a-f]{64}$")
+    str, Veiled(), BeforeValidator(_by_digest), Field(pattern=rf"^{_REPOSITORY}(:[\w.-]+)?@sha256:[0-9a-f]{{64}}$")
 ]
 
 POD_SECURITY: dict[str, Any] = {"seccompProfile": {"type": "RuntimeDefault"}}

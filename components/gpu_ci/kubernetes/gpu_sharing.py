@@ -82,6 +82,14 @@ class Mig(Args):
 Sharing: TypeAlias = Annotated[WholeGpus | TimeSlicing | Mps | Mig, Field(discriminator="kind")]
 
 
+def resource_of(sharing: WholeGpus | TimeSlicing | Mps | Mig) -> str:
+    """What pods ask for where GPUs are given out so; of MIG's mixed strategy, what all of its names begin with."""
+    if isinstance(sharing, Mig) and sharing.strategy == "mixed":
+        return "nvidia.com/mig-"
+    renamed = isinstance(sharing, TimeSlicing | Mps) and sharing.rename_by_default
+    return f"{gpu_nodes.RESOURCE}.shared" if renamed else gpu_nodes.RESOURCE
+
+
 def as_text(sharing: WholeGpus | TimeSlicing | Mps | Mig) -> str:
     """A configuration file of the plugin, which reads JSON as it does YAML."""
     return json.dumps({"version": "v1", **sharing.configuration()}, indent=2, sort_keys=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Annotated, Any
 
@@ -24,6 +25,10 @@ def _private(value: str) -> str:
         network = ip_network(value)
     except ValueError:
         raise invalid("is no range of addresses, or does not begin at its first one", hint="10.20.0.0/16") from None
+    # An address alone, a mask and a zone are ranges for Python and none for Kubernetes, whose NetworkPolicy takes what
+    # Go's ParseCIDR does (k8s.io/kubernetes v1.36.0, pkg/apis/networking/validation/validation.go, ValidateIPBlock).
+    if not re.fullmatch(r"[0-9A-Fa-f:.]+/[0-9]+", value):
+        raise invalid("is not written as an address and how many of its bits count", hint="10.20.0.0/16")
     if any(network.version == other.version and network.overlaps(other) for other in _CREDENTIALS):
         raise invalid("holds addresses that hand out the machine's credentials", blind="name a range without them")
     if not any(_within(network, other) for other in _PRIVATE):

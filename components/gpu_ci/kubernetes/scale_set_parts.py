@@ -40,7 +40,7 @@ class KubernetesVolume(Args):
         "a volume with its runner"
     )
     storage_class: Name = Field(examples=["gp3"], description="storage class of the volume, such as gp3")
-    work_gib: Whole = Field(ge=1, le=16384, description="size of the volume in GiB, 1 to 16384")
+    work_gib: Whole = Field(ge=1, le=16384, examples=[100], description="size of the volume in GiB, 1 to 16384")
     prepare_timeout_sec: PrepareTimeout = Field(default=1800, description=_PREPARE)
 
 
@@ -51,7 +51,7 @@ class Dind(Args):
         description="jobs have a Docker daemon beside them, whose containers have no GPU; for runners that have all of "
         "a node's GPUs alone, as the daemon is privileged and sees every one"
     )
-    node_gpus: Whole = Field(ge=1, description="how many GPUs a node of the pool has")
+    node_gpus: Whole = Field(ge=1, examples=[1], description="how many GPUs a node of the pool has")
 
 
 ContainerMode: TypeAlias = Annotated[

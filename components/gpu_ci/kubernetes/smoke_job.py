@@ -1,4 +1,4 @@
-"""The gate of a pool of nodes: a Job that proves CUDA on one of them before anything that depends on it is made."""
+"""The gate of a pool of nodes: a Job that proves CUDA on them before anything that depends on it is made."""
 
 from __future__ import annotations
 
@@ -7,26 +7,20 @@ from typing import Any, ClassVar, cast
 
 import pulumi
 import pulumi_kubernetes as kubernetes
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from ..args import Args, In, Whole
 from ..component import Component
+from ..errors import invalid
 from ..payload import smoke_archive
-from . import gpu_nodes
-from .forms import CONTAINER_SECURITY, POD_SECURITY, Image, NamespaceName, Pool
-
-# What is left of the Job's deadline for the check once its container runs, and at least that.
-_CHECK_SEC = 300
-_MOUNT, _ARCHIVE = "/gpu-smoke", "gpu_smoke.pyz"
-_UID = 1000
-# Kubernetes reads the message of an ended container from here (kubernetes.io, "Determine the Reason for Pod Failure").
-_MESSAGE = "/dev/termination-log"
+from . import gate_words, gpu_nodes, smoke_peers, smoke_pod
+from .forms import Image, NamespaceName, Pool
 
 
 class SmokeJobArgs(Args):
     """Which nodes are proven, of what GPU, and in which image."""
 
-    WIRING: ClassVar[frozenset[str]] = frozenset({"namespace", "rerun_on"})
+    WIRING: ClassVar[frozenset[str]] = frozenset({"namespace", "namespace_gpus", "rerun_on"})
 
     namespace: In[NamespaceName] = Field(description="the namespace the Job runs in, as a GpuNamespace gives it out")
     pool: Pool = Field(description="the pool of nodes to prove, as their label gpu-ci-pool has it")
@@ -35,6 +29,19 @@ class SmokeJobArgs(Args):
         "one that jobs run in"
     )
     gpus: Whole = Field(default=1, ge=1, le=16, description="how many GPUs a node has; the check takes all of them")
+    nodes: Whole = Field(
+        default=1,
+        ge=1,
+        le=100,
+        description="how many nodes prove their GPUs, all at the same time, each of them another one; a pool's max is "
+        "the whole pool",
+    )
+    namespace_gpus: Whole | None = Field(
+        default=None,
+        ge=1,
+        description="how many GPUs the namespace's pods may have together, where that is known; nodes times gpus may "
+        "not be more",
+    )
     gpu: str = Field(
         default="", max_length=100, description="the name the GPU must have, such as NVIDIA L4; by default any"
     )
@@ -48,7 +55,7 @@ class SmokeJobArgs(Args):
         ge=600,
         le=7200,
         description="seconds from the Job's creation to its end, 600 to 7200: a node that is started for it, the image "
-        "that is pulled and the check itself",
+        "that is pulled and the check itself. With several nodes, half of it is what the first waits for the last",
     )
     rerun_on: list[In[str]] = Field(
         default=[],
@@ -56,14 +63,29 @@ class SmokeJobArgs(Args):
         "version): when one of them changes, the check runs again",
     )
 
+    @field_validator("namespace_gpus")
+    @classmethod
+    def _suffices(cls, value: int | None, info: ValidationInfo) -> int | None:
+        nodes, gpus = info.data.get("nodes", 0), info.data.get("gpus", 0)
+        if value is not None and nodes * gpus > value:
+            raise invalid(
+                f"is less than {nodes} nodes with {gpus} GPUs each need at once: some pods would never be made",
+                hint=f"gpus: {nodes * gpus} or more for the GpuNamespace, or fewer nodes",
+            )
+        return value
+
 
 class SmokeJob(Component):
     """Nodes of a pool that have proven their GPUs, or an error that says what the check found.
 
-    Creates: a config map with the check, and a Job that runs it on one node with all of that node's GPUs. The Job stays
-    when it has ended, so that the next preview knows of it.
-    Costs: a node, where none runs, for the minutes of the check.
-    Does not: prove every node of the pool, nor again those that come later.
+    Creates: a config map with the check, and a Job that runs it on one node with all of that node's GPUs, and beside it
+    a container that asked for none and must see none; for several nodes one such pod on each, and a headless Service by
+    which these know of each other. None ends before all run, so a node that does not come fails the check, as a GPU
+    does that computes wrong. The Job stays when it has ended, so that the next preview knows of it.
+    Costs: as many nodes as are proven, where they do not run, for the minutes of the check; with several, until the
+    last of them is there and a minute longer.
+    Does not: prove nodes beyond that number, nor again those that come later. A node whose GPUs jobs have takes no pod
+    of the check before these end.
     Replaces on change of: all but the deadline of Pulumi's own waiting; a Job cannot change, so each difference is a
     new check, and the old one goes when the new one has passed. A check that failed is asked again by the next `up`.
     """
@@ -79,6 +101,10 @@ class SmokeJob(Component):
 
     verdict: pulumi.Output[str]
     """pass; where the check does not pass, there is an error and no output."""
+    job_name: pulumi.Output[str]
+    """The Job that said so, whose log has what it found."""
+    proven_nodes: pulumi.Output[int]
+    """How many nodes have passed; which, kubectl get pods --selector gpu-ci-pool=<pool> --output wide tells."""
 
     def __init__(self, name: str, args: SmokeJobArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
@@ -86,10 +112,13 @@ class SmokeJob(Component):
             f"{name}-check",
             # No name of its own: another check is another map, and with it another Job.
             metadata={"namespace": args.namespace, "labels": {gpu_nodes.POOL_LABEL: args.pool}},
-            binary_data={_ARCHIVE: smoke_archive()},
+            binary_data={smoke_pod.ARCHIVE: smoke_archive()},
             immutable=True,
             opts=self.child(),
         )
+        peers = None
+        if args.nodes > 1:
+            peers = smoke_peers.service(f"{name}-peers", args.namespace, args.pool, self.child()).metadata.name
         job = kubernetes.batch.v1.Job(
             f"{name}-job",
             metadata={
@@ -98,22 +127,28 @@ class SmokeJob(Component):
                 # A Job that failed stays failed: the next `up` makes another one.
                 "annotations": {"pulumi.com/replaceUnready": "true"},
             },
-            spec=cast("Any", _job(args, archive.metadata.name)),
+            spec=cast("Any", _job(args, archive.metadata.name, peers)),
             # Pulumi's own deadline starts anew at every event; the Job's is the one that counts, and comes first.
-            opts=self.child(custom_timeouts=pulumi.CustomTimeouts(create=f"{args.deadline_sec + 300}s")),
+            opts=self.child(
+                custom_timeouts=pulumi.CustomTimeouts(create=f"{args.deadline_sec + 300}s"),
+                **gate_words.after_failure(self, f"{name}-job-failed", args.pool),
+            ),
         )
-        self.verdict = job.status.apply(_verdict)
+        self.proven_nodes = job.status.apply(lambda status: _proven(status, args.nodes))
+        self.verdict = self.proven_nodes.apply(lambda _: "pass")
+        self.job_name = job.metadata.name
         self.register()
 
 
-def _job(args: SmokeJobArgs, archive: pulumi.Output[str]) -> dict[str, Any]:
-    """The Job, in the API's own words."""
+def _job(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[str] | None) -> dict[str, Any]:
+    """The Job, in the API's own words; with `peers`, the Service that names its pods, one of several pods."""
     return {
         # One try. Pulumi waits on where a Job fails by a podFailurePolicy or backoffLimitPerIndex, whose reasons it
         # does not know (pulumi/pulumi-kubernetes v4.34.0, provider/pkg/await/checker/job).
         "backoffLimit": 0,
         # Counted from the Job's start, pending pods too.
         "activeDeadlineSeconds": args.deadline_sec,
+        **(smoke_peers.counts(args.nodes) if peers is not None else {}),
         "template": {
             "metadata": {
                 "labels": {gpu_nodes.POOL_LABEL: args.pool},
@@ -123,59 +158,8 @@ def _job(args: SmokeJobArgs, archive: pulumi.Output[str]) -> dict[str, Any]:
                     "karpenter.sh/do-not-disrupt": "true",
                 },
             },
-            "spec": _pod(args, archive),
+            "spec": smoke_pod.pod(args, archive, peers),
         },
-    }
-
-
-def _pod(args: SmokeJobArgs, archive: pulumi.Output[str]) -> dict[str, Any]:
-    """A pod that may do nothing but compute: no token, no root, no file it could write but in memory and in /tmp."""
-    expected = {
-        "--pool": args.pool,
-        "--expect-gpus": str(args.gpus),
-        "--expect-gpu": args.gpu,
-        "--min-compute-capability": args.min_compute_capability,
-        "--deadline-sec": str(_CHECK_SEC),
-        "--termination-log": _MESSAGE,
-    }
-    words = [word for pair in expected.items() if pair[1] for word in pair]
-    resources = gpu_nodes.gpus(args.gpus)
-    # Ours, and generous: each GPU has a process of its own with CUDA and torch in it.
-    memory = {"memory": f"{2 + 4 * args.gpus}Gi"}
-    return {
-        "restartPolicy": "Never",
-        "nodeSelector": gpu_nodes.labels(args.pool),
-        "tolerations": [gpu_nodes.toleration()],
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "securityContext": {"runAsUser": _UID, "runAsGroup": _UID, **POD_SECURITY},
-        "containers": [
-            {
-                "name": "gpu-smoke",
-                "image": args.image,
-                "command": ["python3", f"{_MOUNT}/{_ARCHIVE}", *words],
-                "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108 - the pod's own
-                "terminationMessagePath": _MESSAGE,
-                # A check that died before it could write: the end of what it printed.
-                "terminationMessagePolicy": "FallbackToLogsOnError",
-                "resources": {
-                    "requests": {**resources["requests"], **memory, "cpu": "1"},
-                    "limits": {**resources["limits"], **memory},
-                },
-                "securityContext": {"readOnlyRootFilesystem": True, **CONTAINER_SECURITY},
-                "volumeMounts": [
-                    {"name": "check", "mountPath": _MOUNT, "readOnly": True},
-                    {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108
-                    {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108
-                ],
-            }
-        ],
-        "volumes": [
-            {"name": "check", "configMap": {"name": archive}},
-            {"name": "tmp", "emptyDir": {}},
-            # The runtime's own /dev/shm has 64 MB, which torch's workers and NCCL outgrow.
-            {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
-        ],
     }
 
 
@@ -184,8 +168,8 @@ def _fingerprint(values: list[str]) -> str:
     return hashlib.sha256("\n".join(values).encode()).hexdigest()[:16]
 
 
-def _verdict(status: kubernetes.batch.v1.outputs.JobStatus | None) -> str:
+def _proven(status: kubernetes.batch.v1.outputs.JobStatus | None, nodes: int) -> int:
     """A Job that Pulumi waited for has succeeded; what says otherwise was not waited for, and proves nothing."""
-    if status is None or not status.succeeded:
+    if status is None or status.succeeded != nodes:
         raise pulumi.RunError("the smoke Job has not succeeded, so it proves nothing\n  hint: pulumi up --refresh")
-    return "pass"
+    return nodes

@@ -1,28 +1,193 @@
-"""The clusters a stack file describes, as far as its pools are judged by them."""
+"""The clusters a stack file describes: what is wrong with them, and what its pools are judged by."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ..errors import Problem, did_you_mean
+from gpu_catalog import region_of
+
+from ..aws.places import SUBNET, ZONE
+from ..errors import ArgsError, Problem, did_you_mean
 from ..explain import join
+from .hints import in_yaml, section
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
 
 CLUSTERS = "gpu-ci:clusters"
+_MADE_FOR = {"": "runners", "controller": "controller", "devicePlugin": "device plugin"}
+"""What has a namespace of its own, by the key under which that stands."""
+
+
+class OnCluster(Protocol):
+    """A pool as the stack file has it."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def choices(self) -> Mapping[str, Any]: ...
+
+
+def described(clusters: Any) -> dict[str, Cluster]:
+    """Clusters by name, once they are known to be in order."""
+    if not clusters:
+        return {}
+    from .cluster import Cluster
+
+    return {name: Cluster(**each) for name, each in sorted(clusters.items())}
+
+
+def problems(clusters: Any, pools: Iterable[OnCluster] = ()) -> list[Problem]:
+    """Every mistake in the clusters, and in what pools want of them."""
+    if clusters is None:
+        return []
+    from .cluster import Cluster
+
+    if not isinstance(clusters, Mapping):
+        example = in_yaml({"ci": Cluster.EXAMPLE})
+        return [Problem(CLUSTERS, "must be a map", expected="EKS clusters by their names", hint=f"such as {example}")]
+    choices, found = list(pools), []
+    for name, each in sorted(clusters.items()):
+        on = [pool for pool in choices if pool.choices.get("clusterName") == name]
+        found += section(Cluster, join(CLUSTERS, name), each or {})
+        found += _namespaces_of_two(name, each) + _no_plugin(name, each, on) + _gpus_nobody_gets(name, each, on)
+    return found
+
+
+def _namespaces_of_two(name: str, described: Any) -> list[Problem]:
+    """Each of them is made, and a cluster refuses the second of a name when the first is there already."""
+    from .cluster import Cluster
+
+    chosen, default = (described if isinstance(described, Mapping) else {}), Cluster(**Cluster.EXAMPLE)
+    parts: dict[str, Any] = {
+        "": default,
+        "controller": default.controller,
+        "devicePlugin": default.device_plugin,
+    }
+    said = {part: chosen.get(part) if part else chosen for part in parts}
+    given = {
+        part: each["namespace"] for part, each in said.items() if isinstance(each, Mapping) and "namespace" in each
+    }
+    owners = {parts[part].namespace: part for part in parts if part not in given}
+    problems = []
+    for part, namespace in given.items():
+        if isinstance(namespace, str) and (owner := owners.setdefault(namespace, part)) != part:
+            problems.append(
+                Problem(
+                    ".".join(filter(None, (join(CLUSTERS, name), part, "namespace"))),
+                    f"is the namespace of the {_MADE_FOR[owner]} already, and each has its own",
+                    repr(namespace),
+                    "a name for this alone",
+                    "give one of the two another name",
+                )
+            )
+    return problems
+
+
+def _no_plugin(name: str, described: Any, pools: Sequence[OnCluster]) -> list[Problem]:
+    """The plugin stays away from pools that are said to have one; of these here it is known which have none."""
+    plugin = described.get("devicePlugin") if isinstance(described, Mapping) else None
+    kept_off = plugin.get("builtInPools") if isinstance(plugin, Mapping) else None
+    without = {_name(pool) for pool in pools if not _brings_plugin(pool)}
+    return [
+        Problem(
+            f"{join(CLUSTERS, name)}.devicePlugin.builtInPools[{at}]",
+            "has nodes without a plugin of their own: its check would wait for GPUs until its deadline",
+            repr(pool),
+            "pools of Bottlerocket in other stacks; those of this one are known",
+            "remove it",
+        )
+        for at, pool in enumerate(kept_off if isinstance(kept_off, list) else ())
+        if isinstance(pool, str) and pool in without
+    ]
+
+
+def _gpus_nobody_gets(name: str, described: Any, pools: Sequence[OnCluster]) -> list[Problem]:
+    """Pods that ask for GPUs by a name they do not have on their nodes wait for ever, and nothing says why."""
+    from ..kubernetes.device_plugin import DevicePluginArgs
+    from ..kubernetes.gpu_nodes import RESOURCE
+    from ..kubernetes.gpu_sharing import resource_of
+
+    plugin = described.get("devicePlugin") if isinstance(described, Mapping) else None
+    sharing = plugin.get("sharing", {"kind": "none"}) if isinstance(plugin, Mapping) else {"kind": "none"}
+    try:
+        given = resource_of(DevicePluginArgs(sharing=sharing).sharing)
+    except ArgsError:
+        return []  # that is told already
+    placed = [pool for pool in pools if not _brings_plugin(pool)]
+    if given != RESOURCE and placed:
+        return [
+            Problem(
+                f"{join(CLUSTERS, name)}.devicePlugin.sharing",
+                f"gives GPUs another name, and the check of {', '.join(_name(pool) for pool in placed)} would wait for "
+                f"{RESOURCE} until its deadline",
+                f"{given}…" if given.endswith("-") else given,
+                f"{RESOURCE}, which the check of a pool asks for",
+                "renameByDefault: false, or strategy: single for MIG",
+            )
+        ]
+    return [
+        Problem(
+            f"{pool.path}.runner.gpuResource",
+            f"is on no node of the pool, so no runner would ever start: {name} hands out {RESOURCE}",
+            repr(asked),
+            RESOURCE,
+            "remove it",
+        )
+        for pool in pools
+        if (asked := _resource(pool)) not in ("", RESOURCE)
+    ]
+
+
+def _brings_plugin(pool: OnCluster) -> bool:
+    """Nodes of Bottlerocket do."""
+    return str(pool.choices.get("amiType", "")).startswith("BOTTLEROCKET")
+
+
+def _name(pool: OnCluster) -> str:
+    return pool.path.rpartition(".")[2]
+
+
+def _resource(pool: OnCluster) -> str:
+    """What its runners ask for, where that is said and in form."""
+    runner = pool.choices.get("runner")
+    asked = runner.get("gpuResource") if isinstance(runner, Mapping) else None
+    return asked if isinstance(asked, str) and asked.startswith("nvidia.com/") else ""
+
+
+def unused(clusters: Iterable[str], taken: Collection[Any]) -> list[str]:
+    """A word on each cluster that no pool is on."""
+    return [
+        f"{join(CLUSTERS, name)}: no pool is on it, so nothing is made for it; hint: remove it, or name it as the "
+        "clusterName of a pool"
+        for name in sorted(clusters)
+        if name not in taken
+    ]
 
 
 def around(clusters: Any) -> dict[str, dict[str, Any]]:
     """For each cluster that is described, what a pool on it is given: its region, and its subnets by zone."""
     found = {}
-    for name, described in clusters.items() if isinstance(clusters, Mapping) else ():
-        region, subnets = (
-            described.get(key) if isinstance(described, Mapping) else None for key in ("region", "subnets")
-        )
-        in_form = isinstance(subnets, Mapping) and all(isinstance(each, str) for each in subnets.values())
+    for name, each in clusters.items() if isinstance(clusters, Mapping) else ():
+        region, subnets = (each.get(key) if isinstance(each, Mapping) else None for key in ("region", "subnets"))
+        zones = _subnets(subnets, region) if isinstance(subnets, Mapping) else {}
         found[str(name)] = {
             **({"region": region} if isinstance(region, str) else {}),
-            **({"subnets": dict(subnets)} if in_form and subnets else {}),
+            **({"subnets": zones} if zones else {}),
         }
+    return found
+
+
+def _subnets(given: Mapping[str, Any], region: Any) -> dict[str, str]:
+    """The subnets of zones of the region. One that is none has a stand-in, so that its zone is known to the pools."""
+    found: dict[str, str] = {}
+    for at, (zone, subnet) in enumerate(given.items()):
+        in_order = isinstance(subnet, str) and re.fullmatch(SUBNET, subnet) and subnet not in found.values()
+        if re.fullmatch(ZONE, zone) and (not isinstance(region, str) or region_of(zone) == region):
+            found[zone] = subnet if in_order else f"subnet-{at:017x}"
     return found
 
 

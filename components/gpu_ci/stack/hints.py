@@ -54,6 +54,27 @@ def with_hint(problem: Problem, examples: Mapping[str, Any]) -> Problem:
     return replace(problem, hint=hint)
 
 
+def section(model: type[Args], path: str, value: Any) -> list[Problem]:
+    """What is wrong with a key of a stack file whose value is a map."""
+    if value is None:
+        return []
+    if not isinstance(value, Mapping):
+        example = in_yaml(model.EXAMPLE) if hasattr(model, "EXAMPLE") else ""
+        return [
+            Problem(path, "must be a map", expected=(model.__doc__ or "").splitlines()[0], hint=f"such as {example}")
+        ]
+    return section_problems(model, value, f"{path}.")
+
+
+def section_problems(model: type[Args], value: Mapping[str, Any], prefix: str) -> list[Problem]:
+    """What a model says of a map, under the names the stack file has, each with a hint."""
+    examples = examples_of(model, getattr(model, "EXAMPLE", {}))
+    # A prefix without a dot at its end is a namespace of Pulumi's, such as `gcp:`.
+    known = below(prefix, examples) if prefix.endswith(".") else {f"{prefix}{key}": examples[key] for key in examples}
+    found = model.choice_problems(value)
+    return [with_hint(replace(problem, path=f"{prefix}{problem.path}"), known) for problem in found]
+
+
 def _nearest(path: str, examples: Mapping[str, Any]) -> tuple[str, Any]:
     """The last key of the path that has an example, and that example."""
     key, value, at = "", None, examples

@@ -75,10 +75,11 @@ def in_order(choices: Iterable[Choice], problems: Iterable[Problem]) -> Iterator
                 raise
 
 
-def check(pools: Any, described: Any = None) -> tuple[list[Choice], list[Problem]]:
+def check(pools: Any, described: Any = None, readable: bool = True) -> tuple[list[Choice], list[Problem]]:
     """Every pool whose kind is known, and every mistake; the order is that of the names.
 
-    `described` is what the stack file says of clusters, in whatever order it is.
+    `described` is what the stack file says of clusters, in whatever order it is; `readable` is false where it may say
+    something and nobody can read it.
     """
     known = clusters.around(described)
     example = f"l4: {{kind: {_USUAL}, …}}"
@@ -101,7 +102,7 @@ def check(pools: Any, described: Any = None) -> tuple[list[Choice], list[Problem
         choice = Choice(
             name, meant.component.KIND, given, meant.component, known.get(on, {}) if isinstance(on, str) else {}
         )
-        problems += clusters.unknown(path, given, known)
+        problems += clusters.unknown(path, given, known) if readable else []
         wrong = [problem for problem in _choice_problems(choice) if meant.sure or problem.got != "nothing"]
         problems += [problem.under(path) for problem in wrong]
         problems += _shared_labels(choice, owners)

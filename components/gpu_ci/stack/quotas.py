@@ -32,9 +32,7 @@ class Quotas:
     @property
     def doubts(self) -> list[str]:
         """What is no mistake and still worth a word: limits nobody gave, and shortages no vendor's text confirms."""
-        unknown = [
-            f"{finding.need.metric} ({finding.need.region})" for finding in self.findings if not finding.is_short
-        ]
+        unknown = [f"{finding.need.name} ({finding.need.region})" for finding in self.findings if not finding.is_short]
         short = [
             f"{_path(finding.need)}: may be less than the pools need: got {finding.got}, expected {finding.expected}; "
             f"hint: {finding.hint()}"

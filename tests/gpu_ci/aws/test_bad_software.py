@@ -74,7 +74,10 @@ from tests.gpu_ci.aws.nodes import P3DN, problems
                 "is missing: driver R580 is the last that knows the V100 32GB, and without it a node takes EKS's "
                 "newest release"
             ),
-            "a release with driver 580, by its number",
+            (
+                "one that has driver 580, in the form of 1.35.3-20260917; github.com/awslabs/amazon-eks-ami/releases "
+                "lists them"
+            ),
         ),
         (
             {"release_version": "v20260917"},

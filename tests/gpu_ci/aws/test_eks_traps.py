@@ -119,7 +119,7 @@ def test_a_node_group_with_a_template_says_nothing_that_belongs_there() -> None:
 @pytest.mark.parametrize("changes", [{}, BLOCK, EFA, BOTTLEROCKET])
 def test_the_template_has_nothing_eks_refuses_in_it(changes: dict[str, Any]) -> None:
     inputs = template(**changes)
-    refused = {"iamInstanceProfile", "instanceInitiatedShutdownBehavior", "hibernationOptions", "imageId", "userData"}
+    refused = {"iamInstanceProfile", "instanceInitiatedShutdownBehavior", "hibernationOptions", "imageId"}
     assert refused & set(inputs) == set()
     assert [card for card in inputs.get("networkInterfaces", ()) if "subnetId" in card] == []
 

@@ -17,7 +17,6 @@ from tests.gpu_ci.aws.nodes import problems
         ({"max": 1001}, "max", "must be at most 1000"),
         ({"max": "four"}, "max", "must be a whole number"),
         ({"instance_types": []}, "instanceTypes", "needs at least one"),
-        ({"instance_types": ["g6.xlarge"] * 21}, "instanceTypes", "must have at most 20 entries"),
         ({"zones": []}, "zones", "needs at least one"),
         ({"subnets": {}}, "subnets", "needs at least one"),
         ({"subnets": {"us-east-1a": "subnet-1"}}, "subnets.us-east-1a", "has a form that is not accepted"),
@@ -28,6 +27,11 @@ from tests.gpu_ci.aws.nodes import problems
         ({"kubernetes_version": "1.35.3"}, "kubernetesVersion", "has a form that is not accepted"),
         ({"torch": "2.14"}, "torch", "has a form that is not accepted"),
         ({"kms_key_arn": "alias/ci"}, "kmsKeyArn", "has a form that is not accepted"),
+        (
+            {"kms_key_arn": "arn:aws:kms:us-west-2:123456789012:key/0a1b2c3d-0000-4000-8000-000000000000"},
+            "kmsKeyArn",
+            "is a key of another region than the disks",
+        ),
         ({"vpc_id": "vpc"}, "vpcId", "has a form that is not accepted"),
         ({"cluster_security_group_id": "sg"}, "clusterSecurityGroupId", "has a form that is not accepted"),
         ({"disk_gib": 29}, "diskGib", "must be at least 30"),
@@ -52,3 +56,11 @@ from tests.gpu_ci.aws.nodes import problems
 def test_what_has_the_wrong_form_is_told_with_the_right_one(changes: dict[str, Any], path: str, text: str) -> None:
     (found,) = problems(**changes)
     assert (found.path, found.text, bool(found.expected)) == (path, text, True)
+
+
+def test_too_many_types_are_told_beside_what_is_wrong_with_each() -> None:
+    too_many, *twice = problems(instance_types=["g6.xlarge"] * 21)
+    assert (too_many.path, too_many.text) == ("instanceTypes", "must have at most 20 entries")
+    assert [(each.path, each.text) for each in twice] == [
+        (f"instanceTypes[{at}]", "is there twice") for at in range(1, 21)
+    ]

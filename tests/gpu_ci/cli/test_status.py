@@ -106,3 +106,29 @@ def test_what_are_no_outputs_of_pools_is_told_with_the_command_that_prints_some(
     assert answer.code == 2
     assert "these are no outputs of pools" in answer.err
     assert "pulumi stack output --stack staging --json | gpu-ci status" in answer.err
+
+
+def test_a_pool_of_several_types_costs_from_all_of_the_cheapest_to_all_of_the_dearest(ask: Ask, tmp_path: Path) -> None:
+    def price(cost: dict[str, Any]) -> str:
+        file = tmp_path / "outputs.json"
+        pool = {"instanceTypes": ["g5.2xlarge", "g5.4xlarge", "g5.8xlarge"], "max": 2, "cost": cost}
+        file.write_text(json.dumps({"pools": {"a10g": pool}}))
+        return ask("status", str(file)).out.splitlines()[2].partition("(+2)")[2].strip()
+
+    each = {"g5.2xlarge": 0.5, "g5.8xlarge": 1.25, "g5.4xlarge": "unknown"}
+    assert price({"usdPerHourAtMax": 2.5, "usdPerHourByType": each}) == "2   1.00 to 2.50"
+    assert price({"usdPerHourAtMax": 2.5, "usdPerHourByType": {"g5.2xlarge": 1.25}}) == "2           2.50"
+    assert price({"usdPerHourAtMax": "unknown", "usdPerHourByType": each}) == "2        unknown"
+
+
+def test_old_prices_are_noted_below_what_they_add_up_to(ask: Ask, tmp_path: Path) -> None:
+    file = tmp_path / "outputs.json"
+    dates = {"old": "2025-06-28", "new": "2026-11-01", "no-day": "undated", "none": "unknown"}
+    pools = {name: {"cost": {"priceDate": day}} for name, day in dates.items()}
+    file.write_text(json.dumps({"pools": {**pools, "builds": {}}}))
+    notes = [line for line in ask("status", str(file)).out.splitlines() if line.startswith("note: ")]
+    hint = "hint: compare with the cloud's own price list before you rely on the cost"
+    assert notes == [
+        f"note: the price of no-day was read on no known day; {hint}",
+        f"note: the price of old was read on 2025-06-28, 511 days ago, more than 90; {hint}",
+    ]

@@ -131,7 +131,7 @@ REFUSED: dict[str, Case] = {
         lambda: {"scope": {"kind": "repo", "repository": "web"}},
         "scope.kind",
         "is none of those there are",
-        "",
+        "such as kind: repository",
     ),
     "a misspelt scope": (
         SECRET,

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
+
+from gpu_ci import versions
+from gpu_ci.kubernetes import arc_definitions
 from gpu_ci.kubernetes.arc_controller import ArcController, ArcControllerArgs
 
 from tests.gpu_ci.harness import UNKNOWN, deploy
 from tests.gpu_ci.kubernetes.clusters import build, values
 
+DEFINED = ("autoscalinglisteners", "autoscalingrunnersets", "ephemeralrunners", "ephemeralrunnersets")
 OFF_GPU_NODES = {
     "nodeAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": {
@@ -26,10 +32,43 @@ def test_the_release_is_the_pinned_chart_in_a_namespace_of_its_own() -> None:
         "namespace": "arc-systems",
         "chart": "oci://ghcr.io/actions/actions-runner-controller-charts/gha-runner-scale-set-controller",
         "version": "0.14.2",
+        "skipCrds": True,
         "compat": "true",
     }
     assert release.request.deleteBeforeReplace is True
     assert made.one(":Namespace").inputs["metadata"]["labels"] == {"pod-security.kubernetes.io/enforce": "restricted"}
+
+
+def test_the_definitions_of_the_pinned_chart_come_before_the_release_and_stay_when_all_goes() -> None:
+    made = build(ArcController, "arc")
+    found = [row for row in made.rows if row.type.endswith(":CustomResourceDefinitionPatch")]
+    rows = sorted(found, key=lambda row: row.name)
+    assert [row.name for row in rows] == [f"arc-{kind}" for kind in DEFINED]
+    assert [row.inputs["metadata"] for row in rows] == [
+        {
+            "name": f"{kind}.actions.github.com",
+            "annotations": {"controller-gen.kubebuilder.io/version": "v0.20.1", "pulumi.com/patchForce": "true"},
+        }
+        for kind in DEFINED
+    ]
+    assert [row.request.retainOnDelete for row in rows] == [True] * 4
+    assert {row.urn for row in rows} <= set(made.one(":Release").request.dependencies)
+    assert arc_definitions.version() == versions.ARC_CHARTS == "0.14.2"
+
+
+def test_the_definitions_are_whole_but_for_their_descriptions_and_have_the_names_of_the_sdk() -> None:
+    found = {one["spec"]["names"]["kind"]: one["spec"]["versions"] for one in arc_definitions.definitions()}
+    [of_sets], [of_runners] = found["AutoscalingRunnerSet"], found["EphemeralRunner"]
+    fields = of_sets["schema"]["openAPIV3Schema"]["properties"]
+    # What came with 0.14, and would be lost in a cluster that has the definitions of 0.13.
+    assert fields["spec"]["properties"]["runnerScaleSetLabels"] == {"items": {"type": "string"}, "type": "array"}
+    assert fields["status"]["properties"]["phase"] == {"type": "string"}
+    assert (of_sets["name"], of_sets["served"], of_sets["storage"]) == ("v1alpha1", True, True)
+    assert of_runners["subresources"] == {"status": {}}
+    text = json.dumps(found)
+    assert (text.count('"x-kubernetes-'), text.count('"x_kubernetes_') > 300) == (0, True)
+    # A field of that name is no description.
+    assert set(re.findall(r'"description": (.)', text)) <= {"{"}
 
 
 def test_its_values_are_these_and_no_others() -> None:

@@ -48,6 +48,16 @@ SLICES = {"kind": "time-slicing", "replicas": 4}
             "is no range of addresses, or does not begin at its first one",
             "10.20.0.0/16",
         ),
+        *(
+            (
+                GpuNamespace,
+                {"privateRanges": [each]},
+                "privateRanges[0]",
+                "is not written as an address and how many of its bits count",
+                "10.20.0.0/16",
+            )
+            for each in ("10.20.0.7", "10.20.0.0/255.255.0.0", "fd12::%eth0/128")
+        ),
         (
             GpuNamespace,
             {"privateRanges": ["10.0.0.0/8", "169.254.169.254/32"]},
@@ -73,10 +83,10 @@ SLICES = {"kind": "time-slicing", "replicas": 4}
         (GpuNamespace, {"memory": 64}, "memory", "unknown key", "did you mean memoryGib"),
         (
             DevicePlugin,
-            {"deviceListStrategy": None},
+            {"deviceListStrategy": "cdi"},
             "deviceListStrategy",
-            "is missing",
-            "such as deviceListStrategy: cdi-cri",
+            "must be one of 'volume-mounts', 'cdi-cri' or 'envvar'",
+            "",
         ),
         (
             DevicePlugin,

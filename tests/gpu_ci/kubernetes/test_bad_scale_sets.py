@@ -13,6 +13,8 @@ from gpu_ci.kubernetes.runner_scale_set import RunnerScaleSet, RunnerScaleSetArg
 from tests.gpu_ci.support import CONTROLLER, scale_set_wiring
 
 FORM = "has a form that is not accepted"
+NO_DIGEST = "has no digest: what its tag names may be another image tomorrow, and that one nobody has checked"
+HOW = "docker buildx imagetools inspect <image> tells it; put it behind the tag: :2.336.0@sha256:…"
 DIND = "leaves others on the node, which has 8: a privileged Docker daemon would see them"
 WHOLE = "give a job all of the node's, or use containerMode: {kind: kubernetes-novolume}"
 NO_TOKEN = "a token of a person is that person; the App's id, installation and key stand under app"
@@ -66,7 +68,8 @@ TAGGED = "ghcr.io/acme/cuda-runner:2.336.0"
         ),
         ({"max": None}, "max", "is missing", "such as max: 4"),
         ({"minIdle": 5}, "minIdle", "is more than max, which is 4", "lower it, or raise max"),
-        ({"image": TAGGED}, "image", FORM, "such as image: ghcr.io/acme/cuda-runner@sha256:…"),
+        ({"image": TAGGED}, "image", NO_DIGEST, HOW),
+        ({"image": "cuda-runner"}, "image", FORM, "such as image: ghcr.io/acme/cuda-runner@sha256:…"),
         (
             {"gpus": 2, "gpuResource": "nvidia.com/gpu.shared"},
             "gpuResource",
@@ -80,7 +83,16 @@ TAGGED = "ghcr.io/acme/cuda-runner:2.336.0"
             "is a part of a GPU, of which a privileged Docker daemon sees the rest",
             "remove it",
         ),
-        ({"containerMode": {"kind": "docker"}}, "containerMode.kind", "is none of those there are", ""),
+        (
+            {"containerMode": {"kind": "docker"}},
+            "containerMode.kind",
+            "is none of those there are",
+            "such as kind: none",
+        ),
+        ({"containerMode": "kubernetes"}, "containerMode", "must be a map", "write it as {kind: kubernetes}"),
+        ({"containerMode": "kubernets"}, "containerMode", "must be a map", "write it as {kind: kubernetes}"),
+        ({"containerMode": 3}, "containerMode", "must be a map", "such as {kind: none}"),
+        ({"containerMode": {"kind": "dind"}}, "containerMode.nodeGpus", "is missing", "such as nodeGpus: 1"),
         (
             {"containerMode": {"kind": "kubernetes", "workGib": 9}},
             "containerMode.storageClass",

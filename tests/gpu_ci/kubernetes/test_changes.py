@@ -81,6 +81,8 @@ CHANGES: list[tuple[type[Component], dict[str, Any], dict[str, str]]] = [
     (SmokeJob, {"pool": "other"}, {"job": REPLACE, "check": UPDATE}),
     (SmokeJob, {"image": IMAGE}, {"job": REPLACE}),
     (SmokeJob, {"gpus": 2}, {"job": REPLACE}),
+    (SmokeJob, {"nodes": 2}, {"job": REPLACE}),
+    (SmokeJob, {"namespace_gpus": 1}, {}),
     (SmokeJob, {"gpu": "Tesla T4"}, {"job": REPLACE}),
     (SmokeJob, {"min_compute_capability": "7.5"}, {"job": REPLACE}),
     (SmokeJob, {"deadline_sec": 1801}, {"job": UPDATE}),
@@ -97,7 +99,8 @@ def rows(component: type[Component], change: dict[str, Any]) -> dict[str, Row]:
         wiring = scale_set_wiring() if component is RunnerScaleSet else SMOKE if component is SmokeJob else {}
         component("one", component.ARGS(**{**_by_field(component), **wiring, **change}))
 
-    return {row.urn: row for row in deploy(program, computed=COMPUTED).rows}
+    passed = {"kubernetes:batch/v1:Job": {"status": {"succeeded": change.get("nodes", 1)}}}
+    return {row.urn: row for row in deploy(program, computed={**COMPUTED, **passed}).rows}
 
 
 def _by_field(component: type[Component]) -> dict[str, Any]:

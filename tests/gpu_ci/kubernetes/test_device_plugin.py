@@ -43,8 +43,7 @@ def test_its_values_are_these_and_no_others() -> None:
         "four-tests-a-gpu": {"version": "v1", **NONE, "sharing": {"timeSlicing": {**shared, "resources": gpus}}},
     }
     assert found == {
-        "deviceListStrategy": "cdi-cri",
-        "nvidiaDriverRoot": "/",
+        "deviceListStrategy": "volume-mounts",
         "failOnInitError": True,
         "affinity": {
             "nodeAffinity": {
@@ -98,11 +97,11 @@ def test_each_way_to_share_is_the_plugins_own_configuration(sharing: dict[str, A
     assert {key: json.loads(text) for key, text in config["map"].items()} == {"default": {"version": "v1", **expected}}
 
 
-@pytest.mark.parametrize("strategy", ["volume-mounts", "envvar"])
-def test_the_drivers_files_are_mounted_only_to_write_a_cdi_specification(strategy: str) -> None:
+@pytest.mark.parametrize(("strategy", "root"), [("volume-mounts", None), ("envvar", None), ("cdi-cri", "/")])
+def test_the_drivers_files_are_mounted_only_to_write_a_cdi_specification(strategy: str, root: str | None) -> None:
     found = values(build(DevicePlugin, "nvdp", deviceListStrategy=strategy))
     assert found["deviceListStrategy"] == strategy
-    assert "nvidiaDriverRoot" not in found
+    assert found.get("nvidiaDriverRoot") == root
 
 
 def test_no_mig_strategy_stands_beside_the_configurations() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import io
 import zipfile
+from collections.abc import Callable
 from typing import Any
 
 import pulumi
 import pytest
 from gpu_ci.errors import ArgsError
-from gpu_ci.kubernetes import gpu_nodes
+from gpu_ci.kubernetes import gate_words, gpu_nodes
 from gpu_ci.kubernetes.smoke_job import SmokeJob, SmokeJobArgs
 from gpu_smoke import options
 
@@ -50,7 +51,8 @@ def test_it_runs_on_the_nodes_it_is_given_and_nowhere_else() -> None:
 
 @pytest.mark.parametrize("gpus", [1, 8])
 def test_it_takes_every_gpu_of_the_node_and_expects_as_many(gpus: int) -> None:
-    [container] = pod(gpus=gpus)["containers"]
+    [container, unasked] = pod(gpus=gpus)["containers"]
+    assert gpu_nodes.RESOURCE not in unasked["resources"]["requests"] | unasked["resources"]["limits"]
     for side in ("requests", "limits"):
         assert container["resources"][side][gpu_nodes.RESOURCE] == str(gpus)
     words = container["command"]
@@ -58,11 +60,20 @@ def test_it_takes_every_gpu_of_the_node_and_expects_as_many(gpus: int) -> None:
 
 
 def test_the_check_reads_its_own_words() -> None:
-    [container] = pod(gpus=4, minComputeCapability="8.9")["containers"]
+    [container, _] = pod(gpus=4, minComputeCapability="8.9")["containers"]
     chosen = options.parse(container["command"][2:], {})
     assert (chosen.device, chosen.expect_gpus, chosen.expect_gpu) == ("cuda", 4, "NVIDIA L4")
     assert (chosen.min_compute_capability, chosen.pool) == ("8.9", "l4-nodes")
-    assert chosen.termination_log == container["terminationMessagePath"]
+    assert chosen.reports.termination_log == container["terminationMessagePath"]
+
+
+def test_beside_it_runs_one_that_asked_for_no_gpu_in_an_image_that_would_have_all() -> None:
+    [check, unasked] = pod()["containers"]
+    assert (unasked["image"], unasked["env"]) == (check["image"], [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}])
+    chosen = options.parse(unasked["command"][2:], {})
+    assert (chosen.no_gpu_in, chosen.pool) == ("/dev", "l4-nodes")
+    assert chosen.reports.termination_log == unasked["terminationMessagePath"]
+    assert unasked["resources"] == {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "128Mi"}}
 
 
 def test_all_of_it_is_found_by_the_label_of_the_pool_it_proves() -> None:
@@ -104,6 +115,26 @@ def test_a_job_that_failed_is_made_anew_and_one_that_ended_stays_to_be_read() ->
     assert "name" not in given["metadata"]
 
 
+def test_nothing_takes_its_node_away_while_it_runs_and_its_last_words_are_kept() -> None:
+    spec = job()["spec"]
+    kept = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
+    assert kept.items() <= spec["template"]["metadata"]["annotations"].items()
+    policies = [container["terminationMessagePolicy"] for container in spec["template"]["spec"]["containers"]]
+    assert policies == ["FallbackToLogsOnError"] * 2
+
+
+@pytest.mark.parametrize(("gpus", "memory"), [(1, "6Gi"), (8, "34Gi")])
+def test_it_has_room_for_a_process_a_gpu_and_for_what_they_share(gpus: int, memory: str) -> None:
+    spec = pod(gpus=gpus)
+    assert [spec["containers"][0]["resources"][side]["memory"] for side in ("requests", "limits")] == [memory] * 2
+    assert spec["volumes"][2] == {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}
+
+
+def test_the_check_gives_up_long_before_the_shortest_deadline_of_its_job() -> None:
+    words = pod(deadlineSec=600)["containers"][0]["command"]
+    assert words[words.index("--deadline-sec") + 1] == "300"
+
+
 def test_it_asks_again_when_what_the_nodes_are_made_of_changes() -> None:
     def mark(*rerun_on: str) -> str:
         return str(job(rerunOn=list(rerun_on))["spec"]["template"]["metadata"]["annotations"]["gpu-ci-proves"])
@@ -114,25 +145,25 @@ def test_it_asks_again_when_what_the_nodes_are_made_of_changes() -> None:
 
 def test_its_pod_may_do_nothing_but_compute() -> None:
     spec = pod()
-    [container] = spec["containers"]
     assert (spec["automountServiceAccountToken"], spec["enableServiceLinks"]) == (False, False)
     assert spec["securityContext"] == {
         "runAsUser": 1000,
         "runAsGroup": 1000,
         "seccompProfile": {"type": "RuntimeDefault"},
     }
-    assert container["securityContext"] == {
+    nothing = {
         "runAsNonRoot": True,
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
         "readOnlyRootFilesystem": True,
     }
+    assert [container["securityContext"] for container in spec["containers"]] == [nothing, nothing]
     assert [sorted(set(volume) - {"name"}) for volume in spec["volumes"]] == [["configMap"], ["emptyDir"], ["emptyDir"]]
 
 
 def test_its_verdict_is_there_once_the_job_has_succeeded() -> None:
     deployment = harness.deploy(lambda: SmokeJob("l4", args()), computed=DONE)
-    assert deployment.outputs[deployment.rows[0].urn] == {"verdict": "pass"}
+    assert deployment.outputs[deployment.rows[0].urn] == {"verdict": "pass", "provenNodes": 1}
 
 
 @pytest.mark.parametrize("status", [{}, {"active": 1}, {"failed": 1}, {"succeeded": 0}])
@@ -164,3 +195,33 @@ def test_a_mistake_is_told_with_its_place(changes: dict[str, Any], path: str, te
     [problem] = refused.value.problems
     assert problem.path == path
     assert text in problem.render("l4")
+
+
+def test_after_a_check_that_failed_it_says_what_became_of_what_waits_for_it_and_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Pulumi's report of the Job says neither."""
+    hooks: dict[str, Callable[[Any], Any]] = {}
+    said: list[str] = []
+    monkeypatch.setattr(gate_words, "monitor_supports_feature", lambda _: True)
+    monkeypatch.setattr(pulumi, "ErrorHook", lambda name, told: hooks.setdefault(name, told))
+    monkeypatch.setattr(pulumi.log, "warn", lambda text, _: said.append(text))
+    options = gate_words.after_failure(pulumi.Resource.__new__(pulumi.Resource), "l4-job-failed", "l4")
+    assert options["hooks"].on_error == [hooks["l4-job-failed"]]
+    removed, made = (
+        pulumi.ErrorHookArgs("", "", "l4-job", JOB, failed_operation=word) for word in ("delete", "create")
+    )
+    assert (hooks["l4-job-failed"](removed), said) == (False, [])
+    assert hooks["l4-job-failed"](made) is False, "it would be tried again at once"
+    assert said == [
+        (
+            "l4: the check did not pass, so nothing behind it was made or changed: a scale set that "
+            "was there keeps its "
+            "image and settings, and a new one is not there. The nodes are changed already\n"
+            "  hint: mend what the error names, or put back what was changed; the next pulumi up asks again"
+        )
+    ]
+
+
+def test_an_engine_that_knows_no_such_hooks_is_not_asked_for_one() -> None:
+    assert gate_words.after_failure(pulumi.Resource.__new__(pulumi.Resource), "l4-job-failed", "l4") == {}

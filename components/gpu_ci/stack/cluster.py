@@ -1,0 +1,78 @@
+"""An EKS cluster as a stack file describes it. Its model brings the packages of AWS and Kubernetes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_validator
+
+from ..args import Args, Switch
+from ..aws import node_rules
+from ..aws.places import Region, SubnetId
+from ..errors import invalid, located, refuse, whole_and_entries
+from ..kubernetes.arc_controller import ArcControllerArgs
+from ..kubernetes.device_plugin import DevicePluginArgs
+from ..kubernetes.forms import EachOnce, NamespaceName
+from ..kubernetes.network_rules import PrivateRange
+
+DEVICE_LISTS = "deviceListStrategy"
+WHAT_NODES_TAKE = "leave it out: volume-mounts is what nodes of every pool take"
+"""A hint for what nodes are told by in another way."""
+
+
+class Cluster(Args):
+    """An EKS cluster that exists, and what the pools on it share."""
+
+    EXAMPLE: ClassVar[dict[str, Any]] = {
+        "region": "us-east-1",
+        "subnets": {"us-east-1a": "subnet-0123456789abcdef0"},
+    }
+
+    region: Region = Field(description="the region it is in, such as us-east-1")
+    subnets: dict[str, SubnetId] = Field(
+        min_length=1, description="for each zone that nodes may be in, a private subnet of the cluster's network"
+    )
+    managed: Switch = Field(
+        default=True,
+        description="whether this stack makes what pools of all stacks share on the cluster, the device plugin and the "
+        "controller; false where another stack does, which describes both in the same words",
+    )
+    namespace: NamespaceName = Field(
+        default="gpu-ci", description="the namespace that is made for the runners of its pools; each stack has its own"
+    )
+    private_ranges: Annotated[list[PrivateRange], EachOnce] = Field(
+        default=[],
+        description="private addresses its runners reach, such as a registry's endpoint or, for runners of kind "
+        "kubernetes or kubernetes-novolume, the cluster's API server",
+    )
+    device_plugin: DevicePluginArgs = Field(
+        default=DevicePluginArgs(), description="NVIDIA's device plugin, by which the cluster knows of its GPUs"
+    )
+    controller: ArcControllerArgs = Field(
+        default=ArcControllerArgs(), description="GitHub's Actions Runner Controller, which starts the runners"
+    )
+
+    @field_validator("subnets", mode="wrap")
+    @classmethod
+    def _subnets(cls, value: Any, entries: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+        return whole_and_entries(value, entries, partial(node_rules.subnets, others=info.data))
+
+    @field_validator("device_plugin", mode="wrap")
+    @classmethod
+    def _device_plugin(cls, value: Any, choices: ValidatorFunctionWrapHandler) -> Any:
+        return whole_and_entries(value, choices, _taken)
+
+
+def _taken(plugin: DevicePluginArgs | Mapping[str, Any]) -> DevicePluginArgs | Mapping[str, Any]:
+    """Not by the variable that nodes of pools refuse, so that no image gets GPUs by it (aws/node_user_data.py)."""
+    strategy = plugin.device_list_strategy if isinstance(plugin, DevicePluginArgs) else plugin.get(DEVICE_LISTS)
+    if strategy == "envvar":
+        error = invalid(
+            "gives jobs no GPU: nodes of pools take none from NVIDIA_VISIBLE_DEVICES",
+            expected="volume-mounts or cdi-cri",
+            hint=WHAT_NODES_TAKE,
+        )
+        refuse([located(error, strategy, DEVICE_LISTS)])
+    return plugin

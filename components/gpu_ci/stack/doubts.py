@@ -1,0 +1,35 @@
+"""What is no mistake of a stack file's pools and clusters, and still worth a word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..args import Args
+from ..explain import join
+from .clusters import unused
+from .pools import POOLS
+
+# "two minutes before Amazon EC2 stops or terminates it" (docs.aws.amazon.com/AWSEC2/latest/UserGuide/
+# spot-instance-termination-notices.html).
+_SPOT_NOTICE_SEC = 120
+
+
+def of(pools: Iterable[tuple[str, Args]], clusters: Iterable[str], taken: Iterable[Any]) -> list[str]:
+    """Of pools in order, and of clusters by their names and those that pools have taken."""
+    return [*_longer_than_the_notice(pools), *unused(clusters, set(taken))]
+
+
+def _longer_than_the_notice(pools: Iterable[tuple[str, Args]]) -> list[str]:
+    """No mistake: where a node is drained for another image, a pod has all of its time."""
+    asked = {
+        name: seconds
+        for name, args in pools
+        if getattr(args, "market", "") == "spot"
+        and (seconds := getattr(getattr(args, "runner", None), "termination_grace_sec", 0)) > _SPOT_NOTICE_SEC
+    }
+    return [
+        f"{join(POOLS, name)}.runner.terminationGraceSec: a spot node is gone {_SPOT_NOTICE_SEC} seconds after AWS "
+        f"gives notice, and its job with it: got {seconds}; hint: {_SPOT_NOTICE_SEC} or less, or market: standard"
+        for name, seconds in asked.items()
+    ]

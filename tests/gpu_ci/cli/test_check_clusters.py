@@ -1,0 +1,81 @@
+"""`gpu-ci check` of clusters, and of the pools that are on them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.gpu_ci.cli.conftest import Ask
+from tests.infra.test_clusters import stack
+
+
+def written(folder: Path, values: dict[str, Any]) -> str:
+    file = folder / "Pulumi.dev.yaml"
+    file.write_text(yaml.safe_dump({"config": values}))
+    return str(file)
+
+
+def test_mistakes_of_a_cluster_are_told_beside_those_of_its_pools(ask: Ask, tmp_path: Path) -> None:
+    values = stack({"max": 0})
+    values["gpu-ci:clusters"]["ci"] |= {"namespace": "default", "subnets": {"us-east-1a": 3}}
+    answer = ask("check", written(tmp_path, values))
+    assert (answer.code, [line for line in answer.out.splitlines() if not line.startswith("  ")]) == (
+        1,
+        [
+            f"{tmp_path}/Pulumi.dev.yaml: gpu-ci:pools.a10g.max: must be at least 1",
+            f"{tmp_path}/Pulumi.dev.yaml: gpu-ci:clusters.ci.subnets.us-east-1a: must be text",
+            f"{tmp_path}/Pulumi.dev.yaml: gpu-ci:clusters.ci.namespace: is one of Kubernetes' own namespaces",
+            f"3 problems in {tmp_path}/Pulumi.dev.yaml",
+            f"{tmp_path}/Pulumi.dev.yaml: not checked here: gcp:project, gpu-ci:github, gpu-ci:site",
+        ],
+    )
+
+
+def test_a_cluster_in_order_is_no_longer_said_to_be_unchecked(ask: Ask, tmp_path: Path) -> None:
+    [found] = ask("check", written(tmp_path, stack()), "--json").json
+    assert (found["works"], found["unchecked"]) == (True, ["gcp:project", "gpu-ci:github", "gpu-ci:site"])
+
+
+def test_what_is_no_mistake_of_pools_and_clusters_is_a_note(ask: Ask, tmp_path: Path) -> None:
+    values = stack()
+    values["gpu-ci:pools"]["a10g"]["runner"] = {
+        **values["gpu-ci:pools"]["a10g"]["runner"],
+        "terminationGraceSec": 600,
+    }
+    values["gpu-ci:clusters"]["idle"] = values["gpu-ci:clusters"]["ci"]
+    [found] = ask("check", written(tmp_path, values), "--json").json
+    assert (found["works"], [note.partition(";")[0] for note in found["notes"]]) == (
+        True,
+        [
+            (
+                "gpu-ci:pools.a10g.runner.terminationGraceSec: a spot node is gone 120 seconds after "
+                "AWS gives notice, and "
+                "its job with it: got 600"
+            ),
+            "gpu-ci:clusters.idle: no pool is on it, so nothing is made for it",
+        ],
+    )
+
+
+def test_clusters_that_are_a_secret_are_the_one_problem(ask: Ask, tmp_path: Path) -> None:
+    values = stack() | {"gpu-ci:clusters": {"secure": "v1:aaaa"}}
+    [found] = ask("check", written(tmp_path, values), "--json").json
+    assert [(each["path"], each["hint"]) for each in found["problems"]] == [
+        ("gpu-ci:clusters", "pulumi config set --plaintext 'gpu-ci:clusters' …")
+    ]
+    assert "aaaa" not in json.dumps(found)
+
+
+def test_the_cost_of_a_pool_of_several_types_names_the_dearest_and_the_range(ask: Ask, tmp_path: Path) -> None:
+    row = ask("cost", written(tmp_path, stack())).out.splitlines()[4]
+    assert " ".join(row.split()).startswith(
+        "a10g aws/g5.4xlarge (dearest of 2) spot us-east-1 2 0.5090 to ~0.6496 0.00 1.30 "
+    )
+
+
+def test_a_quota_of_aws_is_shown_with_its_name(ask: Ask, tmp_path: Path) -> None:
+    answer = ask("quota", written(tmp_path, stack()))
+    assert 'L-3819A6DF "All G and VT Spot Instance Requests"   32 vCPU' in answer.out
