@@ -138,7 +138,7 @@ def test_every_pool_a_page_shows_is_accepted(page: Path) -> None:
 
 
 def test_the_program_of_the_kubernetes_page_makes_what_it_says() -> None:
-    [program] = [text for language, text in fences(ROOT / "docs/kubernetes.md") if language == "python"]
+    program, check = (text for language, text in fences(ROOT / "docs/kubernetes.md") if language == "python")
     secrets = {
         "project:kubeconfig": "{}",
         "project:appId": "1234567",
@@ -153,6 +153,9 @@ def test_the_program_of_the_kubernetes_page_makes_what_it_says() -> None:
         "arc": "gpu-ci:kubernetes:ArcController",
         "gpu-l4": "gpu-ci:kubernetes:RunnerScaleSet",
     }
+    passed = {**COMPUTED, "kubernetes:batch/v1:Job": {"status": {"succeeded": 4}}}
+    made = deploy(lambda: exec(check, {}), computed=passed)  # noqa: S102
+    assert made.one(":Job").inputs["spec"]["parallelism"] == 4
 
 
 def test_the_yaml_program_of_the_github_page_is_accepted() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import yaml
 
 from tests.conftest import ROOT, project_of
 from tests.infra import stack
+from tests.sandbox_runner import SandboxRunner
 
 UP = ("up", "--stack", "staging", "--yes", "--skip-preview")
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
@@ -23,9 +25,10 @@ def torch(**faults: Any) -> str:
 
 
 def settings() -> dict[str, Any]:
-    """sandbox.yaml in which containers compute on the stand-in for torch, and the App's key can be searched for."""
+    """sandbox.yaml with containers on stand-ins for a driver and torch, and an App's key that can be searched for."""
     found: dict[str, Any] = yaml.safe_load((ROOT / "sandbox.yaml").read_text())
-    found["guest"]["environment"] = {"PYTHONPATH": str(FAKES), "FAKE_TORCH": torch()}
+    environment = {"PYTHONPATH": str(FAKES), "FAKE_TORCH": torch(), "GPU_SMOKE_ROOT": str(FAKES / "root")}
+    found["guest"]["environment"] = environment
     [answer] = found["lookups"]["gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess"]
     key = f"-----BEGIN PRIVATE KEY-----\n{APP_KEY}\n-----END PRIVATE KEY-----\n"
     answer["result"] = {"secretData": key}
@@ -35,6 +38,15 @@ def settings() -> dict[str, Any]:
 def project(shared: Path) -> Path:
     """This project with nothing but the pool a10g of staging, its cluster, and what these need on GitHub."""
     return project_of(shared, "eks", stack.on_eks(), settings())
+
+
+def program(name: str, folder: Path) -> SandboxRunner:
+    """One of tests/programs, in a folder from which it finds what is in this checkout."""
+    project = folder / name
+    shutil.copytree(ROOT / "tests" / "programs" / name, project)
+    for file in project.glob("*.yaml"):
+        file.write_text(file.read_text().replace("../../../", f"{ROOT}/"))
+    return SandboxRunner(project=project, folder=folder / "a sandbox")
 
 
 def diagnostics(output: str) -> dict[str, str]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-import shutil
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, BroughtUp, bring_up, copied
+from tests.conftest import BroughtUp, bring_up, copied, project_of
 from tests.engine import eks
+from tests.infra import stack
 from tests.sandbox_runner import SandboxRunner
 
 pytestmark = pytest.mark.engine
@@ -18,15 +18,6 @@ pytestmark = pytest.mark.engine
 LATE = r"\[DeadlineExceeded\] Job was active longer than specified deadline"
 FAILED = r"\[BackoffLimitExceeded\] Job has reached the specified backoff limit"
 HANG = [{"kind": "hang"}]
-
-
-def gates(tmp_path: Path) -> SandboxRunner:
-    """The program of gates, in a folder from which it finds what is in this checkout."""
-    project = tmp_path / "gates"
-    shutil.copytree(ROOT / "tests" / "programs" / "gates", project)
-    for file in project.glob("*.yaml"):
-        file.write_text(file.read_text().replace("../../../", f"{ROOT}/"))
-    return SandboxRunner(project=project, folder=tmp_path / "a sandbox")
 
 
 def shut(output: str) -> dict[str, str]:
@@ -50,8 +41,17 @@ def behind(runner: SandboxRunner, what: str) -> list[str]:
     return sorted(row["name"] for row in runner.world() if row["name"].endswith(what))
 
 
+def said_while_shut(runner: SandboxRunner) -> str:
+    """What an `up` says of the one check in its way; nothing is done, and no scale set is there."""
+    failed, done = runner.steps(*eks.UP, ok=False)
+    assert done == []
+    assert behind(runner, "-runners-release") == []
+    [text] = shut(failed.output).values()
+    return text
+
+
 def test_a_gate_stays_shut_for_a_job_that_somebody_changed_and_for_more_gpus_than_there_are(tmp_path: Path) -> None:
-    """What no pool on EKS can be made to ask for; 3 is a stand-in's, as no check measures speed yet."""
+    """What no pool on EKS can be made to ask for; 3 is a stand-in's, as the check of a pool measures no speed."""
     causes = {
         # On a cluster, the first line of these three is an event that Pulumi does not tell (docs/aws.md).
         "untolerated": rf"0/2 nodes are available: 2 node\(s\) had untolerated taint\(s\)\.[^*]*\*[^*]*\* {LATE}",
@@ -63,7 +63,7 @@ def test_a_gate_stays_shut_for_a_job_that_somebody_changed_and_for_more_gpus_tha
         rf"hint: a GPU that does not answer needs a reset at least: replace the machine\n[^*]*\* {FAILED}",
         "slow": rf"\[Error\] l4: 11 TFLOP/s, expected 40 or more\n[^*]*\* {FAILED}",
     }
-    with closing(gates(tmp_path)) as runner:
+    with closing(eks.program("gates", tmp_path)) as runner:
         for job in ("hangs-job", "endless-job"):
             runner.run("world", "break", "guest", "--on", job, "--set", f"FAKE_TORCH={eks.torch(faults=HANG)}")
         failed = runner.run("up", "--stack", "dev", "--yes", "--skip-preview", "--continue-on-error", ok=False)
@@ -92,10 +92,16 @@ def test_no_scale_set_is_made_for_a_pool_whose_image_cannot_be_pulled(unproven: 
     assert [name for name in names if name.startswith("a10g-runners")] == []
 
 
-NODES: dict[str, tuple[str, str]] = {
-    "taint": ("taints[0].value=true", "1 node(s) had untolerated taint(s)"),
-    "label": ('labels["nvidia.com/gpu.present"]=yes', "1 node(s) didn't match Pod's node affinity/selector"),
-    "driver": ("amiType=AL2023_x86_64_STANDARD", "1 Insufficient nvidia.com/gpu"),
+PLUGIN = "example-ci-plugin-nvidia-device-plugin"
+NODES: dict[str, tuple[tuple[str, ...], str]] = {
+    "taint": (("edit", "a10g-nodes-nodes", "taints[0].value=true"), "1 node(s) had untolerated taint(s)"),
+    "label": (
+        ("edit", "a10g-nodes-nodes", 'labels["nvidia.com/gpu.present"]=yes'),
+        "1 node(s) didn't match Pod's node affinity/selector",
+    ),
+    "driver": (("edit", "a10g-nodes-nodes", "amiType=AL2023_x86_64_STANDARD"), "1 Insufficient nvidia.com/gpu"),
+    "no plugin": (("remove", PLUGIN), "1 Insufficient nvidia.com/gpu"),
+    "plugin not ready": (("edit", PLUGIN, "status.numberReady=0"), "1 Insufficient nvidia.com/gpu"),
 }
 
 
@@ -106,26 +112,56 @@ def test_no_scale_set_is_made_for_a_pool_whose_nodes_its_check_does_not_fit(
     change, reason = NODES[fault]
     with closing(copied(eks.project(shared), unproven, tmp_path / "a sandbox")) as runner:
         # One runs, so that the autoscaler knows what its nodes are, and starts none in vain.
-        runner.run("world", "edit", "a10g-nodes-nodes", change, "scalingConfig.desiredSize=1")
-        failed, done = runner.steps(*eks.UP, ok=False)
-        assert done == []
-        [text] = shut(failed.output).values()
+        runner.run("world", "edit", "a10g-nodes-nodes", "scalingConfig.desiredSize=1")
+        runner.run("world", *change)
+        text = said_while_shut(runner)
         assert re.search(
             rf"FailedScheduling: 0/1 nodes are available: {re.escape(reason)}\. [^*]*\*[^*]*\* {LATE}", text
         )
-        assert behind(runner, "-runners-release") == []
+
+
+def test_no_scale_set_is_made_while_spot_nodes_are_sold_out_and_the_next_up_makes_it(
+    shared: Path, tmp_path: Path, unproven: BroughtUp
+) -> None:
+    with closing(copied(eks.project(shared), unproven, tmp_path / "a sandbox")) as runner:
+        runner.run("world", "break", "stockout", "--on", "*NodeGroup", "--times", "0")
+        text = said_while_shut(runner)
+        assert re.search(
+            r"TriggeredScaleUp: pod triggered scale-up: \[\{eks-a10g-nodes-[\w-]+ 0->1 \(max: 2\)\}\]\n"
+            r"the activity of the Auto Scaling group eks-a10g-nodes-[\w-]+: Failed: Could not launch Spot Instances\. "
+            r"UnfulfillableCapacity - Unable to fulfill capacity [^*]*FailedScheduling: "
+            rf"[^*]*\*[^*]*\* {LATE}",
+            text,
+        )
+        runner.run("world", "mend", "--all")
+        _, done = runner.steps(*eks.UP)
+        assert [name for operation, name in done if operation == "create"][-1] == "a10g-runners-release"
 
 
 def test_no_scale_set_is_made_for_a_pool_whose_nodes_have_no_gpu(
     shared: Path, tmp_path: Path, unproven: BroughtUp
 ) -> None:
-    """The real torch, from which all GPUs are hidden, ends the check with 2."""
+    """The machine's own files, which have no GPU, end the check with 2."""
     with closing(copied(eks.project(shared), unproven, tmp_path / "a sandbox")) as runner:
-        runner.run("world", "break", "guest", "--set", "PYTHONPATH=", "--set", "CUDA_VISIBLE_DEVICES=")
-        failed, done = runner.steps(*eks.UP, ok=False)
-        assert done == []
-        [text] = shut(failed.output).values()
-        assert "[Error] a10g: no CUDA device: Found no NVIDIA driver on your system." in text
-        assert "\nhint: no GPU is visible here (CUDA_VISIBLE_DEVICES hides them too): try nvidia-smi\n" in text
+        runner.run("world", "break", "guest", "--set", "PYTHONPATH=", "--set", "GPU_SMOKE_ROOT=/nowhere")
+        text = said_while_shut(runner)
+        assert "[Error] a10g: no CUDA device: /dev/nvidiactl is missing" in text
+        assert "\nhint: no driver runs here, or nvidia-modprobe -u -c=0 makes them on a machine" in text
         assert exit_codes(runner) == {"a10g-smoke": 2}
-        assert behind(runner, "-runners-release") == []
+
+
+def test_a_pool_whose_check_fails_keeps_no_other_pool_from_its_scale_set(shared: Path, tmp_path: Path) -> None:
+    config = stack.on_eks()
+    config["gpu-ci:pools"]["zz"] = config["gpu-ci:pools"]["a10g"]
+    project = project_of(shared, "two pools on eks", config, eks.settings())
+    with closing(SandboxRunner(project=project, folder=tmp_path / "a sandbox")) as runner:
+        wrong = eks.torch(faults=[{"kind": "raise", "text": "CUDA error: uncorrectable ECC error encountered"}])
+        runner.run("world", "break", "guest", "--on", "a10g-smoke-job", "--set", f"FAKE_TORCH={wrong}")
+        failed = runner.run(*eks.UP, "--continue-on-error", ok=False)
+        assert list(shut(failed.output)) == ["a10g-smoke"]
+        assert behind(runner, "-runners-release") == ["zz-runners-release"]
+        _, done = runner.steps(*eks.UP)
+        assert [name for operation, name in done if operation == "create"] == [
+            "a10g-runners-app",
+            "a10g-runners-release",
+        ]
