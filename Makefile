@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The environments are made one after the other, also under make -j.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help up preview down test test-kill test-kubernetes test-mutations check format golden docs lock bench clean
+.PHONY: help up preview down test test-slow test-kill test-kubernetes test-mutations check format golden docs lock bench clean
 .PHONY: runtime dev torch engine control-plane
 
 help: ## this list
@@ -33,8 +33,11 @@ preview: engine ## what `make up` would do
 down: engine ## destroy the stack in the sandbox
 	@$(SANDBOX) destroy --stack '$(STACK)' --yes $(ARGS)
 
-test: dev engine torch ## every test, the engine's too (PYTEST_ARGS="-k name" narrows them)
+test: dev engine torch ## the tests, the engine's too (PYTEST_ARGS="-k name" narrows them)
 	@.venv/bin/python -m pytest -n 4 --dist worksteal $(PYTEST_ARGS)
+
+test-slow: dev engine torch ## the tests of the real engine that `make test` leaves out; some minutes
+	@.venv/bin/python -m pytest -n 4 --dist worksteal -m slow $(PYTEST_ARGS)
 
 test-kill: dev engine torch ## kill -9 the provider and the CLI at 20 moments of an `up` each; about ten minutes
 	@KILL_POINTS=20 .venv/bin/python -m pytest -n 2 --dist worksteal tests/engine/test_kill.py

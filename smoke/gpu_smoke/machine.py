@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,6 +64,8 @@ def torch() -> Installed:
         source = text(Path(folder, "version.py")) if folder else ""
     except (OSError, ValueError):
         source = ""
+    from importlib import metadata  # it brings the mail package along, and every child of the check reads this file
+
     said = dict(re.findall(r"^(__version__|cuda)\b[^=\n]*=\s*['\"]([^'\"]+)['\"]", source, re.MULTILINE))
     try:
         version = said.get("__version__") or metadata.version("torch")

@@ -93,6 +93,7 @@ def versions_of(world: World) -> dict[str, Any]:
     return {name: rows[name].inputs["version"] for name in (ARC, RELEASE)}
 
 
+@pytest.mark.slow
 def test_a_new_minor_version_goes_definitions_first_then_controller_then_sets_and_lets_a_running_job_end(
     old: SandboxRunner, new: SandboxRunner
 ) -> None:

@@ -44,6 +44,7 @@ def built(runner: SandboxRunner) -> list[tuple[str, str, str]]:
     return sorted(found)
 
 
+@pytest.mark.slow
 def test_the_plugin_and_the_class_build_the_same_resources_with_an_output_as_input(
     consumers: dict[str, SandboxRunner],
 ) -> None:

@@ -80,6 +80,7 @@ def unproven(shared: Path) -> BroughtUp:
     return bring_up(eks.project(shared), ("image", "--message", "403 Forbidden"))
 
 
+@pytest.mark.slow
 def test_no_scale_set_is_made_for_a_pool_whose_image_cannot_be_pulled(unproven: BroughtUp) -> None:
     pulling = '[ImagePullBackOff] Back-off pulling image "ghcr.io/example-org/cuda-runner:2.336.0@sha256:'
     [text] = shut(unproven.output).values()
@@ -105,7 +106,10 @@ NODES: dict[str, tuple[tuple[str, ...], str]] = {
 }
 
 
-@pytest.mark.parametrize("fault", NODES)
+# Which fault it is changes what the scheduler says, and tests/sandbox has each of these; one goes the whole way here.
+@pytest.mark.parametrize(
+    "fault", [pytest.param(each, marks=pytest.mark.slow if each != "taint" else ()) for each in NODES]
+)
 def test_no_scale_set_is_made_for_a_pool_whose_nodes_its_check_does_not_fit(
     shared: Path, tmp_path: Path, unproven: BroughtUp, fault: str
 ) -> None:
@@ -120,6 +124,7 @@ def test_no_scale_set_is_made_for_a_pool_whose_nodes_its_check_does_not_fit(
         )
 
 
+@pytest.mark.slow
 def test_no_scale_set_is_made_while_spot_nodes_are_sold_out_and_the_next_up_makes_it(
     shared: Path, tmp_path: Path, unproven: BroughtUp
 ) -> None:
@@ -138,6 +143,7 @@ def test_no_scale_set_is_made_while_spot_nodes_are_sold_out_and_the_next_up_make
         assert [name for operation, name in done if operation == "create"][-1] == "a10g-runners-release"
 
 
+@pytest.mark.slow
 def test_no_scale_set_is_made_for_a_pool_whose_nodes_have_no_gpu(
     shared: Path, tmp_path: Path, unproven: BroughtUp
 ) -> None:

@@ -77,6 +77,7 @@ def test_a_second_up_changes_nothing_not_even_a_size_that_others_set(pool: Sandb
     assert row["outputs"]["scalingConfig"] == {"minSize": 0, "maxSize": 2, "desiredSize": 1}
 
 
+@pytest.mark.slow
 def test_another_image_of_the_nodes_is_proven_before_the_scale_set_changes(pool: SandboxRunner) -> None:
     _, done = pool.steps(*changed(pool, releaseVersion="1.34.3-20260801", minIdle=1))
     assert done == [("update", NODES), *NEW_CHECK, GROWS, OLD_CHECK]

@@ -92,7 +92,10 @@ def ends_green_and_leaves_nothing(sandbox: SandboxRunner) -> None:
     assert sandbox.gone() == {}, "processes outlived the run"
 
 
-@pytest.mark.parametrize(("who", "line"), [("provider", "l4-template creat"), ("cli", "starting a check machine")])
+@pytest.mark.parametrize(
+    ("who", "line"),
+    [("provider", "l4-template creat"), pytest.param("cli", "starting a check machine", marks=pytest.mark.slow)],
+)
 def test_the_next_up_ends_green_after_a_kill(sandbox: SandboxRunner, who: str, line: str) -> None:
     up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview")
     read_until(up, line)
@@ -114,6 +117,7 @@ def test_the_next_up_ends_green_after_a_kill_at_any_moment(
     ends_green_and_leaves_nothing(sandbox)
 
 
+@pytest.mark.slow
 def test_a_check_machine_that_nobody_was_left_to_delete_is_deleted_by_the_next_up(sandbox: SandboxRunner) -> None:
     up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview")
     read_until(up, "starting a check machine")

@@ -73,6 +73,7 @@ def test_a_failed_check_fails_the_up_with_its_own_words_and_the_old_template_ser
     assert found(proven, "l4-template")[0]["outputs"]["machineType"] == "g2-standard-12"
 
 
+@pytest.mark.slow
 def test_an_old_template_that_google_still_holds_costs_nothing_but_a_second_up(proven: SandboxRunner) -> None:
     """Google says a template is in use while its group still has machines of it (hashicorp/terraform#21865)."""
     [old] = templates(proven)
@@ -93,6 +94,7 @@ def test_an_old_template_that_google_still_holds_costs_nothing_but_a_second_up(p
     assert templates(proven) == [new]
 
 
+@pytest.mark.slow
 def test_a_quota_is_told_apart_from_a_stockout_and_both_from_success(proven: SandboxRunner) -> None:
     larger = changed(proven, diskGib=120)
     proven.run("world", "break", "quota")
@@ -126,6 +128,7 @@ def test_a_quota_is_told_apart_from_a_stockout_and_both_from_success(proven: San
     assert outputs(proven)["verdict"] == "pass"
 
 
+@pytest.mark.slow
 def test_an_unproven_template_is_warned_of_until_an_up_asks_again(proven: SandboxRunner) -> None:
     smoke = {"deadlineSec": 1200, "onNoCapacity": "unproven"}
     unproven = changed(proven, diskGib=120, smoke=smoke)

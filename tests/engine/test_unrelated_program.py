@@ -40,6 +40,7 @@ def counted(runner: SandboxRunner) -> dict[str, int]:
     return counts
 
 
+@pytest.mark.slow
 def test_a_program_over_four_clouds_comes_up_changes_drifts_is_imported_and_goes(unrelated: SandboxRunner) -> None:
     up = unrelated.run("up", "--stack", "dev", "--yes", "--skip-preview")
     assert "building for 3 replicas" in up.output

@@ -58,6 +58,7 @@ def test_each_of_two_nodes_is_started_for_the_check_and_proves_itself_beside_the
     assert done == []
 
 
+@pytest.mark.slow
 def test_one_sick_node_of_two_keeps_the_gate_shut_and_the_next_up_asks_both_again(pool: SandboxRunner) -> None:
     wrong = eks.torch(gpus=[{"name": "NVIDIA L4", "cc": "8.9"}], faults=[{"kind": "element", "by": 3}])
     pool.run("world", "break", "guest", "--on", JOB, "--set", f"FAKE_TORCH={wrong}")
@@ -74,6 +75,7 @@ def test_one_sick_node_of_two_keeps_the_gate_shut_and_the_next_up_asks_both_agai
     assert behind(pool) == ["behind"]
 
 
+@pytest.mark.slow
 def test_a_node_that_never_comes_is_told_in_words_an_operator_can_act_on(pool: SandboxRunner) -> None:
     failed = pool.run(*UP, "--config", "max=1", ok=False)
     text = eks.diagnostics(failed.output)[JOB]
