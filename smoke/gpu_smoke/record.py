@@ -10,6 +10,7 @@ from . import past, report, specs
 from .judge.subject import Subject
 from .options import Parser, UsageError, unwritable
 from .past import Run, Speed
+from .reports import files
 from .shape import Problem
 from .specs import Row
 
@@ -52,7 +53,7 @@ def _record(receipts: Sequence[str], file: Path) -> list[Row]:
             if wrong:
                 raise UsageError("\n".join(map(str, wrong)))
             new = _rows(runs)
-            specs.save(file, [*rows, *new])
+            files.write(str(file), specs.text([*rows, *new]))
     except OSError as error:
         raise unwritable("--specs", str(file), error, "gpu-smoke record") from None
     return new

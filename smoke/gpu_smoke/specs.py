@@ -92,18 +92,6 @@ def text(rows: Sequence[Row]) -> str:
     return json.dumps({"schema": SCHEMA, "rows": [row._asdict() for row in rows]}, indent=2, allow_nan=False) + "\n"
 
 
-def save(path: Path, rows: Sequence[Row]) -> None:
-    """Write the whole file or leave it as it was, also where the disk is full; a link stays one."""
-    target = Path(os.path.realpath(path))
-    new = target.with_name(f".{target.name}.{os.getpid()}.new")
-    try:
-        new.write_text(text(rows), encoding="utf-8")
-        new.replace(target)
-    except OSError:
-        new.unlink(missing_ok=True)
-        raise
-
-
 @contextlib.contextmanager
 def alone(path: Path) -> Iterator[None]:
     """Nobody else records into that folder meanwhile, or one of two would be lost."""

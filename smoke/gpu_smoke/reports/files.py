@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 
 def write(name: str, text: str) -> None:
-    """Write a whole file or none: beside it first, then in its place. What cannot be replaced is written as it is."""
-    path = Path(name)
+    """Write a whole file or leave it as it was, also where the disk is full; a link stays one.
+
+    It is written beside its place first. What cannot be replaced is written as it is.
+    """
+    path = Path(os.path.realpath(name))
+    if Path(name).exists() and not path.is_file():
+        Path(name).write_text(text, encoding="utf-8")  # a pipe, /dev/stderr: it must stay what it is
+        return
     new = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        if path.exists() and not path.is_file():
-            raise OSError  # a pipe, /dev/stderr: it must stay what it is
         new.write_text(text, encoding="utf-8")
         new.replace(path)
-    except OSError:
+    except OSError as error:
         new.unlink(missing_ok=True)
-        if not path.exists():
+        if error.errno in _FULL or not path.exists():
             raise
-        path.write_text(text, encoding="utf-8")  # also a file mounted by itself, as /dev/termination-log is
+        path.write_text(text, encoding="utf-8")  # a file mounted by itself, as /dev/termination-log is
 
 
 def append(name: str, text: str) -> None:
