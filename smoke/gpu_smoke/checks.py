@@ -87,4 +87,17 @@ def summary(options: Options, found: Sequence[dict[str, Any]], checks: Sequence[
     if options.on_cpu:
         return f"{pool}{right} products are right on the CPU{beside}: proves the check, not a GPU"
     names = " and ".join(dict.fromkeys(gpu["name"] for gpu in found))
-    return f"{pool}{len(found)} x {names}: {right} products are right, and the same every time{beside}"
+    fast = "".join(_speed(checks, what) for what in ("gemm.speed", "mem.speed"))
+    return f"{pool}{len(found)} x {names}: {right} products are right, and the same every time{fast}{beside}"
+
+
+def _speed(checks: Sequence[Check], what: str) -> str:
+    """How fast the slowest was, and its share of the speed below which it warns; nothing where none was timed."""
+    timed = [(check.value, check) for check in checks if check.id == what and check.value]
+    if not timed:
+        return ""
+    value, slowest = min(timed, key=lambda each: each[0])
+    least = "at least " if len(timed) > 1 else ""
+    speed = " ".join(filter(None, (f"{value:.4g}", slowest.unit, slowest.dtype)))
+    share = f" ({value / slowest.warn_below:.0%} of the floor)" if slowest.warn_below else ""
+    return f"; {least}{speed}{share}"

@@ -203,3 +203,12 @@ def test_record_that_cannot_be_run_says_so(args: list[str], first: str) -> None:
 def test_a_folder_without_receipts_is_none(tmp_path: Path) -> None:
     done = record(tmp_path, "--specs", tmp_path / "s.json")
     assert (done.returncode, done.stderr.splitlines()[0]) == (64, f"{tmp_path}: no receipt")
+
+
+def test_two_at_once_lose_nothing(tmp_path: Path, measured: dict[str, Any]) -> None:
+    specs = tmp_path / "s.json"
+    command = [sys.executable, "-m", "gpu_smoke", "record", "--specs", specs]
+    receipts = [written(tmp_path, {**measured, "seconds": n}, f"{n}.json") for n in range(6)]
+    started = [subprocess.Popen([*command, path], env=environment(), stderr=subprocess.DEVNULL) for path in receipts]
+    assert [each.wait(60) for each in started] == [0] * 6
+    assert len(rows(specs)) == 12
