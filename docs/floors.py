@@ -13,6 +13,7 @@ def page() -> Iterator[str]:
     yield ""
     yield "Generated from `smoke/gpu_smoke/data/gpus.py` by `make docs`; a test fails when it is stale."
     yield "How they are used: [what gpu-smoke checks](gpu-checks.md#speed)."
+    yield "How to have floors of your own: [measure, and record](gpu-checks.md#floors-of-your-own)."
     yield "None of these figures was measured by this project on a pool."
     yield ""
     yield f"A speed below {WARN:.2f} of the lowest credible measurement warns, below {FAIL:.2f} it fails."

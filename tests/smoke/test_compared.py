@@ -1,25 +1,125 @@
-"""The page that compares names only checks that the code has."""
+"""The pages that say what is checked: every check of the code stands in them, and no other; every tool has its row."""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from gpu_smoke import plan
+from gpu_smoke.diagnose.finding import PROBES
+from gpu_smoke.judge import values
 
 from .conftest import ROOT
 
-PAGE = ROOT / "docs" / "compared-checks.md"
-SOURCES = [ast.parse(file.read_text()) for file in (ROOT / "smoke" / "gpu_smoke").rglob("*.py")]
-TEXTS = {node.value for tree in SOURCES for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+COMPARED, CHECKS = ROOT / "docs" / "compared-checks.md", ROOT / "docs" / "gpu-checks.md"
+# What is said of gpu-smoke; the last two are generated from the code.
+PAGES = (
+    "gpu-checks.md", "gpu-smoke.md", "gpu-smoke-diagnose.md", "gpu-tests.md", "check.md", "compared-checks.md",
+    "gpu-floors.md", "gpu-smoke-receipt.md",
+)  # fmt: skip
+PACKAGE = ROOT / "smoke" / "gpu_smoke"
+# The tools of the survey that the page was written from.
+TOOLS = (
+    "gpu-operator validator", "DCGM", "NVSentinel", "gpud", "AzNHC", "AWS gpu-cluster-healthcheck",
+    "EKS node monitoring agent", "GCP cluster-health-scanner", "IBM autopilot", "gcm", "imbue cluster-health",
+    "gpu-burn", "SuperBench", "mamf-finder", "nvbandwidth", "nccl-tests", "torch's smoke_test.py", "collect_env",
+    "SkyPilot's labeler", "GKE's plugin", "Together's acceptance",
+)  # fmt: skip
+# Calls that make a check, or say which check an error belongs to, and where among the arguments its name is.
+MAKERS = {"Check": 0, "failure": 0, "judge": 0, "_broken": 1}
 
 
-def named() -> set[str]:
-    """Every check in the last column of the page's second table."""
-    table = PAGE.read_text().partition("| checks here |\n")[2].partition("\n\n")[0]
-    return {name for row in table.splitlines()[1:] for name in re.findall(r"`([^`]+)`", row.split("|")[3])}
+def table(page: Path, header: str) -> list[list[str]]:
+    """The cells of a table's rows, by a cell of its header."""
+    lines = page.read_text().splitlines()
+    [start] = [number for number, line in enumerate(lines) if line.startswith("|") and f"| {header} |" in line]
+    rows = []
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip() for cell in line.strip("|").split(" | ")])
+    return rows
 
 
-def test_every_check_that_the_page_names_is_one() -> None:
-    assert len(named()) == 33
-    # `gemm.peers` is put together from the check it compares.
-    made = {f"{what}.{kind}" for what in ("gemm", "mem") for kind in ("peers", "history") if f".{kind}" in TEXTS}
-    assert named() <= {text for text in TEXTS if isinstance(text, str)} | made
+def quoted(cells: list[str]) -> set[str]:
+    """The names in a column; what begins with dashes is an option."""
+    return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell) if not name.startswith("--")}
+
+
+def made(tree: ast.AST) -> Iterator[str]:
+    """Every name that is written where a check is made."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        given = [node.args[MAKERS[name]]] if name in MAKERS and len(node.args) > MAKERS[name] else []
+        given += [word.value for word in node.keywords if word.arg == "what"]
+        yield from (each.value for each in given if isinstance(each, ast.Constant) and isinstance(each.value, str))
+
+
+def checks() -> set[str]:
+    """Every check of gpu-smoke itself."""
+    files = [file for file in PACKAGE.rglob("*.py") if "diagnose" not in file.parts]
+    found = {name for file in files for name in made(ast.parse(file.read_text()))} | set(plan.HEALTH)
+    for profile in plan.PROFILES.values():
+        for stage in (*profile.gpu, *profile.host, *profile.peers, *profile.rank):
+            found |= {*stage.checks, stage.error}
+            # Put together from the speed that they compare.
+            found |= {f"{each.partition('.')[0]}.{kind}" for each in stage.speeds for kind in ("peers", "history")}
+    return found
+
+
+def test_the_code_is_read_for_what_it_checks() -> None:
+    found = checks()
+    assert {"devnodes", "gemm.element", "mem.peers", "gemm.run", "gpu.lost", "torch.import", "child", "report"} <= found
+    assert {name for name in found if not re.fullmatch(r"[a-z0-9]+(\.[a-z]+)?", name)} == set()
+
+
+def test_every_check_has_a_row_of_the_page_of_checks_and_no_row_is_of_another() -> None:
+    assert quoted([row[0] for row in table(CHECKS, "fails when")]) == checks()
+
+
+def test_every_check_and_every_finding_stands_beside_a_fault_of_the_page_that_compares() -> None:
+    assert quoted([row[2] for row in table(COMPARED, "checks here")]) == checks() | set(PROBES)
+
+
+def test_what_diagnose_alone_finds_is_marked() -> None:
+    cells = [row[2].partition("*d*") for row in table(COMPARED, "checks here")]
+    assert quoted([marked for _, _, marked in cells]) == set(PROBES) - checks()
+
+
+@pytest.mark.parametrize("tool", [*TOOLS, "gpu-smoke"])
+def test_every_tool_of_the_survey_has_a_row(tool: str) -> None:
+    assert f"**{tool}**" in " ".join(row[0] for row in table(COMPARED, "pools"))
+
+
+def test_the_page_counts_the_tools_and_every_row_is_whole() -> None:
+    assert len(TOOLS) == 21
+    assert "\nTwenty-one tools that check GPUs beside `gpu-smoke`" in COMPARED.read_text()
+    assert {len(row) for row in table(COMPARED, "pools")} == {6}
+
+
+def test_every_reference_of_the_page_is_used_and_every_use_has_one() -> None:
+    text = COMPARED.read_text()
+    assert set(re.findall(r"\]\[(\w+)\]", text)) == set(re.findall(r"^\[(\w+)\]: https://", text, re.MULTILINE))
+
+
+def test_the_page_of_checks_has_the_limits_of_the_code() -> None:
+    rows = table(CHECKS, "error of the whole, at most")
+    assert rows == [
+        [dtype, f"{limit.norm:.0e}".replace("e-0", "e-"), f"{limit.element:.0e}".replace("e-0", "e-")]
+        for dtype, limit in plan.LIMITS.items()
+    ]
+    says = {name: row[1] for row in table(CHECKS, "fails when") for name in quoted([row[0]])}
+    assert says["gemm.bitwise"] == f"one of {plan.REPEATS} repetitions differs in a bit"
+    assert says["cudnn.conv"].endswith(f"by more than {values.CONVOLUTION:.0e}".replace("e-0", "e-"))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_reader_comes_from_the_readme_to_every_page_and_from_there_to_what_is_checked(page: str) -> None:
+    assert f"(docs/{page})" in (ROOT / "README.md").read_text()
+    beside = "gpu-smoke.md" if page == "gpu-smoke-receipt.md" else "gpu-checks.md"
+    assert page == beside or f"({beside}" in (ROOT / "docs" / page).read_text()
