@@ -74,11 +74,6 @@ def torch() -> Installed:
     return Installed(version, said.get("cuda", ""))
 
 
-def nvml() -> bool:
-    """Whether nvidia-ml-py is installed, without importing it."""
-    return importlib.util.find_spec("pynvml") is not None
-
-
 def shared_memory() -> int | None:
     """How many bytes /dev/shm can hold."""
     try:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .measure import gemm, libcuda, libnvml, loading, memory, nvml, peers, setup, training
+from .measure import gemm, libcuda, loading, memory, nvml, peers, setup, training
 
 Tell = Callable[..., None]
 
@@ -71,7 +71,7 @@ def host(tell: Tell) -> None:
 def manage(tell: Tell) -> None:
     """Asks NVIDIA's library for management, which needs neither CUDA nor torch."""
     tell("stage", stage="devices", text="asking NVML", what="nvml", limit_sec=30)
-    tell("nvml", **libnvml.ask())
+    tell("nvml", **nvml.ask())
 
 
 def health(tell: Tell) -> None:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from . import machine
 from .checks import BAD, Check
 from .judge import blame, health, load
 from .judge.seen import Seen, refused, strangers, together
@@ -23,7 +22,7 @@ END_SEC = 10.0  # for its last look
 
 
 class Watcher:
-    """What NVML told, and what came of it; on the CPU, or without nvidia-ml-py, it asks nobody."""
+    """What NVML told, and what came of it; on the CPU it asks nobody."""
 
     def __init__(self, options: Options, receipt: Receipt) -> None:
         self.options, self.receipt = options, receipt
@@ -38,9 +37,6 @@ class Watcher:
     def begin(self, start: Callable[..., Child]) -> None:
         """Start the child, if there is anything to be asked."""
         if self.options.on_cpu:
-            return
-        if not machine.nvml():
-            self._without(health.skipped("nvidia-ml-py, which is optional, is not installed"))
             return
         self._began = time.monotonic()
         self.child = start("health", 0, {})

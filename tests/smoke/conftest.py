@@ -8,11 +8,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from . import nvml_library
 from .paths import FAKES, ROOT
 from .receipt_schema import faults_of
 
@@ -51,15 +53,30 @@ def environment(**fake: Any) -> dict[str, str]:
 Smoke = Callable[..., Outcome]
 
 
+@pytest.fixture(scope="session")
+def nvml_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the stand-in for libnvidia-ml.so.1 lies."""
+    return nvml_library.compile_library(tmp_path_factory.mktemp("nvml"))
+
+
 @pytest.fixture
 def smoke(tmp_path: Path) -> Smoke:
-    """Run the command on the GPUs and faults that the keywords describe."""
+    """Run the command on the GPUs and faults that the keywords describe.
 
-    def run(*args: str, env: dict[str, str] | None = None, nvml: dict[str, Any] | None = None, **fake: Any) -> Outcome:
+    `nvml` is what nvidia-ml-py's stand-in answers, or with `library` the one for libnvidia-ml.so.1 in that folder.
+    """
+
+    def run(
+        *args: str,
+        env: dict[str, str] | None = None,
+        nvml: dict[str, Any] | None = None,
+        library: Path | None = None,
+        **fake: Any,
+    ) -> Outcome:
         receipt, message = tmp_path / "receipt.json", tmp_path / "message"
         about = environment(**{"gpus": ONE_GPU, **fake})
         if nvml is not None:
-            about |= {"FAKE_NVML": json.dumps(nvml), "PYTHONPATH": f"{about['PYTHONPATH']}{os.pathsep}{FAKES / 'nvml'}"}
+            about |= nvml_library.variables(library, nvml) if library else {"FAKE_NVML": json.dumps(nvml)}
         done = subprocess.run(
             [sys.executable, "-m", "gpu_smoke", "--json", receipt, "--termination-log", message, *args],
             env={**about, **(env or {})},
@@ -78,3 +95,9 @@ def smoke(tmp_path: Path) -> Smoke:
         return outcome
 
     return run
+
+
+@pytest.fixture(params=["nvidia-ml-py", "libnvidia-ml.so.1"])
+def smoke_either_way(request: pytest.FixtureRequest, smoke: Smoke, nvml_folder: Path) -> Smoke:
+    """The same by nvidia-ml-py, and without it by our own binding of the library."""
+    return smoke if request.param == "nvidia-ml-py" else partial(smoke, library=nvml_folder)

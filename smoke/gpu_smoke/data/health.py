@@ -20,7 +20,7 @@ SOURCES = {
 
 # Errors of NVML (nvml). What it does not know here is no fault; what it says of a broken GPU is one.
 UNSUPPORTED = frozenset({3, 4, 13, 22, 25, 26})
-OLD_LIBRARY = 13  # also what an older nvidia-ml-py, without that function, comes to
+OLD_LIBRARY = 13  # an older driver has not that function; also what an older nvidia-ml-py without it comes to
 NO_LIBRARY, MISMATCH, NO_DRIVER = 12, 18, 9
 LOST = {
     8: (faults.REPLACE, "its power cables are not right"),

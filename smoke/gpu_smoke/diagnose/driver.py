@@ -92,10 +92,10 @@ def _refused(what: str, code: int) -> Check:
 
 def _memory(gpu: Mapping[str, Any]) -> Check:
     index = gpu["index"]
-    if "total" not in gpu or gpu["mig"]:
+    if "memory" not in gpu or _split(gpu):
         return Check("gpu.memory", SKIP, "NVML tells no memory of it", gpu=index)
-    used, total = gpu["used"], gpu["total"]
-    by = f"by {gpu['processes']} processes" if gpu.get("processes") else "by no process that is seen from here"
+    used, total = gpu["memory"]["used"], gpu["memory"]["total"]
+    by = f"by {len(gpu['processes'])} processes" if gpu.get("processes") else "by no process that is seen from here"
     text = f"{used / 1e9:.3g} of {total / 1e9:.3g} GB taken, {by}"
     if used <= max(_TAKEN, _SHARE * total):
         return Check("gpu.memory", PASS, text, gpu=index)
@@ -105,12 +105,17 @@ def _memory(gpu: Mapping[str, Any]) -> Check:
     return failure("gpu.memory", f"GPU {index}: {text}", means, gpu=index)
 
 
+def _split(gpu: Mapping[str, Any]) -> bool:
+    """Whether MIG is on; a GPU that has none refuses to say."""
+    return bool(gpu.get("mig", {}).get("on"))
+
+
 def _mig(gpu: Mapping[str, Any]) -> Check:
     index = gpu["index"]
-    if not gpu["mig"]:
+    if not _split(gpu):
         return Check("gpu.mig", PASS, "off", gpu=index)
-    if gpu["slices"]:
-        return Check("gpu.mig", PASS, f"on, {gpu['slices']} slices are here", gpu=index)
+    if slices := gpu["mig"]["slices"]:
+        return Check("gpu.mig", PASS, f"on, {len(slices)} slices are here", gpu=index)
     hint = "CUDA then finds no GPU: make slices (nvidia-smi mig -cgi), ask for one, or take MIG off"
     means = Meaning(faults.ENV, faults.FIX_POOL, hint)
     return failure("gpu.mig", f"MIG is on for GPU {index}, and no slice of it is here", means, gpu=index)

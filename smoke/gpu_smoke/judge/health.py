@@ -16,22 +16,20 @@ from . import load
 from .seen import Seen, lost, refused
 from .subject import Subject
 
+_MISSING = "libnvidia-ml.so.1 is not here: NVIDIA_DRIVER_CAPABILITIES=compute,utility brings it into a container, and "
+_MISSING += "the driver's own packages onto a machine"
 _RESET = "nvidia-smi --gpu-reset mends it, where nobody uses the GPU; else replace the machine"
-
-
 _NEIGHBOURS = {"refused": 3, "text": "whose processes run on a slice"}
 
 
 def started(said: Mapping[str, Any]) -> Check:
     """Whether NVML can be asked at all; what keeps torch from the GPU too is a fault."""
-    if "missing" in said:
-        return skipped(f"nvidia-ml-py cannot be imported: {faults.one_line(said['missing'])}")
     code = said.get("refused")
     if code is None:
         return Check("nvml", PASS, f"driver {said['driver']}, {len(said['gpus'])} GPU(s)")
     text = f"NVML does not start: {said['text']}"
     if code == health.NO_LIBRARY:
-        return skipped("libnvidia-ml.so.1 is not here: NVIDIA_DRIVER_CAPABILITIES=compute,utility brings it")
+        return skipped(_MISSING)
     if code == health.MISMATCH:
         hint = "the driver in the kernel and its libraries are of different versions: reboot the machine"
         return failure("nvml", text, Meaning(faults.ENV, faults.REBOOT, hint))

@@ -1,12 +1,17 @@
-"""What the driver says of each GPU by NVML, before, while and after it computes: plain numbers, and no CUDA."""
+"""What the driver says of each GPU by NVML, once, or before, while and after it computes: plain numbers, and no CUDA.
+
+`lib` is nvidia-ml-py where it is installed, which knows newer drivers, and else libnvml.py: both have the same names.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import select
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
 from ..data.health import OLD_LIBRARY
+from . import libnvml
 
 PERIOD_SEC = 0.2
 _XIDS_AT_ONCE = 100
@@ -15,11 +20,7 @@ _XIDS_AT_ONCE = 100
 def watch(tell: Callable[..., None], orders: TextIO) -> None:
     """Look, then sample until nobody gives orders any more, then look again. Xids are told as they come."""
     tell("stage", stage="import", text="loading nvidia-ml-py", what="nvml", limit_sec=30)
-    try:
-        import pynvml as lib
-    except ImportError as error:
-        tell("nvml", missing=str(error))
-        return
+    lib = _library()
     tell("stage", stage="nvml", text="asking NVML", what="nvml", limit_sec=30)
     started = _ask(lib, lambda _: lib.nvmlInit())
     if started is not None:
@@ -36,6 +37,36 @@ def watch(tell: Callable[..., None], orders: TextIO) -> None:
     for xid in _xids(lib, events):
         tell("xid", **xid)
     tell("after", gpus=[_state(lib, handle) for handle in handles])
+
+
+def ask() -> dict[str, Any]:
+    """The code of its start and, where that is 0, the GPUs; a value that NVML refuses is left out."""
+    try:
+        ctypes.CDLL(libnvml.NAME)
+    except OSError as error:
+        return {"missing": str(error)}
+    lib = _library()
+    count = _ask(lib, lambda _: lib.nvmlInit()) or _ask(lib, lambda _: lib.nvmlDeviceGetCount())
+    if isinstance(count, dict):
+        return {"code": count["refused"]}
+    return {"code": 0, "gpus": [{"index": index, **_told(lib, index)} for index in range(count)]}
+
+
+def _library() -> Any:
+    try:
+        import pynvml
+    except ImportError:
+        return libnvml
+    return pynvml
+
+
+def _told(lib: Any, index: int) -> dict[str, Any]:
+    """What NVML tells of one GPU, or the code that it has for it."""
+    handle = _ask(lib, lib.nvmlDeviceGetHandleByIndex, index)
+    if isinstance(handle, dict):
+        return {"code": handle["refused"]}
+    told = _read(lib, handle, _ONCE).items()
+    return {"code": 0, **{name: value for name, value in told if not (isinstance(value, dict) and "refused" in value)}}
 
 
 def _ask(lib: Any, read: Callable[..., Any], *given: Any) -> Any:
@@ -168,6 +199,11 @@ def _nvlink(lib: Any, handle: Any) -> Any:
     }  # fmt: skip
 
 
+def _memory(lib: Any, handle: Any) -> dict[str, int]:
+    memory = lib.nvmlDeviceGetMemoryInfo(handle)
+    return {"total": int(memory.total), "used": int(memory.used)}
+
+
 def _processes(lib: Any, handle: Any) -> list[int]:
     return [int(process.pid) for process in lib.nvmlDeviceGetComputeRunningProcesses(handle)]
 
@@ -196,5 +232,12 @@ _SAMPLE: dict[str, Callable[[Any, Any], Any]] = {
     "clock": lambda lib, handle: int(lib.nvmlDeviceGetClockInfo(handle, lib.NVML_CLOCK_SM)),
     "generation": lambda lib, handle: int(lib.nvmlDeviceGetCurrPcieLinkGeneration(handle)),
     "width": lambda lib, handle: int(lib.nvmlDeviceGetCurrPcieLinkWidth(handle)),
+    "processes": _processes,
+}
+_ONCE: dict[str, Callable[[Any, Any], Any]] = {
+    "name": lambda lib, handle: _text(lib.nvmlDeviceGetName(handle)),
+    "memory": _memory,
+    "mig": _mig,
+    "persistence": lambda lib, handle: bool(lib.nvmlDeviceGetPersistenceMode(handle)),
     "processes": _processes,
 }

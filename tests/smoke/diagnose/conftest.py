@@ -12,10 +12,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from .. import nvml_library
 from ..conftest import FAKES, ONE_GPU, environment
 
 LIBRARY = "/usr/lib/x86_64-linux-gnu/libcuda.so.580.159.03"
 EFI = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+
+
+ALL_WELL: dict[str, Any] = {}
 
 
 class Said(NamedTuple):
@@ -73,11 +77,14 @@ def without_driver(root: Path) -> None:
 
 
 @pytest.fixture
-def diagnose(root: Path) -> Diagnose:
-    def run(*args: str, env: dict[str, str] | None = None, **fake: Any) -> Said:
+def diagnose(root: Path, nvml_folder: Path) -> Diagnose:
+    """Run the command on that machine; `nvml` is what its libnvidia-ml.so.1 answers, None that it has none."""
+
+    def run(*args: str, env: dict[str, str] | None = None, nvml: dict[str, Any] | None = ALL_WELL, **fake: Any) -> Said:
+        about = {} if nvml is None else nvml_library.variables(nvml_folder, nvml)
         done = subprocess.run(
             [sys.executable, "-m", "gpu_smoke", "diagnose", "--json", "-", *args],
-            env={**environment(**{"gpus": ONE_GPU, **fake}), "GPU_SMOKE_ROOT": str(root), **(env or {})},
+            env={**environment(**{"gpus": ONE_GPU, **fake}), "GPU_SMOKE_ROOT": str(root), **about, **(env or {})},
             capture_output=True,
             text=True,
             check=False,

@@ -31,7 +31,7 @@ def test_a_driver_that_does_not_start_is_told_and_torch_is_looked_at_all_the_sam
 def test_nodes_that_the_containers_group_took_back_are_told(diagnose: Diagnose, root: Path) -> None:
     (root / "dev/nvidia0").unlink()
     (root / "dev/nvidia0").mkdir()  # nobody can open a folder to write to it
-    said = diagnose(nvml={"code": 999})
+    said = diagnose(nvml={"start": 999})
     assert (said.code, said.wrong()) == (2, ["devnodes", "nvml"])
     assert said.one("nvml")["message"] == "Failed to initialize NVML: Unknown Error (NVML 999)"
     assert "systemd is reloaded" in said.one("nvml")["hint"]
@@ -48,7 +48,7 @@ def test_missing_nodes_on_a_machine_are_told(diagnose: Diagnose, root: Path) -> 
 def test_a_library_of_another_version_than_the_driver_is_told_by_both_libraries(diagnose: Diagnose, root: Path) -> None:
     maps = root / "proc/self/maps"
     maps.write_text(maps.read_text().replace(LIBRARY, LIBRARY.replace("580.159.03", "580.95.05")))
-    said = diagnose(nvml={"code": 18})
+    said = diagnose(nvml={"start": 18})
     assert (said.code, said.wrong()) == (2, ["nvml", "driver.match"])
     assert said.record["action"] == "reboot"
 
@@ -58,25 +58,25 @@ def test_a_library_of_another_version_than_the_driver_is_told_by_both_libraries(
     [(700_000_000, 0, "pass", 0), (3_000_000_000, 1, "warn", 0), (20_000_000_000, 2, "fail", 2)],
 )
 def test_memory_that_others_hold_is_told(diagnose: Diagnose, used: int, processes: int, status: str, code: int) -> None:
-    said = diagnose(nvml={"gpus": [{"used": used, "processes": processes}]})
+    said = diagnose(nvml={"gpus": [{"used": used, "processes": [[*range(4242, 4242 + processes)]]}]})
     assert (said.code, said.one("gpu.memory")["status"]) == (code, status)
     assert f"{used / 1e9:.3g} of 24 GB taken" in said.one("gpu.memory")["message"]
 
 
 def test_mig_without_a_slice_is_told_and_with_one_it_is_none_of_it(diagnose: Diagnose) -> None:
-    said = diagnose(nvml={"gpus": [{"slices": 0}]})
+    said = diagnose(nvml={"gpus": [{"mig": [1, 1]}]})
     assert (said.code, said.record["summary"]) == (2, "MIG is on for GPU 0, and no slice of it is here")
-    said = diagnose(nvml={"gpus": [{"slices": 2}]})
+    said = diagnose(nvml={"gpus": [{"mig": [1, 1], "slices": ["MIG-a", "MIG-b"]}]})
     assert (said.code, said.one("gpu.mig")["message"]) == (0, "on, 2 slices are here")
 
 
 def test_persistence_mode_that_is_off_is_a_warning(diagnose: Diagnose) -> None:
-    said = diagnose(nvml={"gpus": [{"persistence": False}]})
+    said = diagnose(nvml={"gpus": [{"persistence": 0}]})
     assert (said.code, said.one("gpu.persistence")["status"]) == (0, "warn")
 
 
 def test_a_gpu_that_is_lost_is_the_gpus_fault(diagnose: Diagnose) -> None:
-    said = diagnose(nvml={"gpus": [{"code": 15}, {}]})
+    said = diagnose(nvml={"gpus": [{"refuse": {"nvmlDeviceGetHandleByIndex": 15}}, {}]})
     assert (said.code, said.record["summary"]) == (1, "GPU 0: GPU is lost (NVML 15)")
 
 
@@ -92,7 +92,7 @@ def test_little_shared_memory_is_a_warning_and_a_full_disk_a_fault(diagnose: Dia
 
 def test_a_driver_that_does_not_answer_is_a_hang_told_in_time(diagnose: Diagnose) -> None:
     began = time.monotonic()
-    said = diagnose("--deadline-sec", "3", nvml={"hangs": True})
+    said = diagnose("--deadline-sec", "3", nvml={"hang": "nvmlInit"})
     assert (said.code, said.wrong()) == (4, ["deadline"])
     assert said.record["summary"] == "no answer within 3 s while asking NVML"
     assert time.monotonic() - began < 30

@@ -61,7 +61,7 @@ def test_a_machine_without_a_gpu_on_pci_is_told_so(diagnose: Diagnose, root: Pat
     without_driver(root)
     for address in ("0000:00:04.0", "0000:00:05.0"):
         shutil.rmtree(root / "sys/bus/pci/devices" / address)
-    said = diagnose(cuinit="missing", nvml="missing")
+    said = diagnose(cuinit="missing", nvml=None)
     assert (said.code, said.wrong()) == (2, ["gpu.hardware", "devnodes", "libcuda.real"])
     assert said.record["summary"] == "this machine has no NVIDIA GPU on PCI (and 2 more)"
 
@@ -70,7 +70,7 @@ def test_a_driver_that_is_not_loaded_is_named_with_what_stands_in_its_way(diagno
     without_driver(root)
     (root / EFI).write_bytes(b"\x06\0\0\0\x01")
     put(root, "dev/kmsg", "3,2,9,-;Loading of unsigned module is rejected\n")
-    said = diagnose(cuinit="missing", nvml={"code": 9})
+    said = diagnose(cuinit="missing", nvml={"start": 9})
     assert said.code == 2
     assert said.wrong() == ["driver.loaded", "secure-boot", "devnodes", "kernel.log", "nvml", "libcuda.real"]
     assert said.one("kernel.log")["message"] == "Loading of unsigned module is rejected"
@@ -84,7 +84,7 @@ def test_nouveau_is_seen(diagnose: Diagnose, root: Path, by: str) -> None:
         bind(root, "0000:00:04.0", "nouveau")
     else:
         put(root, "proc/modules", "nouveau 1 0 - Live 0x0\n")
-    said = diagnose(cuinit="missing", nvml="missing")
+    said = diagnose(cuinit="missing", nvml=None)
     assert (said.code, said.wrong()[0]) == (2, "driver.bound")
     assert "blacklist nouveau" in said.one("driver.bound")["next"]
 

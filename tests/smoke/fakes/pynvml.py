@@ -1,9 +1,10 @@
 """A stand-in for nvidia-ml-py, told by FAKE_NVML what to answer; its names and numbers are those of 13.615.71.
 
-`gpus` are healthy L4s but for what is said of them: `after` is what has changed at the last look, `refuse` the codes
-that functions answer with, `lost` after how many samples all of them answer 15. `import` may be hang, `start` is the
-code that NVML starts with, `hang` a function that does not return once it has given its `answers`, `absent` those that
-this release has not, `xids` what is told once, and `leave` ends the process at the first sample.
+Without FAKE_NVML it is as if nvidia-ml-py were not installed, also where it is: this folder comes first.
+`gpus` are healthy L4s (healthy_gpu.json) but for what is said of them: `after` is what has changed at the last look,
+`refuse` the codes that functions answer with, `lost` after how many samples all of them answer 15. `import` may be
+hang, `start` is the code that NVML starts with, `hang` a function that does not return once it has given its `answers`,
+`absent` those that this release has not, `xids` what is told once, and `leave` ends the process at the first sample.
 """
 
 from __future__ import annotations
@@ -14,24 +15,22 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+if "FAKE_NVML" not in os.environ:
+    raise ModuleNotFoundError("No module named 'pynvml'")
 SETTINGS: dict[str, Any] = json.loads(os.environ["FAKE_NVML"])
-HEALTHY: dict[str, Any] = {
-    "mig": [0, 0], "slices": [], "ecc": 1, "uncorrected": 0, "corrected": 0, "rows": [0, 0, 0, 0], "low": 0, "none": 0,
-    "pages": 0, "pending": 0, "recovery": 0, "field": 0, "reasons": 0, "temperature": 50, "power": 60_000,
-    "clock": 2000, "generation": 4, "width": 16, "most": [4, 16], "replays": 0, "links": [], "link_errors": 0,
-    "limit": 72_000, "default": 72_000, "events": 8, "processes": [[]], "refuse": {}, "lost": None,
-}  # fmt: skip
+HEALTHY: dict[str, Any] = json.loads(Path(__file__).with_name("healthy_gpu.json").read_text())
 NVML_MEMORY_ERROR_TYPE_CORRECTED, NVML_MEMORY_ERROR_TYPE_UNCORRECTED, NVML_VOLATILE_ECC = 0, 1, 0
 NVML_MEMORY_LOCATION_COUNT, NVML_NVLINK_MAX_LINKS, NVML_NVLINK_ERROR_DL_CRC_DATA = 8, 36, 3
 NVML_MEMORY_LOCATION_DEVICE_MEMORY = 2
 NVML_PAGE_RETIREMENT_CAUSE_MULTIPLE_SINGLE_BIT_ECC_ERRORS, NVML_PAGE_RETIREMENT_CAUSE_DOUBLE_BIT_ECC_ERROR = 0, 1
 NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, NVML_TEMPERATURE_GPU, NVML_CLOCK_SM = 230, 0, 1
 nvmlEventTypeXidCriticalError = 8  # noqa: N816
-WORDS = {3: "Not Supported", 10: "Timeout", 12: "NVML Shared Library Not Found", 15: "GPU is lost",
-         18: "Driver/library version mismatch", 999: "Unknown Error"}  # fmt: skip
+WORDS = {3: "Not Supported", 9: "Driver Not Loaded", 10: "Timeout", 12: "NVML Shared Library Not Found",
+         15: "GPU is lost", 18: "Driver/library version mismatch", 999: "Unknown Error"}  # fmt: skip
 
 
 if SETTINGS.get("import") == "hang":
@@ -48,7 +47,7 @@ class Gpu:
     """One GPU and how often it was looked at and sampled."""
 
     def __init__(self, **told: Any) -> None:
-        self.told, self.looks, self.samples = {**HEALTHY, **told}, 0, 0
+        self.told, self.looks, self.samples = {**HEALTHY, "lost": None, **told}, 0, 0
 
     def __getitem__(self, name: str) -> Any:
         return self.told[name]
