@@ -11,6 +11,7 @@ SOURCES = {
     "nvml-api": "docs.nvidia.com/deploy/nvml-api: what they mean",
     "xid": "docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html, immediate actions, as read by "
     "leptonai/gpud@4a8de33 components/accelerator/nvidia/xid/catalog_generated.go",
+    "agent": "aws/eks-node-monitoring-agent@51af549 monitors/nvidia/dcgm/dcgm_policies.go: WellKnownXidCodes",
     "plugin": "NVIDIA/k8s-device-plugin@1b826ac internal/rm/health.go: Xids that an application causes",
     "recovery": "docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html",
     "retired": "NVIDIA/DCGM@72fa3fe common/DcgmGPUHardwareLimits.h: DCGM_LIMIT_MAX_RETIRED_PAGES",
@@ -39,7 +40,9 @@ class Xid(NamedTuple):
 
 # Those that the catalog answers with RESET_GPU, RESTART_BM, RESTART_VM or CHECK_MECHANICALS, the two workflows for
 # double bit errors and NVLink, and a contained memory error, which a check that computes right does not cause: fail.
-# What an application causes, and what the driver has mended, warns, as does every other number.
+# What an application causes, and what the driver has mended, warns, as does every other number. Amazon's agent replaces
+# a node also after 63 and 142 (agent); of these the catalog asks nothing but, for 142, that support is told.
+UNKNOWN_XID = Xid("not in our table")
 XIDS = {
     13: Xid("graphics engine exception, most often an application's"),
     31: Xid("memory page fault, most often an application's"),
@@ -63,6 +66,7 @@ XIDS = {
     120: Xid("error of the GPU's system processor (GSP)", faults.RESET),
     136: Xid("NVLink training failed", faults.RESET),
     140: Xid("unrecovered ECC error", faults.RESET),
+    142: Xid("video encoder error (NVENC3)"),
     143: Xid("the GPU could not be initialized", faults.RESET),
     **{code: Xid("NVLink error", faults.RESET) for code in range(144, 151)},
     151: Xid("key rotation error", faults.REBOOT),

@@ -8,17 +8,14 @@ from typing import NamedTuple
 
 from .. import faults, machine
 from ..checks import PASS, SKIP, WARN, Check, failure
+from ..data.health import UNKNOWN_XID, XIDS
 from ..faults import Meaning
 from .finding import Finding, found
 
 _COPIES = ("/var/log/kern.log", "/var/log/messages", "/var/log/dmesg")
 _RECORDS, _TAIL = 20_000, 2**21  # of /dev/kmsg, and bytes of a copy
 _XID = re.compile(r"NVRM: Xid \(([^)]+)\): (\d+)")
-# After these a node is not given jobs any more (aws/eks-node-monitoring-agent@51af549, its fatal Xids).
-_FATAL = frozenset(
-    {46, 48, 54, 62, 63, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 142, 143, 151, 155, 156, 158}
-)  # fmt: skip
-_APPLICATION = "most often the program's own mistake: an index out of bounds, or memory it has not"
+_CATALOG = "docs.nvidia.com/deploy/xid-errors says more"
 
 
 class Sign(NamedTuple):
@@ -81,14 +78,12 @@ def _xids(lines: list[str]) -> list[Finding]:
         return [found(Check("xid", PASS, "none"))]
     findings = []
     for (address, number), line in last.items():
-        if number in _FATAL:
-            means = Meaning(
-                faults.GPU, faults.REPLACE, "NVIDIA's catalog of Xids says what it is; the GPU takes no jobs"
-            )
-            findings.append(found(failure("xid", f"Xid {number} of {address}: {_said(line)}", means)))
+        xid = XIDS.get(number, UNKNOWN_XID)
+        text = f"Xid {number} of {address}: {xid.text}; the log says {_said(line)}"
+        if xid.action:
+            findings.append(found(failure("xid", text, Meaning(faults.GPU, xid.action, _CATALOG))))
         else:
-            text = f"Xid {number} of {address}: {_said(line)}"
-            findings.append(found(Check("xid", WARN, text, hint=_APPLICATION)))
+            findings.append(found(Check("xid", WARN, text, hint=_CATALOG)))
     return findings
 
 

@@ -196,7 +196,7 @@ def _recovery(subject: Subject, _: Any, now: Any) -> Check:
 
 
 def _xid(subject: Subject, events: Any, codes: Sequence[int]) -> Check:
-    told = {code: health.XIDS.get(code, health.Xid("not in our table")) for code in codes}
+    told = {code: health.XIDS.get(code, health.UNKNOWN_XID) for code in codes}
     said = "; ".join(f"Xid {code}: {each.text}" for code, each in told.items())
     action = next((each.action for each in told.values() if each.action), "")
     if action:

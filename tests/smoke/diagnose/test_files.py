@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from gpu_smoke.data.health import XIDS
 from gpu_smoke.diagnose.finding import PROBES
 
 from .conftest import EFI, POD, Diagnose, bind, put, without_driver
@@ -115,14 +116,31 @@ def test_a_sign_in_the_kernel_log_is_told_in_the_kernels_words(
     assert said.record["summary"] == line
 
 
-def test_an_xid_is_the_gpus_or_the_programs(diagnose: Diagnose, root: Path) -> None:
-    put(root, "dev/kmsg", "4,2,2,-;NVRM: Xid (PCI:0000:00:04): 13, pid=7, Graphics Exception\n")
+def xid(root: Path, number: int) -> str:
+    """Have the kernel log an Xid; the line."""
+    line = f"NVRM: Xid (PCI:0000:00:04): {number}, pid=7, name=python3"
+    put(root, "dev/kmsg", f"4,2,2,-;{line}\n")
+    return line
+
+
+@pytest.mark.parametrize(("number", "action"), [(48, "reset-gpu"), (79, "reboot"), (54, "replace-node")])
+def test_an_xid_of_the_hardware_fails_with_its_own_action(
+    diagnose: Diagnose, root: Path, number: int, action: str
+) -> None:
+    line = xid(root, number)
+    said = diagnose()
+    assert (said.code, said.wrong(), said.record["action"]) == (1, ["xid"], action)
+    assert said.record["summary"] == f"Xid {number} of PCI:0000:00:04: {XIDS[number].text}; the log says {line}"
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(13, XIDS[13].text), (63, XIDS[63].text), (142, XIDS[142].text), (7777, "not in our table")]
+)
+def test_any_other_xid_warns(diagnose: Diagnose, root: Path, number: int, text: str) -> None:
+    line = xid(root, number)
     said = diagnose()
     assert (said.code, said.one("xid")["status"]) == (0, "warn")
-    put(root, "dev/kmsg", "4,2,2,-;NVRM: Xid (PCI:0000:00:04): 48, pid=7, DBE (double bit error)\n")
-    said = diagnose()
-    assert (said.code, said.wrong(), said.record["action"]) == (1, ["xid"], "replace-node")
-    assert said.record["summary"].startswith("Xid 48 of PCI:0000:00:04: NVRM: Xid")
+    assert said.one("xid")["message"] == f"Xid {number} of PCI:0000:00:04: {text}; the log says {line}"
 
 
 def test_a_copy_of_the_kernel_log_is_read_where_the_log_itself_is_closed(diagnose: Diagnose, root: Path) -> None:
