@@ -79,7 +79,7 @@ class Watcher:
         """Whether that it does not answer is nobody's fault: it has not yet called the driver."""
         if child.stage not in ("start", "import"):
             return False
-        self._without(health.skipped("nvidia-ml-py took too long to load"))
+        self._without(health.skipped("NVML took too long to load"))
         return True
 
     def verdict(self, subjects: Mapping[int, Subject]) -> None:

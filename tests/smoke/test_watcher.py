@@ -89,7 +89,7 @@ def test_a_package_that_takes_for_ever_to_load_is_no_hang_of_the_driver(tmp_path
     receipt = watched(tmp_path, {"import": "hang"}, hold=0.5, end=0.5)
     assert (receipt["exit_code"], bad(receipt)) == (0, [])
     [check] = [c for c in receipt["checks"] if c["id"] == "nvml"]
-    assert (check["status"], check["message"]) == ("skip", "nvidia-ml-py took too long to load")
+    assert (check["status"], check["message"]) == ("skip", "NVML took too long to load")
 
 
 def test_an_nvml_that_hangs_in_its_last_look_is_a_hang_too(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ _XIDS_AT_ONCE = 100
 
 def watch(tell: Callable[..., None], orders: TextIO) -> None:
     """Look, then sample until nobody gives orders any more, then look again. Xids are told as they come."""
-    tell("stage", stage="import", text="loading nvidia-ml-py", what="nvml", limit_sec=30)
+    tell("stage", stage="import", text="loading NVML", what="nvml", limit_sec=30)
     lib = _library()
     tell("stage", stage="nvml", text="asking NVML", what="nvml", limit_sec=30)
     started = _ask(lib, lambda _: lib.nvmlInit())
