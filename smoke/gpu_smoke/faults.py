@@ -28,12 +28,16 @@ _SHARED = Meaning(ENV, NONE, "something else holds this GPU: nvidia-smi lists it
 _NO_TORCH = Meaning(ENV, FIX_IMAGE, "use the Python that has torch, or an image with one: python3 -m pip install torch")
 _BROKEN_TORCH = Meaning(ENV, FIX_IMAGE, "torch is not whole here: install it again, with its own CUDA libraries")
 _OLD_TORCH = Meaning(ENV, FIX_IMAGE, "this torch cannot multiply this number format: use a newer one")
+_OTHER_CUDNN = Meaning(ENV, FIX_IMAGE, "this cuDNN is not for this torch, or not for this GPU: see LD_LIBRARY_PATH")
+_NOT_STARTED = Meaning(
+    ENV, FIX_IMAGE, "no memory was left for it, or another CUDA's library is found before torch's own"
+)
 _STUCK = Meaning(ENV, REBOOT, "device nodes may be missing here (nvidia-modprobe -u), or the driver is stuck")
 _NO_SHM = Meaning(ENV, FIX_POOL, "mount an emptyDir with medium: Memory on /dev/shm, or docker run --shm-size=1g")
 _BROKEN_GPU = Meaning(GPU, REPLACE, "the GPU failed while it computed: see the Xid errors in the kernel log")
 
 # First match wins. The texts are those of CUDA's runtime (enum cudaError in NVIDIA's CUDA Runtime API, which also says
-# what they mean), cuBLAS's status names and torch's own.
+# what they mean), the names of cuBLAS's and cuDNN's status, and torch's own.
 _KNOWN = {
     "no kernel image is available": NO_KERNELS,
     "driver on your system is too old|driver version is insufficient": _OLD_DRIVER,
@@ -44,6 +48,8 @@ _KNOWN = {
     "out of memory|cublas_status_alloc_failed|busy or unavailable": _SHARED,
     "no module named 'torch'": _NO_TORCH,
     "cannot open shared object|could not load library|no module named|undefined symbol": _BROKEN_TORCH,
+    "cudnn version|cudnn_status_arch_mismatch|cudnn_status_version_mismatch": _OTHER_CUDNN,
+    "cudnn_status_not_initialized|cublas_status_not_initialized": _NOT_STARTED,
     "not implemented for": _OLD_TORCH,
     "initialization error|cuda unknown error|operation not permitted": _STUCK,
     "uncorrectable|illegal|misaligned|unspecified launch failure|hardware stack|launch timed out": _BROKEN_GPU,

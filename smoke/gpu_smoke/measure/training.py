@@ -12,12 +12,13 @@ SCALE = 1024.0  # keeps small gradients above what float16 can hold
 
 def convolve(torch: Any, target: Any) -> dict[str, Any]:
     """A convolution in float32 without TF32, against float64 on the CPU."""
+    # Before it: torch compares the cuDNN that is loaded with the one it was built for only where it is asked for it.
+    version = torch.backends.cudnn.version() if target.type == "cuda" else None
     generator = torch.Generator().manual_seed(SEED)
     images = torch.randn(4, 8, 32, 32, generator=generator)
     weights = torch.randn(16, 8, 3, 3, generator=generator)
     reference = torch.conv2d(images.double(), weights.double())
     result = torch.conv2d(images.to(target), weights.to(target)).cpu().double()
-    version = torch.backends.cudnn.version() if target.type == "cuda" else None
     return {"error": finite((result - reference).norm() / reference.norm()), "cudnn": version}
 
 

@@ -1,9 +1,9 @@
 """A stand-in for torch: real arithmetic on small matrices, GPUs that are described, and faults that are planted.
 
 FAKE_TORCH holds a JSON object: `cuda` (null is a CPU wheel), `gpus`, `arch` (its list), `refusal` and `warning` (of
-CUDA's start), `import` (what happens on import), `speeds` and `lasts` (what GPUs reach, and how long that really takes,
-see cuda.py), and `faults`, each with `kind` and optionally `gpu`, `dtype` and what the kind needs. Faults of products
-change a matrix product; others are asked for by name where they strike.
+CUDA's start), `import` (what happens on import), `cudnn` (what is wrong with its version), `speeds` and `lasts` (what
+GPUs reach, and how long that really takes, see cuda.py), and `faults`, each with `kind` and optionally `gpu`, `dtype`
+and what the kind needs. Faults of products change a matrix product; others are asked for by name where they strike.
 """
 
 from __future__ import annotations
@@ -283,7 +283,16 @@ from .words import arange, bitwise_xor, empty_like, full, zeros  # noqa: E402
 
 __version__ = SETTINGS.get("version", "9.9.9+fake")
 version = types.SimpleNamespace(cuda=SETTINGS.get("cuda", "13.2"))
+
+
+def _cudnn() -> int:
+    """Its version; where `cudnn` is given, it is no version that this torch takes."""
+    if "cudnn" in SETTINGS:
+        raise RuntimeError(SETTINGS["cudnn"])
+    return 92000
+
+
 backends = types.SimpleNamespace(
-    cuda=types.SimpleNamespace(matmul=types.SimpleNamespace()), cudnn=types.SimpleNamespace(version=lambda: 92000)
+    cuda=types.SimpleNamespace(matmul=types.SimpleNamespace()), cudnn=types.SimpleNamespace(version=_cudnn)
 )
 __all__ = ["arange", "bitwise_xor", "cuda", "distributed", "empty_like", "full", "utils", "zeros"]
