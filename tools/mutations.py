@@ -41,7 +41,7 @@ CALLS = {
     "judge/": (*_JUDGES, "floors", "history"),
     "checks.py": _JUDGES,
     "faults.py": _JUDGES,
-    "compat.py": ("compat",),
+    "compat.py": ("compat", "solver"),
     "plan.py": ("judge_numbers", "schedule", "floors"),
 }
 COMMAND = ("verdicts", "profiles", "environment", "machine", "hangs", "history", "record", "specs")

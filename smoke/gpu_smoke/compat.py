@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
@@ -41,7 +41,7 @@ class Verdict:
 
     problems: tuple[Problem, ...] = ()
     unknown: tuple[str, ...] = ()
-    nearest: Pair | None = field(default=None, compare=False)
+    nearest: Pair | None = None
 
     @property
     def works(self) -> bool:
