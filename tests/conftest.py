@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
+from gpu_ci.kubernetes import arc_definitions
 from hypothesis import HealthCheck, settings
 
 from tests.sandbox_runner import SandboxRunner
@@ -54,6 +55,21 @@ def golden() -> Callable[[str, str], None]:
         assert path.read_text() == text, f"tests/golden/{name} differs; if that is meant, run: make golden"
 
     return compare
+
+
+@pytest.fixture
+def short_definitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ARC's definitions without their schemas: 300 KB that the SDK would convert six times in each deployment on mocks.
+
+    test_arc_controller.py and the tests on the engine have them whole.
+    """
+
+    def short(one: dict[str, Any]) -> dict[str, Any]:
+        versions = [{**version, "schema": {}} for version in one["spec"]["versions"]]
+        return {**one, "spec": {**one["spec"], "versions": versions}}
+
+    short_ones = [short(one) for one in arc_definitions.definitions()]
+    monkeypatch.setattr(arc_definitions, "definitions", lambda: short_ones)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from tests.gpu_ci import harness
 from tests.gpu_ci.harness import Row
 from tests.gpu_ci.support import CALLS, COMPONENTS, COMPUTED, build
 
+pytestmark = pytest.mark.usefixtures("short_definitions")
+
 deploy = partial(harness.deploy, calls=CALLS)
 
 every_component = pytest.mark.parametrize("component", COMPONENTS.values(), ids=COMPONENTS)

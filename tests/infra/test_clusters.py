@@ -14,6 +14,8 @@ from tests.gpu_ci.support import COMPUTED
 from tests.infra.stack import ON_CLUSTER, config, load, refused, told
 from tests.infra.test_program import ALL_CALLS, KEY, STACK, cluster, run
 
+pytestmark = pytest.mark.usefixtures("short_definitions")
+
 IMAGE = f"ghcr.io/acme/cuda-runner:2.336.0@sha256:{'a1' * 32}"
 A10G: dict[str, Any] = {
     "kind": "eks-runners",

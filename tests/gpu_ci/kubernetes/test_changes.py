@@ -22,6 +22,8 @@ from pulumi_sandbox.providers.kubernetes_tables import DATA, IDENTITY, REPLACES
 from tests.gpu_ci.harness import Row, deploy
 from tests.gpu_ci.support import COMPUTED, CONTROLLER, scale_set_wiring
 
+pytestmark = pytest.mark.usefixtures("short_definitions")
+
 RELEASE = "kubernetes:helm.sh/v3:Release"
 IMAGE = f"ghcr.io/acme/other@sha256:{'b2' * 32}"
 UPDATE, REPLACE = "update", "replace"
