@@ -64,14 +64,18 @@ def torch() -> Installed:
         source = text(Path(folder, "version.py")) if folder else ""
     except (OSError, ValueError):
         source = ""
-    from importlib import metadata  # it brings the mail package along, and every child of the check reads this file
-
     said = dict(re.findall(r"^(__version__|cuda)\b[^=\n]*=\s*['\"]([^'\"]+)['\"]", source, re.MULTILINE))
+    return Installed(said.get("__version__") or _distribution("torch"), said.get("cuda", ""))
+
+
+def _distribution(name: str) -> str:
+    """The version of what was installed under that name, or nothing."""
+    from importlib import metadata  # it brings the mail package along, which a torch that says its version spares
+
     try:
-        version = said.get("__version__") or metadata.version("torch")
+        return metadata.version(name)
     except metadata.PackageNotFoundError:
-        version = ""
-    return Installed(version, said.get("cuda", ""))
+        return ""
 
 
 def shared_memory() -> int | None:
