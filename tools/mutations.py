@@ -42,7 +42,7 @@ CALLS = {
     "checks.py": _JUDGES,
     "faults.py": _JUDGES,
     "compat.py": ("compat", "solver"),
-    "plan.py": ("judge_numbers", "schedule", "floors"),
+    "plan.py": ("judge_numbers", "schedule", "floors", "compared"),
 }
 COMMAND = ("verdicts", "profiles", "environment", "machine", "hangs", "history", "record", "specs")
 LIMIT_SEC = 300
