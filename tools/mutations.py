@@ -129,13 +129,15 @@ def furnish(place: Path) -> Path:
     ignored = shutil.ignore_patterns("__pycache__")
     for folder in ("smoke", "tests/smoke"):
         shutil.copytree(ROOT / folder, place / folder, ignore=ignored)
-    for file in ("tests/__init__.py", *_SCHEMAS):
+    for file in ("tests/__init__.py", "README.md", *_DOCS):
         (place / file).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / file, place / file)
     return place
 
 
-_SCHEMAS = [str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("gpu-smoke-*.schema.json")]
+_DOCS = [
+    str(path.relative_to(ROOT)) for suffix in ("md", "schema.json") for path in (ROOT / "docs").glob(f"*.{suffix}")
+]
 
 
 def survives(place: Path, file: str, quick: bool) -> bool:
