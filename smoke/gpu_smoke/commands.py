@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from importlib import import_module
 from typing import NamedTuple
@@ -26,9 +27,19 @@ COMMANDS = {
 def main(argv: Sequence[str]) -> int:
     """Run the command that the first word names, or else the check."""
     named = COMMANDS.get(argv[0]) if argv else None
+    if not named and argv and not argv[0].startswith("-"):
+        raise _unknown(argv[0])
     command, rest = (named, argv[1:]) if named else (COMMANDS["run"], argv)
     code: int = import_module(f".{command.module}", __package__).main(rest)
     return code
+
+
+def _unknown(word: str) -> Exception:
+    """For a first word that is no command; the check itself takes options alone."""
+    from .options import usage_error
+
+    near = difflib.get_close_matches(word, COMMANDS, 1)
+    return usage_error(word, "no such command", word, near[0] if near else ", ".join(COMMANDS))
 
 
 def listed() -> str:

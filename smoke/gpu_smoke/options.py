@@ -114,6 +114,10 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> O
         raise usage_error("--profile", "unknown profile", profile, " or ".join(plan.PROFILES))
     if "burn_sec" in given and profile != "burn":
         raise usage_error("--burn-sec", f"the profile {profile} does not burn", f"{burn:g}", "it with --profile burn")
+    for name in ("peers_sec", "linger_sec"):
+        if name in given and "peers" not in given:
+            option = f"--{name.replace('_', '-')}"
+            raise usage_error(option, "waits for others, and there are none", f"{given[name]:g}", "it with --peers")
     given.setdefault("deadline_sec", plan.PROFILES[profile].deadline_sec + (burn if profile == "burn" else 0.0))
     given["baseline"] = tuple(given.get("baseline", ()))
     reports = targets.take(given, environment)

@@ -72,8 +72,8 @@ class Receipt:
         self._decide()
         self._settle(self._files())
         self._settle(delivery.attribute(self.record(), reports))
-        if self.options.json == "-":
-            report.put(sys.stdout, self.text())
+        if self.options.json == "-" and (error := report.put(sys.stdout, self.text())):
+            self._settle([f"--json -: {reason(error)}"])
         delivery.github(self.record(), reports)
         report.say(terminal.table(self.record(), sys.stderr))
         return self._decide()

@@ -79,7 +79,7 @@ def _refused(run: Run, recorded: set[str]) -> Iterator[Problem]:
             yield problem(f"checks[{index}]", "a GPU was throttled", check["id"], "clocks that nothing held down")
         elif check["status"] == "warn" and (check["id"], "value" in check, "fail_below" in check) in _SLOW:
             yield problem(f"checks[{index}]", "a GPU was slow", check["id"], "a GPU as fast as others of its model")
-    if not run.speeds:
+    if not run.speeds and run.record["device"] == "cuda":
         yield problem("measured", "no speed of a GPU", run.record.get("profile", ""), "the profile standard or burn")
     for name, version in (("host.driver", run.driver), ("torch.version", run.torch)):
         if not version:

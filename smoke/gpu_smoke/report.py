@@ -14,10 +14,12 @@ def say(text: str) -> None:
     put(sys.stderr, harmless(text.rstrip("\n")) + "\n")
 
 
-def put(stream: TextIO, text: str) -> None:
-    """Write, and outlive a reader that has gone: the verdict is the exit code."""
+def put(stream: TextIO, text: str) -> OSError | None:
+    """Write, and outlive a reader that has gone: the verdict is the exit code. Returns why not all could be written."""
     try:
         stream.write(text)
         stream.flush()
-    except OSError:  # what is left in the buffer must go somewhere, or Python leaves with 120
+    except OSError as error:  # what is left in the buffer must go somewhere, or Python leaves with 120
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return None if isinstance(error, BrokenPipeError) else error
+    return None

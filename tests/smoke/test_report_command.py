@@ -59,6 +59,7 @@ def test_fields_of_a_later_version_are_passed_over(smoke: Smoke) -> None:
     assert report("-", stdin=json.dumps(later)).returncode == 0
 
 
+PASSED = {"schema": "smoke/1", "verdict": "pass", "ok": True, "exit_code": 0, "summary": "", "checks": []}
 BAD_CHECKS = [2, {"id": "a", "status": "fail"}]
 
 
@@ -84,6 +85,15 @@ BAD_CHECKS = [2, {"id": "a", "status": "fail"}]
             "gpu-smoke: -: checks[0]: is none\n  got: 2\n  expected: an object\n"
             "gpu-smoke: -: checks[1].message: is missing\n  got: None\n  expected: a text\n"
             "gpu-smoke: -: checks[1].status: is bad in a receipt that says pass\n  got: 'fail'\n  expected: no pass\n"),
+        ),
+        (
+            json.dumps(PASSED | {"verdict": "fail"}),
+            ("gpu-smoke: -: ok: does not go with the verdict fail\n  got: True\n  expected: what it says\n"
+            "gpu-smoke: -: exit_code: does not go with the verdict fail\n  got: 0\n  expected: what it says\n"),
+        ),
+        (
+            json.dumps(PASSED | {"exit_code": None}),
+            "gpu-smoke: -: exit_code: does not go with the verdict pass\n  got: None\n  expected: what it says\n",
         ),
     ],
     ids=lambda value: str(value)[:20],

@@ -56,7 +56,10 @@ def run(*args: str, **extra: str) -> subprocess.CompletedProcess[str]:
         (["--no-gpu-in", "/nowhere"], "--no-gpu-in: cannot be read (No such file or directory)", "'/nowhere'"),
         (["--expect-gpus"], "--expect-gpus: expected one argument", None),
         (["--expect", "1"], "unrecognized arguments: --expect 1", None),
-        (["chekc"], "unrecognized arguments: chekc", None),
+        (["chekc", "--gpu", "l4"], "chekc: no such command", "'chekc'"),
+        (["--pool", "a", "b"], "unrecognized arguments: b", None),
+        (["--peers-sec", "5"], "--peers-sec: waits for others, and there are none", "'5'"),
+        (["--linger-sec", "5", "--device", "cpu"], "--linger-sec: waits for others, and there are none", "'5'"),
     ],
 )
 def test_wrong_usage_is_said_and_is_no_verdict(args: list[str], first: str, got: str | None) -> None:

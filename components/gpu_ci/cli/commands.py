@@ -22,6 +22,7 @@ class Commands(Lazy):
         "cost": ("cost", "What the pools of stack files cost."),
         "quota": ("quota", "What the pools of stack files take of each quota."),
         "status": ("status", "The pools of a stack that is up, at a glance, from its outputs."),
+        "zipapp": ("zipapp", "The check as one file, for any machine or container with torch."),
         "schema": ("schema", "The JSON Schema of stack files, so that editors complete them."),
         "completion": ("completion", "Print a script that completes gpu-ci in your shell."),
     }

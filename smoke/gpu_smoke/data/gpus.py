@@ -12,7 +12,7 @@ SOURCES = {
     "stas00-net": "stas00/ml-engineering@744d01e network/benchmarks/README.md",
     "dcgm": "NVIDIA/DCGM@72fa3fe nvvs/diag-skus.yaml.in, comment of that GPU: STREAM triad",
     "nvforum-t4": "forums.developer.nvidia.com/t/about-gpu-peak-performance/264462: 70 W holds it to 24",
-    "h200": "one H200, torch 2.11.0+cu130, 8192^3 of random numbers, 2026-11-04",
+    "h200": "our own, by torch alone and not gpu-smoke: one H200, torch 2.11.0+cu130, random numbers, 2026-11-04",
     "aznhc": "Azure/azurehpc-health-checks@0e0a1ac conf/*.conf: floors of nvbandwidth",
     "gpuhunt": "dstackai/gpuhunt@3584151 src/gpuhunt/_internal/constraints.py: memory and compute capability",
     "known": "NVIDIA's data sheet as generally known, not read again",

@@ -36,7 +36,9 @@ _TAKEN, _SHARE = 750e6, 0.03  # what a driver takes for itself stays below one o
 def nvml(told: Mapping[str, Any]) -> Iterator[Finding]:
     """Whether NVML starts, and how it finds each GPU."""
     if "missing" in told:
-        hint = "without it nvidia-smi does not run either; CUDA may: NVIDIA_DRIVER_CAPABILITIES has no utility"
+        hint = (
+            "without it nvidia-smi does not run either; CUDA may: NVIDIA_DRIVER_CAPABILITIES=compute,utility brings it"
+        )
         yield found(Check("nvml", WARN, faults.one_line(told["missing"]), hint=hint))
         return
     if told["code"]:

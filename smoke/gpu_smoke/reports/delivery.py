@@ -56,7 +56,7 @@ def attribute(record: Record, targets: Targets) -> list[str]:
 
 def github(record: Record, targets: Targets) -> None:
     """Tell GitHub Actions, where it listens; nobody asked for this, so what it does not take changes no verdict."""
-    steps: tuple[Callable[[], None], ...] = (
+    steps: tuple[Callable[[], object], ...] = (
         lambda: append(targets.output, f"verdict={record['verdict']}\n"),
         lambda: append(targets.step_summary, step_summary.step_summary(record, size(targets.step_summary))),
         lambda: report.put(sys.stderr, workflow_commands(record) if targets.annotations else ""),

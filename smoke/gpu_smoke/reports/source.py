@@ -65,6 +65,9 @@ def _problems(record: Any) -> Iterator[Problem]:
                     yield Problem(
                         f"checks[{at}].status", "is bad in a receipt that says pass", item["status"], "no pass"
                     )
+    for name, agrees in (("ok", True), ("exit_code", 0)):
+        if name in record and (record[name] == agrees) != (record.get("verdict") == PASS):
+            yield Problem(name, f"does not go with the verdict {record.get('verdict')}", record[name], "what it says")
 
 
 def _wrong(found: Record, fields: dict[str, Any], at: str) -> Iterator[Problem]:

@@ -1,0 +1,35 @@
+"""`gpu-ci zipapp`: the check as one file, for a machine or container that has nothing of this package."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import click
+
+from gpu_ci.cli.output import Wrong, print_json
+
+
+@click.command("zipapp")
+@click.option("--output", "-o", default="gpu_smoke.pyz", show_default=True, type=click.Path(dir_okay=False))
+@click.option("--json", "as_json", is_flag=True, help="Print the path and the size as JSON.")
+def command(output: str, as_json: bool) -> None:
+    """Write gpu-smoke as one file, which a Python with torch runs: the very bytes that machines and pods of pools get.
+
+    \b
+    Examples:
+      gpu-ci zipapp
+      gpu-ci zipapp -o /tmp/gpu_smoke.pyz
+      python3 gpu_smoke.pyz --profile standard
+    """
+    from gpu_ci.payload import smoke_archive
+
+    data = base64.b64decode(smoke_archive())
+    try:
+        Path(output).write_bytes(data)
+    except OSError as error:
+        raise Wrong(f"{output}: cannot be written", got=error.strerror or str(error)) from None
+    if as_json:
+        print_json({"path": output, "bytes": len(data)})
+    else:
+        click.echo(f"{output}: {len(data) / 1000:.0f} kB; where torch is: python3 {output} --help")
