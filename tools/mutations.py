@@ -44,7 +44,7 @@ CALLS = {
     "compat.py": ("compat", "solver"),
     "plan.py": ("judge_numbers", "schedule", "floors", "compared"),
 }
-# Its numbers are sizes, times and limits that somebody chose: another is as good, and what matters is what is done by it.
+# Its numbers are sizes, times and limits that somebody chose; what counts is what is done with them.
 CHOSEN = {"plan.py"}
 COMMAND = ("verdicts", "profiles", "environment", "machine", "hangs", "history", "record", "specs")
 LIMIT_SEC = 300

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+from gpu_smoke import plan
 from gpu_smoke.plan import ALONE, FREE, TOGETHER, Order, Stage
 from gpu_smoke.schedule import startable
 from hypothesis import given
@@ -68,3 +70,11 @@ def test_every_order_is_carried_out_once_whatever_the_pace(paces: list[int], luc
         done = luck.choice(busy)
         done.at, done.idle, done.busy = done.at + 1, True, False
     assert [worker.at for worker in workers] == [len(STAGES)] * len(workers)
+
+
+@pytest.mark.parametrize(
+    ("capability", "trains_in"),
+    [((7, 5), "float16"), ((8, 0), "bfloat16"), ((12, 0), "bfloat16"), (None, "bfloat16")],
+)
+def test_bfloat16_is_multiplied_from_ampere_on_and_by_a_cpu(capability: tuple[int, int] | None, trains_in: str) -> None:
+    assert plan.gate(capability) == trains_in
