@@ -265,12 +265,15 @@ def _name(text: str) -> str:
 
 
 def _peers(text: str) -> tuple[str, ...]:
-    # One alone is there at once, and one named twice would count as two.
+    # One alone is there at once, and one named twice would count as two; so would an address, which always resolves.
     names = tuple(text.split(","))
-    if (
-        len(names) < 2
-        or len(set(names)) < len(names)
-        or not all(re.fullmatch(r"[A-Za-z0-9.-]{1,253}", n) for n in names)
-    ):
+    different = {name.lower().removesuffix(".") for name in names}
+    if len(names) < 2 or len(different) < len(names) or not all(map(_is_host, names)):
         raise _wrong("not the names of several machines", text, "host names, each once, such as check-0.l4,check-1.l4")
     return names
+
+
+def _is_host(name: str) -> bool:
+    # As RFC 3696 (2) has it, the last part of a name is not all digits; 0x7f is an address to a resolver, too.
+    last = name.removesuffix(".").rpartition(".")[2]
+    return bool(re.fullmatch(r"[A-Za-z0-9.-]{1,253}", name) and not re.fullmatch(r"[0-9]*|0[xX][0-9a-fA-F]*", last))

@@ -39,6 +39,10 @@ def run(*args: str, **extra: str) -> subprocess.CompletedProcess[str]:
         (["--node", "a\nb"], "--node: not a name", "'a\\nb'"),
         (["--peers", "a"], "--peers: not the names of several machines", "'a'"),
         (["--peers", "a,b,a"], "--peers: not the names of several machines", "'a,b,a'"),
+        # The resolver has an answer for these whether a machine is there or not.
+        (["--peers", "10.0.0.1,10.0.0.2"], "--peers: not the names of several machines", "'10.0.0.1,10.0.0.2'"),
+        (["--peers", "0x7f.1,check-1.l4"], "--peers: not the names of several machines", "'0x7f.1,check-1.l4'"),
+        (["--peers", "check-0.l4,CHECK-0.l4."], "--peers: not the names of several machines", None),
         (["--peers", "a,,b"], "--peers: not the names of several machines", "'a,,b'"),
         (["--peers", "$(JOB_NAME)-0,b"], "--peers: not the names of several machines", "'$(JOB_NAME)-0,b'"),
         (["--peers-sec", "0"], "--peers-sec: not a deadline", "'0'"),
