@@ -174,6 +174,15 @@ def test_a_slice_is_found_at_its_gpu_and_its_neighbours_are_nobodys_business(
     assert statuses(run)["exclusive.processes"] == "skip"
 
 
+def test_a_part_of_a_slice_is_no_whole_gpu_either(smoke: Smoke) -> None:
+    part = {**SLICE, "name": "NVIDIA A100-SXM4-80GB MIG 1c.3g.40gb"}
+    run = smoke("--expect-gpu", "A100", gpus=[part], arch=["sm_80"])
+    assert (run.code, run.bad()) == (2, [("gpu.mig", 0)])
+    text = "GPU 0 is a MIG slice, 1c.3g.40gb of NVIDIA A100-SXM4-80GB, and a whole GPU was expected"
+    assert run.summary == text
+    assert smoke("--expect-gpu", "A100 MIG 1c.3g.40gb", gpus=[part], arch=["sm_80"]).code == 0
+
+
 def test_a_gpu_split_into_no_slices_is_told_where_cuda_shows_none(smoke: Smoke) -> None:
     run = smoke(gpus=[], nvml={"gpus": [{"mig": [1, 1]}]})
     assert (run.code, run.bad()) == (2, [("gpu.count", None), ("mig", None)])

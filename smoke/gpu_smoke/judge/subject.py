@@ -13,7 +13,8 @@ from ..options import capability
 from ..plan import gate
 from ..specs import Row
 
-_MIG = re.compile(r"(.+?) MIG (\d+g\.\d+gb.*)")
+# 1g.5gb, and 1c.3g.20gb for a part of one (docs.nvidia.com/datacenter/tesla/mig-user-guide, "MIG Device Names").
+_MIG = re.compile(r"(.+?) MIG ((?:\d+c\.)?\d+g\.\d+gb.*)")
 _UNKNOWN_SIZE = 8192
 
 
