@@ -97,7 +97,7 @@ class Watcher:
         found = [
             fewer.get(each.gpu, each) if each.id == "nvlink" and each.status not in BAD else each for each in found
         ]
-        self.receipt.add(*found)
+        self.receipt.add(*found, *self._strays(subjects))
         self.receipt.checks = [self._blamed(check, subjects) for check in self.receipt.checks]
 
     def _begun(self, event: dict[str, Any]) -> None:
@@ -135,6 +135,15 @@ class Watcher:
             return health.hurried(subject, was, whole, xids)
         timed = together(seen for stage, seen in parts.items() if stage in TIMED)
         return health.judge(self.options, subject, was, now, whole, timed, xids)
+
+    def _strays(self, subjects: Mapping[int, Subject]) -> list[Check]:
+        """Xids of a GPU that may be one of these: of some of them NVML's cannot be found."""
+        known = [gpu for index in subjects if (gpu := self._of(index, self._gpus))]
+        if len(known) == len(subjects):
+            return []
+        codes = [xid["code"] for xid in self._xids if not any(xid["uuid"] in ("", gpu["uuid"]) for gpu in known)]
+        found = health.xids("a GPU of this machine", None, codes)
+        return [found] if found else []
 
     def _of(self, index: int, gpus: list[dict[str, Any]]) -> dict[str, Any] | None:
         """NVML's GPU of that number in CUDA: they are counted differently, so by UUID, of a slice too."""

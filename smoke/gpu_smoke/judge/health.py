@@ -195,7 +195,8 @@ def _recovery(subject: Subject, _: Any, now: Any) -> Check:
     return failure("recovery", f"the driver asks to recover {subject.place}: {text}", means, gpu=subject.index)
 
 
-def _xid(subject: Subject, events: Any, codes: Sequence[int]) -> Check:
+def xids(place: str, gpu: int | None, codes: Sequence[int]) -> Check | None:
+    """What Xids that came while it worked say of a GPU, or of one that cannot be named; None where there were none."""
     told = {code: health.XIDS.get(code, health.UNKNOWN_XID) for code in codes}
     said = "; ".join(f"Xid {code}: {each.text}" for code, each in told.items())
     action = next((each.action for each in told.values() if each.action), "")
@@ -203,10 +204,14 @@ def _xid(subject: Subject, events: Any, codes: Sequence[int]) -> Check:
         means = Meaning(
             faults.GPU, action, "docs.nvidia.com/deploy/xid-errors says more; the kernel log has its details"
         )
-        return failure("xid", f"{subject.place} failed while it worked: {said}", means, gpu=subject.index)
-    if said:
-        hint = "this check does not cause it: another process, or the GPU"
-        return Check("xid", WARN, f"{subject.place}: {said}", gpu=subject.index, hint=hint)
+        return failure("xid", f"{place} failed while it worked: {said}", means, gpu=gpu)
+    hint = "this check does not cause it: another process, or the GPU"
+    return Check("xid", WARN, f"{place}: {said}", gpu=gpu, hint=hint) if said else None
+
+
+def _xid(subject: Subject, events: Any, codes: Sequence[int]) -> Check:
+    if found := xids(subject.place, subject.index, codes):
+        return found
     if error := refused(events):
         return _untold("xid", subject, error)
     if not events:
