@@ -62,7 +62,7 @@ class Crew:
     def lose(self, child: Child, reason: str) -> None:
         """Wait for it no longer; it is killed when the verdict is out."""
         child.lost = True
-        if child.role == "health" and self.watcher.lose(child):
+        if child.role == "health" and self._begun and self.watcher.lose(child):
             return
         stage = "stopped" if reason.startswith("stopped") else child.stage
         means = faults.hang(stage, on_cpu=self.options.on_cpu)

@@ -56,6 +56,13 @@ def test_a_hang_before_any_kernel_says_where(smoke: Smoke, fake: dict[str, str],
     assert run.receipt["action"] == action
 
 
+def test_a_run_given_up_before_anything_was_begun_is_a_hang_too(smoke: Smoke) -> None:
+    # Who asks NVML still loads, and the others wait for its first look.
+    run = smoke("--deadline-sec", "1", nvml={"import": "hang"})
+    assert (run.code, run.bad()) == (4, [("deadline", None)])
+    assert run.summary in (f"no answer within 1 s while {what}" for what in ("starting Python", "loading NVML"))
+
+
 @pytest.mark.parametrize(
     ("name", "code", "action"), [("SIGSEGV", 1, "replace-node"), ("SIGKILL", 2, "none"), ("SIGILL", 2, "fix-image")]
 )
