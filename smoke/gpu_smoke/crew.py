@@ -187,6 +187,8 @@ class Crew:
         if child.role == "rank" and child.next:
             meeting = str(Path(self._folder, "meeting"))
             child.next.params.update(rank=child.index, world=len(self.subjects), meeting=meeting)
+        elif child.role == "peers" and child.next:
+            child.next.params.update(count=len(self.subjects))  # one that it does not see any more is an error
         if child.next:
             child.order(child.next)
             self._say(child)

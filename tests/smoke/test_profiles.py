@@ -178,6 +178,12 @@ def test_several_gpus_are_asked_for_what_they_share(
         assert {c["id"] for c in run.receipt["checks"] if c["status"] == "warn"} in ({"p2p"}, {"allreduce"})
 
 
+def test_a_gpu_that_is_gone_when_it_is_to_copy_to_the_others_is_no_pass(smoke: Smoke) -> None:
+    run = smoke(*STANDARD, "--expect-gpus", "3", gpus=[{}] * 3, seen={"peers": 2})
+    assert (run.code, run.bad()) == (1, [("p2p", 0)])
+    assert run.summary == "GPU 0: copying from GPU to GPU failed: CUDA error: invalid device ordinal"
+
+
 def test_copies_with_the_host_run_on_one_gpu_at_a_time_and_nothing_else_meanwhile(smoke: Smoke) -> None:
     run = smoke(*STANDARD, "--expect-gpus", "2", gpus=TWO)
     said = [line for line in run.stderr.splitlines() if line.startswith("gpu-smoke: GPU ")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import types
 import warnings
@@ -9,7 +10,9 @@ from typing import Any
 
 from . import SETTINGS, faulted, happen
 
-GPUS: list[dict[str, Any]] = SETTINGS.get("gpus", [])
+# `seen` is how many of them children in a role see: the fourth word that a child is started with.
+_SEEN = SETTINGS.get("seen", {}).get("".join(sys.argv[4:5]))
+GPUS: list[dict[str, Any]] = SETTINGS.get("gpus", [])[:_SEEN]
 # TFLOPS of products, GB/s of copies within a GPU, with the host, between GPUs, and of sums over all: as an L4 has them.
 SPEEDS = {"gemm": 70.0, "copy": 250.0, "host": 20.0, "peer": 40.0, "sum": 20.0, **SETTINGS.get("speeds", {})}
 CURRENT = 0  # the GPU that this process uses
@@ -82,7 +85,8 @@ def get_device_properties(index: int) -> types.SimpleNamespace:
 def set_device(target: Any) -> None:
     global CURRENT
     CURRENT = getattr(target, "index", target)
-    assert 0 <= CURRENT < len(GPUS)
+    if not 0 <= CURRENT < len(GPUS):
+        raise RuntimeError("CUDA error: invalid device ordinal")
 
 
 def get_arch_list() -> list[str]:
