@@ -148,6 +148,16 @@ def test_the_sum_over_gpus(subject: str, world: int, floor: float) -> None:
     assert (found(floor, right=False).status, found(floor, right=False).severity) == ("fail", "gpu")
 
 
+@pytest.mark.parametrize("value", [None, 0.0, -70.0, math.nan, math.inf], ids=str)
+def test_what_is_no_speed_is_no_warning_even_where_nobody_knows_the_right_one(value: float | None) -> None:
+    for subject in (L4, NEW):
+        found = speed.judge("gemm.speed", subject, value, "TFLOPS", subject.gemm)
+        assert (found.status, found.severity) == ("fail", "env")
+        assert found.message == f"{subject.place} was timed, and no speed came of it"
+        copies = transfer.host(subject, {"h2d": value, "d2h": 20.0, "same": True})
+        assert verdict(copies) == {"h2d": "fail", "d2h": "skip"}
+
+
 def test_copies_with_the_host() -> None:
     right = {"h2d": 20.0, "d2h": 20.0, "same": True}
     assert verdict(transfer.host(CPU, right)) == {"h2d": "skip", "d2h": "skip"}

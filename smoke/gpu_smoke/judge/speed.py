@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping
 from typing import Any
@@ -26,9 +27,9 @@ def judge(
     where: dict[str, Any] = {"gpu": subject.index, "value": value, "unit": unit, **more}
     if subject.on_cpu:
         return Check(what, SKIP, "not judged on the CPU", **where)
-    if not value:
+    if value is None or not is_one(value):
         means = Meaning(faults.ENV, faults.NONE, "the check itself is at fault: report it with this receipt")
-        return failure(what, f"{subject.place} was timed, and no speed came of it", means, **where)
+        return failure(what, f"{subject.place} was timed, and no speed came of it", means, **{**where, "value": None})
     found = f"{value:.4g} {unit}"
     if known is None:
         return Check(what, WARN, f"{found}; nobody has said how fast {subject.name} is, so only reported", **where)
@@ -41,6 +42,11 @@ def judge(
     if known.alone or value >= low:
         return Check(what, WARN, text, hint=hint, **where)
     return failure(what, f"{text} and must {low:.4g}", Meaning(faults.PERF, faults.REPLACE, hint), **where)
+
+
+def is_one(value: float) -> bool:
+    """Whether a number can be a speed: nothing is done in no time, and nothing backwards."""
+    return 0 < value < math.inf  # false for NaN as well
 
 
 def against_peers(subjects: Mapping[int, Subject], measured: list[Check]) -> list[Check]:
