@@ -74,6 +74,7 @@ class Receipt:
         self._settle(delivery.attribute(self.record(), reports))
         if self.options.json == "-" and (error := report.put(sys.stdout, self.text())):
             self._settle([f"--json -: {reason(error)}"])
+            delivery.attribute(self.record(), reports)  # it has been told of a pass
         delivery.github(self.record(), reports)
         report.say(terminal.table(self.record(), sys.stderr))
         return self._decide()

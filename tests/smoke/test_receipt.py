@@ -129,6 +129,27 @@ def test_a_dash_sends_the_receipt_alone_to_standard_output(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(("reader", "code"), [("a disk that is full", 2), ("nobody", 0)])
+def test_a_receipt_that_standard_output_does_not_take_is_no_pass_but_its_reader_may_leave(
+    reader: str, code: int
+) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "gpu_smoke", "--json", "-"],
+            env=environment(gpus=ONE_GPU),
+            stdout=full if code else write,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    os.close(write)
+    assert done.returncode == code
+    last = done.stderr.splitlines()[-1]
+    assert (last == "gpu-smoke: cannot be written: --json -: No space left on device") == (code == 2)
+
+
 def test_the_table_is_for_people_and_ends_with_the_summary(smoke: Smoke) -> None:
     run = smoke("--expect-gpus", "2")
     lines = run.stderr.splitlines()
