@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .reports.record import shown
+
 Schema = Mapping[str, Any]
 _KINDS: dict[str, tuple[type, ...]] = {
     "object": (dict,),
@@ -28,7 +30,8 @@ class Problem(NamedTuple):
     hint: str
 
     def __str__(self) -> str:
-        return f"{self.subject}: {self.problem}\n  got: {self.got}\n  expected: {self.expected}\n  hint: {self.hint}"
+        details = f"  got: {self.got}\n  expected: {self.expected}\n  hint: {self.hint}"
+        return f"{shown(self.subject)}: {self.problem}\n{details}"
 
 
 def read(path: Path, schema: Schema, hint: str) -> tuple[Any, list[Problem]]:

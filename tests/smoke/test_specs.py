@@ -72,6 +72,20 @@ def test_copies_have_floors_of_ones_own_too(smoke: Smoke, tmp_path: Path) -> Non
     assert (run.code, timed(run, "mem.speed")["fail_below"]) == (3, 525.0)
 
 
+def test_what_a_file_calls_its_fields_is_shown_and_is_no_command_to_a_terminal(tmp_path: Path) -> None:
+    file = tmp_path / "a\x1b[2J.json"
+    file.write_text(json.dumps({"schema": "gpu-smoke-specs/1", "rows": [], "b\x1b]0;\n": 1}))
+    done = subprocess.run(
+        [sys.executable, "-m", "gpu_smoke", "--specs", file],
+        env=environment(gpus=[{}]),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr.splitlines()[0]) == (64, f"{tmp_path}/a [2J.json: b ]0;: unknown")
+
+
 @pytest.mark.parametrize("option", ["--baseline", "--specs"])
 def test_a_file_that_is_none_of_ours_is_refused_before_a_gpu_is_kept_busy(tmp_path: Path, option: str) -> None:
     (tmp_path / "a.json").write_text("{}")
