@@ -34,6 +34,7 @@ _NOT_STARTED = Meaning(
 )
 _STUCK = Meaning(ENV, REBOOT, "device nodes may be missing here (nvidia-modprobe -u), or the driver is stuck")
 _NO_SHM = Meaning(ENV, FIX_POOL, "mount an emptyDir with medium: Memory on /dev/shm, or docker run --shm-size=1g")
+_BROKEN_NVML = Meaning(ENV, FIX_DRIVER, "libnvidia-ml.so.1, which is the driver's, fails here: try nvidia-smi")
 _BROKEN_GPU = Meaning(GPU, REPLACE, "the GPU failed while it computed: see the Xid errors in the kernel log")
 
 # First match wins. The texts are those of CUDA's runtime (enum cudaError in NVIDIA's CUDA Runtime API, which also says
@@ -64,6 +65,8 @@ def meaning(message: str, stage: str) -> Meaning:
             return known
     if stage == "kernel":
         return Meaning(GPU, REPLACE, "an error that this check does not know, while the GPU computed")
+    if stage == "nvml":
+        return _BROKEN_NVML
     return Meaning(ENV, FIX_IMAGE, "to see it in full: python3 -c 'import torch; torch.cuda.init()'")
 
 
@@ -79,6 +82,8 @@ def death(code: int, stage: str) -> tuple[str, Meaning]:
         return died, Meaning(ENV, FIX_IMAGE, "this torch uses instructions that this processor has not")
     if stage == "kernel":
         return died, _BROKEN_GPU
+    if stage == "nvml":
+        return died, _BROKEN_NVML
     return died, Meaning(ENV, FIX_IMAGE, "torch, or a library that it loads, crashes here")
 
 

@@ -134,6 +134,7 @@ def test_a_record_has_what_a_check_has_and_zero_is_something() -> None:
         (-4, "kernel", "died of SIGILL", "env", "fix-image"),
         (-11, "kernel", "died of SIGSEGV", "gpu", "replace-node"),
         (-11, "import", "died of SIGSEGV", "env", "fix-image"),
+        (-11, "nvml", "died of SIGSEGV", "env", "fix-driver"),
         (-99, "import", "died of signal 99", "env", "fix-image"),
     ],
 )
