@@ -33,6 +33,7 @@ class Watcher:
         self._told = False
         self._seen: dict[tuple[int, str], Seen] = {}
         self._xids: list[dict[str, Any]] = []
+        self._deaf: dict[str, Any] = {}  # the error of NVML with which it waits for none
 
     def begin(self, start: Callable[..., Child]) -> None:
         """Start the child, if there is anything to be asked."""
@@ -67,6 +68,8 @@ class Watcher:
                 told = self._of(index, event["gpus"])
                 if told:
                     self._seen.setdefault((index, stage), Seen()).add(told, strangers(told["processes"], ours))
+        elif kind == "xid" and refused(event):
+            self._deaf = event
         elif kind == "xid":
             self._xids.append(event)
             self.receipt.host.setdefault("xids", []).append(event)
@@ -133,6 +136,8 @@ class Watcher:
         xids = [xid["code"] for xid in self._xids if xid["uuid"] in ("", was["uuid"])]
         if now is None:
             return health.hurried(subject, was, whole, xids)
+        if self._deaf and was["events"] is True:
+            was = {**was, "events": self._deaf}
         timed = together(seen for stage, seen in parts.items() if stage in TIMED)
         return health.judge(self.options, subject, was, now, whole, timed, xids)
 

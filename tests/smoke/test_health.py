@@ -137,6 +137,13 @@ def test_an_xid_of_an_application_or_an_unknown_one_warns(smoke: Smoke, code: in
     assert found(run, "xid")["message"] == f"GPU 0: Xid {code}: {text}"
 
 
+@pytest.mark.parametrize("told", [{"refuse": {"nvmlEventSetWait_v2": 999}}, {"absent": ["nvmlEventSetWait_v2"]}])
+def test_xids_that_cannot_be_waited_for_are_not_said_to_be_none(smoke: Smoke, told: dict[str, Any]) -> None:
+    run = smoke(nvml={"gpus": [{}], **told})
+    assert run.code == 0
+    assert statuses(run)["xid"] == ("skip" if "absent" in told else "warn")
+
+
 def test_a_gpu_is_known_by_its_uuid_whatever_cuda_counts_it_as(smoke: Smoke) -> None:
     gpus = [{"uuid": "GPU-bb"}, {"uuid": "GPU-aa", "uncorrected": 1}, {"uuid": "GPU-cc", "uncorrected": 9}]
     run = smoke("--expect-gpus", "2", gpus=[{"uuid": "aa"}, {"uuid": "bb"}], nvml={"gpus": gpus})

@@ -15,6 +15,7 @@ from . import libnvml
 
 PERIOD_SEC = 0.2
 _XIDS_AT_ONCE = 100
+_NO_MORE = (10, 15)  # of NVML's errors: nothing came in time, or a GPU is lost, which its next sample tells
 
 
 def watch(tell: Callable[..., None], orders: TextIO) -> None:
@@ -105,9 +106,10 @@ def _registered(lib: Any, events: Any, handle: Any) -> dict[str, Any]:
 
 def _xids(lib: Any, events: Any) -> Iterator[dict[str, Any]]:
     for _ in range(0 if isinstance(events, dict) else _XIDS_AT_ONCE):
-        try:
-            data = lib.nvmlEventSetWait_v2(events, 1)
-        except lib.NVMLError:  # nothing more now, or a GPU that is lost, which its next sample tells
+        data = _ask(lib, lambda _: lib.nvmlEventSetWait_v2(events, 1))
+        if isinstance(data, dict):
+            if data["refused"] not in _NO_MORE:
+                yield data
             return
         uuid = _ask(lib, _uuid, lib, data.device)
         yield {"uuid": "" if isinstance(uuid, dict) else uuid, "code": int(data.eventData)}

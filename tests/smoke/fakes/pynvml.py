@@ -4,7 +4,8 @@ Without FAKE_NVML it is as if nvidia-ml-py were not installed, also where it is:
 `gpus` are healthy L4s (healthy_gpu.json) but for what is said of them: `after` is what has changed at the last look,
 `refuse` the codes that functions answer with, `lost` after how many samples all of them answer 15. `import` may be
 hang, `start` is the code that NVML starts with, `hang` a function that does not return once it has given its `answers`,
-`absent` those that this release has not, `xids` what is told once, and `leave` ends the process at the first sample.
+`absent` those that this release has not, `xids` what is told once, `refuse` beside `gpus` what waiting for more of them
+ends with, and `leave` ends the process at the first sample.
 """
 
 from __future__ import annotations
@@ -107,6 +108,8 @@ def _field(gpu: Gpu, fields: list[int]) -> list[Any]:
 
 
 def _wait(events: Any, timeout_ms: int) -> Any:
+    if "nvmlEventSetWait_v2" in SETTINGS.get("refuse", {}):
+        raise NVMLError(SETTINGS["refuse"]["nvmlEventSetWait_v2"])
     if not XIDS:
         raise NVMLError(10)
     told = XIDS.pop(0)
