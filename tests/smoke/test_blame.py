@@ -107,6 +107,13 @@ def test_samples_of_an_idle_gpu_count_for_nothing() -> None:
     assert (both.samples, both.loaded, both.highest["width"], both.highest["power"]) == (6, 5, 16, 70.0)
 
 
+def test_several_stages_together_keep_the_most_strangers_and_every_error() -> None:
+    no_width = {"refused": 3, "text": "Not Supported"}
+    both = together([seen({"width": no_width}, others=2), seen({}, others=1)])
+    assert (both.strangers, both.refusals) == (2, {"width": no_width})
+    assert together([seen({}), seen({"width": no_width})]).refusals == {"width": no_width}
+
+
 @pytest.mark.parametrize(
     ("pids", "ours", "others"),
     [([], [7], 0), ([7], [7], 0), ([7, 8], [7], 1), ([901], [7], 0), ([901, 902], [7], 1), ({"refused": 3}, [7], 0)],
@@ -186,3 +193,10 @@ def test_a_slow_gpu_at_its_power_limit_is_told_that_this_is_normal(smoke: Smoke)
     assert (run.code, run.bad(), run.receipt["action"]) == (3, [("gemm.speed", 0)], "none")
     assert "which is normal on NVIDIA L4" in run.message
     assert found(run, "throttle")["message"].endswith("(normal on this card)")
+
+
+def test_a_slow_gpu_whose_power_limit_was_lowered_is_told_how_to_raise_it(smoke: Smoke) -> None:
+    lowered = {"reasons": 4, "power": 50_000, "limit": 50_000}
+    run = smoke(*STANDARD, faults=SLOW, lasts={"gemm": 1.5}, nvml={"gpus": [lowered]})
+    assert (run.code, run.bad(), run.receipt["action"]) == (3, [("gemm.speed", 0)], "fix-pool")
+    assert found(run, "gemm.speed")["hint"] == "its power limit is 50 W, 72 W by default: nvidia-smi -pl 72"

@@ -228,6 +228,27 @@ def test_a_gpu_with_fewer_links_than_its_peers_is_broken_and_with_as_many_it_is_
     assert uneven.summary == "GPU 1 has 2 NVLinks up, another NVIDIA L4 here has 3"
 
 
+def test_errors_of_links_from_before_the_check_are_not_told_as_its_own(smoke: Smoke) -> None:
+    assert statuses(smoke(nvml={"gpus": [{"links": [1, 1], "link_errors": 3}]}))["nvlink"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "bad"),
+    [
+        ({}, 1, [("gpu.lost", 0)]),
+        ({"faults": [{"kind": "hang", "dtype": "bfloat16"}]}, 4, [("deadline", 0), ("gpu.lost", 0)]),
+    ],
+    ids=["at the end", "given up"],
+)
+def test_a_gpu_that_was_lost_for_a_while_is_lost(
+    smoke: Smoke, more: dict[str, Any], code: int, bad: list[tuple[str, int]]
+) -> None:
+    # Of what NVML is asked, only samples have a temperature.
+    away = {"gpus": [{"refuse": {"nvmlDeviceGetTemperature": 15}}]}
+    run = smoke("--deadline-sec", "8", nvml=away, lasts={"product": 1}, **more)
+    assert (run.code, run.bad()) == (code, bad)
+
+
 @pytest.mark.parametrize("code", LOST)
 def test_a_gpu_that_nvml_cannot_open_is_lost(smoke: Smoke, code: int) -> None:
     refuse = {"gpus": [{}, {"refuse": {"nvmlDeviceGetUUID": code}}]}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from gpu_smoke.checks import Check
 from gpu_smoke.judge import gemm, several, speed, transfer, values
 from gpu_smoke.judge.subject import Subject
+from gpu_smoke.measure import gemm as measured_gemm
 
 from .subjects import CPU, L4, NEW, SLICE, verdict
 
@@ -54,6 +57,18 @@ def test_a_product_without_its_counts_is_not_right() -> None:
 def test_a_burn(ended: float, status: str, value: float) -> None:
     [found] = gemm.burned(L4, {"dtype": "float16", "began": 100.0, "ended": ended, "wrong": 0, "products": 40})
     assert (found.status, found.value) == (status, value)
+
+
+def test_a_burn_is_measured_by_its_first_tenth_and_its_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds = [4.0] * 2 + [6.0] * 16 + [8.0] * 2  # seconds for four products, hotter and hotter
+    ticks = iter([tick for took in rounds for tick in (0.0, took)])
+    now = iter([0.0] * len(rounds) + [1.0])
+    clocks = SimpleNamespace(perf_counter=lambda: next(ticks), monotonic=lambda: next(now))
+    monkeypatch.setattr(measured_gemm, "time", clocks)
+    monkeypatch.setattr(measured_gemm, "_on", lambda *_: (MagicMock(), MagicMock()))
+    monkeypatch.setattr(measured_gemm, "same_bits", lambda *_: True)
+    found = measured_gemm.burn(None, SimpleNamespace(type="cuda"), "float16", 10_000, sec=1.0)
+    assert (found["began"], found["ended"], found["products"], found["wrong"]) == (2.0, 1.0, 80, 0)
 
 
 def test_a_burn_that_never_was_fast_is_no_pass_and_one_wrong_product_fails() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -182,6 +183,13 @@ def test_a_gpu_that_is_gone_when_it_is_to_copy_to_the_others_is_no_pass(smoke: S
     run = smoke(*STANDARD, "--expect-gpus", "3", gpus=[{}] * 3, seen={"peers": 2})
     assert (run.code, run.bad()) == (1, [("p2p", 0)])
     assert run.summary == "GPU 0: copying from GPU to GPU failed: CUDA error: invalid device ordinal"
+
+
+def test_the_folder_where_several_gpus_meet_is_gone_at_the_end(smoke: Smoke, tmp_path: Path) -> None:
+    (tmp_path / "temporary").mkdir()
+    run = smoke(*STANDARD, "--expect-gpus", "2", gpus=TWO, env={"TMPDIR": str(tmp_path / "temporary")})
+    assert ("allreduce", "pass") in {(check["id"], check["status"]) for check in run.receipt["checks"]}
+    assert [*(tmp_path / "temporary").iterdir()] == []
 
 
 def test_copies_with_the_host_run_on_one_gpu_at_a_time_and_nothing_else_meanwhile(smoke: Smoke) -> None:

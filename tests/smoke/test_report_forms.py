@@ -174,6 +174,7 @@ def test_ten_thousand_checks_and_texts_of_a_megabyte_stay_within_every_limit() -
     many["checks"][0]["message"] = "m\x1b" * 500_000
     assert len(message(many).encode()) in (3999, 4000)
     assert len(guest_attribute(many)) < 1000
+    assert len(guest_attribute({**many, "summary": "é" * 1000})) < 1000  # six bytes each, as JSON writes it
     assert workflow_commands(many).count("\n") == 10
     assert "::error title=gpu-smoke 9991 more::9991 more of this kind are in the log" in workflow_commands(many)
     for written in (0, 1_000_000, SUMMARY_BYTES - 10):
