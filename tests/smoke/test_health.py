@@ -137,13 +137,6 @@ def test_an_xid_of_an_application_or_an_unknown_one_warns(smoke: Smoke, code: in
     assert found(run, "xid")["message"] == f"GPU 0: Xid {code}: {text}"
 
 
-@pytest.mark.parametrize("told", [{"refuse": {"nvmlEventSetWait_v2": 999}}, {"absent": ["nvmlEventSetWait_v2"]}])
-def test_xids_that_cannot_be_waited_for_are_not_said_to_be_none(smoke: Smoke, told: dict[str, Any]) -> None:
-    run = smoke(nvml={"gpus": [{}], **told})
-    assert run.code == 0
-    assert statuses(run)["xid"] == ("skip" if "absent" in told else "warn")
-
-
 def test_a_gpu_is_known_by_its_uuid_whatever_cuda_counts_it_as(smoke: Smoke) -> None:
     gpus = [{"uuid": "GPU-bb"}, {"uuid": "GPU-aa", "uncorrected": 1}, {"uuid": "GPU-cc", "uncorrected": 9}]
     run = smoke("--expect-gpus", "2", gpus=[{"uuid": "aa"}, {"uuid": "bb"}], nvml={"gpus": gpus})
@@ -164,28 +157,6 @@ def test_a_torch_without_uuids_finds_the_only_gpu_and_none_of_several(smoke: Smo
     run = smoke("--expect-gpus", "2", gpus=[{"uuid": None}] * 2, nvml={"gpus": [{"pages": 63}, {}]})
     assert run.code == 0
     assert set(statuses(run).values()) == {"skip"}
-
-
-@pytest.mark.parametrize("hidden", [{"nvmlDeviceGetUUID": 3}, {}], ids=["no UUID by NVML", "another UUID"])
-def test_an_xid_of_a_gpu_that_cannot_be_named_fails_the_machine(smoke: Smoke, hidden: dict[str, int]) -> None:
-    run = smoke(nvml={"gpus": [{"uuid": "GPU-other", "refuse": hidden}], "xids": [{"code": 31}, {"code": 79}]})
-    assert (run.code, run.bad()) == (1, [("xid", None)])
-    assert run.summary == (
-        "a GPU of this machine failed while it worked: Xid 31: memory page fault, most often an application's; "
-        "Xid 79: the GPU has fallen off the bus"
-    )
-    assert run.receipt["action"] == "reboot"
-
-
-def test_where_torch_names_no_uuids_an_xid_of_one_of_several_gpus_fails_the_machine(smoke: Smoke) -> None:
-    told = {"gpus": [{}, {}], "xids": [{"code": 48, "gpu": 1}]}
-    run = smoke("--expect-gpus", "2", gpus=[{"uuid": None}] * 2, nvml=told)
-    assert (run.code, run.bad()) == (1, [("xid", None)])
-
-
-def test_an_xid_of_a_gpu_that_is_not_among_those_looked_at_is_not_their_fault(smoke: Smoke) -> None:
-    run = smoke(nvml={"gpus": [{}, {"uuid": "GPU-other"}], "xids": [{"code": 79, "gpu": 1}]})
-    assert (run.code, statuses(run)["xid"]) == (0, "pass")
 
 
 SLICE = {"name": "NVIDIA A100-SXM4-80GB MIG 1g.10gb", "cc": "8.0", "sm": 14, "mem": 9_900_000_000, "uuid": "s1"}
