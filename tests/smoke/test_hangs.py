@@ -90,6 +90,13 @@ def test_a_child_that_proves_nothing_is_no_pass(smoke: Smoke, lie: str, summary:
     assert run.summary == summary
 
 
+def test_a_child_that_dies_once_it_has_said_that_all_is_done_is_no_pass(smoke: Smoke) -> None:
+    run = smoke(end="SIGSEGV")
+    assert (run.code, run.bad()) == (2, [("child", 0)])
+    assert run.summary.startswith("GPU 0: died of SIGSEGV while leaving torch")
+    assert len(run.receipt["products"]) == 3
+
+
 def test_a_child_that_leaves_a_format_out_is_no_pass(smoke: Smoke) -> None:
     run = smoke(faults=[{"kind": "say done", "dtype": "bfloat16"}])
     assert run.code == 2

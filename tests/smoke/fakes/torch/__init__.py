@@ -1,9 +1,10 @@
 """A stand-in for torch: real arithmetic on small matrices, GPUs that are described, and faults that are planted.
 
 FAKE_TORCH holds a JSON object: `cuda` (null is a CPU wheel), `gpus`, `arch` (its list), `refusal` and `warning` (of
-CUDA's start), `import` (what happens on import), `cudnn` (what is wrong with its version), `speeds` and `lasts` (what
-GPUs reach, and how long that really takes, see cuda.py), and `faults`, each with `kind` and optionally `gpu`, `dtype`
-and what the kind needs. Faults of products change a matrix product; others are asked for by name where they strike.
+CUDA's start), `import` and `end` (what happens on import, and when all is told), `cudnn` (what is wrong with its
+version), `speeds` and `lasts` (what GPUs reach, and how long that really takes, see cuda.py), `seen` (see there), and
+`faults`, each with `kind` and optionally `gpu`, `dtype` and what the kind needs. Faults of products change a matrix
+product; others are asked for by name where they strike.
 """
 
 from __future__ import annotations
@@ -276,6 +277,8 @@ if "import" in SETTINGS:
     if SETTINGS["import"].startswith(("No module", "lib")):
         raise ImportError(SETTINGS["import"])
     happen(SETTINGS["import"])
+if "end" in SETTINGS:
+    os._exit = lambda _: happen(SETTINGS["end"])  # type: ignore[assignment, return-value]
 note("FAKE_TORCH_IMPORTS")
 
 from . import cuda, distributed, learning, utils  # noqa: E402
