@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,17 +20,19 @@ SEED = 0
 @pytest.fixture(scope="session")
 def gpu_device(request: pytest.FixtureRequest) -> Any:
     """The first GPU, as torch's device. A test that uses it is a GPU test, marked or not."""
-    import torch
-
     machine = request.config.stash[Session.KEY].machine
     if not machine.gpus:
         pytest.skip(f"needs 1 GPU; here: {machine.in_words()}")
+    import torch
+
     return torch.device("cuda", 0)
 
 
 @pytest.fixture
 def gpu_devices(request: pytest.FixtureRequest) -> list[Any]:
     """As many GPUs as the test's marker counts, as torch's devices."""
+    if Session.NEEDS not in request.node.stash:
+        pytest.fail("gpu_devices: the test took it while it ran: mark it gpu, with the count it needs", pytrace=False)
     import torch
 
     return [torch.device("cuda", index) for index in range(request.node.stash[Session.NEEDS].count)]
@@ -38,12 +40,18 @@ def gpu_devices(request: pytest.FixtureRequest) -> list[Any]:
 
 @pytest.fixture
 def gpu_seed() -> Iterator[int]:
-    """Seeds Python, NumPy where it is loaded, and torch on every device; cuDNN chooses the same algorithms again."""
-    import torch
-
+    """Seeds Python, NumPy, and torch on every device; cuDNN chooses the same algorithms again."""
     random.seed(SEED)
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(SEED)
+    # Imported, as the test may be the first to do it; what is not installed draws no numbers.
+    with contextlib.suppress(ImportError):
+        import numpy.random
+
+        numpy.random.seed(SEED)
+    try:
+        import torch
+    except ImportError:
+        yield SEED
+        return
     torch.manual_seed(SEED)
     cudnn = torch.backends.cudnn
     before = cudnn.deterministic, cudnn.benchmark

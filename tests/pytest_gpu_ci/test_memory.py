@@ -196,3 +196,25 @@ def test_after():
     result = suite(source, gpus=[])
     result.assert_outcomes(passed=3)
     assert lines_of(result) == []
+
+
+def test_a_seed_needs_no_torch(suite: Suite, pytester: pytest.Pytester) -> None:
+    # NumPy as a suite without torch has it: loaded by nobody yet.
+    pytester.makepyfile(**{"numpy/__init__": "", "numpy/random": "seeds = []\ndef seed(value): seeds.append(value)"})
+    source = """
+import random, sys
+seen = []
+
+@pytest.mark.parametrize("time", [1, 2])
+def test_a(gpu_seed, time):
+    seen.append(random.random())
+    assert (gpu_seed, seen[0], "torch" in sys.modules) == (0, seen[-1], False)
+
+def test_numpy_was_seeded_each_time():
+    import numpy.random
+    assert numpy.random.seeds == [0, 0]
+
+@pytest.mark.gpu
+def test_on_a_gpu(gpu_seed): pass
+"""
+    suite(source, "-m", "not gpu", process=True).assert_outcomes(passed=3, deselected=1)
