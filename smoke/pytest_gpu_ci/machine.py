@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 DEVICES = Path("/dev")
+NO_GPU = "no GPU"
 GIB = 2**30
 
 
@@ -38,7 +39,7 @@ class Machine:
     def in_words(self) -> str:
         if not self.gpus:
             nodes = f" although {', '.join(self.unreached)} is there" if self.unreached else ""
-            return f"no GPU{nodes} ({self.why})"
+            return f"{NO_GPU}{nodes} ({self.why})"
         return ", ".join(f"{count} x {words}" for words, count in Counter(gpu.in_words() for gpu in self.gpus).items())
 
 

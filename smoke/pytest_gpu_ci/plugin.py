@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import traceback
 from collections.abc import Generator
 from typing import Any
 
@@ -43,9 +44,35 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("gpu_leak_mib", LEAK_INI, default="1")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Before any conftest file can ask CUDA anything. Whoever names no option of ours finds nothing changed."""
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, object, object]:
+    """Before any conftest file can ask CUDA anything, and around them: one may have an option of ours."""
+    choose_gpus(early_config)
+    try:
+        return (yield)
+    except ValueError as error:
+        lines = second_option(error)
+        if not lines:
+            raise
+        raise pytest.UsageError(problem(*lines)) from None
+
+
+def second_option(error: ValueError) -> list[str]:
+    """The lines of the problem where pytest refuses a conftest file's option because it is one of ours."""
+    option = next((option for option in OPTIONS if f"'{option}'" in str(error)), None)
+    frame = next((at for at in traceback.extract_tb(error.__traceback__) if at.name == "pytest_addoption"), None)
+    if option is None or frame is None:
+        return []
+    return [
+        f"{os.path.relpath(frame.filename)}:{frame.lineno}: {option}: the plugin gpu-ci has this option already",
+        f"got: a second {option}",
+        "expected: each option once",
+        "hint: take it out there and use the plugin's, or leave the plugin out: -p no:gpu-ci",
+    ]
+
+
+def choose_gpus(early_config: pytest.Config) -> None:
+    """Whoever names no option of ours finds nothing changed."""
     known = early_config.known_args_namespace
     if known.gpu_id is None and known.gpu in (None, "off"):
         return

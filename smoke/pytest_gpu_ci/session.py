@@ -50,25 +50,25 @@ class Session:
         if problems:
             pytest.fail("\n".join(problems), pytrace=False)
         if self.mode == "off":
-            self._refuse(item, "GPU tests are off (--gpu=off)", fail=False)
+            self._refuse(item, "GPU tests are off (--gpu=off)")
         if self.death is not None:
-            self._refuse(item, self.death.in_words(), fail=True)
+            self._refuse(item, self.death.in_words(), fail=self.death.in_words())
         unmet = wanted.unmet(self.machine)
         if unmet is None:
             note(item, "gpu", ", ".join(gpu.name for gpu in self.machine.gpus[: wanted.count]))
-        elif self.machine.gpus:
-            self._refuse(item, unmet, fail=self.mode == "strict", hint="--gpu=require skips what does not fit")
-        else:
+            return
+        fails = self.mode == "strict"
+        if not self.machine.gpus:
             # A driver with GPUs that torch cannot use is the mistake that skipping would hide.
-            broken = self.mode != "auto" or bool(self.machine.unreached)
-            self._refuse(item, unmet, fail=broken, hint="--gpu=off skips GPU tests")
+            fails = self.mode != "auto" or bool(self.machine.unreached)
+        self._refuse(item, unmet, fail=f"--gpu={self.mode}: {unmet}" if fails else "")
 
-    def _refuse(self, item: pytest.Item, reason: str, *, fail: bool, hint: str = "") -> None:
+    def _refuse(self, item: pytest.Item, reason: str, *, fail: str = "") -> None:
+        """Skip the test for this reason; or fail it, in these words. What to do next the summary says, once."""
         note(item, "gpu_not_run", reason)
-        if not fail:
-            pytest.skip(reason)
-        asked = f"--gpu={self.mode}: " if hint else ""
-        pytest.fail(f"{asked}{reason}" + (f"\n  hint: {hint}" if hint else ""), pytrace=False)
+        if fail:
+            pytest.fail(fail, pytrace=False)
+        pytest.skip(reason)
 
     def failed(self, item: pytest.Item, error: BaseException) -> None:
         """After a failure of any phase: is it this test's alone?"""

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from pytest_gpu_ci.machine import NO_GPU
+
 SHOWN = 5  # tests named in a line; the rest is a number
 
 
@@ -66,6 +68,7 @@ class Summary:
             top = max(peaks, key=lambda node: peaks[node])
             lines.append(f"highest peak: {peaks[top]:,.1f} MiB in {top}")
         lines += did_not_run(list(self.not_run.values()))
+        lines += hints([reason for node, reason in self.not_run.items() if node in self.failed])
         idle = [node for node in self.ran if self.peaks.get(node) == 0 and node not in self.failed]
         if idle:
             more = f" and {len(idle) - SHOWN} more" if len(idle) > SHOWN else ""
@@ -80,6 +83,17 @@ class Summary:
 
 def counted(tests: Any) -> str:
     return f"{len(tests)} GPU test{'s'[: len(tests) != 1]}"
+
+
+def hints(failed: list[str]) -> list[str]:
+    """What to do about tests that failed without being run, once however many they are."""
+    here = [words for _, at, words in (reason.partition("; here: ") for reason in failed) if at]
+    lines = []
+    if any(words.startswith(NO_GPU) for words in here):
+        lines.append("  hint: gpu-smoke diagnose says why; --gpu=off skips GPU tests")
+    if not all(words.startswith(NO_GPU) for words in here):
+        lines.append("  hint: --gpu=require skips what does not fit")
+    return lines
 
 
 def did_not_run(reasons: list[str]) -> list[str]:

@@ -1,0 +1,95 @@
+"""What a marker asks of the machine, and a marker that cannot be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import L4, L40S, T4, Suite, lines_of
+
+pytest_plugins = ["pytester"]
+
+
+@pytest.mark.parametrize(
+    ("marker", "gpus", "runs"),
+    [
+        ("gpu(count=2)", [L4], False),
+        ("gpu(count=2)", [L4, L4], True),
+        ("multi_gpu", [L4], False),
+        ("multi_gpu", [L4, L4], True),
+        ("multi_gpu(count=3)", [L4, L4], False),
+        ("gpu(memory_gib=16)", [T4], True),
+        ("gpu(memory_gib=24)", [T4], False),
+        ("gpu(memory_gib=48)", [L40S], True),
+        ("gpu(memory_gib=50)", [L40S], False),
+        ('gpu(compute_capability="8.9")', [L4], True),
+        ("gpu(compute_capability=(9, 0))", [L4], False),
+        ("gpu(compute_capability=10.0)", [L4], False),
+        ('gpu(model="L4")', [L4], True),
+        ('gpu(model="l4")', [L4], True),
+        ('gpu(model="L4")', [L40S], False),
+        ('gpu(model=["H100", "L40S"])', [L40S], True),
+        ("gpu(count=2, memory_gib=24)", [L4, T4], False),
+        ("gpu(memory_gib=24)", [L4, T4], True),
+    ],
+)
+def test_a_test_runs_where_its_first_gpus_are_what_it_asks_for(
+    suite: Suite, marker: str, gpus: list[object], runs: bool
+) -> None:
+    result = suite(f"@pytest.mark.{marker}\ndef test_a(): pass", gpus=gpus)
+    result.assert_outcomes(passed=int(runs), skipped=int(not runs))
+
+
+def test_what_does_not_fit_is_said_in_full_and_fails_only_where_strict(suite: Suite) -> None:
+    source = """
+@pytest.mark.gpu(memory_gib=80, compute_capability="9.0", model=("H100", "H200"))
+class TestBig:
+    @pytest.mark.gpu(count=2)
+    def test_a(self): pass
+
+@pytest.mark.gpu
+def test_small(): pass
+"""
+    words = (
+        "needs 2 GPUs, 80 GiB, compute capability 9.0 or more, model H100 or H200; "
+        "here: 2 x NVIDIA L4 (22.0 GiB, compute capability 8.9), 1 x Tesla T4 (14.6 GiB, compute capability 7.5)"
+    )
+    required = suite(source, "--gpu=require", gpus=[L4, L4, T4])
+    required.assert_outcomes(passed=1, skipped=1)
+    assert f"1 did not run: {words}" in lines_of(required)
+    strict = suite(source, "--gpu=strict", gpus=[L4, L4, T4])
+    strict.assert_outcomes(passed=1, errors=1)
+    assert f"--gpu=strict: {words}" in strict.outlines
+    assert lines_of(strict)[1:3] == [f"1 did not run: {words}", "  hint: --gpu=require skips what does not fit"]
+    assert strict.stdout.str().count("hint: ") == 1
+
+
+def test_every_mistake_in_a_marker_is_told_at_once_before_anything_runs(suite: Suite) -> None:
+    source = """
+@pytest.mark.gpu(2)
+def test_a(): pass
+
+@pytest.mark.gpu(count=0, memory="16", memory_gib="16", compute_capability="sm_89", model="", peak_gib=True)
+def test_b(): pass
+
+@pytest.mark.gpu(peak_gib=0, leak_mib=-1)
+def test_c(): pass
+"""
+    result = suite(source, gpus=[L4])
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    told = [line for line in result.errlines if "test_it.py" in line]
+    node = "ERROR: test_it.py"
+    assert told == [
+        f"{node}: test_a: gpu: takes keywords only",
+        f"{node}: test_b: gpu: count: not usable",
+        f"{node}: test_b: gpu: memory: no such argument",
+        f"{node}: test_b: gpu: memory_gib: not usable",
+        f"{node}: test_b: gpu: compute_capability: not usable",
+        f"{node}: test_b: gpu: model: not usable",
+        f"{node}: test_b: gpu: peak_gib: not usable",
+        f"{node}: test_c: gpu: peak_gib: not usable",
+        f"{node}: test_c: gpu: leak_mib: not usable",
+    ]
+    at = result.errlines.index(told[1])
+    assert result.errlines[at + 1 : at + 3] == ["  got: 0", "  expected: a number of GPUs, 1 or more"]
+    at = result.errlines.index(told[-2])
+    assert result.errlines[at + 1 : at + 3] == ["  got: 0", '  expected: GiB above 0, such as 4, or "any"']
