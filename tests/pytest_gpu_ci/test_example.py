@@ -1,22 +1,23 @@
-"""The example suite: with real torch on the CPU, and its workflow read as GitHub would."""
+"""The example suite with real torch on the CPU, and the page about the plugin."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
-from gpu_ci.gcp.pool_rules import default_runner_labels
 from pytest_gpu_ci import needs, plugin
+
+from .conftest import L4, Suite
+
+pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "gpu-tests"
 PAGE = ROOT / "docs" / "gpu-tests.md"
-WORKFLOW: dict[str, Any] = yaml.safe_load((EXAMPLE / ".github/workflows/gpu-tests.yml").read_text())
 
 
 def example(python: Path, *args: str) -> subprocess.CompletedProcess[str]:
@@ -62,32 +63,24 @@ def test_the_example_fails_where_its_gpu_job_meets_no_gpu_and_the_page_shows_how
     shown = PAGE.read_text().split("```console\n")[1].split("```")[0].splitlines()
     assert shown[0] == "$ pytest -m gpu --gpu=require"
     assert shown[1:] == [line for line in done.stdout.splitlines() if line in shown]
-    assert len(shown) == 7
+    assert len(shown) == 8
 
 
-def command(job: str) -> str:
-    """The job's one call of pytest."""
-    [found] = [step["run"] for step in WORKFLOW["jobs"][job]["steps"] if step.get("run", "").startswith("pytest ")]
+def fenced(language: str, start: str) -> str:
+    """The page's one block of this language that starts so."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    [found] = [text for name, text in blocks if name == language and text.startswith(start)]
     return str(found)
 
 
-def test_the_workflow_asks_for_the_labels_a_pool_has() -> None:
-    # YAML 1.1 reads the key `on` as true.
-    [default] = [each["default"] for each in WORKFLOW[True]["workflow_call"]["inputs"].values()]
-    assert yaml.safe_load(default) == default_runner_labels("l4")
-    assert default in WORKFLOW["jobs"]["gpu"]["runs-on"]
+@pytest.mark.parametrize(("gpus", "outcomes"), [([L4, L4], {"passed": 2}), ([L4], {"passed": 1, "skipped": 1})])
+def test_the_pages_tests_run_as_written(suite: Suite, gpus: list[object], outcomes: dict[str, int]) -> None:
+    suite(fenced("python", "import pytest"), gpus=gpus).assert_outcomes(**outcomes)
 
 
-def test_the_workflow_splits_the_suite_in_two_without_a_rest_and_bounds_every_job() -> None:
-    assert command("cpu").startswith('pytest -m "not gpu" ')
-    assert command("gpu").startswith("pytest -m gpu --gpu=require ")
-    assert {name: job["timeout-minutes"] for name, job in WORKFLOW["jobs"].items()} == {
-        "cpu": 20,
-        "gpu": 45,
-        "queue-guard": 35,
-        "coverage": 10,
-    }
-    assert WORKFLOW["jobs"]["gpu"]["if"] == WORKFLOW["jobs"]["queue-guard"]["if"]
+def test_the_page_tells_of_a_leak_in_the_plugins_words(suite: Suite) -> None:
+    source = "import torch\nkept = []\n@pytest.mark.gpu\ndef test_a(): kept.append(torch.zeros(12))"
+    assert fenced("", "leaked ") in suite(source, gpus=[L4]).stdout.str()
 
 
 def rows(heading: str) -> dict[str, str]:

@@ -55,6 +55,11 @@ def zeros(mib: float, device: str = "cuda:0") -> Block:
     return Block(mib, gpu)
 
 
+def ones(count: int, device: str = "cuda:0") -> Any:
+    """What a test of a real suite writes: one number is all that is looked at."""
+    return SimpleNamespace(sum=lambda: SimpleNamespace(item=lambda: count))
+
+
 def cycle(mib: float) -> None:
     """Memory that only the garbage collector gives back."""
     block = Block(mib, 0)

@@ -1,0 +1,140 @@
+"""The workflow that users copy: read as GitHub would, and its steps run here where no GPU and no network is needed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from gpu_ci.gcp.pool_rules import default_runner_labels
+
+from . import wheels
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples" / "gpu-tests"
+WORKFLOW: dict[str, Any] = yaml.safe_load((EXAMPLE / ".github/workflows/gpu-tests.yml").read_text())
+PAGE = (ROOT / "docs" / "gpu-tests.md").read_text()
+JOBS: dict[str, Any] = WORKFLOW["jobs"]
+
+
+def steps(job: str) -> list[dict[str, Any]]:
+    """The job's steps that run commands."""
+    return [step for step in JOBS[job]["steps"] if "run" in step]
+
+
+class Runner:
+    """A copy of the example in a fresh environment, and a package index that is a folder."""
+
+    def __init__(self, folder: Path, torch_packages: Path) -> None:
+        self.repository = folder / "repository"
+        shutil.copytree(EXAMPLE, self.repository, ignore=shutil.ignore_patterns("__pycache__"))
+        index = folder / "index"
+        index.mkdir()
+        wheels.fill(index, torch_packages)
+        subprocess.run([sys.executable, "-m", "venv", folder / "environment"], check=True, timeout=120)
+        self.bin = folder / "environment" / "bin"
+        self.environment = {
+            "PATH": os.pathsep.join([str(self.bin), "/usr/bin", "/bin"]),
+            "PIP_CONFIG_FILE": os.devnull,
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(index),
+            "PIP_CACHE_DIR": str(folder / "cache"),
+            "CUDA_VISIBLE_DEVICES": "",
+            # On a busy machine, threads that wait for each other take longer than one does.
+            "OMP_NUM_THREADS": "1",
+        }
+
+    def run(
+        self, step: dict[str, Any], folder: Path | None = None, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        """As GitHub runs a step on Linux: a script, bash -e, and what the workflow and the step set."""
+        script = self.repository.parent / "step.sh"
+        script.write_text(step["run"])
+        given = {**self.environment, **WORKFLOW.get("env", {}), **environment, **step.get("env", {})}
+        return subprocess.run(
+            ["bash", "-e", script],
+            cwd=folder or self.repository,
+            env=given,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=250,
+        )
+
+
+@pytest.fixture(scope="module")
+def runner(torch_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Runner:
+    [torch_packages] = torch_python.parents[1].glob("lib/python*/site-packages")
+    return Runner(tmp_path_factory.mktemp("runner"), torch_packages)
+
+
+def test_the_steps_of_the_copied_workflow_run_once_it_says_where_the_plugin_is(runner: Runner) -> None:
+    *installs, suite = steps("cpu")
+    for step in installs:
+        done = runner.run(step, GPU_CI=str(ROOT))
+        assert done.returncode == 0, done.stdout + done.stderr
+    done = runner.run(suite)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " 9 passed, 17 deselected in " in done.stdout
+    assert (runner.repository / "junit-cpu.xml").is_file()
+    # What the plugin's hints name is there.
+    assert (runner.bin / "gpu-smoke").is_file()
+
+    # The other job installs the same, and fails here for no other reason than that no GPU is there.
+    *same, suite = steps("gpu")
+    assert same == installs
+    done = runner.run(suite)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "FAILED: --gpu=require, and no GPU test ran: 17 GPU tests did not run" in done.stdout
+
+
+def test_the_pages_installation_brings_the_plugin(runner: Runner) -> None:
+    [block] = re.findall(r"```\n(pip install .*?)```", PAGE, re.DOTALL)
+    runner.run({"run": "pip uninstall --yes gpu-ci"})
+    assert "@pytest.mark.gpu:" not in runner.run({"run": "pytest --markers"}).stdout
+    done = runner.run({"run": block}, folder=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "@pytest.mark.gpu:" in runner.run({"run": "pytest --markers"}).stdout
+
+
+def test_a_copy_that_does_not_say_where_the_plugin_is_says_what_to_write(runner: Runner) -> None:
+    done = runner.run(steps("cpu")[1])
+    assert done.returncode == 1
+    assert done.stderr.strip().endswith(
+        "GPU_CI: write under env of this workflow where gpu-ci is, such as git+https://github.com/OWNER/gpu-ci@COMMIT"
+    )
+
+
+def test_pips_cache_has_a_file_to_be_named_after() -> None:
+    # Without one of its names the action fails: github.com/actions/setup-python/issues/807
+    [with_cache] = [step["with"] for job in JOBS.values() for step in job["steps"] if "cache" in step.get("with", {})]
+    assert (EXAMPLE / with_cache["cache-dependency-path"]).is_file()
+    assert f"-r {with_cache['cache-dependency-path']}" in steps("cpu")[0]["run"]
+
+
+def test_the_workflow_asks_for_the_labels_a_pool_has() -> None:
+    # YAML 1.1 reads the key `on` as true.
+    [default] = [each["default"] for each in WORKFLOW[True]["workflow_call"]["inputs"].values()]
+    assert yaml.safe_load(default) == default_runner_labels("l4")
+    assert default in JOBS["gpu"]["runs-on"]
+
+
+def test_the_workflow_splits_the_suite_by_the_pages_two_commands_and_bounds_every_job() -> None:
+    commands = re.findall(r"^(pytest .*?) +#", PAGE, re.MULTILINE)
+    assert commands == ['pytest -m "not gpu"', "pytest -m gpu --gpu=require"]
+    assert steps("cpu")[-1]["run"].startswith(commands[0] + " ")
+    assert steps("gpu")[-1]["run"].startswith(commands[1] + " ")
+    assert {name: job["timeout-minutes"] for name, job in JOBS.items()} == {
+        "cpu": 20,
+        "gpu": 45,
+        "queue-guard": 35,
+        "coverage": 10,
+    }
+    assert JOBS["gpu"]["if"] == JOBS["queue-guard"]["if"]
