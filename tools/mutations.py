@@ -46,7 +46,19 @@ CALLS = {
 }
 # Its numbers are sizes, times and limits that somebody chose; what counts is what is done with them.
 CHOSEN = {"plan.py"}
-COMMAND = ("verdicts", "profiles", "environment", "machine", "hangs", "history", "record", "specs")
+COMMAND = (
+    "verdicts",
+    "health",
+    "blame",
+    "profiles",
+    "environment",
+    "machine",
+    "watcher",
+    "hangs",
+    "history",
+    "record",
+    "specs",
+)
 LIMIT_SEC = 300
 MINE: dict[str, Any] = {}  # of a process of the pool: its copy, and whether it is in a hurry
 
