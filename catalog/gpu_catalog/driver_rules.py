@@ -77,18 +77,14 @@ def _table(setup: Setup) -> Iterator[Finding]:
 
 def _driver_and_torch(setup: Setup) -> Iterator[Finding]:
     verdict, card, branch = _compat(setup), setup.machine.gpu, setup.branch
-    rules = {problem.rule for problem in verdict.problems}
     sure = "first_driver_branch" not in card.uncertain
-    if (
-        sure
-        and branch
-        and card.first_driver_branch
-        and branch < card.first_driver_branch
-        and "driver.before-gpu" not in rules
-    ):
+    too_old = sure and branch and card.first_driver_branch and branch < card.first_driver_branch
+    if too_old:
         text = f"driver branch {branch} does not know the {card.name}: R{card.first_driver_branch} is its first"
         yield Finding("driver.before-gpu", "driver_branch", text, origin(card, "first_driver_branch"), _drivers(setup))
     for problem in verdict.problems:
+        if too_old and problem.rule == "driver.before-gpu":
+            continue  # the card's own first branch says it better than its generation's
         at = "kernel_module" if problem.rule == "driver.module" else problem.rule.partition(".")[0]
         at = {"driver": "driver_branch"}.get(at, at)
         yield Finding(problem.rule, at, problem.text, "gpu_smoke.compat", tuple(_fits(setup, at, verdict)))

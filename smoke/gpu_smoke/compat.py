@@ -13,7 +13,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from . import compat_data as data
-from .compat_data import Arch
+from .compat_data import Arch, Card
 from .wheels import Wheel, by_distance, kernels, newest_first, parse_wheel
 
 _MACHINE_NAMES = {"aarch64": "arm64"}  # as Linux names it
@@ -104,29 +104,40 @@ def check(
     machine: str = "x86_64",
     module: str | None = None,
     python: tuple[int, int] | None = None,
+    card: Card | None = None,
 ) -> Verdict:
-    """Whether these work together; what is left out is not asked. `module` is the kernel module: open, proprietary."""
+    """Whether these work together; what is left out is not asked. `module` is the kernel module: open, proprietary.
+
+    `card` is for a GPU whose own first driver is later than its generation's.
+    """
     branch = None if driver is None else branch_of(driver)
     wheel = None if torch is None else parse_wheel(torch, machine)
-    problems = [*_gpu_and_driver(capability, branch, module)]
+    problems = [*_gpu_and_driver(capability, branch, module, card)]
     unknown = [] if arch_of(capability) else [f"compute capability {capability}"]
+    if branch and card and branch < card.first_branch and not problems:
+        unknown.append(
+            f"whether driver branch {branch} knows the {card.name}: R{card.first_branch} is thought to be its first"
+        )
     if wheel:
         problems += _wheel_alone(capability, wheel, machine, python)
         problems += _driver_and_wheel(branch, wheel)
         unknown += _unknown_of(wheel, machine, python)
-    nearest = ways(capability, branch, wheel, machine=machine, python=python) if problems else ()
+    nearest = ways(capability, branch, wheel, machine=machine, python=python, card=card) if problems else ()
     return Verdict(tuple(problems), tuple(unknown), nearest[0] if nearest else None)
 
 
-def _gpu_and_driver(capability: str, branch: int | None, module: str | None) -> Iterator[Problem]:
+def _gpu_and_driver(capability: str, branch: int | None, module: str | None, card: Card | None) -> Iterator[Problem]:
     arch = arch_of(capability)
     if not arch:
         return
     if branch and arch.last_branch and branch > arch.last_branch:
         text = f"driver branch {branch} has dropped {arch.name} ({capability}): R{arch.last_branch} is its last"
         yield Problem("driver.dropped-gpu", text)
-    if branch and arch.first_sure and branch < arch.first_branch:
+    if branch and arch.first_branch and branch < arch.first_branch:
         text = f"driver branch {branch} does not know {arch.name} ({capability}): R{arch.first_branch} is its first"
+        yield Problem("driver.before-gpu", text)
+    elif branch and card and card.sure and branch < card.first_branch:
+        text = f"driver branch {branch} does not know the {card.name}: R{card.first_branch} is its first"
         yield Problem("driver.before-gpu", text)
     if module and module not in arch.modules:
         text = f"{arch.name} ({capability}) runs with the {arch.modules[0]} kernel module only, not the {module} one"
@@ -181,13 +192,14 @@ def ways(
     *,
     machine: str = "x86_64",
     python: tuple[int, int] | None = None,
+    card: Card | None = None,
 ) -> tuple[Pair, ...]:
     """What works instead: the nearest other wheel, the nearest other driver; both others where neither is enough."""
     branches = sorted(data.BRANCHES, key=lambda each: (each != PREFERRED_BRANCH, abs(each - (branch or each))))
     wheels: list[Wheel | None] = [*by_distance(wheel, machine)] if wheel else [None]
 
     def first(tries: Iterable[tuple[int | None, Wheel | None]]) -> list[Pair]:
-        works = (each for each in tries if not [*_problems(capability, *each, machine, python)])
+        works = (each for each in tries if not [*_problems(capability, *each, machine, python, card)])
         return [Pair(one, None if other is None else str(other)) for one, other in islice(works, 1)]
 
     found = first((branch, each) for each in wheels)
@@ -203,6 +215,7 @@ def choose(
     *,
     machine: str = "x86_64",
     python: tuple[int, int] | None = None,
+    card: Card | None = None,
 ) -> Pair | None:
     """What goes with what is given: the branch with long-term support, the newest torch. None where nothing does."""
     known = sorted(data.BRANCHES, key=lambda each: (each != PREFERRED_BRANCH, -each))
@@ -212,15 +225,20 @@ def choose(
         wheels.sort(key=lambda wheel: not data.RELEASES[machine][wheel.release].python)
     for branch in branches:
         for wheel in wheels:
-            if not [*_problems(capability, branch, wheel, machine, python)]:
+            if not [*_problems(capability, branch, wheel, machine, python, card)]:
                 return Pair(branch, str(wheel))
     return None
 
 
 def _problems(
-    capability: str, branch: int | None, wheel: Wheel | None, machine: str, python: tuple[int, int] | None
+    capability: str,
+    branch: int | None,
+    wheel: Wheel | None,
+    machine: str,
+    python: tuple[int, int] | None,
+    card: Card | None,
 ) -> Iterator[Problem]:
-    yield from _gpu_and_driver(capability, branch, None)
+    yield from _gpu_and_driver(capability, branch, None, card)
     if wheel:
         yield from _wheel_alone(capability, wheel, machine, python)
         yield from _driver_and_wheel(branch, wheel)

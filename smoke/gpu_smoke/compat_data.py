@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 # Where the rows come from, and when that was written or, for a page without a date, read.
@@ -9,6 +10,12 @@ _DRIVERS = "docs.nvidia.com/datacenter/tesla/drivers/"
 SOURCES = {
     "nv-arch": _DRIVERS + "cuda-toolkit-driver-and-architecture-matrix.html, read 2026-11-21",
     "nv-branches": _DRIVERS + "615/supported-drivers-and-cuda-toolkit-versions.html, 2026-09-09",
+    "nv-toolkits": "CUDA 12.8 release notes, table of toolkits and corresponding driver versions: "
+    "docs.nvidia.com/cuda/archive/12.8.0/cuda-toolkit-release-notes, read 2026-11-22",
+    "llvm": "llvm/llvm-project@026c639 clang/lib/Basic/Cuda.cpp, MinVersionForCudaArch: the first toolkit of 8.6, 8.7",
+    "cos-l4": "substratusai/runbooks#37: COS's installer says that 470.182.03 does not support L4, and turns to R525, "
+    "2023-06-25",
+    "nv-mig": "docs.nvidia.com/datacenter/tesla/mig-user-guide/620/deployment-considerations.html, 2026",
     "nv-minor": "docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html, read 2026-11",
     "nv-open": "kernel_open.html of driver 580.159.03, quoted in Start9Labs/start-technologies#3465, 2026-07-11",
     "gsp": "NVIDIA/open-gpu-kernel-modules#19: the open module needs a GSP, which begins with Turing, 2022-05-12",
@@ -16,7 +23,6 @@ SOURCES = {
     "eks-470": "awslabs/amazon-eks-ami#1060: 470 runs CUDA up to 11.4, 2023-02-28",
     "eks-lists": "awslabs/amazon-eks-ami@81fec2e nvidia-open-supported-devices-*.txt, 2026-07-23",
     "550-12.4": "andimarafioti/faster-qwen3-tts#113: 550.163.01 is CUDA 12.4, 2026-06-13",
-    "570-120": "xorbitsai/inference#3866: 570.133.07 runs an RTX PRO 6000 Workstation Edition, 2025-07-30",
     "known": "general knowledge, not read in a source",
     "torch-1.10": "the list that 1.10.1 of PyPI printed on an A100, and +cu111 as the cure: andreimargeloiu/WPFS#3, "
     "2023-06-26; that list is CUDA 10.2's in moi90/pytorch_compute_capabilities#1, 2022-11-04",
@@ -39,37 +45,86 @@ SOURCES = {
 }
 
 
-class Arch(NamedTuple):
-    """GPUs of one generation. `first_sure` is False where nobody has published the first driver branch.
+# The driver branch that came with a toolkit (nv-toolkits).
+TOOLKITS = {
+    (8, 0): 367,
+    (9, 0): 384,
+    (9, 2): 396,
+    (10, 0): 410,
+    (10, 1): 418,
+    (10, 2): 440,
+    (11, 0): 450,
+    (11, 1): 455,
+    (11, 4): 470,
+    (11, 8): 520,
+    (12, 8): 570,
+}
 
-    `modules` are the kernel modules that drive them: gsp and nv-open.
+
+class Arch(NamedTuple):
+    """GPUs of one generation: their first driver branch is the one that came with the first toolkit for them.
+
+    It is None where that toolkit is older than the table of drivers. `modules` are the kernel modules that drive them:
+    gsp and nv-open. `source` is of the branches.
     """
 
     name: str
     capabilities: tuple[int, ...]
-    first_branch: int
+    first_branch: int | None
     last_branch: int | None
     modules: tuple[str, ...]
     source: str
-    first_sure: bool = False
 
 
 OPEN, PROPRIETARY = "open", "proprietary"
 _BOTH = (OPEN, PROPRIETARY)
 
 ARCHS = (
-    Arch("Kepler", (35, 37), 340, 470, (PROPRIETARY,), "nv-arch"),
-    Arch("Maxwell", (50, 52, 53), 340, 580, (PROPRIETARY,), "nv-arch"),
-    Arch("Pascal", (60, 61, 62), 375, 580, (PROPRIETARY,), "nv-arch"),
-    Arch("Volta", (70, 72), 384, 580, (PROPRIETARY,), "nv-arch"),
-    Arch("Turing", (75,), 410, None, _BOTH, "nv-arch"),
-    Arch("Ampere", (80, 86, 87), 450, None, _BOTH, "nv-arch"),
-    Arch("Ada", (89,), 525, None, _BOTH, "nv-arch"),
-    Arch("Hopper", (90,), 525, None, _BOTH, "nv-arch"),
-    Arch("Blackwell", (100,), 570, None, (OPEN,), "eks-lists", first_sure=True),
-    Arch("Blackwell Ultra", (103,), 580, None, (OPEN,), "eks-lists", first_sure=True),
-    Arch("Blackwell", (120,), 570, None, (OPEN,), "570-120", first_sure=True),
+    Arch("Kepler", (35, 37), None, 470, (PROPRIETARY,), "nv-arch"),
+    Arch("Maxwell", (50, 52, 53), None, 580, (PROPRIETARY,), "nv-arch"),
+    Arch("Pascal", (60, 61, 62), TOOLKITS[8, 0], 580, (PROPRIETARY,), "nv-arch"),
+    Arch("Volta", (70, 72), TOOLKITS[9, 0], 580, (PROPRIETARY,), "nv-arch"),
+    Arch("Turing", (75,), TOOLKITS[10, 0], None, _BOTH, "nv-arch"),
+    Arch("Ampere", (80,), TOOLKITS[11, 0], None, _BOTH, "nv-arch"),
+    Arch("Ampere", (86,), TOOLKITS[11, 1], None, _BOTH, "llvm"),
+    Arch("Ampere", (87,), TOOLKITS[11, 4], None, _BOTH, "llvm"),
+    Arch("Ada", (89,), TOOLKITS[11, 8], None, _BOTH, "nv-arch"),
+    Arch("Hopper", (90,), TOOLKITS[11, 8], None, _BOTH, "nv-arch"),
+    Arch("Blackwell", (100,), TOOLKITS[12, 8], None, (OPEN,), "nv-arch"),
+    # Its toolkit is 12.9, of R575, whose list of devices has none of it yet.
+    Arch("Blackwell Ultra", (103,), 580, None, (OPEN,), "eks-lists"),
+    Arch("Blackwell", (120,), TOOLKITS[12, 8], None, (OPEN,), "nv-arch"),
 )
+
+
+@dataclass(frozen=True)
+class Card:
+    """A GPU whose own first driver branch is later than its generation's."""
+
+    name: str
+    first_branch: int
+    source: str
+
+    @property
+    def sure(self) -> bool:
+        """Whether somebody has published it; else it refuses nothing."""
+        return self.source != "known"
+
+
+_H100 = Card("H100", 525, "nv-mig")
+# By the keys of data/gpus.py; the catalog's gpus.json has the same branches.
+CARDS = {
+    "t4": Card("T4", 418, "known"),
+    "p100-pcie-16gb": Card("P100", 375, "known"),
+    "l4": Card("L4", 525, "cos-l4"),
+    "a10g": Card("A10G", 460, "known"),
+    "l40s": Card("L40S", 535, "known"),
+    "a100-80gb": Card("A100 80GB", 470, "known"),
+    "h100-pcie": _H100,
+    "h100-sxm": _H100,
+    "h200-sxm": Card("H200", 550, "nv-mig"),
+    "rtx-pro-6000-se": Card("RTX PRO 6000", 575, "eks-lists"),
+}
 
 
 class Branch(NamedTuple):

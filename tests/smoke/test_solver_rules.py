@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from gpu_smoke import compat, wheels
 from gpu_smoke import compat_data as data
+from gpu_smoke.data.gpus import GPUS
 from gpu_smoke.solver.answer import answer
 from gpu_smoke.solver.question import Question
 from hypothesis import given
@@ -19,14 +21,25 @@ DEVICES = sorted({capability for arch in data.ARCHS for capability in arch.capab
 MACHINES = [*data.RELEASES]
 TORCHES = sorted({str(wheel) for machine in MACHINES for wheel in wheels.every(machine)})
 
+# The driver that came with the first toolkit for a capability, as NVIDIA's release notes of CUDA 12.8 list it; and of
+# cards whose own driver came later, as compat_data.py has the sources.
+FIRST = {"6.0": 367, "7.0": 384, "7.5": 410, "8.0": 450, "8.6": 455, "8.9": 520, "9.0": 520, "10.0": 570, "12.0": 570}
+FIRST_OF_CARD = {"l4": 525, "h100-pcie": 525, "h100-sxm": 525, "h200-sxm": 550, "rtx-pro-6000-se": 575}
+CAPABILITIES = [f"{device // 10}.{device % 10}" for device in DEVICES]
+
 questions = st.builds(
     Question,
-    capability=st.sampled_from([f"{device // 10}.{device % 10}" for device in DEVICES]),
-    driver=st.sampled_from(["", "450", "999", "580.159.03", *map(str, data.BRANCHES)]),
+    capability=st.sampled_from(CAPABILITIES),
+    driver=st.sampled_from(["", "340", "390", "450", "520", "999", "580.159.03", *map(str, data.BRANCHES)]),
     torch=st.sampled_from(["", "2.9.1", "2.15.0", "1.0.0", "2.99.0+cu150", "2.9.1+cpu", *TORCHES]),
     module=st.sampled_from(["", data.OPEN, data.PROPRIETARY]),
     machine=st.sampled_from(MACHINES),
     python=st.sampled_from([None, (3, 8), (3, 12), (3, 14)]),
+)
+questions |= st.builds(
+    lambda gpu, question: replace(question, gpu=gpu, capability=GPUS[gpu].capability),
+    st.sampled_from([*GPUS]),
+    questions,
 )
 
 
@@ -40,8 +53,15 @@ def test_nothing_is_recommended_that_would_be_refused(question: Question) -> Non
             machine=question.machine,
             module=way.module or question.module or None,
             python=question.python,
+            card=question.card,
         )
         assert again.works, (question, way, again.problems)
+
+
+@given(questions)
+def test_no_driver_is_recommended_that_is_older_than_the_gpu(question: Question) -> None:
+    first = max(FIRST.get(question.capability, 0), FIRST_OF_CARD.get(question.gpu, 0))
+    assert all(way.driver_branch >= first for way in answer(question).ways), question
 
 
 @given(questions)
@@ -61,7 +81,12 @@ def test_a_row_of_the_table_says_what_the_wheel_alone_would_be_told(question: Qu
     assert bool(found.rows) is not bool(question.torch)
     for row in found.rows:
         alone = compat.check(
-            question.capability, found.driver, row.torch, machine=question.machine, python=question.python
+            question.capability,
+            found.driver,
+            row.torch,
+            machine=question.machine,
+            python=question.python,
+            card=question.card,
         )
         assert (row.works, row.reasons) == (alone.works, tuple(problem.text for problem in alone.problems))
 

@@ -79,31 +79,26 @@ def answer(question: Question) -> Answer:
     driver = question.driver or str(chosen.branch if chosen else compat.PREFERRED_BRANCH)
     torch = question.torch or str((chosen and chosen.torch) or newest)
     module = question.module or None
-    verdict = compat.check(
-        question.capability, driver, torch, machine=question.machine, module=module, python=question.python
-    )
+    verdict = compat.check(question.capability, driver, torch, module=module, **_rest(question))
     rows = () if question.torch else tuple(_rows(question, driver))
     return Answer(question, driver, torch, verdict.problems, verdict.unknown, _ways(question, driver, torch), rows)
 
 
 def _choose(question: Question, driver: str) -> Pair | None:
-    return compat.choose(
-        question.capability,
-        driver or None,
-        question.torch or None,
-        machine=question.machine,
-        python=question.python,
-    )
+    return compat.choose(question.capability, driver or None, question.torch or None, **_rest(question))
+
+
+def _rest(question: Question) -> dict[str, Any]:
+    return {"machine": question.machine, "python": question.python, "card": question.card}
 
 
 def _ways(question: Question, driver: str, torch: str) -> tuple[Way, ...]:
     """What was asked where that works, but for the kernel module; else the nearest that do."""
-    machine, python = question.machine, question.python
-    wheel = wheels.parse_wheel(torch, machine)
-    if compat.check(question.capability, driver, torch, machine=machine, python=python).works:
+    wheel = wheels.parse_wheel(torch, question.machine)
+    if compat.check(question.capability, driver, torch, **_rest(question)).works:
         pairs: tuple[Pair, ...] = (Pair(compat.branch_of(driver), str(wheel)),)
     else:
-        pairs = compat.ways(question.capability, compat.branch_of(driver), wheel, machine=machine, python=python)
+        pairs = compat.ways(question.capability, compat.branch_of(driver), wheel, **_rest(question))
     return tuple(_way(question, pair.branch, pair.torch) for pair in pairs if pair.branch and pair.torch)
 
 
@@ -130,9 +125,7 @@ def _drivers(branch: int, machine: str) -> dict[str, str]:
 def _rows(question: Question, driver: str) -> Iterator[Row]:
     """Every wheel of the tables, the newest first."""
     for wheel in wheels.every(question.machine):
-        verdict = compat.check(
-            question.capability, driver, str(wheel), machine=question.machine, python=question.python
-        )
+        verdict = compat.check(question.capability, driver, str(wheel), **_rest(question))
         reasons = tuple(problem.text for problem in verdict.problems)
         sure = wheel.build not in RELEASES[question.machine][wheel.release].unsure
         yield Row(str(wheel), verdict.works, reasons, sure)

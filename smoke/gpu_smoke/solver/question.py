@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import compat, wheels
-from ..compat_data import OPEN, PROPRIETARY, RELEASES
+from ..compat_data import CARDS, OPEN, PROPRIETARY, RELEASES, Card
 from ..data.gpus import GPUS
 from ..options import Parser, UsageError, usage_error, words
 
@@ -41,6 +41,12 @@ class Question:
     python: tuple[int, int] | None = None
     json: bool = False
 
+    @property
+    def card(self) -> Card | None:
+        """What is known of the very card; None where its name is that of several that differ."""
+        found = {CARDS.get(key) for key in _keys(self.gpu)}
+        return found.pop() if len(found) == 1 else None
+
 
 def parse(argv: Sequence[str]) -> Question:
     """Read the command line, or raise UsageError with everything that is wrong with it."""
@@ -70,15 +76,19 @@ def parse(argv: Sequence[str]) -> Question:
 
 def capability_of(gpu: str) -> str:
     """The compute capability of a GPU by any of its names; ValueError for one that is none, or more than one."""
-    asked = words(gpu)
-    rows = [row for key, row in GPUS.items() if asked and any(asked <= words(name) for name in (key, *row.names))]
-    found = {row.capability for row in rows}
+    found = {GPUS[key].capability for key in _keys(gpu)}
     if len(found) > 1:
         raise ValueError("could be more than one GPU")
     if not found:
         near = difflib.get_close_matches(gpu.lower(), _names(), 1)
         raise ValueError("is no GPU of the table" + (f": did you mean {near[0]}?" if near else ""))
     return found.pop()
+
+
+def _keys(gpu: str) -> list[str]:
+    """The rows that have every word of a name."""
+    asked = words(gpu)
+    return [key for key, row in GPUS.items() if asked and any(asked <= words(name) for name in (key, *row.names))]
 
 
 def _names() -> list[str]:
