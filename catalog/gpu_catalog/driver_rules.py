@@ -31,8 +31,6 @@ def unknown(setup: Setup) -> Iterator[str]:
 
 def _branch_unknown(setup: Setup) -> Iterator[str]:
     branch, card = setup.branch, setup.machine.gpu
-    if branch and branch not in BRANCHES:
-        yield f"driver branch {branch}: it is not in the table"
     first = card.first_driver_branch
     if branch and first and branch < first and "first_driver_branch" in card.uncertain:
         yield f"whether driver branch {branch} knows the {card.name}: R{first} is thought to be its first"

@@ -16,7 +16,6 @@ from . import compat_data as data
 from .compat_data import Arch, Card
 from .wheels import Wheel, by_distance, kernels, newest_first, parse_wheel
 
-_MACHINE_NAMES = {"aarch64": "arm64"}  # as Linux names it
 # Offered first where a driver has to change: long-term support, and the one branch that runs every GPU and every torch.
 PREFERRED_BRANCH = 580
 
@@ -76,9 +75,9 @@ def newest_cuda(driver: int | str) -> tuple[int, int] | None:
     return known.cuda if known else None
 
 
-def lowest_branch(cuda_major: int) -> int | None:
-    """The lowest driver branch that runs code of a CUDA major."""
-    return data.CUDA_FLOOR.get(cuda_major)
+def lowest_branch(cuda: tuple[int, int]) -> int | None:
+    """The lowest driver branch that runs code of a CUDA, if that is known."""
+    return data.CUDA_FLOOR.get(cuda[0]) or data.TOOLKITS.get(cuda)
 
 
 def runs(code: int, device: int, cuda: tuple[int, int] | None = None) -> bool:
@@ -91,8 +90,8 @@ def runs(code: int, device: int, cuda: tuple[int, int] | None = None) -> bool:
 
 
 def pythons() -> tuple[tuple[int, int], tuple[int, int]]:
-    """The oldest and the newest Python that any torch of the tables is known to be for."""
-    known = [row.python for rows in data.RELEASES.values() for row in rows.values() if row.python]
+    """The oldest and the newest Python that any torch of the tables is for."""
+    known = [row.python for rows in data.RELEASES.values() for row in rows.values()]
     return min(low for low, _ in known), max(high for _, high in known)
 
 
@@ -114,6 +113,8 @@ def check(
     wheel = None if torch is None else parse_wheel(torch, machine)
     problems = [*_gpu_and_driver(capability, branch, module, card)]
     unknown = [] if arch_of(capability) else [f"compute capability {capability}"]
+    if branch and branch not in data.BRANCHES:
+        unknown.append(f"driver branch {branch}: it is not in the table")
     if branch and card and branch < card.first_branch and not problems:
         unknown.append(
             f"whether driver branch {branch} knows the {card.name}: R{card.first_branch} is thought to be its first"
@@ -121,7 +122,7 @@ def check(
     if wheel:
         problems += _wheel_alone(capability, wheel, machine, python)
         problems += _driver_and_wheel(branch, wheel)
-        unknown += _unknown_of(wheel, machine, python)
+        unknown += _unknown_of(wheel, machine)
     nearest = ways(capability, branch, wheel, machine=machine, python=python, card=card) if problems else ()
     return Verdict(tuple(problems), tuple(unknown), nearest[0] if nearest else None)
 
@@ -159,30 +160,30 @@ def _wheel_alone(capability: str, wheel: Wheel, machine: str, python: tuple[int,
     if compiled and not any(runs(code, device, wheel.cuda) for code in compiled):
         codes = " ".join(f"sm_{code}" for code in compiled)
         yield Problem("torch.no-kernels", f"torch {wheel} has no kernels for {capability}: it has {codes}")
-    if python and release and release.python and not release.python[0] <= python <= release.python[1]:
+    if python and release and not release.python[0] <= python <= release.python[1]:
         low, high = (".".join(map(str, each)) for each in release.python)
         yield Problem("torch.python", f"torch {wheel.version} is for Python {low} to {high}, not {_dotted(python)}")
 
 
 def _driver_and_wheel(branch: int | None, wheel: Wheel) -> Iterator[Problem]:
-    floor = lowest_branch(wheel.cuda[0]) if wheel.cuda else None
+    floor = lowest_branch(wheel.cuda) if wheel.cuda else None
     if branch and floor and branch < floor and wheel.cuda:
         text = f"torch {wheel} needs driver branch {floor} or newer for CUDA {_dotted(wheel.cuda)}, not {branch}"
         yield Problem("driver.before-cuda", text)
 
 
-def _unknown_of(wheel: Wheel, machine: str, python: tuple[int, int] | None) -> list[str]:
+def _unknown_of(wheel: Wheel, machine: str) -> Iterator[str]:
     release = data.RELEASES[machine].get(wheel.release)
     if not release:
-        return [f"torch {wheel.release} on {machine}: it is not in the table"]
+        yield f"torch {wheel.release} on {machine}: it is not in the table"
+        return
+    if not wheel.released:
+        newest = f"{wheel.release}.{data.PATCHES.get(wheel.release, 0)}"
+        yield f"torch {wheel.version}: the newest of its release in the table is {newest}"
     if not wheel.build:
-        return [f"which build PyPI has of torch {wheel.version} for {machine}: name it, such as +cu130"]
-    unsure = (
-        [f"what torch {wheel} was compiled for: as a neighbouring release"] if wheel.build in release.unsure else []
-    )
-    if python and not release.python:
-        unsure.append(f"whether torch {wheel.version} is for Python {_dotted(python)}")
-    return unsure
+        yield f"which build PyPI has of torch {wheel.version} for {machine}: name it, such as +cu130"
+    elif wheel.build in release.unsure:
+        yield f"what torch {wheel} was compiled for: as a neighbouring release"
 
 
 def ways(
@@ -195,7 +196,7 @@ def ways(
     card: Card | None = None,
 ) -> tuple[Pair, ...]:
     """What works instead: the nearest other wheel, the nearest other driver; both others where neither is enough."""
-    branches = sorted(data.BRANCHES, key=lambda each: (each != PREFERRED_BRANCH, abs(each - (branch or each))))
+    branches = sorted(data.BRANCHES, key=lambda each: each != PREFERRED_BRANCH)
     wheels: list[Wheel | None] = [*by_distance(wheel, machine)] if wheel else [None]
 
     def first(tries: Iterable[tuple[int | None, Wheel | None]]) -> list[Pair]:
@@ -221,8 +222,6 @@ def choose(
     known = sorted(data.BRANCHES, key=lambda each: (each != PREFERRED_BRANCH, -each))
     branches = known if driver is None else [branch_of(driver)]
     wheels = newest_first(machine) if torch is None else [parse_wheel(torch, machine)]
-    if python and torch is None:  # those first that are known to be for a Python
-        wheels.sort(key=lambda wheel: not data.RELEASES[machine][wheel.release].python)
     for branch in branches:
         for wheel in wheels:
             if not [*_problems(capability, branch, wheel, machine, python, card)]:
@@ -246,13 +245,3 @@ def _problems(
 
 def _dotted(numbers: tuple[int, int]) -> str:
     return ".".join(map(str, numbers))
-
-
-def advice(capability: str, driver: str, torch: str, machine: str) -> str:
-    """For a machine that failed: what would work on it; empty where nothing better is known."""
-    try:
-        nearest = check(capability, driver or None, torch, machine=_MACHINE_NAMES.get(machine, machine)).nearest
-    except (KeyError, ValueError):  # a driver, torch or machine that this knows nothing of
-        return ""
-    on = f" on driver branch {nearest.branch}" if nearest and nearest.branch else ""
-    return f"torch {nearest.torch}{on} runs on compute capability {capability}" if nearest else ""

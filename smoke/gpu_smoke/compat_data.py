@@ -26,6 +26,7 @@ SOURCES = {
     "known": "general knowledge, not read in a source",
     "torch-1.10": "the list that 1.10.1 of PyPI printed on an A100, and +cu111 as the cure: andreimargeloiu/WPFS#3, "
     "2023-06-26; that list is CUDA 10.2's in moi90/pytorch_compute_capabilities#1, 2022-11-04",
+    "pypi": "what pip index versions lists for Linux on x86_64 and each Python from 3.6 to 3.15, 2026-11-22",
     "torch-1.13": "the list that 1.13.1+cu117 printed on an H100: PKU-YuanGroup/Open-Sora-Plan#39, 2024-03-04; its "
     "CUDA 11.6 and 11.7 from pytorch/pytorch#164471, 2025-10-02",
     "torch-2.0": "the list that 2.0.1 for CUDA 11.8 printed on an RTX 5090: pBFSLab/DeepPrep#233, 2025-06-30; that its "
@@ -33,6 +34,7 @@ SOURCES = {
     "torch-2.1": "rcgsheffield/sheffield_hpc#1890, 2023-10-19: PyPI's 2.1 is for CUDA 12.1, and cu118 and cu121 have "
     "sm_90; 2.2 has the same CUDAs: pytorch/pytorch#114758, 2023-11-29",
     "torch-matrix": "a copy of RELEASE.md's matrices in the PyTorch Korea site's list of versions, 2026-03-24",
+    "torch-2.3": "pytorch/pytorch@aa6104e RELEASE.md: CUDA 11.8 and 12.1; PyPI's requires the runtime of 12.1",
     "torch-2.7": "mlverse/torch#1348, which quotes build_cuda.sh of 2.7, 2025-07-24",
     "torch-2.8": "pytorch/pytorch#157517, and lists measured in jhj0517/Whisper-WebUI#653, 2026-09-20",
     "torch-2.10": "lists measured in pytorch/pytorch#182250, 2026-05-03; pytorch/pytorch#175253, 2026-02-18",
@@ -149,7 +151,8 @@ BRANCHES = {
     610: Branch((13, 3), "nv-branches", "2026-08"),
 }
 
-# The lowest branch that runs code of a CUDA major, by minor version compatibility (nv-minor).
+# The lowest branch that runs code of a CUDA major, by minor version compatibility (nv-minor), which begins with 11:
+# what is older needs the driver that came with its own toolkit.
 CUDA_FLOOR = {11: 450, 12: 525, 13: 580}
 
 # Code for one capability runs on the same major from its own minor up; but code for these runs there alone, and they
@@ -169,7 +172,7 @@ class Release(NamedTuple):
     default: str
     builds: dict[str, tuple[int, ...]]
     source: str
-    python: tuple[tuple[int, int], tuple[int, int]] | None = None
+    python: tuple[tuple[int, int], tuple[int, int]]
     unsure: tuple[str, ...] = ()
 
 
@@ -186,30 +189,33 @@ _26 = {"cu118": _37, "cu124": _OLD, "cu126": _OLD}
 _29 = {"cu126": _OLD, "cu128": _VOLTA, "cu129": _VOLTA, "cu130": _NEW}
 _211 = {"cu126": _OLD, "cu128": _NEW, "cu129": _NEW, "cu130": _NEW}
 _212 = {"cu126": _OLD, "cu129": _NEW, "cu130": _NEW, "cu132": _NEW}
-_PY39, _PY310 = ((3, 9), (3, 13)), ((3, 10), (3, 14))
+# The Pythons that PyPI has wheels for on x86_64 (pypi). RELEASE.md has 3.15 for 2.13 and 2.14 too, where PyPI has none.
+# For arm64 they are those of RELEASE.md up to 2.12, and taken to be the same from there.
+_PY38, _PY39, _PY310 = ((3, 8), (3, 12)), ((3, 9), (3, 13)), ((3, 10), (3, 14))
 # cu129 is not in RELEASE.md after 2.8, yet there are wheels of it ("somewhat limited", pytorch/test-infra#7652,
 # 2026-01-15; 2.11.0 in replicate/cog#3016, 2026-06-18; 2.14.0 in rapidsai/rmm#2541, 2026-09-10).
 _129 = ("cu129",)
 
 X86 = {
-    "1.10": Release("cu102", _110, "torch-1.10", None, ("cu111", "cu113")),
-    "1.13": Release("cu117", {"cu116": _117, "cu117": _117}, "torch-1.13", None, ("cu116",)),
-    "2.0": Release("cu117", {"cu117": _117, "cu118": _37}, "torch-2.0", None),
+    "1.10": Release("cu102", _110, "torch-1.10", ((3, 6), (3, 9)), ("cu111", "cu113")),
+    "1.13": Release("cu117", {"cu116": _117, "cu117": _117}, "torch-1.13", ((3, 7), (3, 11)), ("cu116",)),
+    "2.0": Release("cu117", {"cu117": _117, "cu118": _37}, "torch-2.0", ((3, 8), (3, 11))),
     # The lists of 2.1 to 2.6 are those of 2.7 for the same CUDA, but that they have sm_90 was read.
-    "2.1": Release("cu121", _21, "torch-2.1", None, (*_21,)),
-    "2.2": Release("cu121", _21, "torch-2.1", None, (*_21,)),
-    "2.4": Release("cu121", _24, "torch-matrix", ((3, 8), (3, 12)), (*_24,)),
-    "2.5": Release("cu124", _24, "torch-matrix", ((3, 9), (3, 12)), (*_24,)),
+    "2.1": Release("cu121", _21, "torch-2.1", ((3, 8), (3, 11)), (*_21,)),
+    "2.2": Release("cu121", _21, "torch-2.1", _PY38, (*_21,)),
+    "2.3": Release("cu121", _21, "torch-2.3", _PY38, (*_21,)),
+    "2.4": Release("cu121", _24, "torch-matrix", _PY38, (*_24,)),
+    "2.5": Release("cu124", _24, "torch-matrix", _PY39, (*_24,)),
     "2.6": Release("cu124", _26, "torch-matrix", _PY39, (*_26,)),
     "2.7": Release("cu126", {"cu118": _37, "cu126": _OLD, "cu128": _NEW}, "torch-2.7", _PY39),
     "2.8": Release("cu128", {"cu126": _OLD, "cu128": _VOLTA, "cu129": _VOLTA}, "torch-2.8", _PY39),
     "2.9": Release("cu128", _29, "torch-2.10", _PY310, _129),
     "2.10": Release("cu128", _29, "torch-2.10", _PY310, _129),
     "2.11": Release("cu130", _211, "torch-2.10", _PY310, _129),
-    "2.12": Release("cu130", _212, "torch-2.12", None, _129),
-    "2.13": Release("cu130", _212, "torch-2.13", None, _129),
+    "2.12": Release("cu130", _212, "torch-2.12", _PY310, _129),
+    "2.13": Release("cu130", _212, "torch-2.13", _PY310, _129),
     "2.14": Release("cu130", _212, "torch-2.14", _PY310, _129),
-    "2.15": Release("cu132", {"cu130": _NEW, "cu132": _NEW}, "torch-2.15", None, ("cu130",)),
+    "2.15": Release("cu132", {"cu130": _NEW, "cu132": _NEW}, "torch-2.15", ((3, 11), (3, 15)), ("cu130",)),
 }
 
 _SERVER = (80, 90)
@@ -223,9 +229,13 @@ AARCH64 = {
     "2.9": Release("", _ARM29, "torch-arm", _PY310, (*_ARM29,)),
     "2.10": Release("", _ARM29, "torch-arm", _PY310, (*_ARM29,)),
     "2.11": Release("?", _ARM29, "torch-matrix", _PY310),
-    "2.12": Release("?", _ARM212, "torch-2.12"),
-    "2.13": Release("?", _ARM212, "torch-2.13"),
+    "2.12": Release("?", _ARM212, "torch-2.12", _PY310),
+    "2.13": Release("?", _ARM212, "torch-2.13", _PY310),
     "2.14": Release("?", _ARM212, "torch-2.14", _PY310),
 }
 
 RELEASES = {"x86_64": X86, "arm64": AARCH64}
+
+# The newest patch release of each, where there has been one (pypi).
+PATCHES = {"1.10": 2, "1.13": 1, "2.0": 1, "2.1": 2, "2.2": 2, "2.3": 1, "2.4": 1, "2.5": 1, "2.7": 1, "2.9": 1}
+PATCHES |= {"2.12": 1, "2.14": 1}

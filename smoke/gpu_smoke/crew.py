@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import checks, compat, faults, plan, report, schedule
+from . import advice, checks, faults, plan, report, schedule
 from .judge import complete, devices, history, several, speed, stages, static
 from .judge.subject import Subject
 from .known import Known
@@ -234,8 +234,8 @@ class Crew:
         torch, driver = self.receipt.torch.get("version", ""), self.receipt.host.get("driver", "")
         if found.action not in (faults.FIX_IMAGE, faults.FIX_DRIVER) or not subject or not subject.cc or not torch:
             return found
-        advice = compat.advice(subject.cc, driver, torch, platform.machine())
-        return checks.hinted(found, "; ".join(filter(None, (found.hint, advice))))
+        text = advice.nearest(subject.cc, driver, torch, platform.machine())
+        return checks.hinted(found, "; ".join(filter(None, (found.hint, text))))
 
     def _broken(self, child: Child, what: str, text: str, means: faults.Meaning) -> checks.Check:
         """A check that came to no result; before a kernel ran, no GPU is to blame by name."""

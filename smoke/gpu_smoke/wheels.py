@@ -8,7 +8,7 @@ from typing import NamedTuple
 from . import compat_data as data
 
 _WHEEL = re.compile(r"(\d+\.\d+)(\.\d+)?(?:\+([a-z]+[0-9.]*))?")
-_CUDA = re.compile(r"cu(\d{2})(\d)")
+_CUDA = re.compile(r"cu(\d{1,2})(\d)")
 
 
 class Wheel(NamedTuple):
@@ -23,6 +23,11 @@ class Wheel(NamedTuple):
         """The CUDA it is built for."""
         found = _CUDA.fullmatch(self.build)
         return (int(found[1]), int(found[2])) if found else None
+
+    @property
+    def released(self) -> bool:
+        """Whether the tables have its patch release."""
+        return int(self.version.rpartition(".")[2]) <= data.PATCHES.get(self.release, 0)
 
     def __str__(self) -> str:
         return f"{self.version}+{self.build}" if self.build else self.version
@@ -50,7 +55,7 @@ def by_distance(wheel: Wheel, machine: str) -> list[Wheel]:
     here = _order(wheel.release)
     order = sorted(data.RELEASES[machine], key=lambda each: (abs(_order(each) - here), -_order(each)))
     return [
-        found._replace(version=wheel.version) if found.release == wheel.release else found
+        found._replace(version=wheel.version) if found.release == wheel.release and wheel.released else found
         for each in order
         for found in _sure(each, machine)
     ]

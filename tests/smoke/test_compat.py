@@ -31,6 +31,10 @@ def rules(verdict: Verdict) -> list[str]:
         ("7.5", "535.183.01", "2.13.0", "driver.before-cuda", Pair(535, "2.13.0+cu126")),
         ("8.9", 570, "2.15.0", "driver.before-cuda", Pair(570, "2.14.0+cu126")),
         ("8.0", 470, "2.9.1+cu126", "driver.before-cuda", Pair(470, "2.7.0+cu118")),
+        # CUDA 10 and before: no minor version runs on the driver of another.
+        ("7.5", 439, "1.10.0+cu102", "driver.before-cuda", Pair(580, "1.10.0+cu102")),
+        ("7.0", 417, "1.6.0+cu101", "driver.before-cuda", Pair(580, "1.6.0+cu101")),
+        ("6.0", 395, "1.4.0+cu92", "driver.before-cuda", Pair(580, "1.4.0+cu92")),
         ("7.0", 580, "2.11.0", "torch.no-kernels", Pair(580, "2.11.0+cu126")),
         ("7.0", 580, "2.7.1+cu128", "torch.no-kernels", Pair(580, "2.7.1+cu126")),
         ("6.0", 580, "2.8.0", "torch.no-kernels", Pair(580, "2.8.0+cu126")),
@@ -95,7 +99,9 @@ def test_the_kernel_module_has_to_fit_the_generation(capability: str, module: st
         ("2.9.1", (3, 10), True),
         ("2.9.1", (3, 14), True),
         ("2.8.0", (3, 14), False),
-        ("2.15.0", (3, 9), True),  # not known, so not refused
+        ("2.15.0", (3, 10), False),
+        ("2.15.0", (3, 15), True),
+        ("2.5.1", (3, 13), True),
     ],
 )
 def test_a_wheel_is_for_some_pythons(torch: str, python: tuple[int, int], works: bool) -> None:
@@ -116,11 +122,52 @@ def test_no_arm_wheel_has_kernels_for_turing_and_nothing_near_is_made_up() -> No
     assert verdict.nearest is None
 
 
-@pytest.mark.parametrize("torch", ["1.12.1", "2.3.1", "2.99.0", "2.99.0+cu150"])
+@pytest.mark.parametrize("torch", ["1.12.1", "2.99.0", "2.99.0+cu150"])
 def test_a_release_that_is_not_in_the_table_is_unknown_and_not_refused(torch: str) -> None:
     verdict = compat.check("8.9", 580, torch)
     assert verdict.works
     assert verdict.unknown == (f"torch {torch[: torch.rindex('.')]} on x86_64: it is not in the table",)
+
+
+@pytest.mark.parametrize(
+    ("torch", "newest"), [("2.9.99", "2.9.1"), ("2.10.1", "2.10.0"), ("2.9.2+cu130", "2.9.1"), ("2.14.2", "2.14.1")]
+)
+def test_a_patch_release_that_is_not_in_the_table_is_unknown_and_not_recommended(torch: str, newest: str) -> None:
+    verdict = compat.check("8.9", 580, torch)
+    assert verdict.works
+    patch = torch.partition("+")[0]
+    assert verdict.unknown == (f"torch {patch}: the newest of its release in the table is {newest}",)
+    assert compat.check("8.9", 580, newest).unknown == ()
+    nearest = compat.check("7.0", 580, f"{patch}+cpu").nearest
+    assert nearest
+    assert nearest.torch
+    assert wheels.parse_wheel(nearest.torch).version == newest.rpartition(".")[0] + ".0"
+
+
+def test_a_driver_branch_that_is_not_in_the_table_is_unknown_and_not_refused() -> None:
+    verdict = compat.check("8.9", "999.10", "2.9.1")
+    assert verdict.works
+    assert verdict.unknown == ("driver branch 999: it is not in the table",)
+    assert compat.check("8.9", 580, "2.9.1").unknown == ()
+
+
+def test_the_pythons_are_those_of_every_torch_of_the_tables() -> None:
+    assert compat.pythons() == ((3, 6), (3, 15))
+
+
+def test_the_nearest_torch_is_one_for_the_same_python() -> None:
+    verdict = compat.check("8.9", 580, "2.15.0", python=(3, 10))
+    assert [problem.text for problem in verdict.problems] == ["torch 2.15.0 is for Python 3.11 to 3.15, not 3.10"]
+    assert verdict.nearest == Pair(580, "2.14.0+cu130")
+    assert compat.check("8.9", 580, "2.15.0", python=(3, 16)).nearest is None
+
+
+def test_another_driver_is_offered_only_where_one_was_asked_about() -> None:
+    wheel = wheels.parse_wheel("2.13.0")
+    assert compat.ways("7.5", 535, wheel) == (Pair(535, "2.13.0+cu126"), Pair(580, "2.13.0+cu130"))
+    assert compat.ways("7.0", None, wheel) == (Pair(None, "2.13.0+cu126"),)
+    assert compat.ways("7.0", 595, None) == (Pair(580, None),)
+    assert compat.ways("7.5", None, wheels.parse_wheel("2.12.0+cu130", "arm64"), machine="arm64") == ()
 
 
 def test_an_unknown_release_with_a_known_cuda_still_needs_its_driver() -> None:
@@ -185,6 +232,8 @@ def test_a_jetson_has_no_such_wheel_before_cuda_13_2_and_none_is_made_up() -> No
         ("9.0", "2.1.0", True),
         ("8.9", "1.13.1", True),  # sm_86 runs there
         ("10.0", "2.2.0", False),
+        ("9.0", "2.3.1", True),
+        ("10.0", "2.3.1", False),
     ],
 )
 def test_an_old_torch_has_no_kernels_for_what_came_after_it(capability: str, torch: str, works: bool) -> None:

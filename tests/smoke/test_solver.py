@@ -80,7 +80,7 @@ def test_for_a_gpu_alone_a_driver_and_a_torch_are_chosen_and_every_wheel_is_told
     found = answer("--gpu", gpu)
     assert (found["works"], found["driver"], found["torch"]) == (True, driver, torch)
     rows = {row["torch"]: row for row in found["wheels"]}
-    assert len(rows) == len(found["wheels"]) == 52
+    assert len(rows) == len(found["wheels"]) == 54
     assert rows[torch]["works"]
     assert rows[torch]["reasons"] == []
     assert all(row["works"] or row["reasons"] for row in rows.values())
@@ -166,12 +166,32 @@ def test_where_nothing_works_nothing_is_made_up() -> None:
 def test_the_python_has_to_fit_too_and_one_that_fits_is_chosen() -> None:
     assert answer("--gpu", "l4", "--torch", "2.8.0", "--python", "3.14")["problems"][0]["rule"] == "torch.python"
     assert answer("--gpu", "l4", "--driver", "580", "--python", "3.9")["torch"] == "2.8.0+cu128"
+    newest = answer("--gpu", "l4", "--python", "3.15")
+    assert (newest["works"], newest["torch"], newest["unknown"]) == (True, "2.15.0+cu132", [])
+    assert [row["torch"] for row in newest["wheels"] if row["works"]] == ["2.15.0+cu132", "2.15.0+cu130"]
+    later = answer("--gpu", "l4", "--python", "3.16")
+    assert (later["works"], later["ways"]) == (False, [])
+
+
+def test_a_torch_of_cuda_10_needs_the_driver_that_came_with_it() -> None:
+    found = answer("--gpu", "t4", "--driver", "390", "--torch", "1.10.0+cu102")
+    assert [problem["text"] for problem in found["problems"]] == [
+        "driver branch 390 does not know Turing (7.5): R410 is its first",
+        "torch 1.10.0+cu102 needs driver branch 440 or newer for CUDA 10.2, not 390",
+    ]
+    assert [(way["driver_branch"], way["torch"]) for way in found["ways"]] == [(580, "1.10.0+cu102")]
 
 
 def test_what_is_not_known_is_said_and_is_no_reason_to_refuse() -> None:
     found = answer("--compute-capability", "12.1", "--torch", "2.99.0")
     assert found["works"]
     assert found["unknown"] == ["compute capability 12.1", "torch 2.99 on x86_64: it is not in the table"]
+    lines = run("--gpu", "l4", "--driver", "999", "--torch", "2.9.99").stdout.splitlines()
+    assert lines[:3] == [
+        "works: l4 (compute capability 8.9), driver 999, torch 2.9.99",
+        "  not known: driver branch 999: it is not in the table",
+        "  not known: torch 2.9.99: the newest of its release in the table is 2.9.1",
+    ]
 
 
 @pytest.mark.parametrize("name", ["Tesla T4", "nvidia-tesla-t4", "NVIDIA A100-SXM4-40GB", "H100-SXM", "a100-80gb"])

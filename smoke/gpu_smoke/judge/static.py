@@ -48,7 +48,8 @@ def wheel(driver: str, torch: Installed, compatible: bool) -> Check:
     """Whether the driver is new enough for torch's CUDA, before CUDA is started."""
     try:
         branch = compat.branch_of(driver)
-        floor = compat.lowest_branch(int(torch.cuda.partition(".")[0]))
+        major, _, minor = torch.cuda.partition(".")
+        floor = compat.lowest_branch((int(major), int(minor or 0)))
     except ValueError:
         unknown = "the driver's version" if torch.cuda else "the CUDA of the torch that is installed"
         return Check("driver.wheel", SKIP, f"{unknown} is not told here")

@@ -177,7 +177,10 @@ def test_the_notes_of_a_machine_come_with_its_verdict(ask: Ask) -> None:
     ("words", "unknown"),
     [
         ("g6.xlarge --python 3.12", "whether there is a torch for Python 3.12: none was chosen"),
-        ("g6.xlarge --python 3.12 --torch 2.15.0", "whether torch 2.15.0 is for Python 3.12"),
+        (
+            "g6.xlarge --python 3.12 --torch 2.15.9",
+            "torch 2.15.9: the newest of its release in the table is 2.15.0",
+        ),
         ("g6e.xlarge --driver-branch 525", "whether driver branch 525 knows the L40S: R535 is thought to be its first"),
     ],
 )
@@ -191,7 +194,7 @@ def test_a_python_that_no_torch_is_known_for_is_refused_with_those_that_are(ask:
     answer = ask("check", "g6.xlarge", "--torch", "2.9.1", "--python", "3.99")
     assert (answer.code, answer.err) == (
         2,
-        "gpu-ci check: --python: no torch is known to be for it\n  got: 3.99\n  expected: 3.8 to 3.14\n",
+        "gpu-ci check: --python: no torch is known to be for it\n  got: 3.99\n  expected: 3.6 to 3.15\n",
     )
 
 
