@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 import pytest
 from gpu_catalog import load
@@ -14,14 +16,16 @@ from gpu_smoke.data.drivers import ORIGINS
 
 from .conftest import environment
 
+GPUS = "t4, v100, p100, l4, a10g, l40s, a100, h100, h200, b200, rtx-pro-6000-se"
 NO_KERNELS = "torch 2.15.0+cu132 has no kernels for 7.0: it has sm_75 sm_80 sm_86 sm_90 sm_100 sm_120"
 
 
-def run(*args: str) -> subprocess.CompletedProcess[str]:
+def run(*args: str, stdout: int | IO[str] = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "gpu_smoke", "check", *args],
         env=environment(**{"import": "no torch is needed"}, cuinit="missing"),
-        capture_output=True,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         text=True,
         check=False,
         timeout=60,
@@ -199,6 +203,59 @@ def test_a_gpu_is_known_by_any_of_its_names(name: str) -> None:
     assert answer("--gpu", name, "--driver", "580", "--torch", "2.9.1")["works"]
 
 
+@pytest.mark.parametrize("name", ["NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA A100-SXM4-40GB MIG 1g.5gb+me"])
+def test_a_slice_of_a_gpu_is_taken_for_its_gpu(name: str) -> None:
+    found = answer("--gpu", name, "--driver", "580", "--torch", "2.9.1")
+    assert found["works"]
+    assert found["asked"]["gpu"] == name
+    early = answer("--gpu", name, "--driver", "450", "--torch", "2.7.0+cu118")
+    assert [problem["rule"] for problem in early["problems"]] == (["driver.before-gpu"] if "H100" in name else [])
+
+
+def test_the_answer_is_written_to_a_file_or_to_standard_output(tmp_path: Path) -> None:
+    asked = ("--gpu", "l4", "--driver", "580", "--torch", "2.15.0")
+    out = tmp_path / "out.json"
+    done = run(*asked, "--json", str(out))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == run(*asked).stdout
+    record = json.loads(out.read_text(encoding="utf-8"))
+    assert record == answer(*asked) == json.loads(run(*asked, "--json", "-").stdout)
+    assert record["asked"] == {
+        "capability": "8.9",
+        "gpu": "l4",
+        "driver": "580",
+        "torch": "2.15.0",
+        "module": "",
+        "machine": "x86_64",
+        "python": "",
+    }
+
+
+def test_an_answer_that_cannot_be_written_is_no_answer(tmp_path: Path) -> None:
+    asked = ("--gpu", "l4", "--driver", "580", "--torch", "2.15.0")
+    done = run(*asked, "--json", str(tmp_path / "none" / "out.json"))
+    assert (done.returncode, done.stdout) == (64, "")
+    assert done.stderr.startswith("gpu-smoke check: --json: cannot be written (No such file or directory)\n")
+    for json_too in ([], ["--json"]):
+        with Path("/dev/full").open("w") as full:
+            done = run(*asked, *json_too, stdout=full)
+        assert done.returncode == 64
+        assert done.stderr.splitlines() == [
+            "gpu-smoke check: standard output: cannot be written (No space left on device)",
+            "  got: '/dev/stdout'",
+            "  expected: a file in a folder that exists and is yours",
+            "  hint: gpu-smoke check --help",
+        ]
+
+
+def test_a_reader_that_has_gone_does_not_change_the_answer() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as gone:
+        done = run("--gpu", "v100", "--driver", "580", "--torch", "2.15.0", stdout=gone)
+    assert (done.returncode, done.stderr) == (2, "")
+
+
 def test_everything_that_is_wrong_with_the_question_is_said_at_once() -> None:
     done = run("--gpu", "t44", "--driver", "x", "--torch", "y", "--python", "z", "--machine", "m", "--module", "q")
     assert (done.returncode, done.stdout) == (64, "")
@@ -206,7 +263,7 @@ def test_everything_that_is_wrong_with_the_question_is_said_at_once() -> None:
     assert lines[:4] == [
         "gpu-smoke check: --gpu: is no GPU of the table: did you mean t4?",
         "  got: 't44'",
-        "  expected: t4, v100, p100, l4, a10g, l40s, a100, h100, h200, b200, rtx-pro-6000-se",
+        f"  expected: {GPUS}; any other by --compute-capability",
         "  hint: gpu-smoke check --help",
     ]
     assert [line.split(": ")[1] for line in lines[::4]] == [

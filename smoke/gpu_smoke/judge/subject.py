@@ -34,7 +34,7 @@ class Subject:
         """From what a child told of it."""
         if device == "cpu":
             return cls(None, "CPU")
-        mine = tuple(row for row in own if row.device == _model(told["name"]))
+        mine = tuple(row for row in own if row.device == whole_gpu(told["name"]))
         return cls(told["index"], told["name"], told["cc"], told["sm"], told["mem_bytes"], mine)
 
     @property
@@ -61,7 +61,7 @@ class Subject:
     @property
     def key(self) -> str:
         """Its row of the table; empty where there is none."""
-        return next((key for key, gpu in GPUS.items() if _model(self.name) in gpu.names), "")
+        return next((key for key, gpu in GPUS.items() if whole_gpu(self.name) in gpu.names), "")
 
     @property
     def row(self) -> Gpu | None:
@@ -95,7 +95,7 @@ class Subject:
         return Speed(min(row.median for row in rows), sources) if rows else None
 
 
-def _model(name: str) -> str:
-    """Of a MIG slice, the whole GPU's name."""
+def whole_gpu(name: str) -> str:
+    """A GPU's name; of a MIG slice, that of the GPU it is of."""
     found = _MIG.fullmatch(name)
     return found[1] if found else name

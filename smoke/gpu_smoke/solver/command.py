@@ -7,16 +7,25 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from .. import checks, faults, report
+from ..options import unwritable
+from ..reports import files
 from . import question
 from .answer import Answer, Way, answer
 
 
 def main(argv: Sequence[str]) -> int:
-    """Answer on standard output, and return the exit code; raises UsageError for what cannot be asked."""
+    """Answer, and return the exit code; raises UsageError for what cannot be asked, or the answer written to."""
     asked = question.parse(argv)
     found = answer(asked)
-    text = json.dumps(found.record(), indent=2) if asked.json else "\n".join(_lines(found))
-    report.put(sys.stdout, text + "\n")
+    record = json.dumps(found.record(), indent=2)
+    if asked.json not in ("", "-"):
+        try:
+            files.write(asked.json, record + "\n")
+        except (OSError, ValueError) as error:
+            raise unwritable("--json", asked.json, error, question.COMMAND) from None
+    text = record if asked.json == "-" else "\n".join(_lines(found))
+    if lost := report.put(sys.stdout, text + "\n"):
+        raise unwritable("standard output", "/dev/stdout", lost, question.COMMAND)
     return 0 if found.works else checks.EXIT_CODES[faults.ENV]
 
 

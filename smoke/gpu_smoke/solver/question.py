@@ -11,6 +11,7 @@ from typing import Any
 from .. import compat, wheels
 from ..compat_data import CARDS, OPEN, PROPRIETARY, RELEASES, Card
 from ..data.gpus import GPUS
+from ..judge.subject import whole_gpu
 from ..options import Parser, UsageError, usage_error, words
 
 COMMAND = "gpu-smoke check"
@@ -19,7 +20,7 @@ _EPILOG = """\
 exit codes:
   0   it works, as far as anybody has told
   2   it does not
-  64  wrong usage
+  64  wrong usage, or an answer that cannot be written
 
 examples:
   gpu-smoke check --gpu v100 --driver 580 --torch 2.15.0+cu132
@@ -39,7 +40,7 @@ class Question:
     module: str = ""
     machine: str = "x86_64"
     python: tuple[int, int] | None = None
-    json: bool = False
+    json: str = ""  # a path, - for standard output, empty where it was not asked for
 
     @property
     def card(self) -> Card | None:
@@ -71,7 +72,7 @@ def parse(argv: Sequence[str]) -> Question:
     if wrong:
         raise UsageError("\n".join(wrong))
     capability = found.pop("compute_capability", "") or capability_of(found["gpu"])
-    return Question(capability, **found, json="json" in given)
+    return Question(capability, **found, json=given.get("json", ""))
 
 
 def capability_of(gpu: str) -> str:
@@ -86,8 +87,8 @@ def capability_of(gpu: str) -> str:
 
 
 def _keys(gpu: str) -> list[str]:
-    """The rows that have every word of a name."""
-    asked = words(gpu)
+    """The rows that have every word of a name; a slice of a GPU has its GPU's."""
+    asked = words(whole_gpu(gpu))
     return [key for key, row in GPUS.items() if asked and any(asked <= words(name) for name in (key, *row.names))]
 
 
@@ -124,7 +125,7 @@ def _python(text: str) -> tuple[int, int]:
 
 # How the text of each option is read, and what it should have been.
 _READERS: dict[str, tuple[Callable[[str], Any], str]] = {
-    "gpu": (_as_it_is(capability_of), ", ".join(_names())),
+    "gpu": (_as_it_is(capability_of), f"{', '.join(_names())}; any other by --compute-capability"),
     "compute_capability": (_as_it_is(compat.parse_capability), "two numbers, such as 8.9"),
     "driver": (_as_it_is(compat.branch_of), "a branch or a version, such as 580 or 580.159.03"),
     "torch": (_as_it_is(wheels.parse_wheel), "such as 2.9.1 or 2.9.1+cu128"),
@@ -141,12 +142,22 @@ def _parser() -> Parser:
         epilog=_EPILOG,
     )
     add = parser.add_argument
-    add("--gpu", metavar="NAME", help=f"one of {', '.join(_names())}, also by the name that CUDA has for it")
+    add(
+        "--gpu",
+        metavar="NAME",
+        help=f"one of {', '.join(_names())}, also by the name that CUDA has for it or a slice of it",
+    )
     add("--compute-capability", metavar="X.Y", help="of a GPU that is not among them, such as 8.9")
     add("--driver", metavar="VERSION", help="its branch or version, such as 580 (default: one is chosen)")
     add("--torch", metavar="VERSION", help="such as 2.15.0+cu132; without a build PyPI's own (default: one is chosen)")
     add("--module", metavar="NAME", help=f"the kernel module: {OPEN} or {PROPRIETARY} (default: not asked)")
     add("--python", metavar="X.Y", help="such as 3.12 (default: not asked)")
     add("--machine", metavar="NAME", help=f"{' or '.join(RELEASES)} (default: x86_64)")
-    add("--json", action="store_true", help="the answer as JSON")
+    add(
+        "--json",
+        metavar="PATH|-",
+        nargs="?",
+        const="-",
+        help="write the answer here as JSON; - or none: standard output",
+    )
     return parser

@@ -1,0 +1,43 @@
+"""The JSON of `gpu-smoke check` and of `gpu-smoke diagnose`: their page names every field, and no other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+from gpu_smoke.checks import Check
+from gpu_smoke.solver.answer import answer
+from gpu_smoke.solver.question import Question
+
+from ..paths import ROOT
+from .conftest import Diagnose
+
+PAGE = (ROOT / "docs" / "gpu-smoke-diagnose.md").read_text(encoding="utf-8")
+
+
+def documented(schema: str) -> set[str]:
+    table = PAGE.partition(f"`{schema}`")[2].partition("\n\n|")[2].partition("\n\n")[0]
+    return {name for line in table.splitlines() for name in re.findall(r"`([^`]+)`", line.split("|")[1])}
+
+
+def named(value: Any, name: str = "") -> Iterator[str]:
+    """The fields of a record as the page writes them: `ways[].torch`."""
+    if isinstance(value, dict) and name != "ways[].drivers":
+        for key, inner in value.items():
+            yield from named(inner, f"{name}.{key}".lstrip("."))
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for inner in value:
+            yield from named(inner, f"{name}[]")
+    else:
+        yield name
+
+
+def test_the_page_names_every_field_of_an_answer() -> None:
+    assert documented("smoke-check/1") == {*named(answer(Question("7.0", driver="595")).record())}
+
+
+def test_the_page_names_every_field_of_a_diagnosis_beside_those_of_the_receipts_checks(diagnose: Diagnose) -> None:
+    own = {f"checks[].{field.name}" for field in fields(Check)}
+    assert documented("smoke-diagnose/1") == {*named(diagnose().record)} - own
