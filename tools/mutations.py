@@ -41,8 +41,8 @@ CALLS = {
     "judge/": (*_JUDGES, "floors", "history"),
     "checks.py": _JUDGES,
     "faults.py": _JUDGES,
-    "compat.py": ("compat", "solver"),
-    "advice.py": ("compat",),
+    "compat.py": ("compat", "solver", "solver_cards"),
+    "advice.py": ("environment", "verdicts"),
     "plan.py": ("judge_numbers", "schedule", "floors", "compared"),
 }
 # Its numbers are sizes, times and limits that somebody chose; what counts is what is done with them.

@@ -134,11 +134,11 @@ def _gpu_and_driver(capability: str, branch: int | None, module: str | None, car
     if branch and arch.last_branch and branch > arch.last_branch:
         text = f"driver branch {branch} has dropped {arch.name} ({capability}): R{arch.last_branch} is its last"
         yield Problem("driver.dropped-gpu", text)
-    if branch and arch.first_branch and branch < arch.first_branch:
-        text = f"driver branch {branch} does not know {arch.name} ({capability}): R{arch.first_branch} is its first"
-        yield Problem("driver.before-gpu", text)
-    elif branch and card and card.sure and branch < card.first_branch:
+    if branch and card and card.sure and branch < card.first_branch:
         text = f"driver branch {branch} does not know the {card.name}: R{card.first_branch} is its first"
+        yield Problem("driver.before-gpu", text)
+    elif branch and arch.first_branch and branch < arch.first_branch:
+        text = f"driver branch {branch} does not know {arch.name} ({capability}): R{arch.first_branch} is its first"
         yield Problem("driver.before-gpu", text)
     if module and module not in arch.modules:
         text = f"{arch.name} ({capability}) runs with the {arch.modules[0]} kernel module only, not the {module} one"

@@ -180,12 +180,6 @@ def test_what_is_no_driver_is_said(text: str) -> None:
         compat.branch_of(text)
 
 
-@pytest.mark.parametrize("text", ["2", "2.9.1cu130", "latest", "2.9.1+", ""])
-def test_what_is_no_torch_is_said(text: str) -> None:
-    with pytest.raises(ValueError, match="not a torch version"):
-        wheels.parse_wheel(text)
-
-
 def test_a_driver_is_read_in_each_way_it_is_written() -> None:
     assert [compat.branch_of(each) for each in (580, "580", "R580", "580.159.03")] == [580] * 4
 
@@ -244,16 +238,3 @@ def test_every_row_names_a_source() -> None:
     named = {row.source for row in (*data.ARCHS, *data.BRANCHES.values())}
     named |= {row.source for table in data.RELEASES.values() for row in table.values()}
     assert named <= set(data.SOURCES)
-
-
-@pytest.mark.parametrize(
-    ("torch", "build"),
-    [("2.7.1", "cu126"), ("2.10.0", "cu128"), ("2.11.0", "cu130"), ("2.14.0", "cu130"), ("2.15.0", "cu132")],
-)
-def test_a_wheel_without_a_build_is_the_one_that_pypi_has(torch: str, build: str) -> None:
-    assert str(wheels.parse_wheel(torch)) == f"{torch}+{build}"
-
-
-def test_a_default_build_is_one_that_exists() -> None:
-    for release in data.X86.values():
-        assert release.default in release.builds

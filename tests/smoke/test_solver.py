@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import IO, Any
 
 import pytest
 from gpu_catalog import load
-from gpu_smoke.compat_data import CARDS
 from gpu_smoke.data.drivers import ORIGINS
 
 from .conftest import environment
@@ -105,42 +102,6 @@ def test_a_driver_that_runs_no_such_gpu_is_named_once_and_torch_is_not_blamed() 
     assert "  2.14.0+cu126  no, as above" in run("--gpu", "v100", "--driver", "595").stdout.splitlines()
 
 
-@pytest.mark.parametrize(
-    ("gpu", "driver", "why"),
-    [
-        ("l4", "450.80.02", "driver branch 450 does not know Ada (8.9): R520 is its first"),
-        ("l40s", "450.80.02", "driver branch 450 does not know Ada (8.9): R520 is its first"),
-        ("h100", "450.80.02", "driver branch 450 does not know Hopper (9.0): R520 is its first"),
-        ("l4", "520", "driver branch 520 does not know the L4: R525 is its first"),
-        ("h200", "535", "driver branch 535 does not know the H200: R550 is its first"),
-        ("rtx-pro-6000", "570", "driver branch 570 does not know the RTX PRO 6000: R575 is its first"),
-    ],
-)
-def test_a_driver_older_than_the_gpu_is_refused_and_never_recommended(gpu: str, driver: str, why: str) -> None:
-    found = answer("--gpu", gpu, "--driver", driver, "--torch", "2.7.0+cu128" if "rtx" in gpu else "2.7.0+cu118")
-    assert [(problem["rule"], problem["text"]) for problem in found["problems"]] == [("driver.before-gpu", why)]
-    assert [way["driver_branch"] for way in found["ways"]] == [580]
-
-
-def test_a_first_branch_that_is_only_thought_to_be_one_refuses_nothing() -> None:
-    found = answer("--gpu", "l40s", "--driver", "525", "--torch", "2.7.0+cu118")
-    assert found["works"]
-    assert found["unknown"] == ["whether driver branch 525 knows the L40S: R535 is thought to be its first"]
-    # What two cards share is asked of both: the A100 of 40 GB is known to 450.
-    assert answer("--gpu", "a100", "--driver", "470", "--torch", "2.7.0+cu118")["unknown"] == []
-
-
-def test_the_first_branches_of_cards_are_those_of_the_catalog() -> None:
-    rows = {row["key"]: row for row in load.rows("gpus")}
-    own = {name: rows[card.name.lower().replace(" ", "-")] for name, card in CARDS.items()}
-    assert {name: card.first_branch for name, card in CARDS.items()} == {
-        name: row["first_driver_branch"] for name, row in own.items()
-    }
-    assert {name for name, card in CARDS.items() if card.sure} == {
-        name for name, row in own.items() if row["sources"].get("first_driver_branch") != ["general"]
-    }
-
-
 def test_another_torch_and_another_driver_are_both_offered() -> None:
     found = answer("--gpu", "t4", "--driver", "535", "--torch", "2.13.0")
     assert [(way["driver_branch"], way["torch"]) for way in found["ways"]] == [
@@ -210,50 +171,6 @@ def test_a_slice_of_a_gpu_is_taken_for_its_gpu(name: str) -> None:
     assert found["asked"]["gpu"] == name
     early = answer("--gpu", name, "--driver", "450", "--torch", "2.7.0+cu118")
     assert [problem["rule"] for problem in early["problems"]] == (["driver.before-gpu"] if "H100" in name else [])
-
-
-def test_the_answer_is_written_to_a_file_or_to_standard_output(tmp_path: Path) -> None:
-    asked = ("--gpu", "l4", "--driver", "580", "--torch", "2.15.0")
-    out = tmp_path / "out.json"
-    done = run(*asked, "--json", str(out))
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == run(*asked).stdout
-    record = json.loads(out.read_text(encoding="utf-8"))
-    assert record == answer(*asked) == json.loads(run(*asked, "--json", "-").stdout)
-    assert record["asked"] == {
-        "capability": "8.9",
-        "gpu": "l4",
-        "driver": "580",
-        "torch": "2.15.0",
-        "module": "",
-        "machine": "x86_64",
-        "python": "",
-    }
-
-
-def test_an_answer_that_cannot_be_written_is_no_answer(tmp_path: Path) -> None:
-    asked = ("--gpu", "l4", "--driver", "580", "--torch", "2.15.0")
-    done = run(*asked, "--json", str(tmp_path / "none" / "out.json"))
-    assert (done.returncode, done.stdout) == (64, "")
-    assert done.stderr.startswith("gpu-smoke check: --json: cannot be written (No such file or directory)\n")
-    for json_too in ([], ["--json"]):
-        with Path("/dev/full").open("w") as full:
-            done = run(*asked, *json_too, stdout=full)
-        assert done.returncode == 64
-        assert done.stderr.splitlines() == [
-            "gpu-smoke check: standard output: cannot be written (No space left on device)",
-            "  got: '/dev/stdout'",
-            "  expected: a file in a folder that exists and is yours",
-            "  hint: gpu-smoke check --help",
-        ]
-
-
-def test_a_reader_that_has_gone_does_not_change_the_answer() -> None:
-    reader, writer = os.pipe()
-    os.close(reader)
-    with os.fdopen(writer, "w") as gone:
-        done = run("--gpu", "v100", "--driver", "580", "--torch", "2.15.0", stdout=gone)
-    assert (done.returncode, done.stderr) == (2, "")
 
 
 def test_everything_that_is_wrong_with_the_question_is_said_at_once() -> None:
