@@ -42,7 +42,7 @@ CALLS = {
     "checks.py": _JUDGES,
     "faults.py": _JUDGES,
     "compat.py": ("compat", "solver", "solver_cards"),
-    "advice.py": ("environment", "verdicts"),
+    "advice.py": ("compat",),
     "plan.py": ("judge_numbers", "schedule", "floors", "compared"),
 }
 # Its numbers are sizes, times and limits that somebody chose; what counts is what is done with them.
