@@ -59,7 +59,14 @@ def test_fields_of_a_later_version_are_passed_over(smoke: Smoke) -> None:
     assert report("-", stdin=json.dumps(later)).returncode == 0
 
 
-PASSED = {"schema": "smoke/1", "verdict": "pass", "ok": True, "exit_code": 0, "summary": "", "checks": []}
+PASSED = {
+    "schema": "smoke/1",
+    "verdict": "pass",
+    "ok": True,
+    "exit_code": 0,
+    "summary": "",
+    "checks": [{"id": "a", "status": "pass", "message": ""}],
+}
 BAD_CHECKS = [2, {"id": "a", "status": "fail"}]
 
 
@@ -90,6 +97,10 @@ BAD_CHECKS = [2, {"id": "a", "status": "fail"}]
             json.dumps(PASSED | {"verdict": "fail"}),
             ("gpu-smoke: -: ok: does not go with the verdict fail\n  got: True\n  expected: what it says\n"
             "gpu-smoke: -: exit_code: does not go with the verdict fail\n  got: 0\n  expected: what it says\n"),
+        ),
+        (
+            json.dumps(PASSED | {"checks": []}),
+            "gpu-smoke: -: checks: are none in a receipt that says pass\n  got: []\n  expected: one at least\n",
         ),
         (
             json.dumps(PASSED | {"exit_code": None}),

@@ -65,6 +65,8 @@ def _problems(record: Any) -> Iterator[Problem]:
                     yield Problem(
                         f"checks[{at}].status", "is bad in a receipt that says pass", item["status"], "no pass"
                     )
+    if record.get("verdict") == PASS and record.get("checks") == []:
+        yield Problem("checks", "are none in a receipt that says pass", [], "one at least")
     for name, agrees in (("ok", True), ("exit_code", 0)):
         if name in record and (record[name] == agrees) != (record.get("verdict") == PASS):
             yield Problem(name, f"does not go with the verdict {record.get('verdict')}", record[name], "what it says")
