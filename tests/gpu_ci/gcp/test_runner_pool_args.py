@@ -163,7 +163,7 @@ def test_a_gpu_our_torch_has_no_kernels_for_is_refused_with_the_torch_that_has()
             "projects/deeplearning-platform-release/global/images/family/pytorch-2-9-cu129-ubuntu-2204-nvidia-550",
             "g4-standard-48",
             "image",
-            "driver branch 550 does not know Blackwell (12.0): R570 is its first",
+            "driver branch 550 does not know the RTX PRO 6000: R575 is its first",
             "an image with driver branch 580",
         ),
     ],
