@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-OURS = ("infra", "gpu_catalog", "gpu_ci", "gpu_smoke", "pytest_gpu_ci", "pulumi_sandbox", "tests", "bench")
+OURS = ("infra", "gpu_agent", "gpu_catalog", "gpu_ci", "gpu_smoke", "pytest_gpu_ci", "pulumi_sandbox", "tests", "bench")
 
 # Folder, and which of our packages it may import; torch is the check's alone.
 LAYERS = {
     "infra": {"infra", "gpu_ci"},
+    "agent": {"gpu_agent"},
     "catalog": {"gpu_catalog", "gpu_smoke"},
     "components": {"gpu_ci", "gpu_catalog"},
     "smoke": {"gpu_smoke", "pytest_gpu_ci", "torch"},

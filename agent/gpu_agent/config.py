@@ -1,0 +1,129 @@
+"""What a machine is told by its template: one JSON value of the metadata, checked whole before anything is begun."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+from dataclasses import dataclass, field
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from .ends import Ended
+
+KEY = "gpu-agent-config"
+
+
+@dataclass(frozen=True)
+class DriverConfig:
+    """Where the NVIDIA driver comes from."""
+
+    source: str = "image"
+    """image, installer or cos."""
+    branch: str = ""
+    """The installer's word for a branch, or R580 and the like on Container-Optimized OS."""
+    installer: str = ""
+    """Where cuda_installer.pyz lies."""
+    image: str = ""
+    """The container that has torch, on Container-Optimized OS."""
+
+
+@dataclass(frozen=True)
+class GithubConfig:
+    """Where a runner registers, and as which App."""
+
+    owner: str
+    app_id: str
+    """The App's id, or its client id."""
+    installation_id: int
+    private_key: str
+    """projects/<project>/secrets/<name>; its latest version is read."""
+    labels: list[str]
+    repository: str = ""
+    """Nothing for a runner of the organization."""
+    runner_group: str = "Default"
+    """By name, as it is made anew under another number."""
+    api_url: str = "https://api.github.com"
+
+
+@dataclass(frozen=True)
+class RunnerConfig:
+    """GitHub's runner: which, and how it may live."""
+
+    version: str
+    sha256: dict[str, str]
+    """Of the release's archive, by architecture: x64, arm64."""
+    docker: str = "none"
+    """none, rootless or rootful."""
+    idle_sec: int = 600
+    """How long it waits for a job."""
+    register_sec: int = 300
+    """How long fetching, unpacking and registering may take together."""
+    work_folder: str = "_work"
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything."""
+
+    pool: str
+    check_args: list[str]
+    """For gpu-smoke; without --expect-gpus among them the machine does not start."""
+    check_sec: int
+    """From the first boot to the verdict; driver, restarts and torch included."""
+    torch: str
+    uv: str
+    driver: DriverConfig = field(default_factory=DriverConfig)
+    github: GithubConfig | None = None
+    runner: RunnerConfig | None = None
+
+
+def parse(text: str | None) -> Config:
+    """The configuration. Ended("no-config") names every mistake at once."""
+    if not text:
+        raise Ended("no-config", f"the machine's metadata has no {KEY}")
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise Ended("no-config", f"{KEY} is no JSON: {error}") from None
+    problems: list[str] = []
+    made = _made(Config, value, "", problems)
+    if not problems and "--expect-gpus" not in made.check_args:
+        # Without its expectations the check would pass on any GPU.
+        problems.append("check_args: has no --expect-gpus")
+    if not problems and (made.github is None) != (made.runner is None):
+        problems.append("github and runner: one is there without the other")
+    if problems:
+        raise Ended("no-config", f"{KEY}: " + "; ".join(problems))
+    parsed: Config = made
+    return parsed
+
+
+def _made(kind: Any, value: Any, path: str, problems: list[str]) -> Any:
+    """The value as `kind`, a dataclass or what stands in a field of one."""
+    if get_origin(kind) in (Union, types.UnionType):
+        if value is None:
+            return None
+        [kind] = [each for each in get_args(kind) if each is not type(None)]
+    if not dataclasses.is_dataclass(kind):
+        return _plain(kind, value, path, problems)
+    if not isinstance(value, dict):
+        problems.append(f"{path or 'all of it'}: expected a map, got {type(value).__name__}")
+        return None
+    hints, known = get_type_hints(kind), {each.name: each for each in dataclasses.fields(kind)}
+    under = f"{path}." if path else ""
+    problems += [f"{under}{key}: is unknown" for key in value if key not in known]
+    given = {key: _made(hints[key], each, f"{under}{key}", problems) for key, each in value.items() if key in known}
+    for name, each in known.items():
+        if name not in given and each.default is dataclasses.MISSING and each.default_factory is dataclasses.MISSING:
+            problems.append(f"{under}{name}: is missing")
+            given[name] = None
+    return kind(**given)  # type: ignore[operator]
+
+
+def _plain(kind: Any, value: Any, path: str, problems: list[str]) -> Any:
+    origin, inner = get_origin(kind) or kind, get_args(kind)
+    if not isinstance(value, origin) or isinstance(value, bool):
+        problems.append(f"{path}: expected {origin.__name__}, got {type(value).__name__}")
+    elif inner and not all(isinstance(each, inner[-1]) for each in (value.values() if origin is dict else value)):
+        problems.append(f"{path}: expected every {inner[-1].__name__}")
+    return value

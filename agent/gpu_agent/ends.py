@@ -1,0 +1,60 @@
+"""Every way a machine's life can end, as one word that machines read and one sentence that people do."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class End(NamedTuple):
+    """A way to end: its word, whether the GPU was proven, what it means, and what to do."""
+
+    reason: str
+    meaning: str
+    next_step: str
+    stops_pool: bool = False
+    """Another machine of the pool would end the same way: what starts machines must stop until somebody mends it."""
+
+
+_ENDS = (
+    End("job-done", "the one job of this machine has ended", "nothing; the job's own result is on GitHub"),
+    End("rehearsed", "the check passed, and GitHub would take a runner", "nothing; the pool may take the template"),
+    End("proven", "the check passed, and the pool registers no runners", "nothing"),
+    End("idle", "no job came in time", "nothing, or a smaller pool"),
+    End(
+        "no-config", "the machine's metadata says nothing it can go by", "gpu-ci up again; the template is broken", True
+    ),
+    End("no-driver", "the NVIDIA driver did not come up", "another image or driver branch (docs/gpu-checks.md)"),
+    End("check-failed", "the GPU check did not pass", "the summary says what failed and what mends it"),
+    End("check-hung", "the GPU check did not end in time", "replace the machine; a hanging GPU rarely recovers"),
+    End("no-secret", "Secret Manager did not give the App's key", "grant the pool's account the secret", True),
+    End("refused", "GitHub refuses the App, its key or what it asks for", "mend the App or the pool's group", True),
+    End("rate-limited", "GitHub's limits did not let up in time", "start fewer machines at once"),
+    End("github-unreachable", "GitHub did not answer in time", "githubstatus.com, and the network's way out"),
+    End("no-runner", "the runner could not be fetched or unpacked", "bake it into the image, or give a way out"),
+    End(
+        "wrong-checksum",
+        "the runner's archive is not the one that is pinned",
+        "set its sha256, or find who changed it",
+        True,
+    ),
+    End("disk-full", "the disk is full", "a larger diskGib"),
+    End("not-isolated", "a job could have reached the machine's identity", "the detail says through what", True),
+    End("runner-failed", "the runner ended without a job", "its last lines are in the log"),
+    End("runner-deprecated", "GitHub takes no runner of this version any more", "a newer runner version", True),
+    End("gpu-unhealthy", "the GPU was not fit before or after the job", "nothing; the machine is gone"),
+    End("preempted", "Google took the machine away", "rerun the job it names; market: standard is not taken away"),
+    End("maintenance", "the host was to be maintained", "rerun the job it names"),
+    End("stopped", "somebody stopped the machine", "nothing, where it was you"),
+    End("timed-out", "a step did not end within its deadline", "the detail names the step"),
+    End("crashed", "the agent itself failed", "report it, with the machine's serial port"),
+)
+ENDS = {end.reason: end for end in _ENDS}
+
+
+class Ended(Exception):  # noqa: N818 - an end, which may be a good one
+    """The machine is to end for this reason; `detail` is a sentence, without secrets."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.end = ENDS[reason]
+        self.detail = detail

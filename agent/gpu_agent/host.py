@@ -1,0 +1,49 @@
+"""What the agent asks of the cloud it runs in. What is Google's lives in google.py; another cloud is another file."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+
+class Notice(NamedTuple):
+    """The cloud is about to take the machine: `preempted` or `maintenance`, and its own words."""
+
+    reason: str
+    words: str
+
+
+class Cut(NamedTuple):
+    """Addresses that answer whoever asks with the machine's identity, and what on them a job may still use."""
+
+    addresses: tuple[str, ...]
+    """IPv4 and IPv6."""
+    ports: tuple[int, ...]
+    """Ports (TCP and UDP) that stay open: a cloud's name server and clock live at the same address."""
+
+
+class Host(Protocol):
+    """The machine's cloud."""
+
+    cut: Cut
+    """What a job must not reach."""
+
+    def name(self) -> str:
+        """The machine's own name, unique among those that live."""
+
+    def attribute(self, key: str) -> str | None:
+        """One value the machine was made with; None where there is none. Ended where nobody answers in time."""
+
+    def publish(self, key: str, value: str) -> None:
+        """Put a value where the machine's owner reads it without entering it. OSError where that fails."""
+
+    def log(self, severity: str, message: str, **fields: Any) -> None:
+        """One entry of the cloud's own log. It never raises: a log that is down ends no machine."""
+
+    def secret(self, name: str, deadline: float) -> bytes:
+        """A secret's value, by the machine's own identity. Ended("no-secret") where it is refused or late."""
+
+    def notice(self, timeout_sec: float) -> Notice | None:
+        """Wait that long for the cloud to announce an end."""
+
+    def power_off(self) -> None:
+        """End the machine. What has to be told must have been told."""
