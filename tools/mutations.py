@@ -36,13 +36,13 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "smoke" / "gpu_smoke"
 EXPLAINED = Path(__file__).with_suffix(".json")
 # Tests that call the code, by what they are likely to see, and those that run the command.
-_JUDGES = ("judge_numbers", "judge_machine", "judge_findings")
+_JUDGES = ("judge_numbers", "judge_machine", "judge_findings", "judge_health")
 CALLS = {
     "judge/": (*_JUDGES, "floors", "history"),
     "checks.py": _JUDGES,
     "faults.py": _JUDGES,
     "compat.py": ("compat", "solver", "solver_cards"),
-    "advice.py": ("compat",),
+    "advice.py": ("compat", "solver_cards"),
     "plan.py": ("judge_numbers", "schedule", "floors", "compared"),
 }
 # Its numbers are sizes, times and limits that somebody chose; what counts is what is done with them.

@@ -1,0 +1,59 @@
+"""What NVML's two looks at a GPU mean, by the judge alone: answers of which a part is missing, and limits it tells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from gpu_smoke.checks import Check
+from gpu_smoke.judge import health
+from gpu_smoke.judge.seen import Seen
+from gpu_smoke.options import Options
+
+from .subjects import L4, SLICE
+
+HEALTHY: dict[str, Any] = {
+    "mig": {"on": False, "pending": False, "slices": []},
+    "ecc": {"uncorrected": 0, "corrected": 0},
+    "remap": {"rows": 0, "pending": False, "failed": False, "low": 0, "none": 0},
+    "retired": {"pages": 0, "pending": False},
+    "recovery": 0,
+    "nvlink": {"refused": 3, "text": "not supported"},
+    "pcie": {"generation": 4, "width": 16, "replays": 0},
+    "processes": [],
+    "events": 8,
+}
+SAMPLE = {
+    "reasons": 0, "temperature": 50, "power": 60.0, "clock": 2000, "generation": 4, "width": 16,
+}  # fmt: skip
+
+
+def judged(sample: dict[str, Any] | None = None, subject: Any = L4, **more: Any) -> dict[str, Check]:
+    seen = Seen()
+    for _ in range(3):
+        seen.add({**SAMPLE, **(sample or {})}, 0)
+    found = health.judge(Options("cuda"), subject, HEALTHY, {**HEALTHY, **more}, seen, seen, [])
+    return {check.id: check for check in found}
+
+
+def test_a_healthy_gpu_passes_and_its_limit_is_no_error_at_all() -> None:
+    found = judged()
+    assert {name for name, check in found.items() if check.status != "pass"} == {"nvlink"}
+    assert (found["ecc"].value, found["ecc"].fail_above) == (0.0, 0)
+
+
+def test_a_driver_without_the_histogram_of_banks_misses_none() -> None:
+    assert judged(remap={"rows": 2, "pending": False, "failed": False})["remap"].status == "pass"
+    short = judged(remap={"rows": 2, "pending": False, "failed": False, "low": 1})["remap"]
+    assert (short.status, short.message.rpartition(": ")[2]) == ("warn", "1")
+
+
+@pytest.mark.parametrize("part", ["generation", "width"])
+def test_a_link_of_which_only_a_part_is_told_is_not_judged(part: str) -> None:
+    found = judged({part: {"refused": 3, "text": "not supported"}})["pcie"]
+    assert (found.status, found.message) == ("skip", "NVML does not tell: not supported")
+
+
+def test_processes_of_a_slice_are_not_told_and_that_is_no_fault() -> None:
+    found = judged(subject=SLICE)["exclusive.processes"]
+    assert (found.status, found.message) == ("skip", "NVML does not tell: whose processes run on a slice")
