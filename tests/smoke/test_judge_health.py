@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from gpu_smoke.checks import Check
-from gpu_smoke.judge import health
+from gpu_smoke.judge import health, load
 from gpu_smoke.judge.seen import Seen
 from gpu_smoke.options import Options
 
@@ -57,3 +57,26 @@ def test_a_link_of_which_only_a_part_is_told_is_not_judged(part: str) -> None:
 def test_processes_of_a_slice_are_not_told_and_that_is_no_fault() -> None:
     found = judged(subject=SLICE)["exclusive.processes"]
     assert (found.status, found.message) == ("skip", "NVML does not tell: whose processes run on a slice")
+
+
+def test_a_card_that_never_meets_its_power_limit_is_not_excused_for_it() -> None:
+    assert judged()["throttle"].message == "at its power limit in 0% of 3 samples"
+
+
+@pytest.mark.parametrize(
+    ("samples", "most", "said"),
+    [
+        (2, {"generation": 4, "width": 16}, "generation 4 x8, of generation 4 x16 that the slot and the GPU have"),
+        (1, {"generation": 4, "width": 16}, ""),
+        (2, {"generation": 4, "width": 8}, ""),
+        (2, {"refused": 3, "text": "not supported"}, ""),
+        (2, None, ""),
+    ],
+)
+def test_a_narrow_link_is_told_after_enough_samples_and_where_the_most_is_known(
+    samples: int, most: Any, said: str
+) -> None:
+    seen = Seen()
+    for _ in range(samples):
+        seen.add({**SAMPLE, "width": 8}, 0)
+    assert load.narrow(most, seen) == said
