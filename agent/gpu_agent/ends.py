@@ -30,6 +30,7 @@ _ENDS = (
     End("refused", "GitHub refuses the App, its key or what it asks for", "mend the App or the pool's group", True),
     End("rate-limited", "GitHub's limits did not let up in time", "start fewer machines at once"),
     End("github-unreachable", "GitHub did not answer in time", "githubstatus.com, and the network's way out"),
+    End("no-tool", "the image lacks a program the agent needs", "an image that has what the detail names", True),
     End("no-runner", "the runner could not be fetched or unpacked", "bake it into the image, or give a way out"),
     End(
         "wrong-checksum",
