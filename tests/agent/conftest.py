@@ -1,0 +1,53 @@
+"""What the tests of the agent share."""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+
+def openssl(*arguments: str, content: bytes = b"") -> bytes:
+    """What openssl writes."""
+    return subprocess.run(["openssl", *arguments], input=content, capture_output=True, check=True).stdout
+
+
+@pytest.fixture(scope="session")
+def app_key() -> bytes:
+    """A GitHub App's private key, in the form in which GitHub gives one out: PKCS#1."""
+    return openssl("rsa", "-traditional", content=openssl("genrsa", "2048"))
+
+
+@pytest.fixture(scope="session")
+def other_key() -> bytes:
+    """A private key that is not the App's."""
+    return openssl("genrsa", "2048")
+
+
+@pytest.fixture(scope="session")
+def public_key(app_key: bytes) -> RSAPublicKey:
+    """What GitHub keeps of it."""
+    key = load_pem_public_key(openssl("rsa", "-pubout", content=app_key))
+    assert isinstance(key, RSAPublicKey)
+    return key
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A certificate of 127.0.0.1 that signs itself, and its key, in one file."""
+    path = tmp_path_factory.mktemp("tls") / "certificate.pem"
+    new = ("-newkey", "rsa:2048", "-nodes", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1")
+    path.write_bytes(openssl("req", "-x509", *new, "-days", "2", "-keyout", "-", "-out", "-"))
+    return path
+
+
+@pytest.fixture
+def tls(certificate: Path) -> ssl.SSLContext:
+    """A server's side of it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    return context

@@ -1,0 +1,232 @@
+"""A GitHub that holds an App to its key, its clock, its permissions and the rules of the calls a runner needs.
+
+`answer` is all of it, without a network. github_server.py serves it over HTTP; `ask_of` asks it on a fake clock.
+Messages are GitHub's own where one is known.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from cryptography.hazmat.primitives.hashes import SHA256
+from gpu_agent.http import Answer, Unreachable
+
+from .clock import FakeClock
+
+NO_ANSWER = ("hang", "drip", "reset", "truncated")
+ROUTES = {
+    "token": r"POST /app/installations/(?P<installation>\d+)/access_tokens",
+    "groups": r"GET /orgs/(?P<owner>[^/]+)/actions/runner-groups",
+    "runners": r"GET /(?:orgs/(?P<owner>[^/]+)|repos/(?P<repository>[^/]+/[^/]+))/actions/runners",
+    "register": r"POST /(?:orgs/(?P<owner>[^/]+)|repos/(?P<repository>[^/]+/[^/]+))/actions/runners/generate-jitconfig",
+    "remove": r"DELETE /(?:orgs/(?P<owner>[^/]+)|repos/(?P<repository>[^/]+/[^/]+))/actions/runners/(?P<runner>\d+)",
+}
+
+
+@dataclass
+class Fault:
+    """What happens to one request of a route instead of, or to, its answer."""
+
+    how: str = ""
+    """hang, drip, reset or truncated; nothing where there is a whole answer."""
+    status: int = 0
+    """0 for the honest answer, with `headers` over its own."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b'{"message": "a planned fault"}'
+    done_anyway: bool = False
+    """The request is carried out, and only its answer is lost or replaced."""
+
+
+class Refusal(Exception):  # noqa: N818 - an answer
+    """GitHub's answer of that status and message."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class FakeGithub:
+    """One App, installed once, in the organization `acme` with the repository `acme/kernels`."""
+
+    def __init__(self, public_key: RSAPublicKey, unix: Callable[[], float]) -> None:
+        self.public_key = public_key
+        self.unix = unix
+        self.app_id = "12345"
+        self.installation = 77
+        self.granted = {"organization_self_hosted_runners": "write", "administration": "write", "metadata": "read"}
+        self.repositories = ["kernels", "website"]
+        self.extra_permissions: dict[str, str] = {}
+        """Given on top of what a token is asked for, which GitHub never does."""
+        self.groups = {1: "Default", 2: "GitHub-hosted", 7: "gpu"}
+        self.runners: dict[int, dict[str, Any]] = {}
+        self.busy: set[int] = set()
+        self.tokens: dict[str, dict[str, Any]] = {}
+        self.faults: dict[str, list[Fault]] = {}
+        self.asked: list[str] = []
+        """The route of every request, faulty or not."""
+        self.bearers: list[str] = []
+        self.headers: list[Mapping[str, str]] = []
+
+    def fault_of(self, method: str, target: str) -> Fault | None:
+        """The next planned fault for a request, which it uses up."""
+        route, _ = self._routed(method, target)
+        self.asked.append(route)
+        planned = self.faults.get(route, [])
+        return planned.pop(0) if planned else None
+
+    def answer(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """The honest answer; `headers` by lower-case name."""
+        date = {"date": formatdate(self.unix(), usegmt=True), "content-type": "application/json; charset=utf-8"}
+        self.headers.append(headers)
+        try:
+            route, found = self._routed(method, target)
+            bearer = headers.get("authorization", "").removeprefix("Bearer ")
+            self.bearers.append(bearer)
+            query = {key: values[-1] for key, values in parse_qs(urlsplit(target).query).items()}
+            if route == "token":
+                self._check_jwt(bearer)
+                status, value = 201, self._new_token(int(found["installation"]), json.loads(body))
+            else:
+                self._check_token(bearer, route, found)
+                status, value = getattr(self, f"_{route}")(found, query, json.loads(body or b"{}"))
+        except Refusal as refusal:
+            status, value = refusal.status, {"message": str(refusal), "status": str(refusal.status)}
+        return Answer(status, date, b"" if status == 204 else json.dumps(value).encode())
+
+    def _routed(self, method: str, target: str) -> tuple[str, dict[str, str]]:
+        for route, pattern in ROUTES.items():
+            if found := re.fullmatch(pattern, f"{method} {urlsplit(target).path}"):
+                return route, {key: value for key, value in found.groupdict().items() if value}
+        raise AssertionError(f"the agent asks for something that GitHub does not have: {method} {target}")
+
+    def _check_jwt(self, token: str) -> None:
+        signed, _, signature = token.rpartition(".")
+        head, claims = (json.loads(_decoded(part)) for part in signed.split("."))
+        try:
+            self.public_key.verify(_decoded(signature), signed.encode(), PKCS1v15(), SHA256())
+        except InvalidSignature:
+            raise Refusal(401, "A JSON web token could not be decoded") from None
+        now = self.unix()
+        if head["alg"] != "RS256" or type(claims["iat"]) is not int or claims["iat"] > now:
+            raise Refusal(401, "'Issued at' claim ('iat') must be an Integer representing the time of the assertion")
+        if claims["exp"] <= now:
+            raise Refusal(401, "'Expiration time' claim ('exp') must be a numeric value representing the future time")
+        if claims["exp"] > now + 600:
+            raise Refusal(401, "'Expiration time' claim ('exp') is too far in the future")
+        if claims["iss"] != self.app_id:
+            raise Refusal(404, "Integration not found")
+
+    def _new_token(self, installation: int, asked: dict[str, Any]) -> dict[str, Any]:
+        if installation != self.installation:
+            raise Refusal(404, "Not Found")
+        # An empty map stands for everything the installation has: whoever forgets to ask for less gets more.
+        permissions = asked.get("permissions") or self.granted
+        if any(self.granted.get(name) != level for name, level in permissions.items()):
+            raise Refusal(422, "The permissions requested are not granted to this installation.")
+        repositories = asked.get("repositories")
+        if any(name not in self.repositories for name in repositories or []):
+            raise Refusal(422, "There is at least one repository that does not exist or is not accessible.")
+        token = f"ghs_planted{len(self.tokens)}"
+        given = {**permissions, "metadata": "read", **self.extra_permissions}
+        self.tokens[token] = {"permissions": given, "repositories": repositories, "expires": self.unix() + 3600}
+        value: dict[str, Any] = {"token": token, "expires_at": "2027-01-15T09:00:00Z", "permissions": given}
+        if repositories is None:
+            return {**value, "repository_selection": "all"}
+        return {**value, "repository_selection": "selected", "repositories": [{"name": name} for name in repositories]}
+
+    def _check_token(self, token: str, route: str, found: dict[str, str]) -> None:
+        known = self.tokens.get(token)
+        if known is None or known["expires"] <= self.unix():
+            raise Refusal(401, "Bad credentials")
+        owner, _, repository = found.get("repository", found.get("owner", "")).partition("/")
+        if owner.lower() != "acme" or (repository and repository not in self.repositories):
+            raise Refusal(404, "Not Found")
+        needed = "administration" if repository else "organization_self_hosted_runners"
+        levels = ("write",) if route in ("register", "remove") else ("read", "write")
+        unnamed = repository and known["repositories"] is not None and repository not in known["repositories"]
+        if known["permissions"].get(needed) not in levels or unnamed:
+            raise Refusal(403, "Resource not accessible by integration")
+
+    def _groups(self, _found: dict[str, str], query: dict[str, str], _body: Any) -> tuple[int, dict[str, Any]]:
+        size, page = min(int(query.get("per_page", "30")), 100), int(query.get("page", "1"))
+        groups = [{"id": number, "name": name} for number, name in sorted(self.groups.items())]
+        return 200, {"total_count": len(groups), "runner_groups": groups[size * (page - 1) : size * page]}
+
+    def _runners(self, _found: dict[str, str], _query: dict[str, str], _body: Any) -> tuple[int, dict[str, Any]]:
+        return 200, {"total_count": len(self.runners), "runners": list(self.runners.values())}
+
+    def _register(self, found: dict[str, str], _query: dict[str, str], body: Any) -> tuple[int, dict[str, Any]]:
+        if not body.get("name") or len(body["name"]) > 64 or not isinstance(body.get("runner_group_id"), int):
+            raise Refusal(422, "Invalid input: object is missing required key: name or runner_group_id")
+        if not 1 <= len(body.get("labels", [])) <= 100:
+            raise Refusal(422, "Invalid input: labels has too few or too many items")
+        group = body["runner_group_id"]
+        if group not in self.groups or ("repository" in found and group != 1):
+            raise Refusal(404, "Not Found")
+        if self.groups[group] == "GitHub-hosted":
+            raise Refusal(403, "Resource not accessible by integration")
+        if any(runner["name"] == body["name"] for runner in self.runners.values()):
+            raise Refusal(409, f"Already exists - A runner with the name {body['name']} already exists.")
+        number = 1 + max(self.runners, default=100)
+        self.runners[number] = {"id": number, **body}
+        return 201, {"runner": self.runners[number], "encoded_jit_config": f"planted-jitconfig-{number}"}
+
+    def _remove(self, found: dict[str, str], _query: dict[str, str], _body: Any) -> tuple[int, None]:
+        number = int(found["runner"])
+        if number not in self.runners:
+            raise Refusal(404, "Not Found")
+        if number in self.busy:
+            raise Refusal(422, "The runner is currently running a job and cannot be deleted.")
+        del self.runners[number]
+        return 204, None
+
+
+def _decoded(part: str) -> bytes:
+    return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+
+
+def ask_of(github: FakeGithub, clock: FakeClock) -> Callable[..., Answer]:
+    """http.ask without a network: faults cost time of the fake clock. Every request takes a tenth of a second."""
+
+    def ask(
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        deadline: float,
+        clock: FakeClock = clock,
+    ) -> Answer:
+        assert clock.now() < deadline, "asked after the deadline"
+        clock.now_sec = min(clock.now_sec + 0.1, deadline)
+        target = url.removeprefix("https://api.github.com")
+        fault = github.fault_of(method, target)
+        sent = {name.lower(): value for name, value in headers.items()}
+        honest = None
+        if fault is None or fault.done_anyway or not (fault.how or fault.status):
+            honest = github.answer(method, target, sent, body or b"")
+        if fault is None:
+            assert honest is not None
+            return honest
+        if fault.how in ("hang", "drip"):
+            clock.now_sec = deadline
+        if fault.how:
+            raise Unreachable(method, url, fault.how)
+        more = {name.lower(): value for name, value in fault.headers.items()}
+        if fault.status:
+            date = {"date": formatdate(github.unix(), usegmt=True)}
+            return Answer(fault.status, {**date, **more}, fault.body)
+        assert honest is not None
+        return honest._replace(headers={**honest.headers, **more})
+
+    return ask

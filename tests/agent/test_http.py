@@ -1,0 +1,204 @@
+"""One question, one deadline, and nothing believed that is not whole."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from typing import Any
+
+import pytest
+from gpu_agent.clock import Clock
+from gpu_agent.http import Answer, Unreachable, ask
+
+from tests.agent.fakes.peer import Talk, drips, hangs, peer, resets, says
+
+CLOCK = Clock()
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+
+
+def asked(url: str, within_sec: float = 20, **more: Any) -> Answer:
+    return ask("GET", url, deadline=CLOCK.now() + within_sec, clock=CLOCK, **more)
+
+
+def why_not(talk: Talk, within_sec: float = 20, **more: Any) -> str:
+    with peer(talk) as made, pytest.raises(Unreachable) as failed:
+        asked(made.url, within_sec, **more)
+    return failed.value.reason
+
+
+def test_an_answer_has_its_status_its_lower_case_headers_and_its_body():
+    with peer(says(b"HTTP/1.1 404 No\r\nX-One: 1\r\nx-one: 2\r\nContent-Length: 2\r\n\r\nno and more")) as made:
+        assert asked(made.url) == (404, {"x-one": "1, 2", "content-length": "2"}, b"no")
+
+
+def test_a_request_says_what_it_was_given_and_that_it_comes_alone():
+    with peer(says(OK)) as made:
+        ask(
+            "POST",
+            f"{made.url}/a/b?c=d#part",
+            headers={"X-Key": "value"},
+            body=b"{}",
+            deadline=CLOCK.now() + 20,
+            clock=CLOCK,
+        )
+        [head, *lines] = made.requests[0].decode().split("\r\n")
+    assert head == "POST /a/b?c=d HTTP/1.1"
+    assert {"X-Key: value", "Connection: close", f"Host: 127.0.0.1:{made.port}", "Content-Length: 2"} <= set(lines)
+
+
+def test_a_body_in_chunks_is_put_together():
+    with peer(says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n")) as made:
+        assert asked(made.url).body == b"hello"
+
+
+def test_an_answer_without_a_body_is_an_answer():
+    with peer(says(b"HTTP/1.1 204 No Content\r\n\r\n")) as made:
+        assert asked(made.url) == (204, {}, b"")
+
+
+def test_a_redirect_is_given_back_and_not_followed():
+    with peer(says(b"HTTP/1.1 302 Found\r\nLocation: /there\r\nContent-Length: 0\r\n\r\n")) as made:
+        assert asked(made.url).status == 302
+        assert len(made.requests) == 1
+
+
+def test_a_proxy_of_the_environment_is_not_asked(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    with peer(says(OK)) as made:
+        assert asked(made.url).body == b"hello"
+
+
+@pytest.mark.parametrize(
+    "talk",
+    [
+        pytest.param(hangs, id="that says nothing"),
+        pytest.param(drips(OK), id="that drips its headers"),
+        pytest.param(drips(b"HTTP/1.1 200 OK\r\n" + b"X-Header: value\r\n" * 1000), id="whose headers never end"),
+        pytest.param(drips(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000), id="that says to go on for ever"),
+    ],
+)
+def test_the_deadline_holds_against_a_peer(talk: Talk):
+    begun = time.monotonic()
+    assert why_not(talk, within_sec=0.3) == "no whole answer before the deadline"
+    # Not a measure of speed: without the deadline the first never ends, and the others drip for more than a second.
+    assert time.monotonic() - begun > 0.29
+
+
+def test_the_deadline_holds_against_a_peer_that_drips_its_body():
+    def talk(made: Any, stream: socket.socket) -> None:
+        stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+        drips(b"x" * 1000)(made, stream)
+
+    assert why_not(talk, within_sec=0.3) == "no whole answer before the deadline"
+
+
+def test_the_deadline_holds_against_a_peer_that_does_not_read():
+    assert why_not(hangs, within_sec=0.3, body=b"x" * 50_000_000) == "no whole answer before the deadline"
+
+
+def test_the_deadline_holds_against_a_name_server_that_hangs(monkeypatch: pytest.MonkeyPatch):
+    over = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [] if over.wait() else None)
+    with pytest.raises(Unreachable) as failed:
+        asked("http://somewhere.example", 0.1)
+    over.set()
+    assert failed.value.reason == "no whole answer before the deadline"
+
+
+def test_nobody_is_asked_after_the_deadline():
+    with peer(says(OK)) as made, pytest.raises(Unreachable):
+        asked(made.url, 0)
+    assert made.requests == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (OK[:-2], "the answer is cut off: 2 bytes are missing"),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel",
+            "the answer is cut off or is no HTTP (IncompleteRead)",
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\n\r\nhello",
+            "the answer does not say how long it is, so that a cut one would look whole",
+        ),
+        (b"SSH-2.0-OpenSSH\r\n\r\n", "the answer is cut off or is no HTTP (BadStatusLine)"),
+        (b"", "RemoteDisconnected"),
+    ],
+)
+def test_what_is_not_a_whole_answer_is_none(answer: bytes, reason: str):
+    assert why_not(says(answer)) == reason
+
+
+def test_an_answer_over_its_limit_is_none():
+    assert why_not(says(OK), limit_bytes=4) == "the answer is longer than 4 bytes"
+    with peer(says(OK)) as made:
+        assert asked(made.url, limit_bytes=5).body == b"hello"
+
+
+def test_a_reset_connection_is_no_answer():
+    assert why_not(resets) == "Connection reset by peer"
+
+
+def test_a_closed_port_is_no_answer_and_the_words_name_the_place_without_its_query():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(Unreachable) as failed:
+        asked(f"http://127.0.0.1:{port}/path?token=planted")
+    assert str(failed.value) == f"GET http://127.0.0.1:{port}/path: Connection refused"
+
+
+def test_a_name_that_nobody_knows_is_no_answer(monkeypatch: pytest.MonkeyPatch):
+    def unknown(*_: Any, **__: Any) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with pytest.raises(Unreachable) as failed:
+        asked("https://nowhere.example")
+    assert failed.value.reason == "Name or service not known"
+
+
+def test_the_next_address_is_asked_where_the_first_refuses(monkeypatch: pytest.MonkeyPatch):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        closed = listener.getsockname()[1]
+    with peer(says(OK)) as made:
+        stream = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
+        found = [(*stream, ("127.0.0.1", closed)), (*stream, ("127.0.0.1", made.port))]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        assert asked("http://two.example").body == b"hello"
+
+
+def test_a_header_that_comes_back_is_not_told():
+    def echoes(made: Any, stream: socket.socket) -> None:
+        stream.sendall(stream.recv(65_536))
+
+    with peer(echoes) as made, pytest.raises(Unreachable) as failed:
+        asked(made.url, headers={"Authorization": "planted"})
+    assert "planted" not in repr(failed.value) + str(failed.value)
+
+
+@pytest.mark.parametrize("value", ["planted\r\nX-Other: 1", "planted\n", "plant\0ed", "plantéd"])
+def test_a_header_cannot_hold_another_and_the_refusal_does_not_quote_it(value: str):
+    with pytest.raises(ValueError, match=r"^header X-Key: its value") as refused:
+        asked("http://127.0.0.1:1", headers={"X-Key": value})
+    assert "plant" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:1/a\r\nX-Other: 1",
+        "http://127.0.0.1:1/planted HTTP/1.1",
+        "http://user:planted@127.0.0.1:1/",
+        "ftp://127.0.0.1/planted",
+        "file:///etc/planted",
+        "http:///planted",
+    ],
+)
+def test_a_url_that_is_no_plain_one_is_refused_without_quoting_it(url: str):
+    with pytest.raises(ValueError, match=r"URL") as refused:
+        asked(url)
+    assert "planted" not in str(refused.value)
