@@ -10,6 +10,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
+from tests.agent.fakes.world import World
+
 
 def openssl(*arguments: str, content: bytes = b"") -> bytes:
     """What openssl writes."""
@@ -51,3 +53,9 @@ def tls(certificate: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     return context
+
+
+@pytest.fixture
+def world(app_key: bytes, public_key: RSAPublicKey) -> World:
+    """An agent whose App GitHub knows, on a fake clock."""
+    return World(app_key, public_key)

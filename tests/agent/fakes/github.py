@@ -207,7 +207,8 @@ def ask_of(github: FakeGithub, clock: FakeClock) -> Callable[..., Answer]:
         deadline: float,
         clock: FakeClock = clock,
     ) -> Answer:
-        assert clock.now() < deadline, "asked after the deadline"
+        if clock.now() >= deadline:
+            raise Unreachable(method, url, "the deadline has passed")
         clock.now_sec = min(clock.now_sec + 0.1, deadline)
         target = url.removeprefix("https://api.github.com")
         fault = github.fault_of(method, target)

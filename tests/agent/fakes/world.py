@@ -1,0 +1,46 @@
+"""An agent, its GitHub and the clock between them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from gpu_agent.config import GithubConfig, RunnerConfig
+from gpu_agent.ends import Ended
+from gpu_agent.github import Github, Registration
+
+from .clock import FakeClock
+from .github import FakeGithub, ask_of
+
+CONFIG = GithubConfig(
+    owner="acme",
+    app_id="12345",
+    installation_id=77,
+    private_key="projects/p/secrets/s",
+    labels=["self-hosted", "gpu", "l4"],
+    runner_group="gpu",
+)
+RUNNER = RunnerConfig(version="2.330.0", sha256={})
+
+
+class World:
+    """The agent's side and GitHub's, on one fake clock."""
+
+    def __init__(self, key: bytes, public_key: RSAPublicKey) -> None:
+        self.key = key
+        self.clock = FakeClock()
+        self.github = FakeGithub(public_key, self.clock.true_unix)
+
+    def agent(self, **changes: Any) -> Github:
+        config = dataclasses.replace(CONFIG, **changes)
+        return Github(config, self.key, self.clock, ask_of(self.github, self.clock))
+
+    def register(self, name: str = "runner-a", **changes: Any) -> Registration:
+        return self.agent(**changes).register(name, RUNNER, self.clock.now() + 300)
+
+    def ended(self, **changes: Any) -> str:
+        with pytest.raises(Ended) as ended:
+            self.register(**changes)
+        return str(ended.value)

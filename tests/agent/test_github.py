@@ -1,0 +1,256 @@
+"""A runner is registered once, with the least that a token may do, and GitHub's refusals are told in its words."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from gpu_agent.clock import Clock
+from gpu_agent.ends import Ended
+from gpu_agent.github import Github, Registration
+from gpu_agent.http import Answer
+
+from tests.agent.fakes.github import FakeGithub, Fault, ask_of
+from tests.agent.fakes.github_server import serving
+from tests.agent.fakes.world import CONFIG, RUNNER, World
+
+
+def test_one_registration_takes_three_requests_and_says_what_the_runner_is(world: World):
+    assert world.register() == Registration(101, "planted-jitconfig-101")
+    assert world.github.asked == ["token", "groups", "register"]
+    assert world.github.runners[101] == {
+        "id": 101,
+        "name": "runner-a",
+        "runner_group_id": 7,
+        "labels": ["self-hosted", "gpu", "l4"],
+        "work_folder": "_work",
+    }
+
+
+def test_a_token_may_make_runners_of_the_organization_and_nothing_else(world: World):
+    world.register()
+    [token] = world.github.tokens.values()
+    assert token["permissions"] == {"organization_self_hosted_runners": "write", "metadata": "read"}
+
+
+def test_a_token_for_a_repository_reaches_that_one_alone_and_asks_for_no_group(world: World):
+    assert world.register(repository="kernels").runner_id == 101
+    [token] = world.github.tokens.values()
+    assert token["permissions"] == {"administration": "write", "metadata": "read"}
+    assert token["repositories"] == ["kernels"]
+    assert world.github.asked == ["token", "register"]
+    assert world.github.runners[101]["runner_group_id"] == 1
+
+
+def test_every_request_says_who_asks_and_for_which_version_of_the_api(world: World):
+    world.register()
+    assert len(world.github.headers) == 3
+    for headers in world.github.headers:
+        assert headers["user-agent"] == "gpu-ci-agent"
+        assert headers["accept"] == "application/vnd.github+json"
+        assert headers["x-github-api-version"] == "2022-11-28"
+
+
+def test_a_group_is_found_on_whichever_page_it_is(world: World):
+    world.github.groups = {number: f"group-{number}" for number in range(1, 250)} | {250: "gpu"}
+    world.register()
+    assert world.github.asked == ["token", "groups", "groups", "groups", "register"]
+    assert world.github.runners[101]["runner_group_id"] == 250
+
+
+def test_a_group_that_is_not_there_is_refused_with_those_that_are(world: World):
+    assert world.ended(runner_group="GPU") == (
+        "refused: acme has no runner group named 'GPU', only Default, GitHub-hosted, gpu"
+    )
+    world.github.groups = {number: f"g{number}" for number in range(1, 201)}
+    assert world.ended().endswith("g19, g20 and 180 more")
+
+
+def test_a_taken_name_gets_a_suffix_three_times(world: World):
+    names = [world.github.runners[world.register("runner-a").runner_id]["name"] for _ in range(4)]
+    assert names == ["runner-a", "runner-a-2", "runner-a-3", "runner-a-4"]
+    assert world.ended().startswith(
+        "refused: GitHub answered 409 to a request for a runner's registration: "
+        "Already exists - A runner with the name runner-a-4 already exists."
+    )
+
+
+def test_a_name_and_its_suffix_stay_within_64_characters(world: World):
+    for _ in range(2):
+        world.register("r" * 64)
+    assert [runner["name"] for runner in world.github.runners.values()] == ["r" * 64, "r" * 62 + "-2"]
+
+
+def test_a_registration_whose_answer_was_lost_is_made_again_under_another_name(world: World):
+    world.github.faults["register"] = [Fault("truncated", done_anyway=True)]
+    assert world.register().runner_id == 102
+    assert [runner["name"] for runner in world.github.runners.values()] == ["runner-a", "runner-a-2"]
+
+
+def test_a_rehearsal_asks_for_all_but_the_registration(world: World):
+    world.agent().rehearse(world.clock.now() + 60)
+    assert world.github.asked == ["token", "groups"]
+    world.agent(repository="kernels").rehearse(world.clock.now() + 60)
+    assert world.github.asked == ["token", "groups", "token", "runners"]
+    assert world.github.runners == {}
+
+
+def test_a_rehearsal_fails_where_a_registration_would(world: World):
+    for changes in ({"runner_group": "none"}, {"owner": "other"}, {"repository": "other"}, {"app_id": "1"}):
+        with pytest.raises(Ended, match=r"^refused: "):
+            world.agent(**changes).rehearse(world.clock.now() + 60)
+
+
+def test_a_registration_can_be_taken_back(world: World):
+    agent, registration = world.agent(), world.register()
+    assert agent.remove(registration.runner_id, world.clock.now() + 60)
+    assert world.github.runners == {}
+    assert agent.remove(registration.runner_id, world.clock.now() + 60), "one that is gone is gone"
+
+
+def test_a_busy_runner_is_not_taken_back(world: World):
+    registration = world.register()
+    world.github.busy.add(registration.runner_id)
+    assert not world.agent().remove(registration.runner_id, world.clock.now() + 60)
+
+
+def test_taking_back_never_raises(world: World):
+    registration = world.register()
+    for fault in (Fault("hang"), Fault(status=500), Fault(status=401)):
+        world.github.faults["remove"] = [fault] * 50
+        assert not world.agent().remove(registration.runner_id, world.clock.now() + 60)
+    world.key = b"no key"
+    assert not world.agent().remove(registration.runner_id, world.clock.now() + 60)
+
+
+def test_what_is_secret_is_in_no_repr(world: World):
+    registration, agent = world.register(), world.agent()
+    assert "planted" not in repr(registration) + str(registration)
+    assert "PRIVATE" not in repr(agent) + str(agent)
+
+
+# Refusals.
+
+
+def test_another_key_is_refused_after_one_request(world: World, other_key: bytes):
+    world.key = other_key
+    assert world.ended() == (
+        "refused: GitHub answered 401 to a request for a token of the App's installation: A JSON web token could not "
+        "be decoded; the App's id and its key do not belong together, or the key was deleted"
+    )
+    assert world.github.asked == ["token"]
+    assert world.clock.slept == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"app_id": "1"},
+            "GitHub answered 404 to a request for a token of the App's installation: Integration not found",
+        ),
+        ({"installation_id": 1}, "GitHub answered 404 to a request for a token of the App's installation: Not Found"),
+        ({"owner": "other"}, "GitHub answered 404 to a request for the runner groups: Not Found"),
+        (
+            {"repository": "other"},
+            "GitHub answered 422 to a request for a token of the App's installation: There is at",
+        ),
+        (
+            {"runner_group": "GitHub-hosted"},
+            "GitHub answered 403 to a request for a runner's registration: Resource not",
+        ),
+    ],
+)
+def test_what_the_app_may_not_is_refused_at_once(world: World, changes: dict[str, Any], words: str):
+    assert world.ended(**changes).startswith(f"refused: {words}")
+    assert world.clock.slept == []
+
+
+def test_an_app_without_the_permission_is_refused(world: World):
+    del world.github.granted["organization_self_hosted_runners"]
+    assert "422 to a request for a token of the App's installation: The permissions requested are not" in world.ended()
+
+
+@pytest.mark.parametrize("more", [{"contents": "read"}, {"organization_self_hosted_runners": "admin"}])
+def test_a_token_that_may_do_more_than_was_asked_for_is_not_used(world: World, more: dict[str, str]):
+    world.github.extra_permissions = more
+    [(name, level)] = more.items()
+    assert world.ended() == f"refused: GitHub's token may do more than was asked for: {name}: {level}"
+    assert world.github.asked == ["token"]
+
+
+def test_a_token_for_more_repositories_than_were_asked_for_is_not_used(world: World):
+    body = {"token": "ghs_planted", "permissions": {}, "repositories": [{"name": "kernels"}, {"name": "website"}]}
+    world.github.faults["token"] = [Fault(status=201, body=json.dumps(body).encode())]
+    assert world.ended(repository="kernels").endswith("may do more than was asked for: repository website")
+
+
+@pytest.mark.parametrize("count", [0, 101])
+def test_labels_that_github_would_refuse_end_it_before_anything_is_asked(world: World, count: int):
+    assert world.ended(labels=["l"] * count) == f"no-config: github.labels: expected 1 to 100 labels, got {count}"
+    assert world.github.asked == []
+
+
+def test_a_hundred_labels_are_taken(world: World):
+    assert world.register(labels=[f"l{number}" for number in range(100)]).runner_id == 101
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://api.github.com",
+        "http://10.0.0.1",
+        "ftp://api.github.com",
+        "https://me:planted@host/",
+        "https://",
+        "x",
+        "",
+    ],
+)
+def test_the_key_is_not_used_for_an_address_that_is_not_https(world: World, url: str):
+    ended = world.ended(api_url=url)
+    assert ended.startswith("no-config: github.api_url: expected https://api.github.com or the like, got ")
+    assert "planted" not in ended
+
+
+def test_an_enterprise_server_is_asked_under_its_own_path(world: World):
+    urls: list[str] = []
+    asking = ask_of(world.github, world.clock)
+
+    def ask(method: str, url: str, **more: Any) -> Answer:
+        urls.append(url)
+        return asking(method, url.replace("github.acme.example/api/v3", "api.github.com"), **more)
+
+    config = dataclasses.replace(CONFIG, api_url="https://github.acme.example/api/v3/")
+    Github(config, world.key, world.clock, ask).rehearse(world.clock.now() + 60)
+    assert urls == [
+        "https://github.acme.example/api/v3/app/installations/77/access_tokens",
+        "https://github.acme.example/api/v3/orgs/acme/actions/runner-groups?per_page=100&page=1",
+    ]
+
+
+# Over HTTP.
+
+
+def test_it_registers_over_http(app_key: bytes, public_key: RSAPublicKey):
+    clock, github = Clock(), FakeGithub(public_key, time.time)
+    with serving(github) as url:
+        agent = Github(dataclasses.replace(CONFIG, api_url=f"{url}/"), app_key, clock)
+        registration = agent.register("runner-a", RUNNER, clock.now() + 60)
+        assert registration.jitconfig == "planted-jitconfig-101"
+        assert agent.remove(registration.runner_id, clock.now() + 60)
+    assert github.asked == ["token", "groups", "register", "token", "remove"]
+
+
+def test_the_sandbox_can_put_its_own_github_in_place(
+    app_key: bytes, public_key: RSAPublicKey, monkeypatch: pytest.MonkeyPatch
+):
+    clock, github = Clock(), FakeGithub(public_key, time.time)
+    with serving(github) as url:
+        monkeypatch.setenv("GPU_AGENT_GITHUB_URL", url)
+        Github(CONFIG, app_key, clock).rehearse(clock.now() + 60)
+    assert github.asked == ["token", "groups"]

@@ -1,0 +1,137 @@
+"""Asking again: as often as there is time for, and not a moment before one may."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from email.utils import formatdate
+
+import pytest
+from gpu_agent.clock import Clock
+from gpu_agent.ends import Ended
+from gpu_agent.http import Answer
+from gpu_agent.retry import Again, backoff, patiently, retry_after_sec, server_unix
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.agent.fakes.clock import FakeClock
+
+LIMITED = Ended("rate-limited", "too many")
+
+
+def failing(times: int, after_sec: float = 0):
+    left = [times]
+
+    def attempt() -> str:
+        left[0] -= 1
+        if left[0] >= 0:
+            raise Again(LIMITED, after_sec)
+        return "done"
+
+    return attempt
+
+
+def test_what_works_at_once_waits_for_nothing():
+    clock = FakeClock()
+    assert patiently(failing(0), deadline=clock.now(), clock=clock) == "done"
+    assert clock.slept == []
+
+
+def test_the_waits_double_up_to_a_minute():
+    assert [backoff(attempts) for attempts in range(1, 10)] == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    clock = FakeClock()
+    assert patiently(failing(9), deadline=clock.now() + 1000, clock=clock) == "done"
+    assert clock.slept == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+
+
+def test_a_wait_that_was_asked_for_is_kept_and_half_of_it_spreads_the_return():
+    clock = FakeClock()
+    assert patiently(failing(1, after_sec=60), deadline=clock.now() + 1000, clock=clock) == "done"
+    assert clock.slept == [90]
+
+
+def test_the_machines_own_clock_spreads_between_half_and_all_of_it():
+    spread = {Clock().jitter(10) for _ in range(100)}
+    assert min(spread) >= 5
+    assert max(spread) <= 10
+    assert len(spread) > 1
+
+
+def test_it_ends_at_once_where_the_next_wait_would_last_until_the_deadline():
+    clock = FakeClock()
+    with pytest.raises(Ended) as ended:
+        patiently(failing(9, after_sec=60), deadline=clock.now() + 90, clock=clock)
+    assert str(ended.value) == "rate-limited: too many (asked once; the next wait would be 90 s, over the deadline)"
+    assert clock.slept == []
+
+
+def test_it_says_how_often_it_asked():
+    clock = FakeClock()
+    with pytest.raises(Ended, match=r"asked 3 times; the next wait would be 4 s, over the deadline\)$"):
+        patiently(failing(9), deadline=clock.now() + 5, clock=clock)
+    assert clock.slept == [1, 2]
+
+
+def test_anything_else_ends_it_at_once():
+    def attempt() -> None:
+        raise Ended("refused", "no")
+
+    clock = FakeClock()
+    with pytest.raises(Ended, match=r"^refused: no$"):
+        patiently(attempt, deadline=clock.now() + 1000, clock=clock)
+    assert clock.slept == []
+
+
+@given(st.lists(st.floats(0, 1e6)), st.floats(0, 1e4))
+def test_it_never_sleeps_until_the_deadline_and_never_less_than_was_asked(asked: list[float], time_sec: float):
+    clock, waits = FakeClock(), iter(asked)
+    deadline = clock.now() + time_sec
+
+    def attempt() -> str:
+        assert clock.now() < deadline or clock.slept == []
+        for after_sec in waits:
+            raise Again(LIMITED, after_sec)
+        return "done"
+
+    with suppress(Ended):
+        assert patiently(attempt, deadline=deadline, clock=clock) == "done"
+        assert len(clock.slept) == len(asked)
+    assert all(slept > after for slept, after in zip(clock.slept, asked, strict=False))
+
+
+def told(value: str, **headers: str) -> float:
+    return retry_after_sec(Answer(429, {"retry-after": value, **headers}, b""), FakeClock())
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("0", 0),
+        ("17", 17),
+        (" 60 ", 60),
+        ("", 0),
+        ("-5", 0),
+        ("1.5", 0),
+        ("soon", 0),
+        ("٣", 0),
+        ("9" * 5000, float("inf")),
+    ],
+)
+def test_retry_after_in_seconds(value: str, seconds: float):
+    assert told(value) == seconds
+
+
+def test_retry_after_as_a_date_counts_by_the_clock_of_whoever_named_it():
+    there = FakeClock().unix() + 3600
+    assert told(formatdate(there + 20, usegmt=True), date=formatdate(there, usegmt=True)) == 20
+    assert told(formatdate(there - 20, usegmt=True), date=formatdate(there, usegmt=True)) == 0
+    assert told(formatdate(FakeClock().unix() + 20, usegmt=True)) == 20
+
+
+def test_a_date_without_a_zone_is_taken_as_utc():
+    answer = Answer(200, {"date": "Fri, 15 Jan 2027 08:00:00 -0000"}, b"")
+    assert server_unix(answer, FakeClock()) == 1_800_000_000
+
+
+@given(st.text())
+def test_no_header_is_too_strange(value: str):
+    assert told(value, date=value) >= 0
