@@ -6,11 +6,10 @@ import json
 import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from .clock import Clock
 from .ends import Ended
-from .http import LOOPBACK, Answer, Unreachable, ask
+from .http import LOOPBACK, Answer, Unreachable, ask, parsed
 from .retry import Again, patiently, retry_after_sec, server_unix
 
 URL_VARIABLE = "GPU_AGENT_GITHUB_URL"
@@ -95,11 +94,14 @@ class GithubApi:
 
 def _checked(url: str) -> str:
     """The address without a slash at its end. The App's token goes there, so it is https or this very machine."""
-    where = urlsplit(url)
-    safe = where.scheme == "https" or (where.scheme == "http" and where.hostname in LOOPBACK)
-    if not safe or not where.hostname or "@" in where.netloc or where.query or where.fragment:
-        shown = f"{where.scheme}://{where.hostname or ''}{where.path}"
-        raise Ended("no-config", f"github.api_url: expected https://api.github.com or the like, got {shown}")
+    try:
+        where = parsed(url)
+    except ValueError as error:
+        raise Ended("no-config", f"github.api_url: {error}") from None
+    if where.scheme != "https" and where.hostname not in LOOPBACK:
+        raise Ended("no-config", f"github.api_url: expected https, got {where.scheme}://{where.hostname}")
+    if where.query or where.fragment:
+        raise Ended("no-config", f"github.api_url: expected nothing after the path {where.path}")
     return url.rstrip("/")
 
 

@@ -99,7 +99,7 @@ def _exchange(
     method: str, url: str, headers: Mapping[str, str], body: bytes | None, deadline: float, clock: Clock
 ) -> Iterator[http.client.HTTPResponse]:
     """The answer to one request, its body still unread."""
-    where = _parsed(url)
+    where = parsed(url)
     for name, value in headers.items():
         # http.client refuses these too, but quotes the value, which may be a token.
         if not value.isascii() or not value.isprintable():
@@ -133,11 +133,16 @@ def _pieces(method: str, url: str, response: http.client.HTTPResponse, limit_byt
             raise _UnusableError(f"the answer is cut off: {response.length} bytes are missing")
 
 
-def _parsed(url: str) -> SplitResult:
+def parsed(url: str) -> SplitResult:
+    """The parts of a URL that can be asked; ValueError, which does not quote it, for any other."""
     if not url.isascii() or not url.isprintable() or " " in url:
         raise ValueError("the URL has characters that no URL may have")
-    where = urlsplit(url)
-    if where.scheme not in ("http", "https") or not where.hostname or "@" in where.netloc:
+    try:
+        where = urlsplit(url)
+        usable = where.scheme in ("http", "https") and where.hostname and where.port != 0
+    except ValueError:
+        usable = None
+    if not usable or "@" in where.netloc:
         raise ValueError("expected an http or https URL with a host and without credentials")
     return where
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import time
 from typing import Any
 
@@ -131,90 +130,6 @@ def test_what_is_secret_is_in_no_repr(world: World):
     registration, agent = world.register(), world.agent()
     assert "planted" not in repr(registration) + str(registration)
     assert "PRIVATE" not in repr(agent) + str(agent)
-
-
-# Refusals.
-
-
-def test_another_key_is_refused_after_one_request(world: World, other_key: bytes):
-    world.key = other_key
-    assert world.ended() == (
-        "refused: GitHub answered 401 to a request for a token of the App's installation: A JSON web token could not "
-        "be decoded; the App's id and its key do not belong together, or the key was deleted"
-    )
-    assert world.github.asked == ["token"]
-    assert world.clock.slept == []
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        (
-            {"app_id": "1"},
-            "GitHub answered 404 to a request for a token of the App's installation: Integration not found",
-        ),
-        ({"installation_id": 1}, "GitHub answered 404 to a request for a token of the App's installation: Not Found"),
-        ({"owner": "other"}, "GitHub answered 404 to a request for the runner groups: Not Found"),
-        (
-            {"repository": "other"},
-            "GitHub answered 422 to a request for a token of the App's installation: There is at",
-        ),
-        (
-            {"runner_group": "GitHub-hosted"},
-            "GitHub answered 403 to a request for a runner's registration: Resource not",
-        ),
-    ],
-)
-def test_what_the_app_may_not_is_refused_at_once(world: World, changes: dict[str, Any], words: str):
-    assert world.ended(**changes).startswith(f"refused: {words}")
-    assert world.clock.slept == []
-
-
-def test_an_app_without_the_permission_is_refused(world: World):
-    del world.github.granted["organization_self_hosted_runners"]
-    assert "422 to a request for a token of the App's installation: The permissions requested are not" in world.ended()
-
-
-@pytest.mark.parametrize("more", [{"contents": "read"}, {"organization_self_hosted_runners": "admin"}])
-def test_a_token_that_may_do_more_than_was_asked_for_is_not_used(world: World, more: dict[str, str]):
-    world.github.extra_permissions = more
-    [(name, level)] = more.items()
-    assert world.ended() == f"refused: GitHub's token may do more than was asked for: {name}: {level}"
-    assert world.github.asked == ["token"]
-
-
-def test_a_token_for_more_repositories_than_were_asked_for_is_not_used(world: World):
-    body = {"token": "ghs_planted", "permissions": {}, "repositories": [{"name": "kernels"}, {"name": "website"}]}
-    world.github.faults["token"] = [Fault(status=201, body=json.dumps(body).encode())]
-    assert world.ended(repository="kernels").endswith("may do more than was asked for: repository website")
-
-
-@pytest.mark.parametrize("count", [0, 101])
-def test_labels_that_github_would_refuse_end_it_before_anything_is_asked(world: World, count: int):
-    assert world.ended(labels=["l"] * count) == f"no-config: github.labels: expected 1 to 100 labels, got {count}"
-    assert world.github.asked == []
-
-
-def test_a_hundred_labels_are_taken(world: World):
-    assert world.register(labels=[f"l{number}" for number in range(100)]).runner_id == 101
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://api.github.com",
-        "http://10.0.0.1",
-        "ftp://api.github.com",
-        "https://me:planted@host/",
-        "https://",
-        "x",
-        "",
-    ],
-)
-def test_the_key_is_not_used_for_an_address_that_is_not_https(world: World, url: str):
-    ended = world.ended(api_url=url)
-    assert ended.startswith("no-config: github.api_url: expected https://api.github.com or the like, got ")
-    assert "planted" not in ended
 
 
 def test_an_enterprise_server_is_asked_under_its_own_path(world: World):

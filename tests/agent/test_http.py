@@ -196,6 +196,10 @@ def test_a_header_cannot_hold_another_and_the_refusal_does_not_quote_it(value: s
         "ftp://127.0.0.1/planted",
         "file:///etc/planted",
         "http:///planted",
+        "http://127.0.0.1:planted/",
+        "http://127.0.0.1:99999/planted",
+        "http://127.0.0.1:0/planted",
+        "http://[planted/",
     ],
 )
 def test_a_url_that_is_no_plain_one_is_refused_without_quoting_it(url: str):
