@@ -22,6 +22,7 @@ from .http import Answer, ask
 # A JWT counts as issued a minute ago: clocks that differ by less than half of that are not why GitHub refuses one.
 _SKEW_SEC = 30
 _OTHER_NAMES = 3
+# "Runner names can only be 64 characters in length": actions/runner, pull request 1710.
 _NAME_CHARACTERS = 64
 _GROUP_PAGES = 100
 _GROUPS_PER_PAGE = 100
@@ -94,7 +95,7 @@ class Github:
 
         Ended("refused"), Ended("rate-limited") or Ended("github-unreachable") where not, before the deadline.
         A name is taken where an attempt came through whose answer was lost. GitHub removes such a runner by itself
-        after a day, as it never connects (docs.github.com, "Removing self-hosted runners").
+        after a day, as it never connects (docs.github.com, "Communicating with self-hosted runners").
         """
         token = self._token(deadline)
         group = _DEFAULT_GROUP if self._config.repository else self._group(token, deadline)

@@ -22,18 +22,8 @@ HEADERS = st.dictionaries(
         st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=30),
     ),
 )
-FIELDS = [
-    "message",
-    "token",
-    "permissions",
-    "metadata",
-    "repositories",
-    "runner_groups",
-    "id",
-    "name",
-    "runner",
-    "encoded_jit_config",
-]
+FIELDS = ["message", "token", "permissions", "metadata", "repositories", "runner_groups", "id", "name", "runner"]
+FIELDS += ["encoded_jit_config"]
 VALUES = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=10)),
     lambda inner: st.one_of(
