@@ -98,6 +98,14 @@ def test_the_deadline_holds_against_a_peer_that_does_not_read():
     assert why_not(hangs, within_sec=0.3, body=b"x" * 50_000_000) == "no whole answer before the deadline"
 
 
+def test_the_deadline_holds_against_a_peer_that_reads_a_little_at_a_time():
+    def talk(made: Any, stream: socket.socket) -> None:
+        while stream.recv(65_536) and not made.over.wait(0.02):
+            pass
+
+    assert why_not(talk, within_sec=0.3, body=b"x" * 50_000_000) == "no whole answer before the deadline"
+
+
 def test_the_deadline_holds_against_a_name_server_that_hangs(monkeypatch: pytest.MonkeyPatch):
     over = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [] if over.wait() else None)
