@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from .app_token import app_jwt
@@ -28,6 +28,8 @@ _GROUP_PAGES = 100
 _GROUPS_PER_PAGE = 100
 # A repository has no groups of its own; its runners belong to the default one, whose number is always 1.
 _DEFAULT_GROUP = 1
+# A token is not known everywhere at GitHub at once: octokit/auth-app.js@010203fa:src/hook.ts asks again for 5 seconds.
+_FRESH_SEC = 5
 _SHOWN = 20
 
 _HINTS = {
@@ -48,6 +50,12 @@ class Registration:
     runner_id: int
     jitconfig: str = field(repr=False)
     """What the runner is started with: its credentials, base64."""
+
+
+class _Token(NamedTuple):
+    value: str
+    fresh_until: float
+    """Until then a 401 may pass."""
 
 
 class Github:
@@ -86,7 +94,7 @@ class Github:
         """Do what registering does up to the last step, and register nothing. Ended says what GitHub would refuse."""
         token = self._token(deadline)
         if self._config.repository:
-            self._expect(200, self._api.call("GET", f"{self._runners}?per_page=1", lambda: token, deadline), "runners")
+            self._expect(200, self._call("GET", f"{self._runners}?per_page=1", token, deadline), "the runners")
         else:
             self._group(token, deadline)
 
@@ -108,7 +116,7 @@ class Github:
                 "work_folder": runner.work_folder,
             }
             path = f"{self._runners}/generate-jitconfig"
-            reply = self._api.call("POST", path, lambda: token, deadline, payload)
+            reply = self._call("POST", path, token, deadline, payload)
             if reply.status != 409:
                 break
         self._expect(201, reply, "a runner's registration")
@@ -121,12 +129,12 @@ class Github:
         """Take a registration back; True when GitHub has no such runner any more. It raises nothing."""
         try:
             token = self._token(deadline)
-            reply = self._api.call("DELETE", f"{self._runners}/{runner_id}", lambda: token, deadline)
+            reply = self._call("DELETE", f"{self._runners}/{runner_id}", token, deadline)
         except Ended:
             return False
         return reply.status in (204, 404)
 
-    def _token(self, deadline: float) -> str:
+    def _token(self, deadline: float) -> _Token:
         """An installation token that may do what registering needs and nothing else."""
         reply = self._mint(deadline)
         if reply.status == 401:
@@ -147,7 +155,12 @@ class Github:
         token = reply.value.get("token")
         if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
             raise Ended("refused", "GitHub's answer to a request for a token has no usable one")
-        return token
+        return _Token(token, self._clock.now() + _FRESH_SEC)
+
+    def _call(
+        self, method: str, path: str, token: _Token, deadline: float, payload: dict[str, Any] | None = None
+    ) -> Reply:
+        return self._api.call(method, path, lambda: token.value, deadline, payload, fresh_until=token.fresh_until)
 
     def _mint(self, deadline: float) -> Reply:
         config = self._config
@@ -159,12 +172,12 @@ class Github:
             self._asked,
         )
 
-    def _group(self, token: str, deadline: float) -> int:
+    def _group(self, token: _Token, deadline: float) -> int:
         """The number of the runner group with exactly the configured name."""
         names: list[str] = []
         for page in range(1, _GROUP_PAGES + 1):
             path = f"{self._groups}?per_page={_GROUPS_PER_PAGE}&page={page}"
-            reply = self._api.call("GET", path, lambda: token, deadline)
+            reply = self._call("GET", path, token, deadline)
             self._expect(200, reply, "the runner groups")
             groups = _maps(reply.value, "runner_groups")
             for group in groups:

@@ -46,16 +46,29 @@ class GithubApi:
         self._ask = ask
 
     def call(
-        self, method: str, path: str, bearer: Callable[[], str], deadline: float, payload: dict[str, Any] | None = None
+        self,
+        method: str,
+        path: str,
+        bearer: Callable[[], str],
+        deadline: float,
+        payload: dict[str, Any] | None = None,
+        *,
+        fresh_until: float = 0,
     ) -> Reply:
         """Ask until there is an answer that another attempt would not change.
 
-        `bearer` makes the token of each attempt, as one may expire while its request waits.
+        `bearer` makes the token of each attempt, as one may expire while its request waits. Until `fresh_until` a 401
+        may only mean that GitHub does not know the token everywhere yet.
         Ended("github-unreachable") or Ended("rate-limited") where the deadline leaves no time for the next attempt.
         """
-        return patiently(
-            lambda: self._once(method, path, bearer(), deadline, payload), deadline=deadline, clock=self._clock
-        )
+
+        def attempt() -> Reply:
+            reply = self._once(method, path, bearer(), deadline, payload)
+            if reply.status == 401 and self._clock.now() < fresh_until:
+                raise Again(Ended("refused", f"GitHub answered 401 to a token that it has just made: {reply.message}"))
+            return reply
+
+        return patiently(attempt, deadline=deadline, clock=self._clock)
 
     def _once(self, method: str, path: str, token: str, deadline: float, payload: dict[str, Any] | None) -> Reply:
         headers = {

@@ -108,13 +108,38 @@ def test_a_limit_that_outlasts_the_deadline_ends_it_at_once(world: World):
 
 
 @EVERY_ROUTE
-@pytest.mark.parametrize("status", [301, 400, 401, 403, 404, 410, 422])
+@pytest.mark.parametrize("status", [301, 400, 403, 404, 410, 422])
 def test_a_refusal_is_not_asked_again(world: World, route: str, status: int):
     world.github.faults[route] = [Fault(status=status, body=b'{"message": "no,\\nno"}')]
     ended = world.ended()
     assert ended.startswith(f"refused: GitHub answered {status} to a request for ")
     assert ": no, no" in ended
     assert world.clock.slept == []
+
+
+@pytest.mark.parametrize("route", ["groups", "register", "remove"])
+def test_a_token_that_github_does_not_know_everywhere_yet_is_tried_again(world: World, route: str):
+    world.github.faults[route] = [Fault(status=401, body=b'{"message": "Bad credentials"}')] * 2
+    agent = world.agent()
+    assert agent.remove(agent.register("runner-a", RUNNER, world.clock.now() + 300).runner_id, world.clock.now() + 60)
+    assert world.clock.slept == [1, 2]
+
+
+def test_a_token_that_github_does_not_know_after_5_seconds_is_refused(world: World):
+    world.github.faults["groups"] = [Fault(status=401, body=b'{"message": "Bad credentials"}')] * 20
+    assert world.ended().startswith("refused: GitHub answered 401 to a request for the runner groups: Bad credentials")
+    assert world.github.asked == ["token", *["groups"] * 4]
+    assert world.clock.slept == [1, 2, 4]
+
+
+def test_a_token_that_is_refused_with_no_time_left_is_refused_and_not_called_late(world: World):
+    world.github.faults["groups"] = [Fault(status=401, body=b'{"message": "Bad credentials"}')] * 20
+    with pytest.raises(Ended) as ended:
+        world.agent().register("runner-a", RUNNER, world.clock.now() + 1)
+    assert str(ended.value) == (
+        "refused: GitHub answered 401 to a token that it has just made: Bad credentials "
+        "(asked once; the next wait would be 1 s, over the deadline)"
+    )
 
 
 # Clocks.

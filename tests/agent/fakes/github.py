@@ -1,7 +1,7 @@
 """A GitHub that holds an App to its key, its clock, its permissions and the rules of the calls a runner needs.
 
 `answer` is all of it, without a network. github_server.py serves it over HTTP; `ask_of` asks it on a fake clock.
-Messages are GitHub's own where one is known.
+Messages are GitHub's own where one is known (octokit/auth-app.js@010203fa:src/hook.ts has the clock's).
 """
 
 from __future__ import annotations
@@ -118,9 +118,11 @@ class FakeGithub:
             raise Refusal(401, "A JSON web token could not be decoded") from None
         now = self.unix()
         if head["alg"] != "RS256" or type(claims["iat"]) is not int or claims["iat"] > now:
-            raise Refusal(401, "'Issued at' claim ('iat') must be an Integer representing the time of the assertion")
+            words = "must be an Integer representing the time that the assertion was issued"
+            raise Refusal(401, f"'Issued at' claim ('iat') {words}")
         if claims["exp"] <= now:
-            raise Refusal(401, "'Expiration time' claim ('exp') must be a numeric value representing the future time")
+            words = "must be a numeric value representing the future time at which the assertion expires"
+            raise Refusal(401, f"'Expiration time' claim ('exp') {words}")
         if claims["exp"] > now + 600:
             raise Refusal(401, "'Expiration time' claim ('exp') is too far in the future")
         if claims["iss"] != self.app_id:
