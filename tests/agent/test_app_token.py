@@ -40,6 +40,7 @@ def test_every_form_in_which_an_rsa_key_is_kept_signs_the_same(app_key: bytes):
         app_key.strip(),
         app_key.replace(b"\n", b"\r\n"),
         b"Bag Attributes\n" + app_key,
+        app_key.ljust(16_384, b"\n"),
     ]
     assert len({app_jwt("1", form, NOW) for form in forms}) == 1
 
@@ -56,6 +57,7 @@ def unusable() -> dict[str, bytes]:
         "an Ed25519 key": openssl("genpkey", "-algorithm", "ed25519"),
         "a key of 1024 bits": openssl("genrsa", "1024"),
         "base64 of a key": base64.b64encode(key),
+        "a key with more around it than any has": key.ljust(16_385, b"\n"),
         "more than a pipe holds": key * 100,
         "zeros": bytes(100),
     }
@@ -74,6 +76,17 @@ def test_what_is_no_rsa_key_stops_the_pool_and_is_not_quoted():
 def test_an_image_without_openssl_is_named(app_key: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Ended, match=r"^no-tool: openssl is not on PATH"):
+        app_jwt("1", app_key, NOW)
+
+
+def test_a_signature_of_an_openssl_that_fails_is_not_used(
+    app_key: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    stand_in = tmp_path / "openssl"
+    stand_in.write_text("#!/bin/sh\nhead -c 256 /dev/zero\nexit 1\n")
+    stand_in.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(Ended, match=r"^refused: the secret holds no RSA private key"):
         app_jwt("1", app_key, NOW)
 
 

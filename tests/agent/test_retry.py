@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from email.utils import formatdate
 
@@ -127,9 +128,13 @@ def test_retry_after_as_a_date_counts_by_the_clock_of_whoever_named_it():
     assert told(formatdate(FakeClock().unix() + 20, usegmt=True)) == 20
 
 
-def test_a_date_without_a_zone_is_taken_as_utc():
+def test_a_date_without_a_zone_is_taken_as_utc_wherever_the_machine_is(monkeypatch: pytest.MonkeyPatch):
     answer = Answer(200, {"date": "Fri, 15 Jan 2027 08:00:00 -0000"}, b"")
-    assert server_unix(answer, FakeClock()) == 1_800_000_000
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("TZ", "JST-9")
+        time.tzset()
+        assert server_unix(answer, FakeClock()) == 1_800_000_000
+    time.tzset()
 
 
 @given(st.text())
