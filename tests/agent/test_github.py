@@ -65,6 +65,7 @@ def test_a_group_that_is_not_there_is_refused_with_those_that_are(world: World):
     assert world.ended(runner_group="GPU") == (
         "refused: acme has no runner group named 'GPU', only Default, GitHub-hosted, gpu"
     )
+    assert world.github.asked == ["token", "groups"], "a page that is not full is the last"
     world.github.groups = {number: f"g{number}" for number in range(1, 201)}
     assert world.ended().endswith("g19, g20 and 180 more")
 

@@ -89,3 +89,35 @@ def test_a_hundred_labels_are_taken(world: World):
 )
 def test_the_key_is_not_used_for_an_address_that_is_not_plain_https(world: World, url: str, words: str):
     assert world.ended(api_url=url) == f"no-config: github.api_url: {words}"
+
+
+@pytest.mark.parametrize(
+    ("route", "status", "value", "words"),
+    [
+        ("token", 201, {}, "GitHub's answer to a request for a token has no usable one"),
+        ("token", 201, {"token": 7}, "GitHub's answer to a request for a token has no usable one"),
+        ("token", 201, {"token": "a\r\nX-Other: b"}, "GitHub's answer to a request for a token has no usable one"),
+        ("token", 201, {"token": "clé"}, "GitHub's answer to a request for a token has no usable one"),
+        ("groups", 200, {"runner_groups": 7}, "acme has no runner group named 'gpu', only none"),
+        (
+            "groups",
+            200,
+            {"runner_groups": [{"name": "gpu", "id": None}]},
+            "acme has no runner group named 'gpu', only gpu",
+        ),
+        ("register", 201, {"runner": {"id": 1}}, "GitHub's answer to a runner's registration has no"),
+        ("register", 201, {"encoded_jit_config": "planted"}, "GitHub's answer to a runner's registration has no"),
+    ],
+)
+def test_an_answer_of_another_form_is_refused(world: World, route: str, status: int, value: Any, words: str):
+    world.github.faults[route] = [Fault(status=status, body=json.dumps(value).encode())]
+    ended = world.ended()
+    assert ended.startswith(f"refused: {words}")
+    assert "planted" not in ended
+
+
+def test_groups_without_an_end_are_given_up_after_a_hundred_pages(world: World):
+    page = json.dumps({"runner_groups": [{"name": "other", "id": 1}] * 100}).encode()
+    world.github.faults["groups"] = [Fault(status=200, body=page)] * 200
+    assert world.ended().startswith("refused: acme has no runner group named 'gpu', only other, other")
+    assert world.github.asked.count("groups") == 100
