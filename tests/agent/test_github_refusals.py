@@ -106,6 +106,7 @@ def test_the_key_is_not_used_for_an_address_that_is_not_plain_https(world: World
             "acme has no runner group named 'gpu', only gpu",
         ),
         ("register", 201, {"runner": {"id": 1}}, "GitHub's answer to a runner's registration has no"),
+        ("register", 201, {"runner": {"id": 1}, "encoded_jit_config": 7}, "GitHub's answer to a runner's registration"),
         ("register", 201, {"encoded_jit_config": "planted"}, "GitHub's answer to a runner's registration has no"),
     ],
 )
