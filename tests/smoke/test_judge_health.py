@@ -28,10 +28,15 @@ SAMPLE = {
 }  # fmt: skip
 
 
-def judged(sample: dict[str, Any] | None = None, subject: Any = L4, **more: Any) -> dict[str, Check]:
+def seen_under_load(samples: int, **more: Any) -> Seen:
     seen = Seen()
-    for _ in range(3):
-        seen.add({**SAMPLE, **(sample or {})}, 0)
+    for _ in range(samples):
+        seen.add({**SAMPLE, **more}, 0)
+    return seen
+
+
+def judged(sample: dict[str, Any] | None = None, subject: Any = L4, **more: Any) -> dict[str, Check]:
+    seen = seen_under_load(3, **(sample or {}))
     found = health.judge(Options("cuda"), subject, HEALTHY, {**HEALTHY, **more}, seen, seen, [])
     return {check.id: check for check in found}
 
@@ -76,7 +81,27 @@ def test_a_card_that_never_meets_its_power_limit_is_not_excused_for_it() -> None
 def test_a_narrow_link_is_told_after_enough_samples_and_where_the_most_is_known(
     samples: int, most: Any, said: str
 ) -> None:
-    seen = Seen()
-    for _ in range(samples):
-        seen.add({**SAMPLE, "width": 8}, 0)
-    assert load.narrow(most, seen) == said
+    assert load.narrow(most, seen_under_load(samples, width=8)) == said
+
+
+@pytest.mark.parametrize("part", ["generation", "width"])
+def test_a_link_of_which_a_part_was_never_told_is_not_taken_for_the_narrowest(part: str) -> None:
+    assert load.narrow({"generation": 4, "width": 16}, seen_under_load(3, **{part: {"refused": 3, "text": "no"}})) == ""
+
+
+@pytest.mark.parametrize(
+    ("samples", "status", "said"),
+    [
+        (2, "pass", "generation 4 x16 under load"),
+        (1, "skip", "never seen under load: --profile standard loads it for seconds"),
+    ],
+)
+def test_a_link_is_judged_from_the_second_sample_under_load(samples: int, status: str, said: str) -> None:
+    found = load.pcie(L4, HEALTHY["pcie"], HEALTHY["pcie"], seen_under_load(samples))
+    assert (found.status, found.message) == (status, said)
+
+
+def test_a_link_whose_width_nobody_tells_is_not_judged() -> None:
+    seen = seen_under_load(2, width={"refused": 3, "text": "no"})
+    found = load.pcie(L4, HEALTHY["pcie"], HEALTHY["pcie"], seen)
+    assert (found.status, found.message) == ("skip", "not told here")
