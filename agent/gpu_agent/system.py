@@ -1,0 +1,213 @@
+"""What only root may do, in one place: users, processes, mounts, the kernel log. Tests put their own in its place."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from . import processes
+from .clock import Clock
+from .ends import Ended
+
+RUNNER_USER = "gpu-runner"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# What every child gets and nothing more: the agent's own environment is not for a job to see.
+ENVIRONMENT = {"PATH": PATH, "LANG": "C.UTF-8"}
+TIMED_OUT, MISSING = 124, 127
+"""Exit codes as `timeout` and the shell give them: it did not end in time, there is no such program."""
+
+
+class User(NamedTuple):
+    """Whom a process runs as."""
+
+    name: str
+    uid: int
+    gid: int
+    home: Path
+    groups: tuple[int, ...] = ()
+    """Its other groups: exactly these, whatever /etc/group says."""
+
+
+class Output(NamedTuple):
+    """How a command ended, and what it said on both its streams."""
+
+    code: int
+    text: str
+
+    @property
+    def line(self) -> str:
+        """The first line that says something, for a sentence."""
+        return next((line.strip()[:200] for line in self.text.splitlines() if line.strip()), f"exit code {self.code}")
+
+
+class System:
+    """This machine, as root."""
+
+    def __init__(
+        self,
+        run_folder: Path = Path("/run/gpu-agent"),
+        state_folder: Path = Path("/var/lib/gpu-agent"),
+        baked_folder: Path = Path("/opt/actions-runner"),
+        python: str = sys.executable,
+    ) -> None:
+        self.run_folder, self.state_folder, self.baked_folder = run_folder, state_folder, baked_folder
+        self.python = python
+        """A Python that the runner's user may start too."""
+
+    def have(self, program: str) -> bool:
+        """Whether it is installed."""
+        return shutil.which(program, path=PATH) is not None
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_sec: float,
+        text: str = "",
+        user: User | None = None,
+        environment: Mapping[str, str] = ENVIRONMENT,
+    ) -> Output:
+        """A command that ends soon. A missing program and one that hangs are exit codes here, not exceptions."""
+        whom = {} if user is None else {"user": user.uid, "group": user.gid, "extra_groups": list(user.groups)}
+        try:
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=dict(environment),
+                cwd="/",
+                start_new_session=True,
+                text=True,
+                errors="replace",
+                **whom,  # type: ignore[call-overload]
+            )
+        except OSError as error:
+            return Output(MISSING, f"{argv[0]}: {error.strerror}")
+        try:
+            said, _ = process.communicate(text, timeout_sec)
+        except subprocess.TimeoutExpired:
+            # Not waited for any longer: a process that hangs inside the GPU's driver does not even die.
+            processes.kill(-process.pid)
+            return Output(TIMED_OUT, f"{argv[0]} did not end within {timeout_sec:g} s")
+        return Output(process.returncode, said)
+
+    def start(
+        self, argv: Sequence[str], user: User, *, environment: Mapping[str, str], folder: Path, may_gain: bool = False
+    ) -> subprocess.Popen[str]:
+        """A process of the user that lives on, in a session of its own; its two streams come as one.
+
+        It dies with the thread that calls this (prctl(2), PR_SET_PDEATHSIG), so call it from the main thread. Without
+        `may_gain` no program it starts gives it more rights: sudo, newgrp and every other set-user-ID program is inert.
+        """
+        groups = f"--groups={','.join(str(gid) for gid in user.groups)}" if user.groups else "--clear-groups"
+        rights = [] if may_gain else ["--no-new-privs"]
+        whom = [f"--reuid={user.uid}", f"--regid={user.gid}", groups, "--inh-caps=-all", "--pdeathsig=KILL", *rights]
+        return subprocess.Popen(
+            ["setpriv", *whom, "--", *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=dict(environment),
+            cwd=folder,
+            start_new_session=True,
+            text=True,
+            errors="replace",
+        )
+
+    def runner_user(self) -> User:
+        """The user of the runner, made where it is missing: no password, a home of its own on the disk.
+
+        Its only other groups are those that the GPU's device files ask for, where they are not open to everybody.
+        """
+        try:
+            entry = pwd.getpwnam(RUNNER_USER)
+        except KeyError:
+            home = f"/home/{RUNNER_USER}"
+            made = ["--system", "--user-group", "--create-home", "--home-dir", home, "--shell", "/bin/bash"]
+            self.must("not-isolated", ["useradd", *made, RUNNER_USER])
+            entry = pwd.getpwnam(RUNNER_USER)
+        if entry.pw_uid == 0:
+            raise Ended("not-isolated", f"{RUNNER_USER} is root on this image")
+        groups = tuple(sorted({gid for gid in _device_groups() if gid != entry.pw_gid}))
+        return User(entry.pw_name, entry.pw_uid, entry.pw_gid, Path(entry.pw_dir), groups)
+
+    def groups_of(self, user: User) -> set[int]:
+        """The groups that /etc/group gives it, whether a process of it has them or not."""
+        return set(os.getgrouplist(user.name, user.gid))
+
+    def must(self, reason: str, argv: Sequence[str], *, text: str = "", timeout_sec: float = 30) -> str:
+        """What the command said; where it fails, the machine ends for that reason."""
+        output = self.run(argv, text=text, timeout_sec=timeout_sec)
+        if output.code:
+            raise Ended(reason, f"{argv[0]} failed ({output.code}): {output.line}")
+        return output.text
+
+    def tmpfs(self, path: Path, user: User, size_mib: int) -> None:
+        """A folder in memory that only the user enters."""
+        path.mkdir(parents=True, exist_ok=True)
+        options = f"size={size_mib}m,mode=0700,uid={user.uid},gid={user.gid},nosuid,nodev,noexec"
+        self.must("no-runner", ["mount", "-t", "tmpfs", "-o", options, "gpu-agent", str(path)])
+
+    def bind(self, source: Path, target: Path, *, read_only: bool = False) -> None:
+        """One folder seen at another place too."""
+        target.mkdir(parents=True, exist_ok=True)
+        self.must("no-runner", ["mount", "--bind", str(source), str(target)])
+        if read_only:
+            self.must("no-runner", ["mount", "-o", "remount,bind,ro", str(target)])
+
+    def commands_of(self, user: User) -> list[list[str]]:
+        """The command line of each of its processes that still runs."""
+        found = []
+        for process in processes.of(user.name, user.uid):
+            try:
+                words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+            except OSError:
+                continue
+            found += [words] if words else []
+        return found
+
+    def kill_all_of(self, user: User, clock: Clock, deadline: float) -> bool:
+        """End every process of the user and of its containers' users. Whether none is left at the deadline."""
+        while True:
+            left = [int(process.name) for process in processes.of(user.name, user.uid)]
+            for pid in left:
+                processes.kill(pid)
+            if not left:
+                return True
+            if clock.now() >= deadline:
+                return False
+            clock.sleep(0.05)
+
+    def kernel_log(self) -> list[str]:
+        """The kernel's messages since boot, as many as it keeps; nothing where they cannot be read."""
+        lines: list[str] = []
+        try:
+            log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+        except OSError:
+            return lines
+        try:
+            while True:
+                try:
+                    record = os.read(log, 8192)  # one whole record a read (Documentation/ABI/testing/dev-kmsg)
+                except BrokenPipeError:
+                    continue  # the kernel overwrote what came next
+                except OSError:
+                    return lines
+                lines.append(record.decode(errors="replace").partition(";")[2].partition("\n")[0])
+        finally:
+            os.close(log)
+
+
+def _device_groups() -> Iterator[int]:
+    for device in Path("/dev").glob("nvidia*"):
+        status = device.stat()
+        if stat.S_ISCHR(status.st_mode) and status.st_mode & 0o006 != 0o006 and status.st_mode & 0o060 == 0o060:
+            yield status.st_gid

@@ -1,0 +1,203 @@
+"""A machine inside this one, for what only root can try: a network, mounts, users and /run of its own.
+
+internet side: namespace `cloud`, 10.2.0.2, with the metadata server's two addresses
+this machine:  10.2.0.1 towards it, bridge br0 10.1.0.1 towards
+a container:   namespace `box`, 10.1.0.2
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+IPV4, IPV6 = "169.254.169.254", "fd20:ce::254"
+NOBODY = 65534
+_CLONE_NEWNS, _CLONE_NEWNET = 0x00020000, 0x40000000
+
+_NETWORK = f"""
+ip link set lo up
+sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+ip netns add cloud
+ip netns add box
+ip link add h0 type veth peer name c0 netns cloud
+ip addr add 10.2.0.1/24 dev h0
+ip -6 addr add fd00:2::1/64 dev h0 nodad
+ip link set h0 up
+ip -n cloud addr add 10.2.0.2/24 dev c0
+ip -n cloud -6 addr add fd00:2::2/64 dev c0 nodad
+ip -n cloud link set lo up
+ip -n cloud link set c0 up
+ip -n cloud addr add {IPV4}/32 dev lo
+ip -n cloud -6 addr add {IPV6}/128 dev lo nodad
+ip -n cloud route add default via 10.2.0.1
+ip -n cloud -6 route add default via fd00:2::1
+ip route add {IPV4} via 10.2.0.2
+ip -6 route add {IPV6} via fd00:2::2
+ip link add br0 type bridge
+ip addr add 10.1.0.1/24 dev br0
+ip -6 addr add fd00:1::1/64 dev br0 nodad
+ip link set br0 up
+ip link add b0 type veth peer name x0 netns box
+ip link set b0 master br0 up
+ip -n box addr add 10.1.0.2/24 dev x0
+ip -n box -6 addr add fd00:1::2/64 dev x0 nodad
+ip -n box link set lo up
+ip -n box link set x0 up
+ip -n box route add default via 10.1.0.1
+ip -n box -6 route add default via fd00:1::1
+"""
+
+# Answers on ports 80 and 53 (TCP) of both addresses with one word, and on 123 (UDP) with what it was sent.
+_SERVER = f"""
+import socket, threading
+def tcp(family, address, port):
+    server = socket.socket(family)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    server.bind((address, port))
+    server.listen(64)
+    def serve():
+        while True:
+            connection, _ = server.accept()
+            connection.sendall(b"identity")
+            connection.close()
+    threading.Thread(target=serve).start()
+def udp(family, address):
+    server = socket.socket(family, socket.SOCK_DGRAM)
+    server.bind((address, 123))
+    def serve():
+        while True:
+            server.sendto(*server.recvfrom(100))
+    threading.Thread(target=serve).start()
+for family, address in ((socket.AF_INET, "{IPV4}"), (socket.AF_INET6, "{IPV6}")):
+    tcp(family, address, 80)
+    tcp(family, address, 53)
+    udp(family, address)
+print("ready", flush=True)
+"""
+
+_REACH = """
+import socket, sys
+address, port = sys.argv[1], int(sys.argv[2])
+datagram = port == 123
+family = socket.AF_INET6 if ":" in address else socket.AF_INET
+with socket.socket(family, socket.SOCK_DGRAM if datagram else socket.SOCK_STREAM) as probe:
+    probe.settimeout(2)
+    try:
+        probe.connect((address, port))
+        if datagram:
+            probe.send(b"time")
+        print(probe.recv(100).decode())
+    except OSError as error:
+        print(type(error).__name__)
+"""
+
+
+def open_python() -> str:
+    """A Python of at least 3.11 that any user may start; where there is none the test is skipped."""
+    for python in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
+        check = [python, "-I", "-S", "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
+        try:
+            if subprocess.run(check, user=NOBODY, group=NOBODY, extra_groups=[], cwd="/", check=False).returncode == 0:
+                return python
+        except OSError:
+            continue
+    pytest.skip("needs root, and a python3 of 3.11 or newer outside root's home (apt-get install python3)")
+
+
+def needs(*programs: str) -> None:
+    """Skip the test where it cannot be tried, naming what is missing."""
+    if os.geteuid():
+        pytest.skip("needs root: sudo -E make test")
+    missing = [program for program in programs if shutil.which(program) is None]
+    if missing:
+        pytest.skip(f"needs {', '.join(missing)}: apt-get install nftables iptables iproute2 util-linux passwd")
+
+
+def inside(work: Callable[[], Any]) -> Any:
+    """What `work` gives (as JSON) in a child with a network, mounts, /etc, /home and /run of its own; all ends with it."""
+    needs("ip", "mount", "useradd", "setpriv")
+    answers, answer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(answers)
+            os.setsid()
+            libc = ctypes.CDLL(None, use_errno=True)
+            if libc.unshare(_CLONE_NEWNS | _CLONE_NEWNET):
+                raise OSError(ctypes.get_errno(), "unshare")
+            _set_up()
+            said = {"value": work()}
+        except BaseException:
+            said = {"failure": traceback.format_exc()}
+        os.write(answer, json.dumps(said).encode())
+        os.close(answer)
+        for process in STARTED:
+            process.kill()
+        os._exit(0)
+    os.close(answer)
+    with os.fdopen(answers, "rb") as stream:
+        text = stream.read()
+    os.waitpid(child, 0)
+    said = json.loads(text or b'{"failure": "the child died"}')
+    assert "failure" not in said, said["failure"]
+    return said["value"]
+
+
+STARTED: list[subprocess.Popen[str]] = []
+
+
+def _set_up() -> None:
+    run = ["mount", "--make-rprivate", "/"]
+    subprocess.run(run, check=True)
+    with tempfile.TemporaryDirectory() as copy:
+        shutil.copytree("/etc", copy, symlinks=True, dirs_exist_ok=True)
+        # On a file system of its own, so that useradd may replace files, and gone with the child.
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", "etc", "/mnt"], check=True)
+        shutil.copytree(copy, "/mnt", symlinks=True, dirs_exist_ok=True)
+    subprocess.run(["mount", "--move", "/mnt", "/etc"], check=True)
+    for folder in ("/home", "/run"):
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", "own", folder], check=True)
+
+
+def network() -> None:
+    """The network in the module's words, with the metadata server answering."""
+    subprocess.run(["sh", "-e"], input=_NETWORK, text=True, check=True)
+    server = subprocess.Popen(
+        ["ip", "netns", "exec", "cloud", sys.executable, "-c", _SERVER], stdout=subprocess.PIPE, text=True
+    )
+    STARTED.append(server)
+    assert server.stdout is not None
+    assert server.stdout.readline() == "ready\n"
+
+
+def reach(address: str, port: int, *, uid: int | None = None, box: bool = False) -> str:
+    """What the server says to that user, or to root in the container: `identity`, `time`, or the error's name."""
+    where = ["ip", "netns", "exec", "box"] if box else []
+    whom = {} if uid is None else {"user": uid, "group": uid, "extra_groups": []}
+    command = [*where, open_python(), "-I", "-S", "-c", _REACH, address, str(port)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd="/", check=True, **whom)  # type: ignore[call-overload]
+    return str(done.stdout.strip())
+
+
+def socket_of_engine(path: Path, mode: int) -> None:
+    """A socket that listens, as a container engine's would."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    program = (
+        f"import os, socket, time; s = socket.socket(socket.AF_UNIX); s.bind({str(path)!r}); "
+        f"os.chmod({str(path)!r}, {mode}); s.listen(); print('ready', flush=True); time.sleep(60)"
+    )
+    server = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    STARTED.append(server)
+    assert server.stdout is not None
+    assert server.stdout.readline() == "ready\n"

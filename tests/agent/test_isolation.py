@@ -1,0 +1,321 @@
+"""The cage, tried in real network namespaces: who still reaches the addresses that give out the machine's identity."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from gpu_agent.clock import Clock
+from gpu_agent.ends import Ended
+from gpu_agent.host import Cut
+from gpu_agent.isolation import SOCKETS, isolate
+from gpu_agent.system import System
+
+from tests.agent.fakes import machine
+from tests.agent.fakes.machine import IPV4, IPV6, NOBODY
+
+CUT = Cut((IPV4, IPV6), (53, 123))
+# Docker's own rules, in short: they take what a bridge forwards, at the usual priority.
+ACCEPT_ALL = """
+table inet docker {
+  chain forward { type filter hook forward priority 0; policy accept; accept; }
+  chain output { type filter hook output priority 0; policy accept; accept; }
+}
+"""
+
+
+class WithoutNft(System):
+    """An image that has only iptables."""
+
+    def have(self, program: str) -> bool:
+        return program != "nft" and super().have(program)
+
+
+def cage(system: System | None = None, docker: str = "none", cut: Cut = CUT) -> str:
+    """Isolate; the reason and the detail where it did not come to be."""
+    system = system or System(python=machine.open_python())
+    try:
+        isolate(cut, docker, system, Clock(), Clock().now() + 30)
+    except Ended as ended:
+        return str(ended)
+    return ""
+
+
+def reached(port: int) -> dict[str, str]:
+    return {
+        f"{who} {address}": machine.reach(
+            address, port, uid=NOBODY if who == "nobody" else None, box=who == "container"
+        )
+        for address in (IPV4, IPV6)
+        for who in ("root", "nobody", "container")
+    }
+
+
+def test_without_the_cage_everybody_reaches_the_identity() -> None:
+    """What the other tests rest on: the network is one in which the cut makes the difference."""
+    machine.needs("nft")
+
+    def work() -> dict[str, str]:
+        machine.network()
+        return reached(80)
+
+    assert set(machine.inside(work).values()) == {"identity"}
+
+
+def test_only_root_outside_of_containers_reaches_the_identity() -> None:
+    machine.needs("nft")
+
+    def work() -> list[object]:
+        machine.network()
+        subprocess.run(["nft", "-f", "-"], input=ACCEPT_ALL, text=True, check=True)
+        said = cage()
+        return [said, reached(80), reached(53), reached(123)]
+
+    refused = "ConnectionRefusedError"
+    assert machine.inside(work) == [
+        "",
+        {
+            f"root {IPV4}": "identity",
+            f"nobody {IPV4}": refused,
+            f"container {IPV4}": refused,
+            f"root {IPV6}": "identity",
+            f"nobody {IPV6}": refused,
+            f"container {IPV6}": refused,
+        },
+        {f"{who} {address}": "identity" for address in (IPV4, IPV6) for who in ("root", "nobody", "container")},
+        {f"{who} {address}": "time" for address in (IPV4, IPV6) for who in ("root", "nobody", "container")},
+    ]
+
+
+def test_an_ipv4_address_written_as_ipv6_is_no_way_around() -> None:
+    machine.needs("nft")
+
+    def work() -> list[str]:
+        machine.network()
+        return [cage(), machine.reach(f"::ffff:{IPV4}", 80), machine.reach(f"::ffff:{IPV4}", 80, uid=NOBODY)]
+
+    assert machine.inside(work) == ["", "identity", "ConnectionRefusedError"]
+
+
+def test_the_cage_made_a_second_time_is_the_same_cage() -> None:
+    machine.needs("nft")
+
+    def work() -> list[object]:
+        machine.network()
+        said = [cage(), cage()]
+        listed = subprocess.run(
+            ["nft", "list", "table", "inet", "gpu_agent"], capture_output=True, text=True, check=True
+        )
+        return [*said, listed.stdout.count("reject")]
+
+    assert machine.inside(work) == ["", "", 4]
+
+
+def test_iptables_makes_the_same_cage_where_nft_is_missing() -> None:
+    machine.needs("iptables", "ip6tables")
+
+    def work() -> list[object]:
+        machine.network()
+        said = cage(WithoutNft(python=machine.open_python()))
+        return [said, reached(80), reached(53)]
+
+    said, web, names = machine.inside(work)
+    assert said == ""
+    assert web == {
+        f"root {IPV4}": "identity",
+        f"nobody {IPV4}": "ConnectionRefusedError",
+        f"container {IPV4}": "TimeoutError",
+        f"root {IPV6}": "identity",
+        f"nobody {IPV6}": "ConnectionRefusedError",
+        f"container {IPV6}": "TimeoutError",
+    }
+    assert set(names.values()) == {"identity"}
+
+
+def test_without_any_packet_filter_there_is_no_cage() -> None:
+    class Bare(System):
+        def have(self, program: str) -> bool:
+            return False
+
+    def work() -> str:
+        machine.network()
+        return cage(Bare(python=machine.open_python()))
+
+    assert machine.inside(work) == (
+        "not-isolated: the image has neither nft nor ip6tables and iptables: bake nftables in"
+    )
+
+
+def test_a_filter_that_lets_the_user_through_is_found_out() -> None:
+    """The rules are right and something else, here nothing at all, is in force: only trying shows it."""
+
+    class Broken(System):
+        def must(self, reason: str, argv: object, **rest: object) -> str:
+            return "" if argv == ["nft", "-f", "-"] else super().must(reason, argv, **rest)  # type: ignore[arg-type]
+
+    machine.needs("nft")
+
+    def work() -> str:
+        machine.network()
+        return cage(Broken(python=machine.open_python()))
+
+    assert machine.inside(work) == (
+        f"not-isolated: gpu-runner is not kept from the machine's identity: {IPV4} (open), {IPV6} (open)"
+    )
+
+
+def test_a_cut_that_also_cut_the_agent_is_found_out() -> None:
+    machine.needs("nft")
+
+    def work() -> str:
+        machine.network()
+        block = f"table inet other {{ chain output {{ type filter hook output priority 0; ip daddr {IPV4} reject; }} }}"
+        subprocess.run(["nft", "-f", "-"], input=block, text=True, check=True)
+        return cage(cut=Cut((IPV4,), ()))
+
+    assert machine.inside(work) == (
+        f"not-isolated: the agent itself no longer reaches the machine's identity: {IPV4} (ECONNREFUSED)"
+    )
+
+
+def test_a_machine_whose_identity_has_only_an_ipv4_address_is_caged_too() -> None:
+    machine.needs("nft")
+
+    def work() -> str:
+        machine.network()
+        subprocess.run(["ip", "-6", "route", "del", IPV6], check=True)
+        return cage()
+
+    assert machine.inside(work) == ""
+
+
+def test_the_runners_user_has_a_home_and_neither_a_password_nor_a_group() -> None:
+    machine.needs("nft")
+
+    def work() -> list[object]:
+        machine.network()
+        made = isolate(CUT, "none", System(python=machine.open_python()), Clock(), Clock().now() + 30)
+        [shadow] = [line for line in Path("/etc/shadow").read_text().splitlines() if line.startswith("gpu-runner:")]
+        named = subprocess.run(["id", "-Gn", "gpu-runner"], capture_output=True, text=True, check=True).stdout.split()
+        user = made.user
+        return [user.uid < 1000, str(user.home), shadow.split(":")[1], named, list(user.groups), dict(made.environment)]
+
+    assert machine.inside(work) == [True, "/home/gpu-runner", "!", ["gpu-runner"], [], {}]
+
+
+@pytest.mark.parametrize("path", SOCKETS)
+def test_a_socket_of_roots_engine_that_the_user_may_open_is_named(path: str) -> None:
+    if not path.startswith(("/run/", "/var/run/")):
+        pytest.skip("lies outside of /run, which alone is the test's own")
+    machine.needs("nft")
+
+    def work() -> str:
+        machine.network()
+        machine.socket_of_engine(Path(path), 0o666)
+        return cage()
+
+    said = machine.inside(work)
+    assert said.startswith("not-isolated: gpu-runner may use a container engine of root's: ")
+    assert f"{path} (open)" in said
+
+
+def test_a_socket_of_roots_engine_that_only_its_group_may_open_is_no_way() -> None:
+    machine.needs("nft")
+
+    def work() -> str:
+        machine.network()
+        machine.socket_of_engine(Path("/run/docker.sock"), 0o660)
+        return cage()
+
+    assert machine.inside(work) == ""
+
+
+@pytest.mark.parametrize("group", ["sudo", "docker"])
+def test_a_baked_user_in_a_group_that_comes_to_root_is_named(group: str) -> None:
+    machine.needs("nft")
+
+    def work() -> str:
+        machine.network()
+        subprocess.run(["groupadd", "--force", group], check=True)
+        subprocess.run(["useradd", "--system", "--user-group", "--groups", group, "gpu-runner"], check=True)
+        return cage()
+
+    assert machine.inside(work) == f"not-isolated: gpu-runner is on the image a member of {group}"
+
+
+def test_sudo_without_a_password_is_named() -> None:
+    machine.needs("nft")
+
+    class WithSudo(System):
+        def run(self, argv, **rest):  # type: ignore[no-untyped-def]
+            return super().run(["true"] if argv[0] == "sudo" else argv, **rest)
+
+    def work() -> str:
+        machine.network()
+        return cage(WithSudo(python=machine.open_python()))
+
+    assert machine.inside(work) == (
+        "not-isolated: gpu-runner may use sudo without a password: see /etc/sudoers.d of the image"
+    )
+
+
+def test_rootful_gives_the_engines_group_and_still_cuts_bridges() -> None:
+    machine.needs("nft")
+
+    def work() -> list[object]:
+        machine.network()
+        subprocess.run(["groupadd", "--force", "docker"], check=True)
+        machine.socket_of_engine(Path("/run/docker.sock"), 0o660)
+        made = isolate(CUT, "rootful", System(python=machine.open_python()), Clock(), Clock().now() + 30)
+        return [len(made.user.groups), machine.reach(IPV4, 80, box=True), machine.reach(IPV4, 80, uid=NOBODY)]
+
+    assert machine.inside(work) == [1, "ConnectionRefusedError", "ConnectionRefusedError"]
+
+
+@pytest.mark.parametrize(
+    ("docker", "said"),
+    [
+        ("rootful", "not-isolated: docker: rootful, but the image has no group docker: bake docker-ce in"),
+        ("podman", "not-isolated: docker: got 'podman', expected none, rootless or rootful"),
+    ],
+)
+def test_a_mode_that_cannot_be_is_told(docker: str, said: str) -> None:
+    machine.needs("nft")
+
+    def work() -> str:
+        machine.network()
+        subprocess.run(["groupdel", "docker"], check=False, capture_output=True)
+        return cage(docker=docker)
+
+    assert machine.inside(work) == said
+
+
+def test_rootless_names_the_packages_that_the_image_lacks() -> None:
+    machine.needs("nft")
+
+    class Lacking(System):
+        def have(self, program: str) -> bool:
+            return program in ("nft", "docker", "dockerd")
+
+    def work() -> str:
+        machine.network()
+        return cage(Lacking(python=machine.open_python()), "rootless")
+
+    assert machine.inside(work) == (
+        "not-isolated: docker: rootless needs packages that the image lacks: docker-ce-rootless-extras, slirp4netns, uidmap"
+    )
+
+
+def test_the_users_processes_cannot_read_the_agents_environment_or_memory() -> None:
+    machine.needs("nft")
+
+    def work() -> list[int]:
+        machine.network()
+        system = System(python=machine.open_python())
+        user = isolate(CUT, "none", system, Clock(), Clock().now() + 30).user
+        files = [f"/proc/{os.getpid()}/{name}" for name in ("environ", "mem", "maps")]
+        return [system.run(["cat", file], user=user, timeout_sec=10).code for file in files]
+
+    assert machine.inside(work) == [1, 1, 1]
