@@ -101,7 +101,8 @@ def rules(cut: Cut) -> str:
     for address in cut.addresses:
         to = f"{'ip6' if _is_ipv6(address) else 'ip'} daddr {address}"
         stop += [f"{to} meta l4proto {{ tcp, udp }} th dport {ports} accept"] if cut.ports else []
-        stop.append(f"{to} reject")
+        # A reset is an answer at once; what ICMP says, a connection over IPv6 hears only when it asks a second time.
+        stop += [f"{to} meta l4proto tcp reject with tcp reset", f"{to} reject"]
     # A packet whose owner the kernel does not know is nobody's, and is refused too. `accept` ends only this chain.
     return "\n".join(
         (
@@ -129,7 +130,10 @@ def iptables_rules(cut: Cut) -> list[list[str]]:
     for address in cut.addresses:
         program = "ip6tables" if _is_ipv6(address) else "iptables"
         to = ["-d", address]
-        commands.append([program, "-w", "-I", "OUTPUT", *to, "-m", "owner", "!", "--uid-owner", "0", "-j", "REJECT"])
+        others = [*to, "-m", "owner", "!", "--uid-owner", "0"]
+        commands.append([program, "-w", "-I", "OUTPUT", *others, "-j", "REJECT"])
+        reset = ["-p", "tcp", "-j", "REJECT", "--reject-with", "tcp-reset"]
+        commands.append([program, "-w", "-I", "OUTPUT", *others, *reset])
         commands.append([program, "-w", "-t", "raw", "-I", "PREROUTING", *to, "!", "-i", "lo", "-j", "DROP"])
         for port in cut.ports:
             for protocol in ("tcp", "udp"):

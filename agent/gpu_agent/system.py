@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -94,8 +95,14 @@ class System:
         try:
             said, _ = process.communicate(text, timeout_sec)
         except subprocess.TimeoutExpired:
-            # Not waited for any longer: a process that hangs inside the GPU's driver does not even die.
             processes.kill(-process.pid)
+            # Waited for no longer than this: a process that hangs inside the GPU's driver does not even die, and a
+            # child in a session of its own may hold the pipe open.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(1)
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    stream.close()
             return Output(TIMED_OUT, f"{argv[0]} did not end within {timeout_sec:g} s")
         return Output(process.returncode, said)
 

@@ -13,7 +13,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -28,8 +27,11 @@ _CLONE_NEWNS, _CLONE_NEWNET = 0x00020000, 0x40000000
 _NETWORK = f"""
 ip link set lo up
 sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+sysctl -qw net.ipv6.conf.default.accept_dad=0
 ip netns add cloud
 ip netns add box
+ip netns exec cloud sysctl -qw net.ipv6.conf.default.accept_dad=0
+ip netns exec box sysctl -qw net.ipv6.conf.default.accept_dad=0
 ip link add h0 type veth peer name c0 netns cloud
 ip addr add 10.2.0.1/24 dev h0
 ip -6 addr add fd00:2::1/64 dev h0 nodad
@@ -88,18 +90,19 @@ print("ready", flush=True)
 
 _REACH = """
 import socket, sys
-address, port = sys.argv[1], int(sys.argv[2])
-datagram = port == 123
-family = socket.AF_INET6 if ":" in address else socket.AF_INET
-with socket.socket(family, socket.SOCK_DGRAM if datagram else socket.SOCK_STREAM) as probe:
-    probe.settimeout(2)
-    try:
-        probe.connect((address, port))
-        if datagram:
-            probe.send(b"time")
-        print(probe.recv(100).decode())
-    except OSError as error:
-        print(type(error).__name__)
+for target in sys.argv[1:]:
+    address, port = target.rsplit(" ", 1)
+    datagram = port == "123"
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM if datagram else socket.SOCK_STREAM) as probe:
+        probe.settimeout(2)
+        try:
+            probe.connect((address, int(port)))
+            if datagram:
+                probe.send(b"time")
+            print(probe.recv(100).decode())
+        except OSError as error:
+            print(type(error).__name__)
 """
 
 
@@ -125,7 +128,7 @@ def needs(*programs: str) -> None:
 
 
 def inside(work: Callable[[], Any]) -> Any:
-    """What `work` gives (as JSON) in a child with a network, mounts, /etc, /home and /run of its own; all ends with it."""
+    """What `work` gives (as JSON) in a child with a network, mounts, /etc, /home and /run that end with it."""
     needs("ip", "mount", "useradd", "setpriv")
     answers, answer = os.pipe()
     child = os.fork()
@@ -158,13 +161,10 @@ STARTED: list[subprocess.Popen[str]] = []
 
 
 def _set_up() -> None:
-    run = ["mount", "--make-rprivate", "/"]
-    subprocess.run(run, check=True)
-    with tempfile.TemporaryDirectory() as copy:
-        shutil.copytree("/etc", copy, symlinks=True, dirs_exist_ok=True)
-        # On a file system of its own, so that useradd may replace files, and gone with the child.
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", "etc", "/mnt"], check=True)
-        shutil.copytree(copy, "/mnt", symlinks=True, dirs_exist_ok=True)
+    subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    # On a file system of its own, so that useradd may replace files, and gone with the child.
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", "etc", "/mnt"], check=True)
+    shutil.copytree("/etc", "/mnt", symlinks=True, dirs_exist_ok=True)
     subprocess.run(["mount", "--move", "/mnt", "/etc"], check=True)
     for folder in ("/home", "/run"):
         subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", "own", folder], check=True)
@@ -181,13 +181,16 @@ def network() -> None:
     assert server.stdout.readline() == "ready\n"
 
 
-def reach(address: str, port: int, *, uid: int | None = None, box: bool = False) -> str:
-    """What the server says to that user, or to root in the container: `identity`, `time`, or the error's name."""
+def reach(*targets: str, uid: int | None = None, box: bool = False) -> list[str]:
+    """What each target ("address port") says to that user, or to root in the container.
+
+    It is `identity`, `time`, or the name of the error.
+    """
     where = ["ip", "netns", "exec", "box"] if box else []
     whom = {} if uid is None else {"user": uid, "group": uid, "extra_groups": []}
-    command = [*where, open_python(), "-I", "-S", "-c", _REACH, address, str(port)]
+    command = [*where, open_python(), "-I", "-S", "-c", _REACH, *targets]
     done = subprocess.run(command, capture_output=True, text=True, cwd="/", check=True, **whom)  # type: ignore[call-overload]
-    return str(done.stdout.strip())
+    return str(done.stdout).split()
 
 
 def socket_of_engine(path: Path, mode: int) -> None:

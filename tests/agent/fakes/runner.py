@@ -1,0 +1,119 @@
+"""A stand-in for GitHub's runner: the archive of a release, whose Runner.Listener does what the test tells it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import tarfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import NamedTuple
+
+VERSION = "2.336.0"
+SECRET = "planted-credential-of-one-registration"
+
+# Reads the blob as the runner does (Runner.cs): each of its files goes into the folder above its own. Then it takes the
+# variable out of its environment, and does what `does` says, in which `say` writes a line and `end` ends it.
+_LISTENER = """#!{python}
+import base64, json, os, signal, subprocess, sys, time
+from pathlib import Path
+root = Path(__file__).resolve().parent.parent
+def say(line):
+    print(line, flush=True)
+def end(code):
+    say("exiting with " + str(code))
+    sys.exit(code)
+assert sys.argv[1:] == ["run"], sys.argv
+blob = os.environ.pop("ACTIONS_RUNNER_INPUT_JITCONFIG", "")
+if blob:
+    for name, content in json.loads(base64.b64decode(blob)).items():
+        (root / name).write_bytes(base64.b64decode(content))
+if not (root / ".runner").exists():
+    end(1)
+settings = json.loads((root / ".runner").read_text())
+starts = root / "_diag" / "starts"
+starts.write_text((starts.read_text() if starts.exists() else "") + ("with blob\\n" if blob else "without blob\\n"))
+say("Listening for Jobs")
+{does}
+"""
+
+
+class Entry(NamedTuple):
+    """One member of an archive."""
+
+    name: str
+    content: str = ""
+    mode: int = 0o644
+    kind: bytes = tarfile.REGTYPE
+    target: str = ""
+
+
+def listener(python: str, does: str = "end(0)") -> Entry:
+    """The program of the archive."""
+    return Entry("bin/Runner.Listener", _LISTENER.format(python=python, does=does), 0o755)
+
+
+def archive(*entries: Entry) -> bytes:
+    """A release's archive, its files owned by GitHub's build user as in the real ones."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz") as tar:
+        for entry in (Entry("bin", mode=0o755, kind=tarfile.DIRTYPE), Entry("externals/node", "node"), *entries):
+            member = tarfile.TarInfo(entry.name)
+            member.size = len(entry.content.encode()) if entry.kind == tarfile.REGTYPE else 0
+            member.mode, member.type, member.linkname = entry.mode, entry.kind, entry.target
+            member.uid = member.gid = 1001
+            tar.addfile(member, io.BytesIO(entry.content.encode()) if member.size else None)
+    return made.getvalue()
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def jitconfig(**settings: object) -> str:
+    """A blob as GitHub makes it: the files of the runner's root, each in base64, in JSON, in base64."""
+    files = {".runner": json.dumps(settings), ".credentials": json.dumps({"token": SECRET})}
+    return _encoded(json.dumps({name: _encoded(text) for name, text in files.items()}))
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+@contextmanager
+def releases(answer: Callable[[int], tuple[int, bytes, int]]) -> Iterator[tuple[str, list[str]]]:
+    """A server of releases: its URL and the paths it was asked for.
+
+    `answer` gets how often it was asked before, and gives the status, the body, and how long it says that is.
+    """
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body, length = answer(len(asked))
+            asked.append(self.path)
+            self.send_response(status)
+            self.send_header("Content-Length", str(length))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its base class names it so
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def files_with(text: str, folder: Path) -> list[str]:
+    """Every file below that holds the text."""
+    return [str(path) for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
