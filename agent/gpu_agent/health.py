@@ -12,8 +12,8 @@ from .system import System, User
 
 TIMEOUT_SEC = 10
 """nvidia-smi answers within a second; one that does not is itself the sign of a stuck driver."""
-# A process that can compute has at least a CUDA context, which takes more than this; what an idle driver holds itself
-# was counted when the machine was fit.
+# A bound of our own, for memory that no listed process owns: below what one CUDA context takes, and above what an idle
+# driver's own share moves, which was counted when the machine was fit. No document gives either.
 _LEFT_MIB = 64
 _SETTLE_SEC = 30
 

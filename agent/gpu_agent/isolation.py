@@ -81,6 +81,8 @@ class Cage(NamedTuple):
 
 def isolate(cut: Cut, docker: str, system: System, clock: Clock, deadline: float) -> Cage:
     """Make the cage and try its walls. Ended("not-isolated") names what is open, or what the image lacks."""
+    if not system.have("setpriv"):
+        raise Ended("not-isolated", "the image has no setpriv, which starts the runner as its user: bake util-linux in")
     user = system.runner_user()
     environment: Mapping[str, str] = {}
     _filter(cut, system)

@@ -49,8 +49,6 @@ class Machine(System):
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setitem(system.ENVIRONMENT, "PATH", f"{tmp_path}:{os.environ['PATH']}")
-    # Popen looks a program up in the caller's PATH.
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     made = Machine(tmp_path)
     made.script(
         "assert sys.argv[2:] == ['--format=csv,noheader,nounits'], sys.argv\n"
