@@ -16,6 +16,7 @@ TIMEOUT_SEC = 10
 # driver's own share moves, which was counted when the machine was fit. No document gives either.
 _LEFT_MIB = 64
 _SETTLE_SEC = 30
+_PERSISTENCE_SEC = 60
 
 # Xids after which a GPU is not to be used on: those whose immediate action is a reset, a restart or a repair in
 # docs.nvidia.com/deploy/xid-errors (analyzing-xid-catalog.html). What an application causes (13, 31, 43, 45) is not.
@@ -41,6 +42,9 @@ class _UnfitError(Exception):
 
 def at_boot(system: System) -> Gpus:
     """What every later look is compared with. Ended("gpu-unhealthy") where it cannot be read."""
+    # Without persistence the driver starts each GPU anew for every nvidia-smi, seconds apiece on a machine of eight
+    # (docs.nvidia.com/deploy/driver-persistence). Where it cannot be switched on, things are only slower.
+    system.run(["nvidia-smi", "-pm", "1"], timeout_sec=_PERSISTENCE_SEC)
     try:
         return _look(system)
     except _UnfitError as error:

@@ -137,14 +137,17 @@ class System:
         try:
             entry = pwd.getpwnam(RUNNER_USER)
         except KeyError:
-            home = f"/home/{RUNNER_USER}"
-            made = ["--system", "--user-group", "--create-home", "--home-dir", home, "--shell", "/bin/bash"]
-            self.must("not-isolated", ["useradd", *made, RUNNER_USER])
+            where = ["--create-home", "--home-dir", f"/home/{RUNNER_USER}", "--shell", "/bin/bash"]
+            self.must("not-isolated", ["useradd", "--system", "--user-group", *where, RUNNER_USER])
             entry = pwd.getpwnam(RUNNER_USER)
         if entry.pw_uid == 0:
             raise Ended("not-isolated", f"{RUNNER_USER} is root on this image")
+        home = Path(entry.pw_dir)
+        if not home.exists():
+            home.mkdir(parents=True, mode=0o700)
+            os.chown(home, entry.pw_uid, entry.pw_gid)
         groups = tuple(sorted({gid for gid in _device_groups() if gid != entry.pw_gid}))
-        return User(entry.pw_name, entry.pw_uid, entry.pw_gid, Path(entry.pw_dir), groups)
+        return User(entry.pw_name, entry.pw_uid, entry.pw_gid, home, groups)
 
     def groups_of(self, user: User) -> set[int]:
         """The groups that /etc/group gives it, whether a process of it has them or not."""

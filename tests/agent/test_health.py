@@ -51,6 +51,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setitem(system.ENVIRONMENT, "PATH", f"{tmp_path}:{os.environ['PATH']}")
     made = Machine(tmp_path)
     made.script(
+        f"if sys.argv[1:] == ['-pm', '1']: sys.exit(open({str(tmp_path)!r} + '/persistent', 'w').close())\n"
         "assert sys.argv[2:] == ['--format=csv,noheader,nounits'], sys.argv\n"
         "name = {'--query-gpu=uuid,memory.used,ecc.errors.uncorrected.volatile.total': 'gpus',\n"
         "        '--query-compute-apps=pid,process_name': 'processes'}[sys.argv[1]]\n"
@@ -62,6 +63,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 def test_what_the_check_left_is_what_later_looks_are_compared_with(machine: Machine) -> None:
     machine.gpus(f"{ONE}, 3, 0\n{TWO}, 5, [N/A]")
     assert at_boot(machine) == Gpus({ONE: 3, TWO: 5}, {ONE: 0, TWO: 0})
+    assert (machine.folder / "persistent").exists()
 
 
 def test_a_gpu_that_is_as_it_was_is_fit(machine: Machine) -> None:

@@ -214,6 +214,8 @@ def test_the_scripts_work_as_the_runners_user(serve: Callable[..., Hooks], folde
     """The whole way: bash, the script, the archive, the socket, and the exit code the runner goes by."""
     needs()
     agent = pack(folder)
+    # The job may put variables into the environment of what the runner starts later (GITHUB_ENV).
+    (folder / "json.py").write_text("raise SystemExit('of the job')")
     served = serve(lambda _: words, uid=NOBODY, python=open_python(), agent=agent)
     script = served.environment["ACTIONS_RUNNER_HOOK_JOB_STARTED"]
     assert script == str(folder / "job-started.sh")
@@ -222,7 +224,7 @@ def test_the_scripts_work_as_the_runners_user(serve: Callable[..., Hooks], folde
         user=NOBODY,
         group=NOBODY,
         extra_groups=[],
-        env={**GITHUB, "PATH": os.environ["PATH"], "PYTHONPATH": "/tmp/of-the-job"},  # noqa: S108 - not to be looked at
+        env={**GITHUB, "PATH": os.environ["PATH"], "PYTHONPATH": str(folder)},
         cwd="/",
         capture_output=True,
         text=True,

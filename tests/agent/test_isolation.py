@@ -333,6 +333,20 @@ def test_rootless_names_the_packages_that_the_image_lacks() -> None:
     )
 
 
+def test_root_inside_a_namespace_of_the_users_own_cannot_take_the_cut_away() -> None:
+    machine.needs("nft", "unshare")
+
+    def work() -> list[object]:
+        machine.network()
+        system = System(python=machine.open_python())
+        user = isolate(CUT, "none", system, Clock(), Clock().now() + 30).user
+        command = ["unshare", "--user", "--map-root-user", "nft", "delete", "table", "inet", "gpu_agent"]
+        tried = system.run(command, user=user, timeout_sec=30)
+        return [tried.code != 0, *machine.reach(f"{IPV4} 80", uid=user.uid), *machine.reach(f"{IPV4} 80")]
+
+    assert machine.inside(work) == [True, "ConnectionRefusedError", "identity"]
+
+
 def test_the_users_processes_cannot_read_the_agents_environment_or_memory() -> None:
     machine.needs("nft")
 

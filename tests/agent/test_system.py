@@ -47,10 +47,11 @@ def test_a_missing_program_is_an_exit_code() -> None:
 
 
 def test_a_command_that_hangs_is_killed_with_its_children() -> None:
-    program = "import subprocess, time; subprocess.Popen(['sleep', '61']); time.sleep(60)"
+    seconds = f"61.{os.getpid()}"
+    program = f"import subprocess, time; subprocess.Popen(['sleep', '{seconds}']); time.sleep(60)"
     done = HERE.run(python(program), timeout_sec=1)
     assert done == Output(TIMED_OUT, f"{sys.executable} did not end within 1 s")
-    assert b"sleep\x0061\x00" not in [_words(path) for path in Path("/proc").glob("[0-9]*")]
+    assert f"sleep\0{seconds}\0".encode() not in [_words(path) for path in Path("/proc").glob("[0-9]*")]
 
 
 def test_the_first_line_that_says_something_stands_for_the_rest() -> None:
@@ -129,6 +130,17 @@ def test_a_runner_user_that_is_root_is_refused() -> None:
         return ""
 
     assert machine.inside(work) == "not-isolated: gpu-runner is root on this image"
+
+
+def test_a_runner_user_of_the_images_gets_the_home_it_has_not() -> None:
+    def work() -> list[object]:
+        home = Path("/home/of/gpu-runner")
+        subprocess.run(["useradd", "--system", "--home-dir", str(home), "--no-create-home", "gpu-runner"], check=True)
+        user = HERE.runner_user()
+        status = home.stat()
+        return [str(user.home), status.st_uid == user.uid, oct(status.st_mode & 0o777)]
+
+    assert machine.inside(work) == ["/home/of/gpu-runner", True, "0o700"]
 
 
 def test_the_gpus_device_files_give_their_group_only_where_others_may_not_use_them() -> None:

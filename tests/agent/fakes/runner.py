@@ -55,14 +55,15 @@ class Entry(NamedTuple):
 
 def listener(python: str, does: str = "end(0)") -> Entry:
     """The program of the archive."""
-    return Entry("bin/Runner.Listener", _LISTENER.format(python=python, does=does), 0o755)
+    return Entry("./bin/Runner.Listener", _LISTENER.format(python=python, does=does), 0o755)
 
 
 def archive(*entries: Entry) -> bytes:
-    """A release's archive, its files owned by GitHub's build user as in the real ones."""
+    """A release's archive, made of "." and its files owned by GitHub's build user as in the real ones."""
     made = io.BytesIO()
+    folders = [Entry(name, mode=0o775, kind=tarfile.DIRTYPE) for name in ("./", "./bin", "./externals")]
     with tarfile.open(fileobj=made, mode="w:gz") as tar:
-        for entry in (Entry("bin", mode=0o755, kind=tarfile.DIRTYPE), Entry("externals/node", "node"), *entries):
+        for entry in (*folders, Entry("./externals/node", "node"), *entries):
             member = tarfile.TarInfo(entry.name)
             member.size = len(entry.content.encode()) if entry.kind == tarfile.REGTYPE else 0
             member.mode, member.type, member.linkname = entry.mode, entry.kind, entry.target
