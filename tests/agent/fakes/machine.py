@@ -8,6 +8,7 @@ a container:   namespace `box`, 10.1.0.2
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import os
 import shutil
@@ -22,7 +23,7 @@ import pytest
 
 IPV4, IPV6 = "169.254.169.254", "fd20:ce::254"
 NOBODY = 65534
-_CLONE_NEWNS, _CLONE_NEWNET = 0x00020000, 0x40000000
+_CLONE_NEWNS, _CLONE_NEWNET, _CLONE_NEWPID = 0x00020000, 0x40000000, 0x20000000  # linux/sched.h
 
 _NETWORK = f"""
 ip link set lo up
@@ -106,6 +107,7 @@ for target in sys.argv[1:]:
 """
 
 
+@functools.cache
 def open_python() -> str:
     """A Python of at least 3.11 that any user may start; where there is none the test is skipped."""
     for python in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
@@ -128,25 +130,27 @@ def needs(*programs: str) -> None:
 
 
 def inside(work: Callable[[], Any]) -> Any:
-    """What `work` gives (as JSON) in a child with a network, mounts, /etc, /home and /run that end with it."""
+    """What `work` gives (as JSON) in a child whose network, processes, mounts, /etc, /home and /run end with it."""
     needs("ip", "mount", "useradd", "setpriv")
+    open_python()
     answers, answer = os.pipe()
     child = os.fork()
     if child == 0:
+        os.close(answers)
+        # The processes' own numbers begin with the next child, and all of them end with it.
+        failed = ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNS | _CLONE_NEWNET | _CLONE_NEWPID)
+        first = 0 if failed else os.fork()
+        if first:
+            os.waitpid(first, 0)
+            os._exit(0)
         try:
-            os.close(answers)
-            os.setsid()
-            libc = ctypes.CDLL(None, use_errno=True)
-            if libc.unshare(_CLONE_NEWNS | _CLONE_NEWNET):
+            if failed:
                 raise OSError(ctypes.get_errno(), "unshare")
             _set_up()
             said = {"value": work()}
         except BaseException:
             said = {"failure": traceback.format_exc()}
         os.write(answer, json.dumps(said).encode())
-        os.close(answer)
-        for process in STARTED:
-            process.kill()
         os._exit(0)
     os.close(answer)
     with os.fdopen(answers, "rb") as stream:
@@ -158,10 +162,12 @@ def inside(work: Callable[[], Any]) -> Any:
 
 
 STARTED: list[subprocess.Popen[str]] = []
+"""Kept, as Python warns of a process that nobody holds any more; they end with the child."""
 
 
 def _set_up() -> None:
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+    subprocess.run(["mount", "-t", "proc", "proc", "/proc"], check=True)
     # On a file system of its own, so that useradd may replace files, and gone with the child.
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", "etc", "/mnt"], check=True)
     shutil.copytree("/etc", "/mnt", symlinks=True, dirs_exist_ok=True)
