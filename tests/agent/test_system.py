@@ -98,6 +98,20 @@ def test_everything_of_a_user_is_ended_and_nothing_of_anybody_elses() -> None:
     assert machine.inside(work) == [True, [], None, [-9, -9, -9]]
 
 
+def test_a_process_that_a_walk_over_proc_misses_is_ended_too() -> None:
+    """One that forks and exits all the time is found by such a walk now and then."""
+
+    def work() -> list[object]:
+        user = HERE.runner_user()
+        process = HERE.start(["sleep", "60"], user, environment=system.ENVIRONMENT, folder=Path("/"))
+        while HERE.commands_of(user) != [["sleep", "60"]]:
+            time.sleep(0.01)
+        processes.of = lambda *_: iter(())  # the child's own; it ends with it
+        return [HERE.kill_all_of(user, Clock(), Clock().now() + 30), process.poll() or process.wait(10)]
+
+    assert machine.inside(work) == [True, -9]
+
+
 def test_the_processes_of_a_users_containers_are_ended_too() -> None:
     def work() -> list[object]:
         user = HERE.runner_user()
