@@ -1,0 +1,24 @@
+"""The cage, made on a machine of the test's own."""
+
+from __future__ import annotations
+
+from gpu_agent.clock import Clock
+from gpu_agent.ends import Ended
+from gpu_agent.host import Cut
+from gpu_agent.isolation import isolate
+from gpu_agent.system import System
+
+from tests.agent.fakes import machine
+from tests.agent.fakes.machine import IPV4, IPV6
+
+CUT = Cut((IPV4, IPV6), (53, 123))
+
+
+def cage(system: System | None = None, docker: str = "none", cut: Cut = CUT) -> str:
+    """Isolate; the reason and the detail where it did not come to be."""
+    system = system or System(python=machine.open_python())
+    try:
+        isolate(cut, docker, system, Clock(), Clock().now() + 30)
+    except Ended as ended:
+        return str(ended)
+    return ""

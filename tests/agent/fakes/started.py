@@ -1,0 +1,49 @@
+"""The agent's Running with the stand-in for GitHub's runner, on a machine of the test's own."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+from gpu_agent import processes
+from gpu_agent.clock import Clock
+from gpu_agent.config import RunnerConfig
+from gpu_agent.isolation import Cage
+from gpu_agent.runner import Running
+from gpu_agent.system import RUNNER_USER, System
+
+from tests.agent.fakes import machine, runner
+from tests.agent.fakes.runner import VERSION
+
+CONFIG = RunnerConfig(VERSION, {})
+BLOB = runner.jitconfig(AgentName="gpu-1", Ephemeral=True)
+HOOKS = {"ACTIONS_RUNNER_HOOK_JOB_STARTED": "/run/gpu-agent/job-started.sh"}
+FOREVER = "while True: time.sleep(0.05)"
+RUN = Path("/run/gpu-agent")
+
+
+def begin(does: str, log: Callable[[str], None] = lambda _: None, docker: str = "none") -> Running:
+    """A runner that does that; to be called inside a machine of the test's own."""
+    tree = Path("/run/tree")
+    with tarfile.open(fileobj=io.BytesIO(runner.archive(runner.listener(machine.open_python(), does)))) as tar:
+        tar.extractall(tree)  # noqa: S202 - the test's own
+    system = System(run_folder=RUN)
+    cage = Cage(system.runner_user(), docker, {"DOCKER_HOST": "unix:///run/docker.sock"})
+    return Running(tree, CONFIG, BLOB, cage, HOOKS, system, Clock(), log)
+
+
+def soon() -> float:
+    """Long enough for whatever is expected to happen."""
+    return Clock().now() + 60
+
+
+def left_of_the_user() -> int:
+    """How many processes it has: the most of some looks, as one look may miss what forks and exits meanwhile."""
+    [line] = [line for line in Path("/etc/passwd").read_text().splitlines() if line.startswith(RUNNER_USER + ":")]
+    return max(len(list(processes.of(RUNNER_USER, int(line.split(":")[2])))) for _ in range(20))
+
+
+def diag(name: str) -> str:
+    return (RUN / "runner" / "_diag" / name).read_text()
