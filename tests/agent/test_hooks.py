@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -11,11 +10,9 @@ import subprocess
 import sys
 import tempfile
 import threading
-import zipapp
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import gpu_agent
 import pytest
 from gpu_agent import hooks
 from gpu_agent.hooks import Hooks, Job, client
@@ -23,6 +20,7 @@ from gpu_agent.system import System, User
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.agent.fakes.hooked import pack, raw
 from tests.agent.fakes.machine import NOBODY, needs, open_python
 
 JOB = Job("owner/repository", "123456789", "2", "train", "CI")
@@ -63,17 +61,6 @@ def serve(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..
 
 def ask(folder: Path, stage: str) -> int:
     return client([stage, str(folder / "hooks.sock")])
-
-
-def raw(folder: Path, text: bytes) -> bytes:
-    """What is answered to a line of our own; nothing where we are hung up on, before or after it is written."""
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError), socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(20)
-        connection.connect(str(folder / "hooks.sock"))
-        connection.sendall(text)
-        connection.shutdown(socket.SHUT_WR)
-        return connection.recv(4096)
-    return b""
 
 
 def test_a_job_on_a_fit_machine_starts_and_is_known(
@@ -245,17 +232,6 @@ def test_the_runners_user_cannot_change_the_scripts_nor_what_lies_beside_them(
             [open_python(), "-c", write], user=NOBODY, group=NOBODY, stderr=subprocess.PIPE, check=False
         )
         assert b"PermissionError" in done.stderr
-
-
-def pack(folder: Path) -> Path:
-    """The agent's archive as far as hooks go: their part of its command line, and the modules."""
-    source = folder / "source"
-    shutil.copytree(Path(gpu_agent.__file__).parent, source / "gpu_agent", ignore=shutil.ignore_patterns("__pycache__"))
-    (source / "__main__.py").write_text(
-        "import sys\nfrom gpu_agent import hooks\nassert sys.argv[1] == 'hook'\nsys.exit(hooks.client(sys.argv[2:]))\n"
-    )
-    zipapp.create_archive(source, folder / "agent.pyz")
-    return folder / "agent.pyz"
 
 
 def test_an_answer_is_one_json_line(serve: Callable[..., Hooks], folder: Path) -> None:
