@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ssl
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
+from tests.agent.fakes.google import FakeGoogle, serving
 from tests.agent.fakes.world import World
 
 
@@ -59,3 +61,10 @@ def tls(certificate: Path) -> ssl.SSLContext:
 def world(app_key: bytes, public_key: RSAPublicKey) -> World:
     """An agent whose App GitHub knows, on a fake clock."""
     return World(app_key, public_key)
+
+
+@pytest.fixture
+def google() -> Iterator[FakeGoogle]:
+    """A machine's cloud, served on this machine."""
+    with serving(FakeGoogle()) as google:
+        yield google

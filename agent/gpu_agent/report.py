@@ -1,0 +1,133 @@
+"""What the machine says of itself: the step it is at, the check's verdict, and one end, wherever somebody may look."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .clock import Clock
+from .ends import ENDS
+from .host import Host
+from .redact import redact
+
+# Of one guest attribute: a bound of ours, as whoever reads it wants one screen.
+LIMIT_BYTES = 1024
+VERDICT, STEP, END = "gpu-smoke/verdict", "gpu-agent/step", "gpu-agent/end"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+class Verdict(NamedTuple):
+    """What the check proved, as the gate reads it."""
+
+    verdict: str
+    """pass or fail."""
+    exit_code: int
+    """gpu_smoke's, or the code it has for the same kind of trouble."""
+    summary: str
+    reason: str = ""
+    """Of ENDS; of a pass, what the machine ends with or nothing."""
+
+
+def clean(text: str) -> str:
+    """One line, without secrets and without what could command a terminal."""
+    return _CONTROL.sub(" ", redact(text))
+
+
+def fitted(value: Mapping[str, Any], key: str, limit_bytes: int = LIMIT_BYTES) -> str:
+    """The value as JSON, with the text under `key` cut, between two characters, to what leaves it within the limit."""
+    text = str(value[key])
+    while True:
+        made = json.dumps({**value, key: text}, ensure_ascii=False, separators=(",", ":"))
+        over = len(made.encode(errors="replace")) - limit_bytes
+        if over <= 0 or not text:
+            return made
+        # A character takes at most 6 bytes, escaped; cutting too little only means another round.
+        text = text[: -max(over // 6, 1)]
+
+
+class Reporter:
+    """Says each thing once; `folder` is where a second teller, such as the boot script, sees that it has been said."""
+
+    def __init__(self, host: Host, clock: Clock, write: Callable[[str], None], folder: Path) -> None:
+        self._host = host
+        self._clock = clock
+        self._write = write
+        self._folder = folder
+        self._began = clock.now()
+        self._step = "start"
+        self._job: dict[str, str] = {}
+
+    @property
+    def at(self) -> str:
+        """The step the machine is at."""
+        return self._step
+
+    def say(self, line: str) -> None:
+        """One line for the serial port."""
+        self._write(clean(line) + "\n")
+
+    def step(self, name: str) -> None:
+        """The machine has come to this step."""
+        self._step = name
+        self._tell(STEP, json.dumps({"step": name, "seconds": self._seconds()}), "GPU-AGENT-STEP ")
+
+    def job(self, job: Mapping[str, str]) -> None:
+        """What the machine works on, for the end to name."""
+        self._job = {key: clean(job[key])[:80] for key in ("repository", "run_id", "job") if job.get(key)}
+
+    def verdict(self, verdict: Verdict) -> None:
+        """The check's; only the first one counts."""
+        if not self._first("verdict"):
+            return
+        value = fitted({**verdict._asdict(), "summary": clean(verdict.summary)}, "summary")
+        self._publish(VERDICT, value)
+        self._write(f"SMOKE-RESULT {base64.b64encode(value.encode(errors='replace')).decode()}\n")
+
+    def end(self, reason: str, detail: str) -> None:
+        """The machine ends for this reason; only the first one counts. Without a verdict before it, that is a fail."""
+        if not self._first("ended"):
+            return
+        end = ENDS[reason]
+        self.verdict(Verdict("fail", 4 if reason in ("check-hung", "timed-out") else 2, detail, reason))
+        value = {
+            "reason": reason,
+            "detail": clean(detail),
+            "meaning": end.meaning,
+            "next_step": end.next_step,
+            "stops_pool": end.stops_pool,
+            "step": self._step,
+            "seconds": self._seconds(),
+            **({"job": self._job} if self._job else {}),
+        }
+        self._tell(END, fitted(value, "detail"), "GPU-AGENT-END ")
+        good = reason in ("job-done", "rehearsed", "proven", "idle")
+        self._host.log("INFO" if good else "ERROR", f"{reason}: {value['detail']}", **value)
+
+    def _tell(self, key: str, value: str, prefix: str) -> None:
+        self._write(f"{prefix}{value}\n")
+        self._publish(key, value)
+
+    def _publish(self, key: str, value: str) -> None:
+        try:
+            self._host.publish(key, value)
+        except OSError as error:
+            self.say(f"gpu-agent: the guest attribute {key} could not be written: {error}")
+
+    def _first(self, what: str) -> bool:
+        """Whether nobody has said it yet, on this machine and in whichever process."""
+        try:
+            os.close(os.open(self._folder / what, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        except FileExistsError:
+            return False
+        except OSError:
+            # A disk that is full or gone must not keep the machine from saying so.
+            return True
+        return True
+
+    def _seconds(self) -> float:
+        return round(self._clock.now() - self._began, 1)

@@ -1,0 +1,213 @@
+"""Runs the agent in a process of its own and ends the machine after it, whichever way the agent ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import threading
+import traceback
+from collections.abc import Callable
+from types import FrameType
+from typing import NoReturn
+
+from .channel import Channel, Ending, Incoming
+from .clock import Clock
+from .ends import Ended
+from .host import Host
+from .report import Reporter, Verdict
+
+# What a step may take beyond its own deadline, before it counts as hanging.
+MARGIN_SEC = 60.0
+# For an agent that was told to stop: it tells GitHub, and the runner ends its job. A machine that is taken away has
+# 30 s in all (cloud.google.com/compute/docs/instances/preemptible, "Preemption process").
+GRACE_SEC = 20.0
+# Whoever asked deletes the machine as soon as it has the verdict; this is for when nobody is left.
+PAUSE_SEC = 15.0
+
+_TO_STOP = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_Work = Callable[[Channel], Ending]
+
+
+class Supervisor:
+    """One agent's. `run` returns when all is said; the machine is off then, or restarts, or stays on purpose."""
+
+    def __init__(
+        self,
+        host: Host,
+        reporter: Reporter,
+        clock: Clock,
+        pause_sec: float = PAUSE_SEC,
+        grace_sec: float = GRACE_SEC,
+        margin_sec: float = MARGIN_SEC,
+    ) -> None:
+        self._host = host
+        self._reporter = reporter
+        self._clock = clock
+        self._pause_sec = pause_sec
+        self._grace_sec = grace_sec
+        self._margin_sec = margin_sec
+        self._until: float | None = None
+        self._restarting = False
+        self._end: Ending | None = None
+        self._told: Ending | None = None
+        """Why the agent was told to stop."""
+
+    def run(self, work: _Work, first_within_sec: float) -> None:
+        """Run it. `first_within_sec` is how long it may take to name its first step."""
+        bell, ring = os.pipe()
+        os.set_blocking(ring, False)
+        for each in _TO_STOP:
+            signal.signal(each, lambda *_: None)
+        signal.set_wakeup_fd(ring)
+        incoming, agent_out = os.pipe()
+        lifeline, held = os.pipe()
+        agent = os.fork()
+        if agent == 0:
+            signal.set_wakeup_fd(-1)
+            for number in (bell, ring, incoming, held):
+                os.close(number)
+            _be_the_agent(work, Channel(agent_out), lifeline, self._orphaned)
+        os.close(agent_out)
+        os.close(lifeline)
+        self._until = self._clock.now() + first_within_sec + self._margin_sec
+        end = self._attend(agent, incoming, bell)
+        # The lifeline is let go only here: an agent that sees its end knows that nobody else will end the machine.
+        os.close(held)
+        if end is None:
+            return  # the machine restarts, and goes on where it was
+        self._reporter.end(end.reason, end.detail)
+        if not end.stays:
+            select.select([bell], [], [], self._pause_sec)
+            self._host.power_off()
+
+    def _attend(self, agent: int, incoming: int, bell: int) -> Ending | None:
+        """How the agent ended; None for a restart that it expected."""
+        lines = Incoming()
+        while True:
+            left = None if self._until is None else max(self._until - self._clock.now(), 0)
+            ready, _, _ = select.select([incoming, bell], [], [], left)
+            if bell in ready:
+                os.read(bell, 64)
+                self._stop(agent)
+            if incoming in ready:
+                piece = os.read(incoming, 65_536)
+                if not piece:
+                    break
+                for message in lines.messages(piece):
+                    self._take(message)
+            elif not ready:
+                self._late(agent)
+                break
+        return self._judged(self._reaped(agent))
+
+    def _reaped(self, agent: int) -> int:
+        """The agent's exit code, negative for a signal. One that the kernel does not let go is taken for killed."""
+        until = self._clock.now() + self._grace_sec
+        while not os.waitid(os.P_PID, agent, os.WEXITED | os.WNOWAIT | os.WNOHANG):
+            if self._clock.now() >= until:
+                return -int(signal.SIGKILL)
+            self._clock.sleep(0.02)
+        # Before the agent's number is free for others: what it started may have outlived it.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(agent, signal.SIGKILL)
+        return os.waitstatus_to_exitcode(os.waitpid(agent, 0)[1])
+
+    def _take(self, message: dict[str, object]) -> None:
+        match message:
+            case {"step": str(name), "within_sec": float() | int() | None as within_sec}:
+                if self._told is None:
+                    self._until = None if within_sec is None else self._clock.now() + within_sec + self._margin_sec
+                self._reporter.step(name)
+            case {"restarting": bool(expected)}:
+                self._restarting = expected
+            case {"job": dict(job)}:
+                self._reporter.job(job)
+            case {"verdict": [str(word), int(code), str(summary), str(reason)]}:
+                self._reporter.verdict(Verdict(word, code, summary, reason))
+            case {"end": [str(reason), str(detail), bool(stays)]}:
+                self._end = Ending(reason, detail, stays)
+                # Only its exit is left.
+                self._until = self._clock.now() + self._grace_sec
+
+    def _stop(self, agent: int) -> None:
+        """The machine goes down: the agent hears of it, and has a moment to leave nothing behind."""
+        if self._told:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(agent, signal.SIGTERM)
+        self._until = self._clock.now() + self._grace_sec
+        self._told = Ending("stopped", f"the machine was told to stop in step {self._reporter.at}")
+        if not self._restarting and (notice := self._host.notice(0)):
+            self._told = Ending(notice.reason, notice.words)
+
+    def _late(self, agent: int) -> None:
+        if not self._told and not self._end:
+            self._told = Ending("timed-out", f"step {self._reporter.at} did not end within its deadline")
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(agent, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(agent, signal.SIGKILL)
+
+    def _judged(self, code: int) -> Ending | None:
+        if self._restarting and "stopped" in (end.reason for end in (self._told, self._end) if end):
+            return None
+        # The agent's own end is the better one, unless all it knows is that it was told to stop.
+        if self._told and (self._end is None or self._end.reason == "stopped"):
+            return self._told
+        if self._end:
+            return self._end
+        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"code {code}"
+        return Ending("crashed", f"the agent ended with {how} in step {self._reporter.at}")
+
+    def _orphaned(self) -> None:
+        """In the agent, when the supervisor was killed: nobody else will say it or end the machine."""
+        self._reporter.end("crashed", "the agent's supervisor was killed")
+        self._clock.sleep(self._pause_sec)
+        self._host.power_off()
+
+
+def _be_the_agent(work: _Work, channel: Channel, lifeline: int, orphaned: Callable[[], None]) -> NoReturn:
+    """The agent's process, from the fork to its end. It never returns into what the supervisor was doing."""
+    try:
+        os.setpgid(0, 0)
+        for number in _TO_STOP:
+            signal.signal(number, _stopped)
+        alone = threading.Event()
+        threading.Thread(target=_watch, args=(lifeline, alone), daemon=True).start()
+        ending = _ending(work, channel)
+        with contextlib.suppress(BrokenPipeError):
+            channel.end(ending)
+        if alone.is_set():
+            orphaned()
+    finally:
+        os._exit(0)
+
+
+def _ending(work: _Work, channel: Channel) -> Ending:
+    try:
+        return work(channel)
+    except Ended as ended:
+        return Ending(ended.end.reason, ended.detail)
+    except BaseException as error:
+        # Where, and not what: the words of an exception may quote a secret.
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        file = where.filename.rpartition("/")[2]
+        return Ending("crashed", f"{type(error).__name__} in {file}, line {where.lineno} ({where.name})")
+
+
+def _stopped(_number: int, _frame: FrameType | None) -> None:
+    """Ends whatever the agent waits for, once: a second signal must not disturb how it cleans up."""
+    for number in _TO_STOP:
+        signal.signal(number, signal.SIG_IGN)
+    raise Ended("stopped", "the machine was told to stop")
+
+
+def _watch(lifeline: int, alone: threading.Event) -> None:
+    """Wait for the supervisor's end. It is expected after the agent's own; until then it means that it was killed."""
+    os.read(lifeline, 1)
+    alone.set()
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+    # Should the agent not come out of what it does.
+    threading.Timer(GRACE_SEC, os._exit, [1]).start()

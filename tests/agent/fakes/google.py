@@ -1,0 +1,169 @@
+"""Google as a machine sees it: metadata server, Secret Manager and Cloud Logging in one server, with planted faults."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+ROOT = "/computeMetadata/v1/"
+TOKEN = "ya29.the-machines-own"
+
+
+@dataclass
+class Fault:
+    """What happens to the next `times` requests whose path contains `path`."""
+
+    path: str
+    times: int = 1
+    status: int = 0
+    """Answer this instead."""
+    body: bytes = b""
+    cut: bool = False
+    """Promise more than is sent."""
+    hang: bool = False
+    """Say nothing until the server closes."""
+
+
+@dataclass
+class FakeGoogle:
+    """One machine's; `attributes` are its metadata, `published` its guest attributes in the order they came."""
+
+    attributes: dict[str, str] = field(default_factory=dict)
+    values: dict[str, str] = field(default_factory=dict)
+    """Below instance/ or project/; None of them answers 404."""
+    secrets: dict[str, bytes] = field(default_factory=dict)
+    checksum: str | None = None
+    published: list[tuple[str, str]] = field(default_factory=list)
+    logged: list[dict[str, Any]] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    closing: threading.Event = field(default_factory=threading.Event)
+    address: str = ""
+
+    def __post_init__(self) -> None:
+        self.values = {
+            "instance/name": "l4-x7k2",
+            "instance/id": "42",
+            "instance/zone": "projects/1/zones/us-central1-a",
+            "instance/preempted": "FALSE",
+            "instance/maintenance-event": "NONE",
+            "project/project-id": "example-ci",
+            "instance/service-accounts/default/token": json.dumps({"access_token": TOKEN}),
+            **self.values,
+        }
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """What tells the agent where all of this is."""
+        url = f"http://{self.address}"
+        return {
+            "GCE_METADATA_HOST": self.address,
+            "GPU_AGENT_SECRETMANAGER_URL": url,
+            "GPU_AGENT_LOGGING_URL": url,
+        }
+
+    def last(self, key: str) -> Any:
+        """The guest attribute as JSON, as it is at the end."""
+        return json.loads([value for name, value in self.published if name == key][-1])
+
+    def written(self) -> list[str]:
+        """Which guest attributes were written, in order."""
+        return [name for name, _ in self.published]
+
+    def answer(self, method: str, path: str, headers: Any, body: bytes) -> tuple[int, bytes]:
+        """As Google would."""
+        if path.startswith(ROOT):
+            if headers.get("Metadata-Flavor") != "Google":
+                return 403, b"missing Metadata-Flavor:Google header"
+            return self._metadata(method, path.removeprefix(ROOT), body)
+        if headers.get("Authorization") != f"Bearer {TOKEN}":
+            return 401, json.dumps({"error": {"message": "Request had invalid authentication credentials."}}).encode()
+        if path == "/v2/entries:write":
+            self.logged.append(json.loads(body))
+            return 200, b"{}"
+        name = path.removeprefix("/v1/").removesuffix("/versions/latest:access")
+        if name not in self.secrets:
+            return 404, json.dumps({"error": {"message": f"Secret [{name}] not found."}}).encode()
+        payload = {"data": base64.b64encode(self.secrets[name]).decode()}
+        if self.checksum is not None:
+            payload["dataCrc32c"] = self.checksum
+        return 200, json.dumps({"name": path, "payload": payload}).encode()
+
+    def _metadata(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+        if method == "PUT":
+            self.published.append((path.removeprefix("instance/guest-attributes/"), body.decode()))
+            return 200, b""
+        key = path.removeprefix("instance/attributes/")
+        value = self.attributes.get(key) if key != path else self.values.get(path)
+        return (404, b"Not Found") if value is None else (200, value.encode())
+
+
+class _Handler(BaseHTTPRequestHandler):
+    google: FakeGoogle
+
+    def do_GET(self) -> None:
+        google, url = self.google, urlsplit(self.path)
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        google.asked.append(f"{self.command} {self.path}")
+        fault = next((each for each in google.faults if each.times and each.path in self.path), None)
+        if fault:
+            fault.times -= 1
+        if fault and fault.hang:
+            google.closing.wait()
+            return
+        status, content = (
+            (fault.status, fault.body)
+            if fault and fault.status
+            else google.answer(self.command, url.path, self.headers, body)
+        )
+        if "wait_for_change" in url.query and content == b"FALSE":
+            self._hold(url.path, float(parse_qs(url.query)["timeout_sec"][0]))
+            content = google.values["instance/preempted"].encode()
+        self.send_response(status)
+        self.send_header("ETag", "e1")
+        self.send_header("Content-Length", str(len(content) + (10 if fault and fault.cut else 0)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_PUT = do_POST = do_GET  # noqa: N815 - the base class looks for these names
+
+    def _hold(self, path: str, seconds: float) -> None:
+        """Keep the answer back until the value changes, as the metadata server does."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and self.google.values["instance/preempted"] == "FALSE":
+            if self.google.closing.wait(0.02):
+                return
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+        pass
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that has gone is what many a test is about."""
+
+
+@contextmanager
+def serving(google: FakeGoogle) -> Iterator[FakeGoogle]:
+    """Serve it on this machine for as long as the block lasts."""
+    server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"google": google}))
+    google.address = f"127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield google
+    finally:
+        google.closing.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()

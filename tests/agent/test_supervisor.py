@@ -1,0 +1,230 @@
+"""The supervisor over real processes: whichever way the agent ends, the machine says one reason and switches off."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+# A host that writes down what it is asked for; the agent is `work`, written by each test.
+PROGRAM = """
+import json, os, signal, sys, threading, time
+from pathlib import Path
+from gpu_agent.channel import Ending
+from gpu_agent.clock import Clock
+from gpu_agent.ends import Ended
+from gpu_agent.host import Notice
+from gpu_agent.report import Reporter, Verdict
+from gpu_agent.supervisor import Supervisor
+
+folder = Path(sys.argv[1])
+
+class Host:
+    def note(self, *words):
+        with (folder / "notes").open("a") as file:
+            file.write(json.dumps(words) + chr(10))
+    def publish(self, key, value): self.note(key, json.loads(value))
+    def log(self, severity, message, **fields): self.note("log", severity)
+    def notice(self, timeout_sec): return {notice}
+    def power_off(self): self.note("off")
+
+def here(name):
+    (folder / name).touch()
+    while True: time.sleep(0.01)
+
+def work(channel):
+{work}
+
+host, clock = Host(), Clock()
+reporter = Reporter(host, clock, lambda text: None, folder)
+Supervisor(host, reporter, clock, pause_sec=0, grace_sec={grace}, margin_sec=0).run(work, {first})
+host.note("returned")
+"""
+
+
+class Run:
+    """One supervised agent."""
+
+    def __init__(self, folder: Path, work: str, *, notice: str = "None", grace: float = 5, first: float = 60) -> None:
+        self.folder = folder
+        body = textwrap.indent(textwrap.dedent(work), "    ")
+        source = PROGRAM.format(work=body, notice=notice, grace=grace, first=first)
+        self.process = subprocess.Popen([sys.executable, "-c", source, str(folder)])
+
+    def signal(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
+        """Send the supervisor a signal once the agent is at this place."""
+        while not (self.folder / name).exists():
+            assert self.process.poll() is None
+            time.sleep(0.01)
+        self.process.send_signal(number)
+
+    def notes(self) -> list[Any]:
+        """What the host was told, once the supervisor is gone."""
+        self.process.wait(30)
+        file = self.folder / "notes"
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+    def end(self) -> tuple[str, str, str]:
+        """Reason, detail and step of the one end, with a power-off after it."""
+        notes = self.notes()
+        (end,) = [note[1] for note in notes if note[0] == "gpu-agent/end"]
+        assert [note[0] for note in notes].count("off") == 1
+        assert [note[0] for note in notes].index("off") > [note[0] for note in notes].index("gpu-agent/end")
+        return end["reason"], end["detail"], end["step"]
+
+
+def test_an_agents_own_end_is_the_machines(tmp_path: Path) -> None:
+    run = Run(
+        tmp_path,
+        """
+        channel.step("check", 60)
+        channel.verdict(Verdict("pass", 0, "fine", "proven"))
+        return Ending("job-done", "it is done")
+        """,
+    )
+    assert run.end() == ("job-done", "it is done", "check")
+    assert [note[0] for note in run.notes()] == [
+        "gpu-agent/step",
+        "gpu-smoke/verdict",
+        "gpu-agent/end",
+        "log",
+        "off",
+        "returned",
+    ]
+
+
+def test_an_end_that_is_raised_is_one_too_and_makes_a_verdict_where_there_was_none(tmp_path: Path) -> None:
+    run = Run(tmp_path, 'raise Ended("no-secret", "it is refused")')
+    assert run.end() == ("no-secret", "it is refused", "start")
+    (verdict,) = [note[1] for note in run.notes() if note[0] == "gpu-smoke/verdict"]
+    assert verdict == {"verdict": "fail", "exit_code": 2, "summary": "it is refused", "reason": "no-secret"}
+
+
+def test_a_machine_that_stays_is_not_switched_off(tmp_path: Path) -> None:
+    run = Run(tmp_path, 'return Ending("proven", "fine", stays=True)')
+    assert "off" not in [note[0] for note in run.notes()]
+
+
+def test_an_exception_is_a_crash_that_names_the_place_and_not_its_words(tmp_path: Path) -> None:
+    run = Run(tmp_path, 'raise ValueError("s3cret")')
+    reason, detail, _ = run.end()
+    assert reason == "crashed"
+    assert detail.startswith("ValueError in <string>, line ")
+    assert "s3cret" not in (tmp_path / "notes").read_text()
+
+
+def test_an_agent_that_exits_on_its_own_has_crashed(tmp_path: Path) -> None:
+    assert Run(tmp_path, "os._exit(3)").end() == ("crashed", "the agent ended with code 3 in step start", "start")
+
+
+def test_an_agent_that_is_killed_has_crashed(tmp_path: Path) -> None:
+    run = Run(tmp_path, "os.kill(os.getpid(), signal.SIGKILL)")
+    assert run.end() == ("crashed", "the agent ended with signal SIGKILL in step start", "start")
+
+
+def test_a_step_that_hangs_is_ended_even_where_the_agent_takes_no_signal(tmp_path: Path) -> None:
+    work = """
+    channel.step("register", 0.2)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    here("there")
+    """
+    words = "step register did not end within its deadline"
+    assert Run(tmp_path, work).end() == ("timed-out", words, "register")
+
+
+def test_an_agent_that_never_names_a_step_is_ended(tmp_path: Path) -> None:
+    words = "step start did not end within its deadline"
+    assert Run(tmp_path, 'here("there")', first=0.2).end() == ("timed-out", words, "start")
+
+
+def test_a_step_without_a_limit_may_take_its_time(tmp_path: Path) -> None:
+    work = """
+    channel.step("register", 0.1)
+    channel.step("job", None)
+    time.sleep(0.4)
+    return Ending("job-done", "")
+    """
+    assert Run(tmp_path, work).end() == ("job-done", "", "job")
+
+
+def test_a_machine_that_is_stopped_says_so_and_in_which_step(tmp_path: Path) -> None:
+    run = Run(tmp_path, 'channel.step("waiting", 60); here("there")')
+    run.signal("there")
+    assert run.end() == ("stopped", "the machine was told to stop in step waiting", "waiting")
+
+
+def test_a_machine_that_is_stopped_to_be_taken_away_says_that(tmp_path: Path) -> None:
+    run = Run(tmp_path, 'here("there")', notice="Notice('preempted', 'Google takes it')")
+    run.signal("there")
+    assert run.end() == ("preempted", "Google takes it", "start")
+
+
+def test_an_agent_has_a_moment_to_clean_up_and_a_second_signal_does_not_disturb_it(tmp_path: Path) -> None:
+    work = """
+    try:
+        here("there")
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.1)
+        (folder / "clean").touch()
+    """
+    run = Run(tmp_path, work)
+    run.signal("there")
+    assert run.end()[0] == "stopped"
+    assert (tmp_path / "clean").exists()
+
+
+def test_an_agent_that_does_not_come_to_its_end_is_killed(tmp_path: Path) -> None:
+    work = """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    here("there")
+    """
+    run = Run(tmp_path, work, grace=0.2)
+    run.signal("there")
+    assert run.end() == ("stopped", "the machine was told to stop in step start", "start")
+
+
+def test_a_restart_that_the_driver_needs_is_no_end(tmp_path: Path) -> None:
+    run = Run(tmp_path, 'channel.restarting(True); here("there")')
+    run.signal("there")
+    assert run.notes() == [["returned"]]
+
+
+def test_after_the_drivers_restart_was_not_needed_a_stop_is_a_stop(tmp_path: Path) -> None:
+    run = Run(tmp_path, 'channel.restarting(True); channel.restarting(False); here("there")')
+    run.signal("there")
+    assert run.end()[0] == "stopped"
+
+
+def test_what_the_agent_left_running_in_its_group_ends_with_it(tmp_path: Path) -> None:
+    work = """
+    import subprocess
+    child = subprocess.Popen(["sleep", "60"])
+    (folder / "child").write_text(str(child.pid))
+    return Ending("job-done", "")
+    """
+    Run(tmp_path, work).end()
+    pid = (tmp_path / "child").read_text()
+    for _ in range(200):
+        stat = Path(f"/proc/{pid}/stat")
+        if not stat.exists() or stat.read_text().split()[2] == "Z":
+            return
+        time.sleep(0.05)
+    raise AssertionError("it still runs")
+
+
+def test_the_job_is_named_in_the_end(tmp_path: Path) -> None:
+    run = Run(
+        tmp_path,
+        """
+        channel.job({"repository": "example-org/app", "run_id": "7", "job": "test", "token": "x"})
+        return Ending("job-done", "")
+        """,
+    )
+    (end,) = [note[1] for note in run.notes() if note[0] == "gpu-agent/end"]
+    assert end["job"] == {"repository": "example-org/app", "run_id": "7", "job": "test"}
