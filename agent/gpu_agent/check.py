@@ -1,0 +1,107 @@
+"""The GPU check: gpu_smoke out of the machine's metadata, with an interpreter that has torch, and what it found."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from pathlib import Path
+
+from .config import Config
+from .ends import Ended
+from .machine import TIMED_OUT, Machine
+from .report import Verdict
+
+# gpu_smoke's exit codes (docs/gpu-smoke.md): 2 is the environment's fault, 4 a hang.
+ENVIRONMENT, HANG = 2, 4
+_NO_TORCH = 'import importlib.util, sys; sys.exit(importlib.util.find_spec("torch") is None)'
+
+
+def check(config: Config, archive: str | None, machine: Machine, deadline: float) -> Verdict:
+    """What gpu_smoke says; a fail with a reason where it could not run. `archive` is its zip in base64."""
+    try:
+        pyz = _unpacked(archive, machine.work)
+        python = _python_in_container(config, machine, deadline) or _python(config, machine, deadline)
+    except Ended as ended:
+        return Verdict("fail", ENVIRONMENT, ended.detail, ended.end.reason)
+    message = machine.work / "message"
+    done = machine.run(*python, str(pyz), *config.check_args, "--termination-log", str(message), deadline=deadline)
+    if done.code == TIMED_OUT:
+        words = f"the check did not end within {config.check_sec} s of the boot"
+        return Verdict("fail", HANG, words, "check-hung")
+    reason = "check-hung" if done.code == HANG else "check-failed"
+    # The first line of its message is the check's own sentence; a check that died has only what it last printed.
+    if message.exists() and (said := message.read_text(encoding="utf-8", errors="replace").partition("\n")[0].strip()):
+        return Verdict("fail" if done.code else "pass", done.code, said, reason if done.code else "")
+    words = f"the check ended with code {done.code} and no message"
+    if done.last:
+        words += f"; it last printed: {done.last}"
+    # A check that proved something says what.
+    return Verdict("fail", done.code, words, reason)
+
+
+def _unpacked(archive: str | None, work: Path) -> Path:
+    pyz = work / "gpu_smoke.pyz"
+    try:
+        content = base64.b64decode("".join((archive or "").split()), validate=True)
+    except binascii.Error:
+        content = b""
+    if not content:
+        raise Ended("no-config", "the check did not arrive: the machine's metadata has no readable gpu-smoke-pyz")
+    pyz.write_bytes(content)
+    return pyz
+
+
+def _python_in_container(config: Config, machine: Machine, deadline: float) -> list[str]:
+    """The interpreter of the container that has torch, where there is to be one."""
+    image = config.driver.image
+    if not image:
+        return []
+    done = machine.run("docker", "pull", "--quiet", image, deadline=deadline)
+    if done.code:
+        raise Ended("check-failed", f"the container of the check could not be fetched: {done.last}")
+    devices = sorted(str(path) for path in Path("/dev").glob("nvidia*") if path.is_char_device())
+    # As Google's page on GPUs of Container-Optimized OS has it.
+    return [
+        *("docker", "run", "--rm", "--network", "host"),
+        *(f"--device={path}" for path in devices),
+        *("--volume", f"{machine.work}:{machine.work}"),
+        *("--volume", "/var/lib/nvidia/lib64:/usr/local/nvidia/lib64"),
+        *("--volume", "/var/lib/nvidia/bin:/usr/local/nvidia/bin"),
+        *("--env", "LD_LIBRARY_PATH=/usr/local/nvidia/lib64", image, "python3"),
+    ]
+
+
+def _python(config: Config, machine: Machine, deadline: float) -> list[str]:
+    """The image's own interpreter where it has torch, else one made here."""
+    # Only whether it is there: the check imports it, once, and tells what is wrong with a broken one.
+    if machine.run("python3", "-c", _NO_TORCH, deadline=deadline).code == 0:
+        return ["python3"]
+    machine.say(f"gpu-ci: the image has no torch; installing torch {config.torch}")
+    home = machine.work / "torch"
+    made = machine.run("python3", "-m", "venv", str(home), deadline=deadline)
+    if made.code:
+        for command in (
+            ("apt-get", "-qq", "update"),
+            ("apt-get", "-qq", "install", "-y", "python3-venv"),
+            ("python3", "-m", "venv", str(home)),
+        ):
+            made = machine.run(*command, deadline=deadline)
+            if made.code:
+                raise Ended("check-failed", f"no environment for torch could be made: {made.last}")
+    python = str(home / "bin" / "python")
+    for words in _installing(config, str(home / "bin"), python):
+        done = machine.run(*words, deadline=deadline)
+        if done.code:
+            why = f"torch {config.torch} could not be installed: {done.last}; the network may have no way out"
+            raise Ended("check-failed", why)
+    return [python]
+
+
+def _installing(config: Config, folder: str, python: str) -> list[list[str]]:
+    """A torch for another CUDA than its default one is in an index of PyTorch's own, which uv knows by CUDA's name."""
+    pip = [python, "-m", "pip", "install", "--quiet", "--no-cache-dir"]
+    version, plus, cuda = config.torch.partition("+")
+    if not plus:
+        return [[*pip, f"torch=={version}"]]
+    uv = [f"{folder}/uv", "pip", "install", "--quiet", "--no-cache", "--python", python]
+    return [[*pip, f"uv=={config.uv}"], [*uv, "--torch-backend", cuda, f"torch=={version}"]]
