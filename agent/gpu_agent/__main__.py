@@ -1,0 +1,86 @@
+"""The command line: `python3 gpu_agent.pyz`, which the boot script runs, and what people may ask of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from . import agent, check, driver, wiring
+from .channel import Channel, Ending
+from .clock import Clock
+from .ends import ENDS
+from .google import GoogleHost
+from .machine import Machine
+from .parts import Parts
+from .report import Reporter
+from .supervisor import PAUSE_SEC, Supervisor
+
+USAGE = """usage: gpu_agent.pyz [run | ends | --help]
+
+  run   live the life of this machine, and switch it off (what it does without a word)
+  ends  every way in which that can end, and what to do about each
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv) or ["run"]
+    commands: dict[str, Callable[[], int]] = {"run": run, "ends": ends, "--help": usage, "-h": usage}
+    if len(words) > 1 or words[0] not in commands:
+        _write(f"gpu_agent.pyz: {' '.join(words)}: no such command\n{USAGE}")
+        return 2
+    return commands[words[0]]()
+
+
+def usage() -> int:
+    """Say what there is."""
+    _write(USAGE)
+    return 0
+
+
+def ends() -> int:
+    """One line for each end."""
+    width = max(map(len, ENDS))
+    for end in ENDS.values():
+        mark = "stops the pool; " if end.stops_pool else ""
+        _write(f"{end.reason:{width}}  {end.meaning}: {mark}{end.next_step}\n")
+    return 0
+
+
+def run() -> int:
+    """The machine's life. 0 when all was said and the machine ends, restarts or stays as it should."""
+    clock, environ = Clock(), os.environ
+    prefix = tuple(environ.get("GPU_AGENT_PREFIX", "").split())
+    work = Path(environ.get("GPU_AGENT_WORK") or tempfile.mkdtemp())
+    host = GoogleHost(clock, environ, prefix)
+    reporter = Reporter(host, clock, _write, work)
+    state = environ.get("GPU_AGENT_STATE")
+    machine = Machine(
+        clock,
+        reporter.say,
+        work,
+        Path(state or "/var/lib/gpu-ci-driver"),
+        # What is no machine of Compute Engine has its metadata elsewhere; a test that plays one names a state too.
+        is_google="GCE_METADATA_HOST" not in environ or bool(state),
+        prefix=prefix,
+    )
+    parts = Parts(host, clock, machine, driver.get_driver, check.check, *wiring.parts(host, clock))
+
+    def work_as_agent(channel: Channel) -> Ending:
+        return agent.Agent(parts, channel).run()
+
+    pause_sec = float(environ.get("GPU_AGENT_PAUSE_SEC", PAUSE_SEC))
+    Supervisor(host, reporter, clock, pause_sec).run(work_as_agent, agent.CONFIG_SEC)
+    return 0
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""The order of a machine's life: driver, check, key, runner, registration, one job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from . import config as settings
+from . import driver, notices
+from .channel import Channel, Ending
+from .config import Config, GithubConfig, RunnerConfig
+from .ends import Ended
+from .host import Notice
+from .parts import Github, Parts, Registration, Running
+from .report import Verdict
+
+# Google's gate starts a machine with this attribute to see what the machines of the pool would do.
+ROLE = "gpu-ci-role"
+CONFIG_SEC = 180.0
+_KEY_SEC = 180.0
+_AFTER_SEC = 60.0
+_REMOVE_SEC = 5.0
+_LATE_JOB_SEC = 60.0
+
+
+class Agent:
+    """One machine's. `run` is its life; it returns or raises Ended."""
+
+    def __init__(self, parts: Parts, channel: Channel) -> None:
+        self._parts = parts
+        self._channel = channel
+        self._notice: Notice | None = None
+
+    def run(self) -> Ending:
+        """From the configuration to the end of the one job."""
+        notices.listen(self._parts.host, self._told)
+        try:
+            return self._live()
+        except Ended as ended:
+            raise self._explained(ended) from None
+
+    def _told(self, notice: Notice) -> None:
+        self._notice = notice
+
+    def _explained(self, ended: Ended) -> Ended:
+        """Being told to stop after the cloud's announcement is that announcement come true."""
+        if ended.end.reason != "stopped" or not self._notice:
+            return ended
+        return Ended(self._notice.reason, self._notice.words)
+
+    def _live(self) -> Ending:
+        parts, channel = self._parts, self._channel
+        channel.step("config", CONFIG_SEC)
+        config = settings.parse(parts.host.attribute(settings.KEY))
+        is_check = parts.host.attribute(ROLE) == "check"
+        verdict = self._check(config)
+        if verdict.verdict != "pass":
+            channel.verdict(verdict)
+            raise Ended(verdict.reason, verdict.summary)
+        if is_check and config.github and config.runner:
+            self._rehearse(config.github, config.runner)
+        if is_check:
+            reason = "rehearsed" if config.github else "proven"
+            channel.verdict(verdict._replace(reason=reason))
+            return Ending(reason, verdict.summary)
+        channel.verdict(verdict)
+        if not config.github or not config.runner:
+            return Ending("proven", verdict.summary, stays=True)
+        return self._serve(config.github, config.runner)
+
+    def _check(self, config: Config) -> Verdict:
+        parts, channel = self._parts, self._channel
+        deadline = driver.deadline(config, parts.machine)
+        channel.step("driver", deadline - parts.clock.now())
+        parts.get_driver(config, parts.machine, deadline, channel.restarting)
+        channel.step("check", deadline - parts.clock.now())
+        return parts.check(config, parts.host.attribute("gpu-smoke-pyz"), parts.machine, deadline)
+
+    def _github(self, config: GithubConfig) -> Github:
+        self._channel.step("key", _KEY_SEC)
+        key = self._parts.host.secret(config.private_key, self._parts.clock.now() + _KEY_SEC)
+        return self._parts.github(config, key, self._parts.clock)
+
+    def _rehearse(self, config: GithubConfig, runner: RunnerConfig) -> None:
+        github = self._github(config)
+        self._channel.step("register", runner.register_sec)
+        github.rehearse(self._parts.clock.now() + runner.register_sec)
+
+    def _serve(self, config: GithubConfig, runner: RunnerConfig) -> Ending:
+        parts, channel = self._parts, self._channel
+        if not parts.machine.is_google:
+            raise Ended("not-isolated", "runners are started on machines of Compute Engine only, and this is none")
+        github = self._github(config)
+        # Everything that may fail comes before GitHub hears of a runner, which would wait there for nobody.
+        deadline = parts.clock.now() + runner.register_sec
+        channel.step("runner", runner.register_sec)
+        folder = parts.obtain(runner, deadline)
+        parts.isolate(runner.docker)
+        self._expect_fit()
+        channel.step("register", deadline - parts.clock.now())
+        registration = github.register(parts.host.name(), runner, deadline)
+        try:
+            running = parts.start(folder, registration.jitconfig, runner)
+        except Ended:
+            self._remove(github, registration)
+            raise
+        try:
+            self._wait_for_job(running, github, registration, runner.idle_sec)
+            return self._see_through(running)
+        except Ended as ended:
+            running.interrupt()
+            if running.job is None:
+                self._remove(github, registration)
+                raise
+            channel.job(running.job)
+            why = self._explained(ended)
+            raise Ended(why.end.reason, f"{why.detail}; {_lost(running.job)}") from None
+
+    def _wait_for_job(self, running: Running, github: Github, registration: Registration, idle_sec: int) -> None:
+        """Return when a job has come; Ended where none does, or the runner ends without one."""
+        self._channel.step("waiting", idle_sec + _LATE_JOB_SEC)
+        ended = running.wait(self._parts.clock.now() + idle_sec)
+        # GitHub does not remove a runner that it has just given a job: asking it decides who was first.
+        if running.job is None and ended is None and not self._remove(github, registration):
+            ended = running.wait(self._parts.clock.now() + _LATE_JOB_SEC)
+        if running.job is None:
+            raise Ended(*(ended or ("idle", f"no job came within {idle_sec} s")))
+
+    def _see_through(self, running: Running) -> Ending:
+        channel = self._channel
+        channel.job(running.job or {})
+        # How long a job may take, max_run_duration of the machine says.
+        channel.step("job", None)
+        reason, detail = running.finish()
+        channel.step("after-job", _AFTER_SEC)
+        self._expect_fit()
+        return Ending(reason, detail)
+
+    def _expect_fit(self) -> None:
+        if words := self._parts.unfit():
+            raise Ended("gpu-unhealthy", words)
+
+    def _remove(self, github: Github, registration: Registration) -> bool:
+        return github.remove(registration.runner_id, self._parts.clock.now() + _REMOVE_SEC)
+
+
+def _lost(job: Mapping[str, str]) -> str:
+    words = (job.get("repository", "a repository"), f"run {job.get('run_id', '?')}", f"job {job.get('job', '?')}")
+    return f"lost: {', '.join(words)}"

@@ -1,0 +1,263 @@
+"""A boot from the startup script to the power-off: whatever goes wrong, one verdict and one end come out."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agent.fakes.boot import NEEDED, SCRIPT, Boot, config, says
+from tests.agent.fakes.google import FakeGoogle, Fault
+
+
+@pytest.fixture
+def machine(tmp_path: Path, google: FakeGoogle) -> Boot:
+    return Boot(tmp_path, google)
+
+
+def verdict(summary: str, code: int, reason: str) -> dict[str, Any]:
+    return {
+        "verdict": "fail" if reason != "proven" else "pass",
+        "exit_code": code,
+        "summary": summary,
+        "reason": reason,
+    }
+
+
+def until(condition: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it did not come to that within 30 s")
+
+
+def test_the_script_is_what_reviewers_saw(golden: Callable[[str, str], None]) -> None:
+    golden("boot/boot.sh", SCRIPT.read_text())
+
+
+def test_the_script_has_nothing_that_shellcheck_knows_as_a_trap() -> None:
+    shellcheck = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    assert shellcheck, "shellcheck is not installed; run: make dev"
+    done = subprocess.run([shellcheck, str(SCRIPT)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_a_pass_is_published_and_the_check_machine_switches_itself_off(machine: Boot) -> None:
+    found, serial = machine.run(says("1 x NVIDIA L4 computes\nand more"))
+    assert found == verdict("1 x NVIDIA L4 computes", 0, "proven")
+    assert serial.count("SHUTDOWN -h now") == 1
+    assert [key for key in machine.google.written() if key == "gpu-agent/end"] == ["gpu-agent/end"]
+    end = machine.google.last("gpu-agent/end")
+    assert (end["reason"], end["step"], end["stops_pool"]) == ("proven", "check", False)
+    assert f"GPU-AGENT-END {json.dumps(end, separators=(',', ':'))}" in serial.splitlines()
+    steps = [json.loads(line.split(" ", 1)[1]) for line in serial.splitlines() if line.startswith("GPU-AGENT-STEP ")]
+    assert [step["step"] for step in steps] == ["config", "driver", "check"]
+    assert [entry["entries"][0]["severity"] for entry in machine.google.logged] == ["INFO"]
+
+
+def test_nothing_of_the_boot_is_left_on_the_disk(machine: Boot) -> None:
+    before = set(machine.folder.iterdir())
+    machine.run(says("fine"))
+    assert set(machine.folder.iterdir()) == before
+
+
+def test_a_machine_of_a_pool_that_registers_nothing_stays(machine: Boot) -> None:
+    found, serial = machine.run(says("fine"), gpu_ci_role="")
+    assert (found["verdict"], machine.google.last("gpu-agent/end")["reason"]) == ("pass", "proven")
+    assert "SHUTDOWN" not in serial
+
+
+def test_a_machine_of_the_pool_that_fails_switches_itself_off(machine: Boot) -> None:
+    found, serial = machine.run(says("GPU 0: wrong numbers", 1), gpu_ci_role="")
+    assert found == verdict("GPU 0: wrong numbers", 1, "check-failed")
+    assert serial.count("SHUTDOWN -h now") == 1
+
+
+def test_the_checks_words_survive_quotes_backslashes_control_characters_and_other_scripts(machine: Boot) -> None:
+    found, _ = machine.run(says('a "b" \\n c\\ \t\x1b[31m é 漢', 1))
+    assert found["summary"] == 'a "b" \\n c\\  \x20[31m é 漢'
+
+
+def test_a_machine_without_a_configuration_says_so(machine: Boot) -> None:
+    del machine.google.attributes["gpu-agent-config"]
+    found, serial = machine.run(says("fine"))
+    assert found == verdict("the machine's metadata has no gpu-agent-config", 2, "no-config")
+    assert machine.google.last("gpu-agent/end")["stops_pool"] is True
+    assert "SHUTDOWN -h now" in serial
+
+
+def test_a_check_whose_expectations_did_not_arrive_proves_nothing(machine: Boot) -> None:
+    text = json.dumps(config(check_args=["--pool", "l4"]))
+    found, _ = machine.run(says("fine"), gpu_agent_config=text)
+    assert found == verdict("gpu-agent-config: check_args: has no --expect-gpus", 2, "no-config")
+
+
+@pytest.mark.parametrize("archive", ["", "!!!"])
+def test_an_agent_that_did_not_arrive_is_a_fail(machine: Boot, archive: str) -> None:
+    words = "the agent did not arrive: the machine's metadata has no readable gpu-agent-pyz"
+    found, serial = machine.run(says("fine"), gpu_agent_pyz=archive)
+    assert found == verdict(words, 2, "no-config")
+    assert machine.google.last("gpu-agent/end") == {"reason": "no-config", "detail": words}
+    assert "SHUTDOWN -h now" in serial
+
+
+def test_an_image_without_python_is_a_fail(machine: Boot) -> None:
+    (machine.tools.folder / "python3").unlink()
+    machine.tools.only(*NEEDED, "curl")
+    found, serial = machine.run(says("fine"))
+    assert found == verdict("the image has no python3", 2, "check-failed")
+    assert "SHUTDOWN -h now" in serial
+
+
+def test_an_image_with_an_old_python_is_a_fail(machine: Boot) -> None:
+    machine.tools.add("python3", "exit 1")
+    found, _ = machine.run(says("fine"))
+    assert found == verdict("the image's python3 is older than 3.11", 2, "check-failed")
+
+
+def test_an_image_without_curl_is_no_hindrance(machine: Boot) -> None:
+    machine.tools.only(*NEEDED)
+    found, _ = machine.run(says("fine"))
+    assert found == verdict("fine", 0, "proven")
+
+
+def test_a_metadata_server_that_stumbles_is_no_hindrance(machine: Boot) -> None:
+    machine.google.faults = [Fault("gpu-agent-config", 1, status=503), Fault("gpu-smoke-pyz", 1, cut=True)]
+    found, _ = machine.run(says("fine"))
+    assert found == verdict("fine", 0, "proven")
+
+
+@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSEGV])
+def test_an_agent_that_dies_is_a_crash_in_its_step(machine: Boot, blow: signal.Signals) -> None:
+    """The check is the agent's child, and kills it."""
+    found, serial = machine.run(f"import os; os.kill(os.getppid(), {int(blow)})")
+    assert found == verdict(f"the agent ended with signal {blow.name} in step check", 2, "crashed")
+    assert serial.count("SHUTDOWN -h now") == 1
+
+
+def test_a_supervisor_that_dies_leaves_an_agent_that_ends_the_machine(machine: Boot) -> None:
+    source = "import os, time; os.kill(int(open(f'/proc/{os.getppid()}/stat').read().split()[3]), 9); time.sleep(30)"
+    machine.tools.add("sleep", "read -t 3 <> <(:) || true")
+    found, serial = machine.run(source)
+    assert (found["verdict"], found["reason"]) == ("fail", "crashed")
+    assert found["summary"] == "the agent's supervisor was killed"
+    assert machine.google.written().count("gpu-agent/end") == 1
+    assert "SHUTDOWN -h now" in serial
+
+
+def test_both_killed_the_boot_script_ends_the_machine(machine: Boot) -> None:
+    source = (
+        "import os; agent = os.getppid(); parent = int(open(f'/proc/{agent}/stat').read().split()[3]);"
+        "os.kill(parent, 19); os.kill(agent, 9); os.kill(parent, 9)"
+    )
+    found, serial = machine.run(source)
+    assert found == verdict("the agent's supervisor ended with code 137", 2, "crashed")
+    assert serial.count("SHUTDOWN -h now") == 1
+
+
+def test_a_machine_that_is_told_to_stop_says_so(machine: Boot) -> None:
+    process = machine.start(f"open({str(machine.folder / 'begun')!r}, 'w'); import time; time.sleep(60)")
+    until((machine.folder / "begun").exists)
+    process.send_signal(signal.SIGTERM)
+    serial, _ = process.communicate(timeout=30)
+    assert machine.verdict(serial) == verdict("the machine was told to stop in step check", 2, "stopped")
+
+
+def test_a_machine_that_is_taken_away_says_so(machine: Boot) -> None:
+    process = machine.start(f"open({str(machine.folder / 'begun')!r}, 'w'); import time; time.sleep(60)")
+    until((machine.folder / "begun").exists)
+    machine.google.values["instance/preempted"] = "TRUE"
+    serial, _ = process.communicate(timeout=30)
+    words = "Google takes the machine away (instance/preempted is TRUE)"
+    assert machine.verdict(serial) == verdict(words, 2, "preempted")
+    assert machine.google.last("gpu-agent/notice") == {"reason": "preempted", "words": words}
+
+
+def test_nothing_that_looks_like_a_secret_leaves_the_machine(machine: Boot) -> None:
+    found, serial = machine.run(f"print('ghs_' + 'a' * 36)\n{says('eyJh.eyJi.sig and ' + 'x' * 201, 1)}")
+    assert found["summary"] == "[redacted] and [redacted]"
+    assert "aaaa" not in serial
+
+
+def test_the_agents_processes_have_no_more_in_their_environment_than_the_machine_gave(machine: Boot) -> None:
+    source = (
+        "import os, sys; open(sys.argv[-1], 'w').write(' '.join(sorted(k for k in os.environ if 'GPU_AGENT' in k)))"
+    )
+    found, _ = machine.run(source)
+    own = [key for key in machine.environ() if "GPU_AGENT" in key]
+    assert found["summary"].split() == sorted([*own, "GPU_AGENT_WORK"])
+
+
+COS = {"source": "cos", "branch": "R580", "image": "registry.example/torch@sha256:00"}
+
+
+def cos(machine: Boot, *, pull: int = 0) -> None:
+    """Container-Optimized OS: no Python of its own, docker for all that needs one, nsenter inside the container."""
+    (machine.tools.folder / "python3").unlink()
+    machine.tools.only(*NEEDED, "curl")
+    machine.tools.add("cos-extensions", 'echo "cos-extensions $*"')
+    machine.tools.add("mount", 'echo "mount $*"')
+    machine.tools.add("nsenter", 'echo "nsenter $*"; shift 3; exec "$@"')
+    machine.tools.add(
+        "docker",
+        f"""echo "docker $*"
+        if [[ $1 == pull ]]; then echo "unauthorized" >&2; exit {pull}; fi
+        while [[ $1 != python3 ]]; do
+          if [[ $1 == --env && $2 == *=* ]]; then export "$2"; fi
+          shift
+        done
+        shift; exec "{sys.executable}" "$@"
+        """,
+    )
+    machine.google.attributes["gpu-agent-config"] = json.dumps(config(driver=COS))
+
+
+def test_on_container_optimized_os_agent_and_check_run_in_containers(machine: Boot) -> None:
+    cos(machine)
+    found, serial = machine.run(says("1 x NVIDIA L4 computes"))
+    assert found == verdict("1 x NVIDIA L4 computes", 0, "proven")
+    words = ("cos-extensions", "mount", "docker")
+    said = [line for line in serial.splitlines() if line.startswith(words)]
+    assert said[0] == "docker pull --quiet registry.example/torch@sha256:00"
+    assert said[1].startswith("docker run --rm --privileged --pid host --network host --volume /dev:/dev --volume ")
+    assert said[2:6] == [
+        "cos-extensions install gpu -- -version=R580",
+        "mount --bind /var/lib/nvidia /var/lib/nvidia",
+        "mount -o remount,exec /var/lib/nvidia",
+        "docker pull --quiet registry.example/torch@sha256:00",
+    ]
+    assert said[6].startswith("docker run --rm --network host ")
+    assert "--volume /var/lib/nvidia/lib64:/usr/local/nvidia/lib64" in said[6]
+    assert "nsenter --target 1 --all shutdown -h now" in serial or "SHUTDOWN -h now" in serial
+
+
+def test_a_container_that_cannot_be_fetched_is_a_fail(machine: Boot) -> None:
+    cos(machine, pull=1)
+    found, _ = machine.run(says("fine"))
+    assert found == verdict("the container of the check could not be fetched: unauthorized", 2, "check-failed")
+
+
+def test_on_a_computer_that_is_no_machine_of_google_no_container_is_started(machine: Boot) -> None:
+    cos(machine)
+    machine.tools.add("python3", f'exec "{sys.executable}" "$@"')
+    machine.is_google = False
+    found, serial = machine.run(says("fine"))
+    words = "a driver is installed on machines of Compute Engine only, and this is none"
+    assert found == verdict(words, 2, "no-driver")
+    assert not any(word in serial for word in ("cos-extensions", "mount", "docker"))
+
+
+def test_a_check_that_hangs_is_ended_at_the_deadline(machine: Boot) -> None:
+    text = json.dumps(config(check_sec=2))
+    found, _ = machine.run("import time; time.sleep(3600)", gpu_agent_config=text)
+    assert found == verdict("the check did not end within 2 s of the boot", 4, "check-hung")
