@@ -18,16 +18,18 @@ _NO_TORCH = 'import importlib.util, sys; sys.exit(importlib.util.find_spec("torc
 
 def check(config: Config, archive: str | None, machine: Machine, deadline: float) -> Verdict:
     """What gpu_smoke says; a fail with a reason where it could not run. `archive` is its zip in base64."""
+    late = Verdict("fail", HANG, f"the check did not end within {config.check_sec} s of the boot", "check-hung")
     try:
         pyz = _unpacked(archive, machine.work)
         python = _python_in_container(config, machine, deadline) or _python(config, machine, deadline)
     except Ended as ended:
+        if machine.clock.now() >= deadline:
+            return late
         return Verdict("fail", ENVIRONMENT, ended.detail, ended.end.reason)
     message = machine.work / "message"
     done = machine.run(*python, str(pyz), *config.check_args, "--termination-log", str(message), deadline=deadline)
     if done.code == TIMED_OUT:
-        words = f"the check did not end within {config.check_sec} s of the boot"
-        return Verdict("fail", HANG, words, "check-hung")
+        return late
     reason = "check-hung" if done.code == HANG else "check-failed"
     # The first line of its message is the check's own sentence; a check that died has only what it last printed.
     if message.exists() and (said := message.read_text(encoding="utf-8", errors="replace").partition("\n")[0].strip()):

@@ -85,8 +85,8 @@ class Reporter:
         if not self._first("verdict"):
             return
         value = fitted({**verdict._asdict(), "summary": clean(verdict.summary)}, "summary")
-        self._publish(VERDICT, value)
         self._write(f"SMOKE-RESULT {base64.b64encode(value.encode(errors='replace')).decode()}\n")
+        self._publish(VERDICT, value)
 
     def end(self, reason: str, detail: str) -> None:
         """The machine ends for this reason; only the first one counts. Without a verdict before it, that is a fail."""

@@ -11,6 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
+from tests.agent.fakes.boot import Tools
 from tests.agent.fakes.google import FakeGoogle, serving
 from tests.agent.fakes.world import World
 
@@ -68,3 +69,11 @@ def google() -> Iterator[FakeGoogle]:
     """A machine's cloud, served on this machine."""
     with serving(FakeGoogle()) as google:
         yield google
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tools:
+    """What is installed on the machine: nothing but what a test adds, and bash for it."""
+    tools = Tools(tmp_path / "tools")
+    monkeypatch.setenv("PATH", str(tools.folder))
+    return tools

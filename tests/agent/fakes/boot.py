@@ -19,6 +19,9 @@ from tests.agent.fakes.google import FakeGoogle
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = ROOT / "components" / "gpu_ci" / "gcp" / "boot.sh"
+# Found before a test takes them off PATH.
+PATH = os.environ["PATH"]
+BASH = str(shutil.which("bash"))
 # What the boot script itself needs.
 NEEDED = ("bash", "mktemp", "base64", "tr", "rm", "tail", "tee", "timeout")
 
@@ -56,20 +59,20 @@ class Tools:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir()
-        self.path = f"{folder}:{os.environ['PATH']}"
+        self.path = f"{folder}:{PATH}"
 
     def add(self, name: str, text: str) -> Path:
         """A stand-in, written in bash."""
         tool = self.folder / name
         tool.unlink(missing_ok=True)
-        tool.write_text(f"#!{shutil.which('bash')}\n{text}\n")
+        tool.write_text(f"#!{BASH}\n{text}\n")
         tool.chmod(0o755)
         return tool
 
     def only(self, *names: str) -> None:
         """Leave the machine nothing but these of the real ones, beside the stand-ins."""
         for name in names:
-            (self.folder / name).symlink_to(str(shutil.which(name)))
+            (self.folder / name).symlink_to(str(shutil.which(name, path=PATH)))
         self.path = str(self.folder)
 
 
@@ -109,7 +112,7 @@ class Boot:
         self.google.attributes["gpu-smoke-pyz"] = packed(check)
         self.google.attributes |= {key.replace("_", "-"): value for key, value in attributes.items()}
         return subprocess.Popen(
-            [str(shutil.which("bash")), str(SCRIPT)],
+            [BASH, str(SCRIPT)],
             env=self.environ(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

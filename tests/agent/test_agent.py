@@ -1,0 +1,329 @@
+"""The order of a machine's life, with small stand-ins for its parts: what follows what, and what is undone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from gpu_agent.agent import Agent
+from gpu_agent.channel import Ending
+from gpu_agent.config import Config, GithubConfig, RunnerConfig
+from gpu_agent.ends import Ended
+from gpu_agent.host import Cut, Notice
+from gpu_agent.machine import Machine
+from gpu_agent.parts import Parts
+from gpu_agent.report import Verdict
+
+from tests.agent.fakes.boot import config
+from tests.agent.fakes.clock import FakeClock
+
+GITHUB = {
+    "owner": "example-org",
+    "app_id": "7",
+    "installation_id": 8,
+    "private_key": "projects/example-ci/secrets/github-app-key",
+    "labels": ["gpu", "l4"],
+}
+RUNNER = {"version": "2.336.0", "sha256": {"x64": "00"}, "idle_sec": 100, "register_sec": 300}
+JOB = {"repository": "example-org/app", "run_id": "77", "job": "test"}
+
+
+class Registration(NamedTuple):
+    runner_id: int = 5
+    jitconfig: str = "blob"
+
+
+class Life:
+    """Everything around the agent. What happens is in `did`, in order; `fail` names what goes wrong, and how."""
+
+    def __init__(self, *, role: str | None = None, registers: bool = True) -> None:
+        self.did: list[str] = []
+        self.fail: dict[str, Ended] = {}
+        self.job: dict[str, str] | None = dict(JOB)
+        self.ended: tuple[str, str] | None = None
+        self.removed = True
+        self.verdict = Verdict("pass", 0, "1 x NVIDIA L4 computes")
+        self.unfit_before = self.unfit_after = ""
+        self.told: Callable[[Notice], None] | None = None
+        self.clock = FakeClock()
+        own = {"github": GITHUB, "runner": RUNNER} if registers else {}
+        self.attributes = {"gpu-agent-config": json.dumps(config(**own)), "gpu-smoke-pyz": "zip", "gpu-ci-role": role}
+        self.cut = Cut((), ())
+
+    def does(self, what: str) -> None:
+        self.did.append(what)
+        if what in self.fail:
+            raise self.fail[what]
+
+    # What the agent asks of its host, its channel, GitHub and the runner.
+    def name(self) -> str:
+        return "l4-x7k2-42"
+
+    def attribute(self, key: str) -> str | None:
+        return self.attributes[key]
+
+    def publish(self, key: str, value: str) -> None: ...
+
+    def log(self, severity: str, message: str, **fields: Any) -> None: ...
+
+    def power_off(self) -> None: ...
+
+    def notice(self, timeout_sec: float) -> Notice | None:
+        return None
+
+    def secret(self, name: str, deadline: float) -> bytes:
+        self.does(f"secret {name}")
+        return b"key"
+
+    def rehearse(self, deadline: float) -> None:
+        self.does("rehearse")
+
+    def register(self, name: str, runner: RunnerConfig, deadline: float) -> Registration:
+        self.does(f"register {name}")
+        return Registration()
+
+    def remove(self, runner_id: int, deadline: float) -> bool:
+        self.does(f"remove {runner_id}")
+        return self.removed
+
+    def wait(self, until: float) -> tuple[str, str] | None:
+        self.does("wait")
+        return self.ended
+
+    def finish(self) -> tuple[str, str]:
+        self.does("finish")
+        return "job-done", "it ended with code 0"
+
+    def unfit(self) -> str:
+        self.does("look after")
+        return self.unfit_after
+
+    def interrupt(self) -> None:
+        self.does("interrupt")
+
+    def check(self, config: Config, archive: str | None, machine: Machine, deadline: float) -> Verdict:
+        self.does(f"check {archive} for {deadline - self.clock.now():.0f} s")
+        return self.verdict
+
+    def start(self, folder: Path, jitconfig: str, runner: RunnerConfig) -> Life:
+        self.does(f"start {folder} {jitconfig}")
+        return self
+
+    def look(self) -> str:
+        self.does("look")
+        return self.unfit_before
+
+    def github(self, config: GithubConfig, key: bytes, clock: object) -> Life:
+        assert key == b"key"
+        return self
+
+    def get_driver(self, config: Config, machine: Machine, deadline: float, restarting: object) -> None:
+        self.does("driver")
+
+    def obtain(self, runner: RunnerConfig, deadline: float) -> Path:
+        self.does("obtain")
+        return Path("/opt/runner")
+
+    def isolate(self, docker: str, deadline: float) -> None:
+        self.does(f"isolate {docker}")
+
+    def run(self, *, is_google: bool = True) -> Ending:
+        machine = Machine(self.clock, self.did.append, Path("/none"), Path("/none"), is_google)
+        parts = Parts(
+            self, self.clock, machine, self.get_driver, self.check, self.github, self.obtain, self.isolate, self.look,
+            self.start,
+        )  # fmt: skip
+        self.agent = Agent(parts, Telling(self))  # type: ignore[arg-type]
+        return self.agent.run()
+
+    def end(self) -> tuple[str, str]:
+        """Reason and detail, however it ends."""
+        try:
+            ending = self.run()
+        except Ended as ended:
+            return ended.end.reason, ended.detail
+        return ending.reason, ending.detail
+
+
+class Telling:
+    """A channel that writes down what it is told."""
+
+    def __init__(self, life: Life) -> None:
+        self.did = life.did
+
+    def step(self, name: str, within_sec: float | None) -> None:
+        self.did.append(f"STEP {name} {'for ever' if within_sec is None else f'{within_sec:.0f} s'}")
+
+    def restarting(self, expected: bool) -> None: ...
+
+    def verdict(self, verdict: Verdict) -> None:
+        self.did.append(f"VERDICT {verdict.verdict} {verdict.reason}".rstrip())
+
+    def job(self, job: Mapping[str, str]) -> None:
+        self.did.append(f"JOB {job['job']}")
+
+
+CHECKED = ["STEP config 180 s", "STEP driver 600 s", "driver", "STEP check 600 s", "check zip for 600 s"]
+KEY = ["STEP key 180 s", f"secret {GITHUB['private_key']}"]
+READY = ["STEP runner 300 s", "obtain", "isolate none", "look"]
+WAITING = ["STEP register 300 s", "register l4-x7k2-42", "start /opt/runner blob", "STEP waiting 160 s", "wait"]
+
+
+def test_a_machine_of_the_pool_proves_its_gpu_registers_once_and_takes_one_job() -> None:
+    life = Life()
+    assert life.end() == ("job-done", "it ended with code 0")
+    assert life.did == [
+        *CHECKED,
+        "VERDICT pass",
+        *KEY,
+        *READY,
+        *WAITING,
+        "JOB test",
+        "STEP job for ever",
+        "finish",
+        "STEP after-job 60 s",
+        "look after",
+    ]
+
+
+def test_a_check_machine_rehearses_before_its_verdict_and_registers_nothing() -> None:
+    life = Life(role="check")
+    assert life.end() == ("rehearsed", "1 x NVIDIA L4 computes")
+    assert life.did == [*CHECKED, *KEY, "STEP register 300 s", "rehearse", "VERDICT pass rehearsed"]
+
+
+def test_a_check_machine_that_github_refuses_has_no_passing_verdict() -> None:
+    life = Life(role="check")
+    life.fail["rehearse"] = Ended("refused", "GitHub answered 404")
+    assert life.end() == ("refused", "GitHub answered 404")
+    assert not any(line.startswith("VERDICT") for line in life.did)
+
+
+def test_a_check_machine_of_a_pool_that_registers_nothing_is_proven() -> None:
+    life = Life(role="check", registers=False)
+    assert life.run() == Ending("proven", "1 x NVIDIA L4 computes")
+    assert life.did == [*CHECKED, "VERDICT pass proven"]
+
+
+def test_a_machine_of_a_pool_that_registers_nothing_stays() -> None:
+    assert Life(registers=False).run() == Ending("proven", "1 x NVIDIA L4 computes", stays=True)
+
+
+@pytest.mark.parametrize("role", [None, "check"])
+def test_no_key_is_asked_for_before_the_gpu_is_proven(role: str | None) -> None:
+    life = Life(role=role)
+    life.verdict = Verdict("fail", 1, "GPU 0: wrong numbers", "check-failed")
+    assert life.end() == ("check-failed", "GPU 0: wrong numbers")
+    assert life.did == [*CHECKED, "VERDICT fail check-failed"]
+
+
+def test_a_driver_that_does_not_come_is_the_end() -> None:
+    life = Life()
+    life.fail["driver"] = Ended("no-driver", "nvidia-smi does not answer")
+    assert life.end() == ("no-driver", "nvidia-smi does not answer")
+    assert life.did == CHECKED[:3]
+
+
+@pytest.mark.parametrize("at", ["obtain", "isolate none", "look"])
+def test_github_hears_of_no_runner_before_the_machine_is_ready_for_a_job(at: str) -> None:
+    life = Life()
+    life.fail[at] = Ended("not-isolated", "the socket of Docker is open")
+    assert life.end()[0] == "not-isolated"
+    assert life.did[-1] == at
+
+
+def test_a_gpu_that_is_not_fit_takes_no_job() -> None:
+    life = Life()
+    life.unfit_before = "GPU 0: Xid 79"
+    assert life.end() == ("gpu-unhealthy", "GPU 0: Xid 79")
+    assert life.did[-1] == "look"
+
+
+def test_a_gpu_that_a_job_left_unfit_is_the_reason_the_machine_ends_with() -> None:
+    life = Life()
+    life.unfit_after = "GPU 0: memory is in use"
+    assert life.end() == ("gpu-unhealthy", "GPU 0: memory is in use")
+    assert "interrupt" not in life.did
+
+
+def test_a_runner_that_cannot_be_started_is_taken_from_github_again() -> None:
+    life = Life()
+    life.fail["start /opt/runner blob"] = Ended("runner-failed", "no such file")
+    assert life.end() == ("runner-failed", "no such file")
+    assert life.did[-1] == "remove 5"
+
+
+def test_a_machine_without_a_job_goes_and_github_forgets_it_first() -> None:
+    life = Life()
+    life.job = None
+    assert life.end() == ("idle", "no job came within 100 s")
+    assert life.did[-4:] == ["wait", "remove 5", "interrupt", "remove 5"]
+
+
+def test_a_job_that_comes_at_the_last_moment_is_not_cut_off() -> None:
+    """GitHub refuses to remove a runner that has a job, and the runner hears of it a little later."""
+    life = Life()
+    life.job, life.removed = None, False
+    wait = life.wait
+
+    def late(until: float) -> tuple[str, str] | None:
+        if "remove 5" in life.did:
+            life.job = dict(JOB)
+        return wait(until)
+
+    life.wait = late  # type: ignore[method-assign]
+    assert life.end() == ("job-done", "it ended with code 0")
+    assert "interrupt" not in life.did
+
+
+@pytest.mark.parametrize("reason", ["runner-deprecated", "runner-failed"])
+def test_a_runner_that_ends_without_a_job_names_why(reason: str) -> None:
+    life = Life()
+    life.job, life.ended = None, (reason, "its last words")
+    assert life.end() == (reason, "its last words")
+    assert life.did[-2:] == ["interrupt", "remove 5"]
+
+
+def test_a_stop_while_it_waits_interrupts_the_runner_and_takes_it_from_github() -> None:
+    life = Life()
+    life.job = None
+    life.fail["wait"] = Ended("stopped", "the machine was told to stop")
+    assert life.end() == ("stopped", "the machine was told to stop")
+    assert life.did[-3:] == ["wait", "interrupt", "remove 5"]
+
+
+def test_a_preemption_during_a_job_interrupts_it_and_says_which_job_was_lost() -> None:
+    life = Life()
+    life.fail["finish"] = Ended("stopped", "the machine was told to stop")
+    finish = life.finish
+
+    def taken() -> tuple[str, str]:
+        life.agent._told(Notice("preempted", "Google takes the machine away"))
+        return finish()
+
+    life.finish = taken  # type: ignore[method-assign]
+    assert life.end() == ("preempted", "Google takes the machine away; lost: example-org/app, run 77, job test")
+    assert life.did[-3:] == ["finish", "interrupt", "JOB test"]
+
+
+def test_a_preemption_before_there_is_a_runner_is_named_too() -> None:
+    life = Life()
+    life.fail["obtain"] = Ended("stopped", "the machine was told to stop")
+    obtain = life.obtain
+
+    def taken(runner: RunnerConfig, deadline: float) -> Path:
+        life.agent._told(Notice("maintenance", "the host is to be maintained"))
+        return obtain(runner, deadline)
+
+    life.obtain = taken  # type: ignore[method-assign]
+    assert life.end() == ("maintenance", "the host is to be maintained")
+
+
+def test_on_a_computer_that_is_no_machine_of_google_no_runner_is_started() -> None:
+    life = Life()
+    with pytest.raises(Ended, match="not-isolated: runners are started on machines of Compute Engine only"):
+        life.run(is_google=False)
+    assert life.did[-1] == "VERDICT pass"

@@ -1,0 +1,165 @@
+"""The check, as a real process with stand-ins for what an image has or has not."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_agent import check as checks
+from gpu_agent.clock import Clock
+from gpu_agent.config import Config, DriverConfig
+from gpu_agent.machine import Machine
+from gpu_agent.report import Verdict
+
+from tests.agent.fakes.boot import Tools, packed, says
+
+
+class Checked:
+    """A machine that is checked."""
+
+    def __init__(self, folder: Path, tools: Tools) -> None:
+        self.tools = tools
+        self.clock = Clock()
+        self.serial: list[str] = []
+        self.machine = Machine(self.clock, self.serial.append, folder, folder / "state")
+        tools.add("python3", f'[[ $* == *find_spec* ]] || exec "{sys.executable}" "$@"')
+
+    def check(self, source: str, *, within_sec: float = 60, archive: str | None = None, **changes: Any) -> Verdict:
+        values: dict[str, Any] = {"torch": "9.9.9", "uv": "0.13.8", **changes}
+        config = Config("l4", ["--pool", "l 4", "--expect-gpus", "1"], 600, **values)
+        text = packed(source) if archive is None else archive
+        return checks.check(config, text, self.machine, self.clock.now() + within_sec)
+
+
+@pytest.fixture
+def checked(tmp_path: Path, tools: Tools) -> Checked:
+    return Checked(tmp_path, tools)
+
+
+@pytest.mark.parametrize(
+    ("code", "verdict", "reason"),
+    [
+        (0, "pass", ""),
+        (1, "fail", "check-failed"),
+        (2, "fail", "check-failed"),
+        (3, "fail", "check-failed"),
+        (4, "fail", "check-hung"),
+    ],
+)
+def test_the_first_line_of_the_checks_message_is_the_verdict(
+    checked: Checked, code: int, verdict: str, reason: str
+) -> None:
+    assert checked.check(says("the words\nand more", code)) == Verdict(verdict, code, "the words", reason)
+
+
+def test_a_check_that_crashes_is_a_fail_with_its_last_line(checked: Checked) -> None:
+    words = "the check ended with code 1 and no message; it last printed: RuntimeError: CUDA error 999"
+    assert checked.check("raise RuntimeError('CUDA error 999')") == Verdict("fail", 1, words, "check-failed")
+
+
+def test_a_check_that_ends_well_but_says_nothing_has_proven_nothing(checked: Checked) -> None:
+    words = "the check ended with code 0 and no message"
+    assert checked.check("pass") == Verdict("fail", 0, words, "check-failed")
+
+
+def test_a_check_that_hangs_is_ended_at_the_deadline(checked: Checked) -> None:
+    words = "the check did not end within 600 s of the boot"
+    source = "import time; time.sleep(60)"
+    assert checked.check(source, within_sec=0.5) == Verdict("fail", 4, words, "check-hung")
+
+
+def test_a_check_for_which_no_time_is_left_counts_as_one_that_hangs(checked: Checked) -> None:
+    assert checked.check(says("fine"), within_sec=-1).reason == "check-hung"
+
+
+@pytest.mark.parametrize("archive", ["", "!!!", "Zm9"])
+def test_a_check_that_did_not_arrive_is_a_fail(checked: Checked, archive: str) -> None:
+    words = "the check did not arrive: the machine's metadata has no readable gpu-smoke-pyz"
+    assert checked.check("", archive=archive) == Verdict("fail", 2, words, "no-config")
+
+
+def test_the_check_gets_its_words_one_by_one(checked: Checked) -> None:
+    verdict = checked.check("import sys; open(sys.argv[-1], 'w').write(repr(sys.argv[1:-1]))")
+    assert verdict.summary == "['--pool', 'l 4', '--expect-gpus', '1', '--termination-log']"
+
+
+def test_what_the_check_prints_is_on_the_serial_port_line_by_line(checked: Checked) -> None:
+    checked.check("print('one'); print('two')")
+    assert checked.serial == ["one", "two"]
+
+
+def without_torch(checked: Checked, pip: str) -> None:
+    """A python3 without torch whose venv has this pip, and a uv that has no way out."""
+    checked.tools.only("mkdir", "cp")
+    uv = checked.tools.add("uv", 'echo "uv $*"; echo "error: no answer" >&2; exit 2')
+    checked.tools.add(
+        "python3",
+        f"""case "$*" in
+          *find_spec*) exit 1 ;;
+          "-m venv"*) mkdir -p "$3/bin"; cp "$0" "$3/bin/python"; cp "{uv}" "$3/bin/uv" ;;
+          "-m pip install"*) echo "pip ${{*:3}}"; {pip} ;;
+          *) exec "{sys.executable}" "$@" ;;
+        esac""",
+    )
+
+
+def test_an_image_without_torch_gets_the_pinned_one(checked: Checked) -> None:
+    without_torch(checked, "true")
+    assert checked.check(says("fine")) == Verdict("pass", 0, "fine")
+    assert checked.serial == [
+        "gpu-ci: the image has no torch; installing torch 9.9.9",
+        "pip install --quiet --no-cache-dir torch==9.9.9",
+    ]
+
+
+def test_a_torch_that_cannot_be_installed_is_named_with_pips_words(checked: Checked) -> None:
+    without_torch(checked, 'echo "ERROR: No matching distribution found"; exit 1')
+    words = "torch 9.9.9 could not be installed: ERROR: No matching distribution found; the network may have no way out"
+    assert checked.check(says("fine")) == Verdict("fail", 2, words, "check-failed")
+
+
+def test_a_torch_for_another_cuda_is_installed_from_pytorchs_own_index(checked: Checked) -> None:
+    without_torch(checked, "true")
+    verdict = checked.check(says("fine"), torch="2.14.0+cu126")
+    home = checked.machine.work / "torch" / "bin"
+    assert checked.serial[1:3] == [
+        "pip install --quiet --no-cache-dir uv==0.13.8",
+        f"uv pip install --quiet --no-cache --python {home}/python --torch-backend cu126 torch==2.14.0",
+    ]
+    words = "torch 2.14.0+cu126 could not be installed: error: no answer; the network may have no way out"
+    assert verdict == Verdict("fail", 2, words, "check-failed")
+
+
+def test_an_image_that_cannot_make_an_environment_gets_what_it_takes_from_its_distribution(checked: Checked) -> None:
+    checked.tools.add("apt-get", 'echo "apt-get $*"; echo "E: no network" >&2; exit 100')
+    checked.tools.add("python3", "exit 1")
+    verdict = checked.check(says("fine"))
+    assert verdict == Verdict("fail", 2, "no environment for torch could be made: E: no network", "check-failed")
+    assert "apt-get -qq update" in checked.serial
+
+
+def test_where_there_is_an_image_for_it_the_check_runs_in_a_container(checked: Checked) -> None:
+    checked.tools.add(
+        "docker",
+        f"""echo "docker $*"
+        [[ $1 == run ]] || exit 0
+        while [[ $1 != python3 ]]; do shift; done
+        shift; exec "{sys.executable}" "$@"
+        """,
+    )
+    verdict = checked.check(says("fine"), driver=DriverConfig("cos", "R580", image="registry.example/torch@sha256:00"))
+    assert verdict == Verdict("pass", 0, "fine")
+    pull, run = checked.serial
+    assert pull == "docker pull --quiet registry.example/torch@sha256:00"
+    assert f"--volume {checked.machine.work}:{checked.machine.work}" in run
+    assert "--volume /var/lib/nvidia/lib64:/usr/local/nvidia/lib64 --volume /var/lib/nvidia/bin:" in run
+    assert " registry.example/torch@sha256:00 python3 " in run
+
+
+def test_a_container_that_cannot_be_fetched_is_a_fail(checked: Checked) -> None:
+    checked.tools.add("docker", 'echo "unauthorized" >&2; exit 1')
+    verdict = checked.check(says("fine"), driver=DriverConfig("cos", "R580", image="registry.example/torch"))
+    words = "the container of the check could not be fetched: unauthorized"
+    assert verdict == Verdict("fail", 2, words, "check-failed")

@@ -1,0 +1,153 @@
+"""What leaves the machine: short enough, one line, once, and never a secret."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_agent.ends import ENDS
+from gpu_agent.redact import redact
+from gpu_agent.report import Reporter, Verdict, clean, fitted
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.agent.fakes.clock import FakeClock
+
+
+class Host:
+    """Keeps what it is told."""
+
+    def __init__(self, *, down: bool = False) -> None:
+        self.down = down
+        self.published: list[tuple[str, Any]] = []
+        self.logged: list[tuple[str, str, dict[str, Any]]] = []
+
+    def publish(self, key: str, value: str) -> None:
+        if self.down:
+            raise OSError("the metadata server answered 503")
+        assert len(value.encode()) <= 1024
+        self.published.append((key, json.loads(value)))
+
+    def log(self, severity: str, message: str, **fields: Any) -> None:
+        self.logged.append((severity, message, fields))
+
+
+def reporter(folder: Path, host: Host, clock: FakeClock | None = None) -> tuple[Reporter, list[str]]:
+    lines: list[str] = []
+    return Reporter(host, clock or FakeClock(), lines.append, folder), lines  # type: ignore[arg-type]
+
+
+def test_an_end_is_said_once_in_all_three_places(tmp_path: Path) -> None:
+    host, clock = Host(), FakeClock()
+    said, lines = reporter(tmp_path, host, clock)
+    said.verdict(Verdict("pass", 0, "fine"))
+    said.step("register")
+    clock.sleep(12.34)
+    said.job({"repository": "example-org/app", "run_id": "7", "job": "test"})
+    said.end("refused", "GitHub answered 404")
+    said.end("crashed", "and then that")
+    end = {
+        "reason": "refused",
+        "detail": "GitHub answered 404",
+        "meaning": ENDS["refused"].meaning,
+        "next_step": ENDS["refused"].next_step,
+        "stops_pool": True,
+        "step": "register",
+        "seconds": 12.3,
+        "job": {"repository": "example-org/app", "run_id": "7", "job": "test"},
+    }
+    assert host.published[2:] == [("gpu-agent/end", end)]
+    assert lines[2:] == [f"GPU-AGENT-END {json.dumps(end, separators=(',', ':'))}\n"]
+    assert host.logged == [("ERROR", "refused: GitHub answered 404", end)]
+
+
+def test_a_verdict_is_said_once_as_attribute_and_on_the_serial_port(tmp_path: Path) -> None:
+    host = Host()
+    said, lines = reporter(tmp_path, host)
+    said.verdict(Verdict("pass", 0, "fine", "proven"))
+    said.verdict(Verdict("fail", 1, "no", "check-failed"))
+    verdict = {"verdict": "pass", "exit_code": 0, "summary": "fine", "reason": "proven"}
+    assert host.published == [("gpu-smoke/verdict", verdict)]
+    (line,) = lines
+    assert json.loads(base64.b64decode(line.removeprefix("SMOKE-RESULT "))) == verdict
+
+
+def test_an_end_before_the_verdict_is_a_fail(tmp_path: Path) -> None:
+    host = Host()
+    said, _ = reporter(tmp_path, host)
+    said.end("timed-out", "step driver did not end within its deadline")
+    words = "step driver did not end within its deadline"
+    verdict = {"verdict": "fail", "exit_code": 4, "summary": words, "reason": "timed-out"}
+    assert host.published[0] == ("gpu-smoke/verdict", verdict)
+
+
+def test_what_another_process_of_the_machine_said_is_not_said_again(tmp_path: Path) -> None:
+    host = Host()
+    reporter(tmp_path, host)[0].end("job-done", "")
+    reporter(tmp_path, host)[0].end("crashed", "")
+    assert [key for key, _ in host.published] == ["gpu-smoke/verdict", "gpu-agent/end"]
+
+
+def test_a_disk_that_is_gone_and_a_server_that_is_down_keep_no_end_from_the_serial_port(tmp_path: Path) -> None:
+    said, lines = reporter(tmp_path / "gone", Host(down=True))
+    said.end("disk-full", "no space left")
+    assert [line.split(" ")[0] for line in lines] == ["SMOKE-RESULT", "gpu-agent:", "GPU-AGENT-END", "gpu-agent:"]
+    assert lines[1] == (
+        "gpu-agent: the guest attribute gpu-smoke/verdict could not be written: the metadata server answered 503\n"
+    )
+
+
+@pytest.mark.parametrize("filler", ["x ", '"', "\\", "漢", "é\\", "\U0001f600"])
+def test_a_long_story_is_cut_to_what_fits_between_two_characters(tmp_path: Path, filler: str) -> None:
+    host = Host()
+    reporter(tmp_path, host)[0].verdict(Verdict("fail", 1, "start " + filler * 3000, "check-failed"))
+    ((_, verdict),) = host.published
+    assert verdict["summary"].startswith("start " + filler * 50)
+    assert "\ufffd" not in verdict["summary"]
+
+
+@given(st.text(), st.integers(60, 200))
+def test_whatever_the_text_the_json_fits_and_is_its_beginning(text: str, limit: int) -> None:
+    made = fitted({"reason": "crashed", "detail": text}, "detail", limit)
+    assert len(made.encode(errors="replace")) <= limit
+    assert text.startswith(json.loads(made)["detail"])
+
+
+SECRETS = {
+    "a key": "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n-----END RSA PRIVATE KEY-----",
+    "half a key": "-----BEGIN PRIVATE KEY-----\nMIIEvQ",
+    "a line of a key": "MIIEowIBAAKCAQEA" * 4,
+    "a JWT": "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOjF9.c2ln-_A",
+    "an installation token": "ghs_16C7e42F292c6912E7710c838347Ae178B4a",
+    "a new installation token": "ghs_1_eyJhbGciOiJS.eyJpc3MiOjF9.c2ln",
+    "a personal token": "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
+    "a fine-grained token": "github_pat_11ABCDEFG0abcdef_ghijkl",
+    "Google's token": "ya29.a0AfH6SMB-x_y",
+    "a JIT configuration": "eyIucnVubmVyIjoi" * 20,
+}
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_what_looks_like_a_secret_is_taken_out(name: str) -> None:
+    assert redact(SECRETS[name]) == "[redacted]"
+    assert SECRETS[name] not in clean(f"before {SECRETS[name]} after")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GPU-1a2b3c4d-0000-1111-2222-333344445555 is not fit",
+        "04cf0be1aff4c3ec3554466c39124ca250e3effd8873bb7e8d68535aa9505d5d is not its sha256",
+        "https://github.com/actions/runner/releases/download/v2.336.0/actions-runner-linux-x64-2.336.0.tar.gz",
+        "NVRM: Xid (PCI:0000:00:04): 79, GPU has fallen off the bus.",
+    ],
+)
+def test_what_people_need_to_read_is_left(text: str) -> None:
+    assert clean(text) == text
+
+
+def test_nothing_said_can_command_the_terminal_that_shows_it() -> None:
+    assert clean("a\x1b[31mb\nc\x9bd\x00") == "a [31mb c d "
