@@ -8,26 +8,33 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from . import agent, check, driver, wiring
+from . import agent, check, driver, hooks
 from .channel import Channel, Ending
 from .clock import Clock
 from .ends import ENDS
+from .github import Github
 from .google import GoogleHost
 from .machine import Machine
 from .parts import Parts
 from .report import Reporter
 from .supervisor import PAUSE_SEC, Supervisor
+from .system import System
+from .wiring import RunnerSide
 
 USAGE = """usage: gpu_agent.pyz [run | ends | --help]
 
   run   live the life of this machine, and switch it off (what it does without a word)
   ends  every way in which that can end, and what to do about each
+
+GitHub's runner calls it too, as `gpu_agent.pyz hook started|completed <socket>`, around its job.
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv) or ["run"]
+    if words[0] == "hook":
+        return hooks.client(words[1:])
     commands: dict[str, Callable[[], int]] = {"run": run, "ends": ends, "--help": usage, "-h": usage}
     if len(words) > 1 or words[0] not in commands:
         _write(f"gpu_agent.pyz: {' '.join(words)}: no such command\n{USAGE}")
@@ -67,7 +74,19 @@ def run() -> int:
         is_google="GCE_METADATA_HOST" not in environ or bool(state),
         prefix=prefix,
     )
-    parts = Parts(host, clock, machine, driver.get_driver, check.check, *wiring.parts(host, clock))
+    side = RunnerSide(host.cut, System(), clock, reporter.say)
+    parts = Parts(
+        host=host,
+        clock=clock,
+        machine=machine,
+        get_driver=driver.get_driver,
+        check=check.check,
+        github=Github,
+        obtain=side.obtain,
+        isolate=side.isolate,
+        unfit=side.unfit,
+        start=side.start,
+    )
 
     def work_as_agent(channel: Channel) -> Ending:
         return agent.Agent(parts, channel).run()

@@ -94,8 +94,8 @@ class Agent:
         deadline = parts.clock.now() + runner.register_sec
         channel.step("runner", runner.register_sec)
         folder = parts.obtain(runner, deadline)
-        parts.isolate(runner.docker)
-        self._expect_fit()
+        parts.isolate(runner.docker, deadline)
+        _expect_fit(parts.unfit())
         channel.step("register", deadline - parts.clock.now())
         registration = github.register(parts.host.name(), runner, deadline)
         try:
@@ -105,7 +105,10 @@ class Agent:
             raise
         try:
             self._wait_for_job(running, github, registration, runner.idle_sec)
-            return self._see_through(running)
+            channel.job(running.job or {})
+            # How long a job may take, max_run_duration of the machine says.
+            channel.step("job", None)
+            reason, detail = running.finish()
         except Ended as ended:
             running.interrupt()
             if running.job is None:
@@ -114,6 +117,9 @@ class Agent:
             channel.job(running.job)
             why = self._explained(ended)
             raise Ended(why.end.reason, f"{why.detail}; {_lost(running.job)}") from None
+        channel.step("after-job", _AFTER_SEC)
+        _expect_fit(running.unfit())
+        return Ending(reason, detail)
 
     def _wait_for_job(self, running: Running, github: Github, registration: Registration, idle_sec: int) -> None:
         """Return when a job has come; Ended where none does, or the runner ends without one."""
@@ -125,22 +131,13 @@ class Agent:
         if running.job is None:
             raise Ended(*(ended or ("idle", f"no job came within {idle_sec} s")))
 
-    def _see_through(self, running: Running) -> Ending:
-        channel = self._channel
-        channel.job(running.job or {})
-        # How long a job may take, max_run_duration of the machine says.
-        channel.step("job", None)
-        reason, detail = running.finish()
-        channel.step("after-job", _AFTER_SEC)
-        self._expect_fit()
-        return Ending(reason, detail)
-
-    def _expect_fit(self) -> None:
-        if words := self._parts.unfit():
-            raise Ended("gpu-unhealthy", words)
-
     def _remove(self, github: Github, registration: Registration) -> bool:
         return github.remove(registration.runner_id, self._parts.clock.now() + _REMOVE_SEC)
+
+
+def _expect_fit(unfit: str) -> None:
+    if unfit:
+        raise Ended("gpu-unhealthy", unfit)
 
 
 def _lost(job: Mapping[str, str]) -> str:

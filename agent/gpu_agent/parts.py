@@ -46,11 +46,14 @@ class Running(Protocol):
     def job(self) -> Mapping[str, str] | None:
         """Which job it took: repository, run_id, job; None as long as it has none."""
 
-    def wait(self, until: float | None) -> tuple[str, str] | None:
-        """How it ended: a word of ends.ENDS and its detail; None where it still ran at `until` or has taken a job."""
+    def wait(self, until: float) -> tuple[str, str] | None:
+        """How it ended: a word of ends.ENDS and its detail; None where it still runs at `until`, or has a job."""
 
     def finish(self) -> tuple[str, str]:
         """Wait for its end, however long the job takes."""
+
+    def unfit(self) -> str:
+        """After its end, with all that the job left ended too: why the GPU is not fit, or nothing."""
 
     def interrupt(self) -> None:
         """End it and all it started; it tells GitHub that its job was cancelled."""
@@ -68,9 +71,9 @@ class Parts:
     github: Callable[[GithubConfig, bytes, Clock], Github]
     obtain: Callable[[RunnerConfig, float], Path]
     """The runner's folder, fetched and proven to be the pinned one."""
-    isolate: Callable[[str], None]
-    """Cut jobs off from the machine's identity, for this docker mode."""
+    isolate: Callable[[str, float], None]
+    """Cut jobs off from the machine's identity, for this docker mode, until a deadline."""
     unfit: Callable[[], str]
-    """Why the GPU may take no job; nothing when it may."""
+    """Why the GPU is to take no job; nothing when it may."""
     start: Callable[[Path, str, RunnerConfig], Running]
     """Start the runner in this folder, with this JIT configuration."""

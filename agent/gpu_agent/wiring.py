@@ -1,30 +1,110 @@
-"""The parts that register and run a runner, as the agent's order takes them."""
+"""The runner's side of the machine as the agent's order takes it: cage, hooks, GPUs and runner in one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NoReturn
 
+from . import health, isolation, runner_archive
 from .clock import Clock
-from .config import GithubConfig, RunnerConfig
+from .config import RunnerConfig
 from .ends import Ended
-from .host import Host
-from .parts import Github, Running
+from .health import Gpus
+from .hooks import Hooks
+from .host import Cut
+from .isolation import Cage
+from .runner import Exit, Running
+from .system import System
+
+# Of the 20 s that a stop leaves: the rest is for telling GitHub and for saying why.
+_INTERRUPT_SEC = 8.0
+_CLEAR_SEC = 15.0
 
 
-def parts(
-    host: Host, clock: Clock
-) -> tuple[
-    Callable[[GithubConfig, bytes, Clock], Github],
-    Callable[[RunnerConfig, float], Path],
-    Callable[[str], None],
-    Callable[[], str],
-    Callable[[Path, str, RunnerConfig], Running],
-]:
-    """For parts.Parts: github, obtain, isolate, unfit, start."""
+class RunnerSide:
+    """What parts.Parts asks for, in this order: obtain, isolate, unfit, start."""
 
-    def missing(*_: object) -> NoReturn:
-        raise Ended("no-runner", "this agent has no runner")
+    def __init__(self, cut: Cut, system: System, clock: Clock, say: Callable[[str], None]) -> None:
+        self._cut, self._system, self._clock, self._say = cut, system, clock, say
+        self._cage: Cage | None = None
+        self._gpus: Gpus | None = None
 
-    return missing, missing, missing, missing, missing
+    def obtain(self, config: RunnerConfig, deadline: float) -> Path:
+        """The folder of the pinned runner."""
+        return runner_archive.obtain(config, self._system, self._clock, deadline)
+
+    def isolate(self, docker: str, deadline: float) -> None:
+        """Cut the runner's user off from the machine's identity."""
+        self._cage = isolation.isolate(self._cut, docker, self._system, self._clock, deadline)
+
+    def unfit(self) -> str:
+        """Why the GPUs, which have just passed their check, are to take no job; what they are like is kept."""
+        self._gpus = health.at_boot(self._system)
+        return health.unfit(self._system, self._gpus)
+
+    def start(self, folder: Path, jitconfig: str, config: RunnerConfig) -> StartedRunner:
+        """Start the runner, and answer its hooks."""
+        if self._cage is None or self._gpus is None:
+            raise Ended("not-isolated", "a runner was to be started before its cage was made and its GPUs seen")
+        hooks = Hooks(self._cage.user, self._system, self._readable_agent(), self._hook)
+        running = Running(
+            folder, config, jitconfig, self._cage, hooks.environment, self._system, self._clock, self._say
+        )
+        return StartedRunner(running, hooks, self._cage, self._gpus, self._system, self._clock)
+
+    def _hook(self, stage: str) -> str:
+        """A job that ends may still have something on the GPU; what is left of it counts once it is gone."""
+        return health.unfit(self._system, self._gpus) if stage == "started" and self._gpus else ""
+
+    def _readable_agent(self) -> Path:
+        """This program where the runner's user may read it: the boot's own folder is root's alone."""
+        self._system.run_folder.mkdir(parents=True, exist_ok=True)
+        archive = self._system.run_folder / "agent.pyz"
+        shutil.copyfile(sys.argv[0], archive)
+        archive.chmod(0o644)
+        return archive
+
+
+class StartedRunner:
+    """The runner and its hooks as one. Follows parts.Running."""
+
+    def __init__(self, running: Running, hooks: Hooks, cage: Cage, gpus: Gpus, system: System, clock: Clock) -> None:
+        self._running, self._hooks, self._cage, self._gpus = running, hooks, cage, gpus
+        self._system, self._clock = system, clock
+
+    @property
+    def job(self) -> Mapping[str, str] | None:
+        """Which job it took; empty where its hook has not said so yet."""
+        if self._hooks.job:
+            return self._hooks.job._asdict()
+        return {} if self._running.job_seen.is_set() else None
+
+    def wait(self, until: float) -> tuple[str, str] | None:
+        """How it ended; None where it still runs at `until`, or has a job."""
+        ended = self._running.wait(until, or_job=True)
+        return self._judged(ended) if ended else None
+
+    def finish(self) -> tuple[str, str]:
+        """Wait for its end, however long the job takes."""
+        ended = self._running.wait(float("inf")) or Exit("runner-failed", "it did not end")
+        # A container of root's engine is no process of the user's.
+        self._running.clear(self._clock.now() + _CLEAR_SEC)
+        return self._judged(ended)
+
+    def unfit(self) -> str:
+        """Why the GPUs are not fit now that nothing of the job is left, or nothing."""
+        return health.unfit_after_job(self._system, self._gpus, self._cage.user, self._clock)
+
+    def interrupt(self) -> None:
+        """End it and all it started."""
+        self._running.interrupt(_INTERRUPT_SEC)
+        self._hooks.close()
+
+    def _judged(self, ended: Exit) -> tuple[str, str]:
+        if self._hooks.refused:
+            return "gpu-unhealthy", f"the job was refused: {self._hooks.refused}"
+        if ended.word != "ended":
+            return ended.word, ended.words
+        return ("runner-failed", "it ended without a job") if self.job is None else ("job-done", ended.words)
