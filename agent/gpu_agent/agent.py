@@ -100,7 +100,7 @@ class Agent:
         registration = github.register(parts.host.name(), runner, deadline)
         try:
             running = parts.start(folder, registration.jitconfig, runner)
-        except Ended:
+        except BaseException:
             self._remove(github, registration)
             raise
         try:
@@ -109,6 +109,8 @@ class Agent:
             # How long a job may take, max_run_duration of the machine says.
             channel.step("job", None)
             reason, detail = running.finish()
+            # Which job it was, its hook may have said later than the runner that there is one.
+            channel.job(running.job or {})
         except Ended as ended:
             running.interrupt()
             if running.job is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -62,7 +61,8 @@ class RunnerSide:
         """This program where the runner's user may read it: the boot's own folder is root's alone."""
         self._system.run_folder.mkdir(parents=True, exist_ok=True)
         archive = self._system.run_folder / "agent.pyz"
-        shutil.copyfile(sys.argv[0], archive)
+        # The file among the folders above this module is the zip that it was loaded from.
+        shutil.copyfile(next(path for path in Path(__file__).parents if path.is_file()), archive)
         archive.chmod(0o644)
         return archive
 

@@ -184,6 +184,7 @@ def test_a_machine_of_the_pool_proves_its_gpu_registers_once_and_takes_one_job()
         "JOB test",
         "STEP job for ever",
         "finish",
+        "JOB test",
         "STEP after-job 60 s",
         "look after",
     ]
@@ -253,6 +254,14 @@ def test_a_runner_that_cannot_be_started_is_taken_from_github_again() -> None:
     life = Life()
     life.fail["start /opt/runner blob"] = Ended("runner-failed", "no such file")
     assert life.end() == ("runner-failed", "no such file")
+    assert life.did[-1] == "remove 5"
+
+
+def test_a_failure_of_the_agents_own_leaves_no_runner_at_github_either() -> None:
+    life = Life()
+    life.fail["start /opt/runner blob"] = OSError("no such file")  # type: ignore[assignment]
+    with pytest.raises(OSError, match="no such file"):
+        life.run()
     assert life.did[-1] == "remove 5"
 
 
