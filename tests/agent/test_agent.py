@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -72,6 +73,7 @@ class Life:
     def power_off(self) -> None: ...
 
     def notice(self, timeout_sec: float) -> Notice | None:
+        threading.Event().wait(timeout_sec)
         return None
 
     def secret(self, name: str, deadline: float) -> bytes:

@@ -198,6 +198,35 @@ def test_the_agents_processes_have_no_more_in_their_environment_than_the_machine
     assert found["summary"].split() == sorted([*own, "GPU_AGENT_WORK"])
 
 
+# Google's installer on a machine that it restarts once: systemd tells the boot script and all below it to stop.
+INSTALLER = """import os, pathlib, signal, time
+folder = pathlib.Path(__file__).parent.parent
+if (folder / "restarted").exists():
+    (folder / "driver").touch()
+else:
+    (folder / "restarted").touch()
+    os.kill(int(open(f"/proc/{os.getppid()}/stat").read().split()[3]), signal.SIGTERM)
+    time.sleep(60)
+"""
+
+
+def test_the_installer_may_restart_the_machine_which_says_no_end_before_its_driver_is_there(machine: Boot) -> None:
+    state = machine.folder / "state"
+    state.mkdir()
+    (state / "cuda_installer.pyz").write_text(INSTALLER)
+    machine.tools.add("nvidia-smi", f'[[ -e "{machine.folder}/driver" ]]')
+    text = json.dumps(config(driver={"source": "installer", "branch": "lts", "installer": "https://releases.example/"}))
+    process = machine.start(says("1 x NVIDIA L4 computes"), gpu_agent_config=text)
+    first, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert set(machine.google.written()) == {"gpu-agent/step"}
+    assert not any(word in first for word in ("SMOKE-RESULT", "GPU-AGENT-END", "SHUTDOWN"))
+    found, second = machine.run(says("1 x NVIDIA L4 computes"))
+    assert found == verdict("1 x NVIDIA L4 computes", 0, "proven")
+    assert "SHUTDOWN -h now" in second
+    assert not state.exists()
+
+
 COS = {"source": "cos", "branch": "R580", "image": "registry.example/torch@sha256:00"}
 
 

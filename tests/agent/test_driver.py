@@ -116,6 +116,7 @@ def test_the_installer_is_fetched_and_run_and_its_restart_is_expected_while_it_r
 def test_after_a_restart_the_installer_is_not_fetched_again(driven: Driven) -> None:
     driven.installs("exit 3")
     assert driven.fails(INSTALLER).startswith("cuda_installer ended with code 3")
+    assert (driven.machine.state / "restarts").read_text() == "1\n"
     driven.installs(f':>"{driven.folder}/driver"')
     driven.boot(INSTALLER)
     assert len(driven.downloads) == 1
