@@ -51,6 +51,11 @@ class Agent:
         parts, channel = self._parts, self._channel
         channel.step("config", CONFIG_SEC)
         config = settings.parse(parts.host.attribute(settings.KEY))
+        if config.runner and config.driver.source == "cos":
+            # There the agent itself lives in a container, and the system forbids running what a job would bring.
+            raise Ended(
+                "no-config", "driver: cos is for machines that only check themselves; a runner needs another image"
+            )
         is_check = parts.host.attribute(ROLE) == "check"
         verdict = self._check(config)
         if verdict.verdict != "pass":

@@ -333,6 +333,14 @@ def test_a_preemption_before_there_is_a_runner_is_named_too() -> None:
     assert life.end() == ("maintenance", "the host is to be maintained")
 
 
+@pytest.mark.parametrize("role", [None, "check"])
+def test_container_optimized_os_is_refused_for_a_runner_already_by_the_check_machine(role: str | None) -> None:
+    life = Life(role=role)
+    life.attributes["gpu-agent-config"] = json.dumps(config(github=GITHUB, runner=RUNNER, driver={"source": "cos"}))
+    assert life.end()[0] == "no-config"
+    assert life.did == CHECKED[:1]
+
+
 def test_on_a_computer_that_is_no_machine_of_google_no_runner_is_started() -> None:
     life = Life()
     with pytest.raises(Ended, match="not-isolated: runners are started on machines of Compute Engine only"):
