@@ -6,7 +6,7 @@ from datetime import date
 
 import pulumi
 
-from infra import advice, networks, pools, settings
+from infra import advice, networks, pools, registration, settings
 
 # Everything the stack file says, checked as a whole: nothing is registered while one mistake is left in it.
 chosen = settings.load()
@@ -17,10 +17,13 @@ if made:
     pulumi.export("networks", networks.facts(made))
 
 # What the pools' jobs need on GitHub. Its package is loaded where a stack asks for something there.
+group = None
 if chosen.github:
     from infra import github
 
-    pulumi.export("github", github.build(chosen.github, chosen.site))
+    kept = github.build(chosen.github, chosen.site)
+    group = kept.get("runnerGroup")
+    pulumi.export("github", kept)
 
 # What the pools of a cluster share; AWS's and Kubernetes' packages, where a stack describes one.
 clustered = list(chosen.pools)
@@ -31,7 +34,7 @@ if chosen.clusters:
     clustered = [clusters.placed(pool, shared) for pool in clustered]
 
 # One component a pool, wired to these and to what the site has.
-built = pools.build(networks.placed(pool, made) for pool in clustered)
+built = pools.build(registration.placed(networks.placed(pool, made), group) for pool in clustered)
 
 # What people and programs ask afterwards (`pulumi stack output pools`).
 pulumi.export("pools", pools.facts(built))

@@ -18,7 +18,7 @@ from gpu_ci.stack.pools import POOLS, Choice
 from gpu_ci.stack.quotas import QUOTAS, Quotas
 from pulumi.runtime import config as runtime_config
 
-from infra import surroundings
+from infra import registration, surroundings
 from infra.site import GITHUB, SITE, GithubOwner, Provider, Site
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ def load() -> Settings:
     problems += clusters.problems(values[CLUSTERS], choices)
     problems += surroundings.unregistered(choices, values[SITE], values[GITHUB], refused)
     problems += surroundings.doubled(choices)
+    problems += surroundings.unreadable(choices, values[SITE], values[GITHUB])
     asked = quotas.demands(pools.in_order(choices, problems))
     granted, found = quotas.check(values[QUOTAS], asked, str(values[PROJECT] or ""))
     problems += found
@@ -97,16 +98,18 @@ def load() -> Settings:
         raise SettingsError(stack_file(), problems)
 
     site = Site(**(values[SITE] or {}))
-    wired = tuple(_wired(choice, values[PROJECT], site) for choice in choices)
+    github = _github(values[GITHUB])
+    around = {"project": values[PROJECT], **registration.wiring(site, github)}
+    wired = tuple(_wired(choice, around, site) for choice in choices)
     described = clusters.described(values[CLUSTERS])
-    return Settings(values[PROJECT], site, wired, granted, _github(values[GITHUB]), described)
+    return Settings(values[PROJECT], site, wired, granted, github, described)
 
 
-def _wired(choice: Choice, project: str, site: Site) -> Pool:
+def _wired(choice: Choice, around: Mapping[str, Any], site: Site) -> Pool:
     model = choice.component.ARGS
     # What a cluster's pools share is made first, and takes the place of what stands in for it.
     known = choice.wiring() if "namespace" in model.WIRING else {}
-    args = model(**choice.choices, **{**known, **site.wiring(project, choice.region, model.WIRING)})
+    args = model(**choice.choices, **{**known, **site.wiring(around, choice.region, model.WIRING)})
     return Pool(choice.name, choice.kind, choice.component, args)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, ClassVar
 
 from gpu_ci.args import Args, Veiled
@@ -115,14 +115,15 @@ class Site(Args):
         refuse([located(error, "a map", region) for region in values if region in given])
         return values
 
-    def wiring(self, project: str, region: str, names: Collection[str]) -> dict[str, Any]:
-        """What a pool in this region is given on top of its choices, of what its kind names.
+    def wiring(self, around: Mapping[str, Any], region: str, names: Collection[str]) -> dict[str, Any]:
+        """What a pool in this region is given on top of its choices, of what its kind names; `around` is what every
+        region has, the project at least.
 
         The subnetwork of a region whose network is made stands for the one that `infra.networks` makes.
         """
-        found: dict[str, Any] = {"project": project, "labels": dict(self.labels), "tags": dict(self.labels)}
+        found: dict[str, Any] = {**around, "labels": dict(self.labels), "tags": dict(self.labels)}
         if "subnetwork" in names:
-            made = f"projects/{project}/regions/{region}/subnetworks/made-by-this-stack"
+            made = f"projects/{around['project']}/regions/{region}/subnetworks/made-by-this-stack"
             found["subnetwork"] = self.subnetworks.get(region, made)
         return {name: value for name, value in found.items() if name in names}
 

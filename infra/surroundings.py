@@ -76,6 +76,25 @@ def unregistered(choices: list[Choice], site: Any, github: Any, unread: Collecti
     ]
 
 
+def unreadable(choices: list[Choice], site: Any, github: Any) -> list[Problem]:
+    """Secrets of pools that register runners: what is said of them alone, they are told once it is known that they do."""
+    owner = site.get("github") if isinstance(site, Mapping) else None
+    app = owner.get("app") if isinstance(owner, Mapping) else None
+    group = github.get("runnerGroup") if isinstance(github, Mapping) else None
+    if not app or not group:
+        return []
+    from gpu_ci.gcp.pool_rules import ANOTHER_WAY, UNREADABLE
+
+    problems = []
+    for choice in choices:
+        runner, secrets = choice.choices.get("runner"), choice.choices.get("secrets")
+        docker = runner.get("docker") if isinstance(runner, Mapping) else None
+        if "github" in choice.component.ARGS.WIRING and secrets and docker != "rootful":
+            expected = "nothing here, or runner.docker: rootful"
+            problems.append(Problem(f"{choice.path}.secrets", UNREADABLE, expected=expected, hint=ANOTHER_WAY))
+    return problems
+
+
 def doubled(choices: list[Choice]) -> list[Problem]:
     """Pools of one cluster whose scale sets would have one name: the second would not come up, or take the first's."""
     owners: dict[tuple[str, str], str] = {}

@@ -97,6 +97,13 @@ def ami_type(name: str, today: date) -> tuple[Stale, ...]:
     return (Stale(f"the AMI type {name}", f"has had no new image since {row.retired}", hint),)
 
 
+def runner_floor(version: str) -> str:
+    """The oldest version of the runner that GitHub registers, where this one is older; else nothing. ValueError for
+    what is no version."""
+    floor = str(load.document("runners")["floor"]["version"])
+    return floor if _parsed(version) < _parsed(floor) else ""
+
+
 def runner(version: str, today: date, released: Mapping[str, date] | None = None) -> tuple[Stale, ...]:
     """A version of GitHub's runner that gets no jobs, or soon none. ValueError for what is no version.
 

@@ -1,4 +1,4 @@
-"""The smoke check as one file that Python runs, for machines and containers that have nothing of this package."""
+"""The smoke check and the boot agent, each as one file that Python runs where nothing of this package is."""
 
 from __future__ import annotations
 
@@ -12,14 +12,23 @@ from pathlib import Path
 from .errors import ArgsError, Problem
 
 
-@cache
 def smoke_archive() -> str:
     """The smoke check as a zip in base64: the same bytes for the same sources, on every machine and day."""
-    spec = importlib.util.find_spec("gpu_smoke")
+    return _archive("gpu_smoke")
+
+
+def agent_archive() -> str:
+    """What a machine runs at boot, in the same form."""
+    return _archive("gpu_agent")
+
+
+@cache
+def _archive(package: str) -> str:
+    spec = importlib.util.find_spec(package)
     folders = list(spec.submodule_search_locations or ()) if spec else []
     if not folders:
-        text = "the gpu_smoke package is not installed beside gpu_ci"
-        raise ArgsError("gpu-ci", [Problem("", text, hint="install the gpu-ci distribution, which brings both")])
+        text = f"the {package} package is not installed beside gpu_ci"
+        raise ArgsError("gpu-ci", [Problem("", text, hint="install the gpu-ci distribution, which brings it")])
     return base64.b64encode(pack(Path(folders[0]))).decode()
 
 

@@ -34,6 +34,15 @@ BUILDKIT_IMAGE = "moby/buildkit:v0.29.0"
 """What buildx builds in. The engine of a build's machine cannot export a cache to a registry; a BuildKit of its own can
 (docs.docker.com/build/cache/backends)."""
 
+RUNNER = "2.336.0"
+"""GitHub's runner on a machine of its own. It does not update itself there: another one is a change of this line."""
+
+RUNNER_SHA256 = {
+    "x64": "04cf0be1aff4c3ec3554466c39124ca250e3effd8873bb7e8d68535aa9505d5d",
+    "arm64": "58b758e420b87093fbd4bfddd368074960053e2f1388f01848c82624b90f27d1",
+}
+"""Of its Linux archives, as the notes of that release have them (github.com/actions/runner/releases/tag/v2.336.0)."""
+
 ARC_CHARTS = "0.14.2"
 """The charts of GitHub's Actions Runner Controller, its controller's and its scale sets', which go together
 (actions/actions-runner-controller@9bb16ae: charts/gha-runner-scale-set-controller/Chart.yaml and

@@ -1,4 +1,4 @@
-"""What a GPU machine is given to boot with: one script, and the smoke check packed into its metadata."""
+"""What a GPU machine is given to boot with: one script, and in its metadata the agent and the smoke check, packed."""
 
 from __future__ import annotations
 
@@ -7,63 +7,37 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import versions
 from ..errors import invalid, located, refuse
-from ..payload import smoke_archive
-from . import software_rules
+from ..payload import agent_archive, smoke_archive
+from .agent_config import agent_config
 
 if TYPE_CHECKING:
+    import pulumi
+
     from .gpu_machine import GpuMachineArgs
-    from .machine_parts import Driver
+    from .pool_parts import Registration
 
 # Google's limit on one metadata value: 262,144 bytes (cloud.google.com/compute/docs/metadata/setting-custom-metadata).
 METADATA_VALUE_LIMIT = 262_144
 # Discovery document compute v1, Metadata.items: keys and values together "less than 512 KB".
 METADATA_LIMIT = 524_288
-# What the template's own entries come to beside the script and the check: a few hundred bytes.
-_SMALL_ENTRIES = 2048
-
-# What is left of the gate's deadline for a machine to boot and for its verdict to arrive, in seconds.
-_OVERHEAD_SEC = 60
+# What the template's own entries come to beside the script, the agent and the check, the agent's configuration among
+# them: that of a pool with a hundred labels of a hundred characters is 12 KiB.
+_SMALL_ENTRIES = 16_384
 
 
-def metadata(pool: str, args: GpuMachineArgs, deadline_sec: int) -> dict[str, str]:
-    """Metadata that makes a machine get its driver, check its GPU at boot and say what it found."""
-    machine, driver = args.machine, args.driver
-    expectations = {
-        "--pool": pool,
-        "--expect-gpus": str(machine.api_gpu_count),
-        # What a fraction of a GPU calls itself, no source tells.
-        "--expect-gpu": machine.gpu.device_name if machine.gpu_count >= 1 else "",
-        "--min-compute-capability": machine.gpu.compute_capability,
-    }
+def metadata(
+    pool: str, args: GpuMachineArgs, deadline_sec: int, registration: Registration | None = None
+) -> dict[str, pulumi.Input[str]]:
+    """Metadata that makes a machine get its driver, check its GPU at boot, say what it found, and where it is told as
+    whom, register a runner."""
     return {
         "enable-guest-attributes": "TRUE",
         "startup-script": script(),
+        "gpu-agent-pyz": agent_archive(),
+        "gpu-agent-config": agent_config(pool, args, deadline_sec, registration),
         "gpu-smoke-pyz": smoke_archive(),
-        "gpu-smoke-args": "\n".join(word for pair in expectations.items() if pair[1] for word in pair),
-        "gpu-smoke-deadline-sec": str(max(deadline_sec - _OVERHEAD_SEC, 60)),
-        "gpu-smoke-torch": args.torch or versions.TORCH,
-        "gpu-smoke-uv": versions.UV,
-        **_driver(driver),
     }
-
-
-def _driver(driver: Driver) -> dict[str, str]:
-    """What the boot script needs to install a driver; nothing where the image brings one."""
-    if driver.source == "installer":
-        return {
-            "gpu-driver-source": "installer",
-            "gpu-driver-branch": software_rules.INSTALLER_BRANCHES[driver.branch],
-            "gpu-driver-installer": versions.CUDA_INSTALLER,
-        }
-    if driver.source == "cos":
-        return {
-            "gpu-driver-source": "cos",
-            "gpu-driver-branch": f"R{driver.branch}",
-            "gpu-smoke-image": driver.check_image,
-        }
-    return {}
 
 
 # What the boot script and the machine's protection hang on, and what else runs or opens something by its mere presence
@@ -96,10 +70,10 @@ def free_metadata(values: dict[str, Any]) -> dict[str, Any]:
         errors.append(located(error, key, key))
     refuse(errors)
     total = sum(len(key) + len(value.encode()) for key, value in values.items() if isinstance(value, str))
-    room = METADATA_LIMIT - len(script().encode()) - len(smoke_archive()) - _SMALL_ENTRIES
+    room = METADATA_LIMIT - sum(map(len, (script().encode(), agent_archive(), smoke_archive()))) - _SMALL_ENTRIES
     if total > room:
         raise invalid(
-            f"is {total} bytes, and beside the check there is room for {room}",
+            f"is {total} bytes, and beside the agent and the check there is room for {room}",
             hint="put the largest into a bucket, and its name here",
         )
     return values

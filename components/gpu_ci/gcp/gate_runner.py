@@ -56,6 +56,8 @@ class Verdict:
     outcome: str
     summary: str
     zone: str = ""
+    reason: str = ""
+    """The machine's own word for how it ended, where it said one (agent/gpu_agent/ends.py)."""
 
 
 class Clock(Protocol):
@@ -242,6 +244,6 @@ def _parse(answer: str, zone: str) -> Verdict:
     try:
         said = json.loads(answer)
         outcome = PASS if said["verdict"] == "pass" else FAIL
-        return Verdict(outcome, str(said["summary"]), zone)
+        return Verdict(outcome, str(said["summary"]), zone, str(said.get("reason", "")))
     except (ValueError, KeyError, TypeError):
         return Verdict(FAIL, f"the check machine published something that is no verdict: {answer[:200]}", zone)

@@ -7,14 +7,42 @@ from gpu_catalog.quota import google_link, google_path
 from .compute_api import ApiError
 from .gate_runner import NO_CAPACITY, Question, Verdict
 
+NEXT_STEPS = {
+    "no-driver": "take another image or driver branch (docs/gpu-checks.md)",
+    "check-hung": "raise smoke.deadlineSec where drivers and torch take long; a GPU that hangs is another machine's next "
+    "time",
+    "no-secret": "give the App's key a version in Secret Manager, in the project and under the name that "
+    "gpu-ci:site.github.app.privateKey says; a new grant can take minutes to hold",
+    "refused": "mend it on GitHub: the App is installed in the organization with the permission 'Self-hosted runners: "
+    "Read and write', its key is one of those on its settings page, its id and installationId are the ones there, and "
+    "the runner group exists",
+    "rate-limited": "wait until GitHub's limit lets up",
+    "github-unreachable": "see githubstatus.com, and whether the network has a way out",
+    "no-runner": "see whether the network has a way out, or bake the runner into the image",
+    "wrong-checksum": "set runner.sha256 to what the release notes of the runner say",
+    "disk-full": "raise diskGib",
+    "not-isolated": "take an image with nftables or iptables, so that jobs can be kept from the machine's identity",
+    "runner-deprecated": "take a newer runner.version, with its sha256",
+    "timed-out": "raise smoke.deadlineSec",
+    "crashed": "report it, with the machine's serial port (docs/check.md)",
+}
+"""What to do first about an end that is not the check's own, in the words of a stack file."""
+
 
 def not_passed(verdict: Verdict) -> str:
     """Why no pool may take the template."""
     if verdict.outcome == NO_CAPACITY:
         hint = "try again later, add zones, or set smoke.onNoCapacity to unproven"
         return f"the smoke check could not run: {verdict.summary}\n  hint: {hint}"
-    hint = "nothing has taken this template; the next up asks again, with it or with another one"
-    return f"the smoke check failed in {verdict.zone}: {verdict.summary}\n  hint: {hint}"
+    again = "nothing has taken this template; the next up asks again, with it or with another one"
+    first = f"{NEXT_STEPS[verdict.reason]}; " if verdict.reason in NEXT_STEPS else ""
+    return f"{_ended(verdict)} in {verdict.zone}: {verdict.summary}\n  hint: {first}{again}"
+
+
+def _ended(verdict: Verdict) -> str:
+    """What failed: the check itself, unless the machine has another word for it."""
+    proper = verdict.reason not in ("", "check-failed")
+    return f"the check machine ended with {verdict.reason}" if proper else "the smoke check failed"
 
 
 def unproven(urn: str, summary: str) -> str:

@@ -9,6 +9,7 @@ import pulumi_gcp as gcp
 
 from . import boot, machine_rules, software_rules
 from .gpu_machine import GpuMachineArgs
+from .pool_parts import Registration
 
 # Google's words for how machines are bought.
 _MODELS = {"spot": "SPOT", "standard": "STANDARD", "flex-start": "FLEX_START", "reservation": "RESERVATION_BOUND"}
@@ -24,6 +25,7 @@ def machine_template(
     deadline_sec: int,
     opts: pulumi.ResourceOptions,
     metadata: Mapping[str, pulumi.Input[str]] | None = None,
+    registration: Registration | None = None,
 ) -> gcp.compute.RegionInstanceTemplate:
     """The template of `pool`'s machines. Google cannot change one, so every difference makes a new one."""
     attached = args.guest_accelerator
@@ -53,7 +55,7 @@ def machine_template(
             "enable-oslogin": "TRUE",
             "block-project-ssh-keys": "TRUE",
             "serial-port-enable": "FALSE",
-            **boot.metadata(pool, args, deadline_sec),
+            **boot.metadata(pool, args, deadline_sec, registration),
         },
         labels=tags,
         opts=opts,

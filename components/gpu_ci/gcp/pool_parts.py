@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
-from pydantic import Field, StringConstraints
+from gpu_catalog import staleness
+from pydantic import Field, StringConstraints, ValidationInfo, field_validator
 
-from ..args import Args, Whole
+from .. import versions
+from ..args import Args, InPlain, Whole
+from ..errors import invalid
+from .places import SecretName
 
 # Narrower than GitHub's own rule, which is not published: runner labels are handed over as a comma-separated list.
 RunnerLabel = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
 class SmokeSettings(Args):
@@ -41,3 +47,102 @@ class Standby(Args):
     initial_delay_sec: Whole = Field(
         default=0, ge=0, le=3600, description="seconds a new machine runs before it is stopped, 0 to 3600"
     )
+
+
+class ArchiveSums(Args):
+    """SHA-256 of the Linux archives of one release of the runner, as its release notes have them."""
+
+    x64: Sha256 | None = Field(default=None, description="of actions-runner-linux-x64-<version>.tar.gz")
+    arm64: Sha256 | None = Field(default=None, description="of actions-runner-linux-arm64-<version>.tar.gz")
+
+
+class RunnerSettings(Args):
+    """GitHub's runner on a machine: which, what its job may use, and how long it waits. It takes one job."""
+
+    version: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$")] = Field(
+        default=versions.RUNNER,
+        description="the version of GitHub's runner, such as 2.336.0; GitHub turns away what is too old",
+    )
+    sha256: ArchiveSums | None = Field(
+        default=None,
+        validate_default=True,
+        description="the checksums of that version's archives; a version of one's own choice has to bring them",
+    )
+    docker: Literal["none", "rootless", "rootful"] = Field(
+        default="none",
+        description="what Docker a job has: none, rootless (a daemon of the runner's user), or rootful (a job is root "
+        "on its machine, and can read the App's private key)",
+    )
+    idle_sec: Whole = Field(
+        default=600, ge=60, le=86400, description="seconds a machine waits for its job before it ends, 60 to 86400"
+    )
+    register_sec: Whole = Field(
+        default=300,
+        ge=60,
+        le=1800,
+        description="seconds that fetching, unpacking and registering the runner may take together, 60 to 1800",
+    )
+
+    @field_validator("version")
+    @classmethod
+    def _version(cls, value: str) -> str:
+        floor = staleness.runner_floor(value)
+        if floor:
+            raise invalid(
+                "is a version that GitHub registers no more",
+                expected=f"{floor} or newer",
+                hint=f"leave version out, and it is {versions.RUNNER}",
+            )
+        return value
+
+    @field_validator("sha256")
+    @classmethod
+    def _sha256(cls, value: ArchiveSums | None, info: ValidationInfo) -> ArchiveSums | None:
+        version = info.data.get("version", versions.RUNNER)
+        if value is None and version != versions.RUNNER:
+            raise invalid(
+                f"is missing, and only that of {versions.RUNNER} is known here",
+                expected="the checksums of the archives, x64 or arm64 or both",
+                hint=f"they stand in the notes of github.com/actions/runner/releases/tag/v{version}",
+            )
+        return value
+
+    @property
+    def archives(self) -> dict[str, str]:
+        """The checksums by architecture, as far as they are known."""
+        if self.sha256 is None:
+            return dict(versions.RUNNER_SHA256)
+        return {name: text for name, text in dict(self.sha256).items() if text}
+
+
+class RunnerGithub(Args):
+    """Where on GitHub machines register their runners, and as which App. The key is named, and never given."""
+
+    owner: InPlain[Annotated[str, Field(min_length=1, max_length=39)]] = Field(
+        description="the organization, or the owner of the repository, such as acme"
+    )
+    app_id: InPlain[Annotated[str, Field(pattern=r"^[A-Za-z0-9.]{1,40}$")]] = Field(
+        description="the id of the GitHub App, or its client id"
+    )
+    installation_id: InPlain[Annotated[Whole, Field(ge=1)]] = Field(description="the number of its installation there")
+    private_key: SecretName = Field(
+        description="the secret of Secret Manager its private key lies in, as projects/<project>/secrets/<name>; the "
+        "pool's machines are allowed to read it"
+    )
+    runner_group: InPlain[Annotated[str, Field(min_length=1, max_length=100)]] = Field(
+        default="Default", description="the name of the group the runners join"
+    )
+    repository: InPlain[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
+        default=None, description="the one repository the runners are of; by default they are the organization's"
+    )
+    api_url: InPlain[Annotated[str, Field(pattern=r"^https://[^/\s?#]+(/[^\s?#]*[^\s?#/])?$")]] | None = Field(
+        default=None, description="GitHub's API, where it is another one, such as https://github.example/api/v3"
+    )
+
+
+class Registration(NamedTuple):
+    """What a machine needs to register its runner."""
+
+    github: RunnerGithub
+    runner: RunnerSettings
+    labels: list[str]

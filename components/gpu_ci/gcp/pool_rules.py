@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import gpu_catalog as catalog
 
 from ..errors import invalid, located, refuse
-from .machine_rules import DEFAULT_RUN_LIMIT_SEC, LOCAL_SSD_GIB
+from .machine_rules import DEFAULT_RUN_LIMIT_SEC, LOCAL_SSD_GIB, machine_of
 
 if TYPE_CHECKING:
     from .runner_pool import RunnerPoolArgs
@@ -36,6 +36,39 @@ def standby(value: Any, others: Mapping[str, Any]) -> Any:
         problem = invalid("is more than max", expected=f"at most {others['max']}", hint="lower it, or raise max")
         refuse([located(problem, value.stopped_size, "stopped_size")])
     return value
+
+
+# The runner's word for an architecture of the catalog.
+_ARCHIVES = {"x86_64": "x64", "arm64": "arm64"}
+
+UNREADABLE = "no job can read: this pool registers runners, and their jobs are kept from the machine's identity"
+ANOTHER_WAY = "give it to workflows by gpu-ci:github.secrets, or by an identity of their own (docs/gcp.md)"
+
+
+def runner(value: Any, others: Mapping[str, Any]) -> Any:
+    """One that the machine can run, and that ends before the machine's own time does."""
+    machine = machine_of(others)
+    archive = _ARCHIVES[machine.architecture] if machine else ""
+    if machine and archive not in value.archives:
+        problem = invalid(f"has none for {archive}, which {machine.machine_type} needs", blind=f"add {archive}")
+        refuse([located(problem, value.archives, "sha256")])
+    limit = others.get("max_run_duration_sec") or DEFAULT_RUN_LIMIT_SEC
+    if value.idle_sec >= limit:
+        problem = invalid(
+            "leaves a job no time: maxRunDurationSec deletes the machine first",
+            expected=f"less than maxRunDurationSec, which is {limit}",
+            hint="raise maxRunDurationSec, or lower runner.idleSec",
+        )
+        refuse([located(problem, value.idle_sec, "idle_sec")])
+    return value
+
+
+def secrets(values: Any, others: Mapping[str, Any]) -> Any:
+    """Only where a job can still be somebody who may read them."""
+    runner = others.get("runner")
+    if others.get("github") is not None and runner is not None and runner.docker != "rootful":
+        refuse([located(invalid(UNREADABLE, hint=ANOTHER_WAY), value, at) for at, value in enumerate(values)])
+    return values
 
 
 def each_once(values: list[Any]) -> list[Any]:

@@ -19,13 +19,15 @@ from . import pool_rules
 from .gpu_machine import GpuMachineArgs
 from .machine_template import machine_template
 from .places import SecretName
-from .pool_parts import RunnerLabel, SmokeSettings, Standby
+from .pool_parts import Registration, RunnerGithub, RunnerLabel, RunnerSettings, SmokeSettings, Standby
 from .pool_rules import default_runner_labels
 from .smoke_gate import SmokeGate, SmokeGateArgs
 
 
 class RunnerPoolArgs(GpuMachineArgs):
     """What a GCE runner pool is made of: its machines, and what runs on them."""
+
+    WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"github"}
 
     max: Whole = Field(ge=1, le=1000, description="the most machines there may be at any time, 1 to 1000")
     runner_labels: Annotated[list[RunnerLabel], as_a_whole(pool_rules.runner_labels)] | None = Field(
@@ -40,14 +42,23 @@ class RunnerPoolArgs(GpuMachineArgs):
     smoke: SmokeSettings = Field(
         default=SmokeSettings(), validate_default=True, description="the check before the pool takes a template"
     )
+    runner: RunnerSettings = Field(
+        default=RunnerSettings(),
+        description="GitHub's runner on each machine, where the stack says as which App it registers",
+    )
+    github: RunnerGithub | None = Field(
+        default=None,
+        description="where on GitHub the machines register runners, and as which App; by default they register none",
+    )
     secrets: Annotated[list[SecretName], as_a_whole(pool_rules.each_once)] = Field(
         default=[],
         max_length=50,
-        description="secrets of Secret Manager that jobs of this pool may read, as projects/<project>/secrets/<name>: "
-        "whatever runs on a machine can read them",
+        description="secrets of Secret Manager that the machines may read, as projects/<project>/secrets/<name>, and "
+        "with them all that runs there; where runners register, jobs are kept from them, so it is for runner.docker: "
+        "rootful alone",
     )
 
-    @field_validator("standby", "smoke")
+    @field_validator("standby", "smoke", "runner", "secrets")
     @classmethod
     def _against_machine(cls, value: Any, info: ValidationInfo) -> Any:
         return getattr(pool_rules, str(info.field_name))(value, info.data)
@@ -64,20 +75,25 @@ class RunnerPoolArgs(GpuMachineArgs):
         """What the pool `name` asks of Google; its cost and the quotas it needs follow from it."""
         return pool_rules.demand(name, self)
 
+    def registration_of(self, name: str) -> Registration | None:
+        """What machines of the pool `name` register their runners with; nothing where they register none."""
+        return Registration(self.github, self.runner, self.runner_labels_of(name)) if self.github else None
+
 
 class RunnerPool(Component):
     """GPU runners on Compute Engine, started on demand, each of which has proven its GPU before it takes a job.
 
-    Creates: a service account that may write logs and read the secrets that are named, a regional instance template, a
-    check of that very template on one machine (the gate), and a regional managed instance group that takes the template
-    once the check has passed.
+    Creates: a service account that may write logs and read the secrets that are named and the App's key, a regional
+    instance template, a check of that very template on one machine (the gate), and a regional managed instance group
+    that takes the template once the check has passed. With `github` the check also shows that GitHub would take a
+    runner, and each machine then registers one, for one job, and ends.
     Costs: nothing while no machine runs; each new template costs one machine for the minutes of its check.
-    Does not: start runners or register them; the group is made at size 0 and its size is left to whatever resizes it.
+    Does not: start machines; the group is made at size 0 and its size is left to whatever resizes it.
     Machines have no public address: to install torch, where the image has none, the network needs a way out.
     Machines bought as flex-start are not got by a new size: Google wants a resize request for them.
     Replaces on change of: the template, and with it the gate, for everything a machine boots with (machineType,
     guestAccelerator, market, reservation, driver, image, torch, disks, nicType, maxRunDurationSec, smoke.deadlineSec,
-    network, labels); the group for zones.
+    runner, runnerLabels and github where runners register, network, labels); the group for zones.
     """
 
     TYPE: ClassVar[str] = "gpu-ci:gcp:RunnerPool"
@@ -120,13 +136,9 @@ class RunnerPool(Component):
             opts=self.child(),
         )
         for secret in args.secrets:
-            gcp.secretmanager.SecretIamMember(
-                f"{name}-{naming.fit(secret, 60)}-reader",
-                secret_id=secret,
-                member=pulumi.Output.concat("serviceAccount:", account.email),
-                role="roles/secretmanager.secretAccessor",
-                opts=self.child(),
-            )
+            self._may_read(f"{name}-{naming.fit(secret, 60)}-reader", secret, account)
+        # The rehearsal of the check reads the key, so the check waits for this grant.
+        key = [self._may_read(f"{name}-app-key-reader", args.github.private_key, account)] if args.github else []
         template = machine_template(
             f"{name}-template",
             name,
@@ -135,6 +147,7 @@ class RunnerPool(Component):
             tags=tags,
             deadline_sec=args.smoke.deadline_sec,
             opts=self.child(),
+            registration=args.registration_of(name),
         )
         gate = SmokeGate(
             f"{name}-gate",
@@ -147,7 +160,7 @@ class RunnerPool(Component):
                 deadline_sec=args.smoke.deadline_sec,
                 on_no_capacity=args.smoke.on_no_capacity,
             ),
-            opts=self.child(),
+            opts=self.child(depends_on=key),
         )
         group = self._group(name, args, gate.checked_template)
         self.instance_group = group.instance_group
@@ -156,6 +169,16 @@ class RunnerPool(Component):
         self.verdict = gate.verdict
         self.smoke_summary = gate.summary
         self.register()
+
+    def _may_read(self, logical_name: str, secret: str, account: gcp.serviceaccount.Account) -> pulumi.Resource:
+        """Let the machines read one secret, and no other of its project."""
+        return gcp.secretmanager.SecretIamMember(
+            logical_name,
+            secret_id=secret,
+            member=pulumi.Output.concat("serviceAccount:", account.email),
+            role="roles/secretmanager.secretAccessor",
+            opts=self.child(),
+        )
 
     def _group(
         self, name: str, args: RunnerPoolArgs, template: pulumi.Output[str]

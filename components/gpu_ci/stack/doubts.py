@@ -17,7 +17,19 @@ _SPOT_NOTICE_SEC = 120
 
 def of(pools: Iterable[tuple[str, Args]], clusters: Iterable[str], taken: Iterable[Any]) -> list[str]:
     """Of pools in order, and of clusters by their names and those that pools have taken."""
-    return [*_longer_than_the_notice(pools), *unused(clusters, set(taken))]
+    named = list(pools)
+    return [*_longer_than_the_notice(named), *_root_on_the_machine(named), *unused(clusters, set(taken))]
+
+
+def _root_on_the_machine(pools: Iterable[tuple[str, Any]]) -> list[str]:
+    """A choice somebody may have to make, and should know the price of (docs/adr/0012)."""
+    return [
+        f"{join(POOLS, name)}.runner.docker: a job that has rootful Docker is root on its machine, and can read "
+        f"{args.github.private_key}, with which it is the App in every repository the App is installed in; hint: "
+        "docker: rootless, or trust every workflow that the runner group lets in"
+        for name, args in pools
+        if getattr(args, "github", None) is not None and getattr(args.runner, "docker", "") == "rootful"
+    ]
 
 
 def _longer_than_the_notice(pools: Iterable[tuple[str, Args]]) -> list[str]:

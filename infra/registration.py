@@ -1,0 +1,41 @@
+"""As which GitHub App the machines of a stack register their runners, and into which group."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pulumi
+
+from infra.site import Site
+
+if TYPE_CHECKING:
+    from infra.github import Github
+    from infra.settings import Pool
+
+
+def wiring(site: Site, github: Github | None) -> dict[str, Any]:
+    """What pools of machines are given, under the name of their field; nothing where the stack names no App, or no
+    group: Default is open to every repository, so nobody gets into it by leaving something out."""
+    owner = site.github
+    if owner is None or owner.app is None or github is None or github.runner_group is None:
+        return {}
+    group = github.runner_group.group_name or f"gpu-{pulumi.get_stack()}"
+    return {
+        "github": {
+            "owner": owner.owner,
+            "app_id": owner.app.id,
+            "installation_id": int(owner.app.installation_id),
+            "private_key": owner.app.private_key,
+            "runner_group": group,
+        }
+    }
+
+
+def placed(pool: Pool, group: pulumi.Output[str] | None) -> Pool:
+    """The pool with the group as it is made, so that its check waits for it."""
+    github: Any = getattr(pool.args, "github", None)
+    if group is None or github is None:
+        return pool
+    joined = github.model_copy(update={"runner_group": group})
+    return replace(pool, args=pool.args.model_copy(update={"github": joined}))
