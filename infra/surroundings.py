@@ -77,7 +77,7 @@ def unregistered(choices: list[Choice], site: Any, github: Any, unread: Collecti
 
 
 def unreadable(choices: list[Choice], site: Any, github: Any) -> list[Problem]:
-    """Secrets of pools that register runners: what is said of them alone, they are told once it is known that they do."""
+    """Secrets that no job of a pool can read, as the pool registers runners."""
     owner = site.get("github") if isinstance(site, Mapping) else None
     app = owner.get("app") if isinstance(owner, Mapping) else None
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None

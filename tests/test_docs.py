@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import tomllib
@@ -214,7 +215,7 @@ def test_the_python_program_of_the_google_cloud_page_waits_for_the_network_and_f
         ("notebook", "sourceInstanceTemplate"): {"notebook-gate"},
     }
     assert len(rows) == 10
-    told = int(rows["notebook-template"].inputs["metadata"]["gpu-smoke-deadline-sec"])
+    told = json.loads(rows["notebook-template"].inputs["metadata"]["gpu-agent-config"])["check_sec"]
     assert (told, rows["notebook-gate"].inputs["deadlineSec"]) == (840, 900)
 
 

@@ -9,8 +9,8 @@ from .gate_runner import NO_CAPACITY, Question, Verdict
 
 NEXT_STEPS = {
     "no-driver": "take another image or driver branch (docs/gpu-checks.md)",
-    "check-hung": "raise smoke.deadlineSec where drivers and torch take long; a GPU that hangs is another machine's next "
-    "time",
+    "check-hung": "raise smoke.deadlineSec where drivers and torch take long; should the GPU hang, the next machine "
+    "has another one",
     "no-secret": "give the App's key a version in Secret Manager, in the project and under the name that "
     "gpu-ci:site.github.app.privateKey says; a new grant can take minutes to hold",
     "refused": "mend it on GitHub: the App is installed in the organization with the permission 'Self-hosted runners: "

@@ -67,7 +67,7 @@ def secrets(values: Any, others: Mapping[str, Any]) -> Any:
     """Only where a job can still be somebody who may read them."""
     runner = others.get("runner")
     if others.get("github") is not None and runner is not None and runner.docker != "rootful":
-        refuse([located(invalid(UNREADABLE, hint=ANOTHER_WAY), value, at) for at, value in enumerate(values)])
+        refuse([located(invalid(UNREADABLE, blind=ANOTHER_WAY), value, at) for at, value in enumerate(values)])
     return values
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import zipfile
 from typing import Any
 
 import pytest
@@ -23,61 +26,22 @@ def args(**choices: Any) -> GpuInstanceTemplateArgs:
     return GpuInstanceTemplateArgs(**{**GpuInstanceTemplate.EXAMPLE, **wiring, **choices})
 
 
-def test_the_metadata_says_what_the_machine_should_have() -> None:
-    metadata = boot.metadata("l4", args(machineType="g2-standard-24"), 300)
-    assert sorted(metadata) == [
+def test_the_metadata_is_a_script_two_programs_and_a_configuration() -> None:
+    assert sorted(boot.metadata("l4", args(), 300)) == [
         "enable-guest-attributes",
-        "gpu-smoke-args",
-        "gpu-smoke-deadline-sec",
+        "gpu-agent-config",
+        "gpu-agent-pyz",
         "gpu-smoke-pyz",
-        "gpu-smoke-torch",
-        "gpu-smoke-uv",
         "startup-script",
     ]
-    assert metadata["gpu-smoke-args"].split("\n") == [
-        "--pool", "l4", "--expect-gpus", "2", "--expect-gpu", "NVIDIA L4", "--min-compute-capability", "8.9",
-    ]  # fmt: skip
-    assert (metadata["gpu-smoke-deadline-sec"], metadata["gpu-smoke-torch"]) == ("240", versions.TORCH)
 
 
-def test_a_machine_with_one_gpu_expects_it_by_its_name_too() -> None:
-    assert boot.metadata("l4", args(), 300)["gpu-smoke-args"].split("\n") == [
-        "--pool", "l4", "--expect-gpus", "1", "--expect-gpu", "NVIDIA L4", "--min-compute-capability", "8.9",
-    ]  # fmt: skip
-
-
-def test_a_fraction_of_a_gpu_is_one_device_of_an_unknown_name() -> None:
-    part = args(machineType="g4-standard-6", zones=["us-central1-b"], driver={"source": "installer"}, image=PLAIN)
-    assert boot.metadata("part", part, 300)["gpu-smoke-args"].split("\n") == [
-        "--pool", "part", "--expect-gpus", "1", "--min-compute-capability", "12.0",
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("choices", "expected"),
-    [
-        ({}, {}),
-        (
-            {"driver": {"source": "installer", "branch": 595}, "image": PLAIN},
-            {
-                "gpu-driver-source": "installer",
-                "gpu-driver-branch": "prod",
-                "gpu-driver-installer": versions.CUDA_INSTALLER,
-            },
-        ),
-        (
-            {"driver": {"source": "cos", "branch": 580, "checkImage": CONTAINER}, "image": COS},
-            {"gpu-driver-source": "cos", "gpu-driver-branch": "R580", "gpu-smoke-image": CONTAINER},
-        ),
-    ],
-)
-def test_a_driver_that_no_image_brings_is_told_to_the_script(choices: Any, expected: dict[str, str]) -> None:
-    found = boot.metadata("l4", args(**choices), 300)
-    assert {key: value for key, value in found.items() if "driver" in key or key == "gpu-smoke-image"} == expected
-
-
-def test_the_torch_that_was_chosen_is_the_one_it_installs() -> None:
-    assert boot.metadata("l4", args(torch="2.9.1+cu126"), 300)["gpu-smoke-torch"] == "2.9.1+cu126"
+def test_the_agent_in_the_metadata_is_that_of_this_repository() -> None:
+    packed = base64.b64decode(str(boot.metadata("l4", args(), 300)["gpu-agent-pyz"]))
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+        names = {f"gpu_agent/{path.name}" for path in (ROOT / "agent/gpu_agent").glob("*.py")}
+        assert {*archive.namelist()} == {"__main__.py", *names}
+        assert archive.read("gpu_agent/config.py") == (ROOT / "agent/gpu_agent/config.py").read_bytes()
 
 
 def test_uv_on_the_machines_is_the_uv_of_this_repository() -> None:
@@ -88,7 +52,7 @@ def test_uv_on_the_machines_is_the_uv_of_this_repository() -> None:
     "key",
     [
         "startup-script", "startup-script-url", "Startup-Script", "shutdown-script", "user-data", "enable-oslogin",
-        "enable-osconfig", "gpu-smoke-args", "ssh-keys", "sshKeys", "gce-container-declaration", "serial-port-enable",
+        "enable-osconfig", "gpu-agent-config", "ssh-keys", "sshKeys", "gce-container-declaration", "serial-port-enable",
         "enable-guest-attributes", "block-project-ssh-keys",
     ],
 )  # fmt: skip

@@ -10,7 +10,7 @@ from gpu_catalog import Machine, machines
 from gpu_ci.errors import ArgsError
 from gpu_ci.gcp.boot import METADATA_LIMIT, METADATA_VALUE_LIMIT, script
 from gpu_ci.gcp.gpu_instance_template import GpuInstanceTemplate, GpuInstanceTemplateArgs
-from gpu_ci.payload import smoke_archive
+from gpu_ci.payload import agent_archive, smoke_archive
 from pulumi_sandbox.providers.gcp_mapping import REGION_TEMPLATE
 
 from tests.gpu_ci.gcp.as_pool import as_pool
@@ -206,7 +206,7 @@ def test_metadata_of_ones_own_comes_beside_the_checks() -> None:
 
 def test_metadata_that_does_not_fit_beside_the_check_is_refused_and_the_most_that_fits_is_taken(google: Google) -> None:
     """Google takes less than 524,288 bytes of all metadata together."""
-    most = METADATA_LIMIT - len(script()) - len(smoke_archive()) - 2048
+    most = METADATA_LIMIT - len(script()) - len(agent_archive()) - len(smoke_archive()) - 16_384
     first = {"a": "x" * METADATA_VALUE_LIMIT}
     rest = most - METADATA_VALUE_LIMIT - 2
     assert (
@@ -217,7 +217,7 @@ def test_metadata_that_does_not_fit_beside_the_check_is_refused_and_the_most_tha
     [problem] = refused.value.problems
     assert (problem.path, problem.text, problem.hint) == (
         "metadata",
-        f"is {most + 1} bytes, and beside the check there is room for {most}",
+        f"is {most + 1} bytes, and beside the agent and the check there is room for {most}",
         "put the largest into a bucket, and its name here",
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pulumi
@@ -104,7 +105,7 @@ def test_gpus_are_attached_to_n1_and_implied_by_the_rest() -> None:
     t4 = {"type": "nvidia-tesla-t4", "count": 2}
     inputs = pool(machineType="n1-standard-8", guestAccelerator=t4).one(":RegionInstanceTemplate").inputs
     assert inputs["guestAccelerators"] == [t4]
-    assert inputs["metadata"]["gpu-smoke-args"].split("\n") == [
+    assert json.loads(inputs["metadata"]["gpu-agent-config"])["check_args"] == [
         "--pool", "l4", "--expect-gpus", "2", "--expect-gpu", "Tesla T4", "--min-compute-capability", "7.5",
     ]  # fmt: skip
 

@@ -1,0 +1,46 @@
+"""What a gate says of a machine that told why it ended: the reason, its sentence, and what to do first."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from gpu_agent.ends import ENDS
+from gpu_ci.gcp.gate_runner import FAIL, PASS, Verdict, _parse
+from gpu_ci.gcp.gate_words import NEXT_STEPS, not_passed
+
+AGAIN = "nothing has taken this template; the next up asks again, with it or with another one"
+# After a pass, or of machines that are no check's.
+_NO_CHECK = {"job-done", "rehearsed", "proven", "idle", "runner-failed", "gpu-unhealthy", "preempted", "maintenance"}
+# A sentence of their own says all that can be done.
+_SAID = {"check-failed", "no-config", "stopped"}
+
+
+def test_every_end_of_a_check_has_a_next_step_and_nothing_else_has_one() -> None:
+    assert set(NEXT_STEPS) == set(ENDS) - _NO_CHECK - _SAID
+
+
+def test_an_app_that_github_refuses_is_said_with_what_to_mend_there() -> None:
+    verdict = Verdict(FAIL, "GitHub answers 401 to the App 17", "us-central1-a", "refused")
+    assert not_passed(verdict) == (
+        "the check machine ended with refused in us-central1-a: GitHub answers 401 to the App 17\n"
+        "  hint: mend it on GitHub: the App is installed in the organization with the permission 'Self-hosted runners: "
+        "Read and write', its key is one of those on its settings page, its id and installationId are the ones there, "
+        f"and the runner group exists; {AGAIN}"
+    )
+
+
+@pytest.mark.parametrize("reason", ["", "check-failed", "a-word-of-a-newer-agent"])
+def test_what_has_no_next_step_has_the_usual_hint(reason: str) -> None:
+    text = not_passed(Verdict(FAIL, "l4: no CUDA device", "us-central1-a", reason))
+    assert text.endswith(f" in us-central1-a: l4: no CUDA device\n  hint: {AGAIN}")
+    assert text.startswith("the smoke check failed") == (reason != "a-word-of-a-newer-agent")
+
+
+def test_a_verdict_without_a_reason_is_read_as_before() -> None:
+    assert _parse('{"verdict": "pass", "summary": "1 x L4"}', "z") == Verdict(PASS, "1 x L4", "z", "")
+
+
+def test_the_reason_of_a_verdict_is_kept() -> None:
+    told = json.dumps({"verdict": "fail", "exit_code": 2, "summary": "s", "reason": "no-secret"})
+    assert _parse(told, "z") == Verdict(FAIL, "s", "z", "no-secret")

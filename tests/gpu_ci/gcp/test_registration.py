@@ -1,0 +1,149 @@
+"""A pool that registers runners: what its machines may read, what waits for what, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pulumi
+import pytest
+from gpu_ci import versions
+from gpu_ci.errors import ArgsError
+from gpu_ci.gcp.runner_pool import RunnerPool, RunnerPoolArgs
+
+from tests.gpu_ci.gcp.test_agent_config import GITHUB, KEY
+from tests.gpu_ci.gcp.test_runner_pool import PROJECT, SUBNETWORK, pool
+from tests.gpu_ci.harness import deploy
+from tests.gpu_ci.support import COMPUTED
+
+SECRET = "projects/example-ci/secrets/registry-token"
+
+
+def problems(**choices: Any) -> list[tuple[str, str, str]]:
+    with pytest.raises(ArgsError) as caught:
+        RunnerPoolArgs(**{**RunnerPool.EXAMPLE, "project": PROJECT, "subnetwork": SUBNETWORK, **choices})
+    return [(problem.path, problem.text, problem.hint) for problem in caught.value.problems]
+
+
+def waits_for(row: Any) -> set[str]:
+    return {urn.rpartition("::")[2] for urn in row.request.dependencies}
+
+
+def test_its_machines_may_read_the_apps_key_and_no_other_secret() -> None:
+    [grant] = pool(github=GITHUB).of(":SecretIamMember")
+    assert grant.name == "l4-app-key-reader"
+    assert grant.inputs == {
+        "secretId": KEY,
+        "member": "serviceAccount:gpu-l4@p.iam.gserviceaccount.com",
+        "role": "roles/secretmanager.secretAccessor",
+    }
+
+
+def test_the_check_rehearses_so_it_waits_for_the_right_to_read_the_key() -> None:
+    assert "l4-app-key-reader" in waits_for(pool(github=GITHUB).one(":SmokeGate"))
+
+
+def test_without_an_app_its_machines_read_nothing_and_are_told_of_no_runner() -> None:
+    found = pool()
+    assert found.of(":SecretIamMember") == []
+    assert "github" not in json.loads(found.one(":RegionInstanceTemplate").inputs["metadata"]["gpu-agent-config"])
+
+
+def test_its_machines_are_told_the_labels_jobs_ask_for() -> None:
+    def labels(**choices: Any) -> list[str]:
+        text = pool(github=GITHUB, **choices).one(":RegionInstanceTemplate").inputs["metadata"]["gpu-agent-config"]
+        told: list[str] = json.loads(text)["github"]["labels"]
+        return told
+
+    assert labels() == ["self-hosted", "gpu", "l4"]
+    assert labels(runnerLabels=["a", "b"]) == ["a", "b"]
+
+
+def test_the_template_waits_for_a_group_that_is_made_with_it() -> None:
+    def program() -> None:
+        group = pulumi.ComponentResource("test:index:Group", "group")
+        name = pulumi.Output.from_input("gpu").apply(lambda text: text)
+        named = pulumi.Output({group}, name.future(), name.is_known(), name.is_secret())
+        choices = {**RunnerPool.EXAMPLE, "project": PROJECT, "subnetwork": SUBNETWORK}
+        RunnerPool("l4", RunnerPoolArgs(**choices, github={**GITHUB, "runnerGroup": named}))
+
+    template = deploy(program, computed=COMPUTED).one(":RegionInstanceTemplate")
+    assert json.loads(template.inputs["metadata"]["gpu-agent-config"])["github"]["runner_group"] == "gpu"
+
+
+def test_a_secret_where_it_would_be_readable_is_refused() -> None:
+    def program() -> None:
+        owner = pulumi.Output.secret("acme")
+        choices = {**RunnerPool.EXAMPLE, "project": PROJECT, "subnetwork": SUBNETWORK}
+        RunnerPool("l4", RunnerPoolArgs(**choices, github={**GITHUB, "owner": owner}))
+
+    with pytest.raises(ArgsError, match=r"RunnerPool 'l4': github.owner: is a secret, and would be readable here"):
+        deploy(program, computed=COMPUTED)
+
+
+UNREADABLE = "no job can read: this pool registers runners, and their jobs are kept from the machine's identity"
+WAY = "give it to workflows by gpu-ci:github.secrets, or by an identity of their own (docs/gcp.md)"
+
+
+@pytest.mark.parametrize("docker", ["none", "rootless"])
+def test_secrets_no_job_could_read_are_refused(docker: str) -> None:
+    assert problems(github=GITHUB, secrets=[SECRET], runner={"docker": docker}) == [("secrets[0]", UNREADABLE, WAY)]
+
+
+def test_secrets_are_for_pools_that_register_nothing_or_have_rootful_docker() -> None:
+    assert len(pool(secrets=[SECRET]).of(":SecretIamMember")) == 1
+    assert len(pool(github=GITHUB, secrets=[SECRET], runner={"docker": "rootful"}).of(":SecretIamMember")) == 2
+
+
+@pytest.mark.parametrize(
+    ("runner", "path", "text", "hint"),
+    [
+        (
+            {"version": "2.328.0"},
+            "runner.version",
+            "is a version that GitHub registers no more",
+            f"leave version out, and it is {versions.RUNNER}",
+        ),
+        (
+            {"version": "2.337.0"},
+            "runner.sha256",
+            f"is missing, and only that of {versions.RUNNER} is known here",
+            "they stand in the notes of github.com/actions/runner/releases/tag/v2.337.0",
+        ),
+        (
+            {"version": "2.337.0", "sha256": {"arm64": "a" * 64}},
+            "runner.sha256",
+            "has none for x64, which g2-standard-8 needs",
+            "add x64",
+        ),
+        (
+            {"idleSec": 14400},
+            "runner.idleSec",
+            "leaves a job no time: maxRunDurationSec deletes the machine first",
+            "raise maxRunDurationSec, or lower runner.idleSec",
+        ),
+    ],
+)
+def test_a_runner_that_would_take_no_job_is_refused(runner: Any, path: str, text: str, hint: str) -> None:
+    assert problems(runner=runner) == [(path, text, hint)]
+
+
+@pytest.mark.parametrize(
+    ("runner", "path"),
+    [
+        ({"version": "latest"}, "runner.version"),
+        ({"docker": "yes"}, "runner.docker"),
+        ({"idleSec": 59}, "runner.idleSec"),
+        ({"registerSec": 1801}, "runner.registerSec"),
+        ({"sha256": {"x64": "A" * 64}}, "runner.sha256.x64"),
+    ],
+)
+def test_a_runner_in_a_wrong_form_is_refused_at_its_place(runner: Any, path: str) -> None:
+    assert [at for at, _, _ in problems(runner=runner)] == [path]
+
+
+def test_an_arm_machine_gets_the_runner_for_it() -> None:
+    arm = {"machineType": "a4x-highgpu-4g", "zones": ["us-central1-a"], "market": "reservation", "reservation": "gpus"}
+    image = "projects/acme-ci/global/images/gpu"
+    found = problems(**arm, image=image, runner={"version": "2.337.0", "sha256": {"x64": "a" * 64}})
+    assert ("runner.sha256", "has none for arm64, which a4x-highgpu-4g needs", "add arm64") in found

@@ -1,0 +1,93 @@
+"""How the pools of a stack file get the App, the group and the right to the App's key, and what is told of it."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from typing import Any
+
+import pytest
+
+from infra import advice
+from tests.gpu_ci.harness import Deployment
+from tests.infra.stack import L4, config, load, site, told
+from tests.infra.test_program import run
+
+KEY = "projects/example-ci/secrets/app-key"
+OWNER: dict[str, Any] = {"owner": "acme", "app": {"id": 17, "installationId": 18, "privateKey": KEY}}
+GROUP: dict[str, Any] = {"runnerGroup": {"repositories": ["kernels"]}}
+
+
+def stack(github: Any = GROUP, owner: Any = None, **pool: Any) -> dict[str, Any]:
+    asked = {} if github is None else {"gpu-ci:github": github}
+    return config({"l4": {**L4, **pool}}, **site(github=owner or OWNER)) | asked
+
+
+def agent(found: Deployment) -> dict[str, Any]:
+    text = found.one(":RegionInstanceTemplate").inputs["metadata"]["gpu-agent-config"]
+    read: dict[str, Any] = json.loads(text)
+    return read
+
+
+def test_a_pool_is_told_the_app_its_key_by_name_and_the_group_of_the_stack() -> None:
+    found = run(stack())
+    assert agent(found)["github"] == {
+        "owner": "acme",
+        "app_id": "17",
+        "installation_id": 18,
+        "private_key": KEY,
+        "labels": ["self-hosted", "gpu", "l4"],
+        "runner_group": "gpu-stack",
+    }
+    assert found.one(":SecretIamMember").inputs["secretId"] == KEY
+
+
+def test_its_template_waits_for_the_group_and_its_check_for_the_right_to_the_key() -> None:
+    found = run(stack())
+    template = found.one(":RegionInstanceTemplate").request.propertyDependencies["metadata"]
+    assert "runners-group" in {urn.rpartition("::")[2] for urn in template.urns}
+    gate = found.one(":SmokeGate").request.dependencies
+    assert "l4-app-key-reader" in {urn.rpartition("::")[2] for urn in gate}
+
+
+def test_a_group_of_another_name_is_the_one_that_is_joined() -> None:
+    asked = {"runnerGroup": {"repositories": ["kernels"], "groupName": "gpus"}}
+    assert agent(run(stack(asked)))["github"]["runner_group"] == "gpus"
+
+
+@pytest.mark.parametrize("values", [stack(None), stack({}), stack(owner={"owner": "acme"})])
+def test_without_an_app_or_a_group_a_pool_checks_itself_and_registers_nothing(values: dict[str, Any]) -> None:
+    found = run(values)
+    assert "github" not in agent(found)
+    assert found.of(":SecretIamMember") == []
+
+
+def test_secrets_that_no_job_could_read_are_refused_in_the_stack_file() -> None:
+    assert told(stack(secrets=[KEY])) == (
+        "Pulumi.staging.yaml: gpu-ci:pools.l4.secrets: no job can read: this pool registers runners, and their jobs "
+        "are kept from the machine's identity\n"
+        "  expected: nothing here, or runner.docker: rootful\n"
+        "  hint: give it to workflows by gpu-ci:github.secrets, or by an identity of their own (docs/gcp.md)"
+    )
+    assert load(stack(secrets=[KEY], runner={"docker": "rootful"})).pools
+    assert load(stack(None, secrets=[KEY])).pools
+
+
+def test_the_wiring_is_not_chosen_in_a_stack_file() -> None:
+    text = told(stack(github=GROUP) | {"gpu-ci:pools": {"l4": {**L4, "github": {"owner": "acme"}}}})
+    assert text.splitlines()[0] == (
+        "Pulumi.staging.yaml: gpu-ci:pools.l4.github: is filled in by the program, not by the stack file"
+    )
+
+
+def test_rootful_docker_is_said_to_give_jobs_the_apps_key() -> None:
+    day = date(2026, 11, 21)
+    assert advice.warnings(load(stack(runner={"docker": "rootful"})), day) == [
+        (
+            "gpu-ci:pools.l4.runner.docker: a job that has rootful Docker is root on its machine, and can read "
+            f"{KEY}, with which it is the App in every repository the App is installed in; hint: docker: rootless, or "
+            "trust every workflow that the runner group lets in"
+        )
+    ]
+    assert advice.warnings(load(stack(runner={"docker": "rootless"})), day) == []
+    assert advice.warnings(load(stack(None, runner={"docker": "rootful"})), day) == []
