@@ -82,6 +82,11 @@ class World:
             self._rows("INSERT OR IGNORE INTO setting VALUES (?, ?)", key, value)
             return str(self._rows("SELECT value FROM setting WHERE key = ?", key)[0][0])
 
+    def once(self, key: str, make: Callable[[], str]) -> str:
+        """A text the world keeps for good: made when it is first asked for, whoever asks."""
+        rows = self._rows("SELECT value FROM setting WHERE key = ?", key)
+        return str(rows[0][0]) if rows else self._setting(key, make())
+
     def insert(self, record: Record) -> Record:
         """Add a row; raises Exists. Answers it with its time of creation."""
         cluster = record.cluster or self._place(record.type)

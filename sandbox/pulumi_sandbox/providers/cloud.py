@@ -195,8 +195,9 @@ class Cloud:
     @cached_property
     def lookups(self) -> Lookups:
         from pulumi_sandbox.providers.invokes import Lookups
+        from pulumi_sandbox.providers.rsa_key import Made
 
-        return Lookups(self.shapes, self.context.workspace.settings_file)
+        return Lookups(self.shapes, self.context.workspace.settings_file, made=Made(self.context.world))
 
     def invoke(self, token: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         """The answer of a function and which of its keys are secret; raises `Refused` for one it does not know."""

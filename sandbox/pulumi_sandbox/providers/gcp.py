@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, ClassVar
 
-from pulumi_sandbox.providers import bridged, guest_settings, sandbox_file
+from pulumi_sandbox.providers import bridged, guest_settings, machine_services, sandbox_file
 from pulumi_sandbox.providers import gcp_discovery as discovery
 from pulumi_sandbox.providers import gcp_errors as errors
 from pulumi_sandbox.providers import gcp_mapping as types
@@ -61,10 +61,10 @@ class Gcp(Cloud):
             workspace = self.context.workspace
             try:
                 settings = guest_settings.guest(workspace.settings_file, workspace.project)
-                around = self.around
+                around, services = self.around, machine_services.of(self)
             except SettingsError as wrong:
                 raise Refused(str(wrong)) from None
-            guests = Guests(settings)
+            guests = Guests(settings, services)
             operations = Operations(workspace.root / "operations")
             machines = VirtualMachines(self.context.world, guests)
             instances = Instances(self.context.world, machines, operations, around.account_exists)

@@ -19,9 +19,9 @@ from pulumi_sandbox.providers.gcp_operations import Json, Operations
 from pulumi_sandbox.providers.guest_metadata import (
     ROOT,
     SCOPES,
-    TOKEN,
     Answer,
     LocalServer,
+    is_token,
     read,
     refused,
     send,
@@ -224,7 +224,7 @@ def answered(api: ComputeApi, project: str, handler: BaseHTTPRequestHandler, bod
         return refused(handler.headers) or read(workstation(project), url.path.removeprefix(ROOT), query)
     try:
         token = handler.headers.get("Authorization", "")
-        if token.removeprefix("Bearer ") != TOKEN:
+        if not is_token(token):
             raise errors.UnauthenticatedError(missing=not token.startswith("Bearer "))
         try:
             document = json.loads(body or b"{}")

@@ -17,6 +17,7 @@ from typing import Any
 
 from pulumi_sandbox.providers.guest_metadata import Machine, MetadataServer
 from pulumi_sandbox.providers.guest_settings import GuestSettings
+from pulumi_sandbox.providers.local_services import LocalServices
 
 SUPERVISOR = Path(__file__).with_name("guest_supervisor.py")
 # Discovery document compute v1, instances.getSerialPortOutput: "the last 1 MB of serial port output".
@@ -43,8 +44,9 @@ class Boot:
 class Guests:
     """The machines this process runs. When the process ends, however it ends, so do they."""
 
-    def __init__(self, settings: GuestSettings) -> None:
+    def __init__(self, settings: GuestSettings, services: LocalServices) -> None:
         self.settings = settings
+        self._services = services
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._attending: list[threading.Thread] = []
         self._lock = threading.Lock()
@@ -56,6 +58,7 @@ class Guests:
             "LANG": os.environ.get("LANG", "C.UTF-8"),
             "GCE_METADATA_HOST": server.address,
             **self.settings.environment,
+            **self._services.filled(self.settings.addresses),
             **boot.environment,
         }
         process = supervised(boot.script, environment, self.settings.path)
@@ -139,6 +142,7 @@ class Guests:
                     process.stdin.close()
         for thread in attending:
             thread.join(timeout=STOP_SEC)
+        self._services.close()
 
 
 def supervised(script: str, environment: Mapping[str, str], folders: Iterable[str]) -> subprocess.Popen[bytes]:

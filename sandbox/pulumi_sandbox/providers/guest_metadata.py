@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 from collections.abc import Callable
@@ -26,12 +27,34 @@ class Answer:
     headers: dict[str, str] = field(default_factory=lambda: dict(FLAVOR))
 
 
+def token_of(email: str) -> str:
+    """An account's token: it tells the sandbox's own services whose it is."""
+    return f"{TOKEN}.{base64.urlsafe_b64encode(email.encode()).decode().rstrip('=')}"
+
+
+def is_token(authorization: str) -> bool:
+    """Whether a header has a token that the sandbox gave out."""
+    given = authorization.removeprefix("Bearer ")
+    return authorization.startswith("Bearer ") and (given == TOKEN or given.startswith(f"{TOKEN}."))
+
+
+def account_of(authorization: str) -> str | None:
+    """Whose token a header has; None for one that names nobody."""
+    if not is_token(authorization):
+        return None
+    name = authorization.removeprefix(f"Bearer {TOKEN}").removeprefix(".")
+    try:
+        return base64.urlsafe_b64decode(name + "=" * (-len(name) % 4)).decode() or None
+    except ValueError:
+        return None
+
+
 def service_accounts(email: str, scopes: list[str]) -> dict[str, Any]:
     one = {
         "aliases": ["default"],
         "email": email,
         "scopes": scopes,
-        "token": json.dumps({"access_token": TOKEN, "expires_in": 3599, "token_type": "Bearer"}),
+        "token": json.dumps({"access_token": token_of(email), "expires_in": 3599, "token_type": "Bearer"}),
     }
     return {"default": one, email: one}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pulumi_sandbox.providers.local_services import NAMES, PLACEHOLDER
 from pulumi_sandbox.providers.sandbox_file import SettingsError, read
 
 
@@ -16,6 +17,8 @@ class GuestSettings:
 
     path: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
+    addresses: dict[str, str] = field(default_factory=dict)
+    """Variables with `${name}` in them, which stands for where one of the sandbox's own services is."""
     runs: bool = True
     """Whether startup scripts run at all: they do so on this machine, so a project has to say that they may."""
 
@@ -32,12 +35,19 @@ def guest(file: Path, project: Path) -> GuestSettings:
         raise wrong_type(file, "guest.path", path, "a list of folders")
     if not isinstance(environment, dict):
         raise wrong_type(file, "guest.environment", environment, "a map of texts")
+    variables = {str(name): text(file, f"guest.environment.{name}", value) for name, value in environment.items()}
+    for name, value in variables.items():
+        for wanted in PLACEHOLDER.findall(value):
+            if wanted not in NAMES:
+                problem = f"{file.name}: guest.environment.{name}: no such service\n  got: ${{{wanted}}}"
+                raise SettingsError(f"{problem}\n  expected: {', '.join(f'${{{one}}}' for one in NAMES)}")
     return GuestSettings(
         tuple(
             os.path.normpath(project.absolute() / text(file, f"guest.path[{at}]", folder))
             for at, folder in enumerate(path)
         ),
-        {str(name): text(file, f"guest.environment.{name}", value) for name, value in environment.items()},
+        {name: value for name, value in variables.items() if not PLACEHOLDER.search(value)},
+        {name: value for name, value in variables.items() if PLACEHOLDER.search(value)},
     )
 
 

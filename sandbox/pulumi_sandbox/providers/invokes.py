@@ -60,12 +60,17 @@ class Lookups:
     """Everything one provider can answer."""
 
     def __init__(
-        self, shapes: Shapes, settings: Path | None = None, pure: Mapping[str, PureFunction] | None = None
+        self,
+        shapes: Shapes,
+        settings: Path | None = None,
+        pure: Mapping[str, PureFunction] | None = None,
+        made: Mapping[str, str] | None = None,
     ) -> None:
         self.shapes = shapes
         self.package = shapes.package
         self.pure = PURE.get(self.package, {}) if pure is None else pure
         self.settings = settings
+        self._made = made or {}
 
     @cached_property
     def _sources(self) -> list[tuple[str, dict[str, Any]]]:
@@ -139,12 +144,14 @@ class Lookups:
         own = [one for one in self._answers.get(token, ()) if self.settings and one.source == self.settings.name]
         return any(one.fits(scope["args"], scope) for one in own)
 
-    def _scope(self, token: str, arguments: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    def _scope(
+        self, token: str, arguments: Mapping[str, Any], config: Mapping[str, Any]
+    ) -> dict[str, Mapping[str, Any]]:
         shape, config = self.shapes.function(token), self.config(config)
         # As the real provider does: an argument left open is taken from the provider's own region, project, zone.
         completed = {name: config[name] for name in (shape.inputs.properties if shape else ()) if name in config}
         completed |= {name: value for name, value in arguments.items() if value is not None}
-        return {"args": completed, "config": config, "values": self.values}
+        return {"args": completed, "config": config, "values": self.values, "made": self._made}
 
     def _refuse_unknown_keys(self, one: Answer, token: str, result: Mapping[str, Any]) -> None:
         shape = self.shapes.function(token)
