@@ -32,6 +32,7 @@ WIRED_FROM = {
     "labels": f"{SITE}.labels",
     "tags": f"{SITE}.labels",
     "githubConfigUrl": f"{SITE}.github",
+    "github": f"{SITE}.github",
     "subnets": CLUSTERS,
 }
 # How an entry of a list or a map is written in the path of a field.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def wiring(site: Site, github: Github | None) -> dict[str, Any]:
     """What pools of machines are given, under the name of their field; nothing where the stack names no App, or no
-    group: Default is open to every repository, so nobody gets into it by leaving something out."""
+    group: Default is open to all repositories unless somebody closed it, and leaving something out opens nothing."""
     owner = site.github
     if owner is None or owner.app is None or github is None or github.runner_group is None:
         return {}
