@@ -105,6 +105,13 @@ def test_a_runner_below_the_floor_is_not_registered() -> None:
     assert before.text.startswith("is, from 2026-09-25 on, older")
 
 
+def test_the_floor_is_told_to_versions_below_it_alone() -> None:
+    assert staleness.runner_floor("2.328.0") == staleness.runner_floor("v2.311.0") == "2.329.0"
+    assert staleness.runner_floor("2.329.0") == staleness.runner_floor("2.1000.0") == ""
+    with pytest.raises(ValueError, match="'latest' is no version of the runner"):
+        staleness.runner_floor("latest")
+
+
 @pytest.mark.parametrize(("version", "since"), [("2.329.0", "2026-01-20"), ("2.331.0", "2026-04-29")])
 def test_a_runner_github_was_seen_to_refuse_is_told_with_the_day(version: str, since: str) -> None:
     [found] = staleness.runner(version, date.fromisoformat(since))

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 import yaml
+from pulumi_sandbox.providers import rsa_key
+from pulumi_sandbox.world import World
 
 from tests.conftest import ROOT, lay_out
 from tests.sandbox_runner import SandboxRunner
@@ -138,5 +140,13 @@ def test_everything_comes_up_proven_and_a_secret_is_nowhere_in_plain_text(tmp_pa
         assert [str(file) for file in kept if PLANTED.encode() in file.read_bytes()] == []
         said = [output, again, rotated.output, str(runner.state("staging")), *commands]
         assert [text for text in said if PLANTED in text] == []
+
+        # The App's key is the world's own, which alone has it.
+        world = World(runner.folder / "world.db")
+        line = rsa_key.private_key(world).splitlines()[7]
+        world.close()
+        kept = [file for file in kept if not file.name.startswith("world.db")]
+        assert [str(file) for file in kept if line.encode() in file.read_bytes()] == []
+        assert [text for text in said if line in text] == []
     finally:
         runner.close()

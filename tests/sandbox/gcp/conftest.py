@@ -70,3 +70,19 @@ def api(google: Google) -> Any:
 
     google.cloud.configure(google.config)
     return Api(google)
+
+
+@pytest.fixture
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """What machines reach besides Compute Engine, with an account for them: tests.sandbox.gcp.machine_client.Client."""
+    from tests.sandbox.gcp.machine_client import SETTINGS, Client
+
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    google = Google(tmp_path, settings=SETTINGS)
+    google.cloud.configure(google.config)
+    google.make("gcp:serviceaccount/account:Account", "one", {"accountId": "runner"})
+    made = Client(google)
+    yield made
+    made.services.close()
+    google.cloud.stop()
+    google.world.close()
