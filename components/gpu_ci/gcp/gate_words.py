@@ -18,6 +18,7 @@ NEXT_STEPS = {
     "the runner group exists",
     "rate-limited": "wait until GitHub's limit lets up",
     "github-unreachable": "see githubstatus.com, and whether the network has a way out",
+    "no-tool": "take an image that has the program it names",
     "no-runner": "see whether the network has a way out, or bake the runner into the image",
     "wrong-checksum": "set runner.sha256 to what the release notes of the runner say",
     "disk-full": "raise diskGib",
