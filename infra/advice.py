@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import date
+from typing import Any
 
 from gpu_ci.catalog import cost, staleness
 from gpu_ci.stack import doubts
@@ -22,6 +24,13 @@ def warnings(settings: Settings, today: date) -> list[str]:
     return [
         *([f"{prices}; hint: {old[0].hint}"] if old else []),
         *map(str, ended),
+        *_old_runners(pools, today),
         *settings.quotas.doubts,
         *doubts.of(pools, settings.clusters, [getattr(args, "cluster_name", None) for _, args in pools]),
     ]
+
+
+def _old_runners(pools: Iterable[tuple[str, Any]], today: date) -> list[str]:
+    """Versions of GitHub's runner that a stack's machines register, and that get no jobs, or soon none."""
+    registered = (args.runner.version for _, args in pools if getattr(args, "github", None) is not None)
+    return [str(each) for version in dict.fromkeys(registered) for each in staleness.runner(version, today)]

@@ -90,7 +90,7 @@ def load() -> Settings:
     problems += clusters.problems(values[CLUSTERS], choices)
     problems += surroundings.unregistered(choices, values[SITE], values[GITHUB], refused)
     problems += surroundings.doubled(choices)
-    problems += surroundings.unreadable(choices, values[SITE], values[GITHUB])
+    problems += surroundings.unfit(choices, values[SITE], values[GITHUB])
     asked = quotas.demands(pools.in_order(choices, problems))
     granted, found = quotas.check(values[QUOTAS], asked, str(values[PROJECT] or ""))
     problems += found

@@ -76,20 +76,27 @@ def unregistered(choices: list[Choice], site: Any, github: Any, unread: Collecti
     ]
 
 
-def unreadable(choices: list[Choice], site: Any, github: Any) -> list[Problem]:
-    """Secrets that no job of a pool can read, as the pool registers runners."""
+def unfit(choices: list[Choice], site: Any, github: Any) -> list[Problem]:
+    """What does not go with registering runners: a system without them, and secrets that no job can read."""
     owner = site.get("github") if isinstance(site, Mapping) else None
     app = owner.get("app") if isinstance(owner, Mapping) else None
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None
     if not app or not group:
         return []
-    from gpu_ci.gcp.pool_rules import ANOTHER_WAY, UNREADABLE
+    from gpu_ci.gcp.pool_rules import ANOTHER_IMAGE, ANOTHER_WAY, RUNNERLESS, UNREADABLE
 
     problems = []
     for choice in choices:
+        if "github" not in choice.component.ARGS.WIRING:
+            continue
         runner, secrets = choice.choices.get("runner"), choice.choices.get("secrets")
         docker = runner.get("docker") if isinstance(runner, Mapping) else None
-        if "github" in choice.component.ARGS.WIRING and secrets and docker != "rootful":
+        driver = choice.choices.get("driver")
+        if isinstance(driver, Mapping) and driver.get("source") == "cos":
+            problems.append(
+                Problem(f"{choice.path}.driver.source", RUNNERLESS, "'cos'", "image or installer", ANOTHER_IMAGE)
+            )
+        if secrets and docker != "rootful":
             expected = "nothing here, or runner.docker: rootful"
             problems.append(Problem(f"{choice.path}.secrets", UNREADABLE, expected=expected, hint=ANOTHER_WAY))
     return problems

@@ -34,14 +34,16 @@ BUILDKIT_IMAGE = "moby/buildkit:v0.29.0"
 """What buildx builds in. The engine of a build's machine cannot export a cache to a registry; a BuildKit of its own can
 (docs.docker.com/build/cache/backends)."""
 
-RUNNER = "2.336.0"
-"""GitHub's runner on a machine of its own. It does not update itself there: another one is a change of this line."""
+RUNNER = "2.338.0"
+"""GitHub's runner on a machine of its own. It does not update itself there: another one is a change of this line.
+GitHub gives no jobs to one that is 30 days behind a release; no later one was known on 2026-11-22."""
 
 RUNNER_SHA256 = {
-    "x64": "04cf0be1aff4c3ec3554466c39124ca250e3effd8873bb7e8d68535aa9505d5d",
-    "arm64": "58b758e420b87093fbd4bfddd368074960053e2f1388f01848c82624b90f27d1",
+    "x64": "af4b794c1bc41d73d40535e3fe092a39f9679cd8d965954c2aca25a05ca41d32",
+    "arm64": "628b4a7258487b80c1d3c221095a7ded349f5ae0175fd3dfab708d07428f041b",
 }
-"""Of its Linux archives, as the notes of that release have them (github.com/actions/runner/releases/tag/v2.336.0)."""
+"""Of its Linux archives. The release's own notes could not be read here: both are what several public repositories pin,
+some of which say that they took them from there; Keel-Linux compared the one of x64 with GitHub's API (2026-10-07)."""
 
 ARC_CHARTS = "0.14.2"
 """The charts of GitHub's Actions Runner Controller, its controller's and its scale sets', which go together

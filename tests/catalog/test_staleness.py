@@ -100,7 +100,7 @@ def test_a_retired_ami_type_is_told_with_its_successor() -> None:
 def test_a_runner_below_the_floor_is_not_registered() -> None:
     [found] = staleness.runner("2.328.0", TODAY)
     assert found.text == "is older than GitHub registers, which is 2.329.0 or later"
-    assert found.hint.startswith("take 2.337.0, or what is newer by now")
+    assert found.hint.startswith("take 2.338.0, or what is newer by now")
     [before] = staleness.runner("v2.311.0", date(2026, 9, 24))
     assert before.text.startswith("is, from 2026-09-25 on, older")
 
@@ -132,9 +132,9 @@ def test_a_runner_is_due_thirty_days_after_the_next_release() -> None:
 
 
 def test_the_newest_runner_known_is_doubted_once_the_list_itself_is_old() -> None:
-    assert staleness.runner("2.337.0", date(2026, 9, 25)) == ()
-    [found] = staleness.runner("2.337.0", date(2026, 9, 26))
-    assert found.text == "may be too old: no release after 2026-08-26 is known here"
+    assert staleness.runner("2.338.0", date(2026, 11, 6)) == ()
+    [found] = staleness.runner("2.338.0", date(2026, 11, 7))
+    assert found.text == "may be too old: no release after 2026-10-07 is known here"
     assert len(staleness.runner("2.340.0", TODAY)) == 1
 
 

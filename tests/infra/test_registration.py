@@ -81,7 +81,7 @@ def test_the_wiring_is_not_chosen_in_a_stack_file() -> None:
 
 
 def test_rootful_docker_is_said_to_give_jobs_the_apps_key() -> None:
-    day = date(2026, 11, 21)
+    day = date(2026, 11, 1)
     assert advice.warnings(load(stack(runner={"docker": "rootful"})), day) == [
         (
             "gpu-ci:pools.l4.runner.docker: a job that has rootful Docker is root on its machine, and can read "
@@ -91,3 +91,29 @@ def test_rootful_docker_is_said_to_give_jobs_the_apps_key() -> None:
     ]
     assert advice.warnings(load(stack(runner={"docker": "rootless"})), day) == []
     assert advice.warnings(load(stack(None, runner={"docker": "rootful"})), day) == []
+
+
+CONTAINER = f"docker.io/pytorch/pytorch:2.9.1-cuda12.6-cudnn9-runtime@sha256:{'0' * 64}"
+
+
+def test_container_optimized_os_is_refused_where_runners_would_register() -> None:
+    image = "projects/cos-cloud/global/images/family/cos-stable"
+    cos = {"driver": {"source": "cos", "checkImage": CONTAINER}, "image": image}
+    assert told(stack(**cos)) == (
+        "Pulumi.staging.yaml: gpu-ci:pools.l4.driver.source: runs no runner: Container-Optimized OS has neither Python "
+        "nor what GitHub's runner needs\n"
+        "  got: 'cos'\n"
+        "  expected: image or installer\n"
+        "  hint: take an image of Ubuntu or Debian, or leave driver and image out"
+    )
+    assert load(stack(None, **cos)).pools
+
+
+def test_a_runner_that_may_be_too_old_is_told_where_one_registers() -> None:
+    day = date(2026, 12, 1)
+    [warning] = advice.warnings(load(stack()), day)
+    assert warning == (
+        "the runner 2.338.0 may be too old: no release after 2026-10-07 is known here; hint: compare with "
+        "github.com/actions/runner/releases"
+    )
+    assert advice.warnings(load(stack(None)), day) == []

@@ -61,7 +61,7 @@ class RunnerSettings(Args):
 
     version: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$")] = Field(
         default=versions.RUNNER,
-        description="the version of GitHub's runner, such as 2.336.0; GitHub turns away what is too old",
+        description="the version of GitHub's runner, such as 2.338.0; GitHub turns away what is too old",
     )
     sha256: ArchiveSums | None = Field(
         default=None,

@@ -63,6 +63,18 @@ def runner(value: Any, others: Mapping[str, Any]) -> Any:
     return value
 
 
+RUNNERLESS = "runs no runner: Container-Optimized OS has neither Python nor what GitHub's runner needs"
+ANOTHER_IMAGE = "take an image of Ubuntu or Debian, or leave driver and image out"
+
+
+def github(value: Any, others: Mapping[str, Any]) -> Any:
+    """Only where the machine's system can run GitHub's runner."""
+    driver = others.get("driver")
+    if value is not None and driver is not None and driver.source == "cos":
+        raise invalid(f"driver.source cos {RUNNERLESS}", blind=ANOTHER_IMAGE)
+    return value
+
+
 def secrets(values: Any, others: Mapping[str, Any]) -> Any:
     """Only where a job can still be somebody who may read them."""
     runner = others.get("runner")

@@ -58,7 +58,7 @@ class RunnerPoolArgs(GpuMachineArgs):
         "rootful alone",
     )
 
-    @field_validator("standby", "smoke", "runner", "secrets")
+    @field_validator("standby", "smoke", "runner", "github", "secrets")
     @classmethod
     def _against_machine(cls, value: Any, info: ValidationInfo) -> Any:
         return getattr(pool_rules, str(info.field_name))(value, info.data)

@@ -91,10 +91,10 @@ def test_with_an_app_it_is_told_where_its_key_lies_and_which_runner_to_take() ->
     found = told(registration(docker="rootless", idleSec=900))
     assert found.github == GithubConfig("acme", "17", 18, KEY, ["gpu", "l4"], runner_group="gpu")
     assert found.runner == RunnerConfig(
-        "2.336.0",
+        "2.338.0",
         {
-            "x64": "04cf0be1aff4c3ec3554466c39124ca250e3effd8873bb7e8d68535aa9505d5d",
-            "arm64": "58b758e420b87093fbd4bfddd368074960053e2f1388f01848c82624b90f27d1",
+            "x64": "af4b794c1bc41d73d40535e3fe092a39f9679cd8d965954c2aca25a05ca41d32",
+            "arm64": "628b4a7258487b80c1d3c221095a7ded349f5ae0175fd3dfab708d07428f041b",
         },
         "rootless",
         900,

@@ -147,3 +147,15 @@ def test_an_arm_machine_gets_the_runner_for_it() -> None:
     image = "projects/acme-ci/global/images/gpu"
     found = problems(**arm, image=image, runner={"version": "2.337.0", "sha256": {"x64": "a" * 64}})
     assert ("runner.sha256", "has none for arm64, which a4x-highgpu-4g needs", "add arm64") in found
+
+
+def test_container_optimized_os_runs_no_runner() -> None:
+    container = f"docker.io/pytorch/pytorch:2.9.1-cuda12.6-cudnn9-runtime@sha256:{'0' * 64}"
+    cos = {
+        "driver": {"source": "cos", "checkImage": container},
+        "image": "projects/cos-cloud/global/images/family/cos-stable",
+    }
+    text = "driver.source cos runs no runner: Container-Optimized OS has neither Python nor what GitHub's runner needs"
+    hint = "take an image of Ubuntu or Debian, or leave driver and image out"
+    assert problems(github=GITHUB, **cos) == [("github", text, hint)]
+    assert len(pool(**cos).of(":RegionInstanceTemplate")) == 1
