@@ -32,6 +32,8 @@ def test_device_nodes(missing: str) -> None:
         ("580.1", Installed("2.15.0", "13.2"), False, "pass", "driver 580.1 and torch 2.15.0 for CUDA 13.2"),
         ("579.1", Installed("2.15.0", "13.2"), False, "fail", "CUDA 13.2 needs branch 580 or newer"),
         ("579.1", Installed("2.15.0", "13.2"), True, "warn", "unless the compatibility package"),
+        ("410.48", Installed("1.3.0", "10"), False, "pass", "driver 410.48 and torch 1.3.0 for CUDA 10"),
+        ("410.48", Installed("1.3.0", "10.1"), False, "fail", "CUDA 10.1 needs branch 418 or newer"),
         ("580.1", Installed("2.15.0", "99.0"), False, "skip", "which driver that needs is not known"),
         ("", Installed("2.15.0", "13.2"), False, "skip", "the driver's version is not told here"),
         ("580.1", Installed("", ""), False, "skip", "the CUDA of the torch that is installed is not told here"),
