@@ -163,11 +163,17 @@ def test_what_a_hang_means(stage: str, on_cpu: bool, action: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "stage", "severity"),
-    [("CUDA error: OUT OF MEMORY", "kernel", "env"), ("what?", "kernel", "gpu"), ("what?", "import", "env")],
+    ("message", "stage", "severity", "action"),
+    [
+        ("CUDA error: OUT OF MEMORY", "kernel", "env", "none"),
+        ("what?", "kernel", "gpu", "replace-node"),
+        ("what?", "nvml", "env", "fix-driver"),
+        ("what?", "import", "env", "fix-image"),
+    ],
 )
-def test_what_an_error_means(message: str, stage: str, severity: str) -> None:
-    assert faults.meaning(message, stage).severity == severity
+def test_what_an_error_means(message: str, stage: str, severity: str, action: str) -> None:
+    means = faults.meaning(message, stage)
+    assert (means.severity, means.action) == (severity, action)
 
 
 def test_one_line_is_one_and_not_too_long() -> None:
