@@ -17,7 +17,7 @@ from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.hints import in_yaml
 from gpu_ci.stack.schema import as_json, stack_schema
 
-from docs import agreement, floors, receipt, specs
+from docs import agreement, ends, floors, receipt, specs
 from infra.keys import Keys
 from infra.settings import PROJECT
 from infra.site import SITE
@@ -50,6 +50,7 @@ def pages() -> dict[str, str]:
         "pulumi-stack.schema.json": as_json(stack_schema(Keys, Keys.KEYS)),
         "catalog-agreement.md": "\n".join(agreement.page()),
         "gpu-smoke-receipt.md": "\n".join(receipt.page()),
+        "runner-ends.md": "\n".join(ends.page()),
         "gpu-floors.md": "\n".join(floors.page()),
         "gpu-smoke-specs.schema.json": specs.schema(),
     }

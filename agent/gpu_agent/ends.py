@@ -20,9 +20,7 @@ _ENDS = (
     End("rehearsed", "the check passed, and GitHub would take a runner", "nothing; the pool may take the template"),
     End("proven", "the check passed, and the pool registers no runners", "nothing"),
     End("idle", "no job came in time", "nothing, or a smaller pool"),
-    End(
-        "no-config", "the machine's metadata says nothing it can go by", "gpu-ci up again; the template is broken", True
-    ),
+    End("no-config", "the machine's metadata says nothing it can go by", "bring the stack up again", True),
     End("no-driver", "the NVIDIA driver did not come up", "another image or driver branch (docs/gpu-checks.md)"),
     End("check-failed", "the GPU check did not pass", "the summary says what failed and what mends it"),
     End("check-hung", "the GPU check did not end in time", "replace the machine; a hanging GPU rarely recovers"),

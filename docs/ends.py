@@ -1,0 +1,24 @@
+"""The page docs/runner-ends.md: every way the life of a runner's machine can end, from the agent's own table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_agent.ends import ENDS
+
+
+def page() -> Iterator[str]:
+    yield "# How a runner's machine ends"
+    yield ""
+    yield "Generated from [ends.py](../agent/gpu_agent/ends.py) by `make docs`; a test fails when it is stale."
+    yield "Where to read it, and what comes before: [a runner's machine](runner-machine.md)."
+    yield ""
+    yield "| reason | what it means | what to do | stops the pool |"
+    yield "|---|---|---|---|"
+    for end in ENDS.values():
+        stops = "yes" if end.stops_pool else ""
+        yield f"| `{end.reason}` | {end.meaning} | {end.next_step} | {stops} |"
+    yield ""
+    yield "**Stops the pool** (`stops_pool` in the report): the next machine would end the same way. Whatever starts"
+    yield "machines for the pool has to stop until somebody mends it; nothing here starts any yet."
+    yield ""
