@@ -10,7 +10,7 @@ import shutil
 import tarfile
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO, cast
@@ -29,9 +29,12 @@ _LIMIT_BYTES = 2**30  # the release's archives are about 200 MB
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-def obtain(config: RunnerConfig, system: System, clock: Clock, deadline: float) -> Path:
+def obtain(
+    config: RunnerConfig, system: System, clock: Clock, deadline: float, say: Callable[[str], None] = lambda _: None
+) -> Path:
     """The folder of the pinned runner, root's and not to be changed by others.
 
+    `say` hears why a runner that the image brings is not taken.
     Ended: wrong-checksum, disk-full, no-runner (not to be had in time, not to be unpacked, or no pin for this machine).
     """
     architecture = _ARCHITECTURES.get(platform.machine(), platform.machine())
@@ -42,8 +45,11 @@ def obtain(config: RunnerConfig, system: System, clock: Clock, deadline: float) 
         )
     kept = system.state_folder / "actions-runner" / config.version
     for folder in (system.baked_folder / config.version, kept):
-        if _is_ready(folder, sha256):
+        why_not = _unfit(folder, sha256)
+        if not why_not:
             return folder
+        if folder.exists():
+            say(f"gpu-agent: {folder} is not taken: {why_not}")
     base = os.environ.get("GPU_AGENT_RUNNER_URL", RELEASES).rstrip("/")
     url = f"{base}/v{config.version}/actions-runner-linux-{architecture}-{config.version}.tar.gz"
     with _told(url):
@@ -57,20 +63,24 @@ def obtain(config: RunnerConfig, system: System, clock: Clock, deadline: float) 
             shutil.rmtree(kept, ignore_errors=True)
             # Renamed when it is whole, so that a machine that is restarted meanwhile does not take half a runner.
             tree.rename(kept)
-    if not _is_ready(kept, sha256):
+    if _unfit(kept, sha256):
         raise Ended("no-runner", f"{url}: the archive has no bin/Runner.Listener")
     return kept
 
 
-def _is_ready(folder: Path, sha256: str) -> bool:
-    """Whether it is that archive's, and nobody but root could have changed it since."""
+def _unfit(folder: Path, sha256: str) -> str:
+    """Why it is not that archive's, or not as it was unpacked: nobody but root may have changed it since."""
     try:
-        if (folder / MARKER).read_text().strip() != sha256:
-            return False
-        looked_at = (folder, folder / MARKER, folder / "bin", folder / "bin" / "Runner.Listener")
-        return all(status.st_uid == os.geteuid() and not status.st_mode & 0o022 for status in map(os.lstat, looked_at))
-    except OSError:
-        return False
+        found = (folder / MARKER).read_text().strip()
+        if found != sha256:
+            return f"{MARKER} says {found[:64]!r}, and {sha256} is pinned"
+        for path in (folder, folder / MARKER, folder / "bin", folder / "bin" / "Runner.Listener"):
+            status = path.lstat()
+            if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+                return f"others than root may change {path}"
+    except OSError as error:
+        return f"{error.filename}: {error.strerror}"
+    return ""
 
 
 def _download(url: str, archive: Path, sha256: str, clock: Clock, deadline: float) -> None:

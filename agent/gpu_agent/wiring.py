@@ -32,7 +32,7 @@ class RunnerSide:
 
     def obtain(self, config: RunnerConfig, deadline: float) -> Path:
         """The folder of the pinned runner."""
-        return runner_archive.obtain(config, self._system, self._clock, deadline)
+        return runner_archive.obtain(config, self._system, self._clock, deadline, self._say)
 
     def isolate(self, docker: str, deadline: float) -> None:
         """Cut the runner's user off from the machine's identity."""

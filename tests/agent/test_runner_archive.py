@@ -46,9 +46,9 @@ def config(content: bytes = GOOD) -> RunnerConfig:
     return RunnerConfig(VERSION, {"x64": runner.sha256(content)})
 
 
-def get(system: System, pinned: RunnerConfig, seconds: float = 20) -> Path:
+def get(system: System, pinned: RunnerConfig, seconds: float = 20, said: list[str] | None = None) -> Path:
     clock = Quick()
-    return obtain(pinned, system, clock, clock.now() + seconds)
+    return obtain(pinned, system, clock, clock.now() + seconds, (said if said is not None else []).append)
 
 
 def bake(system: System, sha256: str) -> Path:
@@ -70,8 +70,24 @@ def test_a_baked_runner_of_the_pinned_archive_is_taken_without_asking_anybody(sy
 def test_a_baked_runner_that_others_may_write_is_not_taken(system: System, path: str) -> None:
     folder = bake(system, runner.sha256(GOOD))
     (folder / path).chmod(0o775)
+    said: list[str] = []
     with pytest.raises(Ended, match=r"no-runner: GET http://127\.0\.0\.1:1/"):
-        get(system, config())
+        get(system, config(), said=said)
+    assert said == [f"gpu-agent: {folder} is not taken: others than root may change {folder / path}"]
+
+
+def test_why_a_baked_runner_is_not_taken_is_said(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, sha256 = bake(system, "0" * 64), runner.sha256(GOOD)
+    with runner.releases(lambda _: (200, GOOD, len(GOOD))) as (base, _):
+        monkeypatch.setenv("GPU_AGENT_RUNNER_URL", base)
+        said: list[str] = []
+        assert get(system, config(), said=said) != folder
+        assert said == [f"gpu-agent: {folder} is not taken: {MARKER} says '{'0' * 64}', and {sha256} is pinned"]
+        (folder / MARKER).unlink()
+        (system.state_folder / "actions-runner").rename(system.state_folder / "aside")
+        said.clear()
+        get(system, config(), said=said)
+        assert said == [f"gpu-agent: {folder} is not taken: {folder / MARKER}: No such file or directory"]
 
 
 def test_a_baked_runner_of_another_archive_is_left_and_the_pinned_one_fetched(
