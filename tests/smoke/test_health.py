@@ -26,9 +26,13 @@ def test_a_healthy_gpu_passes_and_what_it_has_not_is_skipped(smoke_either_way: S
     run = smoke_either_way(nvml={})
     assert (run.code, run.receipt["host"]["driver"]) == (0, "580.159.03")
     assert found(run, "nvml", None)["message"] == "driver 580.159.03, 1 GPU(s)"
-    assert statuses(run) == {
+    told = statuses(run)
+    # A quick run is over before it was seen under load twice, unless this machine is busy.
+    assert told.pop("throttle") in ("skip", "pass")
+    assert told.pop("pcie") in ("skip", "pass")
+    assert told == {
         "mig": "pass", "ecc": "pass", "remap": "pass", "retired": "pass", "xid": "pass", "recovery": "pass",
-        "throttle": "skip", "pcie": "skip", "nvlink": "skip", "exclusive.processes": "pass",
+        "nvlink": "skip", "exclusive.processes": "pass",
     }  # fmt: skip
     assert found(run, "nvlink")["message"] == "NVML does not tell: Not Supported"
 
