@@ -20,6 +20,8 @@ _KEY_SEC = 180.0
 _AFTER_SEC = 60.0
 _REMOVE_SEC = 5.0
 _LATE_JOB_SEC = 60.0
+# For an announcement to reach its guest attribute before the machine says its end.
+_TELL_SEC = 1.0
 
 
 class Agent:
@@ -29,17 +31,22 @@ class Agent:
         self._parts = parts
         self._channel = channel
         self._notice: Notice | None = None
+        self._running: Running | None = None
 
     def run(self) -> Ending:
         """From the configuration to the end of the one job."""
-        notices.listen(self._parts.host, self._told)
+        listener = notices.listen(self._parts.host, self._told)
         try:
             return self._live()
         except Ended as ended:
+            if self._notice:
+                listener.join(_TELL_SEC)
             raise self._explained(ended) from None
 
-    def _told(self, notice: Notice) -> None:
+    def _told(self, notice: Notice) -> bool:
+        """Whether the machine is to end for it now: maintenance is announced so early that a job may well be done."""
         self._notice = notice
+        return notice.reason != "maintenance" or self._running is None or self._running.job is None
 
     def _explained(self, ended: Ended) -> Ended:
         """Being told to stop after the cloud's announcement is that announcement come true."""
@@ -108,21 +115,24 @@ class Agent:
         except BaseException:
             self._remove(github, registration)
             raise
+        self._running = running
         try:
             self._wait_for_job(running, github, registration, runner.idle_sec)
             channel.job(running.job or {})
             # How long a job may take, max_run_duration of the machine says.
             channel.step("job", None)
-            reason, detail = running.finish()
-            # Which job it was, its hook may have said later than the runner that there is one.
-            channel.job(running.job or {})
-        except Ended as ended:
+            # Which job it is, its hook says later than the runner that there is one.
+            reason, detail = running.finish(channel.job)
+        except BaseException as error:
+            # Also where the agent itself failed: GitHub is to hear that the job is over, and that there is no runner.
             running.interrupt()
             if running.job is None:
                 self._remove(github, registration)
                 raise
             channel.job(running.job)
-            why = self._explained(ended)
+            if not isinstance(error, Ended):
+                raise
+            why = self._explained(error)
             raise Ended(why.end.reason, f"{why.detail}; {_lost(running.job)}") from None
         channel.step("after-job", _AFTER_SEC)
         _expect_fit(running.unfit())

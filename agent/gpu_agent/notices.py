@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import threading
+import time
 from collections.abc import Callable
 
 from .host import Host, Notice
@@ -12,20 +14,32 @@ from .host import Host, Notice
 KEY = "gpu-agent/notice"
 
 
-def listen(host: Host, told: Callable[[Notice], None], poll_sec: float = 60.0) -> None:
-    """Start to listen; the first notice goes to `told` and to a guest attribute, and stops the agent's main thread.
+_PAUSE_SEC = 1.0
 
-    It stops it by the signal that any other end of the machine sends, so that there is one way out of every wait.
+
+def listen(host: Host, told: Callable[[Notice], bool], poll_sec: float = 60.0) -> threading.Thread:
+    """Start to listen, in the thread that this gives; each notice goes to `told` and to a guest attribute.
+
+    Where `told` says that the machine is to end for it, that stops the agent's main thread, by the signal that any
+    other end of the machine sends, so that there is one way out of every wait.
     """
 
     def wait() -> None:
-        while (notice := host.notice(poll_sec)) is None:
-            pass
-        told(notice)
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
-        try:
-            host.publish(KEY, json.dumps({"reason": notice.reason, "words": notice.words}))
-        except OSError:
-            return  # the end names it too, and it has more time
+        known: Notice | None = None
+        ends = False
+        while not ends:
+            notice = host.notice(poll_sec)
+            if notice is None or notice == known:
+                # One that ends nothing yet stands, and the next one may follow it.
+                time.sleep(_PAUSE_SEC if notice else 0)
+                continue
+            known, ends = notice, told(notice)
+            if ends:
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+            # Where it fails, the end names it too, and that has more time.
+            with contextlib.suppress(OSError):
+                host.publish(KEY, json.dumps({"reason": notice.reason, "words": notice.words}))
 
-    threading.Thread(target=wait, daemon=True).start()
+    listener = threading.Thread(target=wait, daemon=True)
+    listener.start()
+    return listener

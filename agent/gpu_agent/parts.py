@@ -49,8 +49,8 @@ class Running(Protocol):
     def wait(self, until: float) -> tuple[str, str] | None:
         """How it ended: a word of ends.ENDS and its detail; None where it still runs at `until`, or has a job."""
 
-    def finish(self) -> tuple[str, str]:
-        """Wait for its end, however long the job takes."""
+    def finish(self, named: Callable[[Mapping[str, str]], None]) -> tuple[str, str]:
+        """Wait for its end, however long the job takes; `named` hears which job it is as soon as that is known."""
 
     def unfit(self) -> str:
         """After its end, with all that the job left ended too: why the GPU is not fit, or nothing."""

@@ -20,6 +20,8 @@ from .system import System
 # Of the 20 s that a stop leaves: the rest is for telling GitHub and for saying why.
 _INTERRUPT_SEC = 8.0
 _CLEAR_SEC = 15.0
+# How often to look whether the job's hook has said which job it is.
+_NAME_SEC = 0.1
 
 
 class RunnerSide:
@@ -86,9 +88,13 @@ class StartedRunner:
         ended = self._running.wait(until, or_job=True)
         return self._judged(ended) if ended else None
 
-    def finish(self) -> tuple[str, str]:
-        """Wait for its end, however long the job takes."""
-        ended = self._running.wait(float("inf")) or Exit("runner-failed", "it did not end")
+    def finish(self, named: Callable[[Mapping[str, str]], None]) -> tuple[str, str]:
+        """Wait for its end, however long the job takes; `named` hears which job it is as soon as that is known."""
+        ended = None
+        while ended is None and self._hooks.job is None:
+            ended = self._running.wait(self._clock.now() + _NAME_SEC)
+        named(self.job or {})
+        ended = ended or self._running.wait(float("inf")) or Exit("runner-failed", "it did not end")
         # A container of root's engine is no process of the user's.
         self._running.clear(self._clock.now() + _CLEAR_SEC)
         return self._judged(ended)

@@ -95,8 +95,9 @@ class Life:
         self.does("wait")
         return self.ended
 
-    def finish(self) -> tuple[str, str]:
+    def finish(self, named: Callable[[Mapping[str, str]], None]) -> tuple[str, str]:
         self.does("finish")
+        named(self.job or {})
         return "job-done", "it ended with code 0"
 
     def unfit(self) -> str:
@@ -311,13 +312,44 @@ def test_a_preemption_during_a_job_interrupts_it_and_says_which_job_was_lost() -
     life.fail["finish"] = Ended("stopped", "the machine was told to stop")
     finish = life.finish
 
-    def taken() -> tuple[str, str]:
+    def taken(named: Callable[[Mapping[str, str]], None]) -> tuple[str, str]:
         life.agent._told(Notice("preempted", "Google takes the machine away"))
-        return finish()
+        return finish(named)
 
     life.finish = taken  # type: ignore[method-assign]
     assert life.end() == ("preempted", "Google takes the machine away; lost: example-org/app, run 77, job test")
     assert life.did[-3:] == ["finish", "interrupt", "JOB test"]
+
+
+def test_maintenance_is_told_early_enough_for_a_job_that_runs_and_ends_a_machine_without_one() -> None:
+    life = Life()
+    told: list[bool] = []
+    finish, wait = life.finish, life.wait
+    notice = Notice("maintenance", "the host is to be maintained")
+
+    def waiting(until: float) -> tuple[str, str] | None:
+        job, life.job = life.job, None
+        told.append(life.agent._told(notice))
+        life.job = job
+        return wait(until)
+
+    def at_work(named: Callable[[Mapping[str, str]], None]) -> tuple[str, str]:
+        told.append(life.agent._told(notice))
+        told.append(life.agent._told(Notice("preempted", "Google takes the machine away")))
+        return finish(named)
+
+    life.wait, life.finish = waiting, at_work  # type: ignore[method-assign]
+    assert life.end()[0] == "job-done"
+    assert told == [True, False, True]
+
+
+def test_an_agent_that_fails_beside_a_runner_leaves_none() -> None:
+    life = Life()
+    life.job = None
+    life.wait = lambda until: [][1]  # type: ignore[method-assign]
+    with pytest.raises(IndexError):
+        life.run()
+    assert life.did[-2:] == ["interrupt", "remove 5"]
 
 
 def test_a_preemption_before_there_is_a_runner_is_named_too() -> None:
