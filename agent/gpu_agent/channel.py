@@ -27,9 +27,14 @@ class Channel:
     def __init__(self, number: int) -> None:
         self._number = number
         self._lock = threading.Lock()
+        self.at = "start"
+        """The step that was said last."""
+        self.working_on: Mapping[str, str] = {}
+        """The job that was said last."""
 
     def step(self, name: str, within_sec: float | None) -> None:
         """A step begins. If no other begins `within_sec` seconds later, the supervisor ends the agent; None: never."""
+        self.at = name
         self._send(step=name, within_sec=within_sec)
 
     def restarting(self, expected: bool) -> None:
@@ -38,6 +43,7 @@ class Channel:
 
     def job(self, job: Mapping[str, str]) -> None:
         """The job this machine took."""
+        self.working_on = job
         self._send(job=dict(job))
 
     def verdict(self, verdict: Verdict) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import NamedTuple
 
 
@@ -47,6 +48,8 @@ _ENDS = (
     End("timed-out", "a step did not end within its deadline", "the detail names the step"),
     End("crashed", "the agent itself failed", "report it, with the machine's serial port"),
 )
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+"""What the system says where there is no room."""
 ENDS = {end.reason: end for end in _ENDS}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import platform
@@ -18,7 +17,7 @@ from typing import IO, BinaryIO, cast
 from . import http, retry
 from .clock import Clock
 from .config import RunnerConfig
-from .ends import Ended
+from .ends import DISK_FULL, Ended
 from .system import System
 
 MARKER = ".gpu-agent-sha256"
@@ -26,7 +25,6 @@ MARKER = ".gpu-agent-sha256"
 RELEASES = "https://github.com/actions/runner/releases/download"
 _ARCHITECTURES = {"x86_64": "x64", "aarch64": "arm64"}
 _LIMIT_BYTES = 2**30  # the release's archives are about 200 MB
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def obtain(
@@ -153,7 +151,7 @@ def _told(url: str) -> Iterator[None]:
     except (tarfile.TarError, EOFError, zlib.error) as error:
         raise Ended("no-runner", f"{url}: cannot be unpacked ({type(error).__name__})") from None
     except OSError as error:
-        if error.errno in _FULL:
+        if error.errno in DISK_FULL:
             raise Ended(
                 "disk-full", f"no room for the runner: {error.strerror} ({error.filename or 'its archive'})"
             ) from None

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from .channel import Channel, Ending, Incoming
 from .clock import Clock
-from .ends import Ended
+from .ends import DISK_FULL, Ended
 from .host import Host
 from .report import Reporter, Verdict
 
@@ -161,14 +161,15 @@ class Supervisor:
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"code {code}"
         return Ending("crashed", f"the agent ended with {how} in step {self._reporter.at}")
 
-    def _orphaned(self) -> None:
+    def _orphaned(self, channel: Channel) -> None:
         """In the agent, when the supervisor was killed: nobody else will say it or end the machine."""
-        self._reporter.end("crashed", "the agent's supervisor was killed")
+        self._reporter.job(channel.working_on)
+        self._reporter.end("crashed", f"the agent's supervisor was killed in step {channel.at}")
         self._clock.sleep(self._pause_sec)
         self._host.power_off()
 
 
-def _be_the_agent(work: _Work, channel: Channel, lifeline: int, orphaned: Callable[[], None]) -> NoReturn:
+def _be_the_agent(work: _Work, channel: Channel, lifeline: int, orphaned: Callable[[Channel], None]) -> NoReturn:
     """The agent's process, from the fork to its end. It never returns into what the supervisor was doing."""
     try:
         os.setpgid(0, 0)
@@ -177,10 +178,13 @@ def _be_the_agent(work: _Work, channel: Channel, lifeline: int, orphaned: Callab
         alone = threading.Event()
         threading.Thread(target=_watch, args=(lifeline, alone), daemon=True).start()
         ending = _ending(work, channel)
-        with contextlib.suppress(BrokenPipeError):
+        try:
             channel.end(ending)
+        except BrokenPipeError:
+            # Seen here before the thread that watches for it has.
+            alone.set()
         if alone.is_set():
-            orphaned()
+            orphaned(channel)
     finally:
         os._exit(0)
 
@@ -191,6 +195,8 @@ def _ending(work: _Work, channel: Channel) -> Ending:
     except Ended as ended:
         return Ending(ended.end.reason, ended.detail)
     except BaseException as error:
+        if isinstance(error, OSError) and error.errno in DISK_FULL:
+            return Ending("disk-full", f"{error.strerror} ({error.filename or 'a file'})")
         # Where, and not what: the words of an exception may quote a secret.
         where = traceback.extract_tb(error.__traceback__)[-1]
         file = where.filename.rpartition("/")[2]

@@ -150,7 +150,7 @@ def test_a_supervisor_that_dies_leaves_an_agent_that_ends_the_machine(machine: B
     machine.tools.add("sleep", "read -t 3 <> <(:) || true")
     found, serial = machine.run(source)
     assert (found["verdict"], found["reason"]) == ("fail", "crashed")
-    assert found["summary"] == "the agent's supervisor was killed"
+    assert found["summary"] == "the agent's supervisor was killed in step check"
     assert machine.google.written().count("gpu-agent/end") == 1
     assert "SHUTDOWN -h now" in serial
 
