@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The environments are made one after the other, also under make -j.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help up preview down test test-slow test-kill test-kubernetes test-mutations check format golden docs lock bench clean
+.PHONY: help up preview down test test-slow test-kill test-boots test-kubernetes test-mutations check format golden docs lock bench clean
 .PHONY: runtime dev torch engine control-plane
 
 help: ## this list
@@ -41,6 +41,9 @@ test-slow: dev engine torch ## the tests of the real engine that `make test` lea
 
 test-kill: dev engine torch ## kill -9 the provider and the CLI at 20 moments of an `up` each; about ten minutes
 	@KILL_POINTS=20 .venv/bin/python -m pytest -n 2 --dist worksteal tests/engine/test_kill.py
+
+test-boots: dev ## boot 500 machines of the agent's that meet any mixture of faults; as root, some 20 minutes (ARGS="--count 50 --seed 7")
+	@.venv/bin/python -m tests.agent.whole.boots $(ARGS)
 
 test-kubernetes: dev control-plane ## our objects and the sandbox's words beside a real Kubernetes control plane; needs Go
 	@printf 'starting etcd, kube-apiserver, kube-scheduler and kube-controller-manager on 127.0.0.1; they end with the tests\n'

@@ -79,10 +79,11 @@ def sha256(content: bytes) -> str:
 def jitconfig(**settings: object) -> str:
     """A blob as GitHub makes it: the files of the runner's root, each in base64, in JSON, in base64."""
     files = {".runner": json.dumps(settings), ".credentials": json.dumps({"token": SECRET})}
-    return _encoded(json.dumps({name: _encoded(text) for name, text in files.items()}))
+    return encoded(json.dumps({name: encoded(text) for name, text in files.items()}))
 
 
-def _encoded(text: str) -> str:
+def encoded(text: str) -> str:
+    """As base64."""
     return base64.b64encode(text.encode()).decode()
 
 

@@ -1,0 +1,342 @@
+"""A machine of the pool from power-on to power-off, all parts real: boot script, packed agent, cage, hooks, runner.
+
+Google and GitHub are servers of the test's, the runner is one that GitHub's archive could hold, and nvidia-smi prints a
+file; the network, the users and the mounts are the machine's own (machine.py). A Plan says what the machine meets.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+from gpu_agent.runner import without_updates
+from gpu_ci.payload import pack
+
+from tests.agent.fakes import github_server, google, machine, patience, runner
+from tests.agent.fakes.boot import ROOT, Boot, config, says
+from tests.agent.fakes.github import FakeGithub
+from tests.agent.fakes.github import Fault as GithubFault
+from tests.agent.fakes.scanner import Scanner
+
+SECRET = "projects/example-ci/secrets/github-app-key"
+STAGE = Path("/run/test")
+"""In it: `gpu` and `apps`, what nvidia-smi prints, and `go`, for which a job or a runner may wait."""
+AT_WORK = "at work"
+"""Beside the machine's own steps: the job has begun, and its hook has said which it is."""
+TOLD = "told"
+"""The machine has said that it knows of an announcement."""
+GPU = "GPU-1a2b3c4d, 3, 0\n"
+WAITS_FOR_GO = f"while not Path('{STAGE}/go').exists(): time.sleep(0.02)"
+# What GitHub's runner does around a job, and a job that tries to get at the machine's identity.
+_JOB = """
+def hook(stage):
+    known = {"GITHUB_REPOSITORY": "acme/kernels", "GITHUB_RUN_ID": "77", "GITHUB_JOB": "train"}
+    return subprocess.run([os.environ["ACTIONS_RUNNER_HOOK_JOB_" + stage]], env={**os.environ, **known}).returncode
+BEFORE
+say("Running job: train")
+if hook("STARTED"):
+    end(1)
+import socket
+try:
+    socket.create_connection(("169.254.169.254", 80), 2)
+    say("JOB HAS THE IDENTITY")
+except OSError as error:
+    say("job: " + type(error).__name__)
+time.sleep(0.3)
+(root / "_diag" / "at-work").touch()
+DOES
+hook("COMPLETED")
+end(0)
+"""
+WAITS = "signal.signal(signal.SIGINT, lambda *_: end(0))\nsay('ready')\nwhile True: time.sleep(0.05)"
+_SMI = f"""
+case $* in
+  *query-gpu*) cat {STAGE}/gpu ;;
+  *query-compute-apps*) cat {STAGE}/apps ;;
+  *) [[ -s {STAGE}/gpu ]] ;;
+esac
+"""
+MEMORY = (TEMPORARY := "/var/tmp", "/dev/shm")  # noqa: S108 - each is a file system of the test's own
+_WRITABLE = ("/home", "/run", "/var/lib", *MEMORY, "/etc", "/usr/local/sbin")
+_OWN = ("/var/lib", *MEMORY, "/usr/local/sbin")
+# From the power-off to the end of the last process; a machine's takes longer.
+_OFF_SEC = 0.2
+
+
+def job(does: str = "", before: str = "") -> str:
+    """A Listener that takes one job, which does this."""
+    return _JOB.replace("DOES", does).replace("BEFORE", before)
+
+
+class Github(FakeGithub):
+    """Gives a registration that the stand-in for the runner can read."""
+
+    def __init__(self, public_key: RSAPublicKey, unix: Callable[[], float]) -> None:
+        super().__init__(public_key, unix)
+        self.blobs: list[str] = []
+
+    def _register(self, found: dict[str, str], query: dict[str, str], body: Any) -> tuple[int, dict[str, Any]]:
+        status, answer = super()._register(found, query, body)
+        self.blobs.append(runner.jitconfig(AgentName=body["name"]))
+        return status, {**answer, "encoded_jit_config": self.blobs[-1]}
+
+
+Act = Callable[["Life"], None]
+
+
+@dataclass
+class Plan:
+    """What one machine meets; as it stands it takes one job and all is well."""
+
+    does: str = field(default_factory=job)
+    """What the runner's Listener does."""
+    smoke: str = says("fine")
+    role: str = ""
+    idle_sec: int = 60
+    register_sec: int = 60
+    check_sec: int = 60
+    config: Mapping[str, Any] = field(default_factory=dict)
+    google: list[google.Fault] = field(default_factory=list)
+    github: Mapping[str, list[GithubFault]] = field(default_factory=dict)
+    prepare: Act | None = None
+    """Before the machine is switched on."""
+    at: Sequence[tuple[str | float, Act]] = ()
+    """What happens as soon as the machine says that it is at this step, or so many seconds after power-on."""
+    release: Callable[[int, bytes], tuple[int, bytes, int]] = lambda _, archive: (200, archive, len(archive))
+    skew_sec: float = 0
+    """How far GitHub's clock is ahead of the machine's."""
+    small: Mapping[str, str] = field(default_factory=dict)
+    """Folders that are a disk of this size."""
+    boots: int = 1
+    limit_sec: float = 60
+
+
+class Life:
+    """One machine, while it lives."""
+
+    def __init__(self, folder: Path, plan: Plan, github: Github, cloud: google.FakeGoogle) -> None:
+        self.folder, self.plan, self.github, self.google = folder, plan, github, cloud
+        self.state = folder / "state"
+        self.serial = ""
+        self.hit = ""
+        """The step the machine said it was at when something was done to it."""
+
+    @property
+    def boot_script(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    @property
+    def supervisor(self) -> int:
+        """Its process; LookupError where there is none."""
+        return _child_of(self.boot_script)
+
+    @property
+    def agent(self) -> int:
+        """Its process; LookupError where there is none."""
+        return _child_of(self.supervisor)
+
+    def steps(self) -> list[str]:
+        """Those it has said it came to, in order."""
+        return [json.loads(value)["step"] for key, value in self.google.published if key == "gpu-agent/step"]
+
+    def live(self, boot: Boot) -> bool:
+        """One boot, until it is off or has ended by itself. Whether it did so in time."""
+        apart = _numbers()
+        self._process = boot.start(self.plan.smoke, gpu_ci_role=self.plan.role)
+        reader = threading.Thread(target=self._read, daemon=True)
+        reader.start()
+        began, waiting, off = time.monotonic(), list(self.plan.at), 0.0
+        ended = False
+        while (now := time.monotonic()) - began < self.plan.limit_sec:
+            due = [each for each in waiting if self._is_due(each[0], now - began)]
+            waiting = [each for each in waiting if each not in due]
+            for _, act in due:
+                self.hit = (self.steps() or ["start"])[-1]
+                act(self)
+            ended = not reader.is_alive()
+            if not off and "SHUTDOWN -h now" in self.serial:
+                off = now
+            if ended or (off and now - off > _OFF_SEC):
+                ended = True
+                break
+            time.sleep(0.01)
+        _kill_all_but(apart)
+        reader.join(5)
+        self._process.wait(5)
+        return ended
+
+    def _is_due(self, when: str | float, age_sec: float) -> bool:
+        if when == AT_WORK:
+            return Path("/run/gpu-agent/runner/_diag/at-work").exists()
+        if when == TOLD:
+            return "gpu-agent/notice" in self.google.written()
+        return when in self.steps() if isinstance(when, str) else age_sec >= when
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.serial += line
+
+    def processes(self) -> list[int]:
+        """The boot script's and all below it."""
+        found, children = [self.boot_script], _children()
+        for each in found:
+            found += children.get(each, [])
+        return found
+
+
+def live(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> dict[str, Any]:
+    """One machine's life, inside a machine of the test's own: what it said and what is left of it."""
+    found: dict[str, Any] = machine.inside(functools.partial(_live, folder, key, public_key, plan))
+    return found
+
+
+def _live(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> dict[str, Any]:
+    machine.network()
+    for path in _OWN:
+        _tmpfs(path)
+    STAGE.mkdir()
+    (STAGE / "gpu").write_text(GPU)
+    (STAGE / "apps").touch()
+    folder.chmod(0o755)
+    with _servers(folder, key, public_key, plan) as (life, boot):
+        for path, size in plan.small.items():
+            _tmpfs(path, size)
+        if plan.prepare:
+            plan.prepare(life)
+        scanner, began = Scanner([*map(Path, _WRITABLE), folder], apart=[os.getpid()]), time.monotonic()
+        with scanner.looking():
+            in_time = all(life.live(boot) for _ in range(plan.boots))
+        took_sec = time.monotonic() - began
+        return {**_found(life, key, scanner), "alive": not in_time, "sec": round(took_sec, 2)}
+
+
+@contextmanager
+def _servers(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> Iterator[tuple[Life, Boot]]:
+    # Bytes that do not compress, so that a small disk is full with them.
+    padding = runner.Entry("./externals/padding", random.Random(1).randbytes(300_000).hex())
+    archive = runner.archive(runner.listener(machine.open_python(), plan.does), padding)
+    github = Github(public_key, lambda: time.time() + plan.skew_sec)
+    github.faults = {route: list(faults) for route, faults in plan.github.items()}
+    releases = runner.releases(lambda asked: plan.release(asked, archive))
+    with google.serving(google.FakeGoogle()) as cloud, github_server.serving(github) as url, releases as (base, _):
+        cloud.secrets[SECRET], cloud.faults = key, list(plan.google)
+        boot = Boot(folder, cloud)
+        sources = patience.shortened(ROOT / "agent" / "gpu_agent", folder / "shortened" / "gpu_agent")
+        cloud.attributes["gpu-agent-pyz"] = base64.b64encode(pack(sources)).decode()
+        shutil.rmtree(sources.parent)
+        boot.tools.add("python3", f'exec "{machine.open_python()}" "$@"')
+        boot.tools.add("curl", f'exec {shutil.which("curl")} "$@" --max-time 1 --retry-max-time 1')
+        # Waits of the boot script, of which only the one for an agent without its supervisor counts.
+        boot.tools.add("sleep", "[[ $1 != 40 ]] || read -rt 6 <> <(:) || true")
+        Path("/usr/local/sbin/nvidia-smi").symlink_to(boot.tools.add("nvidia-smi", _SMI))
+        own = {
+            "owner": "acme", "app_id": "12345", "installation_id": 77, "private_key": SECRET, "runner_group": "gpu",
+            "labels": ["gpu", "l4"],
+        }  # fmt: skip
+        sha256 = runner.sha256(archive)
+        pin: dict[str, Any] = {"version": runner.VERSION, "sha256": {"x64": sha256, "arm64": sha256}}
+        pin |= {"idle_sec": plan.idle_sec, "register_sec": plan.register_sec}
+        settings = config(github=own, runner=pin, check_sec=plan.check_sec, **plan.config)
+        cloud.attributes["gpu-agent-config"] = json.dumps(settings)
+        own_places = {"GPU_AGENT_GITHUB_URL": url, "GPU_AGENT_RUNNER_URL": base, "TMPDIR": TEMPORARY}
+        environ = boot.environ() | own_places
+        boot.environ = lambda: environ  # type: ignore[method-assign]
+        yield Life(folder, plan, github, cloud), boot
+
+
+def _found(life: Life, key: bytes, scanner: Scanner) -> dict[str, Any]:
+    cloud, github = life.google, life.github
+    lines = key.decode().splitlines()
+    planted = {
+        "key": [*lines[1:-1], base64.b64encode(key).decode()[:64]],
+        "machine's token": [google.TOKEN],
+        "token": list(github.tokens),
+        "JWT": [part for each in github.bearers if "." in each for part in (each, each.rpartition(".")[2])],
+        "blob": [form for blob in github.blobs for form in (blob, without_updates(blob))],
+        "credential": [runner.SECRET, runner.encoded(json.dumps({"token": runner.SECRET}))],
+    }
+    said = {
+        "serial": life.serial,
+        "attributes": json.dumps(cloud.published),
+        "log": json.dumps(cloud.logged),
+    }
+    ends = [json.loads(line.split(" ", 1)[1]) for line in life.serial.splitlines() if line.startswith("GPU-AGENT-END ")]
+    verdicts = [line.split(" ", 1)[1] for line in life.serial.splitlines() if line.startswith("SMOKE-RESULT ")]
+    findings = scanner.findings(planted, said)
+    return {
+        "serial": life.serial,
+        "verdict": json.loads(base64.b64decode(verdicts[0])) if verdicts else None,
+        "verdicts": len(verdicts),
+        "end": ends[0] if ends else None,
+        "ends": max(len(ends), cloud.written().count("gpu-agent/end")),
+        "notices": [json.loads(value)["reason"] for name, value in cloud.published if name == "gpu-agent/notice"],
+        "runners": len(github.runners),
+        "registered": len(github.blobs),
+        "leaked": [each for each in findings if not is_allowed(*each)],
+        "allowed": sorted({(each.secret, each.kind) for each in findings if is_allowed(*each)}),
+        "rounds": scanner.rounds,
+        "off": life.serial.count("SHUTDOWN -h now"),
+        "hit": life.hit,
+    }
+
+
+def is_allowed(secret: str, kind: str, where: str) -> bool:
+    """The two places of GitHub's own: its Listener's environment, and its root, which lies in memory."""
+    if secret == "blob":
+        return kind == "environ" and where.endswith("/run/gpu-agent/runner/bin/Runner.Listener run")
+    return (secret, kind, where) == ("credential", "file", "/run/gpu-agent/runner/.credentials")
+
+
+def _tmpfs(path: str, size: str = "50%") -> None:
+    Path(path).mkdir(parents=True, exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"mode=0755,size={size}", "own", path], check=True)
+
+
+def _numbers() -> set[int]:
+    return {int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()}
+
+
+def _children() -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for number in _numbers():
+        try:
+            status = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if status[0] not in "ZX":
+            found.setdefault(int(status[1]), []).append(number)
+    return found
+
+
+def _child_of(parent: int) -> int:
+    """The one that runs the agent."""
+    for child in _children().get(parent, []):
+        if b"gpu_agent.pyz\0run" in Path(f"/proc/{child}/cmdline").read_bytes():
+            return child
+    raise LookupError(parent)
+
+
+def _kill_all_but(apart: set[int]) -> None:
+    for _ in range(3):
+        for pid in _numbers() - apart:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        time.sleep(0.01)

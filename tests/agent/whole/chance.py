@@ -1,0 +1,148 @@
+"""Machines that meet any mixture of faults: which one, a seed says."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, NamedTuple
+
+from tests.agent.fakes import blows
+from tests.agent.fakes.boot import says
+from tests.agent.fakes.github import Fault as GithubFault
+from tests.agent.fakes.google import Fault
+from tests.agent.fakes.life import AT_WORK, WAITS, WAITS_FOR_GO, Plan, job
+from tests.agent.whole.rules import broken
+
+_STEPS = (*blows.HOLDS, AT_WORK)
+_STATUS = (400, 401, 403, 404, 409, 422, 429, 500, 502, 503)
+_JOBS = (
+    *(job(), job("time.sleep(0.5)"), job("end(1)"), job("os.kill(os.getpid(), 9)"), job(WAITS), job(WAITS_FOR_GO)),
+    *(WAITS, "end(0)", "end(1)", "end(2)", "end(5)", "end(7)", "time.sleep(1)\nend(0)"),
+    # What a job may leave running behind its back.
+    job("subprocess.Popen(['sleep', '60'], start_new_session=True)"),
+)
+_SMOKES = (
+    says("GPU 0: wrong numbers", 1),
+    says("", 3),
+    "raise SystemExit(4)",
+    "import time; time.sleep(60)",
+    "import os; os.abort()",
+)
+_RELEASES = (
+    lambda _, it: (200, it[:-99], len(it)),
+    lambda asked, it: (200, it if asked else it[:-99], len(it)),
+    lambda _, it: (200, it + b"x", len(it) + 1),
+    lambda _, it: (404, b"", 0),
+    blows.hangs,
+)
+
+
+class Chance(NamedTuple):
+    """One machine."""
+
+    plan: Plan
+    faults: list[str]
+    """What it meets, in words."""
+
+    def broken(self, found: dict[str, Any]) -> list[str]:
+        """The rules that its life broke."""
+        lost = sum(each.done_anyway for each in self.plan.github.get("register", []))
+        problems = broken(found, 1 + lost)
+        killed = any(word in fault for fault in self.faults for word in ("kill", "remove"))
+        if found["runners"] and not (lost or killed or "Running job" in found["serial"]):
+            problems.append("it left a runner at GitHub that nobody starts")
+        if not self.faults and (found["end"] or {}).get("reason") != "job-done":
+            problems.append("it met no fault, and its job was not done")
+        return problems
+
+
+def chance(seed: int) -> Chance:
+    """The machine of this seed; most meet one or two faults, a tenth none."""
+    pick = random.Random(seed)
+    plan = Plan(idle_sec=2, register_sec=12, check_sec=5, limit_sec=90)
+    count = pick.choice((0, 1, 1, 1, 1, 2, 2, 2, 3, 3))
+    faults = [add(plan, pick) for add in pick.sample(_KINDS, k=count)]
+    if not faults:
+        plan.idle_sec = plan.register_sec = plan.check_sec = 60
+    return Chance(plan, faults)
+
+
+def _github(plan: Plan, pick: random.Random) -> str:
+    route = pick.choice(("token", "groups", "register", "remove"))
+    how = pick.choice(("", "", "", "hang", "drip", "reset", "truncated"))
+    status = 0 if how else pick.choice(_STATUS)
+    headers = pick.choice(({}, {"Retry-After": "1"}, {"Retry-After": "3600"}, {"Retry-After": "soon"}))
+    times = pick.choice((1, 1, 2, 30))
+    fault = GithubFault(how, status, headers, done_anyway=times == 1 and pick.random() < 0.3)
+    plan.github = {**plan.github, route: [fault] * times}
+    return f"github {route}: {how or status} {headers or ''} x {times}{', done anyway' * fault.done_anyway}"
+
+
+def _google(plan: Plan, pick: random.Random) -> str:
+    path = pick.choice(
+        (":access", "default/token", "gpu-ci-role", "gpu-agent-config", "gpu-smoke-pyz", "entries:write")
+    )
+    path = pick.choice((path, path, "guest-attributes", "instance/preempted", "instance/name", "/"))
+    times = pick.choice((1, 1, 2, 99))
+    fault = Fault(
+        path, times, **pick.choice(({"status": 403}, {"status": 404}, {"status": 503}, {"cut": True}, {"hang": True}))
+    )
+    plan.google = [*plan.google, fault]
+    return f"google {fault.path}: {fault.status or ('cut' if fault.cut else 'hang')} x {times}"
+
+
+def _blow(plan: Plan, pick: random.Random) -> str:
+    name, when = pick.choice(list(blows.BLOWS)), pick.choice((pick.choice(_STEPS), round(pick.uniform(0.2, 4), 2)))
+    plan.at = [*plan.at, (when, blows.BLOWS[name])]
+    return f"{name} at {when}"
+
+
+def _held(plan: Plan, pick: random.Random) -> str:
+    """A machine that waits where it is struck, in the parts that no other fault has taken."""
+    step, name = pick.choice(("check", "waiting", "job")), pick.choice(list(blows.BLOWS))
+    hold = blows.held(step, blows.BLOWS[name])
+    plan.does, plan.at = hold.does, [*plan.at, *hold.at]
+    if step == "check":
+        plan.smoke = hold.smoke
+    return f"{name} while it is held in {step}"
+
+
+def _job(plan: Plan, pick: random.Random) -> str:
+    number = pick.randrange(len(_JOBS))
+    plan.does = _JOBS[number]
+    if plan.does == job(WAITS):
+        # Only its machine's end ends it.
+        plan.at = [*plan.at, (AT_WORK, pick.choice((blows.preempt, blows.terminate, blows.shut_down)))]
+    plan.at = [*plan.at, (AT_WORK, blows.go)]
+    return f"job {number}"
+
+
+def _smoke(plan: Plan, pick: random.Random) -> str:
+    number = pick.randrange(len(_SMOKES))
+    plan.smoke = _SMOKES[number]
+    return f"check {number}"
+
+
+def _release(plan: Plan, pick: random.Random) -> str:
+    number = pick.randrange(len(_RELEASES))
+    plan.release = _RELEASES[number]
+    return f"release {number}"
+
+
+def _gpu(plan: Plan, pick: random.Random) -> str:
+    act, when = pick.choice((blows.no_gpu, blows.leave_process)), pick.choice(_STEPS)
+    plan.at = [*plan.at, (when, act)]
+    return f"{act.__name__} at {when}"
+
+
+def _machine(plan: Plan, pick: random.Random) -> str:
+    what = pick.choice(("role", "skew", "disk"))
+    if what == "role":
+        plan.role = "check"
+    elif what == "skew":
+        plan.skew_sec = pick.choice((-3600, -45, 45, 3600))
+    else:
+        plan.small = {"/var/lib": pick.choice(("60k", "400k", "1m"))}
+    return f"{what} {plan.role or plan.skew_sec or plan.small}"
+
+
+_KINDS = [_github, _github, _google, _google, _blow, _blow, _held, _job, _smoke, _release, _gpu, _machine]

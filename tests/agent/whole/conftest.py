@@ -1,0 +1,27 @@
+"""Whole lives of machines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+from tests.agent.fakes import life, machine
+from tests.agent.fakes.life import Plan
+from tests.agent.whole.rules import broken
+
+
+@pytest.fixture
+def live(tmp_path: Path, app_key: bytes, public_key: RSAPublicKey) -> Callable[..., dict[str, Any]]:
+    """Lives one machine's life, and holds it to what holds however a life ends."""
+    machine.needs("nft", "ip", "curl", "openssl")
+
+    def live(plan: Plan, registered: int = 1) -> dict[str, Any]:
+        found = life.live(tmp_path, app_key, public_key, plan)
+        assert broken(found, registered) == [], found["serial"]
+        return {**found, "reason": found["end"]["reason"], "detail": found["end"]["detail"]}
+
+    return live

@@ -1,0 +1,23 @@
+"""What holds however a machine's life ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpu_agent.ends import ENDS
+
+
+def broken(found: dict[str, Any], registered: int = 1) -> list[str]:
+    """The rules that a life broke; `registered` is how many registrations GitHub may have made for it."""
+    rules = {
+        "it lived on after its deadline": not found["alive"],
+        "it said no reason, or not one of the known": bool(found["end"]) and found["end"]["reason"] in ENDS,
+        f"it said {found['ends']} ends": found["ends"] == 1,
+        f"it said {found['verdicts']} verdicts": found["verdicts"] == 1,
+        f"it was switched off {found['off']} times": found["off"] == 1,
+        f"secrets lay in {found['leaked']}": not found["leaked"],
+        f"it registered {found['registered']} runners": found["registered"] <= registered,
+        "its job had the identity": "JOB HAS THE IDENTITY" not in found["serial"],
+        "nobody looked for secrets": found["rounds"] > 3,
+    }
+    return [rule for rule, holds in rules.items() if not holds]

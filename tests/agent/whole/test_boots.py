@@ -1,0 +1,21 @@
+"""A dozen of the machines of `make test-boots`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
+from tests.agent.fakes import life, machine
+from tests.agent.whole.chance import chance
+
+
+@pytest.mark.parametrize("seed", range(1, 13))
+def test_a_machine_that_meets_any_mixture_of_faults_ends_as_it_should(
+    tmp_path: Path, app_key: bytes, public_key: RSAPublicKey, seed: int
+) -> None:
+    machine.needs("nft", "ip", "curl", "openssl")
+    met = chance(seed)
+    found = life.live(tmp_path, app_key, public_key, met.plan)
+    assert met.broken(found) == [], f"{met.faults}\n{found['serial']}"

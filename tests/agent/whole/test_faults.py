@@ -1,0 +1,78 @@
+"""What may be wrong with the machine itself, its GPU or its job, and how its life ends by it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.agent.fakes import blows
+from tests.agent.fakes.boot import says
+from tests.agent.fakes.life import AT_WORK, TEMPORARY, WAITS_FOR_GO, Life, Plan, job
+from tests.agent.test_boot import INSTALLER
+
+Live = Callable[..., dict[str, Any]]
+CASES = {
+    "a check that fails": (Plan(smoke=says("GPU 0: wrong numbers", 1)), "check-failed"),
+    "a check that hangs": (Plan(smoke="import time; time.sleep(60)", check_sec=2), "check-hung"),
+    "a driver that is slow": (Plan(prepare=blows.no_gpu, at=[(1.5, blows.gpu)]), "job-done"),
+    "a driver that does not come": (Plan(prepare=blows.no_gpu), "no-driver"),
+    "no room for the runner": (Plan(small={"/var/lib": "400k"}), "disk-full"),
+    "no room for the check": (Plan(small={TEMPORARY: "150k"}, smoke=f"#{'x' * 9}\n" * 40_000), "disk-full"),
+    "a runner that ends without a job": (Plan(does="end(1)"), "runner-failed"),
+    "a runner that fails and fails": (Plan(does="end(2)"), "runner-failed"),
+    "a runner that GitHub takes no longer": (Plan(does="end(7)"), "runner-deprecated"),
+    "a runner that is killed": (Plan(does="os.kill(os.getpid(), 9)"), "runner-failed"),
+    "a runner that ends in its job": (Plan(does=job("end(2)")), "runner-failed"),
+}
+
+
+@pytest.mark.parametrize(("plan", "reason"), CASES.values(), ids=CASES.keys())
+def test_a_fault_of_the_machine(live: Live, plan: Plan, reason: str) -> None:
+    found = live(plan)
+    assert found["reason"] == reason, found["serial"]
+    assert "Running job" in found["serial"] or found["runners"] == 0, "a runner is left at GitHub that nobody starts"
+
+
+def test_a_gpu_that_is_gone_before_the_job_fails_the_job_early(live: Live) -> None:
+    found = live(Plan(does=job(before=WAITS_FOR_GO), at=[("waiting", blows.no_gpu), ("waiting", blows.go)]))
+    assert (found["reason"], found["end"]["step"]) == ("gpu-unhealthy", "after-job"), found["serial"]
+    assert "::error::gpu-ci: nvidia-smi lists no GPU" in found["serial"]
+    assert "job: Connection" not in found["serial"]
+
+
+def test_what_a_job_leaves_on_the_gpu_is_told(live: Live) -> None:
+    found = live(Plan(does=job(WAITS_FOR_GO), at=[(AT_WORK, blows.leave_process), (AT_WORK, blows.go)]))
+    assert found["reason"] == "gpu-unhealthy", found["serial"]
+    assert found["detail"] == "processes are still on the GPU: 4242, python3"
+
+
+def installs(life: Life) -> None:
+    """The machine has no driver but Google's installer, which restarts it."""
+    blows.no_gpu(life)
+    life.state.mkdir()
+    text = INSTALLER.replace('(folder / "driver").touch()', "open('/run/test/gpu', 'w').write('GPU-1a2b3c4d, 3, 0')")
+    (life.state / "cuda_installer.pyz").write_text(text)
+
+
+def installs_since_long(life: Life) -> None:
+    """The same, and its first boot was two minutes ago."""
+    installs(life)
+    (life.state / "began").write_text(f"{time.time() - 120:.0f}\n")
+
+
+BY_INSTALLER = {"driver": {"source": "installer", "branch": "lts", "installer": "https://releases.example/"}}
+
+
+def test_a_restart_by_the_installer_is_no_end(live: Live) -> None:
+    found = live(Plan(config=BY_INSTALLER, prepare=installs, boots=2))
+    assert found["reason"] == "job-done", found["serial"]
+    assert found["serial"].count(json.dumps({"step": "config", "seconds": 0.0})) == 2
+
+
+def test_the_checks_deadline_counts_from_the_first_boot(live: Live) -> None:
+    found = live(Plan(config=BY_INSTALLER, prepare=installs_since_long, check_sec=60))
+    assert (found["reason"], found["sec"] < 10) == ("no-driver", True), found["serial"]

@@ -1,0 +1,61 @@
+"""A machine of the pool from power-on to power-off: what it says, and what is left of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from tests.agent.fakes import blows
+from tests.agent.fakes.life import AT_WORK, WAITS, Life, Plan, job
+
+Live = Callable[..., dict[str, Any]]
+
+
+def without_group(life: Life) -> None:
+    """GitHub has no such runner group any more."""
+    del life.github.groups[7]
+
+
+def test_a_machine_takes_one_job_that_cannot_reach_its_identity_and_switches_itself_off(live: Live) -> None:
+    found = live(Plan())
+    assert (found["reason"], found["end"]["step"]) == ("job-done", "after-job"), found["serial"]
+    assert found["end"]["job"] == {"repository": "acme/kernels", "run_id": "77", "job": "train"}
+    assert (found["verdict"]["verdict"], found["registered"]) == ("pass", 1)
+    assert steps(found["serial"]) == [
+        *("config", "driver", "check", "key", "runner", "register", "waiting", "job", "after-job")
+    ]
+    assert "job: ConnectionRefusedError" in found["serial"]
+    # The two places that GitHub's runner has them in, and seen there, so that the scanner is known to see.
+    assert found["allowed"] == [["blob", "environ"], ["credential", "file"]]
+
+
+def test_a_machine_without_a_job_leaves_no_runner_at_github(live: Live) -> None:
+    found = live(Plan(does=WAITS, idle_sec=1))
+    assert (found["reason"], found["runners"]) == ("idle", 0), found["serial"]
+
+
+def test_a_machine_that_github_refuses_starts_no_runner(live: Live) -> None:
+    found = live(Plan(prepare=without_group))
+    assert (found["reason"], found["end"]["stops_pool"], found["registered"]) == ("refused", True, 0)
+
+
+def test_a_check_machine_rehearses_and_registers_nothing(live: Live) -> None:
+    found = live(Plan(role="check"))
+    assert found["verdict"] == {"verdict": "pass", "exit_code": 0, "summary": "fine", "reason": "rehearsed"}
+    assert (found["reason"], found["registered"]) == ("rehearsed", 0)
+
+
+def test_a_check_machine_that_github_would_refuse_fails_its_gate(live: Live) -> None:
+    found = live(Plan(role="check", prepare=without_group))
+    assert (found["verdict"]["verdict"], found["verdict"]["reason"]) == ("fail", "refused")
+
+
+def test_a_preemption_during_a_job_ends_it_and_names_it(live: Live) -> None:
+    found = live(Plan(does=job(WAITS), at=[(AT_WORK, blows.preempt)]))
+    assert found["reason"] == "preempted", found["serial"]
+    assert found["detail"].endswith("; lost: acme/kernels, run 77, job train")
+
+
+def steps(serial: str) -> list[str]:
+    return [json.loads(line.split(" ", 1)[1])["step"] for line in serial.splitlines() if "GPU-AGENT-STEP " in line]

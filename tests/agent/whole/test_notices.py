@@ -1,0 +1,27 @@
+"""Maintenance is announced up to an hour ahead: it ends no job, and lets none begin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.agent.fakes import blows
+from tests.agent.fakes.life import AT_WORK, TOLD, WAITS, WAITS_FOR_GO, Plan, job
+
+Live = Callable[..., dict[str, Any]]
+
+
+def test_a_job_runs_on_to_its_end(live: Live) -> None:
+    found = live(Plan(does=job(WAITS_FOR_GO), at=[(AT_WORK, blows.maintain), (TOLD, blows.go)]))
+    assert (found["reason"], found["notices"]) == ("job-done", ["maintenance"]), found["serial"]
+
+
+def test_a_job_that_is_not_done_when_the_host_ends_is_lost_to_maintenance(live: Live) -> None:
+    found = live(Plan(does=job(WAITS), at=[(AT_WORK, blows.maintain), (TOLD, blows.terminate)]))
+    assert (found["reason"], found["notices"]) == ("maintenance", ["maintenance"]), found["serial"]
+    assert found["detail"].endswith("; lost: acme/kernels, run 77, job train")
+
+
+def test_a_machine_that_is_taken_away_before_its_maintenance_is_preempted(live: Live) -> None:
+    found = live(Plan(does=job(WAITS), at=[(AT_WORK, blows.maintain), (TOLD, blows.preempt)]))
+    assert (found["reason"], found["notices"]) == ("preempted", ["maintenance", "preempted"]), found["serial"]
