@@ -75,6 +75,14 @@ def test_a_job_on_a_fit_machine_starts_and_is_known(
     assert capsys.readouterr().out == ""
 
 
+def test_the_socket_is_the_runners_users_alone(serve: Callable[..., Hooks], folder: Path) -> None:
+    if os.geteuid():
+        pytest.skip("needs root: sudo -E make test")
+    serve(uid=NOBODY)
+    status = (folder / "hooks.sock").stat()
+    assert (oct(status.st_mode & 0o777), status.st_uid, status.st_gid) == ("0o600", NOBODY, NOBODY)
+
+
 def test_a_job_on_an_unfit_machine_fails_and_its_author_reads_why(
     serve: Callable[..., Hooks], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -118,6 +118,42 @@ def test_an_exception_is_a_crash_that_names_the_place_and_not_its_words(tmp_path
     assert "s3cret" not in (tmp_path / "notes").read_text()
 
 
+def test_a_full_disk_is_named_wherever_it_is_met(tmp_path: Path) -> None:
+    run = Run(tmp_path, "import errno; raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), '/run/file')")
+    assert run.end() == ("disk-full", "No space left on device (/run/file)", "start")
+
+
+def test_an_agent_whose_supervisor_is_killed_says_where_it_was_and_what_it_worked_on(tmp_path: Path) -> None:
+    run = Run(
+        tmp_path,
+        """
+        channel.step("job", None)
+        channel.job({"repository": "example-org/app", "run_id": "7", "job": "test"})
+        here("there")
+        """,
+    )
+    run.signal("there", signal.SIGKILL)
+    while not (tmp_path / "notes").exists() or '["off"]' not in (tmp_path / "notes").read_text():
+        time.sleep(0.01)
+    (end,) = [note[1] for note in run.notes() if note[0] == "gpu-agent/end"]
+    assert (end["reason"], end["detail"]) == ("crashed", "the agent's supervisor was killed in step job")
+    assert end["job"] == {"repository": "example-org/app", "run_id": "7", "job": "test"}
+
+
+def test_an_agent_that_learns_of_it_while_it_speaks_says_so_too(tmp_path: Path) -> None:
+    work = """
+    os.kill(os.getppid(), signal.SIGKILL)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    while True:
+        channel.step("waiting", 60)
+    """
+    run = Run(tmp_path, work)
+    run.process.wait(30)
+    while not (tmp_path / "notes").exists() or '["off"]' not in (tmp_path / "notes").read_text():
+        time.sleep(0.01)
+    assert [note[1]["reason"] for note in run.notes() if note[0] == "gpu-agent/end"] == ["crashed"]
+
+
 def test_an_agent_that_exits_on_its_own_has_crashed(tmp_path: Path) -> None:
     assert Run(tmp_path, "os._exit(3)").end() == ("crashed", "the agent ended with code 3 in step start", "start")
 

@@ -12,7 +12,6 @@ import json
 import os
 import random
 import shutil
-import signal
 import subprocess
 import threading
 import time
@@ -23,46 +22,21 @@ from pathlib import Path
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-from gpu_agent.runner import without_updates
 from gpu_ci.payload import pack
 
-from tests.agent.fakes import github_server, google, machine, patience, runner
+from tests.agent.fakes import github_server, google, left, machine, patience, processes, runner
 from tests.agent.fakes.boot import ROOT, Boot, config, says
 from tests.agent.fakes.github import FakeGithub
 from tests.agent.fakes.github import Fault as GithubFault
+from tests.agent.fakes.jobs import STAGE, job
 from tests.agent.fakes.scanner import Scanner
 
 SECRET = "projects/example-ci/secrets/github-app-key"
-STAGE = Path("/run/test")
-"""In it: `gpu` and `apps`, what nvidia-smi prints, and `go`, for which a job or a runner may wait."""
 AT_WORK = "at work"
 """Beside the machine's own steps: the job has begun, and its hook has said which it is."""
 TOLD = "told"
 """The machine has said that it knows of an announcement."""
 GPU = "GPU-1a2b3c4d, 3, 0\n"
-WAITS_FOR_GO = f"while not Path('{STAGE}/go').exists(): time.sleep(0.02)"
-# What GitHub's runner does around a job, and a job that tries to get at the machine's identity.
-_JOB = """
-def hook(stage):
-    known = {"GITHUB_REPOSITORY": "acme/kernels", "GITHUB_RUN_ID": "77", "GITHUB_JOB": "train"}
-    return subprocess.run([os.environ["ACTIONS_RUNNER_HOOK_JOB_" + stage]], env={**os.environ, **known}).returncode
-BEFORE
-say("Running job: train")
-if hook("STARTED"):
-    end(1)
-import socket
-try:
-    socket.create_connection(("169.254.169.254", 80), 2)
-    say("JOB HAS THE IDENTITY")
-except OSError as error:
-    say("job: " + type(error).__name__)
-time.sleep(0.3)
-(root / "_diag" / "at-work").touch()
-DOES
-hook("COMPLETED")
-end(0)
-"""
-WAITS = "signal.signal(signal.SIGINT, lambda *_: end(0))\nsay('ready')\nwhile True: time.sleep(0.05)"
 _SMI = f"""
 case $* in
   *query-gpu*) cat {STAGE}/gpu ;;
@@ -75,11 +49,6 @@ _WRITABLE = ("/home", "/run", "/var/lib", *MEMORY, "/etc", "/usr/local/sbin")
 _OWN = ("/var/lib", *MEMORY, "/usr/local/sbin")
 # From the power-off to the end of the last process; a machine's takes longer.
 _OFF_SEC = 0.2
-
-
-def job(does: str = "", before: str = "") -> str:
-    """A Listener that takes one job, which does this."""
-    return _JOB.replace("DOES", does).replace("BEFORE", before)
 
 
 class Github(FakeGithub):
@@ -143,12 +112,12 @@ class Life:
     @property
     def supervisor(self) -> int:
         """Its process; LookupError where there is none."""
-        return _child_of(self.boot_script)
+        return processes.child_of(self.boot_script)
 
     @property
     def agent(self) -> int:
         """Its process; LookupError where there is none."""
-        return _child_of(self.supervisor)
+        return processes.child_of(self.supervisor)
 
     def steps(self) -> list[str]:
         """Those it has said it came to, in order."""
@@ -156,7 +125,7 @@ class Life:
 
     def live(self, boot: Boot) -> bool:
         """One boot, until it is off or has ended by itself. Whether it did so in time."""
-        apart = _numbers()
+        apart = processes.numbers()
         self._process = boot.start(self.plan.smoke, gpu_ci_role=self.plan.role)
         reader = threading.Thread(target=self._read, daemon=True)
         reader.start()
@@ -175,7 +144,7 @@ class Life:
                 ended = True
                 break
             time.sleep(0.01)
-        _kill_all_but(apart)
+        processes.kill_all_but(apart)
         reader.join(5)
         self._process.wait(5)
         return ended
@@ -194,7 +163,7 @@ class Life:
 
     def processes(self) -> list[int]:
         """The boot script's and all below it."""
-        found, children = [self.boot_script], _children()
+        found, children = [self.boot_script], processes.children()
         for each in found:
             found += children.get(each, [])
         return found
@@ -223,7 +192,7 @@ def _live(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> dic
         with scanner.looking():
             in_time = all(life.live(boot) for _ in range(plan.boots))
         took_sec = time.monotonic() - began
-        return {**_found(life, key, scanner), "alive": not in_time, "sec": round(took_sec, 2)}
+        return {**left.found(life, key, scanner), "alive": not in_time, "sec": round(took_sec, 2)}
 
 
 @contextmanager
@@ -260,83 +229,6 @@ def _servers(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> 
         yield Life(folder, plan, github, cloud), boot
 
 
-def _found(life: Life, key: bytes, scanner: Scanner) -> dict[str, Any]:
-    cloud, github = life.google, life.github
-    lines = key.decode().splitlines()
-    planted = {
-        "key": [*lines[1:-1], base64.b64encode(key).decode()[:64]],
-        "machine's token": [google.TOKEN],
-        "token": list(github.tokens),
-        "JWT": [part for each in github.bearers if "." in each for part in (each, each.rpartition(".")[2])],
-        "blob": [form for blob in github.blobs for form in (blob, without_updates(blob))],
-        "credential": [runner.SECRET, runner.encoded(json.dumps({"token": runner.SECRET}))],
-    }
-    said = {
-        "serial": life.serial,
-        "attributes": json.dumps(cloud.published),
-        "log": json.dumps(cloud.logged),
-    }
-    ends = [json.loads(line.split(" ", 1)[1]) for line in life.serial.splitlines() if line.startswith("GPU-AGENT-END ")]
-    verdicts = [line.split(" ", 1)[1] for line in life.serial.splitlines() if line.startswith("SMOKE-RESULT ")]
-    findings = scanner.findings(planted, said)
-    return {
-        "serial": life.serial,
-        "verdict": json.loads(base64.b64decode(verdicts[0])) if verdicts else None,
-        "verdicts": len(verdicts),
-        "end": ends[0] if ends else None,
-        "ends": max(len(ends), cloud.written().count("gpu-agent/end")),
-        "notices": [json.loads(value)["reason"] for name, value in cloud.published if name == "gpu-agent/notice"],
-        "runners": len(github.runners),
-        "registered": len(github.blobs),
-        "leaked": [each for each in findings if not is_allowed(*each)],
-        "allowed": sorted({(each.secret, each.kind) for each in findings if is_allowed(*each)}),
-        "rounds": scanner.rounds,
-        "off": life.serial.count("SHUTDOWN -h now"),
-        "hit": life.hit,
-    }
-
-
-def is_allowed(secret: str, kind: str, where: str) -> bool:
-    """The two places of GitHub's own: its Listener's environment, and its root, which lies in memory."""
-    if secret == "blob":
-        return kind == "environ" and where.endswith("/run/gpu-agent/runner/bin/Runner.Listener run")
-    return (secret, kind, where) == ("credential", "file", "/run/gpu-agent/runner/.credentials")
-
-
 def _tmpfs(path: str, size: str = "50%") -> None:
     Path(path).mkdir(parents=True, exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"mode=0755,size={size}", "own", path], check=True)
-
-
-def _numbers() -> set[int]:
-    return {int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()}
-
-
-def _children() -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
-    for number in _numbers():
-        try:
-            status = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if status[0] not in "ZX":
-            found.setdefault(int(status[1]), []).append(number)
-    return found
-
-
-def _child_of(parent: int) -> int:
-    """The one that runs the agent."""
-    for child in _children().get(parent, []):
-        if b"gpu_agent.pyz\0run" in Path(f"/proc/{child}/cmdline").read_bytes():
-            return child
-    raise LookupError(parent)
-
-
-def _kill_all_but(apart: set[int]) -> None:
-    for _ in range(3):
-        for pid in _numbers() - apart:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        time.sleep(0.01)

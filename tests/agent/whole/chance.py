@@ -9,7 +9,8 @@ from tests.agent.fakes import blows
 from tests.agent.fakes.boot import says
 from tests.agent.fakes.github import Fault as GithubFault
 from tests.agent.fakes.google import Fault
-from tests.agent.fakes.life import AT_WORK, WAITS, WAITS_FOR_GO, Plan, job
+from tests.agent.fakes.jobs import WAITS, WAITS_FOR_GO, job
+from tests.agent.fakes.life import AT_WORK, Plan
 from tests.agent.whole.rules import broken
 
 _STEPS = (*blows.HOLDS, AT_WORK)

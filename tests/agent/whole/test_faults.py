@@ -11,7 +11,8 @@ import pytest
 
 from tests.agent.fakes import blows
 from tests.agent.fakes.boot import says
-from tests.agent.fakes.life import AT_WORK, TEMPORARY, WAITS_FOR_GO, Life, Plan, job
+from tests.agent.fakes.jobs import WAITS_FOR_GO, job
+from tests.agent.fakes.life import AT_WORK, TEMPORARY, Life, Plan
 from tests.agent.test_boot import INSTALLER
 
 Live = Callable[..., dict[str, Any]]

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.agent.fakes import blows
-from tests.agent.fakes.life import AT_WORK, WAITS, Life, Plan, job
+from tests.agent.fakes.jobs import WAITS, job
+from tests.agent.fakes.life import AT_WORK, Life, Plan
 
 Live = Callable[..., dict[str, Any]]
 

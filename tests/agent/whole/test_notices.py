@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.agent.fakes import blows
-from tests.agent.fakes.life import AT_WORK, TOLD, WAITS, WAITS_FOR_GO, Plan, job
+from tests.agent.fakes.jobs import WAITS, WAITS_FOR_GO, job
+from tests.agent.fakes.life import AT_WORK, TOLD, Plan
 
 Live = Callable[..., dict[str, Any]]
 

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from tests.agent.fakes import life, machine, runner
-from tests.agent.fakes.life import AT_WORK, Life, Plan, is_allowed, job
+from tests.agent.fakes.jobs import job
+from tests.agent.fakes.left import is_allowed
+from tests.agent.fakes.life import AT_WORK, Life, Plan
 from tests.agent.fakes.scanner import Finding, Scanner
 
 PLANTED = {"key": ["another-form", "planted-secret"]}

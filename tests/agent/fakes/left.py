@@ -1,0 +1,59 @@
+"""What is left of a machine when it is off, as JSON."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any
+
+from gpu_agent.runner import without_updates
+
+from tests.agent.fakes import google, runner
+from tests.agent.fakes.scanner import Scanner
+
+if TYPE_CHECKING:
+    from tests.agent.fakes.life import Life
+
+
+def found(life: Life, key: bytes, scanner: Scanner) -> dict[str, Any]:
+    """What it said, what GitHub and Google have of it, and the secrets that lay anywhere."""
+    cloud, github = life.google, life.github
+    lines = key.decode().splitlines()
+    planted = {
+        "key": [*lines[1:-1], base64.b64encode(key).decode()[:64]],
+        "machine's token": [google.TOKEN],
+        "token": list(github.tokens),
+        "JWT": [part for each in github.bearers if "." in each for part in (each, each.rpartition(".")[2])],
+        "blob": [form for blob in github.blobs for form in (blob, without_updates(blob))],
+        "credential": [runner.SECRET, runner.encoded(json.dumps({"token": runner.SECRET}))],
+    }
+    said = {
+        "serial": life.serial,
+        "attributes": json.dumps(cloud.published),
+        "log": json.dumps(cloud.logged),
+    }
+    ends = [json.loads(line.split(" ", 1)[1]) for line in life.serial.splitlines() if line.startswith("GPU-AGENT-END ")]
+    verdicts = [line.split(" ", 1)[1] for line in life.serial.splitlines() if line.startswith("SMOKE-RESULT ")]
+    findings = scanner.findings(planted, said)
+    return {
+        "serial": life.serial,
+        "verdict": json.loads(base64.b64decode(verdicts[0])) if verdicts else None,
+        "verdicts": len(verdicts),
+        "end": ends[0] if ends else None,
+        "ends": max(len(ends), cloud.written().count("gpu-agent/end")),
+        "notices": [json.loads(value)["reason"] for name, value in cloud.published if name == "gpu-agent/notice"],
+        "runners": len(github.runners),
+        "registered": len(github.blobs),
+        "leaked": [each for each in findings if not is_allowed(*each)],
+        "allowed": sorted({(each.secret, each.kind) for each in findings if is_allowed(*each)}),
+        "rounds": scanner.rounds,
+        "off": life.serial.count("SHUTDOWN -h now"),
+        "hit": life.hit,
+    }
+
+
+def is_allowed(secret: str, kind: str, where: str) -> bool:
+    """The two places of GitHub's own: its Listener's environment, and its root, which lies in memory."""
+    if secret == "blob":
+        return kind == "environ" and where.endswith("/run/gpu-agent/runner/bin/Runner.Listener run")
+    return (secret, kind, where) == ("credential", "file", "/run/gpu-agent/runner/.credentials")
