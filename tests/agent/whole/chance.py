@@ -10,7 +10,7 @@ from tests.agent.fakes.boot import says
 from tests.agent.fakes.github import Fault as GithubFault
 from tests.agent.fakes.google import Fault
 from tests.agent.fakes.jobs import WAITS, WAITS_FOR_GO, job
-from tests.agent.fakes.life import AT_WORK, Plan
+from tests.agent.fakes.life import AT_WORK, TOLD, Plan
 from tests.agent.whole.rules import broken
 
 _STEPS = (*blows.HOLDS, AT_WORK)
@@ -104,6 +104,9 @@ def _held(plan: Plan, pick: random.Random) -> str:
     plan.does, plan.at = hold.does, [*plan.at, *hold.at]
     if step == "check":
         plan.smoke = hold.smoke
+    if (step, name) == ("job", "maintain"):
+        # It ends no job; the host's end, up to an hour later, does.
+        plan.at = [*plan.at, (TOLD, blows.terminate)]
     return f"{name} while it is held in {step}"
 
 
