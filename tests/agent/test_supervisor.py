@@ -140,18 +140,20 @@ def test_an_agent_whose_supervisor_is_killed_says_where_it_was_and_what_it_worke
     assert end["job"] == {"repository": "example-org/app", "run_id": "7", "job": "test"}
 
 
-def test_an_agent_that_learns_of_it_while_it_speaks_says_so_too(tmp_path: Path) -> None:
-    work = """
-    os.kill(os.getppid(), signal.SIGKILL)
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-    while True:
-        channel.step("waiting", 60)
+def test_an_agent_that_learns_of_it_as_it_says_its_end_ends_the_machine_too(tmp_path: Path) -> None:
+    """The supervisor's end of the channel is gone, and the thread that watches for it has not seen that yet."""
+    source = """
+    import os, sys
+    from pathlib import Path
+    from gpu_agent.channel import Channel, Ending
+    from gpu_agent.supervisor import _be_the_agent
+    heard, said = os.pipe()
+    os.close(heard)
+    lifeline, held = os.pipe()
+    _be_the_agent(lambda _: Ending("job-done", ""), Channel(said), lifeline, lambda _: Path(sys.argv[1]).touch())
     """
-    run = Run(tmp_path, work)
-    run.process.wait(30)
-    while not (tmp_path / "notes").exists() or '["off"]' not in (tmp_path / "notes").read_text():
-        time.sleep(0.01)
-    assert [note[1]["reason"] for note in run.notes() if note[0] == "gpu-agent/end"] == ["crashed"]
+    subprocess.run([sys.executable, "-c", textwrap.dedent(source), str(tmp_path / "ended")], check=True)
+    assert (tmp_path / "ended").exists()
 
 
 def test_an_agent_that_exits_on_its_own_has_crashed(tmp_path: Path) -> None:

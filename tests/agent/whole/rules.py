@@ -18,6 +18,7 @@ def broken(found: dict[str, Any], registered: int = 1) -> list[str]:
         f"secrets lay in {found['leaked']}": not found["leaked"],
         f"it registered {found['registered']} runners": found["registered"] <= registered,
         "its job had the identity": "JOB HAS THE IDENTITY" not in found["serial"],
-        "nobody looked for secrets": found["rounds"] > 3,
+        # Fifty looks a second are meant, and a busy computer may not come to all of them.
+        f"only {found['rounds']} looks for secrets": found["rounds"] > found["sec"] * 2,
     }
     return [rule for rule, holds in rules.items() if not holds]
