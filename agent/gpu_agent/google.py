@@ -54,9 +54,9 @@ class GoogleHost:
         """The instance's metadata by this key."""
         return self._metadata.read(f"instance/attributes/{key}")
 
-    def publish(self, key: str, value: str) -> None:
+    def publish(self, key: str, value: str, within_sec: float = 15.0) -> None:
         """As a guest attribute; the key is namespace/key."""
-        self._metadata.publish(key, value)
+        self._metadata.publish(key, value, within_sec)
 
     def log(self, severity: str, message: str, **fields: Any) -> None:
         """One entry of the log gpu-agent, at this machine."""

@@ -33,8 +33,8 @@ class Host(Protocol):
     def attribute(self, key: str) -> str | None:
         """One value the machine was made with; None where there is none. Ended where nobody answers in time."""
 
-    def publish(self, key: str, value: str) -> None:
-        """Put a value where the machine's owner reads it without entering it. OSError where that fails."""
+    def publish(self, key: str, value: str, within_sec: float = 15.0) -> None:
+        """Put a value where the machine's owner reads it without entering it. OSError where that fails for so long."""
 
     def log(self, severity: str, message: str, **fields: Any) -> None:
         """One entry of the cloud's own log. It never raises: a log that is down ends no machine."""

@@ -11,7 +11,6 @@ from .retry import Again, patiently
 _FLAVOR = {"Metadata-Flavor": "Google"}
 # The network and the server itself may come up after the agent does.
 _READ_SEC = 120.0
-_PUBLISH_SEC = 15.0
 # One question that hangs must not use up the time of those that would be answered.
 _ATTEMPT_SEC = 10.0
 
@@ -51,9 +50,9 @@ class Metadata:
             return "", ""
         return answer.body.decode(errors="replace").strip(), answer.headers.get("etag", "")
 
-    def publish(self, key: str, value: str) -> None:
-        """Write the guest attribute namespace/key. OSError where that fails for 15 s."""
-        until = self._clock.now() + _PUBLISH_SEC
+    def publish(self, key: str, value: str, within_sec: float) -> None:
+        """Write the guest attribute namespace/key. OSError where that fails for so long."""
+        until = self._clock.now() + within_sec
 
         def attempt() -> None:
             try:

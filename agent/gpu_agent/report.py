@@ -18,6 +18,9 @@ from .redact import redact
 # Of one guest attribute: a bound of ours, as whoever reads it wants one screen.
 LIMIT_BYTES = 1024
 VERDICT, STEP, END = "gpu-smoke/verdict", "gpu-agent/step", "gpu-agent/end"
+# A step is soon another one, and the supervisor, which tells it, must hear meanwhile that the machine is to stop.
+_STEP_SEC = 2.0
+_TELL_SEC = 15.0
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -74,7 +77,9 @@ class Reporter:
     def step(self, name: str) -> None:
         """The machine has come to this step."""
         self._step = name
-        self._tell(STEP, json.dumps({"step": name, "seconds": self._seconds()}), "GPU-AGENT-STEP ")
+        value = json.dumps({"step": name, "seconds": self._seconds()})
+        self._write(f"GPU-AGENT-STEP {value}\n")
+        self._publish(STEP, value, _STEP_SEC)
 
     def job(self, job: Mapping[str, str]) -> None:
         """What the machine works on, for the end to name."""
@@ -82,18 +87,24 @@ class Reporter:
 
     def verdict(self, verdict: Verdict) -> None:
         """The check's; only the first one counts."""
+        if said := self._say_verdict(verdict):
+            self._publish(VERDICT, said, _TELL_SEC)
+
+    def _say_verdict(self, verdict: Verdict) -> str:
+        """On the serial port: what it said there, nothing where there was one before."""
         if not self._first("verdict"):
-            return
+            return ""
         value = fitted({**verdict._asdict(), "summary": clean(verdict.summary)}, "summary")
         self._write(f"SMOKE-RESULT {base64.b64encode(value.encode(errors='replace')).decode()}\n")
-        self._publish(VERDICT, value)
+        return value
 
     def end(self, reason: str, detail: str) -> None:
         """The machine ends for this reason; only the first one counts. Without a verdict before it, that is a fail."""
         if not self._first("ended"):
             return
         end = ENDS[reason]
-        self.verdict(Verdict("fail", 4 if reason in ("check-hung", "timed-out") else 2, detail, reason))
+        code = 4 if reason in ("check-hung", "timed-out") else 2
+        verdict = self._say_verdict(Verdict("fail", code, detail, reason))
         value = {
             "reason": reason,
             "detail": clean(detail),
@@ -104,17 +115,18 @@ class Reporter:
             "seconds": self._seconds(),
             **({"job": self._job} if self._job else {}),
         }
-        self._tell(END, fitted(value, "detail"), "GPU-AGENT-END ")
+        said = fitted(value, "detail")
+        # All of it on the serial port first: a machine that is taken away may not outlive a slow metadata server.
+        self._write(f"GPU-AGENT-END {said}\n")
+        if verdict:
+            self._publish(VERDICT, verdict, _TELL_SEC)
+        self._publish(END, said, _TELL_SEC)
         good = reason in ("job-done", "rehearsed", "proven", "idle")
         self._host.log("INFO" if good else "ERROR", f"{reason}: {value['detail']}", **value)
 
-    def _tell(self, key: str, value: str, prefix: str) -> None:
-        self._write(f"{prefix}{value}\n")
-        self._publish(key, value)
-
-    def _publish(self, key: str, value: str) -> None:
+    def _publish(self, key: str, value: str, within_sec: float) -> None:
         try:
-            self._host.publish(key, value)
+            self._host.publish(key, value, within_sec)
         except OSError as error:
             self.say(f"gpu-agent: the guest attribute {key} could not be written: {error}")
 

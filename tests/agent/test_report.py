@@ -23,9 +23,11 @@ class Host:
     def __init__(self, *, down: bool = False) -> None:
         self.down = down
         self.published: list[tuple[str, Any]] = []
+        self.within_sec: list[float] = []
         self.logged: list[tuple[str, str, dict[str, Any]]] = []
 
-    def publish(self, key: str, value: str) -> None:
+    def publish(self, key: str, value: str, within_sec: float = 15) -> None:
+        self.within_sec.append(within_sec)
         if self.down:
             raise OSError("the metadata server answered 503")
         assert len(value.encode()) <= 1024
@@ -38,6 +40,14 @@ class Host:
 def reporter(folder: Path, host: Host, clock: FakeClock | None = None) -> tuple[Reporter, list[str]]:
     lines: list[str] = []
     return Reporter(host, clock or FakeClock(), lines.append, folder), lines  # type: ignore[arg-type]
+
+
+def test_a_step_takes_a_moment_to_tell_at_most_and_an_end_a_while(tmp_path: Path) -> None:
+    host = Host(down=True)
+    said, _ = reporter(tmp_path, host)
+    said.step("check")
+    said.end("check-failed", "wrong numbers")
+    assert host.within_sec == [2, 15, 15]
 
 
 def test_an_end_is_said_once_in_all_three_places(tmp_path: Path) -> None:
@@ -94,8 +104,8 @@ def test_what_another_process_of_the_machine_said_is_not_said_again(tmp_path: Pa
 def test_a_disk_that_is_gone_and_a_server_that_is_down_keep_no_end_from_the_serial_port(tmp_path: Path) -> None:
     said, lines = reporter(tmp_path / "gone", Host(down=True))
     said.end("disk-full", "no space left")
-    assert [line.split(" ")[0] for line in lines] == ["SMOKE-RESULT", "gpu-agent:", "GPU-AGENT-END", "gpu-agent:"]
-    assert lines[1] == (
+    assert [line.split(" ")[0] for line in lines] == ["SMOKE-RESULT", "GPU-AGENT-END", "gpu-agent:", "gpu-agent:"]
+    assert lines[2] == (
         "gpu-agent: the guest attribute gpu-smoke/verdict could not be written: the metadata server answered 503\n"
     )
 

@@ -28,7 +28,7 @@ class Host:
     def note(self, *words):
         with (folder / "notes").open("a") as file:
             file.write(json.dumps(words) + chr(10))
-    def publish(self, key, value): self.note(key, json.loads(value))
+    def publish(self, key, value, within_sec): self.note(key, json.loads(value))
     def log(self, severity, message, **fields): self.note("log", severity)
     def notice(self, timeout_sec): return {notice}
     def power_off(self): self.note("off")
