@@ -40,7 +40,7 @@ def found(life: Life, key: bytes, scanner: Scanner) -> dict[str, Any]:
         "verdict": json.loads(base64.b64decode(verdicts[0])) if verdicts else None,
         "verdicts": len(verdicts),
         "end": ends[0] if ends else None,
-        "ends": max(len(ends), cloud.written().count("gpu-agent/end")),
+        "ends": max(len(ends), len({value for name, value in cloud.published if name == "gpu-agent/end"})),
         "notices": [json.loads(value)["reason"] for name, value in cloud.published if name == "gpu-agent/notice"],
         "runners": len(github.runners),
         "registered": len(github.blobs),
