@@ -51,7 +51,10 @@ class Chance(NamedTuple):
         killed = any(word in fault for fault in self.faults for word in ("kill", "remove"))
         if found["runners"] and not (lost or killed or "Running job" in found["serial"]):
             problems.append("it left a runner at GitHub that nobody starts")
-        if not self.faults and (found["end"] or {}).get("reason") != "job-done":
+        reason = (found["end"] or {}).get("reason")
+        if reason == "crashed" and not any("kill" in fault for fault in self.faults):
+            problems.append("its agent failed, and nobody killed it")
+        if not self.faults and reason != "job-done":
             problems.append("it met no fault, and its job was not done")
         return problems
 
