@@ -17,7 +17,7 @@ _SECONDS: dict[str, dict[str, float]] = {
     "metadata.py": {"_READ_SEC": 5, "_ATTEMPT_SEC": 1},
     "report.py": {"_STEP_SEC": 1, "_TELL_SEC": 3},
     "runner.py": {"_PAUSE_SEC": 0.2},
-    "supervisor.py": {"MARGIN_SEC": 3, "GRACE_SEC": 8},
+    "supervisor.py": {"MARGIN_SEC": 10, "GRACE_SEC": 8},
     "wiring.py": {"_INTERRUPT_SEC": 2, "_CLEAR_SEC": 5},
 }
 
