@@ -38,7 +38,10 @@ class Agent:
         listener = notices.listen(self._parts.host, self._told)
         try:
             return self._live()
-        except Ended as ended:
+        except Exception as error:
+            ended = _end_behind(error)
+            if ended is None:
+                raise
             if self._notice:
                 listener.join(_TELL_SEC)
             raise self._explained(ended) from None
@@ -150,6 +153,22 @@ class Agent:
 
     def _remove(self, github: Github, registration: Registration) -> bool:
         return github.remove(registration.runner_id, self._parts.clock.now() + _REMOVE_SEC)
+
+
+def _end_behind(error: BaseException) -> Ended | None:
+    """The end that this is, or the stop in whose place it came.
+
+    A signal stops the agent in whatever it does, and Python's own code may fail over that: threading.Thread.start
+    answers an exception between two of its lines with a KeyError.
+    """
+    if isinstance(error, Ended):
+        return error
+    context = error.__context__
+    while context:
+        if isinstance(context, Ended) and context.end.reason == "stopped":
+            return context
+        context = context.__context__
+    return None
 
 
 def _expect_fit(unfit: str) -> None:

@@ -343,6 +343,21 @@ def test_maintenance_is_told_early_enough_for_a_job_that_runs_and_ends_a_machine
     assert told == [True, False, True]
 
 
+def test_a_stop_over_which_pythons_own_code_fails_is_a_stop() -> None:
+    life = Life()
+    life.job = None
+
+    def stopped_in_between(until: float) -> tuple[str, str] | None:
+        try:
+            raise Ended("stopped", "the machine was told to stop")
+        except Ended:
+            raise KeyError("limbo")  # noqa: B904 - as threading.Thread.start does
+
+    life.wait = stopped_in_between  # type: ignore[method-assign]
+    assert life.end() == ("stopped", "the machine was told to stop")
+    assert life.did[-2:] == ["interrupt", "remove 5"]
+
+
 def test_an_agent_that_fails_beside_a_runner_leaves_none() -> None:
     life = Life()
     life.job = None
