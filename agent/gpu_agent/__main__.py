@@ -69,7 +69,7 @@ def run() -> int:
         clock,
         reporter.say,
         work,
-        Path(state or "/var/lib/gpu-ci-driver"),
+        Path(state or "/var/lib/gpu-ci"),
         # What is no machine of Compute Engine has its metadata elsewhere; a test that plays one names a state too.
         is_google="GCE_METADATA_HOST" not in environ or bool(state),
         prefix=prefix,
@@ -82,6 +82,7 @@ def run() -> int:
         get_driver=driver.get_driver,
         check=check.check,
         github=Github,
+        close=side.close,
         obtain=side.obtain,
         isolate=side.isolate,
         unfit=side.unfit,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from . import config as settings
 from . import driver, notices
@@ -66,7 +68,12 @@ class Agent:
             raise Ended(
                 "no-config", "driver: cos is for machines that only check themselves; a runner needs another image"
             )
+        if self._mark.exists():
+            # Google starts a standard machine again after a fault, and whatever its job left would start with it.
+            raise Ended("used", "a runner was started here before, on this disk")
         is_check = parts.host.attribute(ROLE) == "check"
+        if config.runner and not is_check and parts.machine.is_google:
+            parts.close()
         verdict = self._check(config)
         if verdict.verdict != "pass":
             channel.verdict(verdict)
@@ -114,6 +121,7 @@ class Agent:
         channel.step("register", deadline - parts.clock.now())
         registration = github.register(parts.host.name(), runner, deadline)
         try:
+            _remember(self._mark)
             running = parts.start(folder, registration.jitconfig, runner)
         except BaseException:
             self._remove(github, registration)
@@ -122,6 +130,8 @@ class Agent:
         try:
             self._wait_for_job(running, github, registration, runner.idle_sec)
             channel.job(running.job or {})
+            # No key is to be in memory while somebody's job runs beside it.
+            github.forget()
             # How long a job may take, max_run_duration of the machine says.
             channel.step("job", None)
             # Which job it is, its hook says later than the runner that there is one.
@@ -152,7 +162,15 @@ class Agent:
             raise Ended(*(ended or ("idle", f"no job came within {idle_sec} s")))
 
     def _remove(self, github: Github, registration: Registration) -> bool:
-        return github.remove(registration.runner_id, self._parts.clock.now() + _REMOVE_SEC)
+        if not github.remove(registration.runner_id, self._parts.clock.now() + _REMOVE_SEC):
+            return False
+        # What waits stopped and is started again may take the job that did not come.
+        self._mark.unlink(missing_ok=True)
+        return True
+
+    @property
+    def _mark(self) -> Path:
+        return self._parts.machine.state / "runner-started"
 
 
 def _end_behind(error: BaseException) -> Ended | None:
@@ -169,6 +187,15 @@ def _end_behind(error: BaseException) -> Ended | None:
             return context
         context = context.__context__
     return None
+
+
+def _remember(mark: Path) -> None:
+    """Before the runner starts, and on the disk before this returns: power may fail in the next moment."""
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    for path, how in ((mark, os.O_CREAT | os.O_WRONLY), (mark.parent, os.O_RDONLY)):
+        number = os.open(path, how, 0o600)
+        os.fsync(number)
+        os.close(number)
 
 
 def _expect_fit(unfit: str) -> None:

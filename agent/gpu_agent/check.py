@@ -23,6 +23,8 @@ def check(config: Config, archive: str | None, machine: Machine, deadline: float
         pyz = _unpacked(archive, machine.work)
         python = _python_in_container(config, machine, deadline) or _python(config, machine, deadline)
     except Ended as ended:
+        if ended.end.reason == "stopped":
+            raise
         if machine.clock.now() >= deadline:
             return late
         return Verdict("fail", ENVIRONMENT, ended.detail, ended.end.reason)

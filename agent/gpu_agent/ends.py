@@ -20,6 +20,7 @@ _ENDS = (
     End("job-done", "the one job of this machine has ended", "nothing; the job's own result is on GitHub"),
     End("rehearsed", "the check passed, and GitHub would take a runner", "nothing; the pool may take the template"),
     End("proven", "the check passed, and the pool registers no runners", "nothing"),
+    End("used", "the machine was started again after it had a runner", "nothing: it takes no second job"),
     End("idle", "no job came in time", "nothing, or a smaller pool"),
     End("no-config", "the machine's metadata says nothing it can go by", "bring the stack up again", True),
     End("no-driver", "the NVIDIA driver did not come up", "another image or driver branch (docs/gpu-checks.md)"),

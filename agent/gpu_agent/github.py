@@ -126,13 +126,19 @@ class Github:
         return Registration(runner_id, jitconfig)
 
     def remove(self, runner_id: int, deadline: float) -> bool:
-        """Take a registration back; True when GitHub has no such runner any more. It raises nothing."""
+        """Take a registration back; True when GitHub has no such runner any more. It raises no end but `stopped`."""
         try:
             token = self._token(deadline)
             reply = self._call("DELETE", f"{self._runners}/{runner_id}", token, deadline)
-        except Ended:
+        except Ended as ended:
+            if ended.end.reason == "stopped":
+                raise
             return False
         return reply.status in (204, 404)
+
+    def forget(self) -> None:
+        """Let go of the App's key. Nothing can be asked after it."""
+        self._key = b""
 
     def _token(self, deadline: float) -> _Token:
         """An installation token that may do what registering needs and nothing else."""

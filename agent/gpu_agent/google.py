@@ -27,6 +27,7 @@ _GRANT_SEC = 120.0
 # A payload has at most 64 KiB (discovery document secretmanager v1, SecretPayload.data); base64 adds a third.
 _SECRET_BYTES = 131_072
 _NOTICE_SEC = 10.0
+_OFF_TRIES, _OFF_SEC, _OFF_PAUSE_SEC = 3, 20.0, 2.0
 
 
 class GoogleHost:
@@ -128,8 +129,17 @@ class GoogleHost:
             self._clock.sleep(min(asked + 1, until) - self._clock.now())
 
     def power_off(self) -> None:
-        """As an administrator would."""
-        subprocess.run([*self._prefix, "shutdown", "-h", "now"], check=False)
+        """As an administrator would, and where that fails once more. OSError where the machine still stays on."""
+        for _ in range(_OFF_TRIES):
+            with contextlib.suppress(subprocess.TimeoutExpired, OSError):
+                if (
+                    subprocess.run([*self._prefix, "shutdown", "-h", "now"], check=False, timeout=_OFF_SEC).returncode
+                    == 0
+                ):
+                    return
+            self._clock.sleep(_OFF_PAUSE_SEC)
+        # The boot script has other ways.
+        raise OSError("the machine cannot be switched off")
 
     def _fact(self, path: str, deadline: float | None = None) -> str:
         """What does not change while the machine lives."""

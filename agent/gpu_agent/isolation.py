@@ -85,7 +85,7 @@ def isolate(cut: Cut, docker: str, system: System, clock: Clock, deadline: float
         raise Ended("not-isolated", "the image has no setpriv, which starts the runner as its user: bake util-linux in")
     user = system.runner_user()
     environment: Mapping[str, str] = {}
-    _filter(cut, system)
+    close(cut, system)
     if docker == "rootless":
         environment = rootless.start(user, system, clock, deadline)
     elif docker == "rootful":
@@ -145,7 +145,8 @@ def iptables_rules(cut: Cut) -> list[list[str]]:
     return commands
 
 
-def _filter(cut: Cut, system: System) -> None:
+def close(cut: Cut, system: System) -> None:
+    """Cut every user but root from the addresses; it needs no user, so it can come first. Ended("not-isolated")."""
     if system.have("nft"):
         system.must("not-isolated", ["nft", "-f", "-"], text=rules(cut))
         return

@@ -36,7 +36,10 @@ class Github(Protocol):
         """A runner of this name for one job. Ended where GitHub refuses or does not answer."""
 
     def remove(self, runner_id: int, deadline: float) -> bool:
-        """Take a runner away that got no job; never raises. True when it is gone."""
+        """Take a runner away that got no job; raises only that the machine is to stop. True when it is gone."""
+
+    def forget(self) -> None:
+        """Let go of the key: nothing more is to be asked."""
 
 
 class Running(Protocol):
@@ -69,6 +72,8 @@ class Parts:
     get_driver: Callable[[Config, Machine, float, Callable[[bool], None]], None]
     check: Callable[[Config, str | None, Machine, float], Verdict]
     github: Callable[[GithubConfig, bytes, Clock], Github]
+    close: Callable[[], None]
+    """Shut everybody but root out of the machine's identity; before anything else."""
     obtain: Callable[[RunnerConfig, float], Path]
     """The runner's folder, fetched and proven to be the pinned one."""
     isolate: Callable[[str, float], None]

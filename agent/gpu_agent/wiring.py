@@ -32,6 +32,10 @@ class RunnerSide:
         self._cage: Cage | None = None
         self._gpus: Gpus | None = None
 
+    def close(self) -> None:
+        """Shut everybody but root out of the machine's identity."""
+        isolation.close(self._cut, self._system)
+
     def obtain(self, config: RunnerConfig, deadline: float) -> Path:
         """The folder of the pinned runner."""
         return runner_archive.obtain(config, self._system, self._clock, deadline, self._say)

@@ -40,6 +40,8 @@ class Registration(NamedTuple):
 class Life:
     """Everything around the agent. What happens is in `did`, in order; `fail` names what goes wrong, and how."""
 
+    state: Path
+
     def __init__(self, *, role: str | None = None, registers: bool = True) -> None:
         self.did: list[str] = []
         self.fail: dict[str, Ended] = {}
@@ -130,14 +132,20 @@ class Life:
         self.does("obtain")
         return Path("/opt/runner")
 
+    def close(self) -> None:
+        self.does("close")
+
+    def forget(self) -> None:
+        self.does("forget")
+
     def isolate(self, docker: str, deadline: float) -> None:
         self.does(f"isolate {docker}")
 
     def run(self, *, is_google: bool = True) -> Ending:
-        machine = Machine(self.clock, self.did.append, Path("/none"), Path("/none"), is_google)
+        machine = Machine(self.clock, self.did.append, Path("/none"), self.state, is_google)
         parts = Parts(
-            self, self.clock, machine, self.get_driver, self.check, self.github, self.obtain, self.isolate, self.look,
-            self.start,
+            self, self.clock, machine, self.get_driver, self.check, self.github, self.close, self.obtain, self.isolate,
+            self.look, self.start,
         )  # fmt: skip
         self.agent = Agent(parts, Telling(self))  # type: ignore[arg-type]
         return self.agent.run()
@@ -169,7 +177,14 @@ class Telling:
         self.did.append(f"JOB {job['job']}")
 
 
+@pytest.fixture(autouse=True)
+def own_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What outlasts a restart of the machine."""
+    monkeypatch.setattr(Life, "state", tmp_path / "state", raising=False)
+
+
 CHECKED = ["STEP config 180 s", "STEP driver 600 s", "driver", "STEP check 600 s", "check zip for 600 s"]
+SERVING = [CHECKED[0], "close", *CHECKED[1:]]
 KEY = ["STEP key 180 s", f"secret {GITHUB['private_key']}"]
 READY = ["STEP runner 300 s", "obtain", "isolate none", "look"]
 WAITING = ["STEP register 300 s", "register l4-x7k2-42", "start /opt/runner blob", "STEP waiting 160 s", "wait"]
@@ -179,12 +194,13 @@ def test_a_machine_of_the_pool_proves_its_gpu_registers_once_and_takes_one_job()
     life = Life()
     assert life.end() == ("job-done", "it ended with code 0")
     assert life.did == [
-        *CHECKED,
+        *SERVING,
         "VERDICT pass",
         *KEY,
         *READY,
         *WAITING,
         "JOB test",
+        "forget",
         "STEP job for ever",
         "finish",
         "JOB test",
@@ -221,14 +237,14 @@ def test_no_key_is_asked_for_before_the_gpu_is_proven(role: str | None) -> None:
     life = Life(role=role)
     life.verdict = Verdict("fail", 1, "GPU 0: wrong numbers", "check-failed")
     assert life.end() == ("check-failed", "GPU 0: wrong numbers")
-    assert life.did == [*CHECKED, "VERDICT fail check-failed"]
+    assert life.did == [*(CHECKED if role else SERVING), "VERDICT fail check-failed"]
 
 
 def test_a_driver_that_does_not_come_is_the_end() -> None:
     life = Life()
     life.fail["driver"] = Ended("no-driver", "nvidia-smi does not answer")
     assert life.end() == ("no-driver", "nvidia-smi does not answer")
-    assert life.did == CHECKED[:3]
+    assert life.did == SERVING[:4]
 
 
 @pytest.mark.parametrize("at", ["obtain", "isolate none", "look"])
@@ -393,3 +409,31 @@ def test_on_a_computer_that_is_no_machine_of_google_no_runner_is_started() -> No
     with pytest.raises(Ended, match="not-isolated: runners are started on machines of Compute Engine only"):
         life.run(is_google=False)
     assert life.did[-1] == "VERDICT pass"
+
+
+def test_a_machine_that_is_started_again_after_a_runner_takes_no_second_job() -> None:
+    assert Life().end()[0] == "job-done"
+    again = Life()
+    assert again.end() == ("used", "a runner was started here before, on this disk")
+    assert again.did == CHECKED[:1]
+
+
+def test_a_machine_whose_runner_went_without_a_job_may_be_started_again() -> None:
+    idle = Life()
+    idle.job = None
+    assert idle.end()[0] == "idle"
+    assert Life().end()[0] == "job-done"
+
+
+def test_a_machine_whose_runner_may_still_get_a_job_is_used() -> None:
+    left = Life()
+    left.job, left.removed, left.ended = None, False, ("runner-failed", "it ended with an error")
+    assert left.end()[0] == "runner-failed"
+    assert Life().end()[0] == "used"
+
+
+def test_a_machine_that_never_came_to_a_runner_may_be_started_again() -> None:
+    refused = Life()
+    refused.fail["register l4-x7k2-42"] = Ended("github-unreachable", "no answer")
+    assert refused.end()[0] == "github-unreachable"
+    assert Life().end()[0] == "job-done"

@@ -290,3 +290,19 @@ def test_a_check_that_hangs_is_ended_at_the_deadline(machine: Boot) -> None:
     text = json.dumps(config(check_sec=2))
     found, _ = machine.run("import time; time.sleep(3600)", gpu_agent_config=text)
     assert found == verdict("the check did not end within 2 s of the boot", 4, "check-hung")
+
+
+def test_a_supervisor_that_is_stopped_before_it_can_listen_says_so(machine: Boot) -> None:
+    machine.tools.add("python3", f'[[ $* != *" run" ]] || kill -TERM $PPID $$\nexec "{sys.executable}" "$@"')
+    found, serial = machine.run(says("fine"))
+    assert found == verdict("the machine was told to stop, and its agent ended with code 143", 2, "stopped")
+    assert serial.count("SHUTDOWN -h now") == 1
+
+
+def test_a_machine_that_its_agent_cannot_switch_off_is_switched_off_by_the_boot_script(machine: Boot) -> None:
+    tries = machine.folder / "tries"
+    machine.tools.add("shutdown", f'echo >>{tries}; (($(wc -l <{tries}) > 3)) && echo "SHUTDOWN $*"')
+    found, serial = machine.run(says("GPU 0: wrong numbers", 1))
+    assert found == verdict("GPU 0: wrong numbers", 1, "check-failed")
+    assert serial.count("SHUTDOWN -h now") == 1
+    assert machine.google.written().count("gpu-agent/end") == 1

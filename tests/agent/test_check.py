@@ -10,6 +10,7 @@ import pytest
 from gpu_agent import check as checks
 from gpu_agent.clock import Clock
 from gpu_agent.config import Config, DriverConfig
+from gpu_agent.ends import Ended
 from gpu_agent.machine import Machine
 from gpu_agent.report import Verdict
 
@@ -163,3 +164,12 @@ def test_a_container_that_cannot_be_fetched_is_a_fail(checked: Checked) -> None:
     verdict = checked.check(says("fine"), driver=DriverConfig("cos", "R580", image="registry.example/torch"))
     words = "the container of the check could not be fetched: unauthorized"
     assert verdict == Verdict("fail", 2, words, "check-failed")
+
+
+def test_a_stop_while_torch_is_installed_is_no_verdict(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: object) -> None:
+        raise Ended("stopped", "the machine was told to stop")
+
+    monkeypatch.setattr(checks, "_python", stopped)
+    with pytest.raises(Ended, match="stopped: "):
+        checked.check("")

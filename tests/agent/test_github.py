@@ -170,3 +170,22 @@ def test_the_sandbox_can_put_its_own_github_in_place(
         monkeypatch.setenv("GPU_AGENT_GITHUB_URL", url)
         Github(CONFIG, app_key, clock).rehearse(clock.now() + 60)
     assert github.asked == ["token", "groups"]
+
+
+def test_a_stop_while_a_runner_is_taken_back_is_no_answer_of_githubs(world: World) -> None:
+    agent = world.agent()
+
+    def stopped(*_: object, **__: object) -> Answer:
+        raise Ended("stopped", "the machine was told to stop")
+
+    agent._api._ask = stopped
+    with pytest.raises(Ended, match="stopped: "):
+        agent.remove(1, world.clock.now() + 5)
+
+
+def test_an_agent_that_has_forgotten_the_key_gets_no_token(world: World) -> None:
+    agent = world.agent()
+    agent.rehearse(world.clock.now() + 60)
+    agent.forget()
+    assert not agent.remove(1, world.clock.now() + 60)
+    assert world.github.asked.count("token") == 1

@@ -12,6 +12,7 @@ from gpu_agent.ends import Ended
 from gpu_agent.google import GoogleHost
 from gpu_agent.host import Notice
 
+from tests.agent.fakes.boot import Tools
 from tests.agent.fakes.clock import FakeClock
 from tests.agent.fakes.google import TOKEN, FakeGoogle, Fault
 
@@ -205,3 +206,22 @@ def test_the_checksum_is_that_of_the_standard() -> None:
     assert crc32c(bytes(32)) == 0x8A9136AA
     assert crc32c(b"\xff" * 32) == 0x62A8AB43
     assert crc32c(b"") == 0
+
+
+@pytest.mark.parametrize(("fails", "asked"), [(0, 1), (2, 3)])
+def test_a_machine_that_does_not_go_off_at_once_is_told_again(
+    google: FakeGoogle, tools: Tools, fails: int, asked: int
+) -> None:
+    told = tools.folder / "told"
+    tools.add("shutdown", f'echo "$*" >>{told}; (($(wc -l <{told}) > {fails}))')
+    tools.only("wc")
+    host(google).power_off()
+    assert told.read_text() == "-h now\n" * asked
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_machine_that_stays_on_is_left_to_the_boot_script(google: FakeGoogle, tools: Tools, there: bool) -> None:
+    if there:
+        tools.add("shutdown", "exit 1")
+    with pytest.raises(OSError, match="the machine cannot be switched off"):
+        host(google).power_off()

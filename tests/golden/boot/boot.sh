@@ -8,6 +8,7 @@ HOST=${GCE_METADATA_HOST:-metadata.google.internal}
 GPU_AGENT_WORK=$(mktemp -d)
 export GPU_AGENT_WORK
 AGENT=
+STOPPED=
 
 # metadata METHOD PATH [BODY]: one request to the metadata server; the answer on standard output.
 metadata() {
@@ -52,8 +53,13 @@ ended() {
     echo "GPU-AGENT-END $json"
   fi
   sleep 15 # whoever asked deletes the machine as soon as it has the verdict; this is for when nobody is left
+  off
+}
+
+# off: whatever it takes, on a machine of Google's.
+off() {
   rm -rf "$GPU_AGENT_WORK"
-  shutdown -h now
+  shutdown -h now || [[ -n ${GCE_METADATA_HOST-} ]] || systemctl poweroff --force --force
   exit 0
 }
 
@@ -80,6 +86,7 @@ find_python() {
 # A machine that goes down tells its agent, which ends by itself.
 stopped() {
   [[ -n $AGENT ]] || ended stopped "the machine was told to stop before its agent was started"
+  STOPPED=yes
   kill -TERM "$AGENT" 2>/dev/null
 }
 trap stopped TERM INT HUP
@@ -96,6 +103,8 @@ while true; do
   kill -0 "$AGENT" 2>/dev/null || break
 done
 if ((CODE)); then
+  # It may have been told before it could listen.
+  [[ -z $STOPPED ]] || ended stopped "the machine was told to stop, and its agent ended with code $CODE"
   sleep 40 # an agent that has lost its supervisor only ends the machine by itself
   ended crashed "the agent's supervisor ended with code $CODE"
 fi
