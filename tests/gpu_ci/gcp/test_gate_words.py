@@ -11,7 +11,17 @@ from gpu_ci.gcp.gate_words import NEXT_STEPS, not_passed
 
 AGAIN = "nothing has taken this template; the next up asks again, with it or with another one"
 # After a pass, or of machines that are no check's.
-_NO_CHECK = {"job-done", "rehearsed", "proven", "idle", "runner-failed", "gpu-unhealthy", "preempted", "maintenance"}
+_NO_CHECK = {
+    "job-done",
+    "rehearsed",
+    "proven",
+    "used",
+    "idle",
+    "runner-failed",
+    "gpu-unhealthy",
+    "preempted",
+    "maintenance",
+}
 # A sentence of their own says all that can be done.
 _SAID = {"check-failed", "no-config", "stopped"}
 
