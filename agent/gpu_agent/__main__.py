@@ -21,18 +21,20 @@ from .supervisor import PAUSE_SEC, Supervisor
 from .system import System
 from .wiring import RunnerSide
 
-USAGE = """usage: gpu_agent.pyz [run | ends | --help]
+USAGE = """usage: gpu_agent.pyz run | ends | --help
 
-  run   live the life of this machine, and switch it off (what it does without a word)
+  run   live the life of this machine, and switch it off; on a machine of Google's alone
   ends  every way in which that can end, and what to do about each
 
 GitHub's runner calls it too, as `gpu_agent.pyz hook started|completed <socket>`, around its job.
 """
+PRODUCT = Path("/sys/class/dmi/id/product_name")
+"""What the machine's maker calls it."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
-    words = list(sys.argv[1:] if argv is None else argv) or ["run"]
+    words = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     if words[0] == "hook":
         return hooks.client(words[1:])
     commands: dict[str, Callable[[], int]] = {"run": run, "ends": ends, "--help": usage, "-h": usage}
@@ -60,6 +62,10 @@ def ends() -> int:
 def run() -> int:
     """The machine's life. 0 when all was said and the machine ends, restarts or stays as it should."""
     clock, environ = Clock(), os.environ
+    if "GCE_METADATA_HOST" not in environ and not _is_google():
+        # Somebody's own computer is not to be switched off.
+        _write("gpu_agent.pyz run: this is no machine of Google Compute Engine, and it is left alone\n")
+        return 2
     prefix = tuple(environ.get("GPU_AGENT_PREFIX", "").split())
     work = Path(environ.get("GPU_AGENT_WORK") or tempfile.mkdtemp())
     host = GoogleHost(clock, environ, prefix)
@@ -95,6 +101,14 @@ def run() -> int:
     pause_sec = float(environ.get("GPU_AGENT_PAUSE_SEC", PAUSE_SEC))
     Supervisor(host, reporter, clock, pause_sec).run(work_as_agent, agent.CONFIG_SEC)
     return 0
+
+
+def _is_google() -> bool:
+    """As Google's own library tells (google-auth-library-python: google/auth/compute_engine/_metadata.py)."""
+    try:
+        return PRODUCT.read_text().strip().startswith("Google")
+    except OSError:
+        return False
 
 
 def _write(text: str) -> None:

@@ -72,7 +72,7 @@ class Agent:
             # Google starts a standard machine again after a fault, and whatever its job left would start with it.
             raise Ended("used", "a runner was started here before, on this disk")
         is_check = parts.host.attribute(ROLE) == "check"
-        if config.runner and not is_check and parts.machine.is_google:
+        if config.runner and parts.machine.is_google:
             parts.close()
         verdict = self._check(config)
         if verdict.verdict != "pass":
@@ -104,8 +104,20 @@ class Agent:
 
     def _rehearse(self, config: GithubConfig, runner: RunnerConfig) -> None:
         github = self._github(config)
+        if self._parts.machine.is_google:
+            self._prepared(runner)
         self._channel.step("register", runner.register_sec)
         github.rehearse(self._parts.clock.now() + runner.register_sec)
+
+    def _prepared(self, runner: RunnerConfig) -> tuple[Path, float]:
+        """The runner's folder, once the machine has shown that it can run it; and the deadline of the registration."""
+        parts = self._parts
+        deadline = parts.clock.now() + runner.register_sec
+        self._channel.step("runner", runner.register_sec)
+        folder = parts.obtain(runner, deadline)
+        parts.isolate(runner.docker, deadline)
+        _expect_fit(parts.unfit())
+        return folder, deadline
 
     def _serve(self, config: GithubConfig, runner: RunnerConfig) -> Ending:
         parts, channel = self._parts, self._channel
@@ -113,11 +125,7 @@ class Agent:
             raise Ended("not-isolated", "runners are started on machines of Compute Engine only, and this is none")
         github = self._github(config)
         # Everything that may fail comes before GitHub hears of a runner, which would wait there for nobody.
-        deadline = parts.clock.now() + runner.register_sec
-        channel.step("runner", runner.register_sec)
-        folder = parts.obtain(runner, deadline)
-        parts.isolate(runner.docker, deadline)
-        _expect_fit(parts.unfit())
+        folder, deadline = self._prepared(runner)
         channel.step("register", deadline - parts.clock.now())
         registration = github.register(parts.host.name(), runner, deadline)
         try:

@@ -212,7 +212,21 @@ def test_a_machine_of_the_pool_proves_its_gpu_registers_once_and_takes_one_job()
 def test_a_check_machine_rehearses_before_its_verdict_and_registers_nothing() -> None:
     life = Life(role="check")
     assert life.end() == ("rehearsed", "1 x NVIDIA L4 computes")
+    assert life.did == [*SERVING, *KEY, *READY, "STEP register 300 s", "rehearse", "VERDICT pass rehearsed"]
+
+
+def test_in_a_sandbox_the_rehearsal_leaves_the_computer_alone() -> None:
+    life = Life(role="check")
+    life.run(is_google=False)
     assert life.did == [*CHECKED, *KEY, "STEP register 300 s", "rehearse", "VERDICT pass rehearsed"]
+
+
+@pytest.mark.parametrize("at", ["obtain", "isolate none", "look"])
+def test_a_check_machine_that_could_run_no_runner_fails_its_gate(at: str) -> None:
+    life = Life(role="check")
+    life.fail[at] = Ended("wrong-checksum", "got another archive")
+    assert life.end()[0] == "wrong-checksum"
+    assert life.did[-1] == at
 
 
 def test_a_check_machine_that_github_refuses_has_no_passing_verdict() -> None:
@@ -237,7 +251,7 @@ def test_no_key_is_asked_for_before_the_gpu_is_proven(role: str | None) -> None:
     life = Life(role=role)
     life.verdict = Verdict("fail", 1, "GPU 0: wrong numbers", "check-failed")
     assert life.end() == ("check-failed", "GPU 0: wrong numbers")
-    assert life.did == [*(CHECKED if role else SERVING), "VERDICT fail check-failed"]
+    assert life.did == [*SERVING, "VERDICT fail check-failed"]
 
 
 def test_a_driver_that_does_not_come_is_the_end() -> None:

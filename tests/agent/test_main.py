@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from gpu_agent import __main__ as agent
 from gpu_agent.__main__ import USAGE, main
 from gpu_agent.ends import ENDS
 
@@ -15,8 +18,11 @@ def test_ends_lists_every_end_and_which_stop_the_pool(capsys: pytest.CaptureFixt
     assert line.endswith(": stops the pool; grant the pool's account the secret")
 
 
-def test_help_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
+@pytest.mark.parametrize("words", [[], ["--help"]])
+def test_help_says_what_there_is_and_is_what_no_word_gives(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 0
     assert capsys.readouterr().out == USAGE
 
 
@@ -24,3 +30,25 @@ def test_help_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_is_no_command_runs_nothing(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert capsys.readouterr().out.startswith(f"gpu_agent.pyz: {' '.join(words)}: no such command\n")
+
+
+@pytest.mark.parametrize("maker", [None, "KVM", "Standard PC (Q35 + ICH9, 2009)"])
+def test_a_computer_that_is_no_machine_of_google_is_left_alone(
+    maker: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("GCE_METADATA_HOST", raising=False)
+    monkeypatch.setattr(agent, "PRODUCT", tmp_path / "product_name")
+    # Should it go on, it must not come to the power.
+    monkeypatch.setattr(agent, "Supervisor", None)
+    if maker:
+        (tmp_path / "product_name").write_text(f"{maker}\n")
+    assert main(["run"]) == 2
+    assert capsys.readouterr().out == (
+        "gpu_agent.pyz run: this is no machine of Google Compute Engine, and it is left alone\n"
+    )
+
+
+def test_a_machine_of_google_is_known_by_its_maker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent, "PRODUCT", tmp_path / "product_name")
+    (tmp_path / "product_name").write_text("Google Compute Engine\n")
+    assert agent._is_google()
