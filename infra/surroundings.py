@@ -83,7 +83,7 @@ def unfit(choices: list[Choice], site: Any, github: Any) -> list[Problem]:
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None
     if not app or not group:
         return []
-    from gpu_ci.gcp.pool_rules import ANOTHER_IMAGE, ANOTHER_WAY, RUNNERLESS, UNREADABLE
+    from gpu_ci.gcp.pool_rules import ANOTHER_IMAGE, ANOTHER_WAY, NO_STANDBY, RUNNERLESS, STANDING, UNREADABLE
 
     problems = []
     for choice in choices:
@@ -96,6 +96,8 @@ def unfit(choices: list[Choice], site: Any, github: Any) -> list[Problem]:
             problems.append(
                 Problem(f"{choice.path}.driver.source", RUNNERLESS, "'cos'", "image or installer", ANOTHER_IMAGE)
             )
+        if choice.choices.get("standby"):
+            problems.append(Problem(f"{choice.path}.standby", STANDING, expected="nothing here", hint=NO_STANDBY))
         if secrets and docker != "rootful":
             expected = "nothing here, or runner.docker: rootful"
             problems.append(Problem(f"{choice.path}.secrets", UNREADABLE, expected=expected, hint=ANOTHER_WAY))

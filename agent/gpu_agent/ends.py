@@ -42,7 +42,7 @@ _ENDS = (
     End("not-isolated", "a job could have reached the machine's identity", "the detail says through what", True),
     End("runner-failed", "the runner ended without a job", "its last lines are in the log"),
     End("runner-deprecated", "GitHub takes no runner of this version any more", "a newer runner version", True),
-    End("gpu-unhealthy", "the GPU was not fit before or after the job", "nothing; the machine is gone"),
+    End("gpu-unhealthy", "the GPU was not fit before or after the job", "nothing; the machine is off"),
     End("preempted", "Google took the machine away", "rerun the job it names; market: standard is not taken away"),
     End("maintenance", "the host was to be maintained", "rerun the job it names"),
     End("stopped", "somebody stopped the machine", "nothing, where it was you"),

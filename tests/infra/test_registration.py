@@ -90,7 +90,6 @@ def test_rootful_docker_is_said_to_give_jobs_the_apps_key() -> None:
         )
     ]
     assert advice.warnings(load(stack(runner={"docker": "rootless"})), day) == []
-    assert advice.warnings(load(stack(None, runner={"docker": "rootful"})), day) == []
 
 
 CONTAINER = f"docker.io/pytorch/pytorch:2.9.1-cuda12.6-cudnn9-runtime@sha256:{'0' * 64}"
@@ -117,3 +116,23 @@ def test_a_runner_that_may_be_too_old_is_told_where_one_registers() -> None:
         "github.com/actions/runner/releases"
     )
     assert advice.warnings(load(stack(None)), day) == []
+
+
+def test_machines_that_wait_stopped_are_refused_where_runners_would_register() -> None:
+    standby = {"market": "standard", "standby": {"stoppedSize": 1}}
+    assert told(stack(**standby)) == (
+        "Pulumi.staging.yaml: gpu-ci:pools.l4.standby: cannot wait stopped: a machine registers its runner as soon as "
+        "it runs, and would be stopped with its job\n"
+        "  expected: nothing here\n"
+        "  hint: leave standby out"
+    )
+    assert load(stack(None, **standby)).pools
+
+
+def test_a_runner_that_nobody_registers_is_told_to_have_no_effect() -> None:
+    [warning] = advice.warnings(load(stack(None, runner={"docker": "rootless"})), date(2026, 11, 1))
+    assert warning == (
+        "gpu-ci:pools.l4.runner: has no effect, as the pool registers no runners: its machines check themselves and "
+        "stay on; hint: give gpu-ci:site.github.app and gpu-ci:github.runnerGroup, or leave runner out"
+    )
+    assert advice.warnings(load(stack(None)), date(2026, 11, 1)) == []

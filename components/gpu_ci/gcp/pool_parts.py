@@ -52,8 +52,12 @@ class Standby(Args):
 class ArchiveSums(Args):
     """SHA-256 of the Linux archives of one release of the runner, as its release notes have them."""
 
-    x64: Sha256 | None = Field(default=None, description="of actions-runner-linux-x64-<version>.tar.gz")
-    arm64: Sha256 | None = Field(default=None, description="of actions-runner-linux-arm64-<version>.tar.gz")
+    x64: Sha256 | None = Field(
+        default=None, description="64 lower-case hexadecimal digits, of actions-runner-linux-x64-<version>.tar.gz"
+    )
+    arm64: Sha256 | None = Field(
+        default=None, description="64 lower-case hexadecimal digits, of actions-runner-linux-arm64-<version>.tar.gz"
+    )
 
 
 class RunnerSettings(Args):

@@ -66,10 +66,15 @@ def runner(value: Any, others: Mapping[str, Any]) -> Any:
 RUNNERLESS = "runs no runner: Container-Optimized OS has neither Python nor what GitHub's runner needs"
 ANOTHER_IMAGE = "take an image of Ubuntu or Debian, or leave driver and image out"
 
+STANDING = "cannot wait stopped: a machine registers its runner as soon as it runs, and would be stopped with its job"
+NO_STANDBY = "leave standby out"
+
 
 def github(value: Any, others: Mapping[str, Any]) -> Any:
     """Only where the machine's system can run GitHub's runner."""
     driver = others.get("driver")
+    if value is not None and others.get("standby") is not None:
+        raise invalid(STANDING, blind=NO_STANDBY)
     if value is not None and driver is not None and driver.source == "cos":
         raise invalid(f"driver.source cos {RUNNERLESS}", blind=ANOTHER_IMAGE)
     return value

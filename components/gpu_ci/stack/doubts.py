@@ -18,7 +18,12 @@ _SPOT_NOTICE_SEC = 120
 def of(pools: Iterable[tuple[str, Args]], clusters: Iterable[str], taken: Iterable[Any]) -> list[str]:
     """Of pools in order, and of clusters by their names and those that pools have taken."""
     named = list(pools)
-    return [*_longer_than_the_notice(named), *_root_on_the_machine(named), *unused(clusters, set(taken))]
+    return [
+        *_longer_than_the_notice(named),
+        *_root_on_the_machine(named),
+        *_without_effect(named),
+        *unused(clusters, set(taken)),
+    ]
 
 
 def _root_on_the_machine(pools: Iterable[tuple[str, Any]]) -> list[str]:
@@ -29,6 +34,16 @@ def _root_on_the_machine(pools: Iterable[tuple[str, Any]]) -> list[str]:
         "docker: rootless, or trust every workflow that the runner group lets in"
         for name, args in pools
         if getattr(args, "github", None) is not None and getattr(args.runner, "docker", "") == "rootful"
+    ]
+
+
+def _without_effect(pools: Iterable[tuple[str, Any]]) -> list[str]:
+    """Somebody who describes a runner expects one."""
+    return [
+        f"{join(POOLS, name)}.runner: has no effect, as the pool registers no runners: its machines check themselves "
+        "and stay on; hint: give gpu-ci:site.github.app and gpu-ci:github.runnerGroup, or leave runner out"
+        for name, args in pools
+        if "github" in args.WIRING and args.github is None and "runner" in args.model_fields_set
     ]
 
 

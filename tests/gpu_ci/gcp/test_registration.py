@@ -159,3 +159,10 @@ def test_container_optimized_os_runs_no_runner() -> None:
     hint = "take an image of Ubuntu or Debian, or leave driver and image out"
     assert problems(github=GITHUB, **cos) == [("github", text, hint)]
     assert len(pool(**cos).of(":RegionInstanceTemplate")) == 1
+
+
+def test_machines_that_wait_stopped_register_no_runners() -> None:
+    text = "cannot wait stopped: a machine registers its runner as soon as it runs, and would be stopped with its job"
+    standby = {"market": "standard", "standby": {"stoppedSize": 1}}
+    assert problems(github=GITHUB, **standby) == [("github", text, "leave standby out")]
+    assert len(pool(**standby).of(":RegionInstanceGroupManager")) == 1
