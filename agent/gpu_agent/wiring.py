@@ -115,6 +115,7 @@ class StartedRunner:
     def _judged(self, ended: Exit) -> tuple[str, str]:
         if self._hooks.refused:
             return "gpu-unhealthy", f"the job was refused: {self._hooks.refused}"
-        if ended.word != "ended":
-            return ended.word, ended.words
-        return ("runner-failed", "it ended without a job") if self.job is None else ("job-done", ended.words)
+        if self.job is None:
+            return ("runner-failed", "it ended without a job") if ended.word == "ended" else ended
+        # The job is of the runner's own user and may end it with any exit code: none of them says anything of the pool.
+        return "job-done" if ended.word == "ended" else "runner-failed", ended.words
