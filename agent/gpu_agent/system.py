@@ -18,6 +18,12 @@ from .clock import Clock
 from .ends import Ended
 
 RUNNER_USER = "gpu-runner"
+# With one of these as its shell a user cannot log in, whatever keys its home holds: a login has none of the runner's
+# limits.
+_NO_LOGIN = ("/usr/sbin/nologin", "/bin/false")
+# The programs that would start a job's command later, without those limits; and whom each turns away, unless the file
+# .allow next to it says whom it lets in (crontab(1), at(1)).
+_TURNED_AWAY = {"crontab": Path("/etc/cron.deny"), "at": Path("/etc/at.deny")}
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # What every child gets and nothing more: the agent's own environment is not for a job to see.
 ENVIRONMENT = {"PATH": PATH, "LANG": "C.UTF-8"}
@@ -130,18 +136,27 @@ class System:
         )
 
     def runner_user(self) -> User:
-        """The user of the runner, made where it is missing: no password, a home of its own on the disk.
+        """The user of the runner, made where it is missing: no password, no login, a home of its own on the disk.
 
         Its only other groups are those that the GPU's device files ask for, where they are not open to everybody.
         """
         try:
             entry = pwd.getpwnam(RUNNER_USER)
         except KeyError:
-            where = ["--create-home", "--home-dir", f"/home/{RUNNER_USER}", "--shell", "/bin/bash"]
+            where = ["--create-home", "--home-dir", f"/home/{RUNNER_USER}"]
             self.must("not-isolated", ["useradd", "--system", "--user-group", *where, RUNNER_USER])
             entry = pwd.getpwnam(RUNNER_USER)
         if entry.pw_uid == 0:
             raise Ended("not-isolated", f"{RUNNER_USER} is root on this image")
+        shell = next((path for path in _NO_LOGIN if Path(path).exists()), _NO_LOGIN[-1])
+        if entry.pw_shell != shell:
+            self.must("not-isolated", ["usermod", "--shell", shell, RUNNER_USER])
+        for deny in (path for program, path in _TURNED_AWAY.items() if self.have(program)):
+            if RUNNER_USER in _names(deny.with_suffix(".allow")):
+                raise Ended("not-isolated", f"{deny.with_suffix('.allow')} of the image lets {RUNNER_USER} in")
+            names = _names(deny)
+            if RUNNER_USER not in names:
+                deny.write_text("".join(f"{name}\n" for name in (*names, RUNNER_USER)))
         home = Path(entry.pw_dir)
         if not home.exists():
             home.mkdir(parents=True, mode=0o700)
@@ -217,6 +232,10 @@ class System:
                 lines.append(record.decode(errors="replace").partition(";")[2].partition("\n")[0])
         finally:
             os.close(log)
+
+
+def _names(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
 
 
 def _device_groups() -> Iterator[int]:

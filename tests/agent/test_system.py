@@ -164,6 +164,74 @@ def test_a_runner_user_of_the_images_gets_the_home_it_has_not() -> None:
     assert machine.inside(work) == ["/home/of/gpu-runner", True, "0o700"]
 
 
+@pytest.mark.parametrize("baked", ["/bin/bash", ""])
+@pytest.mark.parametrize(("missing", "shell"), [("", "/usr/sbin/nologin"), ("/usr/sbin/nologin", "/bin/false")])
+def test_the_runner_user_cannot_log_in_also_where_the_image_gave_it_a_shell(
+    baked: str, missing: str, shell: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Path.exists
+    monkeypatch.setattr(Path, "exists", lambda path, **more: str(path) != missing and real(path, **more))
+
+    def work() -> list[str]:
+        if baked:
+            subprocess.run(["useradd", "--system", "--user-group", "--shell", baked, "gpu-runner"], check=True)
+        HERE.runner_user()
+        HERE.runner_user()
+        return [line.split(":")[-1] for line in Path("/etc/passwd").read_text().splitlines() if "gpu-runner" in line]
+
+    assert machine.inside(work) == [shell]
+
+
+class Scheduled(System):
+    """An image that has cron and at, or one of them."""
+
+    programs: tuple[str, ...] = ("crontab", "at")
+
+    def have(self, program: str) -> bool:
+        return program in self.programs if program in ("crontab", "at") else super().have(program)
+
+
+def turned_away() -> dict[str, str]:
+    return {
+        path.name: path.read_text() for path in sorted(Path("/etc").glob("*.deny")) if path.name[:2] in ("at", "cr")
+    }
+
+
+def test_cron_and_at_turn_the_runner_user_away_and_whom_they_turned_away_before() -> None:
+    def work() -> list[dict[str, str]]:
+        for path in [*Path("/etc").glob("cron.*y"), *Path("/etc").glob("at.*")]:
+            path.unlink() if path.is_file() else None
+        system, found = Scheduled(), []
+        system.programs = ()
+        system.runner_user()
+        found.append(turned_away())
+        system.programs = ("crontab",)
+        system.runner_user()
+        found.append(turned_away())
+        system.programs = ("crontab", "at")
+        Path("/etc/at.deny").write_text("daemon\nbin")
+        for _ in range(2):
+            system.runner_user()
+            found.append(turned_away())
+        return found
+
+    both = {"at.deny": "daemon\nbin\ngpu-runner\n", "cron.deny": "gpu-runner\n"}
+    assert machine.inside(work) == [{}, {"cron.deny": "gpu-runner\n"}, both, both]
+
+
+@pytest.mark.parametrize("name", ["cron.allow", "at.allow"])
+def test_an_image_whose_cron_or_at_lets_the_runner_user_in_is_refused(name: str) -> None:
+    def work() -> str:
+        Path("/etc", name).write_text("root\ngpu-runner\n")
+        try:
+            Scheduled().runner_user()
+        except Ended as ended:
+            return str(ended)
+        return ""
+
+    assert machine.inside(work) == f"not-isolated: /etc/{name} of the image lets gpu-runner in"
+
+
 def test_the_gpus_device_files_give_their_group_only_where_others_may_not_use_them() -> None:
     def work() -> list[list[int]]:
         subprocess.run(["mount", "-t", "tmpfs", "own", "/dev"], check=True)
