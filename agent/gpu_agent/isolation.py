@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import grp
 import ipaddress
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from . import rootless
@@ -38,6 +39,8 @@ SOCKETS = (
     "/var/lib/incus/unix.socket",
     "/var/snap/lxd/common/lxd/unix.socket",
 )
+# Docker's own over TCP, without and with TLS (docs.docker.com/reference/cli/dockerd: -H).
+_PORTS = (2375, 2376)
 # Groups that come to root: by an engine's socket, by sudo's usual rules (Google's too), or by raw disks.
 _ROOT_GROUPS = (
     "root",
@@ -52,23 +55,25 @@ _ROOT_GROUPS = (
     "disk",
     "libvirt",
 )
-# Says for each address (port 80) or socket in turn whether it opens, and else why not; run as the user it is about.
+# Says for each target, a path or an address and its port, whether it opens, and else why not; run as the user it is
+# about. A socket whose queue is full lets the user in at another time: EAGAIN (unix(7) and connect(2)) is silence too.
 _PROBE = """
-import errno, socket, sys
-for target in sys.argv[1:]:
-    unix = target.startswith("/")
-    family = socket.AF_UNIX if unix else socket.AF_INET6 if ":" in target else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.settimeout(3)
-        try:
-            probe.connect(target if unix else (target, 80))
-            word = "open"
-        except TimeoutError:
-            word = "silence"
-        except OSError as error:
-            word = errno.errorcode.get(error.errno, "error")
-    sys.stdout.write(target + " " + word + "\\n")
+import errno, json, socket, sys
+for name, to in json.loads(sys.argv[1]).items():
+    family = socket.AF_UNIX if isinstance(to, str) else socket.AF_INET6 if ":" in to[0] else socket.AF_INET
+    try:
+        with socket.socket(family) as probe:
+            probe.settimeout(3)
+            probe.connect(to if isinstance(to, str) else tuple(to))
+        word = "open"
+    except (TimeoutError, BlockingIOError):
+        word = "silence"
+    except OSError as error:
+        word = errno.errorcode.get(error.errno, "error")
+    sys.stdout.write(name + " " + word + "\\n")
 """
+# Refused, or no way there, is closed. Silence could be a slow answer, so it proves nothing and counts as open.
+_NOT_CLOSED = ("open", "silence")
 
 
 class Cage(NamedTuple):
@@ -159,16 +164,18 @@ def close(cut: Cut, system: System) -> None:
 
 
 def _verify(cut: Cut, docker: str, user: User, system: System) -> None:
-    ours = _probe(system, None, cut.addresses)
+    identity = {address: (address, 80) for address in cut.addresses}
+    ours = _probe(system, None, identity)
     if "open" not in ours.values():
         raise Ended("not-isolated", f"the agent itself no longer reaches the machine's identity: {_listed(ours)}")
-    # Refused, or no way there. Silence could be a slow answer, so it proves nothing.
-    reached = {to: word for to, word in _probe(system, user, cut.addresses).items() if word in ("open", "silence")}
+    reached = {to: word for to, word in _probe(system, user, identity).items() if word in _NOT_CLOSED}
     if reached:
         raise Ended("not-isolated", f"{user.name} is not kept from the machine's identity: {_listed(reached)}")
     if docker == "rootful":
         return
-    engines = {to: word for to, word in _probe(system, user, SOCKETS).items() if word in ("open", "silence")}
+    ways: dict[str, str | tuple[str, int]] = {path: path for path in SOCKETS}
+    ways |= {f"{name}:{port}": (to, port) for name, to in (("127.0.0.1",) * 2, ("[::1]", "::1")) for port in _PORTS}
+    engines = {to: word for to, word in _probe(system, user, ways).items() if word in _NOT_CLOSED}
     if engines:
         raise Ended("not-isolated", f"{user.name} may use a container engine of root's: {_listed(engines)}")
     root = sorted(each.gr_name for each in map(_group, system.groups_of(user)) if each and each.gr_name in _ROOT_GROUPS)
@@ -178,8 +185,8 @@ def _verify(cut: Cut, docker: str, user: User, system: System) -> None:
         raise Ended("not-isolated", f"{user.name} may use sudo without a password: see /etc/sudoers.d of the image")
 
 
-def _probe(system: System, user: User | None, targets: Iterable[str]) -> dict[str, str]:
-    output = system.run([system.python, "-I", "-S", "-c", _PROBE, *targets], user=user, timeout_sec=60)
+def _probe(system: System, user: User | None, targets: Mapping[str, str | tuple[str, int]]) -> dict[str, str]:
+    output = system.run([system.python, "-I", "-S", "-c", _PROBE, json.dumps(targets)], user=user, timeout_sec=60)
     words = dict(re.findall(r"^(\S+) (\w+)$", output.text, re.MULTILINE))
     if output.code or set(words) != set(targets):
         # Without an answer nothing is proven; the hooks would fail for the same want of a Python anyway.
