@@ -30,6 +30,12 @@ def test_one_registration_takes_three_requests_and_says_what_the_runner_is(world
     }
 
 
+def test_a_registration_names_the_work_folder_of_the_configuration(world: World):
+    runner = dataclasses.replace(RUNNER, work_folder="_jobs")
+    world.agent().register("runner-a", runner, world.clock.now() + 300)
+    assert world.github.runners[101]["work_folder"] == "_jobs"
+
+
 def test_a_token_may_make_runners_of_the_organization_and_nothing_else(world: World):
     world.register()
     [token] = world.github.tokens.values()

@@ -71,7 +71,14 @@ def test_the_engine_is_the_users_with_the_one_network_that_the_cut_holds_for() -
         environment = dict(line.split("=", 1) for line in (home / "env").read_text().splitlines())
         uid = (home / "uid").read_text().strip()
         own = subprocess.run(["id", "-u", "gpu-runner"], capture_output=True, text=True, check=True).stdout.strip()
-        return {**said, "environment": environment, "own": uid == own, "lent": [lent("uid"), lent("gid")]}
+        runtime = Path("/run/gpu-agent/docker").stat()
+        return {
+            **said,
+            "environment": environment,
+            "own": [uid == own, str(runtime.st_uid) == own],
+            "mode": oct(runtime.st_mode & 0o777),
+            "lent": [lent("uid"), lent("gid")],
+        }
 
     done = machine.inside(work)
     runtime = "/run/gpu-agent/docker"
@@ -81,7 +88,8 @@ def test_the_engine_is_the_users_with_the_one_network_that_the_cut_holds_for() -
     assert client.items() <= done["environment"].items()
     assert done["environment"]["DOCKERD_ROOTLESS_ROOTLESSKIT_NET"] == "slirp4netns"
     assert done["environment"]["DOCKERD_ROOTLESS_ROOTLESSKIT_DISABLE_HOST_LOOPBACK"] == "true"
-    assert done["own"]
+    assert done["own"] == [True, True]
+    assert done["mode"] == "0o700"
     assert done["lent"] == [["gpu-runner:165536:65536"], ["gpu-runner:100000:65536"]]
 
 
@@ -94,6 +102,10 @@ def test_the_engine_is_the_users_with_the_one_network_that_the_cut_holds_for() -
         ),
         (
             lambda: install(ENGINE.format(network="")),
+            "not-isolated: slirp4netns does not run with --disable-host-loopback",
+        ),
+        (
+            lambda: install(ENGINE.format(network=NETWORK + "\n" + NETWORK.replace("--disable-host-loopback ", ""))),
             "not-isolated: slirp4netns does not run with --disable-host-loopback",
         ),
         (

@@ -16,7 +16,8 @@ from gpu_agent.ends import Ended
 from gpu_agent.runner_archive import MARKER, obtain
 from gpu_agent.system import System
 
-from tests.agent.fakes import runner
+from tests.agent.fakes import machine, runner
+from tests.agent.fakes.machine import NOBODY
 from tests.agent.fakes.runner import VERSION, Entry
 
 GOOD = runner.archive(runner.listener("/usr/bin/python3"))
@@ -70,6 +71,17 @@ def test_a_baked_runner_of_the_pinned_archive_is_taken_without_asking_anybody(sy
 def test_a_baked_runner_that_others_may_write_is_not_taken(system: System, path: str) -> None:
     folder = bake(system, runner.sha256(GOOD))
     (folder / path).chmod(0o775)
+    said: list[str] = []
+    with pytest.raises(Ended, match=r"no-runner: GET http://127\.0\.0\.1:1/"):
+        get(system, config(), said=said)
+    assert said == [f"gpu-agent: {folder} is not taken: others than root may change {folder / path}"]
+
+
+@pytest.mark.parametrize("path", ["", "bin", "bin/Runner.Listener", MARKER])
+def test_a_baked_runner_of_another_user_is_not_taken(system: System, path: str) -> None:
+    machine.needs()
+    folder = bake(system, runner.sha256(GOOD))
+    os.chown(folder / path, NOBODY, 0)
     said: list[str] = []
     with pytest.raises(Ended, match=r"no-runner: GET http://127\.0\.0\.1:1/"):
         get(system, config(), said=said)
