@@ -1,26 +1,73 @@
-"""The last line of defence: what looks like a secret does not leave the machine, whatever wrote it."""
+"""The last line of defence: what looks like a secret does not leave the machine, whatever wrote it.
+
+Redact first and cut then: half a secret no longer looks like one.
+"""
 
 from __future__ import annotations
 
 import re
 
+_GONE = "[redacted]"
 _SECRETS = (
     # A key as a whole, and one that was cut off.
     re.compile(r"-----BEGIN [A-Z0-9 ]+-----.*?(?:-----END [A-Z0-9 ]+-----|\Z)", re.DOTALL),
-    # A line of a key, as the serial port gets one line at a time: RFC 7468 fills its lines with 64 characters. 64 of
-    # hexadecimal are a checksum.
-    re.compile(r"(?<![\w+/=])(?![0-9a-f]{64}\b)[A-Za-z0-9+/]{64}={0,2}(?![\w+/=])"),
     # GitHub's tokens (docs.github.com, "About authentication to GitHub", token formats) and Google's access tokens.
     re.compile(r"\b(?:gh[pousr]_|github_pat_|ya29\.)[A-Za-z0-9_.-]+"),
-    # A JSON Web Token: three parts, and the first is a JSON map, which always begins so.
-    re.compile(r"\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?"),
-    # A JIT configuration and the like: no word of any language is that long.
-    re.compile(r"[A-Za-z0-9+/_=-]{201,}"),
+    # A JSON Web Token (up to three parts) or a JIT configuration, whole or cut: in base64 a JSON map always begins so.
+    re.compile(r"(?<![A-Za-z0-9])ey[IJ][A-Za-z0-9+/_-]+={0,2}(?:\.[A-Za-z0-9_-]*){0,2}"),
+    # A token that registers a runner: 29 capitals and digits, in the examples of docs.github.com, "REST API endpoints
+    # for self-hosted runners". No word of the agent's own is like it.
+    re.compile(r"\b(?=[A-Z]*[0-9])(?=[0-9]*[A-Z])[A-Z0-9]{29}\b"),
 )
+_RUN = re.compile(r"[A-Za-z0-9+/_=-]{64,}")
+_BETWEEN_WORDS = re.compile(r"[/_=-]+")
+_CHECKSUM = re.compile(r"[0-9a-fA-F]{64}")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+_KEY_BEGINS, _KEY_ENDS = "-----BEGIN ", "-----END "
+# RFC 7468 fills a key's lines with 64 characters, and MIME's base64 (RFC 2045) with 76.
+_KEY_LINE = range(64, 77)
+
+
+class Lines:
+    """For lines that come one by one: a key's last line is short, and only those before it tell what it is."""
+
+    def __init__(self) -> None:
+        self._in_key = False
+
+    def redact(self, line: str) -> str:
+        """The next line, without what looks like a secret."""
+        bare = line.strip()
+        is_base64 = bool(_BASE64.fullmatch(bare))
+        if self._in_key and is_base64:
+            self._in_key = len(bare) in _KEY_LINE
+            return _GONE
+        made = _redact_line(line)
+        if _KEY_ENDS in line:
+            self._in_key = False
+        elif _KEY_BEGINS in line or (is_base64 and len(bare) in _KEY_LINE and made != line):
+            # Lines of somebody else may come between, so it stands until a short one or the key's end comes.
+            self._in_key = True
+        return made
 
 
 def redact(text: str) -> str:
     """The text without what looks like a key, a token or a blob."""
+    lines = Lines()
+    return "\n".join(lines.redact(line) for line in _SECRETS[0].sub(_GONE, text).split("\n"))
+
+
+def _redact_line(line: str) -> str:
     for pattern in _SECRETS:
-        text = pattern.sub("[redacted]", text)
-    return text
+        line = pattern.sub(_GONE, line)
+    return _RUN.sub(lambda run: _GONE if _is_blob(run[0]) else run[0], line)
+
+
+def _is_blob(run: str) -> bool:
+    """Whether it is base64 and no path, which has small words between its slashes and few capitals in them."""
+    if len(run) > 200:
+        return True
+    parts = [part for part in _BETWEEN_WORDS.split(run) if not _CHECKSUM.fullmatch(part)]
+    if any(len(part) >= 64 for part in parts):
+        return True
+    # Of random base64, 26 of 64 are capitals; one sixth of the shortest run is 4 standard deviations below that.
+    return sum(map(str.isupper, "".join(parts))) * 6 >= len(run)

@@ -1,0 +1,71 @@
+"""What looks like a secret, whole or cut, and what people and machines must be able to read."""
+
+from __future__ import annotations
+
+import base64
+import random
+
+import pytest
+from gpu_agent.redact import Lines, redact
+
+
+def base64_of(length: int, seed: int, alphabet: bytes = b"+/") -> str:
+    """So many letters of random base64, the same ones in each run."""
+    return base64.b64encode(random.Random(seed).randbytes(length), alphabet).decode()[:length]
+
+
+@pytest.mark.parametrize("alphabet", [b"+/", b"-_"])
+@pytest.mark.parametrize("length", [65, 76, 100, 128, 200, 201, 1000])
+def test_a_run_of_base64_is_taken_out_whatever_its_length(length: int, alphabet: bytes) -> None:
+    for seed in range(200):
+        assert redact(f"it said {base64_of(length, seed, alphabet)} at last") == "it said [redacted] at last"
+
+
+@pytest.mark.parametrize("width", [64, 76])
+def test_a_key_is_taken_out_line_by_line_with_its_last_short_one(width: int) -> None:
+    text = base64_of(3 * width, 1)
+    lines = Lines()
+    key = [text[:width], text[width : 2 * width], "from somebody else", text[2 * width :], "kJ8s/w==", "done"]
+    said = [lines.redact(line) for line in key]
+    assert said == ["[redacted]", "[redacted]", "from somebody else", "[redacted]", "[redacted]", "done"]
+    assert redact("\n".join(key)) == "\n".join(said)
+
+
+def test_a_word_after_a_keys_end_is_no_part_of_it() -> None:
+    lines = Lines()
+    said = [lines.redact(line) for line in ("-----BEGIN X-----", base64_of(64, 2), "-----END X-----", "done")]
+    assert said[-1] == "done"
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "AABF3JGZDX3P5PMEXLND6TS6FCWO6",
+        "LLBF3JGZDX3P5PMEXLND6TS6FCWO6",
+        "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpX",
+        "eyJhbGciOiJSUzI1NiJ9.",
+        "eyJhbGciOiJSUzI1NiJ9.eyJpc3Mi",
+        "eyIucnVubmVyIjoiZXlKQloy",
+    ],
+)
+def test_a_registration_token_and_what_is_left_of_a_cut_token_or_blob_are_taken_out(secret: str) -> None:
+    assert redact(f"got '{secret}' back") == "got '[redacted]' back"
+    assert secret not in redact(f"token={secret}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sha256=04cf0be1aff4c3ec3554466c39124ca250e3effd8873bb7e8d68535aa9505d5d",
+        "04CF0BE1AFF4C3EC3554466C39124CA250E3EFFD8873BB7E8D68535AA9505D5D",
+        "/system/docker/04cf0be1aff4c3ec3554466c39124ca250e3effd8873bb7e8d68535aa9505d5d/merged",
+        "projects/example-ci-with-a-long-name-1/zones/us-central1-a/instances/gpu-l4-production-x7k2-and-more",
+        "https://github.com/Example-Organization/GPU-Test-Repository-For-Models/actions/runs/12345678901/job/2345",
+        "//secretmanager/v1/projects/123456789012/secrets/github-app-private-key/versions/latest",
+        "/usr/local/lib/python3/site-packages/torch/lib/libtorch_cuda_linalg_and_some_more_of_it/file",
+        "GPU-1a2b3c4d-0000-1111-2222-333344445555 and 00000000:00:04.0",
+        "-" * 80,
+    ],
+)
+def test_what_people_need_to_read_is_left(text: str) -> None:
+    assert redact(text) == text
