@@ -69,7 +69,7 @@ def run() -> int:
     prefix = tuple(environ.get("GPU_AGENT_PREFIX", "").split())
     work = Path(environ.get("GPU_AGENT_WORK") or tempfile.mkdtemp())
     host = GoogleHost(clock, environ, prefix)
-    reporter = Reporter(host, clock, _write, work)
+    reporter = Reporter(host, clock, _write_whole, work)
     state = environ.get("GPU_AGENT_STATE")
     machine = Machine(
         clock,
@@ -114,6 +114,13 @@ def _is_google() -> bool:
 def _write(text: str) -> None:
     sys.stdout.write(text)
     sys.stdout.flush()
+
+
+def _write_whole(text: str) -> None:
+    """Past Python's buffer: it keeps what could not be written, and its lock, which a program that ends waits for."""
+    left = text.encode(errors="replace")
+    while left:
+        left = left[os.write(1, left) :]
 
 
 if __name__ == "__main__":

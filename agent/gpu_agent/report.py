@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from .clock import Clock
 from .ends import ENDS
 from .host import Host
-from .redact import redact
+from .redact import Lines, redact
+from .serial import Serial
 
 # Of one guest attribute: a bound of ours, as whoever reads it wants one screen.
 LIMIT_BYTES = 1024
@@ -21,6 +22,8 @@ VERDICT, STEP, END = "gpu-smoke/verdict", "gpu-agent/step", "gpu-agent/end"
 # A step is soon another one, and the supervisor, which tells it, must hear meanwhile that the machine is to stop.
 _STEP_SEC = 2.0
 _TELL_SEC = 15.0
+# The last lines, on a port that is slow; one that nobody reads must not keep the machine on.
+_FLUSH_SEC = 2.0
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -37,8 +40,8 @@ class Verdict(NamedTuple):
 
 
 def clean(text: str) -> str:
-    """One line, without secrets and without what could command a terminal."""
-    return _CONTROL.sub(" ", redact(text))
+    """One line, without secrets, what could command a terminal, and halves of characters, which UTF-8 cannot say."""
+    return _CONTROL.sub(" ", redact(text)).encode(errors="replace").decode()
 
 
 def fitted(value: Mapping[str, Any], key: str, limit_bytes: int = LIMIT_BYTES) -> str:
@@ -53,13 +56,18 @@ def fitted(value: Mapping[str, Any], key: str, limit_bytes: int = LIMIT_BYTES) -
         text = text[: -max(over // 6, 1)]
 
 
+def _as_json(verdict: Verdict) -> str:
+    return fitted({**verdict._asdict(), "summary": clean(verdict.summary)}, "summary")
+
+
 class Reporter:
     """Says each thing once; `folder` is where a second teller, such as the boot script, sees that it has been said."""
 
     def __init__(self, host: Host, clock: Clock, write: Callable[[str], None], folder: Path) -> None:
         self._host = host
         self._clock = clock
-        self._write = write
+        self._serial = Serial(write)
+        self._lines = Lines()
         self._folder = folder
         self._began = clock.now()
         self._step = "start"
@@ -72,13 +80,13 @@ class Reporter:
 
     def say(self, line: str) -> None:
         """One line for the serial port."""
-        self._write(clean(line) + "\n")
+        self._serial.write(clean(self._lines.redact(line)) + "\n")
 
     def step(self, name: str) -> None:
         """The machine has come to this step."""
         self._step = name
         value = json.dumps({"step": name, "seconds": self._seconds()})
-        self._write(f"GPU-AGENT-STEP {value}\n")
+        self._serial.write(f"GPU-AGENT-STEP {value}\n")
         self._publish(STEP, value, _STEP_SEC)
 
     def job(self, job: Mapping[str, str]) -> None:
@@ -87,24 +95,16 @@ class Reporter:
 
     def verdict(self, verdict: Verdict) -> None:
         """The check's; only the first one counts."""
-        if said := self._say_verdict(verdict):
-            self._publish(VERDICT, said, _TELL_SEC)
-
-    def _say_verdict(self, verdict: Verdict) -> str:
-        """On the serial port: what it said there, nothing where there was one before."""
-        if not self._first("verdict"):
-            return ""
-        value = fitted({**verdict._asdict(), "summary": clean(verdict.summary)}, "summary")
-        self._write(f"SMOKE-RESULT {base64.b64encode(value.encode(errors='replace')).decode()}\n")
-        return value
+        value = _as_json(verdict)
+        if self._first("verdict"):
+            self._say_verdict(value)
+            self._publish(VERDICT, value, _TELL_SEC)
 
     def end(self, reason: str, detail: str) -> None:
         """The machine ends for this reason; only the first one counts. Without a verdict before it, that is a fail."""
-        if not self._first("ended"):
-            return
         end = ENDS[reason]
         code = 4 if reason in ("check-hung", "timed-out") else 2
-        verdict = self._say_verdict(Verdict("fail", code, detail, reason))
+        verdict = _as_json(Verdict("fail", code, detail, reason))
         value = {
             "reason": reason,
             "detail": clean(detail),
@@ -116,18 +116,28 @@ class Reporter:
             **({"job": self._job} if self._job else {}),
         }
         said = fitted(value, "detail")
+        # All of it is made by now: nothing may fail between the claim to say it and its being said.
+        if not self._first("ended"):
+            return
         # All of it on the serial port first: a machine that is taken away may not outlive a slow metadata server.
-        self._write(f"GPU-AGENT-END {said}\n")
-        if verdict:
+        if fails := self._first("verdict"):
+            self._say_verdict(verdict)
+        self._serial.write(f"GPU-AGENT-END {said}\n")
+        if fails:
             self._publish(VERDICT, verdict, _TELL_SEC)
         self._publish(END, said, _TELL_SEC)
         good = reason in ("job-done", "rehearsed", "proven", "idle")
         self._host.log("INFO" if good else "ERROR", f"{reason}: {value['detail']}", **value)
+        self._serial.flush(_FLUSH_SEC)
+
+    def _say_verdict(self, value: str) -> None:
+        self._serial.write(f"SMOKE-RESULT {base64.b64encode(value.encode()).decode()}\n")
 
     def _publish(self, key: str, value: str, within_sec: float) -> None:
         try:
             self._host.publish(key, value, within_sec)
-        except OSError as error:
+        except Exception as error:
+            # Whatever it is: what comes after it is still to be said, and the machine to be ended.
             self.say(f"gpu-agent: the guest attribute {key} could not be written: {error}")
 
     def _first(self, what: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -63,6 +64,36 @@ def test_a_pass_is_published_and_the_check_machine_switches_itself_off(machine: 
     steps = [json.loads(line.split(" ", 1)[1]) for line in serial.splitlines() if line.startswith("GPU-AGENT-STEP ")]
     assert [step["step"] for step in steps] == ["config", "driver", "check"]
     assert [entry["entries"][0]["severity"] for entry in machine.google.logged] == ["INFO"]
+
+
+def test_a_serial_port_that_nobody_reads_holds_up_neither_verdict_nor_end(machine: Boot) -> None:
+    """Everything is published meanwhile, and said in its order once somebody reads."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"x" * 4095 + b"\n")
+    os.set_blocking(writer, True)
+    process = machine.start(says("fine"), writer)
+    os.close(writer)
+    until(lambda: "gpu-agent/end" in machine.google.written())
+    assert process.poll() is None
+    with os.fdopen(reader) as serial:
+        said = [line for line in serial.read().splitlines() if not line.startswith("x")]
+    assert process.wait(30) == 0
+    assert machine.verdict("\n".join(said)) == verdict("fine", 0, "proven")
+    words = [line.split(" ")[0] for line in said if line.startswith(("GPU-AGENT", "SMOKE-RESULT", "SHUTDOWN"))]
+    assert [word for word in words if word != "SHUTDOWN"] == [*["GPU-AGENT-STEP"] * 3, "SMOKE-RESULT", "GPU-AGENT-END"]
+
+
+def test_a_serial_port_that_is_closed_keeps_no_end_from_being_published(machine: Boot) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = machine.start(says("fine"), writer)
+    os.close(writer)
+    assert process.wait(60) == 0
+    assert machine.google.last("gpu-smoke/verdict") == verdict("fine", 0, "proven")
+    assert machine.google.last("gpu-agent/end")["reason"] == "proven"
 
 
 def test_nothing_of_the_boot_is_left_on_the_disk(machine: Boot) -> None:

@@ -110,6 +110,56 @@ def test_a_disk_that_is_gone_and_a_server_that_is_down_keep_no_end_from_the_seri
     )
 
 
+def test_half_a_character_in_a_name_of_githubs_keeps_no_end_from_being_said(tmp_path: Path) -> None:
+    host = Host()
+    said, lines = reporter(tmp_path, host)
+    said.say("the group bad\ud83d")
+    said.job({"repository": "a\ud83d/b"})
+    said.end("refused", "the group named 'bad\ud83d' is not there")
+    assert lines[0] == "the group bad?\n"
+    ((_, verdict), (_, end)) = host.published
+    assert verdict["summary"] == end["detail"] == "the group named 'bad?' is not there"
+    assert end["job"] == {"repository": "a?/b"}
+    assert [line.split(" ")[0] for line in lines[1:]] == ["SMOKE-RESULT", "GPU-AGENT-END"]
+
+
+def test_an_attribute_that_fails_in_any_way_keeps_nothing_else_from_being_said(tmp_path: Path) -> None:
+    class Odd(Host):
+        def publish(self, key: str, value: str, within_sec: float = 15) -> None:
+            raise ValueError("no such URL")
+
+    host = Odd()
+    said, lines = reporter(tmp_path, host)
+    said.step("check")
+    said.end("check-failed", "wrong numbers")
+    assert [line.split(" ")[0] for line in lines if not line.startswith("gpu-agent:")] == [
+        "GPU-AGENT-STEP",
+        "SMOKE-RESULT",
+        "GPU-AGENT-END",
+    ]
+    assert [message for _, message, _ in host.logged] == ["check-failed: wrong numbers"]
+
+
+def test_an_end_that_cannot_be_made_is_not_claimed(tmp_path: Path) -> None:
+    said, _ = reporter(tmp_path, Host())
+    with pytest.raises(KeyError):
+        said.end("no such end", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_last_line_of_a_key_that_comes_line_by_line_is_not_said(tmp_path: Path) -> None:
+    said, lines = reporter(tmp_path, Host())
+    for line in (
+        "-----BEGIN PRIVATE KEY-----",
+        "MIIEowIBAAKCAQEA" * 4,
+        "kJ8s/w==",
+        "-----END PRIVATE KEY-----",
+        "done",
+    ):
+        said.say(line)
+    assert lines == [*["[redacted]\n"] * 3, "-----END PRIVATE KEY-----\n", "done\n"]
+
+
 @pytest.mark.parametrize("filler", ["x ", '"', "\\", "漢", "é\\", "\U0001f600"])
 def test_a_long_story_is_cut_to_what_fits_between_two_characters(tmp_path: Path, filler: str) -> None:
     host = Host()

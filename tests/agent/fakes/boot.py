@@ -107,15 +107,15 @@ class Boot:
             **({"GPU_AGENT_STATE": str(self.folder / "state")} if self.is_google else {}),
         }
 
-    def start(self, check: str = "", **attributes: str) -> subprocess.Popen[str]:
-        """Power on."""
+    def start(self, check: str = "", port: int = subprocess.PIPE, **attributes: str) -> subprocess.Popen[str]:
+        """Power on; `port` is where the serial port leads."""
         self.google.attributes["gpu-smoke-pyz"] = packed(check)
         self.google.attributes |= {key.replace("_", "-"): value for key, value in attributes.items()}
         return subprocess.Popen(
             [BASH, str(SCRIPT)],
             env=self.environ(),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=port,
             stderr=subprocess.STDOUT,
             text=True,
         )
