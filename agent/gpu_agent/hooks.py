@@ -6,6 +6,7 @@ step of the job). The runner's user asks and root answers: the checks need right
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -23,6 +24,10 @@ from .system import System, User
 LIMIT_SEC = 30
 """How long a hook may take, the agent's check included."""
 _LIMIT_BYTES = 8192
+# The job's processes may connect as often as they like; the agent's file descriptors and threads are not for them.
+_AT_ONCE = 8
+# Where accept() fails, it is for want of something that comes back, such as a file descriptor.
+_PAUSE_SEC = 0.1
 _STAGES = ("started", "completed")
 
 
@@ -61,33 +66,36 @@ class Hooks:
             f"ACTIONS_RUNNER_HOOK_JOB_{stage.upper()}": str(_script(stage, path, system, agent)) for stage in _STAGES
         }
         """For the runner."""
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._closed = threading.Event()
+        for _ in range(_AT_ONCE):
+            threading.Thread(target=self._serve, daemon=True).start()
 
     def close(self) -> None:
         """Answer no more."""
+        self._closed.set()
         # close() alone does not wake a thread that waits in accept().
         self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
 
     def _serve(self) -> None:
-        while True:
+        while not self._closed.is_set():
             try:
                 connection, _ = self._server.accept()
             except OSError:
-                return
-            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+                self._closed.wait(_PAUSE_SEC)
+                continue
+            # Nonsense, a peer that went away, a check that failed: no answer is a no, and others are still heard.
+            with contextlib.suppress(Exception):
+                self._answer(connection)
 
     def _answer(self, connection: socket.socket) -> None:
         with connection:
-            try:
-                credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-                if struct.unpack("3i", credentials)[1] != self._user.uid:
-                    return
-                asked = json.loads(_line(connection, time.monotonic() + LIMIT_SEC))
-                words = self._decide(asked)
-                connection.sendall(json.dumps({"ok": not words, "words": words}).encode() + b"\n")
-            except (OSError, ValueError, RecursionError):
+            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            if struct.unpack("3i", credentials)[1] != self._user.uid:
                 return
+            asked = json.loads(_line(connection, time.monotonic() + LIMIT_SEC))
+            words = self._decide(asked)
+            connection.sendall(json.dumps({"ok": not words, "words": words}).encode() + b"\n")
 
     def _decide(self, asked: object) -> str:
         if not isinstance(asked, dict) or asked.get("stage") not in _STAGES:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import shutil
@@ -10,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -194,6 +197,82 @@ def test_one_who_says_nothing_does_not_keep_others_from_being_heard(serve: Calla
     with socket.socket(socket.AF_UNIX) as silent:
         silent.connect(str(folder / "hooks.sock"))
         assert ask(folder, "started") == 0
+
+
+def test_a_flood_of_connections_takes_few_threads_and_descriptors_of_the_agents(
+    serve: Callable[..., Hooks], folder: Path
+) -> None:
+    serve()
+    flood = [socket.socket(socket.AF_UNIX) for _ in range(200)]
+    before = len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
+    taken = 0
+    for connection in flood:
+        connection.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            connection.connect(str(folder / "hooks.sock"))
+            taken += 1
+    # What is beyond those that are heard and those that wait is not even connected.
+    assert taken <= 8 + 9
+    assert len(list(Path("/proc/self/fd").iterdir())) - before[0] <= 8
+    assert threading.active_count() <= before[1]
+    for connection in flood:
+        connection.close()
+    assert wait_until(lambda: ask(folder, "started") == 0)
+
+
+def test_an_accept_that_fails_is_not_the_last(serve: Callable[..., Hooks], folder: Path) -> None:
+    """As where the agent has no file descriptor left: each of its threads meets it once."""
+    served = serve()
+    server, failed = served._server, threading.Semaphore(8)
+
+    class Failing:
+        def accept(self) -> tuple[socket.socket, object]:
+            if failed.acquire(blocking=False):
+                raise OSError(errno.EMFILE, "Too many open files")
+            return server.accept()
+
+        def shutdown(self, how: int) -> None:
+            server.shutdown(how)
+
+        def close(self) -> None:
+            server.close()
+
+    served._server = Failing()  # type: ignore[assignment]
+    # Eight questions bring the eight threads back from the accept they are in, and into the one that fails.
+    for _ in range(8):
+        raw(folder, b'{"stage": "completed"}\n')
+    assert wait_until(lambda: not failed.acquire(blocking=False) or bool(failed.release()))
+    assert ask(folder, "started") == 0
+
+
+def test_a_check_that_fails_by_itself_is_a_no_and_others_are_still_heard(
+    serve: Callable[..., Hooks], folder: Path
+) -> None:
+    def check(stage: str) -> str:
+        raise RuntimeError("can't start new thread")
+
+    serve(check)
+    assert [ask(folder, "completed") for _ in range(10)] == [0] * 10
+    assert ask(folder, "started") == 1
+
+
+def test_its_end_ends_every_thread_that_answers(serve: Callable[..., Hooks]) -> None:
+    before = threading.active_count()
+    served = serve()
+    assert threading.active_count() == before + 8
+    served.close()
+    assert wait_until(lambda: threading.active_count() == before)
+    served.close = lambda: None  # type: ignore[method-assign]
+
+
+def wait_until(done: Callable[[], bool]) -> bool:
+    """Whether it becomes so, in longer than it ever takes."""
+    until = time.monotonic() + 20
+    while not done():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def test_only_the_runners_user_is_heard(serve: Callable[..., Hooks], folder: Path) -> None:
