@@ -9,6 +9,7 @@ import json
 import subprocess
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 from . import http
 from .clock import Clock
@@ -114,7 +115,9 @@ class GoogleHost:
         while True:
             asked = self._clock.now()
             wait_sec = int(min(max(until - asked, 0), _NOTICE_SEC))
-            waiting = f"?wait_for_change=true&last_etag={self._etag}&timeout_sec={wait_sec}" if wait_sec else ""
+            # A header is bytes (http.client reads it as Latin-1), and this one goes back as part of a URL.
+            etag = quote(self._etag, safe="", encoding="latin-1", errors="replace")
+            waiting = f"?wait_for_change=true&last_etag={etag}&timeout_sec={wait_sec}" if wait_sec else ""
             # The server holds its answer back for wait_sec; a few more are for the way.
             preempted, etag = self._metadata.glance(f"instance/preempted{waiting}", wait_sec + 5)
             self._etag = etag or "0"

@@ -44,7 +44,8 @@ class Metadata:
         until = self._clock.now() + within_sec
         try:
             answer = self._ask("GET", path, until, within_sec)
-        except http.Unreachable:
+        except (http.Unreachable, ValueError):
+            # ValueError: the path holds what the server said before, and that does not fit into a URL.
             return "", ""
         if answer.status != 200:
             return "", ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from gpu_agent.clock import Clock
@@ -11,6 +12,7 @@ from gpu_agent.crc32c import crc32c
 from gpu_agent.ends import Ended
 from gpu_agent.google import GoogleHost
 from gpu_agent.host import Notice
+from gpu_agent.metadata import Metadata
 
 from tests.agent.fakes.boot import Tools
 from tests.agent.fakes.clock import FakeClock
@@ -198,6 +200,21 @@ def test_a_metadata_server_that_holds_nothing_back_is_asked_once_a_second(google
     clock = Ticking()
     assert host(google, clock).notice(5) is None
     assert len([line for line in google.asked if "preempted" in line]) in (5, 6)
+
+
+@pytest.mark.parametrize("etag", ["a b&timeout_sec=9#", "\xff\x80"])
+def test_whatever_the_servers_etag_the_next_notice_is_heard(google: FakeGoogle, etag: str) -> None:
+    google.etag = etag
+    heard = host(google)
+    assert heard.notice(1.9) is None
+    google.values["instance/preempted"] = "TRUE"
+    assert heard.notice(1.9) is not None
+    sent = [parse_qs(urlsplit(line).query, encoding="latin-1") for line in google.asked if "last_etag" in line]
+    assert (sent[-1]["last_etag"], sent[-1]["timeout_sec"]) == ([etag], ["1"])
+
+
+def test_a_path_that_fits_into_no_url_is_no_answer() -> None:
+    assert Metadata("127.0.0.1:1", Ticking()).glance("instance/pre empted\n", 1) == ("", "")
 
 
 def test_the_checksum_is_that_of_the_standard() -> None:

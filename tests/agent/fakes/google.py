@@ -45,6 +45,7 @@ class FakeGoogle:
     logged: list[dict[str, Any]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    etag: str = "e1"
     closing: threading.Event = field(default_factory=threading.Event)
     address: str = ""
 
@@ -128,7 +129,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._hold(url.path, float(parse_qs(url.query)["timeout_sec"][0]))
             content = google.values["instance/preempted"].encode()
         self.send_response(status)
-        self.send_header("ETag", "e1")
+        self.send_header("ETag", google.etag)
         self.send_header("Content-Length", str(len(content) + (10 if fault and fault.cut else 0)))
         self.end_headers()
         self.wfile.write(content)
