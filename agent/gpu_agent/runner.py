@@ -16,7 +16,9 @@ from typing import NamedTuple
 
 from .clock import Clock
 from .config import RunnerConfig
+from .ends import Ended
 from .isolation import Cage
+from .redact import Lines
 from .system import ENVIRONMENT, System
 
 # What the runner's exit codes mean to us (actions/runner@258d6c8:src/Runner.Common/Constants.cs, ReturnCode).
@@ -36,6 +38,10 @@ _STARTS = 4
 _PAUSE_SEC = 5
 _POLL_SEC = 0.1
 JIT_VARIABLE = "ACTIONS_RUNNER_INPUT_JITCONFIG"
+# Of one variable with its name and the zero byte at its end (execve(2), MAX_ARG_STRLEN: 32 pages, here of 4 KiB).
+_VARIABLE_BYTES = 131_072
+# Of a line, as much as is read at once; what of it comes after that is not listened to.
+_LINE_LETTERS = 65_536
 
 
 class Exit(NamedTuple):
@@ -59,7 +65,16 @@ class Running:
         clock: Clock,
         log: Callable[[str], None],
     ) -> None:
-        """`tree` is obtain()'s; `hooks` the variables of Hooks.environment; `log` takes each line it says."""
+        """`tree` is obtain()'s; `hooks` the variables of Hooks.environment; `log` takes each line it says.
+
+        Ended("runner-failed") where the registration is too large to be handed over.
+        """
+        blob = without_updates(jitconfig)
+        if (size := len(f"{JIT_VARIABLE}={blob}".encode()) + 1) > _VARIABLE_BYTES:
+            raise Ended(
+                "runner-failed",
+                f"GitHub's JIT configuration makes a variable of {size} bytes; expected at most {_VARIABLE_BYTES}",
+            )
         self._cage, self._system, self._clock, self._log = cage, system, clock, log
         self.job_seen = threading.Event()
         """It has taken a job, whether or not the job's hook ever runs."""
@@ -82,7 +97,7 @@ class Running:
         # The runner takes this variable out of what its job gets (src/Runner.Listener/CommandSettings.cs). The job runs
         # as the same user and may still read /proc/<listener>/environ, as it may read the .credentials that the runner
         # makes of it: both are this one registration, which GitHub deletes with the job.
-        self._start({JIT_VARIABLE: without_updates(jitconfig)})
+        self._start({JIT_VARIABLE: blob})
 
     def wait(self, until: float, *, or_job: bool = False) -> Exit | None:
         """How it ended; None at `until`, or with `or_job` as soon as it has a job."""
@@ -134,13 +149,19 @@ class Running:
         self._reader.start()
 
     def _read(self, process: subprocess.Popen[str]) -> None:
+        lines, begins = Lines(), True
         with process.stdout or io.StringIO() as said:
-            for line in said:
-                self._lines.append(line.strip()[:300])
-                # JobDispatcher.cs writes it when a job begins; what the job itself prints does not come here.
-                if "Running job: " in line:
-                    self.job_seen.set()
-                self._log(line.rstrip()[:1000])
+            while piece := said.readline(_LINE_LETTERS):
+                if begins:
+                    self._hear(piece, lines.redact(piece.rstrip()))
+                begins = piece.endswith("\n")
+
+    def _hear(self, line: str, redacted: str) -> None:
+        self._lines.append(redacted.strip()[:300])
+        # JobDispatcher.cs writes it when a job begins; what the job itself prints does not come here.
+        if "Running job: " in line:
+            self.job_seen.set()
+        self._log(redacted[:1000])
 
     def _end_or_start_again(self, until: float) -> None:
         code = self._process.returncode
@@ -169,7 +190,7 @@ def without_updates(jitconfig: str) -> str:
         files = json.loads(base64.b64decode(jitconfig, validate=True))
         settings = json.loads(base64.b64decode(files[".runner"], validate=True).decode("utf-8-sig"))
         kept = {key: value for key, value in settings.items() if key.lower() != "disableupdate"}
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return jitconfig
     files[".runner"] = base64.b64encode(json.dumps({**kept, "DisableUpdate": True}).encode()).decode()
     return base64.b64encode(json.dumps(files).encode()).decode()

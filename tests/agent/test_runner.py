@@ -124,6 +124,33 @@ def test_a_runner_that_had_its_job_is_not_started_again(monkeypatch: pytest.Monk
     assert machine.inside(work) == ["runner-failed", 1]
 
 
+def test_what_the_runner_says_is_redacted_before_it_is_cut() -> None:
+    """Each of these would be half a secret behind the cut, which no longer looks like one."""
+
+    def work() -> list[object]:
+        lines: list[str] = []
+        does = "say('x ' * 140 + 'MIIE/wIBAAKC1QEA' * 4); say('x ' * 490 + 'MIIE/wIBAAKC1QEA' * 4)\n"
+        does += "say('MIIEowIBAAKCAQEA' * 4); say('kJ8s/w=='); end(1)"
+        ended = begin(does, lines.append).wait(soon())
+        assert ended is not None
+        return [lines, ended.words]
+
+    lines, words = machine.inside(work)
+    assert lines[1:5] == ["x " * 140 + "[redacted]", "x " * 490 + "[redacted]", "[redacted]", "[redacted]"]
+    assert ("MII" in words, "kJ8" in words) == (False, False)
+
+
+def test_a_line_without_an_end_is_heard_as_far_as_it_is_read_at_once() -> None:
+    def work() -> list[object]:
+        lines: list[str] = []
+        does = "sys.stdout.write('word ' * 100_000); say(''); say('Running job: train'); end(0)"
+        running = begin(does, lines.append)
+        running.wait(soon())
+        return [[len(line) for line in lines], running.job_seen.is_set()]
+
+    assert machine.inside(work) == [[18, 1000, 18, 14], True]
+
+
 def test_the_runner_dies_with_the_agent() -> None:
     def work() -> list[int]:
         reader, writer = os.pipe()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_agent.ends import Ended
 from gpu_agent.runner import JIT_VARIABLE, without_updates
 from gpu_agent.system import PATH
 from hypothesis import given
@@ -114,6 +115,22 @@ def test_a_blob_that_cannot_be_read_goes_to_the_runner_as_it_is(text: str) -> No
 def test_a_blob_of_another_form_goes_to_the_runner_as_it_is(value: object) -> None:
     text = base64.b64encode(json.dumps(value).encode()).decode()
     assert without_updates(text) == text
+
+
+@pytest.mark.parametrize(("over", "starts"), [(0, True), (1, False)])
+def test_a_blob_that_fits_into_no_variable_is_the_runners_end_and_not_the_agents(over: int, starts: bool) -> None:
+    """Tried with the kernel's own limit: one byte less is handed over."""
+    blob = "x" * (131_072 - len(f"{JIT_VARIABLE}=") - 1 + over)
+
+    def work() -> str:
+        try:
+            begin("end(0)", blob=blob)
+        except Ended as ended:
+            return str(ended)
+        return "started"
+
+    too_large = "GitHub's JIT configuration makes a variable of 131073 bytes; expected at most 131072"
+    assert machine.inside(work) == ("started" if starts else f"runner-failed: {too_large}")
 
 
 def _read(path: Path) -> bytes:

@@ -24,14 +24,14 @@ FOREVER = "while True: time.sleep(0.05)"
 RUN = Path("/run/gpu-agent")
 
 
-def begin(does: str, log: Callable[[str], None] = lambda _: None, docker: str = "none") -> Running:
+def begin(does: str, log: Callable[[str], None] = lambda _: None, docker: str = "none", blob: str = BLOB) -> Running:
     """A runner that does that; to be called inside a machine of the test's own."""
     tree = Path("/run/tree")
     with tarfile.open(fileobj=io.BytesIO(runner.archive(runner.listener(machine.open_python(), does)))) as tar:
         tar.extractall(tree)  # noqa: S202 - the test's own
     system = System(run_folder=RUN)
     cage = Cage(system.runner_user(), docker, {"DOCKER_HOST": "unix:///run/docker.sock"})
-    return Running(tree, CONFIG, BLOB, cage, HOOKS, system, Clock(), log)
+    return Running(tree, CONFIG, blob, cage, HOOKS, system, Clock(), log)
 
 
 def soon() -> float:
