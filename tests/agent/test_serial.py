@@ -65,6 +65,7 @@ def test_a_child_writes_by_itself_what_comes_after_the_fork_also_when_its_parent
 
     port = Serial(write)
     port.write("parent ")
+    port.write("waits ")
     child = os.fork()
     if child == 0:
         port.write("child ")
@@ -72,6 +73,6 @@ def test_a_child_writes_by_itself_what_comes_after_the_fork_also_when_its_parent
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     stuck.set()
     assert port.flush(20)
-    assert os.read(reader, 100) == b"child parent "
+    assert os.read(reader, 100) == b"child parent waits "
     os.close(reader)
     os.close(writer)
