@@ -85,9 +85,9 @@ class Cage(NamedTuple):
 
 
 def isolate(cut: Cut, docker: str, system: System, clock: Clock, deadline: float) -> Cage:
-    """Make the cage and try its walls. Ended("not-isolated") names what is open, or what the image lacks."""
+    """Make the cage and try its walls. Ended: not-isolated (what is open), no-tool (what the image lacks)."""
     if not system.have("setpriv"):
-        raise Ended("not-isolated", "the image has no setpriv, which starts the runner as its user: bake util-linux in")
+        raise Ended("no-tool", "the image has no setpriv, which starts the runner as its user: bake util-linux in")
     user = system.runner_user()
     environment: Mapping[str, str] = {}
     close(cut, system)
@@ -158,7 +158,7 @@ def close(cut: Cut, system: System) -> None:
     commands = iptables_rules(cut)
     missing = sorted({command[0] for command in commands if not system.have(command[0])})
     if missing:
-        raise Ended("not-isolated", f"the image has neither nft nor {' and '.join(missing)}: bake nftables in")
+        raise Ended("no-tool", f"the image has neither nft nor {' and '.join(missing)}: bake nftables in")
     for command in commands:
         system.must("not-isolated", command)
 
@@ -213,4 +213,4 @@ def _docker_group() -> int:
     try:
         return grp.getgrnam("docker").gr_gid
     except KeyError:
-        raise Ended("not-isolated", "docker: rootful, but the image has no group docker: bake docker-ce in") from None
+        raise Ended("no-tool", "docker: rootful, but the image has no group docker: bake docker-ce in") from None

@@ -25,10 +25,10 @@ _IDS = 65_536  # the least it wants of subordinate ids, as the page above says
 
 
 def start(user: User, system: System, clock: Clock, deadline: float) -> Mapping[str, str]:
-    """Start it and wait until it answers; what a client's environment needs. Ended("not-isolated") says what lacks."""
+    """Start it and wait until it answers; what a client's environment needs. Ended: no-tool, not-isolated."""
     missing = sorted({package for program, package in _NEEDS.items() if not system.have(program)})
     if missing:
-        raise Ended("not-isolated", f"docker: rootless needs packages that the image lacks: {', '.join(missing)}")
+        raise Ended("no-tool", f"docker: rootless needs packages that the image lacks: {', '.join(missing)}")
     for kind in ("uid", "gid"):
         _lend_ids(kind, user, system)
     runtime = system.run_folder / "docker"

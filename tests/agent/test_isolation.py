@@ -156,9 +156,7 @@ def test_without_any_packet_filter_there_is_no_cage() -> None:
         machine.network()
         return cage(Bare(python=machine.open_python()))
 
-    assert machine.inside(work) == (
-        "not-isolated: the image has neither nft nor ip6tables and iptables: bake nftables in"
-    )
+    assert machine.inside(work) == ("no-tool: the image has neither nft nor ip6tables and iptables: bake nftables in")
 
 
 def test_a_filter_that_lets_the_user_through_is_found_out() -> None:

@@ -103,7 +103,7 @@ def test_rootful_gives_the_engines_group_and_still_cuts_bridges() -> None:
 @pytest.mark.parametrize(
     ("docker", "said"),
     [
-        ("rootful", "not-isolated: docker: rootful, but the image has no group docker: bake docker-ce in"),
+        ("rootful", "no-tool: docker: rootful, but the image has no group docker: bake docker-ce in"),
         ("podman", "not-isolated: docker: got 'podman', expected none, rootless or rootful"),
     ],
 )
@@ -130,8 +130,7 @@ def test_rootless_names_the_packages_that_the_image_lacks() -> None:
         return cage(Lacking(python=machine.open_python()), "rootless")
 
     assert machine.inside(work) == (
-        "not-isolated: docker: rootless needs packages that the image lacks: "
-        "docker-ce-rootless-extras, slirp4netns, uidmap"
+        "no-tool: docker: rootless needs packages that the image lacks: docker-ce-rootless-extras, slirp4netns, uidmap"
     )
 
 

@@ -12,19 +12,21 @@ NEXT_STEPS = {
     "check-hung": "raise smoke.deadlineSec where drivers and torch take long; should the GPU hang, the next machine "
     "has another one",
     "no-secret": "give the App's key a version in Secret Manager, in the project and under the name that "
-    "gpu-ci:site.github.app.privateKey says; a new grant can take minutes to hold",
+    "gpu-ci:site.github.app.privateKey says; a new grant can take minutes to hold, and one that somebody took "
+    "away comes back by pulumi up --refresh",
     "refused": "mend it on GitHub: the App is installed in the organization with the permission 'Self-hosted runners: "
     "Read and write', its key is one of those on its settings page, its id and installationId are the ones there, and "
-    "the runner group exists",
+    "the runner group exists; one that this stack makes comes back by pulumi up --refresh",
     "rate-limited": "wait until GitHub's limit lets up",
     "github-unreachable": "see githubstatus.com, and whether the network has a way out",
     "no-tool": "take an image that has the program it names",
     "no-runner": "see whether the network has a way out, or bake the runner into the image",
     "wrong-checksum": "set runner.sha256 to what the release notes of the runner say",
     "disk-full": "raise diskGib",
-    "not-isolated": "take an image with nftables or iptables, so that jobs can be kept from the machine's identity",
+    "not-isolated": "close what it names, in the image or by another runner.docker: a job could have reached the "
+    "machine's identity through it",
     "runner-deprecated": "take a newer runner.version, with its sha256",
-    "timed-out": "raise smoke.deadlineSec",
+    "timed-out": "raise smoke.deadlineSec, or runner.registerSec where its step is runner or register",
     "crashed": "report it, with the machine's serial port (docs/check.md)",
 }
 """What to do first about an end that is not the check's own, in the words of a stack file."""

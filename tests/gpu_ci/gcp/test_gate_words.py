@@ -36,7 +36,7 @@ def test_an_app_that_github_refuses_is_said_with_what_to_mend_there() -> None:
         "the check machine ended with refused in us-central1-a: GitHub answers 401 to the App 17\n"
         "  hint: mend it on GitHub: the App is installed in the organization with the permission 'Self-hosted runners: "
         "Read and write', its key is one of those on its settings page, its id and installationId are the ones there, "
-        f"and the runner group exists; {AGAIN}"
+        f"and the runner group exists; one that this stack makes comes back by pulumi up --refresh; {AGAIN}"
     )
 
 
