@@ -105,3 +105,17 @@ def test_a_link_whose_width_nobody_tells_is_not_judged() -> None:
     seen = seen_under_load(2, width={"refused": 3, "text": "no"})
     found = load.pcie(L4, HEALTHY["pcie"], HEALTHY["pcie"], seen)
     assert (found.status, found.message) == ("skip", "not told here")
+
+
+@pytest.mark.parametrize(("errors", "status"), [(0, "pass"), (1, "warn"), (2, "warn")])
+def test_one_error_of_a_link_is_worth_a_word(errors: int, status: str) -> None:
+    was = {"links": 2, "active": 2, "errors": 5}
+    found = load.nvlink(L4, was, {**was, "errors": 5 + errors})
+    assert (found.status, found.value) == (status, 2.0)
+
+
+@pytest.mark.parametrize(("others", "said"), [(1, "1 other process before"), (2, "2 other processes before")])
+def test_other_processes_are_counted_and_none_is_allowed(others: int, said: str) -> None:
+    found = load.processes(L4, [77] * others, Seen())
+    assert (found.status, found.fail_above) == ("fail", 0)
+    assert f"computes for {said} the check began" in found.message
