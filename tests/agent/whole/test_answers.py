@@ -12,6 +12,9 @@ from tests.agent.fakes.github import Fault as GithubFault
 from tests.agent.fakes.google import Fault
 from tests.agent.fakes.life import Plan
 
+# Whole machines by the clock of the computer they are played on: `make test-boots`.
+pytestmark = pytest.mark.lives
+
 Live = Callable[..., dict[str, Any]]
 AGAIN = {"Retry-After": "1"}
 
@@ -38,7 +41,7 @@ GITHUB = {
     "a token that is new for a moment": ({"groups": status(401)}, "job-done"),
     "a limit with its time": ({"register": status(429, 403, headers=AGAIN)}, "job-done"),
     "a limit without a time": ({"token": status(429)}, "rate-limited"),
-    "a limit that stays": ({"token": status(429, times=20, headers=AGAIN)}, "rate-limited"),
+    "a limit that stays": ({"token": status(429, headers={"Retry-After": "60"})}, "rate-limited"),
     "a server that stumbles": ({"token": status(500), "groups": status(502), "register": status(503)}, "job-done"),
     "a server that is down": ({"groups": status(503, times=20)}, "github-unreachable"),
     "a portal": ({"token": [GithubFault(status=201, body=b"<html>")] * 20}, "github-unreachable"),

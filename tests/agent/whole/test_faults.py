@@ -15,6 +15,9 @@ from tests.agent.fakes.jobs import WAITS_FOR_GO, job
 from tests.agent.fakes.life import AT_WORK, TEMPORARY, Life, Plan
 from tests.agent.test_boot import INSTALLER
 
+# Whole machines by the clock of the computer they are played on: `make test-boots`.
+pytestmark = pytest.mark.lives
+
 Live = Callable[..., dict[str, Any]]
 CASES = {
     "a check that fails": (Plan(smoke=says("GPU 0: wrong numbers", 1)), "check-failed"),

@@ -10,6 +10,9 @@ from tests.agent.fakes.google import Fault
 from tests.agent.fakes.jobs import WAITS, WAITS_FOR_GO, job
 from tests.agent.fakes.life import AT_WORK, TOLD, Plan
 
+# Whole machines by the clock of the computer they are played on: `make test-boots`.
+pytestmark = pytest.mark.lives
+
 Live = Callable[..., dict[str, Any]]
 
 
