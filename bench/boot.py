@@ -25,13 +25,12 @@ from rich.table import Table
 
 from tests.agent.fakes import github_server, machine, runner
 from tests.agent.fakes.boot import Boot, config
-from tests.agent.fakes.github import FakeGithub
 from tests.agent.fakes.google import FakeGoogle
 from tests.agent.fakes.google import serving as serving_google
+from tests.agent.fakes.life import SECRET, Github
 
 ROOT = Path(__file__).resolve().parent.parent
 [TORCH] = (ROOT / ".venv-torch" / "lib").glob("python3*/site-packages")
-SECRET = "projects/example-ci/secrets/github-app-key"  # noqa: S105 - a name
 # actions-runner-linux-x64-2.338.0.tar.gz has 227,660,598 bytes (seen in notes of 2026-10-08 on installing it).
 ARCHIVE_BYTES = 227_660_598
 DOES = """
@@ -48,14 +47,6 @@ STEPS = {
     "register": "a token and a just-in-time configuration",
     "waiting": "the runner started, its job seen",
 }
-
-
-class Github(FakeGithub):
-    """Gives a registration that the stand-in for the runner can read."""
-
-    def _register(self, found: dict[str, str], query: dict[str, str], body: Any) -> tuple[int, dict[str, Any]]:
-        status, answer = super()._register(found, query, body)
-        return status, {**answer, "encoded_jit_config": runner.jitconfig(AgentName=body["name"])}
 
 
 def bench_boot(rounds: int, console: Console) -> None:
