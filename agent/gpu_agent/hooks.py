@@ -68,7 +68,7 @@ class Hooks:
         """For the runner."""
         self._closed = threading.Event()
         for _ in range(_AT_ONCE):
-            threading.Thread(target=self._serve, daemon=True).start()
+            threading.Thread(target=self._serve, name="hooks", daemon=True).start()
 
     def close(self) -> None:
         """Answer no more."""
