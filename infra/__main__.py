@@ -41,8 +41,7 @@ pulumi.export("pools", pools.facts(built))
 pulumi.export("smokeTargets", pools.smoke_targets(built))
 pulumi.export("cost", pools.stack_cost(built))
 
-# What is no mistake but should be known: prices and images that have grown old, quotas nobody gave. Told before it is
-# decided, and not again by the update, where it would stand in front of what is made.
-if pulumi.runtime.is_dry_run():
-    for text in advice.warnings(chosen, date.today()):
-        pulumi.log.warn(text)
+# What is no mistake but should be known: prices and images that have grown old, a choice with a price. An update tells
+# it too: where it skips its preview, nothing else would.
+for text in advice.warnings(chosen, date.today()):
+    pulumi.log.warn(text)

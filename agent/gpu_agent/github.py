@@ -36,7 +36,8 @@ _HINTS = {
     301: "the owner or the repository has another name now",
     307: "the owner or the repository has another name now",
     401: "the App's id and its key do not belong together, or the key was deleted",
-    403: "the App's permissions do not allow it, or its installation has not accepted them yet",
+    403: "the App needs the permission 'Self-hosted runners: Read and write' (for one repository 'Administration: Read "
+    "and write'), and its installation must have accepted it",
     404: "there is no such installation, organization, repository or runner group for this App",
     409: "so it did to every other name that was tried",
     422: "what was asked for is not possible, or is more than the App's installation has",

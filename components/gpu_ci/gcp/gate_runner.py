@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import re
+import contextlib
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +13,7 @@ from typing import Any, Protocol
 from ..naming import fit
 from .compute_api import ApiError, ComputeApi
 from .places import template_place
+from .verdict import CANCELLED, FAIL, NO_CAPACITY, STEP_KEY, VERDICT_KEY, Verdict, published, step, written
 
 # Seconds between two questions, and between two lines of progress.
 _ASK_EVERY = 2.0
@@ -24,14 +23,9 @@ _DELETE_WITHIN = 180.0
 
 ROLE = "gpu-ci-role"
 GATE_LABEL = "gpu-ci-gate"
-VERDICT_KEY = "gpu-smoke/verdict"
-
-PASS, FAIL, NO_CAPACITY, CANCELLED = "pass", "fail", "no-capacity", "cancelled"
 
 _GONE = "GONE"
 _ENDED = ("STOPPING", "STOPPED", "SUSPENDING", "SUSPENDED", "TERMINATED", _GONE)
-
-_RESULT = re.compile(r"SMOKE-RESULT ([A-Za-z0-9+/=]+)")
 
 
 @dataclass(frozen=True)
@@ -47,17 +41,6 @@ class Question:
     labels: dict[str, str] = field(default_factory=dict)
     deadline_sec: int = 1200
     on_no_capacity: str = "fail"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The answer: pass, fail, no-capacity or cancelled; where it ran, and in whose words."""
-
-    outcome: str
-    summary: str
-    zone: str = ""
-    reason: str = ""
-    """The machine's own word for how it ended, where it said one (agent/gpu_agent/ends.py)."""
 
 
 class Clock(Protocol):
@@ -159,7 +142,7 @@ class GateRunner:
                 state = "PROVISIONING" if pending else self._state(project, zone, name)
                 # After the state: a machine that has stopped by then has published what it was going to.
                 if not pending and (answer := self._api.guest_attribute(project, zone, name, VERDICT_KEY)):
-                    return _parse(answer, zone)
+                    return published(answer, zone)
                 if state in _ENDED:
                     return self._ended(question, zone, name, state)
                 elapsed = self._clock.now() - started
@@ -169,8 +152,9 @@ class GateRunner:
                     )
                 if self._clock.now() - said >= _SAY_EVERY:
                     said = self._clock.now()
+                    at = f", step {where}" if state == "RUNNING" and (where := self._step(project, zone, name)) else ""
                     self._say(
-                        f"check machine in {zone} is {state.lower()}, {elapsed:.0f} s of {question.deadline_sec} s"
+                        f"check machine in {zone} is {state.lower()}{at}, {elapsed:.0f} s of {question.deadline_sec} s"
                     )
                 self._clock.wait(self._cancel, _ASK_EVERY)
         finally:
@@ -184,6 +168,12 @@ class GateRunner:
                 return _GONE
             raise
 
+    def _step(self, project: str, zone: str, name: str) -> str:
+        """Where the machine is. Only for whoever watches, so that nothing hangs on an answer."""
+        with contextlib.suppress(ApiError):
+            return step(self._api.guest_attribute(project, zone, name, STEP_KEY))
+        return ""
+
     def _ended(self, question: Question, zone: str, name: str, state: str) -> Verdict:
         """The machine is no more, and left no verdict where it should."""
         if state == _GONE:  # spot: its time was over before the check's
@@ -196,8 +186,8 @@ class GateRunner:
             serial = self._api.serial(question.project, zone, name)
         except ApiError:
             serial = ""
-        if results := _RESULT.findall(serial):
-            return _parse(base64.b64decode(results[-1]).decode(errors="replace"), zone)
+        if verdict := written(serial, zone):
+            return verdict
         lines = [line.strip() for line in serial.splitlines() if line.strip()]
         return Verdict(FAIL, f"{what}; last on its serial port: {lines[-1][:300]}" if lines else what, zone)
 
@@ -238,12 +228,3 @@ def _gate_label(question: Question) -> str:
 
 def _cancelled(zone: str) -> Verdict:
     return Verdict(CANCELLED, "the check was cancelled", zone)
-
-
-def _parse(answer: str, zone: str) -> Verdict:
-    try:
-        said = json.loads(answer)
-        outcome = PASS if said["verdict"] == "pass" else FAIL
-        return Verdict(outcome, str(said["summary"]), zone, str(said.get("reason", "")))
-    except (ValueError, KeyError, TypeError):
-        return Verdict(FAIL, f"the check machine published something that is no verdict: {answer[:200]}", zone)

@@ -18,9 +18,10 @@ from pydantic.alias_generators import to_camel
 
 from . import gate_words
 from .compute_api import ApiError, ComputeApi, GoogleCompute
-from .gate_runner import CANCELLED, NO_CAPACITY, PASS, GateRunner, Question, Verdict
+from .gate_runner import GateRunner, Question
 from .gate_wire import masked, plain, secret_names, wire, with_outputs
 from .smoke_gate import SmokeGate, SmokeGateArgs
+from .verdict import CANCELLED, NO_CAPACITY, PASS, Verdict
 
 # A gate waits most of its time; as many may wait at once as a stack is likely to have new templates.
 _AT_ONCE = 64

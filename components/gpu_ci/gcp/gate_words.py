@@ -5,7 +5,8 @@ from __future__ import annotations
 from gpu_catalog.quota import google_link, google_path
 
 from .compute_api import ApiError
-from .gate_runner import NO_CAPACITY, Question, Verdict
+from .gate_runner import Question
+from .verdict import NO_CAPACITY, Verdict
 
 NEXT_STEPS = {
     "no-driver": "take another image or driver branch (docs/gpu-checks.md)",
@@ -14,9 +15,8 @@ NEXT_STEPS = {
     "no-secret": "give the App's key a version in Secret Manager, in the project and under the name that "
     "gpu-ci:site.github.app.privateKey says; a new grant can take minutes to hold, and one that somebody took "
     "away comes back by pulumi up --refresh",
-    "refused": "mend it on GitHub: the App is installed in the organization with the permission 'Self-hosted runners: "
-    "Read and write', its key is one of those on its settings page, its id and installationId are the ones there, and "
-    "the runner group exists; one that this stack makes comes back by pulumi up --refresh",
+    "refused": "mend on GitHub what it names; what this stack makes there, such as a runner group, comes back by "
+    "pulumi up --refresh",
     "rate-limited": "wait until GitHub's limit lets up",
     "github-unreachable": "see githubstatus.com, and whether the network has a way out",
     "no-tool": "take an image that has the program it names",

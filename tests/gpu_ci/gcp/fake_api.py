@@ -60,6 +60,7 @@ class FakeGoogle:
     log: list[tuple[str, ...]] = field(default_factory=list)
     bodies: list[dict[str, Any]] = field(default_factory=list)
     on_status: Callable[[], None] = lambda: None
+    step: str | ApiError = ""
 
     def template(self, project: str, region: str, name: str) -> dict[str, Any]:
         self.log.append(("template", project, region, name))
@@ -108,6 +109,10 @@ class FakeGoogle:
         return "TERMINATED" if stopped else "RUNNING"
 
     def guest_attribute(self, project: str, zone: str, name: str, key: str) -> str:
+        if key == "gpu-agent/step":
+            if isinstance(self.step, ApiError):
+                raise self.step
+            return self.step
         assert key == "gpu-smoke/verdict"
         there = self.verdict is not None and self._age(zone) >= self.verdict_after
         return str(self.verdict) if there else ""

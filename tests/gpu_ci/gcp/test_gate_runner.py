@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from gpu_ci.gcp.compute_api import ApiError
-from gpu_ci.gcp.gate_runner import GateRunner, Question, Verdict
+from gpu_ci.gcp.gate_runner import GateRunner, Question
+from gpu_ci.gcp.verdict import Verdict
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -84,6 +85,21 @@ def test_progress_is_told_while_it_waits() -> None:
         "check machine in us-central1-a is running, 12 s of 300 s",
         "check machine in us-central1-a is running, 18 s of 300 s",
     ]
+
+
+def test_progress_names_the_step_the_machine_is_at() -> None:
+    asked = Asked(boots_in=8, verdict_after=14, step='{"step": "driver", "seconds": 3.1}')
+    asked.verdict()
+    assert asked.said[1:] == [
+        "check machine in us-central1-a is provisioning, 6 s of 300 s",
+        "check machine in us-central1-a is running, step driver, 12 s of 300 s",
+    ]
+
+
+def test_a_step_that_cannot_be_had_costs_nothing_but_its_name() -> None:
+    asked = Asked(boots_in=8, verdict_after=14, step=ApiError("backendError", "try again", 503))
+    assert asked.verdict().outcome == "pass"
+    assert asked.said[-1] == "check machine in us-central1-a is running, 12 s of 300 s"
 
 
 def test_a_zone_without_machines_is_passed_over() -> None:

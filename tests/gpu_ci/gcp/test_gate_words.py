@@ -6,8 +6,8 @@ import json
 
 import pytest
 from gpu_agent.ends import ENDS
-from gpu_ci.gcp.gate_runner import FAIL, PASS, Verdict, _parse
 from gpu_ci.gcp.gate_words import NEXT_STEPS, not_passed
+from gpu_ci.gcp.verdict import FAIL, PASS, Verdict, published, step
 
 AGAIN = "nothing has taken this template; the next up asks again, with it or with another one"
 # After a pass, or of machines that are no check's.
@@ -34,9 +34,8 @@ def test_an_app_that_github_refuses_is_said_with_what_to_mend_there() -> None:
     verdict = Verdict(FAIL, "GitHub answers 401 to the App 17", "us-central1-a", "refused")
     assert not_passed(verdict) == (
         "the check machine ended with refused in us-central1-a: GitHub answers 401 to the App 17\n"
-        "  hint: mend it on GitHub: the App is installed in the organization with the permission 'Self-hosted runners: "
-        "Read and write', its key is one of those on its settings page, its id and installationId are the ones there, "
-        f"and the runner group exists; one that this stack makes comes back by pulumi up --refresh; {AGAIN}"
+        "  hint: mend on GitHub what it names; what this stack makes there, such as a runner group, comes back by "
+        f"pulumi up --refresh; {AGAIN}"
     )
 
 
@@ -48,9 +47,27 @@ def test_what_has_no_next_step_has_the_usual_hint(reason: str) -> None:
 
 
 def test_a_verdict_without_a_reason_is_read_as_before() -> None:
-    assert _parse('{"verdict": "pass", "summary": "1 x L4"}', "z") == Verdict(PASS, "1 x L4", "z", "")
+    assert published('{"verdict": "pass", "summary": "1 x L4"}', "z") == Verdict(PASS, "1 x L4", "z", "")
 
 
 def test_the_reason_of_a_verdict_is_kept() -> None:
     told = json.dumps({"verdict": "fail", "exit_code": 2, "summary": "s", "reason": "no-secret"})
-    assert _parse(told, "z") == Verdict(FAIL, "s", "z", "no-secret")
+    assert published(told, "z") == Verdict(FAIL, "s", "z", "no-secret")
+
+
+@pytest.mark.parametrize(
+    ("answer", "name"),
+    [
+        ('{"step": "driver", "seconds": 12.5}', "driver"),
+        ('{"step": "after-job"}', "after-job"),
+        ("", ""),
+        ("{", ""),
+        ("[]", ""),
+        ('"driver"', ""),
+        ('{"step": 1}', ""),
+        ('{"step": "\\u001b[2J"}', ""),
+        (json.dumps({"step": "x" * 32}), ""),
+    ],
+)
+def test_a_step_is_one_short_word_or_nothing(answer: str, name: str) -> None:
+    assert step(answer) == name

@@ -1,0 +1,53 @@
+"""What a gate learns of its machine: the verdict, and until there is one the step that the machine is at."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from dataclasses import dataclass
+
+VERDICT_KEY, STEP_KEY = "gpu-smoke/verdict", "gpu-agent/step"
+"""Guest attributes, as agent/gpu_agent/report.py publishes them."""
+
+PASS, FAIL, NO_CAPACITY, CANCELLED = "pass", "fail", "no-capacity", "cancelled"
+
+_RESULT = re.compile(r"SMOKE-RESULT ([A-Za-z0-9+/=]+)")
+# A step goes into a line that people read: what a machine publishes may be anything.
+_STEP = re.compile(r"[a-z][a-z-]{0,30}")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer: pass, fail, no-capacity or cancelled; where it ran, and in whose words."""
+
+    outcome: str
+    summary: str
+    zone: str = ""
+    reason: str = ""
+    """The machine's own word for how it ended, where it said one (agent/gpu_agent/ends.py)."""
+
+
+def published(answer: str, zone: str) -> Verdict:
+    """The verdict in a guest attribute; a fail where it is none."""
+    try:
+        said = json.loads(answer)
+        outcome = PASS if said["verdict"] == "pass" else FAIL
+        return Verdict(outcome, str(said["summary"]), zone, str(said.get("reason", "")))
+    except (ValueError, KeyError, TypeError):
+        return Verdict(FAIL, f"the check machine published something that is no verdict: {answer[:200]}", zone)
+
+
+def written(serial: str, zone: str) -> Verdict | None:
+    """The last verdict on a serial port, where there is one."""
+    results = _RESULT.findall(serial)
+    return published(base64.b64decode(results[-1]).decode(errors="replace"), zone) if results else None
+
+
+def step(answer: str) -> str:
+    """The step's name in a guest attribute, or nothing."""
+    try:
+        name = json.loads(answer)["step"]
+    except (ValueError, KeyError, TypeError):
+        return ""
+    return name if isinstance(name, str) and _STEP.fullmatch(name) else ""
