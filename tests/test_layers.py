@@ -9,7 +9,18 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-OURS = ("infra", "gpu_agent", "gpu_catalog", "gpu_ci", "gpu_smoke", "pytest_gpu_ci", "pulumi_sandbox", "tests", "bench")
+OURS = (
+    "infra",
+    "gpu_agent",
+    "gpu_catalog",
+    "gpu_ci",
+    "gpu_preview",
+    "gpu_smoke",
+    "pytest_gpu_ci",
+    "pulumi_sandbox",
+    "tests",
+    "bench",
+)
 
 # Folder, and which of our packages it may import; torch is the check's alone.
 LAYERS = {
@@ -17,6 +28,7 @@ LAYERS = {
     "agent": {"gpu_agent"},
     "catalog": {"gpu_catalog", "gpu_smoke"},
     "components": {"gpu_ci", "gpu_catalog"},
+    "preview": {"gpu_preview", "gpu_ci", "gpu_catalog"},
     "smoke": {"gpu_smoke", "pytest_gpu_ci", "torch"},
     "sandbox": {"pulumi_sandbox", "gpu_catalog"},
 }

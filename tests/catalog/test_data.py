@@ -21,7 +21,7 @@ MACHINE_TYPE = re.compile(
     r"\b(?:a\dx?-[a-z]+gpu-\d+g|g\d-standard-\d+|n1-(?:standard|highmem|highcpu)-\d+"
     r"|(?:g\d[a-z]*|gr\d[a-z]*|p\d[a-z]*(?:-[a-z]+\d+)?)\.(?:\d*xlarge|large|metal))\b"
 )
-CODE = ("agent", "components", "infra", "sandbox", "smoke", "tools")
+CODE = ("agent", "components", "infra", "preview", "sandbox", "smoke", "tools")
 
 
 @every_file

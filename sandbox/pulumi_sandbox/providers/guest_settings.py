@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,10 +23,18 @@ class GuestSettings:
     """Variables with `${name}` in them, which stands for where one of the sandbox's own services is."""
     runs: bool = True
     """Whether startup scripts run at all: they do so on this machine, so a project has to say that they may."""
+    assumed: Mapping[str, str] | None = None
+    """Where nothing is to run and all of it counts as done: what each machine publishes, `namespace/key` to value."""
+
+
+ASSUME = "PULUMI_SANDBOX_ASSUME"
+"""The variable of the environment by which nothing runs: a JSON map of what machines publish."""
 
 
 def guest(file: Path, project: Path) -> GuestSettings:
     """The `guest:` entry; folders in it are relative to the project. Without the entry nothing is run."""
+    if ASSUME in os.environ:
+        return GuestSettings(assumed=assumed(os.environ[ASSUME]))
     given = read(file).get("guest")
     if given is None:
         return GuestSettings(runs=False)
@@ -49,6 +59,19 @@ def guest(file: Path, project: Path) -> GuestSettings:
         {name: value for name, value in variables.items() if not PLACEHOLDER.search(value)},
         {name: value for name, value in variables.items() if PLACEHOLDER.search(value)},
     )
+
+
+def assumed(given: str) -> dict[str, str]:
+    """What machines publish that do not run. SettingsError for anything but a map of texts."""
+    try:
+        found = json.loads(given or "{}")
+    except ValueError:
+        found = None
+    keys = isinstance(found, dict) and all(key.count("/") == 1 and isinstance(found[key], str) for key in found)
+    if not keys:
+        example = '{"namespace/key": "value"}'
+        raise SettingsError(f"{ASSUME}: wrong form\n  expected: a map of texts in JSON, such as {example}")
+    return dict(found)
 
 
 def text(file: Path, path: str, value: Any) -> str:

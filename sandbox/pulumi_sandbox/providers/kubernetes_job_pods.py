@@ -127,7 +127,9 @@ class JobPods:
 
     def _container(self, about: Pod, container: Mapping[str, Any], left_sec: float) -> Ended:
         """With restartPolicy OnFailure it is started again in its pod, as often as the backoff limit lets it."""
-        if not self.containers.programs(self.namespace, self.pod, container):
+        if self.containers.settings().assumed is not None or not self.containers.programs(
+            self.namespace, self.pod, container
+        ):
             self.res.log(NOT_RUN.format(container.get("name")), "info")
             return Ended(str(container.get("name")))
         limit = self.spec.get("backoffLimit")
