@@ -1,23 +1,25 @@
-"""The page docs/runner-ends.md: every way the life of a runner's machine can end, from the agent's own table."""
+"""The page docs/runner-ends.md: every way a runner's machine can end, by the agent's table and the gate's hints."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from gpu_agent.ends import ENDS
+from gpu_ci.gcp.gate_words import NEXT_STEPS
 
 
 def page() -> Iterator[str]:
     yield "# How a runner's machine ends"
     yield ""
-    yield "Generated from [ends.py](../agent/gpu_agent/ends.py) by `make docs`; a test fails when it is stale."
+    yield "Generated from [ends.py](../agent/gpu_agent/ends.py), and the hints of a check that fails"
+    yield "([gate_words.py](../components/gpu_ci/gcp/gate_words.py)), by `make docs`; a test fails when it is stale."
     yield "Where to read it, and what comes before: [a runner's machine](runner-machine.md)."
     yield ""
     yield "| reason | what it means | what to do | stops the pool |"
     yield "|---|---|---|---|"
     for end in ENDS.values():
         stops = "yes" if end.stops_pool else ""
-        yield f"| `{end.reason}` | {end.meaning} | {end.next_step} | {stops} |"
+        yield f"| `{end.reason}` | {end.meaning} | {NEXT_STEPS.get(end.reason, end.next_step)} | {stops} |"
     yield ""
     yield "**Stops the pool** (`stops_pool` in the report): the next machine would end the same way. Whatever starts"
     yield "machines for the pool has to stop until somebody mends it; nothing here starts any yet."

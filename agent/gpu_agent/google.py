@@ -95,16 +95,28 @@ class GoogleHost:
                     "GET", url, headers=headers, deadline=until, clock=self._clock, limit_bytes=_SECRET_BYTES
                 )
             except http.Unreachable as error:
-                raise Again(Ended("no-secret", str(error))) from None
+                raise Again(Ended("secrets-unreachable", str(error))) from None
             if answer.status == 200:
                 return _payload(answer.body, name)
-            ended = Ended("no-secret", f"{name}: {answer.status} {_message(answer.body)}".rstrip())
-            may_come = answer.status in (401, 403) and self._clock.now() < granted_by
-            if may_come or answer.status >= 500 or answer.status in (408, 429):
+            words = f"{name}: {answer.status} {_message(answer.body)}".rstrip()
+            if answer.status >= 500 or answer.status in (408, 429):
+                raise Again(Ended("secrets-unreachable", words))
+            ended = Ended("no-secret", words + (self._grant(name) if answer.status == 403 else ""))
+            if answer.status in (401, 403) and self._clock.now() < granted_by:
                 raise Again(ended)
             raise ended
 
         return patiently(attempt, deadline=deadline, clock=self._clock, wait=lambda attempts: min(2.0**attempts, 10.0))
+
+    def _grant(self, name: str) -> str:
+        """Who was refused, and the command that would let it in; nothing where the machine cannot tell who it is."""
+        email, _ = self._metadata.glance("instance/service-accounts/default/email", _LOG_SEC)
+        _, project, _, secret = name.split("/", 3)
+        command = (
+            f"gcloud secrets add-iam-policy-binding {secret} --project {project} --member serviceAccount:{email} "
+            "--role roles/secretmanager.secretAccessor"
+        )
+        return f"; refused was {email}; {command}" if email else ""
 
     def notice(self, timeout_sec: float) -> Notice | None:
         """Preemption is waited for and maintenance looked up between: the one comes within 30 s, the other in an hour.
@@ -167,9 +179,9 @@ def _payload(body: bytes, name: str) -> bytes:
         value = base64.b64decode(payload["data"], validate=True)
         checksum = payload.get("dataCrc32c")
     except (ValueError, KeyError, TypeError, AttributeError, binascii.Error):
-        raise Again(Ended("no-secret", f"{name}: the answer holds no payload")) from None
+        raise Again(Ended("secrets-unreachable", f"{name}: the answer holds no payload")) from None
     if checksum is not None and str(checksum) != str(crc32c(value)):
-        raise Again(Ended("no-secret", f"{name}: the payload differs from its checksum"))
+        raise Again(Ended("secrets-unreachable", f"{name}: the payload differs from its checksum"))
     return value
 
 

@@ -40,7 +40,7 @@ class Host(Protocol):
         """One entry of the cloud's own log. It never raises: a log that is down ends no machine."""
 
     def secret(self, name: str, deadline: float) -> bytes:
-        """A secret's value, by the machine's own identity. Ended("no-secret") where it is refused or late."""
+        """A secret's value, by the machine's own identity. Ended: no-secret (refused), secrets-unreachable (late)."""
 
     def notice(self, timeout_sec: float) -> Notice | None:
         """Wait that long for the cloud to announce an end."""

@@ -46,12 +46,14 @@ def secret(google: FakeGoogle, within_sec: float = 300) -> tuple[bytes, Ticking]
     return host(google, clock).secret(NAME, clock.now() + within_sec), clock
 
 
-def refused(google: FakeGoogle, within_sec: float = 300) -> tuple[str, float]:
-    """How asking for the secret ended, and after how much waiting."""
+def refused(google: FakeGoogle, within_sec: float = 300, reason: str = "no-secret") -> tuple[str, float]:
+    """What asking for the secret ended with for this reason, and after how much waiting."""
     clock = Ticking()
     with pytest.raises(Ended) as raised:
         host(google, clock).secret(NAME, clock.now() + within_sec)
-    assert raised.value.end.reason == "no-secret"
+    assert raised.value.end.reason == reason
+    # A Secret Manager that is down stops no pool: the next machine may well be answered.
+    assert raised.value.end.stops_pool == (reason == "no-secret")
     return raised.value.detail, sum(clock.slept)
 
 
@@ -113,7 +115,7 @@ def test_a_secret_comes_whole(google: FakeGoogle, checksum: str | None) -> None:
 
 def test_a_secret_that_differs_from_its_checksum_is_not_taken(google: FakeGoogle) -> None:
     google.secrets[NAME], google.checksum = KEY, "1"
-    assert refused(google)[0].startswith(f"{NAME}: the payload differs from its checksum")
+    assert refused(google, reason="secrets-unreachable")[0].startswith(f"{NAME}: the payload differs from its checksum")
 
 
 def test_a_secret_that_is_not_there_is_refused_at_once_in_googles_words(google: FakeGoogle) -> None:
@@ -132,22 +134,37 @@ def test_a_grant_that_does_not_come_is_refused_before_the_deadline(google: FakeG
     body = json.dumps({"error": {"message": "Permission denied"}}).encode()
     google.faults = [Fault(":access", 1000, status=403, body=body)]
     words, waited = refused(google)
-    assert words == f"{NAME}: 403 Permission denied"
+    assert words == (
+        f"{NAME}: 403 Permission denied; refused was gpu@example-ci.iam.gserviceaccount.com; "
+        "gcloud secrets add-iam-policy-binding github-app-key --project example-ci "
+        "--member serviceAccount:gpu@example-ci.iam.gserviceaccount.com --role roles/secretmanager.secretAccessor"
+    )
     assert 110 <= waited <= 140
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_secret_manager_is_asked_again_until_the_deadline(google: FakeGoogle, status: int) -> None:
     google.faults = [Fault(":access", 1000, status=status)]
-    words, waited = refused(google, within_sec=200)
+    words, waited = refused(google, within_sec=200, reason="secrets-unreachable")
     assert words.startswith(f"{NAME}: {status}")
     assert 180 <= waited <= 200
+
+
+def test_a_machine_that_cannot_tell_who_it_is_says_what_was_refused(google: FakeGoogle) -> None:
+    del google.values["instance/service-accounts/default/email"]
+    google.faults = [Fault(":access", 1000, status=403)]
+    assert refused(google)[0] == f"{NAME}: 403"
+
+
+def test_a_secret_server_that_cuts_its_answers_stops_no_pool(google: FakeGoogle) -> None:
+    google.faults = [Fault(":access", 1000, cut=True)]
+    refused(google, reason="secrets-unreachable")
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"payload": {"data": "!"}}', b'{"payload": []}'])
 def test_an_answer_without_a_payload_is_no_secret(google: FakeGoogle, body: bytes) -> None:
     google.faults = [Fault(":access", 1000, status=200, body=body)]
-    assert refused(google)[0].startswith(f"{NAME}: the answer holds no payload")
+    assert refused(google, reason="secrets-unreachable")[0].startswith(f"{NAME}: the answer holds no payload")
 
 
 def test_a_machine_without_a_service_account_has_nothing_to_ask_with(google: FakeGoogle) -> None:

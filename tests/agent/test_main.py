@@ -15,7 +15,7 @@ def test_ends_lists_every_end_and_which_stop_the_pool(capsys: pytest.CaptureFixt
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == list(ENDS)
     (line,) = [line for line in lines if line.startswith("no-secret")]
-    assert line.endswith(": stops the pool; grant the pool's account the secret")
+    assert line.endswith(": stops the pool; grant the pool's account the secret it names")
 
 
 @pytest.mark.parametrize("words", [[], ["--help"]])

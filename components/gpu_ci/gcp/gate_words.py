@@ -15,6 +15,8 @@ NEXT_STEPS = {
     "no-secret": "give the App's key a version in Secret Manager, in the project and under the name that "
     "gpu-ci:site.github.app.privateKey says; a new grant can take minutes to hold, and one that somebody took "
     "away comes back by pulumi up --refresh",
+    "secrets-unreachable": "see status.cloud.google.com, and whether the subnetwork reaches Google's services: Private "
+    "Google Access, or a way out",
     "refused": "mend on GitHub what it names; what this stack makes there, such as a runner group, comes back by "
     "pulumi up --refresh",
     "rate-limited": "wait until GitHub's limit lets up",

@@ -57,6 +57,7 @@ class FakeGoogle:
             "instance/preempted": "FALSE",
             "instance/maintenance-event": "NONE",
             "project/project-id": "example-ci",
+            "instance/service-accounts/default/email": "gpu@example-ci.iam.gserviceaccount.com",
             "instance/service-accounts/default/token": json.dumps({"access_token": TOKEN}),
             **self.values,
         }
