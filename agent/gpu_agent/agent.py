@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 from . import config as settings
@@ -19,6 +21,9 @@ from .report import Verdict
 ROLE = "gpu-ci-role"
 CONFIG_SEC = 180.0
 _KEY_SEC = 180.0
+# Of what a check machine has until its gate gives it up, these are for the rehearsal, and at most a quarter: a key, an
+# archive of 227 MB and two answers of GitHub's, each asked for a few times.
+_REHEARSAL_SEC, _REHEARSAL_SHARE = 120, 4
 _AFTER_SEC = 60.0
 _REMOVE_SEC = 5.0
 _LATE_JOB_SEC = 60.0
@@ -74,12 +79,15 @@ class Agent:
         is_check = parts.host.attribute(ROLE) == "check"
         if config.runner and parts.machine.is_google:
             parts.close()
-        verdict = self._check(config)
+        until = driver.deadline(config, parts.machine)
+        rehearses = is_check and config.github and config.runner
+        reserved_sec = min(_REHEARSAL_SEC, config.check_sec // _REHEARSAL_SHARE) if rehearses else 0
+        verdict = self._check(replace(config, check_sec=config.check_sec - reserved_sec))
         if verdict.verdict != "pass":
             channel.verdict(verdict)
             raise Ended(verdict.reason, verdict.summary)
         if is_check and config.github and config.runner:
-            self._rehearse(config.github, config.runner)
+            self._rehearse(config.github, config.runner, until)
         if is_check:
             reason = "rehearsed" if config.github else "proven"
             channel.verdict(verdict._replace(reason=reason))
@@ -97,23 +105,35 @@ class Agent:
         channel.step("check", deadline - parts.clock.now())
         return parts.check(config, parts.host.attribute("gpu-smoke-pyz"), parts.machine, deadline)
 
-    def _github(self, config: GithubConfig) -> Github:
-        self._channel.step("key", _KEY_SEC)
-        key = self._parts.host.secret(config.private_key, self._parts.clock.now() + _KEY_SEC)
+    def _begin(self, step: str, within_sec: float, until: float) -> float:
+        """Begin a step that ends so much later, or at `until`; its deadline."""
+        now = self._parts.clock.now()
+        deadline = min(now + within_sec, until)
+        self._channel.step(step, max(deadline - now, 0))
+        return deadline
+
+    def _github(self, config: GithubConfig, until: float = inf) -> Github:
+        key = self._parts.host.secret(config.private_key, self._begin("key", _KEY_SEC, until))
         return self._parts.github(config, key, self._parts.clock)
 
-    def _rehearse(self, config: GithubConfig, runner: RunnerConfig) -> None:
-        github = self._github(config)
-        if self._parts.machine.is_google:
-            self._prepared(runner)
-        self._channel.step("register", runner.register_sec)
-        github.rehearse(self._parts.clock.now() + runner.register_sec)
+    def _rehearse(self, config: GithubConfig, runner: RunnerConfig, until: float) -> None:
+        """What every machine of the pool will do, in what its gate leaves of the time: a gate hears no late reason."""
+        try:
+            github = self._github(config, until)
+            if self._parts.machine.is_google:
+                self._prepared(runner, until)
+            github.rehearse(self._begin("register", runner.register_sec, until))
+        except Ended as ended:
+            late = until - self._parts.clock.now() < runner.register_sec
+            if ended.end.stops_pool or ended.end.reason == "stopped" or not late:
+                raise
+            why = f"{ended.detail}; smoke.deadlineSec left the check machine less time than runner.registerSec"
+            raise Ended(ended.end.reason, why) from None
 
-    def _prepared(self, runner: RunnerConfig) -> tuple[Path, float]:
+    def _prepared(self, runner: RunnerConfig, until: float = inf) -> tuple[Path, float]:
         """The runner's folder, once the machine has shown that it can run it; and the deadline of the registration."""
         parts = self._parts
-        deadline = parts.clock.now() + runner.register_sec
-        self._channel.step("runner", runner.register_sec)
+        deadline = self._begin("runner", runner.register_sec, until)
         folder = parts.obtain(runner, deadline)
         parts.isolate(runner.docker, deadline)
         _expect_fit(parts.unfit())

@@ -69,7 +69,7 @@ class Config:
     check_args: list[str]
     """For gpu-smoke; without --expect-gpus among them the machine does not start."""
     check_sec: int
-    """From the first boot to the verdict; driver, restarts and torch included."""
+    """From the first boot to the verdict; driver, restarts and torch included, and in a gate the rehearsal."""
     torch: str
     uv: str
     driver: DriverConfig = field(default_factory=DriverConfig)

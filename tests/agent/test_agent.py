@@ -48,6 +48,7 @@ class Life:
         self.job: dict[str, str] | None = dict(JOB)
         self.ended: tuple[str, str] | None = None
         self.removed = True
+        self.check_takes_sec = 0
         self.verdict = Verdict("pass", 0, "1 x NVIDIA L4 computes")
         self.unfit_before = self.unfit_after = ""
         self.told: Callable[[Notice], None] | None = None
@@ -111,6 +112,7 @@ class Life:
 
     def check(self, config: Config, archive: str | None, machine: Machine, deadline: float) -> Verdict:
         self.does(f"check {archive} for {deadline - self.clock.now():.0f} s")
+        self.clock.sleep(self.check_takes_sec)
         return self.verdict
 
     def start(self, folder: Path, jitconfig: str, runner: RunnerConfig) -> Life:
@@ -184,7 +186,8 @@ def own_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 CHECKED = ["STEP config 180 s", "STEP driver 600 s", "driver", "STEP check 600 s", "check zip for 600 s"]
-SERVING = [CHECKED[0], "close", *CHECKED[1:]]
+CHECKED_BY_480 = [line.replace("600", "480") for line in CHECKED]
+SERVING, SERVED_BY_480 = ([steps[0], "close", *steps[1:]] for steps in (CHECKED, CHECKED_BY_480))
 KEY = ["STEP key 180 s", f"secret {GITHUB['private_key']}"]
 READY = ["STEP runner 300 s", "obtain", "isolate none", "look"]
 WAITING = ["STEP register 300 s", "register l4-x7k2-42", "start /opt/runner blob", "STEP waiting 160 s", "wait"]
@@ -212,13 +215,51 @@ def test_a_machine_of_the_pool_proves_its_gpu_registers_once_and_takes_one_job()
 def test_a_check_machine_rehearses_before_its_verdict_and_registers_nothing() -> None:
     life = Life(role="check")
     assert life.end() == ("rehearsed", "1 x NVIDIA L4 computes")
-    assert life.did == [*SERVING, *KEY, *READY, "STEP register 300 s", "rehearse", "VERDICT pass rehearsed"]
+    assert life.did == [*SERVED_BY_480, *KEY, *READY, "STEP register 300 s", "rehearse", "VERDICT pass rehearsed"]
+
+
+def test_what_a_check_leaves_of_a_gates_time_is_all_that_the_rehearsal_takes() -> None:
+    """A reason that comes after the gate has given the machine up reaches nobody."""
+    life = Life(role="check")
+    life.check_takes_sec = 480
+    assert life.end()[0] == "rehearsed"
+    assert [line for line in life.did if line.startswith("STEP")][-3:] == [
+        "STEP key 120 s",
+        "STEP runner 120 s",
+        "STEP register 120 s",
+    ]
+
+
+@pytest.mark.parametrize(("check_sec", "rehearsal_sec"), [(1140, 120), (480, 120), (240, 60), (60, 15)])
+def test_a_rehearsal_has_two_minutes_or_a_quarter_of_the_time(check_sec: int, rehearsal_sec: int) -> None:
+    life = Life(role="check")
+    life.attributes["gpu-agent-config"] = json.dumps(config(github=GITHUB, runner=RUNNER, check_sec=check_sec))
+    life.check_takes_sec = check_sec - rehearsal_sec
+    life.end()
+    assert f"check zip for {check_sec - rehearsal_sec} s" in life.did
+    assert f"STEP key {rehearsal_sec} s" in life.did
+
+
+@pytest.mark.parametrize(
+    ("reason", "took_sec", "more"),
+    [
+        ("no-runner", 400, "; smoke.deadlineSec left the check machine less time than runner.registerSec"),
+        ("no-runner", 100, ""),
+        ("wrong-checksum", 400, ""),
+        ("stopped", 400, ""),
+    ],
+)
+def test_a_rehearsal_that_was_short_of_time_says_so(reason: str, took_sec: int, more: str) -> None:
+    life = Life(role="check")
+    life.check_takes_sec = took_sec
+    life.fail["obtain"] = Ended(reason, "no answer")
+    assert life.end() == (reason, f"no answer{more}")
 
 
 def test_in_a_sandbox_the_rehearsal_leaves_the_computer_alone() -> None:
     life = Life(role="check")
     life.run(is_google=False)
-    assert life.did == [*CHECKED, *KEY, "STEP register 300 s", "rehearse", "VERDICT pass rehearsed"]
+    assert life.did == [*CHECKED_BY_480, *KEY, "STEP register 300 s", "rehearse", "VERDICT pass rehearsed"]
 
 
 @pytest.mark.parametrize("at", ["obtain", "isolate none", "look"])
@@ -251,7 +292,7 @@ def test_no_key_is_asked_for_before_the_gpu_is_proven(role: str | None) -> None:
     life = Life(role=role)
     life.verdict = Verdict("fail", 1, "GPU 0: wrong numbers", "check-failed")
     assert life.end() == ("check-failed", "GPU 0: wrong numbers")
-    assert life.did == [*SERVING, "VERDICT fail check-failed"]
+    assert life.did == [*(SERVED_BY_480 if role else SERVING), "VERDICT fail check-failed"]
 
 
 def test_a_driver_that_does_not_come_is_the_end() -> None:

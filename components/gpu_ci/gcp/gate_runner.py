@@ -13,7 +13,19 @@ from typing import Any, Protocol
 from ..naming import fit
 from .compute_api import ApiError, ComputeApi
 from .places import template_place
-from .verdict import CANCELLED, FAIL, NO_CAPACITY, STEP_KEY, VERDICT_KEY, Verdict, published, step, written
+from .verdict import (
+    CANCELLED,
+    FAIL,
+    NO_CAPACITY,
+    NO_VERDICT,
+    STEP_KEY,
+    STEPS,
+    VERDICT_KEY,
+    Verdict,
+    published,
+    step,
+    written,
+)
 
 # Seconds between two questions, and between two lines of progress.
 _ASK_EVERY = 2.0
@@ -130,7 +142,7 @@ class GateRunner:
 
     def _ask(self, question: Question, zone: str, body: dict[str, Any]) -> Verdict:
         project, name, started = question.project, body["name"], self._clock.now()
-        pending, said = "", started
+        pending, said, where = "", started, ""
         try:
             pending = self._api.insert(project, zone, body, question.template)
             while True:
@@ -147,12 +159,18 @@ class GateRunner:
                     return self._ended(question, zone, name, state)
                 elapsed = self._clock.now() - started
                 if elapsed >= question.deadline_sec:
-                    return self._silent(
-                        question, zone, name, f"no verdict within {question.deadline_sec} s of the start"
+                    where = self._step(project, zone, name) or where
+                    last = (
+                        f"its last step was {where}: {STEPS.get(where, 'unknown here')}"
+                        if where
+                        else "it named no step"
                     )
+                    what = f"no verdict within {question.deadline_sec} s of the start; {last}"
+                    return self._silent(question, zone, name, what, NO_VERDICT)
                 if self._clock.now() - said >= _SAY_EVERY:
                     said = self._clock.now()
-                    at = f", step {where}" if state == "RUNNING" and (where := self._step(project, zone, name)) else ""
+                    where = (self._step(project, zone, name) if state == "RUNNING" else "") or where
+                    at = f", step {where}" if where else ""
                     self._say(
                         f"check machine in {zone} is {state.lower()}{at}, {elapsed:.0f} s of {question.deadline_sec} s"
                     )
@@ -180,7 +198,7 @@ class GateRunner:
             return Verdict(NO_CAPACITY, f"{zone} took the check machine away before it had a verdict", zone)
         return self._silent(question, zone, name, "the check machine stopped without a verdict")
 
-    def _silent(self, question: Question, zone: str, name: str, what: str) -> Verdict:
+    def _silent(self, question: Question, zone: str, name: str, what: str, reason: str = "") -> Verdict:
         """The serial port's verdict, should only that have come through; else its last line, for whoever reads on."""
         try:
             serial = self._api.serial(question.project, zone, name)
@@ -189,7 +207,8 @@ class GateRunner:
         if verdict := written(serial, zone):
             return verdict
         lines = [line.strip() for line in serial.splitlines() if line.strip()]
-        return Verdict(FAIL, f"{what}; last on its serial port: {lines[-1][:300]}" if lines else what, zone)
+        said = f"{what}; last on its serial port: {lines[-1][:300]}" if lines else what
+        return Verdict(FAIL, said, zone, reason)
 
     def _remove(self, project: str, zone: str, name: str, pending: str = "") -> None:
         """Delete and wait for the end. What cannot be deleted is said, and never hides the verdict."""

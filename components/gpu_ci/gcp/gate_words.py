@@ -6,7 +6,7 @@ from gpu_catalog.quota import google_link, google_path
 
 from .compute_api import ApiError
 from .gate_runner import Question
-from .verdict import NO_CAPACITY, Verdict
+from .verdict import NO_CAPACITY, NO_VERDICT, Verdict
 
 NEXT_STEPS = {
     "no-driver": "take another image or driver branch (docs/gpu-checks.md)",
@@ -32,6 +32,7 @@ NEXT_STEPS = {
     "crashed": "report it, with the machine's serial port (docs/check.md)",
 }
 """What to do first about an end that is not the check's own, in the words of a stack file."""
+_MORE_TIME = "raise smoke.deadlineSec"
 
 
 def not_passed(verdict: Verdict) -> str:
@@ -40,12 +41,15 @@ def not_passed(verdict: Verdict) -> str:
         hint = "try again later, add zones, or set smoke.onNoCapacity to unproven"
         return f"the smoke check could not run: {verdict.summary}\n  hint: {hint}"
     again = "nothing has taken this template; the next up asks again, with it or with another one"
-    first = f"{NEXT_STEPS[verdict.reason]}; " if verdict.reason in NEXT_STEPS else ""
+    step = _MORE_TIME if verdict.reason == NO_VERDICT else NEXT_STEPS.get(verdict.reason)
+    first = f"{step}; " if step else ""
     return f"{_ended(verdict)} in {verdict.zone}: {verdict.summary}\n  hint: {first}{again}"
 
 
 def _ended(verdict: Verdict) -> str:
     """What failed: the check itself, unless the machine has another word for it."""
+    if verdict.reason == NO_VERDICT:
+        return "the check machine gave no verdict"
     proper = verdict.reason not in ("", "check-failed")
     return f"the check machine ended with {verdict.reason}" if proper else "the smoke check failed"
 

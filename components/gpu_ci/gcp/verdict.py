@@ -12,6 +12,19 @@ VERDICT_KEY, STEP_KEY = "gpu-smoke/verdict", "gpu-agent/step"
 
 PASS, FAIL, NO_CAPACITY, CANCELLED = "pass", "fail", "no-capacity", "cancelled"
 
+NO_VERDICT = "no-verdict"
+"""The gate's own reason, beside those of the machine."""
+
+STEPS = {
+    "config": "it read what it is told",
+    "driver": "it waited for its driver",
+    "check": "it checked its GPU, or installed torch for that",
+    "key": "it asked Secret Manager for the App's key",
+    "runner": "it fetched the runner and made its cage",
+    "register": "it asked GitHub whether it would take a runner",
+}
+"""What a check machine does in each step that it names."""
+
 _RESULT = re.compile(r"SMOKE-RESULT ([A-Za-z0-9+/=]+)")
 # A step goes into a line that people read: what a machine publishes may be anything.
 _STEP = re.compile(r"[a-z][a-z-]{0,30}")

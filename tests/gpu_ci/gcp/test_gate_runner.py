@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from threading import Event
 from typing import Any
 
 import pytest
 from gpu_ci.gcp.compute_api import ApiError
 from gpu_ci.gcp.gate_runner import GateRunner, Question
-from gpu_ci.gcp.verdict import Verdict
+from gpu_ci.gcp.verdict import STEPS, Verdict
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.conftest import ROOT
 from tests.gpu_ci.gcp.fake_api import EXHAUSTED, FAILED, PASSED, FakeClock, FakeGoogle, result_line
 
 ZONES = ("us-central1-a", "us-central1-b")
@@ -147,9 +149,27 @@ def test_a_refused_request_is_googles_own_error() -> None:
 def test_silence_until_the_deadline_is_a_fail_with_the_machines_last_words() -> None:
     asked = Asked(verdict=None, serial_text="boot\nNVRM: RmInitAdapter failed!\n\n")
     assert asked.verdict() == Verdict(
-        "fail", "no verdict within 300 s of the start; last on its serial port: NVRM: RmInitAdapter failed!", A
+        "fail",
+        "no verdict within 300 s of the start; it named no step; last on its serial port: NVRM: RmInitAdapter failed!",
+        A,
+        "no-verdict",
     )
     assert asked.clock.time == pytest.approx(300, abs=5)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("key", "key: it asked Secret Manager for the App's key"), ("of-a-newer-agent", "of-a-newer-agent: unknown here")],
+)
+def test_silence_until_the_deadline_names_the_last_step_in_words(name: str, words: str) -> None:
+    asked = Asked(verdict=None, step=f'{{"step": "{name}", "seconds": 200.5}}')
+    assert asked.verdict().summary == f"no verdict within 300 s of the start; its last step was {words}"
+
+
+def test_a_gate_knows_every_step_of_a_check_machine() -> None:
+    source = (ROOT / "agent" / "gpu_agent" / "agent.py").read_text()
+    named = set(re.findall(r'(?:step|_begin)\("([a-z-]+)"', source))
+    assert set(STEPS) == named - {"waiting", "job", "after-job"}
 
 
 def test_a_machine_that_stops_without_a_word_is_a_fail_at_once() -> None:

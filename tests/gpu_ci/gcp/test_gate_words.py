@@ -7,7 +7,7 @@ import json
 import pytest
 from gpu_agent.ends import ENDS
 from gpu_ci.gcp.gate_words import NEXT_STEPS, not_passed
-from gpu_ci.gcp.verdict import FAIL, PASS, Verdict, published, step
+from gpu_ci.gcp.verdict import FAIL, NO_VERDICT, PASS, Verdict, published, step
 
 AGAIN = "nothing has taken this template; the next up asks again, with it or with another one"
 # After a pass, or of machines that are no check's.
@@ -36,6 +36,14 @@ def test_an_app_that_github_refuses_is_said_with_what_to_mend_there() -> None:
         "the check machine ended with refused in us-central1-a: GitHub answers 401 to the App 17\n"
         "  hint: mend on GitHub what it names; what this stack makes there, such as a runner group, comes back by "
         f"pulumi up --refresh; {AGAIN}"
+    )
+
+
+def test_a_machine_that_said_nothing_in_time_may_need_more_of_it() -> None:
+    verdict = Verdict(FAIL, "no verdict within 120 s of the start; it named no step", "us-central1-a", NO_VERDICT)
+    assert not_passed(verdict) == (
+        "the check machine gave no verdict in us-central1-a: no verdict within 120 s of the start; it named no step\n"
+        f"  hint: raise smoke.deadlineSec; {AGAIN}"
     )
 
 
