@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from . import agent, check, driver, hooks
+from . import agent, check, config, driver, hooks
 from .channel import Channel, Ending
 from .clock import Clock
 from .ends import ENDS
 from .github import Github
 from .google import GoogleHost
 from .machine import Machine
+from .metadata import Metadata
 from .parts import Parts
 from .report import Reporter
 from .supervisor import PAUSE_SEC, Supervisor
@@ -30,6 +31,8 @@ GitHub's runner calls it too, as `gpu_agent.pyz hook started|completed <socket>`
 """
 PRODUCT = Path("/sys/class/dmi/id/product_name")
 """What the machine's maker calls it."""
+# A sandbox's server is on the same computer, and up before its machine.
+_PLAYED_SEC = 10.0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -62,15 +65,15 @@ def ends() -> int:
 def run() -> int:
     """The machine's life. 0 when all was said and the machine ends, restarts or stays as it should."""
     clock, environ = Clock(), os.environ
-    if "GCE_METADATA_HOST" not in environ and not _is_google():
-        # Somebody's own computer is not to be switched off.
-        _write("gpu_agent.pyz run: this is no machine of Google Compute Engine, and it is left alone\n")
+    state = environ.get("GPU_AGENT_STATE")
+    why = _left_alone(clock, environ, state)
+    if why is not None:
+        _write(f"gpu_agent.pyz run: this is no machine of Google Compute Engine{why}, and it is left alone\n")
         return 2
     prefix = tuple(environ.get("GPU_AGENT_PREFIX", "").split())
     work = Path(environ.get("GPU_AGENT_WORK") or tempfile.mkdtemp())
     host = GoogleHost(clock, environ, prefix)
     reporter = Reporter(host, clock, _write_whole, work)
-    state = environ.get("GPU_AGENT_STATE")
     machine = Machine(
         clock,
         reporter.say,
@@ -101,6 +104,21 @@ def run() -> int:
     pause_sec = float(environ.get("GPU_AGENT_PAUSE_SEC", PAUSE_SEC))
     Supervisor(host, reporter, clock, pause_sec).run(work_as_agent, agent.CONFIG_SEC)
     return 0
+
+
+def _left_alone(clock: Clock, environ: Mapping[str, str], state: str | None) -> str | None:
+    """What more there is to say of a computer that is somebody's own, and not to be switched off; None of a machine.
+
+    A sandbox plays machines on one, with a metadata server of theirs. A variable that points to none plays nothing.
+    """
+    if _is_google():
+        return None
+    server = environ.get("GCE_METADATA_HOST")
+    if not server:
+        return ""
+    if state or Metadata(server, clock).tells(f"instance/attributes/{config.KEY}", _PLAYED_SEC):
+        return None
+    return f", GCE_METADATA_HOST is {server}, and no metadata server there has {config.KEY}"
 
 
 def _is_google() -> bool:

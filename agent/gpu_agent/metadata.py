@@ -51,6 +51,14 @@ class Metadata:
             return "", ""
         return answer.body.decode(errors="replace").strip(), answer.headers.get("etag", "")
 
+    def tells(self, path: str, within_sec: float) -> bool:
+        """Whether a server that calls itself Google's has this value; asked once."""
+        try:
+            answer = self._ask("GET", path, self._clock.now() + within_sec)
+        except http.Unreachable:
+            return False
+        return answer.status == 200 and answer.headers.get("metadata-flavor") == _FLAVOR["Metadata-Flavor"]
+
     def publish(self, key: str, value: str, within_sec: float) -> None:
         """Write the guest attribute namespace/key. OSError where that fails for so long."""
         until = self._clock.now() + within_sec

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from gpu_agent import __main__ as agent
 from gpu_agent.__main__ import USAGE, main
 from gpu_agent.ends import ENDS
+
+from tests.agent.fakes.google import FakeGoogle, Fault
 
 
 def test_ends_lists_every_end_and_which_stop_the_pool(capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,6 +49,61 @@ def test_a_computer_that_is_no_machine_of_google_is_left_alone(
     assert capsys.readouterr().out == (
         "gpu_agent.pyz run: this is no machine of Google Compute Engine, and it is left alone\n"
     )
+
+
+@pytest.fixture
+def own_computer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Somebody's, with a variable that says where a metadata server is; going on would come to an error."""
+    monkeypatch.delenv("GPU_AGENT_STATE", raising=False)
+    monkeypatch.setattr(agent, "PRODUCT", tmp_path / "product_name")
+    monkeypatch.setattr(agent, "Supervisor", None)
+    monkeypatch.setattr(agent, "_PLAYED_SEC", 0.5)
+    return monkeypatch
+
+
+WITHOUT = {
+    "nobody there": lambda google: setattr(google, "address", "127.0.0.1:1"),
+    "another program": lambda google: setattr(google, "flavor", "nginx"),
+    "a machine that is none of ours": lambda google: google.attributes.clear(),
+    "a server that fails": lambda google: google.faults.append(Fault("gpu-agent-config", 99, status=503)),
+    "a server that hangs": lambda google: google.faults.append(Fault("gpu-agent-config", 99, hang=True)),
+}
+
+
+@pytest.mark.parametrize("without", WITHOUT.values(), ids=WITHOUT.keys())
+def test_a_variable_alone_makes_no_machine_of_a_computer(
+    without: Callable[[FakeGoogle], None],
+    own_computer: pytest.MonkeyPatch,
+    google: FakeGoogle,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    google.attributes["gpu-agent-config"] = "{}"
+    without(google)
+    own_computer.setenv("GCE_METADATA_HOST", google.address)
+    assert main(["run"]) == 2
+    assert capsys.readouterr().out == (
+        "gpu_agent.pyz run: this is no machine of Google Compute Engine, "
+        f"GCE_METADATA_HOST is {google.address}, and no metadata server there has gpu-agent-config, "
+        "and it is left alone\n"
+    )
+
+
+def test_a_sandbox_plays_a_machine_by_its_metadata_server(own_computer: pytest.MonkeyPatch, google: FakeGoogle) -> None:
+    google.attributes["gpu-agent-config"] = "{}"
+    own_computer.setenv("GCE_METADATA_HOST", google.address)
+    with pytest.raises(TypeError, match="'NoneType' object is not callable"):
+        main(["run"])
+
+
+def test_a_machine_of_google_lives_its_life_though_its_metadata_server_is_silent(
+    own_computer: pytest.MonkeyPatch, google: FakeGoogle
+) -> None:
+    """What nobody tells anything must not stay on and cost."""
+    agent.PRODUCT.write_text("Google Compute Engine\n")
+    own_computer.setenv("GCE_METADATA_HOST", "127.0.0.1:1")
+    with pytest.raises(TypeError, match="'NoneType' object is not callable"):
+        main(["run"])
+    assert google.asked == []
 
 
 def test_a_machine_of_google_is_known_by_its_maker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

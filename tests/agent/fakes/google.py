@@ -46,6 +46,8 @@ class FakeGoogle:
     asked: list[str] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     etag: str = "e1"
+    flavor: str = "Google"
+    """What its metadata server calls itself."""
     closing: threading.Event = field(default_factory=threading.Event)
     address: str = ""
 
@@ -131,6 +133,8 @@ class _Handler(BaseHTTPRequestHandler):
             content = google.values["instance/preempted"].encode()
         self.send_response(status)
         self.send_header("ETag", google.etag)
+        if url.path.startswith(ROOT):
+            self.send_header("Metadata-Flavor", google.flavor)
         self.send_header("Content-Length", str(len(content) + (10 if fault and fault.cut else 0)))
         self.end_headers()
         self.wfile.write(content)
