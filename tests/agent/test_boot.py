@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_agent.ends import ENDS
 
 from tests.agent.fakes.boot import NEEDED, SCRIPT, Boot, config, says
 from tests.agent.fakes.google import FakeGoogle, Fault
@@ -138,7 +140,16 @@ def test_an_agent_that_did_not_arrive_is_a_fail(machine: Boot, archive: str) -> 
     words = "the agent did not arrive: the machine's metadata has no readable gpu-agent-pyz"
     found, serial = machine.run(says("fine"), gpu_agent_pyz=archive)
     assert found == verdict(words, 2, "no-config")
-    assert machine.google.last("gpu-agent/end") == {"reason": "no-config", "detail": words}
+    end = machine.google.last("gpu-agent/end")
+    assert end.pop("seconds") in range(60)
+    assert end == {
+        "reason": "no-config",
+        "detail": words,
+        "meaning": "the machine's metadata says nothing it can go by",
+        "next_step": "bring the stack up again",
+        "stops_pool": True,
+        "step": "start",
+    }
     assert "SHUTDOWN -h now" in serial
 
 
@@ -146,14 +157,27 @@ def test_an_image_without_python_is_a_fail(machine: Boot) -> None:
     (machine.tools.folder / "python3").unlink()
     machine.tools.only(*NEEDED, "curl")
     found, serial = machine.run(says("fine"))
-    assert found == verdict("the image has no python3", 2, "check-failed")
+    assert found == verdict("the image has no python3, 3.11 or newer", 2, "no-tool")
+    assert machine.google.last("gpu-agent/end")["stops_pool"] is True
     assert "SHUTDOWN -h now" in serial
 
 
 def test_an_image_with_an_old_python_is_a_fail(machine: Boot) -> None:
-    machine.tools.add("python3", "exit 1")
+    machine.tools.add("python3", "echo 3.9; exit 1")
     found, _ = machine.run(says("fine"))
-    assert found == verdict("the image's python3 is older than 3.11", 2, "check-failed")
+    assert found == verdict("the image's python3 is not 3.11 or newer: 3.9", 2, "no-tool")
+
+
+def test_the_words_of_an_end_are_the_agents_also_where_the_script_says_them() -> None:
+    words = SCRIPT.read_text()
+    tables = words.split("declare -A ")[1:3]
+    said = [dict(re.findall(r'^  \[([a-z-]+)\]="(.*)"$', table, re.MULTILINE)) for table in tables]
+    reasons = set(re.findall(r"\bended ([a-z-]+) \"", words))
+    stop = set(re.findall(r"\[([a-z-]+)\]=true", words))
+    assert reasons == {"no-config", "no-tool", "check-failed", "stopped", "crashed"}
+    assert said[0] == {reason: ENDS[reason].meaning for reason in reasons}
+    assert said[1] == {reason: ENDS[reason].next_step for reason in reasons}
+    assert stop == {reason for reason in reasons if ENDS[reason].stops_pool}
 
 
 def test_an_image_without_curl_is_no_hindrance(machine: Boot) -> None:

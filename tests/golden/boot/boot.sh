@@ -9,6 +9,24 @@ GPU_AGENT_WORK=$(mktemp -d)
 export GPU_AGENT_WORK
 AGENT=
 STOPPED=
+STEP=start
+
+# What can end here, in the words of agent/gpu_agent/ends.py.
+declare -A MEANING=(
+  [no-config]="the machine's metadata says nothing it can go by"
+  [no-tool]="the image lacks a program the agent needs"
+  [check-failed]="the GPU check did not pass"
+  [stopped]="somebody stopped the machine"
+  [crashed]="the agent itself failed"
+)
+declare -A NEXT_STEP=(
+  [no-config]="bring the stack up again"
+  [no-tool]="an image that has what the detail names"
+  [check-failed]="the summary says what failed and what mends it"
+  [stopped]="nothing, where it was you"
+  [crashed]="report it, with the machine's serial port"
+)
+declare -A STOPS_POOL=([no-config]=true [no-tool]=true)
 
 # metadata METHOD PATH [BODY]: one request to the metadata server; the answer on standard output.
 metadata() {
@@ -48,7 +66,8 @@ ended() {
       tell gpu-smoke/verdict "$json"
       echo "SMOKE-RESULT $(printf '%s' "$json" | base64 | tr -d '\n')"
     fi
-    json="{\"reason\":\"$1\",\"detail\":\"$words\"}"
+    json="{\"reason\":\"$1\",\"detail\":\"$words\",\"meaning\":\"${MEANING[$1]}\",\"next_step\":\"${NEXT_STEP[$1]}\""
+    json+=",\"stops_pool\":${STOPS_POOL[$1]-false},\"step\":\"$STEP\",\"seconds\":$SECONDS}"
     tell gpu-agent/end "$json"
     echo "GPU-AGENT-END $json"
   fi
@@ -79,8 +98,10 @@ find_python() {
       --env "GPU_AGENT_PREFIX=nsenter --target 1 --all" "$image" python3)
     return
   fi
-  command -v python3 >/dev/null || ended check-failed "the image has no python3"
-  python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || ended check-failed "the image's python3 is older than 3.11"
+  command -v python3 >/dev/null || ended no-tool "the image has no python3, 3.11 or newer"
+  local found
+  found=$(python3 -c 'import sys; print(*sys.version_info[:2], sep="."); sys.exit(sys.version_info < (3, 11))' 2>&1) ||
+    ended no-tool "the image's python3 is not 3.11 or newer: ${found##*$'\n'}"
 }
 
 # A machine that goes down tells its agent, which ends by itself.
@@ -95,6 +116,7 @@ find_python
 PYZ=$GPU_AGENT_WORK/gpu_agent.pyz
 metadata GET instance/attributes/gpu-agent-pyz | base64 -d >"$PYZ" && [[ -s $PYZ ]] ||
   ended no-config "the agent did not arrive: the machine's metadata has no readable gpu-agent-pyz"
+STEP=unknown # the agent knows, and has said it
 "${PYTHON[@]}" "$PYZ" run &
 AGENT=$!
 while true; do
