@@ -101,7 +101,10 @@ class Reporter:
             self._publish(VERDICT, value, _TELL_SEC)
 
     def end(self, reason: str, detail: str) -> None:
-        """The machine ends for this reason; only the first one counts. Without a verdict before it, that is a fail."""
+        """The machine ends for this reason; only the first one counts. Without a verdict before it, that is a fail.
+
+        A used machine checks nothing, so that what an earlier boot of it proved still holds.
+        """
         end = ENDS[reason]
         code = 4 if reason in ("check-hung", "timed-out") else 2
         verdict = _as_json(Verdict("fail", code, detail, reason))
@@ -120,13 +123,13 @@ class Reporter:
         if not self._first("ended"):
             return
         # All of it on the serial port first: a machine that is taken away may not outlive a slow metadata server.
-        if fails := self._first("verdict"):
+        if fails := reason != "used" and self._first("verdict"):
             self._say_verdict(verdict)
         self._serial.write(f"GPU-AGENT-END {said}\n")
         if fails:
             self._publish(VERDICT, verdict, _TELL_SEC)
         self._publish(END, said, _TELL_SEC)
-        good = reason in ("job-done", "rehearsed", "proven", "idle")
+        good = reason in ("job-done", "rehearsed", "proven", "idle", "used")
         self._host.log("INFO" if good else "ERROR", f"{reason}: {value['detail']}", **value)
         self._serial.flush(_FLUSH_SEC)
 

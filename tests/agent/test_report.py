@@ -94,6 +94,15 @@ def test_an_end_before_the_verdict_is_a_fail(tmp_path: Path) -> None:
     assert host.published[0] == ("gpu-smoke/verdict", verdict)
 
 
+def test_a_used_machine_is_no_failure_of_its_gpu_and_wakes_nobody(tmp_path: Path) -> None:
+    host = Host()
+    said, lines = reporter(tmp_path, host)
+    said.end("used", "a runner was started here before, on this disk")
+    assert [key for key, _ in host.published] == ["gpu-agent/end"]
+    assert [line.split(" ")[0] for line in lines] == ["GPU-AGENT-END"]
+    assert [severity for severity, _, _ in host.logged] == ["INFO"]
+
+
 def test_what_another_process_of_the_machine_said_is_not_said_again(tmp_path: Path) -> None:
     host = Host()
     reporter(tmp_path, host)[0].end("job-done", "")
