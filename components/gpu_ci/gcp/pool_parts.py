@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NamedTuple
+import re
+from typing import Annotated, Any, Literal, NamedTuple
 
 from gpu_catalog import staleness
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator
 
 from .. import versions
 from ..args import Args, InPlain, Whole
-from ..errors import invalid
+from ..errors import invalid, located, refuse
 from .places import SecretName
 
 # Narrower than GitHub's own rule, which is not published: runner labels are handed over as a comma-separated list.
 RunnerLabel = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
-Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+_SHA256 = r"^[0-9a-f]{64}$"
+Sha256 = Annotated[str, StringConstraints(pattern=_SHA256)]
+
+RELEASES = "github.com/actions/runner/releases"
 
 
 class SmokeSettings(Args):
@@ -59,6 +63,17 @@ class ArchiveSums(Args):
         default=None, description="64 lower-case hexadecimal digits, of actions-runner-linux-arm64-<version>.tar.gz"
     )
 
+    @field_validator("x64", "arm64", mode="before")
+    @classmethod
+    def _digits(cls, value: Any) -> Any:
+        if isinstance(value, str) and not re.fullmatch(_SHA256, value):
+            raise invalid(
+                "is no SHA-256",
+                expected="64 lower-case hexadecimal digits",
+                blind=f"copy it from the notes of the release, at {RELEASES}",
+            )
+        return value
+
 
 class RunnerSettings(Args):
     """GitHub's runner on a machine: which, what its job may use, and how long it waits. It takes one job."""
@@ -87,6 +102,15 @@ class RunnerSettings(Args):
         description="seconds that fetching, unpacking and registering the runner may take together, 60 to 1800",
     )
 
+    @field_validator("version", mode="before")
+    @classmethod
+    def _without_v(cls, value: Any) -> Any:
+        if isinstance(value, str) and re.fullmatch(r"v[0-9]+\.[0-9]+\.[0-9]+", value):
+            raise invalid(
+                "begins with a v, as tags do", expected=value[1:], hint=f"without the v: version: {value[1:]}"
+            )
+        return value
+
     @field_validator("version")
     @classmethod
     def _version(cls, value: str) -> str:
@@ -107,7 +131,23 @@ class RunnerSettings(Args):
             raise invalid(
                 f"is missing, and only that of {versions.RUNNER} is known here",
                 expected="the checksums of the archives, x64 or arm64 or both",
-                hint=f"they stand in the notes of github.com/actions/runner/releases/tag/v{version}",
+                hint=f"they stand in the notes of {RELEASES}/tag/v{version}",
+            )
+        if value is not None and version == versions.RUNNER:
+            refuse(
+                [
+                    located(
+                        invalid(
+                            f"is not that of {version}, which every machine would refuse",
+                            expected=versions.RUNNER_SHA256[name],
+                            blind="leave sha256 out, or give the version that it is of",
+                        ),
+                        given,
+                        name,
+                    )
+                    for name, given in value
+                    if given and given != versions.RUNNER_SHA256[name]
+                ]
             )
         return value
 

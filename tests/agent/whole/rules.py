@@ -13,7 +13,8 @@ def broken(found: dict[str, Any], registered: int = 1) -> list[str]:
         "it lived on after its deadline": not found["alive"],
         "it said no reason, or not one of the known": bool(found["end"]) and found["end"]["reason"] in ENDS,
         f"it said {found['ends']} ends": found["ends"] == 1,
-        f"it said {found['verdicts']} verdicts": found["verdicts"] == 1,
+        # A used machine checks nothing.
+        f"it said {found['verdicts']} verdicts": found["verdicts"] == ((found["end"] or {}).get("reason") != "used"),
         f"it was switched off {found['off']} times": found["off"] == 1,
         f"secrets lay in {found['leaked']}": not found["leaked"],
         f"it registered {found['registered']} runners": found["registered"] <= registered,

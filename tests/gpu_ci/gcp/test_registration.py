@@ -9,6 +9,7 @@ import pulumi
 import pytest
 from gpu_ci import versions
 from gpu_ci.errors import ArgsError
+from gpu_ci.gcp.pool_parts import RunnerSettings
 from gpu_ci.gcp.runner_pool import RunnerPool, RunnerPoolArgs
 
 from tests.gpu_ci.gcp.test_agent_config import GITHUB, KEY
@@ -111,6 +112,30 @@ def test_secrets_are_for_pools_that_register_nothing_or_have_rootful_docker() ->
             "they stand in the notes of github.com/actions/runner/releases/tag/v2.337.0",
         ),
         (
+            {"version": "v2.337.1"},
+            "runner.version",
+            "begins with a v, as tags do",
+            "without the v: version: 2.337.1",
+        ),
+        (
+            {"version": "2.337.1", "sha256": {"x64": "aaaa"}},
+            "runner.sha256.x64",
+            "is no SHA-256",
+            "copy it from the notes of the release, at github.com/actions/runner/releases",
+        ),
+        (
+            {"version": "2.338.0", "sha256": {"x64": "a" * 64}},
+            "runner.sha256.x64",
+            "is not that of 2.338.0, which every machine would refuse",
+            "leave sha256 out, or give the version that it is of",
+        ),
+        (
+            {"sha256": {**versions.RUNNER_SHA256, "arm64": "a" * 64}},
+            "runner.sha256.arm64",
+            "is not that of 2.338.0, which every machine would refuse",
+            "leave sha256 out, or give the version that it is of",
+        ),
+        (
             {"version": "2.337.0", "sha256": {"arm64": "a" * 64}},
             "runner.sha256",
             "has none for x64, which g2-standard-8 needs",
@@ -126,6 +151,14 @@ def test_secrets_are_for_pools_that_register_nothing_or_have_rootful_docker() ->
 )
 def test_a_runner_that_would_take_no_job_is_refused(runner: Any, path: str, text: str, hint: str) -> None:
     assert problems(runner=runner) == [(path, text, hint)]
+
+
+def test_the_checksum_that_is_known_may_be_given_and_another_shows_what_was_expected() -> None:
+    assert RunnerSettings(sha256=versions.RUNNER_SHA256).archives == versions.RUNNER_SHA256
+    with pytest.raises(ArgsError) as caught:
+        RunnerSettings(sha256={"x64": "a" * 64})
+    [problem] = caught.value.problems
+    assert (problem.got, problem.expected) == (repr("a" * 64), versions.RUNNER_SHA256["x64"])
 
 
 @pytest.mark.parametrize(
