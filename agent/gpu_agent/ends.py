@@ -41,6 +41,7 @@ _ENDS = (
     ),
     End("disk-full", "the disk is full", "a larger diskGib"),
     End("not-isolated", "a job could have reached the machine's identity", "the detail says through what", True),
+    End("no-docker", "rootless Docker did not start", "an image in which it starts, or docker: none", True),
     End("runner-failed", "the runner itself failed", "its last lines are in the log"),
     End("runner-deprecated", "GitHub takes no runner of this version any more", "a newer runner version", True),
     End("gpu-unhealthy", "the GPU was not fit before or after the job", "nothing; the machine is off"),

@@ -85,7 +85,7 @@ class Cage(NamedTuple):
 
 
 def isolate(cut: Cut, docker: str, system: System, clock: Clock, deadline: float) -> Cage:
-    """Make the cage and try its walls. Ended: not-isolated (what is open), no-tool (what the image lacks)."""
+    """Make the cage and try its walls. Ended: not-isolated (what is open), no-tool (what it lacks), no-docker."""
     if not system.have("setpriv"):
         raise Ended("no-tool", "the image has no setpriv, which starts the runner as its user: bake util-linux in")
     user = system.runner_user()

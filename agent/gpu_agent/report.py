@@ -106,6 +106,8 @@ class Reporter:
         A used machine checks nothing, so that what an earlier boot of it proved still holds.
         """
         end = ENDS[reason]
+        if reason == "timed-out" and f"step {self._step}" not in detail:
+            detail = f"step {self._step}: {detail}"
         code = 4 if reason in ("check-hung", "timed-out") else 2
         verdict = _as_json(Verdict("fail", code, detail, reason))
         value = {

@@ -25,7 +25,7 @@ _IDS = 65_536  # the least it wants of subordinate ids, as the page above says
 
 
 def start(user: User, system: System, clock: Clock, deadline: float) -> Mapping[str, str]:
-    """Start it and wait until it answers; what a client's environment needs. Ended: no-tool, not-isolated."""
+    """Start it and wait until it answers; what a client needs. Ended: no-tool, no-docker, not-isolated."""
     missing = sorted({package for program, package in _NEEDS.items() if not system.have(program)})
     if missing:
         raise Ended("no-tool", f"docker: rootless needs packages that the image lacks: {', '.join(missing)}")
@@ -60,7 +60,7 @@ def start(user: User, system: System, clock: Clock, deadline: float) -> Mapping[
         if info.code == 0:
             break
         if engine.poll() is not None:
-            raise Ended("not-isolated", f"rootless Docker ended ({engine.returncode}): {' / '.join(said[-3:])[:300]}")
+            raise Ended("no-docker", f"rootless Docker ended ({engine.returncode}): {' / '.join(said[-3:])[:300]}")
         if clock.now() >= deadline:
             raise Ended("timed-out", f"rootless Docker did not answer in time: {info.line}")
         clock.sleep(0.5)
@@ -78,7 +78,7 @@ def _lend_ids(kind: str, user: User, system: System) -> None:
     if any(each.owner in (user.name, str(user.uid)) and len(each.ids) >= _IDS for each in lent):
         return
     first = max([100_000, *(each.ids.stop for each in lent)])
-    system.must("not-isolated", ["usermod", f"--add-sub{kind}s", f"{first}-{first + _IDS - 1}", user.name])
+    system.must("no-docker", ["usermod", f"--add-sub{kind}s", f"{first}-{first + _IDS - 1}", user.name])
 
 
 def _read(stream: object, said: list[str]) -> None:

@@ -144,13 +144,13 @@ class System:
             entry = pwd.getpwnam(RUNNER_USER)
         except KeyError:
             where = ["--create-home", "--home-dir", f"/home/{RUNNER_USER}"]
-            self.must("not-isolated", ["useradd", "--system", "--user-group", *where, RUNNER_USER])
+            self.must("no-tool", ["useradd", "--system", "--user-group", *where, RUNNER_USER])
             entry = pwd.getpwnam(RUNNER_USER)
         if entry.pw_uid == 0:
             raise Ended("not-isolated", f"{RUNNER_USER} is root on this image")
         shell = next((path for path in _NO_LOGIN if Path(path).exists()), _NO_LOGIN[-1])
         if entry.pw_shell != shell:
-            self.must("not-isolated", ["usermod", "--shell", shell, RUNNER_USER])
+            self.must("no-tool", ["usermod", "--shell", shell, RUNNER_USER])
         for deny in (path for program, path in _TURNED_AWAY.items() if self.have(program)):
             if RUNNER_USER in _names(deny.with_suffix(".allow")):
                 raise Ended("not-isolated", f"{deny.with_suffix('.allow')} of the image lets {RUNNER_USER} in")

@@ -88,10 +88,20 @@ def test_a_verdict_is_said_once_as_attribute_and_on_the_serial_port(tmp_path: Pa
 def test_an_end_before_the_verdict_is_a_fail(tmp_path: Path) -> None:
     host = Host()
     said, _ = reporter(tmp_path, host)
+    said.step("driver")
     said.end("timed-out", "step driver did not end within its deadline")
     words = "step driver did not end within its deadline"
     verdict = {"verdict": "fail", "exit_code": 4, "summary": words, "reason": "timed-out"}
-    assert host.published[0] == ("gpu-smoke/verdict", verdict)
+    assert host.published[1] == ("gpu-smoke/verdict", verdict)
+
+
+def test_whatever_timed_out_names_its_step(tmp_path: Path) -> None:
+    host = Host()
+    said, _ = reporter(tmp_path, host)
+    said.step("runner")
+    said.end("timed-out", "rootless Docker did not answer in time: Cannot connect")
+    words = "step runner: rootless Docker did not answer in time: Cannot connect"
+    assert [value.get("summary", value.get("detail")) for _, value in host.published[1:]] == [words, words]
 
 
 def test_a_used_machine_is_no_failure_of_its_gpu_and_wakes_nobody(tmp_path: Path) -> None:

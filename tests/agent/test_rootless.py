@@ -114,7 +114,7 @@ def test_the_engine_is_the_users_with_the_one_network_that_the_cut_holds_for() -
         ),
         (
             lambda: install("#!/bin/sh\necho newuidmap: Could not set caps\nexit 3\n"),
-            "not-isolated: rootless Docker ended (3): newuidmap: Could not set caps",
+            "no-docker: rootless Docker ended (3): newuidmap: Could not set caps",
         ),
     ],
 )
@@ -124,6 +124,18 @@ def test_an_engine_that_the_cut_may_not_hold_for_ends_the_machine(prepare: Calla
         return start()
 
     assert machine.inside(work)["said"] == said
+
+
+def test_ids_that_cannot_be_lent_are_no_hole_in_the_cage() -> None:
+    def work() -> dict[str, Any]:
+        install()
+        System(run_folder=Path("/run/gpu-agent")).runner_user()
+        tool = Path("/usr/local/sbin/usermod")
+        tool.write_text("#!/bin/sh\necho no room\nexit 3\n")
+        tool.chmod(0o755)
+        return start()
+
+    assert machine.inside(work)["said"] == "no-docker: usermod failed (3): no room"
 
 
 def test_an_engine_that_does_not_come_up_ends_at_the_deadline() -> None:

@@ -268,3 +268,23 @@ def _words(process: Path) -> bytes:
         return (process / "cmdline").read_bytes()
     except OSError:
         return b""
+
+
+@pytest.mark.parametrize(("program", "there"), [("useradd", False), ("usermod", True)])
+def test_a_runner_user_that_cannot_be_made_is_no_hole_in_the_cage(program: str, there: bool) -> None:
+    def work() -> str:
+        if there:
+            with Path("/etc/passwd").open("a") as file:
+                file.write("gpu-runner:x:4242:4242::/home/gpu-runner:/bin/sh\n")
+        folder = Path("/usr/local/sbin")
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", "own", str(folder)], check=True)
+        tool = folder / program
+        tool.write_text("#!/bin/sh\necho no room\nexit 3\n")
+        tool.chmod(0o755)
+        try:
+            HERE.runner_user()
+        except Ended as ended:
+            return str(ended)
+        return ""
+
+    assert machine.inside(work) == f"no-tool: {program} failed (3): no room"

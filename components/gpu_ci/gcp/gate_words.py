@@ -24,6 +24,7 @@ NEXT_STEPS = {
     "no-tool": "take an image that has the program it names",
     "no-runner": "see whether the network has a way out, or bake the runner into the image",
     "wrong-checksum": "set runner.sha256 to what the release notes of the runner say",
+    "no-docker": "take an image in which rootless Docker starts (docs/runner-machine.md), or runner.docker: none",
     "disk-full": "raise diskGib",
     "not-isolated": "close what it names, in the image or by another runner.docker: a job could have reached the "
     "machine's identity through it",
