@@ -26,8 +26,17 @@ def warnings(settings: Settings, today: date) -> list[str]:
         *map(str, ended),
         *_old_runners(pools, today),
         *settings.quotas.doubts,
-        *doubts.of(pools, settings.clusters, [getattr(args, "cluster_name", None) for _, args in pools]),
+        *doubts.of(
+            pools, settings.clusters, [getattr(args, "cluster_name", None) for _, args in pools], _given(settings)
+        ),
     ]
+
+
+def _given(settings: Settings) -> list[str]:
+    """What there is of the two that make machines register runners."""
+    owner, github = settings.site.github, settings.github
+    there = {doubts.APP: owner and owner.app, doubts.GROUP: github and github.runner_group}
+    return [key for key, value in there.items() if value is not None]
 
 
 def _old_runners(pools: Iterable[tuple[str, Any]], today: date) -> list[str]:

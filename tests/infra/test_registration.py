@@ -7,6 +7,7 @@ from datetime import date
 from typing import Any
 
 import pytest
+from gpu_ci.stack import doubts
 
 from infra import advice
 from tests.gpu_ci.harness import Deployment
@@ -115,7 +116,7 @@ def test_a_runner_that_may_be_too_old_is_told_where_one_registers() -> None:
         "the runner 2.338.0 may be too old: no release after 2026-10-07 is known here; hint: compare with "
         "github.com/actions/runner/releases"
     )
-    assert advice.warnings(load(stack(None)), day) == []
+    assert advice.warnings(load(stack(None, {"owner": "acme"})), day) == []
 
 
 def test_machines_that_wait_stopped_are_refused_where_runners_would_register() -> None:
@@ -129,10 +130,37 @@ def test_machines_that_wait_stopped_are_refused_where_runners_would_register() -
     assert load(stack(None, **standby)).pools
 
 
+ALONE = {"owner": "acme"}
+
+
 def test_a_runner_that_nobody_registers_is_told_to_have_no_effect() -> None:
-    [warning] = advice.warnings(load(stack(None, runner={"docker": "rootless"})), date(2026, 11, 1))
+    [warning] = advice.warnings(load(stack(None, ALONE, runner={"docker": "rootless"})), date(2026, 11, 1))
     assert warning == (
         "gpu-ci:pools.l4.runner: has no effect, as the pool registers no runners: its machines check themselves and "
         "stay on; hint: give gpu-ci:site.github.app and gpu-ci:github.runnerGroup, or leave runner out"
     )
-    assert advice.warnings(load(stack(None)), date(2026, 11, 1)) == []
+    assert advice.warnings(load(stack(None, ALONE)), date(2026, 11, 1)) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "missing", "there"),
+    [
+        (stack(None), "gpu-ci:github.runnerGroup", "gpu-ci:site.github.app"),
+        (stack({}, runner={"docker": "none"}), "gpu-ci:github.runnerGroup", "gpu-ci:site.github.app"),
+        (stack(owner=ALONE, runnerLabels=["a"]), "gpu-ci:site.github.app", "gpu-ci:github.runnerGroup"),
+    ],
+)
+def test_one_half_of_what_registers_runners_is_told_once_to_want_the_other(
+    values: dict[str, Any], missing: str, there: str
+) -> None:
+    values |= {"gpu-ci:pools": {**values["gpu-ci:pools"], "m4": L4}}
+    assert advice.warnings(load(values), date(2026, 11, 1)) == [
+        (
+            f"{missing}: is missing beside {there}, so machines of these pools register no runners, and stay on: "
+            f"l4, m4; hint: give {missing} too"
+        )
+    ]
+
+
+def test_one_half_of_it_is_enough_where_no_pool_is_of_machines() -> None:
+    assert doubts.of([], [], [], [doubts.APP]) == []

@@ -16,7 +16,7 @@ from gpu_ci.cli.stack_files import StackFile, told
 from gpu_ci.errors import Problem
 from gpu_ci.stack import costs, provider_secrets, quotas
 from gpu_ci.stack.clusters import CLUSTERS
-from gpu_ci.stack.doubts import of
+from gpu_ci.stack.doubts import APP, GROUP, of
 from gpu_ci.stack.pools import POOLS, images
 
 
@@ -46,7 +46,17 @@ def doubts(file: StackFile) -> list[str]:
     described = file.value(CLUSTERS)
     names = described if isinstance(described, Mapping) else ()
     taken = [choice.choices.get("clusterName") for choice in file.checked[0]]
-    return [*ended, *file.quotas[0].doubts, *of(file.pools, names, taken)]
+    given = [key for key in (APP, GROUP) if _at(file, key) is not None]
+    return [*ended, *file.quotas[0].doubts, *of(file.pools, names, taken, given)]
+
+
+def _at(file: StackFile, path: str) -> Any:
+    """What a stack file has at a path of maps."""
+    key, *steps = path.split(".")
+    value = file.value(key)
+    for step in steps:
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value
 
 
 def show(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from ..args import Args
@@ -15,13 +15,20 @@ from .pools import POOLS
 _SPOT_NOTICE_SEC = 120
 
 
-def of(pools: Iterable[tuple[str, Args]], clusters: Iterable[str], taken: Iterable[Any]) -> list[str]:
-    """Of pools in order, and of clusters by their names and those that pools have taken."""
+APP, GROUP = "gpu-ci:site.github.app", "gpu-ci:github.runnerGroup"
+"""What a stack file has to give, both of them, for machines to register runners."""
+
+
+def of(
+    pools: Iterable[tuple[str, Args]], clusters: Iterable[str], taken: Iterable[Any], given: Collection[str]
+) -> list[str]:
+    """Of pools in order, of clusters by their names and those that pools have taken, and which of APP and GROUP there
+    are."""
     named = list(pools)
     return [
         *_longer_than_the_notice(named),
         *_root_on_the_machine(named),
-        *_without_effect(named),
+        *_without_effect(named, [key for key in (APP, GROUP) if key not in given]),
         *unused(clusters, set(taken)),
     ]
 
@@ -37,13 +44,20 @@ def _root_on_the_machine(pools: Iterable[tuple[str, Any]]) -> list[str]:
     ]
 
 
-def _without_effect(pools: Iterable[tuple[str, Any]]) -> list[str]:
-    """Somebody who describes a runner expects one."""
+def _without_effect(pools: Iterable[tuple[str, Any]], missing: Sequence[str]) -> list[str]:
+    """Somebody who describes a runner, or gives one half of what registers it, expects one."""
+    machines = [(name, args) for name, args in pools if "github" in args.WIRING]
+    if len(missing) == 1 and machines:
+        [there] = {APP, GROUP}.difference(missing)
+        names = ", ".join(name for name, _ in machines)
+        text = f"is missing beside {there}, so machines of these pools register no runners, and stay on: {names}"
+        return [f"{missing[0]}: {text}; hint: give {missing[0]} too"]
+    # Labels have an effect all the same: they stand in the outputs, for whatever else registers runners.
     return [
         f"{join(POOLS, name)}.runner: has no effect, as the pool registers no runners: its machines check themselves "
-        "and stay on; hint: give gpu-ci:site.github.app and gpu-ci:github.runnerGroup, or leave runner out"
-        for name, args in pools
-        if "github" in args.WIRING and args.github is None and "runner" in args.model_fields_set
+        f"and stay on; hint: give {APP} and {GROUP}, or leave runner out"
+        for name, args in machines
+        if missing and "runner" in args.model_fields_set
     ]
 
 

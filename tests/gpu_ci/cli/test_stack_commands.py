@@ -40,6 +40,24 @@ def test_a_providers_secret_in_plain_text_is_a_mistake_and_is_not_shown(ask: Ask
     assert [problem["path"] for problem in found["problems"]] == ["github:token"]
 
 
+@pytest.mark.parametrize(
+    ("site", "group", "notes"),
+    [
+        ("{github: {owner: acme, app: {id: 17}}}", "{runnerGroup: {repositories: [kernels]}}", []),
+        ("{github: {owner: acme}}", "{}", ["gpu-ci:pools.l4.runner: has no effect"]),
+        ("{github: {owner: acme, app: {id: 17}}}", "{}", ["gpu-ci:github.runnerGroup: is missing"]),
+        ("[]", "{runnerGroup: {}}", ["gpu-ci:site.github.app: is missing"]),
+    ],
+)
+def test_a_runner_is_doubted_only_where_the_file_registers_none(
+    ask: Ask, stack: Stack, site: str, group: str, notes: list[str]
+) -> None:
+    given = f"config:\n  gpu-ci:site: {site}\n  gpu-ci:github: {group}"
+    lines = ask("check", stack(("config:", given), ("max: 4", "max: 4\n      runner: {idleSec: 700}"))).out.splitlines()
+    found = [line.removeprefix("Pulumi.dev.yaml: note: ") for line in lines if ": note: " in line]
+    assert [line[: len(note)] for line, note in zip(found, notes, strict=True)] == notes
+
+
 def test_every_mistake_is_in_the_house_form_and_ends_with_1(ask: Ask, stack: Stack) -> None:
     name = stack(("g2-standard-8", "g2-standard-9"), ("max: 4", "max: 4\n      colour: red"))
     answer = ask("check", name)
