@@ -38,7 +38,7 @@ _HINTS = {
     401: "the App's id and its key do not belong together, or the key was deleted",
     403: "the App needs the permission 'Self-hosted runners: Read and write' (for one repository 'Administration: Read "
     "and write'), and its installation must have accepted it",
-    404: "there is no such installation, organization, repository or runner group for this App",
+    404: "there is no such installation, organization or repository for this App",
     409: "so it did to every other name that was tried",
     422: "what was asked for is not possible, or is more than the App's installation has",
 }
@@ -202,6 +202,9 @@ class Github:
         words = f"GitHub answered {reply.status} to a request for {what}: {reply.message}"
         if reply.status in _HINTS:
             words += f"; {_HINTS[reply.status]}"
+        if reply.status == 404:
+            number = self._config.installation_id
+            words += f"; it asked as installation {number} (gpu-ci:site.github.app.installationId)"
         if reply.status == 401 and self.skew_sec:
             words += f"; the machine's clock is off by {-self.skew_sec:+.0f} s, which the second request allowed for"
         raise Ended("refused", words)

@@ -28,6 +28,14 @@ def test_another_key_is_refused_after_one_request(world: World, other_key: bytes
             {"app_id": "1"},
             "GitHub answered 404 to a request for a token of the App's installation: Integration not found",
         ),
+        (
+            {"installation_id": 1},
+            (
+                "GitHub answered 404 to a request for a token of the App's installation: Not Found; there is no such "
+                "installation, organization or repository for this App; it asked as installation 1 "
+                "(gpu-ci:site.github.app.installationId)"
+            ),
+        ),
         ({"installation_id": 1}, "GitHub answered 404 to a request for a token of the App's installation: Not Found"),
         ({"owner": "other"}, "GitHub answered 404 to a request for the runner groups: Not Found"),
         (
