@@ -90,7 +90,9 @@ def load() -> Settings:
     problems += clusters.problems(values[CLUSTERS], choices)
     problems += surroundings.unregistered(choices, values[SITE], values[GITHUB], refused)
     problems += surroundings.doubled(choices)
-    problems += surroundings.unfit(choices, values[SITE], values[GITHUB])
+    unfit = surroundings.unfit(choices, values[SITE], values[GITHUB])
+    # What has to go needs no mending first.
+    problems = [problem for problem in problems if not surroundings.moot(problem, unfit)] + unfit
     asked = quotas.demands(pools.in_order(choices, problems))
     granted, found = quotas.check(values[QUOTAS], asked, str(values[PROJECT] or ""))
     problems += found

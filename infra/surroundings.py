@@ -104,6 +104,22 @@ def unfit(choices: list[Choice], site: Any, github: Any) -> list[Problem]:
     return problems
 
 
+# What goes, or is put right, with a choice that a pool which registers runners cannot have.
+_WITH_IT = {"driver.source": ("driver", "image", "torch"), "standby": ("standby",)}
+
+
+def moot(problem: Problem, unfit: list[Problem]) -> bool:
+    """Whether another problem of the pool ends this one, whose own hint would lead nowhere."""
+    over = [
+        each.path.removesuffix(key) + part
+        for each in unfit
+        for key, parts in _WITH_IT.items()
+        if each.path.endswith(f".{key}")
+        for part in parts
+    ]
+    return any(problem.path == path or problem.path.startswith(f"{path}.") for path in over)
+
+
 def doubled(choices: list[Choice]) -> list[Problem]:
     """Pools of one cluster whose scale sets would have one name: the second would not come up, or take the first's."""
     owners: dict[tuple[str, str], str] = {}

@@ -109,6 +109,22 @@ def test_container_optimized_os_is_refused_where_runners_would_register() -> Non
     assert load(stack(None, **cos)).pools
 
 
+@pytest.mark.parametrize(
+    ("pool", "paths"),
+    [
+        ({"driver": {"source": "cos"}}, ["driver.source"]),
+        ({"driver": {"source": "cos", "branch": 1}, "torch": "2.9.1"}, ["driver.source"]),
+        ({"market": "spot", "standby": {"stoppedSize": 1}}, ["standby"]),
+        ({"market": "spot", "standby": {"stoppedSize": 0}}, ["standby"]),
+    ],
+)
+def test_what_has_to_go_is_told_once_and_with_nothing_to_mend_in_it(pool: dict[str, Any], paths: list[str]) -> None:
+    lines = [line for line in told(stack(**pool)).splitlines() if not line.startswith(" ")]
+    found = [line.removeprefix("Pulumi.staging.yaml: gpu-ci:pools.l4.").split(":")[0] for line in lines]
+    assert found[: len(paths)] == paths
+    assert len([line for line in lines if line.startswith("Pulumi")]) == len(paths)
+
+
 def test_a_runner_that_may_be_too_old_is_told_where_one_registers() -> None:
     day = date(2026, 12, 1)
     [warning] = advice.warnings(load(stack()), day)

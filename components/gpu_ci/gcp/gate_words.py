@@ -30,7 +30,8 @@ NEXT_STEPS = {
     "machine's identity through it",
     "runner-deprecated": "take a newer runner.version, with its sha256",
     "timed-out": "raise smoke.deadlineSec, or runner.registerSec where its step is runner or register",
-    "crashed": "report it, with the machine's serial port (docs/check.md)",
+    "crashed": "report it, with this message and the machine's entry in Cloud Logging (log gpu-agent): the gate has "
+    "deleted the machine itself",
 }
 """What to do first about an end that is not the check's own, in the words of a stack file."""
 _MORE_TIME = "raise smoke.deadlineSec"
