@@ -108,6 +108,13 @@ def alone() -> Iterator[None]:
 
 
 def fresh_folder(folder: Path) -> None:
+    if folder.is_symlink():
+        # Whatever it points to is another checkout's, or somebody's own.
+        fail(
+            f"{folder.name} is a link, and what it points to is not what is wanted now",
+            f"got: {folder.readlink()}",
+            f"hint: remove the link, and make it again here: rm {folder.name}",
+        )
     if folder.exists():
         why = "holds other packages than are wanted now" if (folder / STAMP).is_file() else "was left unfinished"
         say(f"{folder.name} {why}; making it again")

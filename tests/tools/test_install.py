@@ -107,6 +107,20 @@ def test_an_interrupted_installation_is_never_used(checkout: Checkout) -> None:
     assert not (checkout.root / ".venv" / "half").exists()
 
 
+def test_an_environment_that_is_a_link_to_another_one_is_left_alone(checkout: Checkout) -> None:
+    other = checkout.root / "other"
+    other.mkdir()
+    (checkout.root / ".venv").symlink_to(other)
+    failed = checkout.install("runtime")
+    assert failed.returncode == 1
+    assert failed.stderr.splitlines() == [
+        "install: .venv is a link, and what it points to is not what is wanted now",
+        f"  got: {other}",
+        "  hint: remove the link, and make it again here: rm .venv",
+    ]
+    assert list(other.iterdir()) == []
+
+
 def test_the_dev_environment_serves_the_runtime_too(checkout: Checkout) -> None:
     checkout.install("dev")
     before = checkout.calls()
