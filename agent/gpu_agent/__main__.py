@@ -41,8 +41,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[0] == "hook":
         return hooks.client(words[1:])
     commands: dict[str, Callable[[], int]] = {"run": run, "ends": ends, "--help": usage, "-h": usage}
-    if len(words) > 1 or words[0] not in commands:
+    if words[0] not in commands:
         _write(f"gpu_agent.pyz: {' '.join(words)}: no such command\n{USAGE}")
+        return 2
+    if {"--help", "-h"} & {*words}:
+        return usage()
+    if len(words) > 1:
+        _write(f"gpu_agent.pyz {words[0]}: takes no words, got {' '.join(words[1:])}\n{USAGE}")
         return 2
     return commands[words[0]]()
 

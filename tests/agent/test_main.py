@@ -21,7 +21,7 @@ def test_ends_lists_every_end_and_which_stop_the_pool(capsys: pytest.CaptureFixt
     assert line.endswith(": stops the pool; grant the pool's account the secret it names")
 
 
-@pytest.mark.parametrize("words", [[], ["--help"]])
+@pytest.mark.parametrize("words", [[], ["--help"], ["run", "--help"], ["ends", "-h"]])
 def test_help_says_what_there_is_and_is_what_no_word_gives(
     words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -29,7 +29,13 @@ def test_help_says_what_there_is_and_is_what_no_word_gives(
     assert capsys.readouterr().out == USAGE
 
 
-@pytest.mark.parametrize("words", [["shutdown"], ["run", "twice"]])
+@pytest.mark.parametrize("words", [["run", "twice"], ["ends", "no-secret"]])
+def test_a_command_that_is_given_more_runs_nothing(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert capsys.readouterr().out == f"gpu_agent.pyz {words[0]}: takes no words, got {words[1]}\n{USAGE}"
+
+
+@pytest.mark.parametrize("words", [["shutdown"], ["shutdown", "now"]])
 def test_what_is_no_command_runs_nothing(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     assert capsys.readouterr().out.startswith(f"gpu_agent.pyz: {' '.join(words)}: no such command\n")
