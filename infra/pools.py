@@ -64,8 +64,13 @@ def facts(built: Sequence[Built]) -> dict[str, dict[str, Any]]:
     for each in built:
         pool = each.pool
         chosen = pool.args.model_dump(mode="json", by_alias=True, include=_fields(pool))
-        labels = {"runnerLabels": pool.args.runner_labels_of(pool.name)} if isinstance(pool.args, Machines) else {}
-        found[pool.name] = {"kind": pool.kind, **chosen, **labels, **costs.get(pool.name, {}), **each.component.state()}
+        found[pool.name] = {
+            "kind": pool.kind,
+            **chosen,
+            **_runners(pool),
+            **costs.get(pool.name, {}),
+            **each.component.state(),
+        }
     return found
 
 
@@ -104,6 +109,14 @@ def _gpus(pool: Pool) -> Iterator[tuple[str, Machine, list[str]]]:
 
 def _costs(built: Sequence[Built]) -> cost.StackCost:
     return of_pools((each.pool.name, each.pool.args) for each in built)
+
+
+def _runners(pool: Pool) -> dict[str, Any]:
+    """Which labels runners of a pool of machines carry, and whether its machines register any themselves."""
+    if not isinstance(pool.args, Machines):
+        return {}
+    registers = getattr(pool.args, "github", None) is not None
+    return {"runnerLabels": pool.args.runner_labels_of(pool.name), "registersRunners": registers}
 
 
 def _fields(pool: Pool) -> set[str]:

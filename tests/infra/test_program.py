@@ -95,6 +95,7 @@ def test_the_pools_are_exported_with_their_choices_and_outputs() -> None:
             "market": "spot",
             "max": 4,
             "runnerLabels": ["self-hosted", "gpu", "l4"],
+            "registersRunners": False,
             "cost": {
                 "usdPerHourAtRest": 0,
                 "usdPerHourAtMax": 2.0484,

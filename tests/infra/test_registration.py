@@ -12,7 +12,7 @@ from gpu_ci.stack import doubts
 from infra import advice
 from tests.gpu_ci.harness import Deployment
 from tests.infra.stack import L4, config, load, site, told
-from tests.infra.test_program import run
+from tests.infra.test_program import STACK, run
 
 KEY = "projects/example-ci/secrets/app-key"
 OWNER: dict[str, Any] = {"owner": "acme", "app": {"id": 17, "installationId": 18, "privateKey": KEY}}
@@ -41,6 +41,11 @@ def test_a_pool_is_told_the_app_its_key_by_name_and_the_group_of_the_stack() -> 
         "runner_group": "gpu-stack",
     }
     assert found.one(":SecretIamMember").inputs["secretId"] == KEY
+
+
+@pytest.mark.parametrize(("github", "registers"), [(GROUP, True), ({}, False)])
+def test_the_outputs_say_whether_a_pool_registers_runners(github: dict[str, Any], registers: bool) -> None:
+    assert run(stack(github)).outputs[STACK]["pools"]["l4"]["registersRunners"] is registers
 
 
 def test_its_template_waits_for_the_group_and_its_check_for_the_right_to_the_key() -> None:
