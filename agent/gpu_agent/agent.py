@@ -73,12 +73,13 @@ class Agent:
             raise Ended(
                 "no-config", "driver: cos is for machines that only check themselves; a runner needs another image"
             )
+        if config.runner and parts.machine.is_google:
+            # Before anything else may end the machine: what a job left on this disk may run until it is off.
+            parts.close()
         if self._mark.exists():
             # Google starts a standard machine again after a fault, and whatever its job left would start with it.
             raise Ended("used", "a runner was started here before, on this disk")
         is_check = parts.host.attribute(ROLE) == "check"
-        if config.runner and parts.machine.is_google:
-            parts.close()
         until = driver.deadline(config, parts.machine)
         rehearses = is_check and config.github and config.runner
         reserved_sec = min(_REHEARSAL_SEC, config.check_sec // _REHEARSAL_SHARE) if rehearses else 0

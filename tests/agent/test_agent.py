@@ -470,7 +470,8 @@ def test_a_machine_that_is_started_again_after_a_runner_takes_no_second_job() ->
     assert Life().end()[0] == "job-done"
     again = Life()
     assert again.end() == ("used", "a runner was started here before, on this disk")
-    assert again.did == CHECKED[:1]
+    # What its job left may run by now, and is shut out before the machine says a word of its end.
+    assert again.did == [*CHECKED[:1], "close"]
 
 
 def test_a_machine_whose_runner_went_without_a_job_may_be_started_again() -> None:
