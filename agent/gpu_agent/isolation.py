@@ -20,7 +20,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from . import rootless
+from . import next_boot, rootless
 from .clock import Clock
 from .ends import Ended
 from .host import Cut
@@ -89,6 +89,7 @@ def isolate(cut: Cut, docker: str, system: System, clock: Clock, deadline: float
     if not system.have("setpriv"):
         raise Ended("no-tool", "the image has no setpriv, which starts the runner as its user: bake util-linux in")
     user = system.runner_user()
+    next_boot.start_nothing_of(user, system)
     environment: Mapping[str, str] = {}
     close(cut, system)
     if docker == "rootless":
@@ -154,6 +155,7 @@ def close(cut: Cut, system: System) -> None:
     """Cut every user but root from the addresses; it needs no user, so it can come first. Ended("not-isolated")."""
     if system.have("nft"):
         system.must("not-isolated", ["nft", "-f", "-"], text=rules(cut))
+        next_boot.keep_cut(rules(cut), system)
         return
     commands = iptables_rules(cut)
     missing = sorted({command[0] for command in commands if not system.have(command[0])})
