@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import io
+import ipaddress
 import socket
 import ssl
 import threading
@@ -21,6 +22,8 @@ from .clock import Clock
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _REDIRECTS = (301, 302, 303, 307, 308)
 _CHUNK_BYTES = 65_536
+# For headers and the like, of which http.client takes a hundred of 64 KiB; a body in chunks may be twice its length.
+_ENVELOPE_BYTES = 8_388_608
 
 
 class Answer(NamedTuple):
@@ -58,7 +61,7 @@ def ask(
     Unreachable where nobody answers whole, before the deadline and within limit_bytes; ValueError for a URL or a header
     that could not be sent safely.
     """
-    with _exchange(method, url, headers or {}, body, deadline, clock) as response:
+    with _exchange(method, url, headers or {}, body, deadline, clock, limit_bytes) as response:
         content = b"".join(_pieces(method, url, response, limit_bytes))
         found: dict[str, str] = {}
         for name, value in response.getheaders():
@@ -74,16 +77,22 @@ def download(url: str, sink: BinaryIO, *, deadline: float, clock: Clock, limit_b
     """
     start = url
     for _ in range(6):
-        with _exchange("GET", url, {}, None, deadline, clock) as response:
+        with _exchange("GET", url, {}, None, deadline, clock, limit_bytes) as response:
             if response.status == 200:
                 sink.writelines(_pieces("GET", url, response, limit_bytes))
                 return
             location = response.getheader("location")
             if response.status not in _REDIRECTS or not location:
                 raise Unreachable("GET", url, f"answered {response.status} {response.reason}", response.status)
-        target = urljoin(url, location)
-        # A plain redirect is followed between servers of this machine only, which is where the sandbox has them.
-        if urlsplit(target).scheme != "https" and not (_is_local(start) and _is_local(target)):
+        try:
+            target = urljoin(url, location)
+            # A plain redirect is followed between servers of this machine only, which is where the sandbox has them.
+            may_follow = urlsplit(target).scheme == "https" or (_is_local(start) and _is_local(target))
+            if may_follow:
+                parsed(target)
+        except ValueError:
+            raise Unreachable("GET", url, "redirects to something that is no URL") from None
+        if not may_follow:
             raise Unreachable("GET", url, "redirects to something that is not https")
         url = target
     raise Unreachable("GET", start, "redirects more than 5 times")
@@ -96,7 +105,13 @@ def _is_local(url: str) -> bool:
 
 @contextmanager
 def _exchange(
-    method: str, url: str, headers: Mapping[str, str], body: bytes | None, deadline: float, clock: Clock
+    method: str,
+    url: str,
+    headers: Mapping[str, str],
+    body: bytes | None,
+    deadline: float,
+    clock: Clock,
+    limit_bytes: int,
 ) -> Iterator[http.client.HTTPResponse]:
     """The answer to one request, its body still unread."""
     where = parsed(url)
@@ -110,7 +125,7 @@ def _exchange(
             sock = opened.enter_context(_connected(where, deadline, clock))
             kind = http.client.HTTPSConnection if where.scheme == "https" else http.client.HTTPConnection
             connection = kind(where.hostname or "", where.port)
-            connection.sock = _Timed(sock, deadline, clock)
+            connection.sock = _Timed(sock, deadline, clock, 2 * limit_bytes + _ENVELOPE_BYTES)
             target = (where.path or "/") + (f"?{where.query}" if where.query else "")
             connection.request(method, target, body, {**headers, "Connection": "close"})
             response = opened.enter_context(closing(connection.getresponse()))
@@ -155,7 +170,8 @@ class _UnusableError(Exception):
 def _explained(method: str, url: str) -> Iterator[None]:
     try:
         yield
-    except (OSError, http.client.HTTPException, _UnusableError) as error:
+    except (OSError, http.client.HTTPException, _UnusableError, ValueError) as error:
+        # ValueError is what Python's own code makes of an answer such as a chunk of -5 bytes.
         raise Unreachable(method, url, _words(error)) from None
 
 
@@ -167,7 +183,7 @@ def _words(error: Exception) -> str:
         return "no whole answer before the deadline"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message}"
-    if isinstance(error, http.client.HTTPException) and not isinstance(error, OSError):
+    if isinstance(error, http.client.HTTPException | ValueError) and not isinstance(error, OSError):
         return f"the answer is cut off or is no HTTP ({type(error).__name__})"
     return str(getattr(error, "strerror", None) or type(error).__name__)
 
@@ -209,14 +225,29 @@ def _addresses(host: str, port: int, deadline: float, clock: Clock) -> list[Any]
         except UnicodeError:
             failed.append(_UnusableError("its name is no host name"))
 
-    thread = threading.Thread(target=look_up, daemon=True)
-    thread.start()
-    thread.join(_left(deadline, clock))
-    if thread.is_alive():
-        raise TimeoutError
+    if _is_literal(host):
+        look_up()
+    else:
+        thread = threading.Thread(target=look_up, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            raise _UnusableError("there is no room for a thread to look its name up in") from None
+        thread.join(_left(deadline, clock))
+        if thread.is_alive():
+            raise TimeoutError
     if failed:
         raise failed[0]
     return found
+
+
+def _is_literal(host: str) -> bool:
+    """Whether it is an address already, for which nobody is asked."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _left(deadline: float, clock: Clock) -> float:
@@ -228,17 +259,24 @@ def _left(deadline: float, clock: Clock) -> float:
 
 
 class _Timed(io.RawIOBase):
-    """The part of a socket that http.client uses, where every wait is for what is left until the deadline."""
+    """The part of a socket that http.client uses, where every wait is for what is left until the deadline.
 
-    def __init__(self, sock: socket.socket, deadline: float, clock: Clock) -> None:
-        self._sock, self._deadline, self._clock = sock, deadline, clock
+    It takes no more than so many bytes: http.client reads a chunk of -1 bytes to the end of all things.
+    """
+
+    def __init__(self, sock: socket.socket, deadline: float, clock: Clock, most_bytes: int) -> None:
+        self._sock, self._deadline, self._clock, self._left_bytes = sock, deadline, clock, most_bytes
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         self._sock.settimeout(_left(self._deadline, self._clock))
-        return self._sock.recv_into(buffer)
+        taken = self._sock.recv_into(buffer)
+        self._left_bytes -= taken
+        if self._left_bytes < 0:
+            raise _UnusableError("the answer is longer than it may be")
+        return taken
 
     def sendall(self, content: bytes) -> None:
         rest = memoryview(content)
@@ -247,4 +285,4 @@ class _Timed(io.RawIOBase):
             rest = rest[self._sock.send(rest) :]
 
     def makefile(self, _mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_Timed(self._sock, self._deadline, self._clock))
+        return io.BufferedReader(_Timed(self._sock, self._deadline, self._clock, self._left_bytes))

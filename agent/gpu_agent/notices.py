@@ -28,7 +28,12 @@ def listen(host: Host, told: Callable[[Notice], bool], poll_sec: float = 60.0) -
         known: Notice | None = None
         ends = False
         while not ends:
-            notice = host.notice(poll_sec)
+            try:
+                notice = host.notice(poll_sec)
+            except Exception:
+                # A machine that is short of something, such as room for a thread, is still to hear of its end.
+                time.sleep(_PAUSE_SEC)
+                continue
             if notice is None or notice == known:
                 # One that ends nothing yet stands, and the next one may follow it.
                 time.sleep(_PAUSE_SEC if notice else 0)
@@ -37,7 +42,7 @@ def listen(host: Host, told: Callable[[Notice], bool], poll_sec: float = 60.0) -
             if ends:
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
             # Where it fails, the end names it too, and that has more time.
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(Exception):
                 host.publish(KEY, json.dumps({"reason": notice.reason, "words": notice.words}))
 
     listener = threading.Thread(target=wait, daemon=True)

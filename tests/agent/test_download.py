@@ -33,6 +33,15 @@ def test_a_download_follows_a_redirect_and_takes_no_headers_along():
     assert there.requests[0].startswith(b"GET /file HTTP/1.1\r\n")
 
 
+@pytest.mark.parametrize(
+    "location", ["https://[x", "//[", "https://a b/", "https://u:p@h/", "https://h:99999/", "https://"]
+)
+def test_a_redirect_to_what_is_no_url_is_no_download(location: str):
+    with peer(says(_moved(location))) as made, pytest.raises(Unreachable) as failed:
+        downloaded(made.url)
+    assert failed.value.reason == "redirects to something that is no URL"
+
+
 def test_a_download_follows_five_redirects_and_no_sixth():
     def talk(last: int) -> Callable[[Any, socket.socket], None]:
         def answer(made: Any, stream: socket.socket) -> None:

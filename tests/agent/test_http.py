@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import pytest
+from gpu_agent import http
 from gpu_agent.clock import Clock
 from gpu_agent.http import Answer, Unreachable, ask
 
@@ -222,3 +223,35 @@ def test_a_url_that_is_no_plain_one_is_refused_without_quoting_it(url: str):
     with pytest.raises(ValueError, match=r"URL") as refused:
         asked(url)
     assert "planted" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("chunks", "reason"),
+    [
+        (b"-5\r\nabc\r\n0\r\n\r\n", "the answer is cut off or is no HTTP (ValueError)"),
+        (b"-1\r\nabc", "the answer is cut off or is no HTTP (IncompleteRead)"),
+        (b"z\r\nabc\r\n0\r\n\r\n", "the answer is cut off or is no HTTP (IncompleteRead)"),
+    ],
+)
+def test_a_chunk_whose_length_is_none_is_no_answer(chunks: bytes, reason: str):
+    assert why_not(says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks)) == reason
+
+
+def test_a_chunk_that_says_it_never_ends_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch):
+    """http.client reads one of -1 bytes until the connection ends."""
+    monkeypatch.setattr(http, "_ENVELOPE_BYTES", 1000)
+    talk = says(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n" + b"x" * 300_000)
+    assert why_not(talk, limit_bytes=1000) == "the answer is longer than it may be"
+
+
+def test_an_address_is_asked_where_there_is_room_for_no_thread(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(threading.Thread, "start", full)
+    with pytest.raises(Unreachable) as failed:
+        asked("http://metadata.google.internal/")
+    assert failed.value.reason == "there is no room for a thread to look its name up in"
+    for address in ("127.0.0.1", "::1"):
+        assert http._addresses(address, 80, CLOCK.now() + 20, CLOCK)[0][4][:2] == (address, 80)
+
+
+def full(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")

@@ -1,0 +1,69 @@
+"""The cloud's announcements, heard beside whatever the agent does."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any, cast
+
+import pytest
+from gpu_agent import notices
+from gpu_agent.host import Notice
+from gpu_agent.notices import listen
+
+MAINTENANCE, PREEMPTED = Notice("maintenance", "in an hour"), Notice("preempted", "now")
+
+
+class Announcing:
+    """A cloud that answers so, one after the other, and then says nothing more."""
+
+    def __init__(self, *answers: Notice | Exception | None, publishes: Exception | None = None) -> None:
+        self.answers, self.publishes = list(answers), publishes
+        self.published: list[tuple[str, Any]] = []
+
+    def notice(self, _: float) -> Notice | None:
+        if not self.answers:
+            threading.Event().wait()
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def publish(self, key: str, value: str) -> None:
+        self.published.append((key, json.loads(value)))
+        if self.publishes:
+            raise self.publishes
+
+
+def heard(host: Announcing, monkeypatch: pytest.MonkeyPatch) -> list[Notice]:
+    """What was told until the machine was to end; the signal that ends it is not sent."""
+    told: list[Notice] = []
+
+    def tell(notice: Notice) -> bool:
+        told.append(notice)
+        return notice is PREEMPTED
+
+    monkeypatch.setattr(notices, "_PAUSE_SEC", 0)
+    monkeypatch.setattr(notices.signal, "pthread_kill", lambda *_: None)
+    listener = listen(cast(Any, host), tell)
+    listener.join(20)
+    assert not listener.is_alive()
+    return told
+
+
+def test_a_failure_to_ask_ends_no_listening(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RuntimeError is what Python says where there is no room for another thread."""
+    host = Announcing(RuntimeError("can't start new thread"), OSError(), None, PREEMPTED)
+    assert heard(host, monkeypatch) == [PREEMPTED]
+
+
+def test_a_notice_that_stands_is_told_once_and_the_next_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Announcing(MAINTENANCE, MAINTENANCE, None, PREEMPTED)
+    assert heard(host, monkeypatch) == [MAINTENANCE, PREEMPTED]
+    assert [value["reason"] for _, value in host.published] == ["maintenance", "preempted"]
+
+
+@pytest.mark.parametrize("failure", [OSError(), RuntimeError("can't start new thread")])
+def test_a_notice_that_cannot_be_published_is_told(failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Announcing(MAINTENANCE, PREEMPTED, publishes=failure)
+    assert heard(host, monkeypatch) == [MAINTENANCE, PREEMPTED]
