@@ -80,7 +80,8 @@ class Machine:
                 if line:
                     lines[:] = [line]
                 if not quiet:
-                    self.say(line)
+                    # So that nothing it prints reads as a word of the agent's own.
+                    self.say(f"| {line}")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

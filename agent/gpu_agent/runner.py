@@ -161,7 +161,8 @@ class Running:
         # JobDispatcher.cs writes it when a job begins; what the job itself prints does not come here.
         if "Running job: " in line:
             self.job_seen.set()
-        self._log(redacted[:1000])
+        # The job may write here too: nothing of it is to read as a word of the agent's own.
+        self._log(f"| {redacted[:1000]}")
 
     def _end_or_start_again(self, until: float) -> None:
         code = self._process.returncode

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from gpu_agent.ends import ENDS
 
-from tests.agent.fakes.boot import NEEDED, SCRIPT, Boot, config, says
+from tests.agent.fakes.boot import BASH, NEEDED, SCRIPT, Boot, config, says
 from tests.agent.fakes.google import FakeGoogle, Fault
 
 
@@ -311,7 +311,8 @@ def test_on_container_optimized_os_agent_and_check_run_in_containers(machine: Bo
     found, serial = machine.run(says("1 x NVIDIA L4 computes"))
     assert found == verdict("1 x NVIDIA L4 computes", 0, "proven")
     words = ("cos-extensions", "mount", "docker")
-    said = [line for line in serial.splitlines() if line.startswith(words)]
+    said = [line.removeprefix("| ") for line in serial.splitlines()]
+    said = [line for line in said if line.startswith(words)]
     assert said[0] == "docker pull --quiet registry.example/torch@sha256:00"
     assert said[1].startswith("docker run --rm --privileged --pid host --network host --volume /dev:/dev --volume ")
     assert said[2:6] == [
@@ -361,3 +362,94 @@ def test_a_machine_that_its_agent_cannot_switch_off_is_switched_off_by_the_boot_
     assert found == verdict("GPU 0: wrong numbers", 1, "check-failed")
     assert serial.count("SHUTDOWN -h now") == 1
     assert machine.google.written().count("gpu-agent/end") == 1
+
+
+ARRIVED = "the agent did not arrive: the machine's metadata has no readable gpu-agent-pyz"
+
+
+@pytest.fixture
+def without_agent(machine: Boot) -> Boot:
+    """A machine whose boot script has to end it by itself."""
+    machine.google.attributes["gpu-agent-pyz"] = "!!!"
+    return machine
+
+
+@pytest.mark.parametrize("how", ["closed", "full"])
+def test_a_port_that_nobody_reads_keeps_no_machine_on_that_its_boot_script_ends(without_agent: Boot, how: str) -> None:
+    off = without_agent.folder / "off"
+    without_agent.tools.add("shutdown", f"echo >{off}")
+    # With less patience for the port.
+    without_agent.tools.add(
+        "timeout", f'[[ $1 != -k ]] || shift 2; shift; exec {shutil.which("timeout")} -k 1 0.5 "$@"'
+    )
+    reader, writer = os.pipe()
+    if how == "full":
+        os.set_blocking(writer, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(writer, b"x" * 4096)
+        os.set_blocking(writer, True)
+    else:
+        os.close(reader)
+    process = without_agent.start(port=writer)
+    os.close(writer)
+    try:
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        if how == "full":
+            os.close(reader)
+    assert off.exists()
+    assert without_agent.google.last("gpu-agent/end")["detail"] == ARRIVED
+
+
+def test_what_is_told_at_the_end_is_told_within_seconds_and_read_with_patience(without_agent: Boot) -> None:
+    asked = without_agent.folder / "asked"
+    without_agent.tools.add("curl", f'echo "$*" >>{asked}; exit 28')
+    without_agent.start().communicate(timeout=60)
+    lines = asked.read_text().splitlines()
+    assert [(" PUT " in line, line.split(" -H")[0]) for line in lines] == [
+        *[(False, "-fsS --max-time 60 --retry 5 --retry-connrefused")] * 2,
+        *[(True, "-fsS --max-time 10 --retry 1 --retry-connrefused")] * 2,
+    ]
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_where_no_file_can_be_made_the_end_is_said_all_the_same(without_agent: Boot, code: int) -> None:
+    without_agent.tools.add("mktemp", f"echo {without_agent.folder}/nowhere; exit {code}")
+    serial, _ = without_agent.start().communicate(timeout=60)
+    assert without_agent.verdict(serial) == verdict(ARRIVED, 2, "no-config")
+    assert serial.count("SHUTDOWN -h now") == 1
+    assert not Path("/ended").exists()
+
+
+@pytest.mark.parametrize(
+    ("shutdown", "systemctl", "said", "asked"),
+    [
+        ("echo OFF", "echo SYSTEMD $*", "OFF", ""),
+        ("exit 1", "echo SYSTEMD $*", "SYSTEMD poweroff --force --force", ""),
+        ("exit 1", "exit 1", "gpu-ci: the guest attribute gpu-agent/end", "o\n"),
+    ],
+)
+def test_a_machine_is_switched_off_by_the_first_way_that_works(
+    machine: Boot, shutdown: str, systemctl: str, said: str, asked: str
+) -> None:
+    """As one of Google's that no sandbox plays; its kernel is a file."""
+    trigger, copy, script = machine.folder / "trigger", machine.folder / "boot.sh", SCRIPT.read_text()
+    assert script.count("/proc/sysrq-trigger") == 1
+    copy.write_text(script.replace("/proc/sysrq-trigger", str(trigger)))
+    machine.tools.add("shutdown", shutdown)
+    machine.tools.add("systemctl", systemctl)
+    machine.tools.add("curl", "exit 22")
+    environ = {key: value for key, value in machine.environ().items() if key != "GCE_METADATA_HOST"}
+    done = subprocess.run([BASH, str(copy)], env=environ, stdout=subprocess.PIPE, text=True, check=False)
+    assert done.stdout.splitlines()[-1].startswith(said)
+    assert (trigger.read_text() if trigger.exists() else "") == asked
+
+
+def test_a_sandboxs_computer_is_left_on_where_it_does_not_go_off_by_itself(without_agent: Boot) -> None:
+    without_agent.tools.add("shutdown", "exit 1")
+    without_agent.tools.add("systemctl", "echo SYSTEMD")
+    process = without_agent.start()
+    serial, _ = process.communicate(timeout=60)
+    assert (process.returncode, "SYSTEMD" in serial) == (0, False)

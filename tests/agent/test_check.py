@@ -23,9 +23,17 @@ class Checked:
     def __init__(self, folder: Path, tools: Tools) -> None:
         self.tools = tools
         self.clock = Clock()
-        self.serial: list[str] = []
-        self.machine = Machine(self.clock, self.serial.append, folder, folder / "state")
+        self.raw: list[str] = []
+        self.machine = Machine(self.clock, self.hear, folder, folder / "state")
         tools.add("python3", f'[[ $* == *find_spec* ]] || exec "{sys.executable}" "$@"')
+
+    def hear(self, line: str) -> None:
+        self.raw.append(line)
+
+    @property
+    def serial(self) -> list[str]:
+        """Without what marks a line as a program's."""
+        return [line.removeprefix("| ") for line in self.raw]
 
     def check(self, source: str, *, within_sec: float = 60, archive: str | None = None, **changes: Any) -> Verdict:
         values: dict[str, Any] = {"torch": "9.9.9", "uv": "0.13.8", **changes}
@@ -88,7 +96,7 @@ def test_the_check_gets_its_words_one_by_one(checked: Checked) -> None:
 
 def test_what_the_check_prints_is_on_the_serial_port_line_by_line(checked: Checked) -> None:
     checked.check("print('one'); print('two')")
-    assert checked.serial == ["one", "two"]
+    assert checked.raw == ["| one", "| two"]
 
 
 def without_torch(checked: Checked, pip: str) -> None:

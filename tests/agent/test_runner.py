@@ -21,7 +21,7 @@ def test_a_runner_takes_its_one_job_and_ends() -> None:
         seen = running.job_seen.is_set()
         return [before, seen, running.wait(soon()), lines]
 
-    lines = ["Listening for Jobs", "2026-11-22: Running job: train", "exiting with 0"]
+    lines = ["| Listening for Jobs", "| 2026-11-22: Running job: train", "| exiting with 0"]
     assert machine.inside(work) == [None, True, ["ended", "it ended as it should"], lines]
 
 
@@ -45,7 +45,7 @@ def test_each_way_to_end_is_told_with_the_last_lines(does: str, word: str, words
 def test_a_runner_without_a_job_is_waited_for_until_the_deadline_and_then_ends_on_sigint() -> None:
     def work() -> list[object]:
         running = begin(f"signal.signal(signal.SIGINT, lambda *_: end(0)); say('ready')\n{FOREVER}", lines.append)
-        while "ready" not in lines:
+        while "| ready" not in lines:
             time.sleep(0.01)
         waited = running.wait(Clock().now() + 0.2)
         running.interrupt(30)
@@ -62,7 +62,7 @@ def test_only_the_listener_is_interrupted_so_that_it_tells_its_worker_itself() -
         does = f"subprocess.Popen([sys.executable, '-c', {child!r}])\n"
         does += f"signal.signal(signal.SIGINT, lambda *_: end(0))\n{FOREVER}"
         running = begin(does, lines.append)
-        while "ready" not in lines:
+        while "| ready" not in lines:
             time.sleep(0.01)
         running.interrupt(30)
         return ",".join(sorted(path.name for path in (RUN / "runner" / "_diag").iterdir()))
@@ -79,7 +79,7 @@ def test_a_runner_that_does_not_listen_is_killed_with_all_that_its_job_left() ->
         does = "signal.signal(signal.SIGINT, signal.SIG_IGN)\nsay('ready')\n"
         does += f"subprocess.Popen([sys.executable, '-c', {orphan!r}], start_new_session=True)\n{FOREVER}"
         running = begin(does, lines.append)
-        while "ready" not in lines or left_of_the_user() < 2:
+        while "| ready" not in lines or left_of_the_user() < 2:
             time.sleep(0.01)
         running.interrupt(0.2)
         left = left_of_the_user()
@@ -136,7 +136,12 @@ def test_what_the_runner_says_is_redacted_before_it_is_cut() -> None:
         return [lines, ended.words]
 
     lines, words = machine.inside(work)
-    assert lines[1:5] == ["x " * 140 + "[redacted]", "x " * 490 + "[redacted]", "[redacted]", "[redacted]"]
+    assert lines[1:5] == [
+        "| " + "x " * 140 + "[redacted]",
+        "| " + "x " * 490 + "[redacted]",
+        "| [redacted]",
+        "| [redacted]",
+    ]
     assert ("MII" in words, "kJ8" in words) == (False, False)
 
 
@@ -148,7 +153,7 @@ def test_a_line_without_an_end_is_heard_as_far_as_it_is_read_at_once() -> None:
         running.wait(soon())
         return [[len(line) for line in lines], running.job_seen.is_set()]
 
-    assert machine.inside(work) == [[18, 1000, 18, 14], True]
+    assert machine.inside(work) == [[20, 1002, 20, 16], True]
 
 
 def test_the_runner_dies_with_the_agent() -> None:
@@ -158,7 +163,7 @@ def test_the_runner_dies_with_the_agent() -> None:
         if agent == 0:
             lines: list[str] = []
             begin(f"say('ready')\n{FOREVER}", lines.append)
-            while "ready" not in lines:
+            while "| ready" not in lines:
                 time.sleep(0.01)
             os.write(writer, str(left_of_the_user()).encode())
             os.kill(os.getpid(), 9)
@@ -170,3 +175,15 @@ def test_the_runner_dies_with_the_agent() -> None:
         return [alive, left_of_the_user()]
 
     assert machine.inside(work) == [1, 0]
+
+
+def test_nothing_that_a_job_writes_is_a_word_of_the_agents_own() -> None:
+    """A job is of the same user as its Listener, and may write where that does."""
+    words = ["GPU-AGENT-END {}", "SMOKE-RESULT e30="]
+
+    def work() -> list[str]:
+        lines: list[str] = []
+        begin("".join(f"say({word!r}); " for word in words) + "end(0)", lines.append).wait(soon())
+        return lines
+
+    assert machine.inside(work) == [f"| {word}" for word in ("Listening for Jobs", *words, "exiting with 0")]

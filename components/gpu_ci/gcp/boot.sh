@@ -5,10 +5,12 @@ set -u -o pipefail
 export LC_ALL=C
 
 HOST=${GCE_METADATA_HOST:-metadata.google.internal}
-GPU_AGENT_WORK=$(mktemp -d)
+# In memory where the disk is full. Where that fails too, nothing lies in this folder, and the end is said all the same.
+GPU_AGENT_WORK=$(mktemp -d || mktemp -d -p /run) || GPU_AGENT_WORK=/run/gpu-ci-nowhere
 export GPU_AGENT_WORK
 AGENT=
 STOPPED=
+DONE=
 STEP=start
 
 # What can end here, in the words of agent/gpu_agent/ends.py.
@@ -28,30 +30,38 @@ declare -A NEXT_STEP=(
 )
 declare -A STOPS_POOL=([no-config]=true [no-tool]=true)
 
-# metadata METHOD PATH [BODY]: one request to the metadata server; the answer on standard output.
+# metadata METHOD PATH [BODY]: one request to the metadata server; the answer on standard output. What the script needs
+# is worth minutes; what it tells is not, as the machine is to end.
 metadata() {
+  local sec=60 again=5
+  [[ $1 == GET ]] || sec=10 again=1
   if command -v curl >/dev/null; then
-    curl -fsS --max-time 60 --retry 5 --retry-connrefused -H 'Metadata-Flavor: Google' -X "$1" ${3+--data-binary "$3"} \
+    curl -fsS --max-time "$sec" --retry "$again" --retry-connrefused -H 'Metadata-Flavor: Google' -X "$1" ${3+--data-binary "$3"} \
       "http://$HOST/computeMetadata/v1/$2"
     return
   fi
   python3 -c '
 import sys, urllib.request as http
-method, host, path, *body = sys.argv[1:]
+sec, method, host, path, *body = sys.argv[1:]
 url, flavor = f"http://{host}/computeMetadata/v1/{path}", {"Metadata-Flavor": "Google"}
 request = http.Request(url, "".join(body).encode() if body else None, flavor, method=method)
-sys.stdout.write(http.build_opener(http.ProxyHandler({})).open(request, timeout=60).read().decode())
-' "$1" "$HOST" "$2" ${3+"$3"}
+sys.stdout.write(http.build_opener(http.ProxyHandler({})).open(request, timeout=int(sec)).read().decode())
+' "$sec" "$1" "$HOST" "$2" ${3+"$3"}
 }
 
 # tell KEY VALUE: as a guest attribute.
 tell() {
-  metadata PUT "instance/guest-attributes/$1" "$2" >/dev/null || echo "gpu-ci: the guest attribute $1 could not be written" >&2
+  metadata PUT "instance/guest-attributes/$1" "$2" >/dev/null 2>&1 || say "gpu-ci: the guest attribute $1 could not be written"
 }
 
-# first NAME: whether nobody has said it yet; the agent asks the same way.
+# say LINE: on the serial port, which may be full or closed; what comes after it counts more.
+say() {
+  timeout -k 1 5 printf '%s\n' "$1"
+}
+
+# first NAME: whether nobody has said it yet; the agent asks the same way. Where no file can be made, nobody has.
 first() {
-  (set -o noclobber && : >"$GPU_AGENT_WORK/$1") 2>/dev/null
+  (set -o noclobber && : >"$GPU_AGENT_WORK/$1") 2>/dev/null || [[ ! -e $GPU_AGENT_WORK/$1 ]]
 }
 
 # ended REASON DETAIL: what the agent can not say any more.
@@ -63,13 +73,13 @@ ended() {
   if first ended; then
     if first verdict; then
       json="{\"verdict\":\"fail\",\"exit_code\":2,\"summary\":\"$words\",\"reason\":\"$1\"}"
+      say "SMOKE-RESULT $(printf '%s' "$json" | base64 | tr -d '\n')"
       tell gpu-smoke/verdict "$json"
-      echo "SMOKE-RESULT $(printf '%s' "$json" | base64 | tr -d '\n')"
     fi
     json="{\"reason\":\"$1\",\"detail\":\"$words\",\"meaning\":\"${MEANING[$1]}\",\"next_step\":\"${NEXT_STEP[$1]}\""
     json+=",\"stops_pool\":${STOPS_POOL[$1]-false},\"step\":\"$STEP\",\"seconds\":$SECONDS}"
+    say "GPU-AGENT-END $json"
     tell gpu-agent/end "$json"
-    echo "GPU-AGENT-END $json"
   fi
   sleep 15 # whoever asked deletes the machine as soon as it has the verdict; this is for when nobody is left
   off
@@ -78,8 +88,17 @@ ended() {
 # off: whatever it takes, on a machine of Google's.
 off() {
   rm -rf "$GPU_AGENT_WORK"
-  shutdown -h now || [[ -n ${GCE_METADATA_HOST-} ]] || systemctl poweroff --force --force
+  if ! timeout 20 shutdown -h now && [[ -z ${GCE_METADATA_HOST-} ]]; then
+    timeout 20 systemctl poweroff --force --force || exit 1
+  fi
+  DONE=yes
   exit 0
+}
+
+# cut: where nothing else works, or bash itself gives up, as it does when it can start no process. The kernel needs none
+# (docs.kernel.org/admin-guide/sysrq.html).
+cut() {
+  [[ -n $DONE || -n ${GCE_METADATA_HOST-} ]] || echo o >/proc/sysrq-trigger
 }
 
 # Container-Optimized OS has no Python: there the agent runs in the container that has torch, and reaches the machine
@@ -111,11 +130,16 @@ stopped() {
   kill -TERM "$AGENT" 2>/dev/null
 }
 trap stopped TERM INT HUP
+# A serial port that is closed is to end a line, and no boot. Not ignored, as all that is started here would inherit that.
+trap : PIPE
+trap cut EXIT
 
 find_python
 PYZ=$GPU_AGENT_WORK/gpu_agent.pyz
-metadata GET instance/attributes/gpu-agent-pyz | base64 -d >"$PYZ" && [[ -s $PYZ ]] ||
+WHY_NOT=$({ metadata GET instance/attributes/gpu-agent-pyz | base64 -d >"$PYZ"; } 2>&1) && [[ -s $PYZ ]] || {
+  say "gpu-ci: $WHY_NOT"
   ended no-config "the agent did not arrive: the machine's metadata has no readable gpu-agent-pyz"
+}
 STEP=unknown # the agent knows, and has said it
 "${PYTHON[@]}" "$PYZ" run &
 AGENT=$!
@@ -130,4 +154,5 @@ if ((CODE)); then
   sleep 40 # an agent that has lost its supervisor only ends the machine by itself
   ended crashed "the agent's supervisor ended with code $CODE"
 fi
+DONE=yes # by the agent, or it is a machine that stays
 rm -rf "$GPU_AGENT_WORK"

@@ -23,7 +23,7 @@ SCRIPT = ROOT / "components" / "gpu_ci" / "gcp" / "boot.sh"
 PATH = os.environ["PATH"]
 BASH = str(shutil.which("bash"))
 # What the boot script itself needs.
-NEEDED = ("bash", "mktemp", "base64", "tr", "rm", "tail", "tee", "timeout")
+NEEDED = ("bash", "mktemp", "base64", "tr", "rm", "tail", "tee", "timeout", "printf")
 
 
 def says(message: str, code: int = 0) -> str:
