@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from . import agent, check, config, driver, hooks
+from . import agent, check, config, driver, hooks, power, processes
 from .channel import Channel, Ending
 from .clock import Clock
 from .ends import ENDS
@@ -19,7 +19,7 @@ from .metadata import Metadata
 from .parts import Parts
 from .report import Reporter
 from .supervisor import PAUSE_SEC, Supervisor
-from .system import System
+from .system import RUNNER_USER, System
 from .wiring import RunnerSide
 
 USAGE = """usage: gpu_agent.pyz run | ends | --help
@@ -77,7 +77,8 @@ def run() -> int:
         return 2
     prefix = tuple(environ.get("GPU_AGENT_PREFIX", "").split())
     work = Path(environ.get("GPU_AGENT_WORK") or tempfile.mkdtemp())
-    host = GoogleHost(clock, environ, prefix)
+    is_played = "GCE_METADATA_HOST" in environ
+    host = GoogleHost(clock, environ, prefix, (lambda: None) if is_played else power.cut)
     reporter = Reporter(host, clock, _write_whole, work)
     machine = Machine(
         clock,
@@ -85,7 +86,7 @@ def run() -> int:
         work,
         Path(state or "/var/lib/gpu-ci"),
         # What is no machine of Compute Engine has its metadata elsewhere; a test that plays one names a state too.
-        is_google="GCE_METADATA_HOST" not in environ or bool(state),
+        is_google=not is_played or bool(state),
         prefix=prefix,
     )
     side = RunnerSide(host.cut, System(), clock, reporter.say)
@@ -107,7 +108,12 @@ def run() -> int:
         return agent.Agent(parts, channel).run()
 
     pause_sec = float(environ.get("GPU_AGENT_PAUSE_SEC", PAUSE_SEC))
-    Supervisor(host, reporter, clock, pause_sec).run(work_as_agent, agent.CONFIG_SEC)
+
+    def clear() -> None:
+        if machine.is_google:
+            processes.end_all_of(RUNNER_USER)
+
+    Supervisor(host, reporter, clock, pause_sec, clear=clear).run(work_as_agent, agent.CONFIG_SEC)
     return 0
 
 

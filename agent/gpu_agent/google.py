@@ -7,7 +7,7 @@ import binascii
 import contextlib
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -38,9 +38,17 @@ class GoogleHost:
     # lie also the machine's name server and its clock.
     cut = Cut(addresses=("169.254.169.254", "fd20:ce::254"), ports=(53, 123))
 
-    def __init__(self, clock: Clock, environ: Mapping[str, str], prefix: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        environ: Mapping[str, str],
+        prefix: tuple[str, ...] = (),
+        cut_power: Callable[[], object] = lambda: None,
+    ) -> None:
+        """`cut_power` is the last way to end the machine, where `shutdown` cannot be started or fails."""
         self._clock = clock
         self._prefix = prefix
+        self._cut_power = cut_power
         self._metadata = Metadata(environ.get("GCE_METADATA_HOST", "metadata.google.internal"), clock)
         # A sandbox has these somewhere else.
         self._secrets = environ.get("GPU_AGENT_SECRETMANAGER_URL", "https://secretmanager.googleapis.com")
@@ -153,6 +161,7 @@ class GoogleHost:
                 ):
                     return
             self._clock.sleep(_OFF_PAUSE_SEC)
+        self._cut_power()
         # The boot script has other ways.
         raise OSError("the machine cannot be switched off")
 

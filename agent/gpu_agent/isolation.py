@@ -20,7 +20,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from . import next_boot, rootless
+from . import limits, next_boot, rootless
 from .clock import Clock
 from .ends import Ended
 from .host import Cut
@@ -85,9 +85,11 @@ class Cage(NamedTuple):
 
 
 def isolate(cut: Cut, docker: str, system: System, clock: Clock, deadline: float) -> Cage:
-    """Make the cage and try its walls. Ended: not-isolated (what is open), no-tool (what it lacks), no-docker."""
-    if not system.have("setpriv"):
-        raise Ended("no-tool", "the image has no setpriv, which starts the runner as its user: bake util-linux in")
+    """Make the cage and try its walls. Ended: not-isolated (what is open), no-tool (what the image lacks)."""
+    missing = [program for program in limits.NEEDED if not system.have(program)]
+    if missing:
+        lacks = f"the image has no {' and no '.join(missing)}"
+        raise Ended("no-tool", f"{lacks}, which starts the runner as its user: bake util-linux in")
     user = system.runner_user()
     next_boot.start_nothing_of(user, system)
     environment: Mapping[str, str] = {}
@@ -180,7 +182,9 @@ def _verify(cut: Cut, docker: str, user: User, system: System) -> None:
     engines = {to: word for to, word in _probe(system, user, ways).items() if word in _NOT_CLOSED}
     if engines:
         raise Ended("not-isolated", f"{user.name} may use a container engine of root's: {_listed(engines)}")
-    root = sorted(each.gr_name for each in map(_group, system.groups_of(user)) if each and each.gr_name in _ROOT_GROUPS)
+    # Those of the GPU's device files too, which a process of its own has whatever /etc/group says.
+    groups = system.groups_of(user) | set(user.groups)
+    root = sorted(each.gr_name for each in map(_group, groups) if each and each.gr_name in _ROOT_GROUPS)
     if root:
         raise Ended("not-isolated", f"{user.name} is on the image a member of {', '.join(root)}")
     if system.run(["sudo", "-n", "true"], user=user, timeout_sec=10).code == 0:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+_WALKS = 50
 
 
 class Lent(NamedTuple):
@@ -33,7 +36,7 @@ def of(name: str, uid: int) -> Iterator[Path]:
         if not process.name.isdigit():
             continue
         try:
-            lines = (process / "status").read_text().splitlines()
+            lines = (process / "status").read_text(errors="replace").splitlines()
         except OSError:
             continue  # it has just ended
         fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
@@ -51,3 +54,20 @@ def kill(pid: int) -> None:
             os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         pass
+
+
+def end_all_of(name: str) -> None:
+    """End what the user runs, without starting anything: it may have left no room for another process.
+
+    A walk over /proc may miss what forks and exits all the time; the room that this takes is free again all the same.
+    """
+    try:
+        uid = pwd.getpwnam(name).pw_uid
+    except KeyError:
+        return
+    for _ in range(_WALKS):
+        left = [int(process.name) for process in of(name, uid)]
+        if not left:
+            return
+        for pid in left:
+            kill(pid)

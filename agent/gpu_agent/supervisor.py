@@ -10,6 +10,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import ExitStack
 from types import FrameType
 from typing import NoReturn
 
@@ -42,13 +43,16 @@ class Supervisor:
         pause_sec: float = PAUSE_SEC,
         grace_sec: float = GRACE_SEC,
         margin_sec: float = MARGIN_SEC,
+        clear: Callable[[], None] = lambda: None,
     ) -> None:
+        """`clear` ends what a job still runs, before the machine's end is said: saying it needs room for threads."""
         self._host = host
         self._reporter = reporter
         self._clock = clock
         self._pause_sec = pause_sec
         self._grace_sec = grace_sec
         self._margin_sec = margin_sec
+        self._clear = clear
         self._until: float | None = None
         self._restarting = False
         self._end: Ending | None = None
@@ -78,10 +82,19 @@ class Supervisor:
         os.close(held)
         if end is None:
             return  # the machine restarts, and goes on where it was
-        self._reporter.end(end.reason, end.detail)
-        if not end.stays:
-            select.select([bell], [], [], self._pause_sec)
-            self._host.power_off()
+        self._finish(end, lambda: select.select([bell], [], [], self._pause_sec))
+
+    def _finish(self, end: Ending, pause: Callable[[], object]) -> None:
+        """Say it and switch the machine off; whatever fails of the one, the other is done."""
+        if end.stays:
+            self._reporter.end(end.reason, end.detail)
+            return
+        with ExitStack() as last:
+            last.callback(self._host.power_off)
+            last.callback(pause)
+            with contextlib.suppress(Exception):
+                self._clear()
+            self._reporter.end(end.reason, end.detail)
 
     def _attend(self, agent: int, incoming: int, bell: int) -> Ending | None:
         """How the agent ended; None for a restart that it expected."""
@@ -165,9 +178,8 @@ class Supervisor:
     def _orphaned(self, channel: Channel) -> None:
         """In the agent, when the supervisor was killed: nobody else will say it or end the machine."""
         self._reporter.job(channel.working_on)
-        self._reporter.end("crashed", f"the agent's supervisor was killed in step {channel.at}")
-        self._clock.sleep(self._pause_sec)
-        self._host.power_off()
+        end = Ending("crashed", f"the agent's supervisor was killed in step {channel.at}")
+        self._finish(end, lambda: self._clock.sleep(self._pause_sec))
 
 
 def _be_the_agent(work: _Work, channel: Channel, lifeline: int, orphaned: Callable[[Channel], None]) -> NoReturn:

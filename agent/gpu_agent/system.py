@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from . import processes
+from . import limits, processes
 from .clock import Clock
 from .ends import Ended
 
@@ -119,12 +119,13 @@ class System:
 
         It dies with the thread that calls this (prctl(2), PR_SET_PDEATHSIG), so call it from the main thread. Without
         `may_gain` no program it starts gives it more rights: sudo, newgrp and every other set-user-ID program is inert.
+        limits.py says what it may take of the machine.
         """
         groups = f"--groups={','.join(str(gid) for gid in user.groups)}" if user.groups else "--clear-groups"
         rights = [] if may_gain else ["--no-new-privs"]
         whom = [f"--reuid={user.uid}", f"--regid={user.gid}", groups, "--inh-caps=-all", "--pdeathsig=KILL", *rights]
         return subprocess.Popen(
-            ["setpriv", *whom, "--", *argv],
+            limits.held(["setpriv", *whom, "--", *argv]),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

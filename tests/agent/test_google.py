@@ -257,5 +257,7 @@ def test_a_machine_that_does_not_go_off_at_once_is_told_again(
 def test_a_machine_that_stays_on_is_left_to_the_boot_script(google: FakeGoogle, tools: Tools, there: bool) -> None:
     if there:
         tools.add("shutdown", "exit 1")
+    cut: list[int] = []
     with pytest.raises(OSError, match="the machine cannot be switched off"):
-        host(google).power_off()
+        GoogleHost(Ticking(), google.environ, cut_power=lambda: cut.append(1)).power_off()
+    assert cut == [1]

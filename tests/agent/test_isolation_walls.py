@@ -118,6 +118,17 @@ def test_each_group_that_comes_to_root_is_named(group: str, docker: str, monkeyp
 
 
 @MODES
+def test_a_group_of_the_gpus_device_files_that_comes_to_root_is_named_too(
+    docker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = {USER.gid: USER.name, 0: "root", 44: "video"}
+    monkeypatch.setattr(grp, "getgrgid", lambda gid: grp.struct_group((names[gid], "x", gid, [])))
+    system = Told()
+    monkeypatch.setattr(system, "runner_user", lambda: USER._replace(groups=(0, 44)))
+    assert cage(system, docker) == "not-isolated: gpu-runner is on the image a member of root"
+
+
+@MODES
 def test_sudo_without_a_password_is_named_in_either_mode(docker: str) -> None:
     said = "not-isolated: gpu-runner may use sudo without a password: see /etc/sudoers.d of the image"
     assert cage(Told(sudo=Output(0, "")), docker) == said

@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 # A host that writes down what it is asked for; the agent is `work`, written by each test.
 PROGRAM = """
 import json, os, signal, sys, threading, time
@@ -33,6 +35,11 @@ class Host:
     def notice(self, timeout_sec): return {notice}
     def power_off(self): self.note("off")
 
+class Failing(Reporter):
+    def end(self, reason, detail):
+        super().end(reason, detail)
+        raise RuntimeError("can't start new thread")
+
 def here(name):
     (folder / name).touch()
     while True: time.sleep(0.01)
@@ -41,8 +48,11 @@ def work(channel):
 {work}
 
 host, clock = Host(), Clock()
-reporter = Reporter(host, clock, lambda text: None, folder)
-Supervisor(host, reporter, clock, pause_sec=0, grace_sec={grace}, margin_sec=0).run(work, {first})
+reporter = {reporter}(host, clock, lambda text: None, folder)
+def clear():
+    {clear}
+seconds = dict(pause_sec={pause}, grace_sec={grace}, margin_sec=0)
+Supervisor(host, reporter, clock, clear=clear, **seconds).run(work, {first})
 host.note("returned")
 """
 
@@ -50,10 +60,22 @@ host.note("returned")
 class Run:
     """One supervised agent."""
 
-    def __init__(self, folder: Path, work: str, *, notice: str = "None", grace: float = 5, first: float = 60) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        work: str,
+        *,
+        notice: str = "None",
+        grace: float = 5,
+        first: float = 60,
+        pause: float = 0,
+        clear: str = "pass",
+        reporter: str = "Reporter",
+    ) -> None:
         self.folder = folder
         body = textwrap.indent(textwrap.dedent(work), "    ")
-        source = PROGRAM.format(work=body, notice=notice, grace=grace, first=first)
+        more = {"notice": notice, "grace": grace, "first": first, "pause": pause, "clear": clear, "reporter": reporter}
+        source = PROGRAM.format(work=body, **more)
         self.process = subprocess.Popen([sys.executable, "-c", source, str(folder)])
 
     def signal(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
@@ -266,3 +288,40 @@ def test_the_job_is_named_in_the_end(tmp_path: Path) -> None:
     )
     (end,) = [note[1] for note in run.notes() if note[0] == "gpu-agent/end"]
     assert end["job"] == {"repository": "example-org/app", "run_id": "7", "job": "test"}
+
+
+@pytest.mark.parametrize("clear", ['host.note("cleared")', 'host.note("cleared"); raise OSError'])
+def test_what_a_job_left_is_ended_before_the_end_is_said_and_never_keeps_the_machine_on(
+    clear: str, tmp_path: Path
+) -> None:
+    run = Run(tmp_path, "os.kill(os.getpid(), signal.SIGKILL)", clear=clear)
+    assert [note[0] for note in run.notes()] == [
+        "cleared", "gpu-smoke/verdict", "gpu-agent/end", "log", "off", "returned",
+    ]  # fmt: skip
+
+
+def test_a_machine_that_stays_is_not_cleared(tmp_path: Path) -> None:
+    run = Run(tmp_path, 'return Ending("proven", "fine", stays=True)', clear='host.note("cleared")')
+    assert "cleared" not in [note[0] for note in run.notes()]
+
+
+def test_a_machine_whose_end_cannot_be_said_is_switched_off(tmp_path: Path) -> None:
+    run = Run(tmp_path, 'return Ending("job-done", "")', reporter="Failing")
+    assert [note[0] for note in run.notes()][-1] == "off"
+    assert run.process.returncode == 1
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_whoever_asked_has_a_moment_to_read_the_end_before_the_machine_is_off(killed: bool, tmp_path: Path) -> None:
+    """The same from the supervisor, and from an agent that has lost it."""
+    run = Run(tmp_path, 'here("there")' if killed else 'return Ending("job-done", "")', pause=0.5)
+    if killed:
+        run.signal("there", signal.SIGKILL)
+    seen: dict[str, float] = {}
+    while "off" not in seen:
+        text = (tmp_path / "notes").read_text() if (tmp_path / "notes").exists() else ""
+        for note in map(json.loads, text.splitlines()):
+            seen.setdefault(note[0], time.monotonic())
+        time.sleep(0.01)
+    run.notes()
+    assert seen["off"] - seen["gpu-agent/end"] > 0.3

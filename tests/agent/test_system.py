@@ -132,6 +132,34 @@ def test_the_processes_of_a_users_containers_are_ended_too() -> None:
     assert machine.inside(work) == [True, -9]
 
 
+def test_a_users_processes_are_ended_without_starting_another() -> None:
+    def work() -> list[object]:
+        processes.end_all_of("gpu-runner")  # there is none yet
+        user = HERE.runner_user()
+        others = [HERE.start(["sleep", "60"], user, environment=system.ENVIRONMENT, folder=Path("/")) for _ in range(3)]
+        while [words[0] for words in HERE.commands_of(user)] != ["sleep"] * 3:
+            time.sleep(0.01)
+        subprocess.Popen = None  # type: ignore[misc,assignment] # the child's own; it ends with it
+        os.fork = None  # type: ignore[assignment]
+        processes.end_all_of("gpu-runner")
+        return [HERE.commands_of(user), [other.wait() for other in others]]
+
+    assert machine.inside(work) == [[], [-9, -9, -9]]
+
+
+def test_a_process_that_calls_itself_what_is_no_text_is_found_all_the_same() -> None:
+    def work() -> list[str]:
+        user = HERE.runner_user()
+        program = "import ctypes, time; ctypes.CDLL(None).prctl(15, bytes([255, 254])); print(); time.sleep(60)"
+        python = [machine.open_python(), "-I", "-S", "-u", "-c", program]
+        process = HERE.start(python, user, environment=system.ENVIRONMENT, folder=Path("/"))
+        assert process.stdout is not None
+        process.stdout.readline()
+        return [words[0] for words in HERE.commands_of(user)]
+
+    assert machine.inside(work) == [machine.open_python()]
+
+
 def test_lent_ids_are_read_past_lines_that_are_none() -> None:
     def work() -> list[Lent]:
         Path("/etc/subuid").write_text("# lent\n\nuser:100000:65536\n1000:200000:10\nbroken:1\n")
