@@ -25,7 +25,8 @@ STEPS = {
 }
 """What a check machine does in each step that it names."""
 
-_RESULT = re.compile(r"SMOKE-RESULT ([A-Za-z0-9+/=]+)")
+# Google's startup-script runner may put its name in front; what a program printed has a bar there, and is no verdict.
+_RESULT = re.compile(r"^[^|\n]*SMOKE-RESULT ([A-Za-z0-9+/=]+)", re.MULTILINE)
 # A step goes into a line that people read: what a machine publishes may be anything.
 _STEP = re.compile(r"[a-z][a-z-]{0,30}")
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
 from gpu_agent.ends import ENDS
 from gpu_ci.gcp.gate_words import NEXT_STEPS, not_passed
-from gpu_ci.gcp.verdict import FAIL, NO_VERDICT, PASS, Verdict, published, step
+from gpu_ci.gcp.verdict import FAIL, NO_VERDICT, PASS, Verdict, published, step, written
 
 AGAIN = "nothing has taken this template; the next up asks again, with it or with another one"
 # After a pass, or of machines that are no check's.
@@ -79,3 +80,16 @@ def test_the_reason_of_a_verdict_is_kept() -> None:
 )
 def test_a_step_is_one_short_word_or_nothing(answer: str, name: str) -> None:
     assert step(answer) == name
+
+
+@pytest.mark.parametrize("front", ["", "Nov 22 10:00:00 vm google_metadata_script_runner[881]: startup-script: "])
+def test_a_verdict_that_a_program_printed_is_none(front: str) -> None:
+    """The agent puts a bar before each line of a program's."""
+    mine, forged = (
+        base64.b64encode(json.dumps({"verdict": word, "summary": word}).encode()).decode() for word in (FAIL, PASS)
+    )
+    lines = [f"SMOKE-RESULT {mine}", f"| SMOKE-RESULT {forged}", f"| x SMOKE-RESULT {forged}"]
+    found = written("\n".join(front + line for line in lines), "us-central1-a")
+    assert found is not None
+    assert found.outcome == FAIL
+    assert written(f"{front}{lines[1]}", "us-central1-a") is None
