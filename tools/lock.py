@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMON = ["--quiet", "--universal", "--python-version", "3.11", "--generate-hashes", "--no-header"]
-PROJECT = ["pyproject.toml", "--extra", "cli", "--extra", "sandbox"]
+PROJECT = ["pyproject.toml", "--extra", "cli", "--extra", "preview", "--extra", "sandbox"]
 LOCKS = {
     "requirements-uv.lock": ["--group", "uv"],
     "requirements.lock": PROJECT,

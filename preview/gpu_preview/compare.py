@@ -1,0 +1,178 @@
+"""Compares two commits: the base brought up, the head previewed against it, stack by stack."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+
+from . import digest, git, walls
+from .digest import Digest, DigestError
+from .git import Repository
+from .limits import Finished, Limits
+from .packages import Packages
+from .report import Finding, Report, Severity, Stack, Status
+from .report import Side as Named
+from .sides import Side, SideError, Surroundings
+
+_ENGINE_SEC = 900
+# Colours and whatever else a terminal would obey; a report is read elsewhere.
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
+_ERROR_CHARACTERS = 4_000
+
+
+class CompareError(Exception):
+    """There is nothing to compare; the text says why."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked."""
+
+    base: str
+    head: str = "HEAD"
+    stacks: Sequence[str] = ()
+    """Their names; none for all that either side has a file of."""
+    packs: Sequence[Path] = ()
+    install: str = ""
+    """The command that gives a side its packages, where its lock differs from the checkout's."""
+    limits: Limits = field(default_factory=Limits)
+    network: bool = False
+    from_fork_point: bool = True
+    """Whether the base is the commit that the head left it at, as GitHub compares; else its newest."""
+
+
+def compare(request: Request, repository: Repository, say: Callable[[str], None]) -> Report:
+    """The report. CompareError or GitError where there is nothing to compare."""
+    head = repository.commit(request.head)
+    base = repository.commit(request.base)
+    if request.from_fork_point:
+        base = repository.fork_point(base, head)
+    with tempfile.TemporaryDirectory(prefix="gpu-ci-preview-", ignore_cleanup_errors=True) as folder:
+        scratch = Path(folder).resolve()
+        with _sides(request, repository, scratch, base, head, say) as (before, after):
+            stacks = tuple(_stack(name, before, after, request, say) for name in chosen(request, before, after))
+            return Report(
+                made_by=f"gpu-ci {metadata.version('gpu-ci')}",
+                how="base",
+                base=Named(ref=request.base, commit=base),
+                head=Named(ref=request.head, commit=head),
+                stacks=stacks,
+                walls=after.around.walls.told(request.limits),
+            )
+
+
+@contextmanager
+def _sides(
+    request: Request, repository: Repository, scratch: Path, base: str, head: str, say: Callable[[str], None]
+) -> Iterator[tuple[Side, Side]]:
+    packages = Packages(repository.root, repository.root / repository.project)
+    engine = _engine(say)
+    needed = [*walls.own_paths(), engine, packages.project / packages.folder]
+    build = walls.build(scratch, repository.root, needed, network=request.network)
+    online = walls.build(scratch, repository.root, needed, network=True)
+    around = Surroundings(scratch, build, request.limits, engine, say)
+    sides = []
+    for name, commit in (("base", base), ("head", head)):
+        root = scratch / name
+        repository.export(commit, root)
+        side = Side(name, root, root / repository.project, around)
+        if any((side.project / file).is_file() for file in git.PROJECT_FILES):
+            try:
+                side.install(packages, request.install, online)
+            except SideError as error:
+                raise CompareError(f"{name} ({commit[:10]}): {error}") from None
+        sides.append(side)
+    yield sides[0], sides[1]
+
+
+def _engine(say: Callable[[str], None]) -> Path:
+    """Where the sandbox keeps the CLI; got first, with the network, where it is missing."""
+    say("looking for the Pulumi CLI")
+    asked = subprocess.run(
+        [sys.executable, "-P", "-m", "pulumi_sandbox", "engine", "--json"],
+        capture_output=True, text=True, timeout=_ENGINE_SEC, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    if asked.returncode:
+        raise CompareError(asked.stderr.strip() or "there is no Pulumi CLI")
+    return Path(json.loads(asked.stdout)["folder"])
+
+
+def chosen(request: Request, before: Side, after: Side) -> list[str]:
+    """The stacks to compare. CompareError for one that neither side has, and where there is none."""
+    known = sorted({*git.stack_files(before.project), *git.stack_files(after.project)})
+    if unknown := [name for name in request.stacks if name not in known]:
+        listed = ", ".join(known) or "a Pulumi.<stack>.yaml"
+        raise CompareError(f"neither side has the stack {', '.join(unknown)}\n  expected: {listed}")
+    if not known:
+        raise CompareError("neither side has a stack file\n  expected: a Pulumi.<stack>.yaml beside Pulumi.yaml")
+    return list(dict.fromkeys(request.stacks)) or known
+
+
+def _stack(name: str, before: Side, after: Side, request: Request, say: Callable[[str], None]) -> Stack:
+    """One stack, whatever goes wrong with it."""
+    began = time.monotonic()
+    old, new = git.stack_files(before.project).get(name), git.stack_files(after.project).get(name)
+    file = str((new or old or Path()).relative_to((after if new else before).root))
+
+    def told(status: Status, **more: object) -> Stack:
+        return Stack.model_validate(
+            {"stack": name, "file": file, "status": status, "seconds": round(time.monotonic() - began, 1), **more}
+        )
+
+    try:
+        if new is None:
+            return told(Status.REMOVED)
+        if old is not None:
+            before.open_secrets(name, old)
+            say(f"{name}: bringing the base up, offline")
+            finished = before.up(name)
+            if finished.code or finished.broke:
+                return told(Status.BASE_FAILED, error=failure(finished))
+        after.open_secrets(name, new)
+    except SideError as error:
+        return told(Status.FAILED, error=clean(str(error)))
+    say(f"{name}: previewing the head")
+    finished, _events = after.preview(name, [str(pack) for pack in request.packs])
+    try:
+        found = digest.parse(finished.stdout.read_text(errors="replace"))
+    except DigestError:
+        return told(Status.FAILED, error=failure(finished))
+    if finished.broke or found.errors or finished.code:
+        return told(Status.FAILED, error=failure(finished, found), resources=found.resources, counts=found.counts)
+    return told(
+        Status.NEW if old is None else Status.PREVIEWED,
+        counts=found.counts,
+        resources=found.resources,
+        findings=tuple(warnings(found)),
+    )
+
+
+def warnings(found: Digest) -> Iterator[Finding]:
+    """What the program, the engine and the providers warn of."""
+    for each in found.warnings:
+        text, _, hint = clean(each.message.removeprefix("warning: ")).partition("; hint: ")
+        yield Finding(rule="warning", severity=Severity.WARNING, text=text, hint=hint, urn=each.urn)
+
+
+def failure(finished: Finished, found: Digest | None = None) -> str:
+    """Why a command failed: the limit it broke, the engine's errors, or the end of what it said."""
+    said = "\n\n".join(found.errors) if found else ""
+    return clean("\n".join(filter(None, (finished.broke, said or finished.error_tail()))))
+
+
+def clean(text: str) -> str:
+    """Without escape codes, and not longer than a reader has patience for: the beginning and the end."""
+    plain = "".join(sign for sign in _ESCAPES.sub("", text) if sign in "\n\t" or sign.isprintable()).strip()
+    if len(plain) <= _ERROR_CHARACTERS:
+        return plain
+    half = _ERROR_CHARACTERS // 2
+    return f"{plain[:half]}\n[… {len(plain) - 2 * half:,} characters …]\n{plain[-half:]}"

@@ -1,0 +1,161 @@
+"""What differs between a resource before and after, property by property."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from .report import PropertyChange
+from .values import UNKNOWNS, WAS_SECRET, as_json, is_secret, shown
+
+# As the engine writes a path (sdk/go/common/resource/property_path.go): names, numbers in brackets, and names with
+# other signs as JSON texts in brackets.
+_PART = re.compile(r'\["((?:[^"\\]|\\.)*)"\]|\[(\d+)\]|\.?([^.\[\]]+)')
+_PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
+
+
+class Missing:
+    """Stands for a value that is not there; None is one that is."""
+
+
+ABSENT = Missing()
+
+
+class Hint(NamedTuple):
+    """What the engine said of one path."""
+
+    kind: str
+    input_diff: bool
+
+    @property
+    def replaces(self) -> bool:
+        return self.kind.endswith("replace")
+
+
+def between(before: Any, after: Any, path: str = "", replaces: bool = False) -> Iterator[PropertyChange]:
+    """Every leaf that differs. A secret that is plain on the other side is not shown there either."""
+    if before is ABSENT or after is ABSENT or _opaque(before) or _opaque(after):
+        if before is not after and not _same(before, after):
+            yield _change(path, before, after, replaces)
+    elif isinstance(before, Mapping) and isinstance(after, Mapping):
+        for key in sorted({*before, *after} - {"__defaults"}, key=str):
+            yield from between(before.get(key, ABSENT), after.get(key, ABSENT), joined(path, key), replaces)
+    elif isinstance(before, list) and isinstance(after, list) and not _reordered(before, after):
+        for at in range(max(len(before), len(after))):
+            one, other = (side[at] if at < len(side) else ABSENT for side in (before, after))
+            yield from between(one, other, f"{path}[{at}]", replaces)
+    elif (old := as_json(before)) is not None and (new := as_json(after)) is not None and type(old) is type(new):
+        yield from between(old, new, f"{path}#", replaces)
+    elif not _same(before, after):
+        yield _change(path, before, after, replaces)
+
+
+def _opaque(value: Any) -> bool:
+    return isinstance(value, str) and value in UNKNOWNS
+
+
+def _same(before: Any, after: Any) -> bool:
+    """Without Python's notion that True is 1."""
+    return type(before) is type(after) and bool(before == after)
+
+
+def _reordered(before: list[Any], after: list[Any]) -> bool:
+    """A list that is better shown whole: of plain values, where one comes or goes in the middle."""
+    plain = all(not isinstance(one, Mapping | list) for one in (*before, *after))
+    return plain and len(before) != len(after)
+
+
+def _change(path: str, before: Any, after: Any, replaces: bool) -> PropertyChange:
+    kind: Literal["add", "delete", "update"] = "add" if before is ABSENT else "delete" if after is ABSENT else "update"
+    return PropertyChange(
+        path=path,
+        kind=kind,
+        forces_replacement=replaces,
+        before=None if before is ABSENT else _hidden(before, after),
+        after=None if after is ABSENT else _hidden(after, before),
+    )
+
+
+def _hidden(value: Any, other: Any) -> str:
+    return WAS_SECRET if is_secret(other) and not is_secret(value) and not _opaque(value) else shown(value)
+
+
+def joined(path: str, key: object) -> str:
+    """The path of a key below another path."""
+    name = str(key)
+    if not _PLAIN.fullmatch(name):
+        quoted = name.replace("\\", "\\\\").replace('"', '\\"')
+        return f'{path}["{quoted}"]'
+    return f"{path}.{name}" if path and not path.endswith("#") else f"{path}{name}"
+
+
+def at(value: Any, path: str) -> Any:
+    """What stands at a path the engine named; ABSENT for nothing."""
+    for part in parts(path):
+        if isinstance(part, int) and isinstance(value, list) and part < len(value):
+            value = value[part]
+        elif isinstance(value, Mapping) and str(part) in value:
+            value = value[str(part)]
+        else:
+            return ABSENT
+    return value
+
+
+def parts(path: str) -> list[str | int]:
+    """The names and numbers of a path."""
+    found: list[str | int] = []
+    for quoted, number, name in _PART.findall(path):
+        found.append(int(number) if number else name or re.sub(r"\\(.)", r"\1", quoted))
+    return found
+
+
+def told(old: Mapping[str, Any], new: Mapping[str, Any], hints: Mapping[str, Hint]) -> tuple[PropertyChange, ...]:
+    """What the engine says differs, with its values; where it names no paths, what differs between the inputs.
+
+    `old` and `new` are states of the engine's digest: maps with inputs and outputs.
+    """
+    before, after = old.get("inputs") or {}, new.get("inputs") or {}
+    found: dict[str, PropertyChange] = {}
+    for path, hint in hints.items():
+        source = before if hint.input_diff else old.get("outputs") or before
+        changes = list(between(at(source, path), at(after, path), path, hint.replaces))
+        if not changes:  # a difference that the texts of the digest do not show, such as between two secrets
+            kind: Literal["add", "delete", "update"] = (
+                "add" if hint.kind.startswith("add") else "delete" if hint.kind.startswith("delete") else "update"
+            )
+            one, other = at(source, path), at(after, path)
+            changes = [
+                PropertyChange(
+                    path=path,
+                    kind=kind,
+                    forces_replacement=hint.replaces,
+                    before=None if one is ABSENT else shown(one),
+                    after=None if other is ABSENT else shown(other),
+                )
+            ]
+        found |= {change.path: change for change in changes}
+    if not hints:
+        found = {change.path: change for change in between(before, after)}
+    return tuple(found[path] for path in sorted(found))
+
+
+def created(inputs: Mapping[str, Any]) -> tuple[PropertyChange, ...]:
+    """Each top property of something new."""
+    return tuple(
+        PropertyChange(path=joined("", key), kind="add", after=shown(value))
+        for key, value in sorted(inputs.items())
+        if key != "__defaults"
+    )
+
+
+def hints(step: Mapping[str, Any]) -> dict[str, Hint]:
+    """What the engine's step says of paths: its detailed diff, or the names of top properties."""
+    detailed = step.get("detailedDiff")
+    if isinstance(detailed, Mapping) and detailed:
+        return {
+            path: Hint(str(one.get("kind", "update")), bool(one.get("inputDiff"))) for path, one in detailed.items()
+        }
+    reasons: Sequence[str] = step.get("diffReasons") or ()
+    keys = set(step.get("replaceReasons") or ())
+    return {name: Hint("update-replace" if name in keys else "update", True) for name in [*reasons, *sorted(keys)]}

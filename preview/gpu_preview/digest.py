@@ -1,0 +1,169 @@
+"""Reads what `pulumi preview --json` says: the engine's steps, as resources of a report.
+
+The form is that of pulumi/pulumi v3.259.0, pkg/backend/display/json.go and sdk/go/common/display/json.go; it is made by
+the engine from its own events. With `--show-sames` the unchanged are in it too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import differences
+from .report import Counts, Operation, Resource
+
+STACK = "pulumi:pulumi:Stack"
+_PROVIDERS = "pulumi:providers:"
+# Steps of one replacement; the engine's digest tells `replace` alone, its events all three.
+_OPERATIONS = {
+    "create": Operation.CREATE,
+    "import": Operation.CREATE,
+    "update": Operation.UPDATE,
+    "replace": Operation.REPLACE,
+    "create-replacement": Operation.REPLACE,
+    "import-replacement": Operation.REPLACE,
+    "delete": Operation.DELETE,
+    "discard": Operation.DELETE,
+    "same": Operation.SAME,
+    "read": Operation.SAME,
+    "refresh": Operation.SAME,
+}
+# Second halves of what another step has told, and looking up what exists.
+_LEFT_OUT = ("delete-replaced", "discard-replaced", "remove-pending-replace", "read-replacement")
+
+
+class DigestError(ValueError):
+    """What was read is no such document; the text says why."""
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """A word of the engine or of the program."""
+
+    severity: str
+    message: str
+    urn: str = ""
+
+
+@dataclass(frozen=True)
+class Digest:
+    """One preview of one stack."""
+
+    resources: tuple[Resource, ...] = ()
+    before: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The engine's states of the resources that are there, by their URN after the change."""
+    after: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+    @property
+    def errors(self) -> list[str]:
+        """What the preview failed with, each once."""
+        return list(dict.fromkeys(each.message.strip() for each in self.diagnostics if each.severity == "error"))
+
+    @property
+    def warnings(self) -> list[Diagnostic]:
+        """What the engine, the program and the providers warn of, each once."""
+        found = {(each.message.strip(), each.urn): each for each in self.diagnostics if each.severity == "warning"}
+        return list(found.values())
+
+    @property
+    def counts(self) -> Counts:
+        """How many of each; providers, which are no resources of a cloud, are left out as the engine leaves them."""
+        return count(self.resources)
+
+
+def count(resources: Iterable[Resource]) -> Counts:
+    """How many of each operation."""
+    listed = list(resources)
+    operations = Counter(each.operation.value for each in listed)
+    return Counts(**operations, moved=sum(bool(each.moved_from) for each in listed))
+
+
+def parse(text: str) -> Digest:
+    """The digest. DigestError for anything else, such as the words of a command that failed before it."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict) or not isinstance(document.get("steps", []), list):
+        raise DigestError("is not what `pulumi preview --json` prints")
+    steps = [step for step in document.get("steps") or [] if isinstance(step, dict)]
+    diagnostics = tuple(
+        Diagnostic(str(one.get("severity", "")), str(one.get("message", "")), str(one.get("urn", "")))
+        for one in document.get("diagnostics") or []
+        if isinstance(one, dict)
+    )
+    states = {str(step.get("urn")): step for step in steps if step.get("op") not in _LEFT_OUT}
+    parents = {urn: str(_state(step).get("parent") or "") for urn, step in states.items()}
+    resources = tuple(
+        _resource(step, urn, parents) for urn, step in sorted(states.items()) if not _is_left_out(urn, step)
+    )
+    return Digest(
+        resources,
+        {urn: step["oldState"] for urn, step in states.items() if isinstance(step.get("oldState"), dict)},
+        {urn: step["newState"] for urn, step in states.items() if isinstance(step.get("newState"), dict)},
+        diagnostics,
+    )
+
+
+def _state(step: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = step.get("newState") or step.get("oldState")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _is_left_out(urn: str, step: Mapping[str, Any]) -> bool:
+    kind = type_of(urn)
+    default = kind.startswith(_PROVIDERS) and name_of(urn).startswith("default")
+    return kind == STACK or default or str(step.get("op")) not in _OPERATIONS
+
+
+def type_of(urn: str) -> str:
+    """The type in a URN: `urn:pulumi:<stack>::<project>::<types of its parents>$<type>::<name>`."""
+    parts = urn.split("::", 3)
+    return parts[2].rpartition("$")[2] if len(parts) == 4 else ""
+
+
+def name_of(urn: str) -> str:
+    """The name in a URN, which may hold any sign."""
+    parts = urn.split("::", 3)
+    return parts[3] if len(parts) == 4 else urn
+
+
+def _resource(step: Mapping[str, Any], urn: str, parents: Mapping[str, str]) -> Resource:
+    operation = _OPERATIONS[str(step["op"])]
+    old, new = step.get("oldState") or {}, step.get("newState") or {}
+    state = _state(step)
+    was = str(old.get("urn") or urn)
+    if operation is Operation.CREATE:
+        properties = differences.created(new.get("inputs") or {})
+    elif operation in (Operation.UPDATE, Operation.REPLACE):
+        properties = differences.told(old, new, differences.hints(step))
+    else:
+        properties = ()
+    parent = str(state.get("parent") or "")
+    return Resource(
+        urn=urn,
+        type=type_of(urn),
+        name=name_of(urn),
+        operation=operation,
+        parent="" if type_of(parent) == STACK else parent,
+        component=_component(urn, parents),
+        moved_from=was if was != urn else "",
+        properties=properties,
+        replaced_for=tuple(str(key) for key in step.get("replaceReasons") or ()),
+        depends_on=tuple(sorted(str(one) for one in state.get("dependencies") or ())),
+        protected=bool(state.get("protect")),
+    )
+
+
+def _component(urn: str, parents: Mapping[str, str]) -> str:
+    """The name of the topmost resource above it, below the stack; its own where it is that and has children."""
+    top, seen = urn, {urn}
+    while (above := parents.get(top, "")) and type_of(above) != STACK and above not in seen:
+        top = above
+        seen.add(above)
+    has_children = top != urn or any(above == urn for above in parents.values())
+    return name_of(top) if has_children else ""

@@ -1,0 +1,160 @@
+"""Runs a command that nobody trusts: within a time, a memory and a number of processes, and all of it ends with it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+_LOOK_EVERY_SEC = 0.2
+_GRACE_SEC = 3.0
+# prctl(2): orphans of our children become ours, so that a process that hides from its parent is still found.
+_PR_SET_CHILD_SUBREAPER = 36
+# proc(5): where memory runs out, the system ends these first.
+_OOM_SCORE = "800"
+_TAIL_BYTES = 65_536
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one command, with all it starts, may take."""
+
+    timeout_sec: float = 300.0
+    memory_gib: float = 6.0
+    """Resident memory of all its processes together."""
+    processes: int = 200
+    output_mib: float = 512.0
+    """Of each of its two streams."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How it ended."""
+
+    code: int
+    stdout: Path
+    stderr: Path
+    seconds: float
+    broke: str = ""
+    """Which limit it went over, in words; empty for none."""
+
+    def error_tail(self) -> str:
+        """The end of what it said on its error stream."""
+        return tail(self.stderr)
+
+
+def tail(path: Path, limit: int = _TAIL_BYTES) -> str:
+    """The end of a file, as text."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - limit))
+        return file.read().decode(errors="replace")
+
+
+def run(
+    command: Sequence[str],
+    *,
+    folder: Path,
+    environment: Mapping[str, str],
+    scratch: Path,
+    name: str,
+    limits: Limits,
+    tick: Callable[[], None] = lambda: None,
+) -> Finished:
+    """Run it to its end, or to a limit; its streams go to files in `scratch`. Nothing that it started is left."""
+    _adopt_orphans()
+    before = {child.pid for child in psutil.Process().children()}
+    stdout, stderr = scratch / f"{name}.stdout", scratch / f"{name}.stderr"
+    started, broke = time.monotonic(), ""
+    with stdout.open("wb") as out, stderr.open("wb") as err:
+        process = subprocess.Popen(
+            list(command),
+            cwd=folder, env=dict(environment), stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+            start_new_session=True, preexec_fn=_first_to_go,
+        )  # fmt: skip
+    try:
+        while process.poll() is None:
+            if broke := _over(before, limits, time.monotonic() - started, (stdout, stderr)):
+                break
+            tick()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_LOOK_EVERY_SEC)
+    finally:
+        _end(before)
+        code = process.wait()
+    return Finished(code, stdout, stderr, time.monotonic() - started, broke)
+
+
+def _over(before: set[int], limits: Limits, seconds: float, streams: Sequence[Path]) -> str:
+    """The limit that is passed."""
+    if seconds > limits.timeout_sec:
+        return f"it took longer than {limits.timeout_sec:g} s"
+    ours = _descendants(before)
+    if len(ours) > limits.processes:
+        return f"it had more than {limits.processes} processes"
+    if sum(map(_resident, ours)) > limits.memory_gib * 1024**3:
+        return f"it took more than {limits.memory_gib:g} GiB of memory"
+    if any(path.stat().st_size > limits.output_mib * 1024**2 for path in streams):
+        return f"it printed more than {limits.output_mib:g} MiB"
+    return ""
+
+
+def _descendants(before: set[int]) -> list[psutil.Process]:
+    """All processes below this one, but for those that were there before and what is theirs."""
+    found: list[psutil.Process] = []
+    for child in psutil.Process().children():
+        if child.pid not in before:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                found += [child, *child.children(recursive=True)]
+    return found
+
+
+def _resident(process: psutil.Process) -> int:
+    with contextlib.suppress(psutil.Error):
+        return int(process.memory_info().rss)
+    return 0
+
+
+def _end(before: set[int]) -> None:
+    """In good order first, as the engine then writes its state and ends its plugins; then whatever is left."""
+    ours = _descendants(before)
+    for process in ours[:1]:
+        with contextlib.suppress(psutil.Error):
+            process.terminate()
+    psutil.wait_procs(ours, timeout=_GRACE_SEC if ours else 0)
+    until = time.monotonic() + _GRACE_SEC
+    while (left := _descendants(before)) and time.monotonic() < until:
+        for process in left:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        psutil.wait_procs(left, timeout=0.5)
+
+
+def _adopt_orphans() -> None:
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _first_to_go() -> None:
+    with contextlib.suppress(OSError), Path("/proc/self/oom_score_adj").open("w") as file:
+        file.write(_OOM_SCORE)
+
+
+def environment(scratch: Path, given: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What a side's processes get of the environment: by name, so that nothing else of it reaches them."""
+    source = os.environ if given is None else given
+    kept = {name: source[name] for name in _KEPT if name in source}
+    home, temporary = scratch / "home", scratch / "tmp"
+    for folder in (home, temporary):
+        folder.mkdir(parents=True, exist_ok=True)
+    return {**kept, "HOME": str(home), "TMPDIR": str(temporary), "NO_COLOR": "1", "CI": "true"}
+
+
+_KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "LD_LIBRARY_PATH")

@@ -1,0 +1,109 @@
+"""What the code of a side is kept from, and what it is not: bubblewrap where it works, and always its surroundings."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .limits import Limits
+from .report import Wall
+
+_TRY_SEC = 20
+# What a checkout and a home hold that is nobody's business: tokens in .git/config, keys, caches of tools.
+_ALWAYS_HIDDEN = ("/root", "/home", "/tmp", "/var/tmp", "/run", "/mnt", "/media", "/srv")  # noqa: S108
+_WITHOUT = (
+    "bubblewrap keeps nothing from it here: {}. Run it where nothing is worth stealing, as the workflow of "
+    "docs/preview.md does: a job with a read-only token and no secrets"
+)
+
+
+@dataclass(frozen=True)
+class Walls:
+    """How a command is started so that it reaches less."""
+
+    prefix: tuple[str, ...]
+    reason: str = ""
+    """Why there is no prefix."""
+    network: bool = False
+    """Whether it may use the network."""
+
+    def around(self, command: Sequence[str]) -> list[str]:
+        """The command behind the walls."""
+        return [*self.prefix, *command]
+
+    def told(self, limits: Limits) -> tuple[Wall, ...]:
+        """For the report: each wall, and whether it stood."""
+        up = bool(self.prefix)
+        without = _WITHOUT.format(self.reason)
+        return (
+            Wall(name="environment", stands=True, text="it gets ten variables by name, and a home of its own"),
+            Wall(
+                name="limits",
+                stands=True,
+                text=f"{limits.timeout_sec:g} s, {limits.memory_gib:g} GiB and {limits.processes} processes for each "
+                "command, looked at five times a second",
+            ),
+            Wall(
+                name="files",
+                stands=up,
+                text="it writes to a folder of its own alone, and sees neither the home nor the checkout's .git"
+                if up
+                else without,
+            ),
+            Wall(
+                name="network",
+                stands=up and not self.network,
+                text="it was given the network" if self.network else "it has none" if up else without,
+            ),
+            Wall(name="processes", stands=up, text="it sees its own alone" if up else without),
+        )
+
+
+def build(scratch: Path, checkout: Path, needed: Iterable[Path], *, network: bool = False) -> Walls:
+    """Walls around everything but `scratch`, which may be written, and `needed`, which may be read."""
+    program = shutil.which("bwrap")
+    if not program:
+        return Walls((), "it is not installed (package bubblewrap)", network)
+    prefix = (program, *_options(scratch, checkout, list(needed), network))
+    try:
+        tried = subprocess.run(
+            [*prefix, sys.executable, "-I", "-S", "-c", ""],
+            capture_output=True, text=True, timeout=_TRY_SEC, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError) as error:
+        return Walls((), f"it does not run ({type(error).__name__})", network)
+    if tried.returncode:
+        return Walls((), f"it does not run ({tried.stderr.strip().splitlines()[-1:] or ['no reason given']})", network)
+    return Walls(prefix, "", network)
+
+
+def _options(scratch: Path, checkout: Path, needed: list[Path], network: bool) -> list[str]:
+    hidden = dict.fromkeys([*map(Path, _ALWAYS_HIDDEN), Path.home(), checkout])
+    options = ["--die-with-parent", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL"]
+    options += [] if network else ["--unshare-net"]
+    options += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    for folder in hidden:
+        if folder.is_dir():
+            options += ["--tmpfs", str(folder)]
+    for path in dict.fromkeys(str(one) for one in needed if one.exists()):
+        options += ["--ro-bind", path, path]
+    # After what is needed, which may be the checkout itself: its history and its credentials are not.
+    for name in (".git", ".sandbox"):
+        options += _hide(checkout / name) if any(checkout.is_relative_to(one) for one in needed) else []
+    return [*options, "--bind", str(scratch), str(scratch)]
+
+
+def _hide(path: Path) -> list[str]:
+    if path.is_dir():
+        return ["--tmpfs", str(path)]
+    return ["--ro-bind", os.devnull, str(path)] if path.exists() else []
+
+
+def own_paths() -> list[Path]:
+    """What this program itself needs to be read to run: its interpreter, and where it imports from."""
+    return [Path(sys.prefix), Path(sys.base_prefix), *(Path(one) for one in sys.path if Path(one).exists())]
