@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 
-from . import digest, git, walls
+from . import digest, git, walls, worlds
 from .digest import Digest, DigestError
 from .git import Repository
 from .limits import Finished, Limits
@@ -48,6 +49,9 @@ class Request:
     network: bool = False
     from_fork_point: bool = True
     """Whether the base is the commit that the head left it at, as GitHub compares; else its newest."""
+    max_usd_month: float | None = None
+    cache: Path | None = None
+    """Where worlds of bases are kept between calls."""
 
 
 def compare(request: Request, repository: Repository, say: Callable[[str], None]) -> Report:
@@ -57,34 +61,63 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
     if request.from_fork_point:
         base = repository.fork_point(base, head)
     with tempfile.TemporaryDirectory(prefix="gpu-ci-preview-", ignore_cleanup_errors=True) as folder:
-        scratch = Path(folder).resolve()
-        with _sides(request, repository, scratch, base, head, say) as (before, after):
-            stacks = tuple(_stack(name, before, after, request, say) for name in chosen(request, before, after))
+        with _sides(request, repository, Path(folder).resolve(), base, head, say) as (before, after):
+            names = chosen(request, before, after)
+            kept = worlds.Kept.of(request.cache, repository.tree(base), names)
+            bases = _bring_up(names, before, kept, say)
             return Report(
                 made_by=f"gpu-ci {metadata.version('gpu-ci')}",
                 how="base",
                 base=Named(ref=request.base, commit=base),
                 head=Named(ref=request.head, commit=head),
-                stacks=stacks,
+                stacks=tuple(_stack(name, bases.get(name, ""), before, after, request, say) for name in names),
                 walls=after.around.walls.told(request.limits),
             )
 
 
+def _bring_up(names: Sequence[str], before: Side, kept: worlds.Kept, say: Callable[[str], None]) -> dict[str, str]:
+    """Bring every stack of the base up, in one world; why one did not, by its name."""
+    failed = {}
+    world = before.around.scratch / "world"
+    if kept.lend(world):
+        say("the base is taken from the cache")
+        return {}
+    for name in names:
+        if name not in before.files:
+            continue
+        try:
+            before.open_secrets(name)
+            say(f"{name}: bringing the base up, offline")
+            finished = before.up(name)
+            if finished.code or finished.broke:
+                failed[name] = failure(finished)
+        except SideError as error:
+            failed[name] = clean(str(error))
+    if not failed:
+        kept.keep(world)
+    return failed
+
+
 @contextmanager
 def _sides(
-    request: Request, repository: Repository, scratch: Path, base: str, head: str, say: Callable[[str], None]
+    request: Request, repository: Repository, folder: Path, base: str, head: str, say: Callable[[str], None]
 ) -> Iterator[tuple[Side, Side]]:
+    scratch, own = folder / "work", folder / "own"
+    scratch.mkdir()
+    own.mkdir()
     packages = Packages(repository.root, repository.root / repository.project)
     engine = _engine(say)
     needed = [*walls.own_paths(), engine, packages.project / packages.folder]
     build = walls.build(scratch, repository.root, needed, network=request.network)
     online = walls.build(scratch, repository.root, needed, network=True)
-    around = Surroundings(scratch, build, request.limits, engine, say)
+    _lend_cache(packages.project, scratch)
+    around = Surroundings(scratch, own, build, request.limits, engine, say)
     sides = []
     for name, commit in (("base", base), ("head", head)):
         root = scratch / name
         repository.export(commit, root)
         side = Side(name, root, root / repository.project, around)
+        side.read_files()
         if any((side.project / file).is_file() for file in git.PROJECT_FILES):
             try:
                 side.install(packages, request.install, online)
@@ -92,6 +125,12 @@ def _sides(
                 raise CompareError(f"{name} ({commit[:10]}): {error}") from None
         sides.append(side)
     yield sides[0], sides[1]
+
+
+def _lend_cache(project: Path, scratch: Path) -> None:
+    """What the checkout's own sandbox has read out of the SDKs: reading it again takes two seconds."""
+    if (cache := project / ".sandbox" / "cache").is_dir():
+        shutil.copytree(cache, scratch / "world" / "cache", dirs_exist_ok=True)
 
 
 def _engine(say: Callable[[str], None]) -> Path:
@@ -108,7 +147,7 @@ def _engine(say: Callable[[str], None]) -> Path:
 
 def chosen(request: Request, before: Side, after: Side) -> list[str]:
     """The stacks to compare. CompareError for one that neither side has, and where there is none."""
-    known = sorted({*git.stack_files(before.project), *git.stack_files(after.project)})
+    known = sorted({*before.files, *after.files})
     if unknown := [name for name in request.stacks if name not in known]:
         listed = ", ".join(known) or "a Pulumi.<stack>.yaml"
         raise CompareError(f"neither side has the stack {', '.join(unknown)}\n  expected: {listed}")
@@ -117,27 +156,25 @@ def chosen(request: Request, before: Side, after: Side) -> list[str]:
     return list(dict.fromkeys(request.stacks)) or known
 
 
-def _stack(name: str, before: Side, after: Side, request: Request, say: Callable[[str], None]) -> Stack:
+def _stack(
+    name: str, base_failed: str, before: Side, after: Side, request: Request, say: Callable[[str], None]
+) -> Stack:
     """One stack, whatever goes wrong with it."""
     began = time.monotonic()
-    old, new = git.stack_files(before.project).get(name), git.stack_files(after.project).get(name)
-    file = str((new or old or Path()).relative_to((after if new else before).root))
+    old, new = before.files.get(name), after.files.get(name)
+    file = (after if new else before).file(name)
 
     def told(status: Status, **more: object) -> Stack:
         return Stack.model_validate(
             {"stack": name, "file": file, "status": status, "seconds": round(time.monotonic() - began, 1), **more}
         )
 
+    if new is None:
+        return told(Status.REMOVED)
+    if base_failed:
+        return told(Status.BASE_FAILED, error=base_failed)
     try:
-        if new is None:
-            return told(Status.REMOVED)
-        if old is not None:
-            before.open_secrets(name, old)
-            say(f"{name}: bringing the base up, offline")
-            finished = before.up(name)
-            if finished.code or finished.broke:
-                return told(Status.BASE_FAILED, error=failure(finished))
-        after.open_secrets(name, new)
+        after.open_secrets(name)
     except SideError as error:
         return told(Status.FAILED, error=clean(str(error)))
     say(f"{name}: previewing the head")
@@ -148,11 +185,22 @@ def _stack(name: str, before: Side, after: Side, request: Request, say: Callable
         return told(Status.FAILED, error=failure(finished))
     if finished.broke or found.errors or finished.code:
         return told(Status.FAILED, error=failure(finished, found), resources=found.resources, counts=found.counts)
-    return told(
-        Status.NEW if old is None else Status.PREVIEWED,
-        counts=found.counts,
-        resources=found.resources,
-        findings=tuple(warnings(found)),
+    return judged(
+        told(Status.NEW if old is None else Status.PREVIEWED),
+        found,
+        before=old,
+        after=new,
+        root=after.root,
+        max_usd_month=request.max_usd_month,
+    )
+
+
+def judged(
+    stack: Stack, found: Digest, *, before: Path | None, after: Path | None, root: Path, max_usd_month: float | None
+) -> Stack:
+    """A stack's part of the report: what the engine found, and what a reviewer should make of it."""
+    return stack.model_copy(
+        update={"counts": found.counts, "resources": found.resources, "findings": tuple(warnings(found))}
     )
 
 

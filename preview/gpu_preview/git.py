@@ -53,6 +53,10 @@ class Repository:
         except GitError:
             return base
 
+    def tree(self, commit: str) -> str:
+        """The id of all files of a commit, which two commits with the same files share."""
+        return _git(self.root, "rev-parse", f"{commit}^{{tree}}")
+
     def export(self, commit: str, folder: Path) -> None:
         """The files of a commit, in an empty folder.
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import shutil
+import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,7 +68,6 @@ def run(
     scratch: Path,
     name: str,
     limits: Limits,
-    tick: Callable[[], None] = lambda: None,
 ) -> Finished:
     """Run it to its end, or to a limit; its streams go to files in `scratch`. Nothing that it started is left."""
     _adopt_orphans()
@@ -83,13 +84,22 @@ def run(
         while process.poll() is None:
             if broke := _over(before, limits, time.monotonic() - started, (stdout, stderr)):
                 break
-            tick()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_LOOK_EVERY_SEC)
     finally:
-        _end(before)
+        _end(before, process)
         code = process.wait()
     return Finished(code, stdout, stderr, time.monotonic() - started, broke)
+
+
+def taken(source: Path, target: Path) -> Path:
+    """A copy of a file that untrusted code wrote; empty where it is no plain file, such as a link to somebody else's."""
+    with target.open("wb") as copy, contextlib.suppress(OSError):
+        descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                shutil.copyfileobj(file, copy)
+    return target
 
 
 def _over(before: set[int], limits: Limits, seconds: float, streams: Sequence[Path]) -> str:
@@ -122,19 +132,20 @@ def _resident(process: psutil.Process) -> int:
     return 0
 
 
-def _end(before: set[int]) -> None:
+def _end(before: set[int], process: subprocess.Popen[bytes]) -> None:
     """In good order first, as the engine then writes its state and ends its plugins; then whatever is left."""
-    ours = _descendants(before)
-    for process in ours[:1]:
-        with contextlib.suppress(psutil.Error):
-            process.terminate()
-    psutil.wait_procs(ours, timeout=_GRACE_SEC if ours else 0)
+    if process.poll() is None:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE_SEC)
     until = time.monotonic() + _GRACE_SEC
     while (left := _descendants(before)) and time.monotonic() < until:
-        for process in left:
+        for one in left:
             with contextlib.suppress(psutil.Error):
-                process.kill()
-        psutil.wait_procs(left, timeout=0.5)
+                one.kill()
+        # Its own exit code is for whoever started it to take; that of an orphan is for nobody.
+        psutil.wait_procs([one for one in left if one.pid != process.pid], timeout=0.5)
+        process.poll()
 
 
 def _adopt_orphans() -> None:

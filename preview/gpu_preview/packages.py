@@ -64,17 +64,17 @@ class Packages:
             )
         theirs = side / self.project.relative_to(self.root) / self.folder
         _make(ours / "bin" / "python", theirs)
-        lent = [*self.editable(ours, side), *map(str, _site_packages(ours))]
-        _write(theirs, lent)
+        _write(theirs, [*self.imported(ours, side), *map(str, _site_packages(ours))])
 
-    def editable(self, environment: Path, side: Path) -> Iterator[str]:
-        """The folders of the checkout that an environment imports from, as they are in the side."""
+    def imported(self, environment: Path, side: Path) -> Iterator[str]:
+        """The folders an environment imports from beside its own: those of the checkout as they are in the side."""
         for packages in _site_packages(environment):
             for file in sorted(packages.glob("*.pth")):
                 for line in file.read_text(errors="replace").splitlines():
                     folder = Path(line.strip())
-                    if folder.is_absolute() and folder.is_relative_to(self.root):
-                        yield str(side / folder.relative_to(self.root))
+                    if folder.is_absolute():
+                        inside = folder.is_relative_to(self.root) and ".venv" not in folder.parts
+                        yield str(side / folder.relative_to(self.root)) if inside else str(folder)
 
     def installation(self, side: Path) -> list[list[str]]:
         """The commands that give a side packages of its own. PackagesError where nothing says which."""
@@ -101,7 +101,7 @@ class Packages:
         theirs = side / self.project.relative_to(self.root) / virtualenv(side / self.project.relative_to(self.root))
         ours = self.project / self.folder
         if self.folder and ours.is_dir():
-            _write(theirs, list(self.editable(ours, side)))
+            _write(theirs, list(self.imported(ours, side)))
 
 
 def virtualenv(project: Path) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import limits, stack_secrets
+from . import git, limits, stack_secrets
 from .limits import Finished, Limits
 from .packages import Packages, PackagesError
 from .walls import Walls
@@ -29,6 +30,9 @@ class Surroundings:
     """What both sides share."""
 
     scratch: Path
+    """Where both sides' code may write."""
+    own: Path
+    """Where only this program does: what it reads afterwards must not be a link that somebody put there meanwhile."""
     walls: Walls
     limits: Limits
     engine_folder: Path
@@ -43,6 +47,10 @@ class Surroundings:
             "PULUMI_SANDBOX_ENGINE_DIR": str(self.engine_folder),
             "PULUMI_SANDBOX_ASSUME": json.dumps(_ASSUMED),
             "PULUMI_DEBUG_COMMANDS": "true",  # without it the engine does not know --event-log
+            # The state is written once, at the end: a world that is thrown away needs none of the steps between, and
+            # writing them is most of what the engine does in an `up` (sdk/go/common/env/env.go, SkipCheckpoints).
+            "PULUMI_EXPERIMENTAL": "true",
+            "PULUMI_SKIP_CHECKPOINTS": "true",
         }
 
 
@@ -55,6 +63,23 @@ class Side:
     project: Path
     around: Surroundings
 
+    @property
+    def files(self) -> dict[str, Path]:
+        """The stack files as the commit has them, by their stack: copies that its code cannot change."""
+        return git.stack_files(self.around.own / self.name)
+
+    def read_files(self) -> None:
+        """Copy them; called before any of its code has run."""
+        own = self.around.own / self.name
+        own.mkdir()
+        for file in git.stack_files(self.project).values():
+            shutil.copyfile(file, own / file.name)
+
+    def file(self, stack: str) -> str:
+        """Where a stack's file is, relative to the root of the repository."""
+        name = self.files[stack].name
+        return str(self.project.relative_to(self.root) / name)
+
     def run(self, *words: str, name: str, walls: Walls | None = None) -> Finished:
         """A command in the project's folder, behind the walls and within the limits."""
         command = (walls or self.around.walls).around(words)
@@ -62,7 +87,7 @@ class Side:
             command,
             folder=self.project,
             environment=self.around.environment,
-            scratch=self.around.scratch,
+            scratch=self.around.own,
             name=f"{self.name}-{name}",
             limits=self.around.limits,
         )
@@ -87,9 +112,9 @@ class Side:
         except PackagesError as error:
             raise SideError(str(error)) from None
 
-    def open_secrets(self, stack: str, file: Path) -> None:
+    def open_secrets(self, stack: str) -> None:
         """Make the stack, with a placeholder for each value that is encrypted for somebody else."""
-        placeholders = stack_secrets.open_to_all(file)
+        placeholders = stack_secrets.open_to_all(self.project / self.files[stack].name)
         if not placeholders:
             return
         made = self.sandbox("stack", "init", stack, "--no-select", "--non-interactive", name=f"{stack}-init")
@@ -108,4 +133,5 @@ class Side:
         events = self.around.scratch / f"{self.name}-{stack}.events"
         words = ["preview", "--stack", stack, "--json", "--show-sames", "--event-log", str(events), "--non-interactive"]
         words += [word for pack in packs for word in ("--policy-pack", pack)]
-        return self.sandbox(*words, name=f"{stack}-preview"), events
+        finished = self.sandbox(*words, name=f"{stack}-preview")
+        return finished, limits.taken(events, self.around.own / events.name)

@@ -21,6 +21,7 @@ class Commands(Lazy):
         "check": ("check", "Whether stack files, or one machine with a driver and torch, can work."),
         "cost": ("cost", "What the pools of stack files cost."),
         "quota": ("quota", "What the pools of stack files take of each quota."),
+        "preview": ("gpu_preview.command", "What a pull request would change, found out without an account."),
         "status": ("status", "The pools of a stack that is up, at a glance, from its outputs."),
         "zipapp": ("zipapp", "The check as one file, for any machine or container with torch."),
         "schema": ("schema", "The JSON Schema of stack files, so that editors complete them."),

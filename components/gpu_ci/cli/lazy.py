@@ -10,7 +10,10 @@ from gpu_catalog.errors import closest
 
 
 class Lazy(click.Group):
-    """Knows its commands by module and one line of each, so that a list of them is fast."""
+    """Knows its commands by module and one line of each, so that a list of them is fast.
+
+    A module is one of gpu_ci.cli, or a dotted one of another package, which its extra installs.
+    """
 
     COMMANDS: Mapping[str, tuple[str, str]] = {}
 
@@ -20,7 +23,8 @@ class Lazy(click.Group):
     def get_command(self, _: click.Context, name: str) -> click.Command | None:
         if name not in self.COMMANDS:
             return None
-        found: click.Command = importlib.import_module(f"gpu_ci.cli.{self.COMMANDS[name][0]}").command
+        module = self.COMMANDS[name][0]
+        found: click.Command = importlib.import_module(module if "." in module else f"gpu_ci.cli.{module}").command
         return found
 
     def resolve_command(

@@ -1,0 +1,121 @@
+"""`gpu-ci preview`: what a pull request would change, without an account."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from gpu_ci.cli.output import Found, Wrong, note, print_json
+
+
+@click.command("preview")
+@click.option("--base", metavar="REF", help="What the change is compared with, such as origin/main.")
+@click.option("--head", default="HEAD", show_default=True, metavar="REF", help="The change; only what is committed.")
+@click.option("--stack", "stacks", multiple=True, metavar="NAME", help="Only this stack; may be given again.")
+@click.option(
+    "--digest",
+    "digests",
+    multiple=True,
+    metavar="STACK=FILE",
+    help="Report on what `pulumi preview --json` printed elsewhere, with credentials, instead; may be given again.",
+)
+@click.option("--output", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
+              help="Also write report.md, report.json and report.html there.")  # fmt: skip
+@click.option("--annotate", is_flag=True, help="Annotate the pull request's lines, where this runs in GitHub Actions.")
+@click.option("--policy-pack", "packs", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path),
+              metavar="FOLDER", help="Policies to hold the head to; may be given again.")  # fmt: skip
+@click.option("--exact-base", is_flag=True, help="Compare with REF itself, not with where the head left it.")
+@click.option("--install", default="", metavar="COMMAND", help="Installs a side's packages where its lock differs.")
+@click.option("--with-network", is_flag=True, help="Let the program use the network.")
+@click.option("--timeout-sec", default=300.0, show_default=True, type=click.FloatRange(1), metavar="SECONDS",
+              help="For each command of each stack.")  # fmt: skip
+@click.option("--memory-gib", default=6.0, show_default=True, type=click.FloatRange(0.1), metavar="GIB",
+              help="For each command, with all it starts.")  # fmt: skip
+@click.option("--cache", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
+              help="Keep what the base came to there, for the next call with the same base.")  # fmt: skip
+@click.option("--max-usd-month", type=click.FloatRange(0), metavar="USD", help="A worst month above it is a danger.")
+@click.option("--json", "as_json", is_flag=True, help="The report as JSON instead of Markdown.")
+@click.pass_context
+def command(context: click.Context, /, as_json: bool, output: Path | None, annotate: bool, **asked: Any) -> None:
+    """Say what a change would create, update, replace and delete, what it costs, and what a reviewer must not miss.
+
+    The base is brought up in a sandbox that is thrown away, and the head is previewed against it by the real engine,
+    both from git alone: no cloud is asked, no credential is needed, and no secret can be opened. It serves any Pulumi
+    program in Python.
+
+    The exit code is 0 when nothing changes, 2 when something does, 3 when something is replaced or deleted, 4 when a
+    mandatory policy is broken, and 1 for an error: of the change, of the base, or of the question.
+
+    \b
+    Examples:
+      gpu-ci preview --base origin/main
+      gpu-ci preview --base origin/main --stack staging --output report --annotate
+      gpu-ci preview --base v1.2.0 --head v1.3.0 --policy-pack policies --json
+      pulumi preview --json --show-sames > prod.json; gpu-ci preview --digest prod=prod.json
+    """
+    from gpu_preview import annotations, html, markdown, shell
+
+    report = _report(asked)
+    text = markdown.render(report)
+    if output:
+        _write(output, {"report.md": text, "report.json": shell.as_json(report), "report.html": html.render(report)})
+    if as_json:
+        print_json(report.model_dump(mode="json", by_alias=True))
+    else:
+        shell.show(text)
+    if annotate:
+        shell.annotate(annotations.render(report), text)
+    context.exit(report.exit_code)
+
+
+def _report(asked: dict[str, Any]) -> Any:
+    from gpu_preview.compare import CompareError, Request, compare
+    from gpu_preview.git import GitError, Repository
+    from gpu_preview.limits import Limits
+    from gpu_preview.read import read
+
+    if bool(asked["base"]) == bool(asked["digests"]):
+        raise Wrong(
+            "gpu-ci preview: what shall it be compared with?",
+            expected="--base REF, or --digest STACK=FILE",
+            hint="gpu-ci preview --base origin/main",
+        )
+    try:
+        if asked["digests"]:
+            return read(asked["digests"], Path.cwd(), asked["max_usd_month"])
+        request = Request(
+            base=asked["base"],
+            head=asked["head"],
+            stacks=asked["stacks"],
+            packs=[pack.resolve() for pack in asked["packs"]],
+            install=asked["install"],
+            limits=Limits(timeout_sec=asked["timeout_sec"], memory_gib=asked["memory_gib"]),
+            network=asked["with_network"],
+            from_fork_point=not asked["exact_base"],
+            max_usd_month=asked["max_usd_month"],
+            cache=asked["cache"] and asked["cache"].resolve(),
+        )
+        repository = Repository.find(Path.cwd())
+        if asked["head"] == "HEAD" and repository.is_dirty():
+            note("gpu-ci preview: there are changes that no commit has; they are not looked at")
+        return compare(request, repository, _progress())
+    except (GitError, CompareError) as error:
+        raise Found(f"gpu-ci preview: {error}", [{"text": str(error)}]) from None
+
+
+def _progress() -> Callable[[str], None]:
+    import time
+
+    began = time.monotonic()
+    return lambda text: note(f"gpu-ci preview: {time.monotonic() - began:5.1f} s  {text}")
+
+
+def _write(folder: Path, files: dict[str, str]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Wrong(f"{error.filename or folder}: cannot be written", got=error.strerror or str(error)) from None

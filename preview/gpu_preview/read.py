@@ -1,0 +1,52 @@
+"""A report from previews that somebody made with credentials: the digests that `pulumi preview --json` printed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+
+from . import digest, git
+from .compare import CompareError, clean, judged
+from .digest import DigestError
+from .report import Report, Side, Stack, Status
+
+
+def read(given: Sequence[str], folder: Path, max_usd_month: float | None) -> Report:
+    """The report on `STACK=FILE`, each. CompareError names every one that cannot be read."""
+    stacks, problems = [], []
+    for each in given:
+        try:
+            stacks.append(_stack(each, folder, max_usd_month))
+        except CompareError as error:
+            problems.append(str(error))
+    if problems:
+        raise CompareError("\n".join(problems))
+    return Report(
+        made_by=f"gpu-ci {metadata.version('gpu-ci')}",
+        how="credentials",
+        base=Side(ref="the state of each stack"),
+        head=Side(ref="the program, previewed with credentials"),
+        stacks=tuple(stacks),
+    )
+
+
+def _stack(given: str, folder: Path, max_usd_month: float | None) -> Stack:
+    name, equals, path = given.partition("=")
+    if not equals or not name:
+        raise CompareError(f"--digest {given}: is no STACK=FILE\n  hint: --digest staging=preview.json")
+    try:
+        found = digest.parse(Path(path).read_text(encoding="utf-8", errors="replace"))
+    except OSError as error:
+        raise CompareError(f"--digest {name}: {path}: {error.strerror or error}") from None
+    except DigestError as error:
+        hint = f"pulumi preview --json --show-sames --stack {name} > {path}"
+        raise CompareError(f"--digest {name}: {path}: {error}\n  hint: {hint}") from None
+    file = git.stack_files(folder).get(name)
+    if found.errors:
+        text = clean("\n\n".join(found.errors))
+        return Stack(stack=name, file=file.name if file else "", status=Status.FAILED, error=text)
+    return judged(
+        Stack(stack=name, file=file.name if file else "", status=Status.PREVIEWED),
+        found, before=None, after=file, root=folder, max_usd_month=max_usd_month,
+    )  # fmt: skip

@@ -1,0 +1,129 @@
+"""Two states of a resource, property by property."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from gpu_preview.differences import ABSENT, at, between, created, hints, joined, parts, told
+from hypothesis import given
+from hypothesis import strategies as st
+
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.sampled_from(["[secret]", UNKNOWN]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def lines(before: Any, after: Any) -> list[tuple[str, str, str | None, str | None]]:
+    return [(each.path, each.kind, each.before, each.after) for each in between(before, after)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        ({"a": 1}, {"a": 1}, []),
+        ({"a": 1}, {"a": 2}, [("a", "update", "1", "2")]),
+        ({"a": 1}, {}, [("a", "delete", "1", None)]),
+        ({}, {"a": None}, [("a", "add", None, "null")]),
+        ({"a": 1}, {"a": True}, [("a", "update", "1", "true")]),
+        ({"a": {"b": [1, {"c": 2}]}}, {"a": {"b": [1, {"c": 3}]}}, [("a.b[1].c", "update", "2", "3")]),
+        ({"a": ["x", "y"]}, {"a": ["x"]}, [("a", "update", '["x", "y"]', '["x"]')]),
+        ({"a": [{"b": 1}, {"b": 2}]}, {"a": [{"b": 1}]}, [("a[1]", "delete", '{"b": 2}', None)]),
+        ({"a.b": 1}, {"a.b": 2}, [('["a.b"]', "update", "1", "2")]),
+        ({"m": {"x/y": 1}}, {"m": {"x/y": 2}}, [('m["x/y"]', "update", "1", "2")]),
+        ({"m": '{"v": "1", "w": 0}'}, {"m": '{"v": "2", "w": 0}'}, [("m#v", "update", '"1"', '"2"')]),
+        ({"m": '{"v": 1}'}, {"m": "[1]"}, [("m", "update", '"{\\"v\\": 1}"', '"[1]"')]),
+        ({"a": 1}, {"a": UNKNOWN}, [("a", "update", "1", "(unknown)")]),
+        ({"a": UNKNOWN}, {"a": UNKNOWN}, []),
+        ({"a": {"b": 1}}, {"a": UNKNOWN}, [("a", "update", '{"b": 1}', "(unknown)")]),
+        ({"__defaults": ["a"]}, {"__defaults": []}, []),
+    ],
+)
+def test_every_leaf_that_differs_is_told_once(before: Any, after: Any, found: list[Any]) -> None:
+    assert lines(before, after) == found
+
+
+def test_a_secret_that_becomes_plain_is_not_shown() -> None:
+    assert lines({"a": "[secret]"}, {"a": "hunter2"}) == [("a", "update", "[secret]", "[was secret, not shown]")]
+    assert lines({"a": "hunter2"}, {"a": "[secret]"}) == [("a", "update", "[was secret, not shown]", "[secret]")]
+    assert lines({"a": "[secret]"}, {"a": {"b": "hunter2"}}) == [("a", "update", "[secret]", "[was secret, not shown]")]
+    assert lines({"a": "[secret]"}, {"a": UNKNOWN}) == [("a", "update", "[secret]", "(unknown)")]
+
+
+@given(JSON, JSON)
+def test_whatever_the_values_are_they_are_compared(before: Any, after: Any) -> None:
+    found = list(between(before, after, "p"))
+    assert (found == []) is not any(each.before != each.after for each in found)
+    assert len({each.path for each in found}) == len(found)
+
+
+@given(JSON)
+def test_nothing_differs_from_itself(value: Any) -> None:
+    assert list(between(value, value)) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "steps"),
+    [
+        ("a", ["a"]),
+        ("versions[0].instanceTemplate", ["versions", 0, "instanceTemplate"]),
+        ('labels["a.b/c"].d', ["labels", "a.b/c", "d"]),
+        ('x["a\\"b"]', ["x", 'a"b']),
+        ("gpu-ci:pools", ["gpu-ci:pools"]),
+    ],
+)
+def test_a_path_of_the_engine_is_its_names_and_numbers(path: str, steps: list[str | int]) -> None:
+    assert parts(path) == steps
+
+
+@given(st.lists(st.text(min_size=1, max_size=6), min_size=1, max_size=4))
+def test_a_path_that_was_joined_is_read_back(names: list[str]) -> None:
+    path = ""
+    for name in names:
+        path = joined(path, name)
+    assert parts(path) == names
+
+
+def test_what_is_not_there_is_absent_and_not_none() -> None:
+    assert at({"a": [None]}, "a[0]") is None
+    assert at({"a": [None]}, "a[1]") is ABSENT
+    assert at({"a": 1}, "a.b") is ABSENT
+
+
+def test_the_engines_paths_are_shown_with_what_they_force() -> None:
+    old = {"inputs": {"machineType": "n1-standard-4", "labels": {"team": "a"}}, "outputs": {"size": 3}}
+    new = {"inputs": {"machineType": "n1-standard-8", "labels": {"team": "b"}, "size": 4}}
+    step = {
+        "detailedDiff": {
+            "machineType": {"kind": "update-replace", "inputDiff": True},
+            "size": {"kind": "update", "inputDiff": False},
+        }
+    }
+    assert [tuple(each.model_dump().values()) for each in told(old, new, hints(step))] == [
+        ("machineType", "update", True, '"n1-standard-4"', '"n1-standard-8"'),
+        ("size", "update", False, "3", "4"),
+    ]
+
+
+def test_two_secrets_differ_by_the_engines_word_alone() -> None:
+    step = {"detailedDiff": {"token": {"kind": "update", "inputDiff": True}}}
+    state = {"inputs": {"token": "[secret]"}}
+    [change] = told(state, state, hints(step))
+    assert (change.path, change.before, change.after) == ("token", "[secret]", "[secret]")
+
+
+def test_without_a_detailed_diff_the_reasons_are_taken_and_without_these_the_inputs() -> None:
+    old, new = {"inputs": {"a": 1, "b": 1}}, {"inputs": {"a": 2, "b": 2}}
+    by_reason = told(old, new, hints({"diffReasons": ["a"], "replaceReasons": ["a"]}))
+    assert [(each.path, each.forces_replacement) for each in by_reason] == [("a", True)]
+    assert [each.path for each in told(old, new, hints({}))] == ["a", "b"]
+
+
+def test_something_new_is_its_properties() -> None:
+    assert [(each.path, each.kind, each.after) for each in created({"b": 1, "a": "[secret]", "__defaults": []})] == [
+        ("a", "add", "[secret]"),
+        ("b", "add", "1"),
+    ]

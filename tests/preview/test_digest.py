@@ -1,0 +1,132 @@
+"""What the engine's digest says, as resources of a report."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from gpu_preview.digest import DigestError, count, name_of, parse, type_of
+from gpu_preview.report import Operation
+
+ROOT = "urn:pulumi:s::p::pulumi:pulumi:Stack::p-s"
+POOL = "urn:pulumi:s::p::gpu-ci:gcp:RunnerPool::l4"
+GROUP = "urn:pulumi:s::p::gpu-ci:gcp:RunnerPool$gcp:compute/group:Group::l4-group"
+BUCKET = "urn:pulumi:s::p::gcp:storage/bucket:Bucket::logs"
+
+
+def step(op: str, urn: str, old: dict[str, Any] | None = None, new: dict[str, Any] | None = None, **more: Any) -> Any:
+    states = {
+        name: {"urn": urn, **state} for name, state in (("oldState", old), ("newState", new)) if state is not None
+    }
+    return {"op": op, "urn": urn, **states, **more}
+
+
+def read(*steps: Any, diagnostics: Any = ()) -> Any:
+    return parse(json.dumps({"steps": list(steps), "diagnostics": list(diagnostics)}))
+
+
+@pytest.mark.parametrize(
+    ("op", "operation"),
+    [
+        ("create", Operation.CREATE),
+        ("import", Operation.CREATE),
+        ("update", Operation.UPDATE),
+        ("replace", Operation.REPLACE),
+        ("create-replacement", Operation.REPLACE),
+        ("delete", Operation.DELETE),
+        ("same", Operation.SAME),
+        ("read", Operation.SAME),
+    ],
+)
+def test_an_operation_of_the_engine_is_one_of_five(op: str, operation: Operation) -> None:
+    [found] = read(step(op, BUCKET, {"inputs": {}}, {"inputs": {}})).resources
+    assert (found.operation, found.urn, found.type, found.name) == (
+        operation,
+        BUCKET,
+        "gcp:storage/bucket:Bucket",
+        "logs",
+    )
+
+
+def test_a_replacement_in_three_steps_is_one() -> None:
+    found = read(
+        step("create-replacement", BUCKET, {"inputs": {}}, {"inputs": {}}),
+        step("replace", BUCKET, {"inputs": {"a": 1}}, {"inputs": {"a": 2}}, replaceReasons=["a"]),
+        step("delete-replaced", BUCKET, {"inputs": {}}),
+    )
+    assert [(each.operation, each.replaced_for) for each in found.resources] == [(Operation.REPLACE, ("a",))]
+    assert found.counts.model_dump() == {"create": 0, "update": 0, "replace": 1, "delete": 0, "same": 0, "moved": 0}
+
+
+def test_the_stack_and_default_providers_are_no_resources_of_a_cloud() -> None:
+    default = "urn:pulumi:s::p::pulumi:providers:gcp::default_10_2_0"
+    named = "urn:pulumi:s::p::pulumi:providers:gcp::other"
+    found = read(*(step("create", urn, None, {"inputs": {}}) for urn in (ROOT, default, named)))
+    assert [each.urn for each in found.resources] == [named]
+
+
+def test_a_resource_belongs_to_the_topmost_component_above_it() -> None:
+    inner = "urn:pulumi:s::p::gpu-ci:gcp:RunnerPool$x:y:Z$gcp:a/b:B::deep"
+    middle = "urn:pulumi:s::p::gpu-ci:gcp:RunnerPool$x:y:Z::middle"
+    found = read(
+        step("same", ROOT, None, {}),
+        step("same", POOL, None, {"parent": ROOT}),
+        step("create", GROUP, None, {"parent": POOL, "dependencies": [BUCKET]}),
+        step("same", middle, None, {"parent": POOL}),
+        step("same", inner, None, {"parent": middle}),
+        step("same", BUCKET, None, {"parent": ROOT}),
+    )
+    told = {each.name: (each.component, each.parent, each.depends_on) for each in found.resources}
+    assert told == {
+        "l4": ("l4", "", ()),
+        "l4-group": ("l4", POOL, (BUCKET,)),
+        "middle": ("l4", POOL, ()),
+        "deep": ("l4", middle, ()),
+        "logs": ("", "", ()),
+    }
+
+
+def test_a_parent_of_itself_ends() -> None:
+    [found] = read(step("same", POOL, None, {"parent": POOL})).resources
+    assert found.component == "l4"
+
+
+def test_another_urn_before_is_a_move() -> None:
+    was = BUCKET.replace("logs", "old-logs")
+    same = step("same", BUCKET, {}, {})
+    same["oldState"]["urn"] = was
+    found = read(same)
+    assert [each.moved_from for each in found.resources] == [was]
+    assert (found.counts.same, found.counts.moved) == (1, 1)
+
+
+def test_a_name_may_hold_what_a_urn_is_parted_by() -> None:
+    assert name_of("urn:pulumi:s::p::a:b:C::x::y") == "x::y"
+    assert type_of("urn:pulumi:s::p::a:b:C$d:e:F::x$y") == "d:e:F"
+    assert (name_of("nonsense"), type_of("nonsense")) == ("nonsense", "")
+
+
+def test_errors_and_warnings_are_told_once() -> None:
+    found = read(
+        diagnostics=[
+            {"severity": "warning", "message": "old\n", "urn": BUCKET},
+            {"severity": "warning", "message": "old\n", "urn": BUCKET},
+            {"severity": "error", "message": "broken\n"},
+            {"severity": "error", "message": "broken"},
+            {"severity": "info", "message": "hello"},
+        ]
+    )
+    assert [each.message for each in found.warnings] == ["old\n"]
+    assert found.errors == ["broken"]
+
+
+@pytest.mark.parametrize("text", ["", "error: no such stack", "[]", '{"steps": 4}', "[" * 100_000])
+def test_what_is_no_digest_is_said(text: str) -> None:
+    with pytest.raises(DigestError, match="is not what `pulumi preview --json` prints"):
+        parse(text)
+
+
+def test_a_digest_of_nothing_is_one() -> None:
+    assert parse("{}").resources == ()
+    assert count(()).model_dump() == {"create": 0, "update": 0, "replace": 0, "delete": 0, "same": 0, "moved": 0}

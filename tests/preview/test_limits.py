@@ -1,0 +1,92 @@
+"""A command that nobody trusts: it ends, and all it started with it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from gpu_preview.limits import Finished, Limits, environment, run
+
+
+def python(folder: Path, program: str, limits: Limits | None = None) -> Finished:
+    return run(
+        [sys.executable, "-I", "-c", program],
+        folder=folder, environment=environment(folder), scratch=folder, name="it", limits=limits or Limits(),
+    )  # fmt: skip
+
+
+def test_what_it_says_and_how_it_ends_is_kept(tmp_path: Path) -> None:
+    done = python(tmp_path, "import sys; print('out'); sys.stderr.write('err'); sys.exit(3)")
+    assert (done.code, done.stdout.read_text(), done.error_tail(), done.broke) == (3, "out\n", "err", "")
+
+
+def test_one_that_hangs_is_ended(tmp_path: Path) -> None:
+    done = python(tmp_path, "import time; time.sleep(600)", Limits(timeout_sec=0.5))
+    assert done.broke == "it took longer than 0.5 s"
+    assert done.code != 0
+
+
+def test_one_that_will_not_end_is_killed(tmp_path: Path) -> None:
+    program = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+    assert python(tmp_path, program, Limits(timeout_sec=1)).code == -9
+
+
+def test_one_that_eats_memory_is_ended(tmp_path: Path) -> None:
+    program = "import time; kept = [bytearray(20_000_000) for _ in range(20)]; time.sleep(600)"
+    done = python(tmp_path, program, Limits(memory_gib=0.2))
+    assert done.broke == "it took more than 0.2 GiB of memory"
+
+
+def test_one_that_starts_too_many_processes_is_ended(tmp_path: Path) -> None:
+    program = (
+        "import os, time\nfor _ in range(30):\n    if not os.fork(): time.sleep(600); os._exit(0)\ntime.sleep(600)"
+    )
+    done = python(tmp_path, program, Limits(processes=10))
+    assert done.broke == "it had more than 10 processes"
+    assert ours(tmp_path) == []
+
+
+def test_one_that_prints_without_end_is_ended(tmp_path: Path) -> None:
+    done = python(tmp_path, "while True: print('x' * 10_000)", Limits(output_mib=1))
+    assert done.broke == "it printed more than 1 MiB"
+
+
+def test_nothing_it_started_is_left_even_if_it_hides(tmp_path: Path) -> None:
+    """Two forks and a session of its own: what a daemon does to lose its parent."""
+    program = (
+        "import os, time\nif not os.fork():\n    os.setsid()\n    if not os.fork():\n"
+        f"        open({str(tmp_path / 'hidden')!r}, 'w').write(str(os.getpid()))\n        time.sleep(600)\n"
+        f"    os._exit(0)\nwhile not os.path.exists({str(tmp_path / 'hidden')!r}): time.sleep(0.01)"
+    )
+    assert python(tmp_path, program).code == 0
+    assert not psutil.pid_exists(int((tmp_path / "hidden").read_text()))
+
+
+def ours(folder: Path) -> list[psutil.Process]:
+    return [one for one in psutil.Process().children(recursive=True) if folder.name in " ".join(one.cmdline())]
+
+
+def test_processes_that_were_there_before_are_left_alone(tmp_path: Path) -> None:
+    with psutil.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as other:
+        try:
+            python(tmp_path, "import time; time.sleep(600)", Limits(timeout_sec=0.3))
+            assert other.is_running()
+        finally:
+            other.kill()
+
+
+def test_it_gets_variables_by_name_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "ACTIONS_RUNTIME_TOKEN", "MY_OWN", "PYTHONPATH"):
+        monkeypatch.setenv(name, "planted-value")
+    done = python(tmp_path, "import os, json; print(json.dumps(dict(os.environ)))")
+    assert "planted-value" not in done.stdout.read_text()
+    assert str(tmp_path / "home") in done.stdout.read_text()
+
+
+def test_it_has_nothing_to_read_from(tmp_path: Path) -> None:
+    began = time.monotonic()
+    assert python(tmp_path, "import sys; sys.exit(len(sys.stdin.read()))").code == 0
+    assert time.monotonic() - began < 60

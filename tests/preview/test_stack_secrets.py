@@ -1,0 +1,40 @@
+"""Stack files that are encrypted for somebody else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from gpu_preview.stack_secrets import open_to_all
+
+
+def test_a_secret_becomes_a_placeholder_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "Pulumi.prod.yaml"
+    file.write_text(
+        "secretsprovider: gcpkms://projects/p\nencryptedkey: abc\nconfig:\n  gcp:project: p\n"
+        "  app:token: {secure: v1:AAA}\n  app:other: {secure: v1:BBB}\n"
+        "  app:nested: {list: [a, {secure: v1:AAA}], key: {secure: v1:CCC}, plain: 1}\n"
+    )
+    found = open_to_all(file)
+    assert list(found) == ["app:token", "app:other", "app:nested.list[1]", "app:nested.key"]
+    assert found["app:token"] == found["app:nested.list[1]"] != found["app:other"]
+    assert all(value.startswith("placeholder-of-a-secret-") and "v1:" not in value for value in found.values())
+    assert yaml.safe_load(file.read_text()) == {
+        "config": {"gcp:project": "p", "app:nested": {"list": ["a", "placeholder-of-a-secret"], "plain": 1}}
+    }
+
+
+def test_a_file_without_secrets_keeps_every_other_line(tmp_path: Path) -> None:
+    file = tmp_path / "Pulumi.dev.yaml"
+    file.write_text("# why\nconfig:\n  a: 1 # that\nencryptionsalt: v1:abc\n")
+    assert open_to_all(file) == {}
+    assert file.read_text() == "# why\nconfig:\n  a: 1 # that\n"
+
+
+@pytest.mark.parametrize("text", ["config: [", "", "[]", "\x00", "config: 4\n", "a: " + "[" * 3000])
+def test_a_file_that_cannot_be_read_is_left_to_the_engine(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "Pulumi.dev.yaml"
+    file.write_text(text)
+    assert open_to_all(file) == {}
+    assert file.read_text() == text
