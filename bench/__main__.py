@@ -4,6 +4,7 @@
     make bench ARGS="--pools 1,10"    smaller
     make bench ARGS="--only import"
     make bench ARGS="--only boot"     not among everything: a machine's boot, step by step, as root
+    make bench ARGS="--only pull-request --pools 5,100"     neither: `gpu-ci preview` beside two plain previews
 
 Two ways of saying the same thing are run in turn (A B A B …), so a machine that gets slower slows both. The numbers of
 one run compare with each other and with nothing else.
@@ -151,7 +152,9 @@ def bench_preview(pools: list[int], rounds: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__.split("\n")[0])
-    parser.add_argument("--only", choices=["import", "checks", "preview", "boot"], help="one of the measurements")
+    parser.add_argument(
+        "--only", choices=["import", "checks", "preview", "boot", "pull-request"], help="one of the measurements"
+    )
     parser.add_argument("--pools", default="1,10,100,1000", help="numbers of pools, e.g. 1,10,100")
     parser.add_argument("--rounds", type=int, default=3, help="rounds per number of pools (1 from 1,000 on)")
     args = parser.parse_args()
@@ -165,6 +168,11 @@ def main() -> None:
         from bench.boot import bench_boot
 
         bench_boot(args.rounds, console)
+    if args.only == "pull-request":
+        from bench.pull_request import bench_pull_request
+
+        for count in args.pools.split(","):
+            bench_pull_request(args.rounds, int(count), console)
 
 
 if __name__ == "__main__":

@@ -60,19 +60,21 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
     base = repository.commit(request.base)
     if request.from_fork_point:
         base = repository.fork_point(base, head)
-    with tempfile.TemporaryDirectory(prefix="gpu-ci-preview-", ignore_cleanup_errors=True) as folder:
-        with _sides(request, repository, Path(folder).resolve(), base, head, say) as (before, after):
-            names = chosen(request, before, after)
-            kept = worlds.Kept.of(request.cache, repository.tree(base), names)
-            bases = _bring_up(names, before, kept, say)
-            return Report(
-                made_by=f"gpu-ci {metadata.version('gpu-ci')}",
-                how="base",
-                base=Named(ref=request.base, commit=base),
-                head=Named(ref=request.head, commit=head),
-                stacks=tuple(_stack(name, bases.get(name, ""), before, after, request, say) for name in names),
-                walls=after.around.walls.told(request.limits),
-            )
+    with (
+        tempfile.TemporaryDirectory(prefix="gpu-ci-preview-", ignore_cleanup_errors=True) as folder,
+        _sides(request, repository, Path(folder).resolve(), base, head, say) as (before, after),
+    ):
+        names = chosen(request, before, after)
+        kept = worlds.Kept.of(request.cache, repository.tree(base), names)
+        bases = _bring_up(names, before, kept, say)
+        return Report(
+            made_by=f"gpu-ci {metadata.version('gpu-ci')}",
+            how="base",
+            base=Named(ref=request.base, commit=base),
+            head=Named(ref=request.head, commit=head),
+            stacks=tuple(_stack(name, bases.get(name, ""), before, after, request, say) for name in names),
+            walls=after.around.walls.told(request.limits),
+        )
 
 
 def _bring_up(names: Sequence[str], before: Side, kept: worlds.Kept, say: Callable[[str], None]) -> dict[str, str]:

@@ -78,7 +78,8 @@ def build(scratch: Path, checkout: Path, needed: Iterable[Path], *, network: boo
     except (OSError, subprocess.SubprocessError) as error:
         return Walls((), f"it does not run ({type(error).__name__})", network)
     if tried.returncode:
-        return Walls((), f"it does not run ({tried.stderr.strip().splitlines()[-1:] or ['no reason given']})", network)
+        said = tried.stderr.strip().splitlines() or ["it says nothing"]
+        return Walls((), f"it does not run ({said[-1]})", network)
     return Walls(prefix, "", network)
 
 

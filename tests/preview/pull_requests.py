@@ -1,0 +1,191 @@
+"""Twenty-six pull requests over the staging stack: what each changes, and how `gpu-ci preview` has to end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+STAGING = "Pulumi.staging.yaml"
+POOL = "components/gpu_ci/gcp/runner_pool.py"
+
+
+@dataclass(frozen=True)
+class PullRequest:
+    """One change of the repository. `edit` gets its folder."""
+
+    name: str
+    edit: Callable[[Path], None]
+    exit_code: int
+    counts: tuple[int, int, int, int] = (0, 0, 0, 0)
+    """Created, updated, replaced, deleted."""
+    moved: int = 0
+
+
+def replace(file: str, *pairs: tuple[str, str]) -> Callable[[Path], None]:
+    """Put one text in the place of another, which must be there exactly once."""
+
+    def edit(folder: Path) -> None:
+        path = folder / file
+        text = path.read_text()
+        for old, new in pairs:
+            assert text.count(old) == 1, f"{file} has {text.count(old)} times {old!r}"
+            text = text.replace(old, new)
+        path.write_text(text)
+
+    return edit
+
+
+def staging(*pairs: tuple[str, str]) -> Callable[[Path], None]:
+    return replace(STAGING, *pairs)
+
+
+def add(file: str, text: str) -> Callable[[Path], None]:
+    """Write at the end of a file, which may be new."""
+
+    def edit(folder: Path) -> None:
+        path = folder / file
+        path.write_text((path.read_text() if path.exists() else "") + text)
+
+    return edit
+
+
+def cut(file: str, first: str, behind: str) -> Callable[[Path], None]:
+    """Take out what is from one text up to another."""
+
+    def edit(folder: Path) -> None:
+        path = folder / file
+        text = path.read_text()
+        start = text.index(first)
+        path.write_text(text[:start] + text[text.index(behind, start) :])
+
+    return edit
+
+
+def several(*edits: Callable[[Path], None]) -> Callable[[Path], None]:
+    def edit(folder: Path) -> None:
+        for each in edits:
+            each(folder)
+
+    return edit
+
+
+def copied(source: str, target: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / target).write_text((folder / source).read_text()) and None
+
+
+def removed(file: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / file).unlink()
+
+
+NEW_POOL = """    l4-large:
+      kind: gce-runners
+      machineType: g2-standard-16
+      zones: [us-central1-a, us-central1-b]
+      market: spot
+      max: 2
+      runnerLabels: [self-hosted, gpu, l4-large]
+
+    # The same sort of pool, for jobs that must not be interrupted.
+"""
+# One address for each machine; the list that follows is then never looked at.
+PUBLIC = "network_interfaces=[{'accessConfigs': [{}], 'network': 'default'}] or ["
+SECOND_T4 = "    # The same sort of pool, for jobs that must not be interrupted.\n"
+
+PULL_REQUESTS = (
+    PullRequest("docs-only", add("README.md", "\nOne more line.\n"), 0),
+    PullRequest("comment-only", staging(("      max: 1\n", "      max: 1  # one is enough\n")), 0),
+    PullRequest("pool-added", staging((SECOND_T4, NEW_POOL)), 2, (7, 0, 0, 0)),
+    PullRequest(
+        "pool-removed", cut(STAGING, "    # The same sort of pool", "    # Builds that need no GPU"), 3, (0, 0, 0, 7)
+    ),
+    PullRequest("pool-renamed", staging(("    t4:\n", "    tesla:\n")), 3, (7, 0, 0, 7)),
+    PullRequest(
+        "machine-changed", staging(("machineType: g2-standard-8", "machineType: g2-standard-16")), 3, (0, 1, 2, 0)
+    ),
+    PullRequest(
+        "gpu-changed",
+        staging(
+            ("{type: nvidia-tesla-t4}", "{type: nvidia-tesla-p100}"),
+            ("[us-central1-a, us-central1-b]", "[us-central1-c, us-central1-f]"),
+        ),
+        3,
+    ),
+    PullRequest("market-changed", staging(("market: standard", "market: spot")), 3, (0, 1, 2, 0)),
+    PullRequest(
+        "zones-fewer", staging(("[us-central1-a, us-central1-b, us-central1-c]", "[us-central1-a, us-central1-b]")), 3
+    ),
+    PullRequest("max-raised", staging(("      max: 4\n", "      max: 12\n")), 2),
+    PullRequest(
+        "max-beyond-quota",
+        staging(
+            (
+                "  # gpu-ci:quotas:\n  #   us-central1:\n  #     PREEMPT",
+                "  gpu-ci:quotas:\n    us-central1:\n      PREEMPT",
+            ),
+            ("      max: 4\n", "      max: 12\n"),
+        ),
+        1,
+    ),
+    PullRequest(
+        "driver-bumped",
+        staging(("      max: 4\n", "      max: 4\n      driver: {source: installer, branch: 580}\n")),
+        3,
+    ),
+    PullRequest(
+        "runner-goes-back",
+        staging(
+            ("      max: 4\n", "      max: 4\n      runner: {version: 2.337.1, sha256: {x64: " + "ab" * 32 + "}}\n")
+        ),
+        3,
+    ),
+    PullRequest("rootful-docker", staging(("      max: 4\n", "      max: 4\n      runner: {docker: rootful}\n")), 3),
+    PullRequest("labels-changed", staging(("      team: platform\n", "      team: compilers\n")), 3),
+    PullRequest("secret-rotated", staging(("secrets/registry-token", "secrets/registry-token-2")), 2),
+    PullRequest("repository-let-in", staging(("repositories: [kernels]", "repositories: [kernels, website]")), 2),
+    PullRequest(
+        "rules-removed",
+        cut(STAGING, "    # The default branch changes by pull request", "# The passphrase of this salt"),
+        3,
+    ),
+    PullRequest(
+        "gate-removed",
+        several(
+            cut(POOL, "        gate = SmokeGate(\n", "        group = self._group("),
+            replace(
+                POOL,
+                ("self._group(name, args, gate.checked_template)", "self._group(name, args, template.self_link)"),
+                ("self.template = gate.checked_template", "self.template = template.self_link"),
+                ("self.verdict = gate.verdict", 'self.verdict = pulumi.Output.from_input("pass")'),
+                ("self.smoke_summary = gate.summary", 'self.smoke_summary = pulumi.Output.from_input("")'),
+            ),
+        ),
+        3,
+    ),
+    PullRequest(
+        "public-address", replace("components/gpu_ci/gcp/machine_template.py", ("network_interfaces=[", PUBLIC)), 3
+    ),
+    PullRequest(
+        "renamed-with-alias",
+        replace(
+            POOL,
+            ('            f"{name}-log-writer",\n', '            f"{name}-logs",\n'),
+            (
+                '            role="roles/logging.logWriter",\n            opts=self.child(),',
+                '            role="roles/logging.logWriter",\n            opts=self.child(aliases=[pulumi.Alias(name=f"{name}-log-writer")]),',
+            ),
+        ),
+        2,
+        (0, 0, 0, 0),
+        2,
+    ),
+    PullRequest("syntax-error", replace("infra/pools.py", ("def build(pools", "def build(pools:::")), 1),
+    PullRequest(
+        "bad-value",
+        staging(("machineType: g2-standard-8", "machineType: g2-standart-8"), ("market: standard", "market: sopt")),
+        1,
+    ),
+    PullRequest("broken-yaml", staging(("      market: standard\n", "      market: [standard\n")), 1),
+    PullRequest("stack-removed", removed(STAGING), 3),
+    PullRequest("stack-added", copied(STAGING, "Pulumi.dev.yaml"), 2),
+)

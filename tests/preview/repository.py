@@ -1,0 +1,63 @@
+"""A repository with this project's program in it, and a branch for each pull request of pull_requests.py."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from gpu_preview.packages import Packages
+
+from tests.conftest import ROOT
+from tests.preview.pull_requests import PULL_REQUESTS, PullRequest
+
+# What a preview of the stack reads; the sandbox itself is the installed one.
+_PARTS = ("Pulumi.yaml", "Pulumi.staging.yaml", "sandbox.yaml", "README.md", "requirements.lock", "pyproject.toml",
+          "infra", "components", "catalog", "agent", "smoke")  # fmt: skip
+IDENTITY = {f"GIT_{who}_{what}": "test@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+
+
+def git(folder: Path, *words: str) -> str:
+    """Run git with nobody's configuration."""
+    environment = {**os.environ, **IDENTITY, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    done = subprocess.run(["git", *words], cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def start(folder: Path) -> Path:
+    """The base, committed as `main`; its environment imports this project's packages from there."""
+    folder.mkdir(parents=True)
+    for part in _PARTS:
+        source = ROOT / part
+        if source.is_dir():
+            shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copyfile(source, folder / part)
+    (folder / ".gitignore").write_text(".venv\n.sandbox\n__pycache__\n")
+    Packages(ROOT, ROOT).lend(folder)
+    git(folder, "init", "-q", "-b", "main")
+    commit(folder, "base")
+    return folder
+
+
+def commit(folder: Path, message: str) -> None:
+    git(folder, "add", "--all")
+    git(folder, "commit", "-q", "--allow-empty", "-m", message)
+
+
+def branch(folder: Path, change: PullRequest) -> None:
+    """The pull request as a branch of its name."""
+    git(folder, "checkout", "-q", "-f", "-b", change.name, "main")
+    change.edit(folder)
+    commit(folder, change.name)
+    git(folder, "checkout", "-q", "-f", "main")
+
+
+def with_every_branch(folder: Path) -> Path:
+    """The base and all of them."""
+    start(folder)
+    for change in PULL_REQUESTS:
+        branch(folder, change)
+    return folder

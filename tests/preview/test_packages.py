@@ -1,0 +1,121 @@
+"""The environment of a side: the checkout's packages, and the side's own modules."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from gpu_preview.packages import Packages, PackagesError, virtualenv
+
+PROJECT = "name: small\nruntime:\n  name: python\n  options: {virtualenv: .venv}\n"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout with an environment that imports `mine` from it, and `other` from elsewhere."""
+    root = tmp_path / "a checkout"
+    (root / "src" / "mine").mkdir(parents=True)
+    (root / "src" / "mine" / "__init__.py").write_text("SIDE = 'checkout'\n")
+    (root / "Pulumi.yaml").write_text(PROJECT)
+    (root / "requirements.txt").write_text("pulumi==3.272.0\n")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(root / ".venv")], check=True)
+    [packages] = (root / ".venv").glob("lib/python3*/site-packages")
+    (packages / "installed.py").write_text("")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "other.py").write_text("")
+    (packages / "editable.pth").write_text(f"{root / 'src'}\n{elsewhere}\nimport sys\n# a comment\nrelative\n")
+    return root
+
+
+def side(checkout: Path, **files: str) -> Path:
+    folder = checkout.parent / "side"
+    (folder / "src" / "mine").mkdir(parents=True)
+    (folder / "src" / "mine" / "__init__.py").write_text("SIDE = 'side'\n")
+    (folder / "Pulumi.yaml").write_text(PROJECT)
+    (folder / "requirements.txt").write_text("pulumi==3.272.0\n")
+    for name, text in files.items():
+        (folder / name.replace("_txt", ".txt")).write_text(text)
+    return folder
+
+
+def ask(folder: Path, line: str) -> str:
+    python = folder / ".venv" / "bin" / "python"
+    done = subprocess.run([python, "-c", line], capture_output=True, text=True, check=True, cwd="/")
+    return done.stdout.strip()
+
+
+def test_a_side_has_the_checkouts_packages_and_its_own_modules(checkout: Path) -> None:
+    folder, packages = side(checkout), Packages(checkout, checkout)
+    assert not packages.wants_others(folder)
+    packages.lend(folder)
+    assert ask(folder, "import mine, installed, other; print(mine.SIDE)") == "side"
+    assert ask(checkout, "import mine; print(mine.SIDE)") == "checkout"
+
+
+def test_what_was_lent_can_be_lent_again(checkout: Path) -> None:
+    """A side may be a checkout of its own, as in the tests of whole pull requests."""
+    folder = side(checkout)
+    Packages(checkout, checkout).lend(folder)
+    third = checkout.parent / "third"
+    (third / "src" / "mine").mkdir(parents=True)
+    (third / "src" / "mine" / "__init__.py").write_text("SIDE = 'third'\n")
+    (third / "Pulumi.yaml").write_text(PROJECT)
+    Packages(folder, folder).lend(third)
+    assert ask(third, "import mine, installed, other; print(mine.SIDE)") == "third"
+
+
+def test_another_lock_wants_other_packages(checkout: Path) -> None:
+    packages = Packages(checkout, checkout)
+    assert packages.wants_others(side(checkout, requirements_txt="pulumi==3.273.0\n"))
+
+
+def test_a_lock_that_is_a_link_is_none(checkout: Path) -> None:
+    folder = side(checkout)
+    (folder / "requirements.txt").unlink()
+    (folder / "requirements.txt").symlink_to("/etc/passwd")
+    assert Packages(checkout, checkout).locks(folder) == {}
+
+
+def test_an_installation_takes_wheels_by_their_hashes(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda _: "/usr/bin/uv")
+    folder = side(checkout, requirements_txt="pulumi==3.273.0 --hash=sha256:00\n")
+    made, wanted = str(folder / ".venv"), str(folder / "requirements.txt")
+    assert Packages(checkout, checkout).installation(folder) == [
+        ["/usr/bin/uv", "venv", "--quiet", made],
+        ["/usr/bin/uv", "pip", "install", "--only-binary", ":all:", "--require-hashes", "-r", wanted, "--python",
+         f"{made}/bin/python"],
+    ]  # fmt: skip
+
+
+def test_a_side_without_anything_to_install_from_says_so(checkout: Path) -> None:
+    folder = side(checkout)
+    (folder / "requirements.txt").unlink()
+    with pytest.raises(PackagesError, match=r"nothing says how to install it\n  expected: one of requirements.lock"):
+        Packages(checkout, checkout).installation(folder)
+
+
+def test_an_environment_that_is_not_there_is_said(checkout: Path) -> None:
+    (checkout / "Pulumi.yaml").write_text(PROJECT.replace(".venv", "env"))
+    with pytest.raises(PackagesError, match=r"no virtual environment, though Pulumi.yaml names it"):
+        Packages(checkout, checkout).lend(side(checkout))
+
+
+@pytest.mark.parametrize(
+    ("text", "folder"),
+    [
+        (PROJECT, ".venv"),
+        ("runtime: python\n", ""),
+        ("runtime: {name: python}\n", ""),
+        ("runtime: {options: {virtualenv: /usr}}\n", ""),
+        ("runtime: {options: {virtualenv: ../../x}}\n", ""),
+        ("runtime: {options: {virtualenv: [a]}}\n", ""),
+        ("a: [", ""),
+        ("[]", ""),
+    ],
+)
+def test_the_environment_is_one_inside_the_project(tmp_path: Path, text: str, folder: str) -> None:
+    (tmp_path / "Pulumi.yaml").write_text(text)
+    assert virtualenv(tmp_path) == folder

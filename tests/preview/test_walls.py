@@ -1,0 +1,100 @@
+"""What the code of a side cannot reach, tried from behind the walls."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from gpu_preview import walls
+from gpu_preview.limits import Limits
+
+
+@pytest.fixture
+def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> walls.Walls:
+    """Walls around a checkout with something in it that is nobody's business."""
+    if shutil.which("bwrap") is None and "CI" not in os.environ:
+        pytest.skip("bubblewrap is not installed")
+    checkout, home = tmp_path / "checkout", tmp_path / "home"
+    for folder in (checkout / ".git", checkout / "tools", home / ".aws", tmp_path / "scratch"):
+        folder.mkdir(parents=True)
+    (checkout / ".git" / "config").write_text("planted-token")
+    (checkout / "tools" / "program").write_text("needed")
+    (home / ".aws" / "credentials").write_text("planted-token")
+    monkeypatch.setenv("HOME", str(home))
+    needed = [*walls.own_paths(), checkout]
+    return walls.build(tmp_path / "scratch", checkout, needed)
+
+
+def python(built: walls.Walls, program: str) -> subprocess.CompletedProcess[str]:
+    assert built.prefix, built.reason
+    command = built.around([sys.executable, "-I", "-S", "-c", program])
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_it_reads_what_it_needs_and_writes_to_its_own_folder(built: walls.Walls, tmp_path: Path) -> None:
+    made, needed = str(tmp_path / "scratch" / "made"), str(tmp_path / "checkout" / "tools" / "program")
+    program = f"open({made!r}, 'w').write(open({needed!r}).read())"
+    assert python(built, program).returncode == 0
+    assert (tmp_path / "scratch" / "made").read_text() == "needed"
+
+
+@pytest.mark.parametrize("hidden", ["checkout/.git/config", "home/.aws/credentials"])
+def test_it_sees_neither_the_home_nor_the_checkouts_git(built: walls.Walls, tmp_path: Path, hidden: str) -> None:
+    assert (tmp_path / hidden).read_text() == "planted-token"
+    done = python(built, f"print(open({str(tmp_path / hidden)!r}).read())")
+    assert done.returncode == 1
+    assert "planted-token" not in done.stdout + done.stderr
+    assert "No such file" in done.stderr
+
+
+def test_it_writes_nowhere_else(built: walls.Walls, tmp_path: Path) -> None:
+    done = python(built, f"open({str(tmp_path / 'checkout/tools/program')!r}, 'w')")
+    assert "Read-only file system" in done.stderr
+    assert (tmp_path / "checkout" / "tools" / "program").read_text() == "needed"
+
+
+def test_it_has_no_network_but_its_own(built: walls.Walls) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        program = f"import socket; socket.create_connection(('127.0.0.1', {port}), 5)"
+        assert "Connection refused" in python(built, program).stderr
+    own = "import socket; s = socket.create_server(('127.0.0.1', 0)); socket.create_connection(s.getsockname(), 5)"
+    assert python(built, own).returncode == 0
+
+
+def test_it_sees_no_process_of_others(built: walls.Walls) -> None:
+    listed = python(built, "import os; print(sum(name.isdigit() for name in os.listdir('/proc')))")
+    assert int(listed.stdout) <= 3
+
+
+def test_the_report_says_which_walls_stand(built: walls.Walls) -> None:
+    told = {each.name: each.stands for each in built.told(Limits())}
+    assert told == {"environment": True, "limits": True, "files": True, "network": True, "processes": True}
+
+
+def test_without_bubblewrap_the_report_says_so_and_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    without = walls.build(tmp_path, tmp_path, [])
+    assert without.around(["true"]) == ["true"]
+    told = {each.name: each for each in without.told(Limits())}
+    assert [name for name, each in told.items() if not each.stands] == ["files", "network", "processes"]
+    assert "it is not installed (package bubblewrap)" in told["files"].text
+
+
+def test_a_bubblewrap_that_does_not_run_is_as_good_as_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tmp_path / "bwrap"
+    broken.write_text("#!/bin/sh\necho 'setting up uid map: Permission denied' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr("shutil.which", lambda _: str(broken))
+    found = walls.build(tmp_path, tmp_path, [])
+    assert (found.prefix, found.reason) == ((), "it does not run (setting up uid map: Permission denied)")
+
+
+def test_the_network_that_was_asked_for_is_no_wall(tmp_path: Path) -> None:
+    told = {each.name: each for each in walls.Walls(("bwrap",), network=True).told(Limits())}
+    assert (told["network"].stands, told["network"].text) == (False, "it was given the network")
