@@ -1,0 +1,131 @@
+"""Two values of a property side by side, down to their last parts; the parts of a JSON text are looked at too."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+SECRET = "[secret]"  # noqa: S105 - what the engine writes in the place of a secret
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+"""What stands for a value that is not known before the update (UnknownStringValue in the engine's plugin/rpc.go)."""
+
+# No schema of a provider nests half as deep, and a hostile value may nest without an end.
+_DEEPEST = 64
+# A longer text is no policy and no configuration, but a file.
+_LONGEST_JSON = 200_000
+# What tells one map of a list from the next, so that taking out the first does not make all others look changed.
+_NAMES = ("name", "deviceName", "sid", "Sid", "id", "key")
+_PLAIN_KEY = re.compile(r"[A-Za-z_$][\w$]*")
+
+Step = str | int
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One value at both sides; None where a side has none while it has what the value is a part of."""
+
+    path: tuple[Step, ...]
+    """A `#` stands before the parts of a JSON text."""
+    before: Any
+    after: Any
+
+    @property
+    def key(self) -> str:
+        """The last name in the path."""
+        return next((step for step in reversed(self.path) if isinstance(step, str)), "")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The names in the path, without the positions in lists."""
+        return tuple(step for step in self.path if isinstance(step, str) and step != "#")
+
+    @property
+    def text(self) -> str:
+        """The path as the engine writes one, and the parts of a JSON text behind a `#`."""
+        found = ""
+        for step in self.path:
+            if isinstance(step, int):
+                found += f"[{step}]"
+            elif step == "#":
+                found += "#"
+            elif _PLAIN_KEY.fullmatch(step):
+                found += step if not found or found.endswith("#") else f".{step}"
+            else:
+                found += f"[{json.dumps(step)}]"
+        return found
+
+
+def pairs(before: Any, after: Any) -> Iterator[Pair]:
+    """Every value and its parts, each at both sides. Below a value that is gone, secret or unknown there is nothing."""
+    left: list[tuple[tuple[Step, ...], Any, Any]] = [((), before, after)]
+    while left:
+        path, one, other = left.pop()
+        if path:
+            yield Pair(path, one, other)
+        if other is None or other in (SECRET, UNKNOWN) or len(path) >= _DEEPEST:
+            continue
+        was, now = decoded(one), decoded(other)
+        path = (*path, "#") if now is not other else path
+        if isinstance(now, Mapping):
+            old = was if isinstance(was, Mapping) else {}
+            keys = [key for key in {**now, **old} if isinstance(key, str)]
+            left += [((*path, key), old.get(key), now.get(key)) for key in reversed(keys)]
+        elif isinstance(now, list):
+            parts = list(_matched(was if isinstance(was, list) else [], now))
+            left += [((*path, index), *both) for index, *both in reversed(parts)]
+
+
+def plain(value: Any) -> bool:
+    """Whether a value is there, known, and not secret; of a map or a list, whether any part of it is so."""
+    if value is None or (isinstance(value, str) and value in (SECRET, UNKNOWN)):
+        return False
+    if not isinstance(value, Mapping | list):
+        return True
+    return any(leaf is not None and leaf not in (SECRET, UNKNOWN) for _, leaf in leaves(value))
+
+
+def leaves(value: Any) -> tuple[tuple[tuple[Step, ...], Any], ...]:
+    """Every part of a value that has no parts, with its path; what can be compared and put into a set."""
+    if not isinstance(value, Mapping | list):
+        return (((), value),)
+    found = ((pair.path, pair.after) for pair in pairs(None, value))
+    return tuple((path, part) for path, part in found if not isinstance(part, Mapping | list))
+
+
+def decoded(value: Any) -> Any:
+    """What a JSON text says, where it is a map or a list; every other value as it is."""
+    if not isinstance(value, str) or len(value) > _LONGEST_JSON or value.lstrip()[:1] not in ("{", "["):
+        return value
+    try:
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    return found if isinstance(found, Mapping | list) else value
+
+
+def _matched(before: Sequence[Any], after: Sequence[Any]) -> Iterator[tuple[int, Any, Any]]:
+    """The parts of two lists: the same names together, the same plain values together, and the rest in order."""
+    names = next((name for name in _NAMES if _all_named(before, name) and _all_named(after, name)), "")
+    old: dict[Any, list[int]] = {}
+    for index, value in enumerate(before):
+        old.setdefault(_mark(value, names), []).append(index)
+    together = {at: old[mark].pop(0) for at, value in enumerate(after) if old.get(mark := _mark(value, names))}
+    rest = [] if names else [index for index in range(len(before)) if index not in set(together.values())]
+    for index, value in enumerate(after):
+        at = together.get(index, rest.pop(0) if index not in together and rest else None)
+        yield index, None if at is None else before[at], value
+
+
+def _all_named(values: Sequence[Any], name: str) -> bool:
+    found = [value.get(name) for value in values if isinstance(value, Mapping)]
+    return len(found) == len(values) == len({each for each in found if isinstance(each, str)})
+
+
+def _mark(value: Any, name: str) -> Any:
+    """What makes two parts the same. Without a name, maps and lists are compared by their position alone."""
+    if name:
+        return value[name]
+    return (type(value), value) if isinstance(value, str | int | float) else object()
