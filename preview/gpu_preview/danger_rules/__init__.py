@@ -1,0 +1,1 @@
+"""The rules of danger, one module for each sort of it."""

@@ -1,0 +1,97 @@
+"""`loses-data` and `protected`: what cannot be had again once it is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ..report import Finding
+from ..states import Change, World
+from .rule import LOSES_DATA, PROTECTED
+
+
+@dataclass(frozen=True)
+class Holds:
+    """A type of resource that holds data."""
+
+    what: str
+    empty_first: str = ""
+    """The property without which the cloud refuses to delete it while anything is in it."""
+    kept_if: str = ""
+    """The property with which it is not deleted, but put away."""
+    from_program: bool = False
+    """Whether the program holds all of it, so that a replacement brings it back."""
+
+
+_CONTENT = "what is in it"
+HOLDS: Mapping[str, Holds] = {
+    "gcp:compute/disk:Disk": Holds("the disk's content"),
+    "gcp:compute/regionDisk:RegionDisk": Holds("the disk's content"),
+    "gcp:compute/snapshot:Snapshot": Holds("the snapshot"),
+    "gcp:storage/bucket:Bucket": Holds("every object in it", empty_first="forceDestroy"),
+    "gcp:artifactregistry/repository:Repository": Holds("every image and package in it"),
+    "gcp:secretmanager/secret:Secret": Holds("every version of it"),
+    "gcp:secretmanager/regionalSecret:RegionalSecret": Holds("every version of it"),
+    "gcp:secretmanager/secretVersion:SecretVersion": Holds("its value"),
+    "gcp:kms/cryptoKey:CryptoKey": Holds("what it encrypts, because no version of it stays"),
+    "gcp:sql/databaseInstance:DatabaseInstance": Holds("every database in it"),
+    "gcp:sql/database:Database": Holds(_CONTENT),
+    "gcp:bigquery/dataset:Dataset": Holds("every table in it", empty_first="deleteContentsOnDestroy"),
+    "gcp:bigquery/table:Table": Holds("its rows"),
+    "gcp:filestore/instance:Instance": Holds("its files"),
+    "gcp:firestore/database:Database": Holds(_CONTENT),
+    "gcp:spanner/instance:Instance": Holds("every database in it"),
+    "gcp:spanner/database:Database": Holds(_CONTENT),
+    "gcp:redis/instance:Instance": Holds(_CONTENT),
+    "aws:ebs/volume:Volume": Holds("the volume's content"),
+    "aws:ebs/snapshot:Snapshot": Holds("the snapshot"),
+    "aws:s3/bucket:Bucket": Holds("every object in it", empty_first="forceDestroy"),
+    "aws:s3/bucketV2:BucketV2": Holds("every object in it", empty_first="forceDestroy"),
+    "aws:ecr/repository:Repository": Holds("every image in it", empty_first="forceDelete"),
+    "aws:secretsmanager/secret:Secret": Holds("its value"),
+    "aws:ssm/parameter:Parameter": Holds("its value", from_program=True),
+    "aws:kms/key:Key": Holds("what it encrypts, once the days of its deletion window are over"),
+    "aws:rds/instance:Instance": Holds(_CONTENT),
+    "aws:rds/cluster:Cluster": Holds(_CONTENT),
+    "aws:dynamodb/table:Table": Holds("its items"),
+    "aws:efs/fileSystem:FileSystem": Holds("its files"),
+    "aws:fsx/lustreFileSystem:LustreFileSystem": Holds("its files"),
+    "aws:fsx/openZfsFileSystem:OpenZfsFileSystem": Holds("its files"),
+    "aws:elasticache/replicationGroup:ReplicationGroup": Holds(_CONTENT),
+    "kubernetes:core/v1:PersistentVolumeClaim": Holds("the volume's content, where its class does not retain it"),
+    "kubernetes:core/v1:PersistentVolume": Holds("the volume's content, where it is not retained"),
+    "kubernetes:core/v1:Namespace": Holds("every object in it, volumes and secrets too"),
+    "kubernetes:core/v1:Secret": Holds("its value", from_program=True),
+    "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition": Holds("every object of its kind"),
+    "github:index/repository:Repository": Holds("its code, issues and releases", kept_if="archiveOnDestroy"),
+    "github:index/actionsSecret:ActionsSecret": Holds("its value", from_program=True),
+    "github:index/actionsOrganizationSecret:ActionsOrganizationSecret": Holds("its value", from_program=True),
+    "github:index/actionsEnvironmentSecret:ActionsEnvironmentSecret": Holds("its value", from_program=True),
+}
+# With these the cloud refuses, whatever the engine asks of it.
+_LOCKS = ("deletionProtection", "deletionProtectionEnabled", "disableApiTermination")
+
+
+def check(change: Change, _world: World) -> Iterator[Finding]:
+    before, after = change.before, change.after
+    if before is None:
+        return
+    if before.protect and change.ends:
+        text = f"{change.name} {change.ends}, and is protected: the engine refuses, and the update ends with an error"
+        yield PROTECTED.found(change, text)
+    elif before.protect and after and not after.protect and not change.ends:
+        hint = "make sure that the next change which deletes it is meant"
+        yield PROTECTED.found(change, f"{change.name} is protected no longer: the engine will delete it if asked", hint)
+    holds = HOLDS.get(change.type)
+    if holds is None or not change.ends or (holds.from_program and change.ends == "is replaced"):
+        return
+    if holds.kept_if and before.inputs.get(holds.kept_if) is True:
+        return
+    text = f"{change.name} {change.ends}, and with it {holds.what}"
+    if holds.from_program:
+        text += ", unless it is kept somewhere else"
+    if lock := next((name for name in _LOCKS if before.inputs.get(name) is True), ""):
+        text += f"; with {lock} the cloud refuses"
+    elif holds.empty_first and before.inputs.get(holds.empty_first) is not True:
+        text += f"; without {holds.empty_first} the cloud refuses while anything is there"
+    yield LOSES_DATA.found(change, text)

@@ -1,0 +1,74 @@
+"""`gate-removed`: a pool that stays, and whose machines nothing proves any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ..report import Finding, Operation
+from ..states import Change, State, World
+from . import jobs
+from .rule import GATE_REMOVED
+
+GATE = "gpu-ci:gcp:SmokeGate"
+"""What proves a template on Google Cloud."""
+SMOKE_JOB = "gpu-ci:kubernetes:SmokeJob"
+"""The component on Kubernetes, whose Job does it."""
+_JOB = "kubernetes:batch/v1:Job"
+
+
+def is_gate(state: State) -> bool:
+    return state.type == GATE or (state.type == _JOB and _type_of(state.parent) == SMOKE_JOB)
+
+
+def check(world: World) -> Iterator[Finding]:
+    """Looks at all resources: one that loses its gate may itself be unchanged in the engine's eyes."""
+    told = set()
+    for change in world.changes:
+        if jobs.runs_of(change) is None:
+            continue
+        if change.before is None or change.after is None or change.resource.operation == Operation.DELETE:
+            continue
+        if _gated(change.before, world.before) and not _gated(change.after, world.after):
+            told.add(change.resource.component)
+            yield GATE_REMOVED.found(change, f"{change.name} waits for no check of its GPUs any more")
+    yield from (_gone(change) for change in world.changes if _is_gone(change, world, told))
+
+
+def _is_gone(change: Change, world: World, told: set[str]) -> bool:
+    """Whether a gate is deleted while something of its pool stays that runs jobs, and no other gate comes."""
+    component = change.resource.component
+    if change.resource.operation != Operation.DELETE or change.before is None or not is_gate(change.before):
+        return False
+    stay = [
+        each
+        for each in world.changes
+        if each.resource.component == component and each.resource.operation != Operation.DELETE and each.after
+    ]
+    runs = any(jobs.runs_of(each) for each in stay)
+    return component not in told and runs and not any(each.after and is_gate(each.after) for each in stay)
+
+
+def _gone(change: Change) -> Finding:
+    where = f"the pool {change.resource.component}" if change.resource.component else "what it checked"
+    return GATE_REMOVED.found(change, f"{change.name} is deleted, and {where} stays: nothing proves its GPUs")
+
+
+def _gated(state: State, states: Mapping[str, State]) -> bool:
+    """Whether a gate is among all it depends on, and what that depends on."""
+    seen, left = {state.urn}, list(state.dependencies)
+    while left:
+        urn = left.pop()
+        found = states.get(urn)
+        if urn in seen or found is None:
+            continue
+        if is_gate(found):
+            return True
+        seen.add(urn)
+        left += found.dependencies
+    return False
+
+
+def _type_of(urn: str) -> str:
+    """The type in a URN: the last of those that `$` joins (www.pulumi.com/docs/iac/concepts/resources/names/)."""
+    parts = urn.split("::")
+    return parts[2].rpartition("$")[2] if len(parts) > 3 else ""

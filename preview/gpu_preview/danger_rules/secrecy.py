@@ -1,0 +1,107 @@
+"""`secret-exposed`: what was secret is plain, and what was encrypted is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..report import Finding
+from ..states import STACK, Change, World
+from ..walk import SECRET, Pair, Step, leaves, pairs, plain
+from .rule import SECRET_EXPOSED, shortened
+
+SWITCHES = frozenset(
+    {
+        "atRestEncryptionEnabled",
+        "enableEncryption",
+        "encrypted",
+        "encryptionAtHost",
+        "storageEncrypted",
+        "transitEncryptionEnabled",
+    }
+)
+"""Names of properties that switch encryption on."""
+KEYS = frozenset(
+    {
+        "databaseEncryption",
+        "defaultKmsKeyName",
+        "diskEncryptionKey",
+        "encryptionConfig",
+        "encryptionConfiguration",
+        "encryptionConfigurations",
+        "encryptionSpec",
+        "kmsKeyArn",
+        "kmsKeyId",
+        "kmsKeyName",
+        "kmsKeySelfLink",
+        "kmsMasterKeyId",
+        "serverSideEncryptionConfiguration",
+        "serverSideEncryptionConfigurations",
+    }
+)
+"""Names of properties that say by which key, or how, something is encrypted."""
+ENCRYPTS = frozenset(
+    {
+        "aws:ebs/encryptionByDefault:EncryptionByDefault",
+        "aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration",
+        "aws:s3/bucketServerSideEncryptionConfigurationV2:BucketServerSideEncryptionConfigurationV2",
+    }
+)
+"""Resources that are the encryption of another."""
+_BY_DEFAULT = "aws:ebs/encryptionByDefault:EncryptionByDefault"
+
+
+def check(change: Change, _world: World) -> Iterator[Finding]:
+    if change.type in ENCRYPTS and change.ends == "is deleted":
+        yield SECRET_EXPOSED.found(change, f"{change.name} is deleted: what it encrypted by a key is so no longer")
+    if change.before is None:
+        return
+    told: tuple[Step, ...] = ()
+    for pair in (*change.inputs, *_outputs(change)):
+        if told and pair.path[: len(told)] == told:
+            continue  # a part of what was told just now
+        exposed = pair.before == SECRET and plain(pair.after)
+        if text := "was secret and is plain now" if exposed else _lost(change, pair):
+            told = pair.path
+            yield SECRET_EXPOSED.found(change, f"{change.name}: {shortened(pair.text, 120)} {text}")
+
+
+def config(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[Step, ...]]:
+    """Where under `config:` of a stack file something is plain that `pulumi config set --secret` had encrypted."""
+    for pair in pairs(before, after):
+        if _is_secure(pair.before) and pair.after is not None and not _all_secure(pair.after):
+            yield pair.path
+
+
+def _outputs(change: Change) -> Iterator[Pair]:
+    """What the stack tells everybody. The outputs of a resource are the provider's, which knows what is secret."""
+    if change.type == STACK and change.before and change.after:
+        yield from pairs(change.before.outputs, change.after.outputs)
+
+
+def _lost(change: Change, pair: Pair) -> str:
+    """What was encrypted, and is not. Where the thing itself is gone, there is no Pair, and nothing to tell."""
+    switch = pair.key in SWITCHES or (pair.key == "enabled" and change.type == _BY_DEFAULT)
+    if switch and _on(pair.before) and (pair.after is None or _off(pair.after)):
+        return "was on and is off: it is not encrypted any more"
+    # A list or a map that was empty named no key.
+    if pair.key in KEYS and pair.before and (pair.after is None or pair.after in ("", [], {})):
+        return "is gone: what it names encrypts this no longer"
+    return ""
+
+
+def _on(value: Any) -> bool:
+    return value is True or (isinstance(value, str) and value.lower() in ("true", "enabled"))
+
+
+def _off(value: Any) -> bool:
+    return value is False or (isinstance(value, str) and value.lower() in ("false", "disabled", ""))
+
+
+def _is_secure(value: Any) -> bool:
+    return isinstance(value, Mapping) and set(value) == {"secure"}
+
+
+def _all_secure(value: Any) -> bool:
+    """Whether each part of it is encrypted, as `pulumi config set --path --secret` leaves it."""
+    return isinstance(value, Mapping | list) and all(path[-1:] == ("secure",) for path, _ in leaves(value))

@@ -1,0 +1,80 @@
+"""What the two stack files alone tell: `beyond-quota`, and a value of the configuration that is no longer encrypted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from gpu_catalog import limits, quota
+from gpu_ci.cli.stack_files import StackFile
+from gpu_ci.stack.quotas import QUOTAS
+
+from .. import money, stack_nodes
+from ..places import StackLines
+from ..report import Finding
+from . import secrecy
+from .rule import BEYOND_QUOTA, SECRET_EXPOSED
+
+
+def find(before: Path | None, after: Path | None, file: str) -> list[Finding]:
+    """The dangers in the stack file of the head beside the base's, each with its line; `file` is its name in the
+    repository. A file that cannot be read has none: money.cost says so."""
+    if after is None:
+        return []
+    lines = StackLines.read(after, file)
+    old, new = ({} if path is None else _config(path) for path in (before, after))
+    found = [
+        SECRET_EXPOSED.of(f"{file}: {'.'.join(map(str, steps))} was encrypted and is plain text now").model_copy(
+            update={"place": lines.at(steps)}
+        )
+        for steps in secrecy.config(old, new)
+    ]
+    return [*found, *_beyond_quota(before, after, lines)]
+
+
+def _beyond_quota(before: Path | None, after: Path, lines: StackLines) -> Iterator[Finding]:
+    """Quotas that the pools of the head are the first to be too large for."""
+    try:
+        file = money.read(after)
+        known = _shortages(money.read(before)) if before else {}
+    except money.UnpricedError:
+        return
+    for key, short in _shortages(file).items():
+        if key in known and _as_short(known[key], short):
+            continue
+        told = f"{short.need.name}: the stack file grants {short.got}, and the pools need {short.expected}"
+        told += "" if short.certain else "; no source confirms that machines bought so draw on it"
+        hint = short.hint(file.project if file else "")
+        finding = BEYOND_QUOTA.of(told, hint, component=_only_pool(short))
+        yield finding.model_copy(update={"place": lines.at((QUOTAS, *limits.path_of(*key)))})
+
+
+def _shortages(file: StackFile | None) -> dict[tuple[str, str], quota.Finding]:
+    if file is None or file.checked[1]:
+        return {}
+    found, _ = file.quotas
+    return {(each.need.region, each.need.metric): each for each in found.findings if each.is_short}
+
+
+def _as_short(before: quota.Finding, after: quota.Finding) -> bool:
+    """Whether it was too small before by as much: the change is not to blame."""
+    old, new = (each.given.limit if each.given else 0 for each in (before, after))
+    return before.need.amount - old >= after.need.amount - new
+
+
+def _only_pool(short: quota.Finding) -> str:
+    """The one pool that needs it; none where several do."""
+    return short.need.pools[0][0] if len(short.need.pools) == 1 else ""
+
+
+def _config(path: Path) -> dict[str, Any]:
+    """What stands under `config:`, as plain text; nothing for a file that is not to be read."""
+    try:
+        node = stack_nodes.fit(path)
+        found = yaml.safe_load(path.read_text(encoding="utf-8")) if node is not None else None
+    except (stack_nodes.UnfitError, yaml.YAMLError, OSError, ValueError, RecursionError):
+        return {}
+    config = found.get("config") if isinstance(found, dict) else None
+    return {key: value for key, value in config.items() if isinstance(key, str)} if isinstance(config, dict) else {}

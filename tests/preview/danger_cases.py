@@ -1,0 +1,48 @@
+"""Changes of one resource, and what the rules of danger find in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpu_preview.dangers import find
+from gpu_preview.report import Finding, Operation, Resource
+from gpu_preview.states import State
+
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+SECRET = "[secret]"
+CREATE, UPDATE, REPLACE, DELETE, SAME = Operation
+
+
+def urn(type_: str, name: str, parents: str = "") -> str:
+    return f"urn:pulumi:dev::demo::{parents}{type_}::{name}"
+
+
+def state(type_: str, name: str = "x", inputs: Mapping[str, Any] | None = None, **others: Any) -> State:
+    return State(urn(type_, name), type_, inputs or {}, **others)
+
+
+def resource(type_: str, operation: Operation, name: str = "x", component: str = "l4", **others: Any) -> Resource:
+    given = {"urn": urn(type_, name), "type": type_, "name": name, "operation": operation, "component": component}
+    return Resource(**{**given, **others})
+
+
+def found(
+    type_: str,
+    operation: Operation,
+    before: Mapping[str, Any] | None = None,
+    after: Mapping[str, Any] | None = None,
+    **others: Any,
+) -> list[Finding]:
+    """What is found in a change of one resource, by its inputs at both sides; `others` belong to its states."""
+    sides: Sequence[Mapping[str, Any] | None] = (
+        None if operation == CREATE else before or {},
+        None if operation == DELETE else after or {},
+    )
+    old, new = ({} if side is None else {urn(type_, "x"): state(type_, "x", side, **others)} for side in sides)
+    return find(old, new, [resource(type_, operation)])
+
+
+def texts(findings: Sequence[Finding]) -> list[str]:
+    """Each finding as `rule: text`."""
+    return [f"{each.rule}: {each.text}" for each in findings]

@@ -1,0 +1,72 @@
+"""`loses-data` and `protected`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from gpu_preview.dangers import find
+from gpu_preview.report import Operation, Severity
+
+from .danger_cases import CREATE, DELETE, REPLACE, SAME, UPDATE, found, resource, state, texts
+
+BUCKET = "gcp:storage/bucket:Bucket"
+SECRET_OF_KUBERNETES = "kubernetes:core/v1:Secret"
+
+
+@pytest.mark.parametrize(
+    ("type_", "inputs", "text"),
+    [
+        ("gcp:compute/disk:Disk", {}, "the disk's content"),
+        ("aws:ebs/volume:Volume", {}, "the volume's content"),
+        ("gcp:artifactregistry/repository:Repository", {}, "every image and package in it"),
+        ("gcp:secretmanager/secret:Secret", {}, "every version of it"),
+        ("aws:secretsmanager/secret:Secret", {}, "its value"),
+        ("kubernetes:core/v1:PersistentVolumeClaim", {}, "the volume's content, where its class does not retain it"),
+        ("github:index/repository:Repository", {"archiveOnDestroy": False}, "its code, issues and releases"),
+        (BUCKET, {"forceDestroy": True}, "every object in it"),
+        (BUCKET, {}, "every object in it; without forceDestroy the cloud refuses while anything is there"),
+        ("aws:ecr/repository:Repository", {"forceDelete": False},
+         "every image in it; without forceDelete the cloud refuses while anything is there"),
+        ("aws:rds/instance:Instance", {"deletionProtection": True},
+         "what is in it; with deletionProtection the cloud refuses"),
+    ],
+)  # fmt: skip
+def test_what_holds_data_is_told_when_it_goes(type_: str, inputs: dict[str, Any], text: str) -> None:
+    for operation, how in ((DELETE, "is deleted"), (REPLACE, "is replaced")):
+        [finding] = found(type_, operation, inputs, inputs)
+        assert finding.text == f"{type_.rpartition(':')[2]} x {how}, and with it {text}"
+        assert (finding.rule, finding.severity) == ("loses-data", Severity.DANGER)
+        assert found(type_, operation, inputs, inputs, retained=True) == []
+    for operation in (CREATE, UPDATE, SAME):
+        assert found(type_, operation, inputs, inputs) == []
+
+
+def test_what_is_only_archived_loses_nothing() -> None:
+    assert found("github:index/repository:Repository", DELETE, {"archiveOnDestroy": True}) == []
+
+
+def test_what_the_program_holds_is_back_after_a_replacement() -> None:
+    assert found(SECRET_OF_KUBERNETES, REPLACE) == []
+    assert texts(found(SECRET_OF_KUBERNETES, DELETE)) == [
+        "loses-data: Secret x is deleted, and with it its value, unless it is kept somewhere else"
+    ]
+
+
+@pytest.mark.parametrize(("operation", "how"), [(DELETE, "is deleted"), (REPLACE, "is replaced")])
+def test_a_protected_resource_that_would_go_is_told_whatever_it_is(operation: Operation, how: str) -> None:
+    [finding] = found("my:own:Thing", operation, protect=True)
+    assert finding.text == f"Thing x {how}, and is protected: the engine refuses, and the update ends with an error"
+    assert (finding.rule, finding.severity) == ("protected", Severity.WARNING)
+    assert found("my:own:Thing", operation) == []
+    assert found("my:own:Thing", UPDATE, {"a": 1}, {"a": 2}, protect=True) == []
+
+
+def test_protection_that_is_taken_off_is_told_though_nothing_else_changes() -> None:
+    one, other = state("my:own:Thing", protect=True), state("my:own:Thing")
+    unchanged = [resource("my:own:Thing", SAME)]
+    assert texts(find({one.urn: one}, {other.urn: other}, unchanged)) == [
+        "protected: Thing x is protected no longer: the engine will delete it if asked"
+    ]
+    assert find({one.urn: one}, {one.urn: one}, unchanged) == []
+    assert find({other.urn: other}, {one.urn: one}, unchanged) == []

@@ -1,0 +1,179 @@
+"""`public`: each way to be reached from everywhere, and beside it one that looks like it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from gpu_preview.danger_rules.addresses import is_open
+from gpu_preview.dangers import find
+from gpu_preview.report import Severity
+
+from .danger_cases import CREATE, DELETE, REPLACE, SAME, UNKNOWN, UPDATE, found, resource, state, texts, urn
+
+TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
+FIREWALL = "gcp:compute/firewall:Firewall"
+GROUP = "aws:ec2/securityGroup:SecurityGroup"
+CLUSTER = "aws:eks/cluster:Cluster"
+BLOCK = "aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock"
+SERVICE = "kubernetes:core/v1:Service"
+POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
+
+# Type, inputs that are public, inputs that are not, and what is told.
+CASES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    (TEMPLATE, {"networkInterfaces": [{"accessConfigs": [{}]}]}, {"networkInterfaces": [{"accessConfigs": []}]},
+     ": networkInterfaces[0].accessConfigs gives machines a public address"),
+    (TEMPLATE, {"networkInterfaces": [{"ipv6AccessConfigs": [{}]}]}, {"networkInterfaces": [{"subnetwork": "a"}]},
+     ": networkInterfaces[0].ipv6AccessConfigs gives machines a public IPv6 address"),
+    ("gcp:container/cluster:Cluster", {"privateClusterConfig": {"enablePrivateEndpoint": False}},
+     {"privateClusterConfig": {"enablePrivateEndpoint": True}},
+     ": privateClusterConfig.enablePrivateEndpoint opens the control plane to the Internet"),
+    ("gcp:projects/iAMMember:IAMMember", {"member": "allUsers"}, {"member": "user:all@example.org"},
+     ": member grants the role to everybody"),
+    ("gcp:storage/bucketIAMBinding:BucketIAMBinding", {"members": ["user:a@example.org", "allAuthenticatedUsers"]},
+     {"members": ["user:a@example.org"]}, ": members grants the role to everybody"),
+    ("gcp:storage/bucketAccessControl:BucketAccessControl", {"entity": "allUsers"}, {"entity": "user-a"},
+     ": entity lets everybody in"),
+    ("gcp:storage/bucket:Bucket", {"publicAccessPrevention": "inherited"}, {"publicAccessPrevention": "enforced"},
+     ": publicAccessPrevention may be made public"),
+    ("aws:ec2/launchTemplate:LaunchTemplate", {"networkInterfaces": [{"associatePublicIpAddress": "true"}]},
+     {"networkInterfaces": [{"associatePublicIpAddress": "false"}]},
+     ": networkInterfaces[0].associatePublicIpAddress gives machines a public address"),
+    ("aws:ec2/subnet:Subnet", {"mapPublicIpOnLaunch": True}, {"mapPublicIpOnLaunch": False},
+     ": mapPublicIpOnLaunch gives every machine in it a public address"),
+    ("aws:rds/instance:Instance", {"publiclyAccessible": True}, {"publiclyAccessible": False},
+     ": publiclyAccessible gives it a public address"),
+    ("aws:s3/bucketAcl:BucketAcl", {"acl": "public-read"}, {"acl": "private"}, ": acl lets everybody read it"),
+    (BLOCK, {"blockPublicAcls": False}, {"blockPublicAcls": True},
+     ": blockPublicAcls takes a block of public access off"),
+    ("github:index/actionsRunnerGroup:ActionsRunnerGroup", {"allowsPublicRepositories": True},
+     {"allowsPublicRepositories": False},
+     ": allowsPublicRepositories lets anybody's pull request to a public repository run on the runners"),
+    ("github:index/repository:Repository", {"visibility": "public"}, {"visibility": "internal"},
+     ": visibility makes the repository public"),
+    (FIREWALL, {"sourceRanges": ["0.0.0.0/0"], "allows": [{"protocol": "tcp", "ports": ["22"]}]},
+     {"sourceRanges": ["10.0.0.0/8"], "allows": [{"protocol": "tcp", "ports": ["22"]}]},
+     " lets in 0.0.0.0/0 (tcp 22)"),
+    (FIREWALL, {"allows": [{"protocol": "icmp"}]}, {"sourceTags": ["a"], "allows": [{"protocol": "icmp"}]},
+     " lets in 0.0.0.0/0 (icmp every port)"),
+    (FIREWALL, {"direction": "INGRESS", "sourceRanges": ["::/0"], "allows": [{"protocol": "tcp"}]},
+     {"direction": "EGRESS", "sourceRanges": ["::/0"], "allows": [{"protocol": "tcp"}]},
+     " lets in ::/0 (tcp every port)"),
+    ("gcp:compute/networkFirewallPolicyRule:NetworkFirewallPolicyRule",
+     {"direction": "INGRESS", "action": "allow", "match": {"srcIpRanges": ["0.0.0.0/0"]}},
+     {"direction": "INGRESS", "action": "deny", "match": {"srcIpRanges": ["0.0.0.0/0"]}}, " lets in 0.0.0.0/0"),
+    (GROUP, {"ingress": [{"protocol": "tcp", "fromPort": 22, "toPort": 22, "cidrBlocks": ["0.0.0.0/0"]}]},
+     {"egress": [{"protocol": "tcp", "fromPort": 22, "toPort": 22, "cidrBlocks": ["0.0.0.0/0"]}]},
+     " lets in 0.0.0.0/0 (tcp 22)"),
+    ("aws:ec2/securityGroupRule:SecurityGroupRule",
+     {"type": "ingress", "protocol": "-1", "fromPort": 0, "toPort": 0, "ipv6CidrBlocks": ["::/0"]},
+     {"type": "egress", "protocol": "-1", "fromPort": 0, "toPort": 0, "ipv6CidrBlocks": ["::/0"]},
+     " lets in ::/0 (every port)"),
+    ("aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
+     {"ipProtocol": "tcp", "fromPort": 80, "toPort": 90, "cidrIpv4": "0.0.0.0/0"},
+     {"ipProtocol": "tcp", "fromPort": 80, "toPort": 90, "cidrIpv4": "192.0.2.0/24"},
+     " lets in 0.0.0.0/0 (tcp 80-90)"),
+    (CLUSTER, {"vpcConfig": {"endpointPublicAccess": True}},
+     {"vpcConfig": {"endpointPublicAccess": True, "publicAccessCidrs": ["192.0.2.0/24"]}},
+     " has a control plane that the whole Internet can reach (endpointPublicAccess)"),
+    (CLUSTER, {"vpcConfig": {}}, {"vpcConfig": {"endpointPublicAccess": False}},
+     " has a control plane that the whole Internet can reach (endpointPublicAccess)"),
+    (SERVICE, {"spec": {"type": "LoadBalancer"}},
+     {"spec": {"type": "LoadBalancer"},
+      "metadata": {"annotations": {"networking.gke.io/load-balancer-type": "Internal"}}},
+     " is a load balancer with a public address"),
+    (POLICY, {"spec": {"ingress": [{"from": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}]}},
+     {"spec": {"egress": [{"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}]}}, " lets in 0.0.0.0/0"),
+    ("aws:s3/bucketPolicy:BucketPolicy",
+     {"policy": json.dumps({"Statement": {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject"}})},
+     {"policy": json.dumps({"Statement": {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject",
+                                          "Condition": {"StringEquals": {"aws:SourceVpc": "vpc-1"}}}})},
+     " lets anyone do s3:GetObject"),
+    ("aws:ecr/repositoryPolicy:RepositoryPolicy",
+     {"policy": json.dumps({"Statement": [{"Effect": "Allow", "Principal": {"AWS": ["*"]}, "Action": ["ecr:*"]}]})},
+     {"policy": json.dumps({"Statement": [{"Effect": "Deny", "Principal": {"AWS": ["*"]}, "Action": ["ecr:*"]}]})},
+     " lets anyone do ecr:*"),
+]  # fmt: skip
+each_case = pytest.mark.parametrize(("type_", "public", "private", "text"), CASES)
+
+
+@each_case
+def test_what_becomes_public_is_told(type_: str, public: Any, private: Any, text: str) -> None:
+    expected = [f"public: {type_.rpartition(':')[2]} x{text}"]
+    for operation in (UPDATE, REPLACE):
+        told = texts(found(type_, operation, private, public))
+        assert [text for text in told if text.startswith("public: ")] == expected
+    assert texts(found(type_, CREATE, after=public)) == expected
+
+
+@each_case
+def test_what_is_not_public_was_so_before_or_stops_being_it_is_no_danger(
+    type_: str, public: Any, private: Any, text: str
+) -> None:
+    assert found(type_, CREATE, after=private) == []
+    assert found(type_, UPDATE, public, public) == []
+    assert found(type_, UPDATE, public, private) == []
+    assert found(type_, UPDATE, private, private) == []
+    assert found(type_, SAME, private, public) == []
+
+
+def test_a_block_of_public_access_that_is_forgotten_is_told() -> None:
+    flags = {"blockPublicAcls": True, "restrictPublicBuckets": True}
+    assert texts(found(BLOCK, UPDATE, flags, {"blockPublicAcls": True})) == [
+        "public: BucketPublicAccessBlock x: restrictPublicBuckets takes a block of public access off"
+    ]
+    assert found(BLOCK, UPDATE, {"blockPublicAcls": True}, {"blockPublicAcls": UNKNOWN}) == []
+
+
+def test_a_block_that_goes_with_its_bucket_is_no_danger() -> None:
+    bucket = "aws:s3/bucket:Bucket"
+    before = {each.urn: each for each in (state(BLOCK, "x", dependencies=(urn(bucket, "b"),)), state(bucket, "b"))}
+    block, gone = resource(BLOCK, DELETE), resource(bucket, DELETE, "b")
+    stays = {urn(bucket, "b"): state(bucket, "b")}
+    assert texts(find(before, stays, [block, resource(bucket, SAME, "b")])) == [
+        "public: BucketPublicAccessBlock x is deleted: nothing keeps the bucket from being made public"
+    ]
+    assert [each.rule for each in find(before, {}, [block, gone])] == ["loses-data"]
+
+
+def test_a_network_policy_that_is_deleted_without_its_namespace_is_told() -> None:
+    namespace = "kubernetes:core/v1:Namespace"
+    before = {each.urn: each for each in (state(POLICY, dependencies=(urn(namespace, "n"),)), state(namespace, "n"))}
+    [finding] = find(before, {}, [resource(POLICY, DELETE)])
+    assert finding.text == "NetworkPolicy x is deleted: what it kept from its pods may reach them"
+    both = find(before, {}, [resource(POLICY, DELETE), resource(namespace, DELETE, "n")])
+    assert "public" not in [each.rule for each in both]
+
+
+def test_one_more_port_of_an_open_firewall_is_told_alone() -> None:
+    def rule(*ports: str) -> dict[str, Any]:
+        return {"sourceRanges": ["0.0.0.0/0"], "allows": [{"protocol": "tcp", "ports": [port]} for port in ports]}
+
+    [finding] = found(FIREWALL, UPDATE, rule("443"), rule("443", "22"))
+    assert finding.text == "Firewall x lets in 0.0.0.0/0 (tcp 22)"
+    assert finding.severity == Severity.DANGER
+    assert found(FIREWALL, CREATE, after={**rule("22"), "disabled": True}) == []
+    assert found(FIREWALL, CREATE, after={**rule("22"), "sourceRanges": UNKNOWN}) == []
+
+
+@pytest.mark.parametrize(
+    ("cidr", "expected"),
+    [
+        ("0.0.0.0/0", True),
+        ("128.0.0.0/1", True),
+        ("8.0.0.0/7", True),
+        ("8.0.0.0/8", False),
+        ("10.0.0.0/8", False),
+        ("::/0", True),
+        ("2000::/3", True),
+        ("2001:db8::/32", False),
+        ("fc00::/7", False),
+        (" 0.0.0.0/0 ", True),
+        ("0.0.0.0", False),  # noqa: S104 - nothing listens
+        ("nothing", False),
+        ("", False),
+    ],
+)
+def test_addresses_are_open_where_they_keep_nobody_out(cidr: str, expected: bool) -> None:
+    assert is_open(cidr) is expected

@@ -1,0 +1,143 @@
+"""`identity`: wider grants, wider trust, and more repositories; and what stays within what it was."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from gpu_preview.dangers import find
+from gpu_preview.report import Severity
+
+from .danger_cases import CREATE, DELETE, UNKNOWN, UPDATE, found, resource, state, texts
+
+MEMBER = "gcp:projects/iAMMember:IAMMember"
+BINDING = "gcp:projects/iAMBinding:IAMBinding"
+POLICY = "aws:iam/policy:Policy"
+ROLE = "aws:iam/role:Role"
+PROVIDER = "gcp:iam/workloadIdentityPoolProvider:WorkloadIdentityPoolProvider"
+GROUP = "github:index/actionsRunnerGroup:ActionsRunnerGroup"
+GITHUB = "token.actions.githubusercontent.com"
+
+
+def policy(action: Any, resource: Any = "*", **others: Any) -> dict[str, Any]:
+    return {
+        "policy": json.dumps({"Statement": [{"Effect": "Allow", "Action": action, "Resource": resource, **others}]})
+    }
+
+
+def trust(*subjects: str, operator: str = "StringLike", audience: bool = True) -> dict[str, Any]:
+    condition: dict[str, Any] = {"StringEquals": {f"{GITHUB}:aud": "sts.amazonaws.com"}} if audience else {}
+    if subjects:
+        condition.setdefault(operator, {})[f"{GITHUB}:sub"] = list(subjects)
+    principal = {"Federated": f"arn:aws:iam::123456789012:oidc-provider/{GITHUB}"}
+    statement = {"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRoleWithWebIdentity"}
+    return {"assumeRolePolicy": json.dumps({"Statement": [{**statement, "Condition": condition}]})}
+
+
+NO_SUB = f"trusts {GITHUB} with no condition on sub"
+TAKES = "workflows of other repositories can take it on"
+ONE = "repo:org/a:ref:refs/heads/main"
+
+# Type, before (None: it is new), after, and what is told; nothing for the near misses.
+CASES: list[tuple[str, dict[str, Any] | None, dict[str, Any], list[str]]] = [
+    (MEMBER, None, {"role": "roles/owner", "member": "user:a"}, ["grants roles/owner to user:a"]),
+    (MEMBER, None, {"role": "roles/storage.admin", "member": "user:a"}, ["grants roles/storage.admin to user:a"]),
+    (MEMBER, None, {"role": "roles/logging.logWriter", "member": "user:a"}, []),
+    (MEMBER, None, {"role": "roles/editor", "member": UNKNOWN}, ["grants roles/editor to somebody not known yet"]),
+    (MEMBER, {"role": "roles/viewer", "member": "user:a"}, {"role": "roles/editor", "member": "user:a"},
+     ["grants roles/editor to user:a"]),
+    (MEMBER, {"role": "roles/editor", "member": "user:a"}, {"role": "roles/viewer", "member": "user:a"}, []),
+    (BINDING, {"role": "roles/owner", "members": ["user:a"]}, {"role": "roles/owner", "members": ["user:b", "user:a"]},
+     ["grants roles/owner to user:b"]),
+    (BINDING, {"role": "roles/owner", "members": ["user:a", "user:b"]}, {"role": "roles/owner", "members": ["user:a"]},
+     []),
+    (MEMBER, None, {"role": "roles/x", "member": "principalSet://iam.googleapis.com/p/workloadIdentityPools/ci/*"},
+     ["lets every identity of a pool in: principalSet://iam.googleapis.com/p/workloadIdentityPools/ci/*"]),
+    (MEMBER, None, {"role": "roles/x", "member": "principalSet://iam.googleapis.com/p/workloadIdentityPools/ci/a/b"},
+     []),
+    (POLICY, None, policy("*", "arn:aws:s3:::a"), ["allows *"]),
+    (POLICY, None, policy(["s3:*", "s3:GetObject"]), ["allows s3:*"]),
+    (POLICY, None, policy("s3:*", "arn:aws:s3:::a"), []),
+    (POLICY, None, policy("s3:GetObject"), []),
+    (POLICY, policy("s3:*"), policy(["ec2:*", "s3:*"]), ["allows ec2:*"]),
+    (POLICY, policy(["ec2:*", "s3:*"]), policy("s3:*"), []),
+    (POLICY, None, policy(None, NotAction="iam:*"), ["allows all but some (NotAction)"]),
+    (POLICY, None, {"policy": json.dumps({"Statement": [{"Effect": "Deny", "Action": "*", "Resource": "*"}]})}, []),
+    (POLICY, None, {"policy": UNKNOWN}, []),
+    (ROLE, {}, {"managedPolicyArns": ["arn:aws:iam::aws:policy/AdministratorAccess"]},
+     ["attaches arn:aws:iam::aws:policy/AdministratorAccess"]),
+    ("aws:iam/rolePolicyAttachment:RolePolicyAttachment", None,
+     {"policyArn": "arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy"}, []),
+    (ROLE, trust(ONE), trust(), [f"{NO_SUB} any more: {TAKES}"]),
+    (ROLE, trust(ONE), trust(ONE, operator="StringNotLike"), [f"{NO_SUB} any more: {TAKES}"]),
+    (ROLE, None, trust(audience=False), [f"{NO_SUB}: {TAKES}"]),
+    (ROLE, None, trust(ONE), []),
+    (ROLE, trust(), trust(), []),
+    (ROLE, trust(ONE), trust("repo:org/*:*"), [f"trusts {GITHUB} with sub like repo:org/*:*: {TAKES}"]),
+    (ROLE, trust(ONE), trust("repo:org/a:*"), [f"trusts repo:org/a:* of {GITHUB}, which it did not"]),
+    (ROLE, trust("repo:org/a:*"), trust(ONE), []),
+    (ROLE, trust(ONE), trust(ONE, "repo:org/b:*"), [f"trusts repo:org/b:* of {GITHUB}, which it did not"]),
+    (ROLE, None, trust("repo:org/*", operator="StringEquals"), []),
+    (PROVIDER, {"attributeCondition": "a == 'b'"}, {},
+     ["takes tokens of every repository: its attributeCondition is gone"]),
+    (PROVIDER, {"attributeCondition": "a == 'b'"}, {"attributeCondition": "true"},
+     ["takes tokens of every repository: its attributeCondition is gone"]),
+    (PROVIDER, {"attributeCondition": "a == 'b'"}, {"attributeCondition": "a == 'c'"},
+     ["takes tokens by another attributeCondition: read whether it lets in more"]),
+    (PROVIDER, {"attributeCondition": "a == 'b'"}, {"attributeCondition": "a=='b'"}, []),
+    (PROVIDER, {"attributeCondition": "a == 'b'"}, {"attributeCondition": UNKNOWN}, []),
+    (PROVIDER, None, {"oidc": {"issuerUri": f"https://{GITHUB}"}},
+     ["takes tokens of every repository: it has no attributeCondition"]),
+    (PROVIDER, None, {"oidc": {"issuerUri": f"https://{GITHUB}"}, "attributeCondition": "a == 'b'"}, []),
+    ("kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding", None, {"roleRef": {"name": "cluster-admin"}},
+     ["makes its subjects cluster-admin"]),
+    ("kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding", None, {"roleRef": {"name": "view"}}, []),
+    ("kubernetes:rbac.authorization.k8s.io/v1:ClusterRole", {"rules": [{"verbs": ["get"], "resources": ["*"]}]},
+     {"rules": [{"verbs": ["*"], "resources": ["*"]}]}, ["allows every verb on every resource"]),
+    ("kubernetes:rbac.authorization.k8s.io/v1:ClusterRole", None, {"rules": [{"verbs": ["*"], "resources": ["pods"]}]},
+     []),
+    ("kubernetes:apps/v1:Deployment", {"spec": [{"privileged": False}]}, {"spec": [{"privileged": True}]},
+     ["lets a container be more than a container: spec[0].privileged"]),
+    ("kubernetes:apps/v1:Deployment", {"spec": [{"privileged": True}]}, {"spec": [{"privileged": True}]}, []),
+    (GROUP, {"selectedRepositoryIds": [1]}, {"selectedRepositoryIds": [2, 1, 3]},
+     ["lets in 2 more: selectedRepositoryIds"]),
+    (GROUP, {"selectedRepositoryIds": [1, 2]}, {"selectedRepositoryIds": [2]}, []),
+    (GROUP, {"selectedRepositoryIds": [1]}, {"selectedRepositoryIds": UNKNOWN}, []),
+    (GROUP, {"selectedRepositoryIds": [1]}, {"selectedRepositoryIds": [1, UNKNOWN]}, []),
+    (GROUP, None, {"selectedRepositoryIds": [1], "visibility": "selected"}, []),
+    (GROUP, {"visibility": "selected"}, {"visibility": "all"}, ["is there for all repositories, and was for selected"]),
+    (GROUP, None, {"visibility": "all"}, ["is there for all repositories, and was for none"]),
+    (GROUP, {"visibility": "all"}, {"visibility": "selected"}, []),
+    (GROUP, {"restrictedToWorkflows": True}, {"restrictedToWorkflows": False},
+     ["is restricted to no workflows any more"]),
+    (GROUP, {"restrictedToWorkflows": False}, {}, []),
+    ("github:index/repositoryRuleset:RepositoryRuleset", {"enforcement": "active"}, {"enforcement": "disabled"},
+     ["holds nobody any more: enforcement is not active"]),
+    ("github:index/repositoryRuleset:RepositoryRuleset", {"enforcement": "evaluate"}, {"enforcement": "disabled"}, []),
+    ("github:index/repositoryRuleset:RepositoryRuleset", {"bypassActors": []}, {"bypassActors": [{"actorId": 1}]},
+     ["lets in 1 more: bypassActors"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("type_", "before", "after", "expected"), CASES)
+def test_who_may_do_more_is_told(type_: str, before: Any, after: Any, expected: list[str]) -> None:
+    findings = found(type_, CREATE if before is None else UPDATE, before, after)
+    assert texts(findings) == [f"identity: {type_.rpartition(':')[2]} x {text}" for text in expected]
+    assert {each.severity for each in findings} <= {Severity.DANGER}
+
+
+def test_a_ruleset_that_is_deleted_is_told() -> None:
+    type_ = "github:index/repositoryRuleset:RepositoryRuleset"
+    assert texts(found(type_, DELETE, {"enforcement": "active"})) == [
+        "identity: RepositoryRuleset x is deleted: the branches it held can be changed without its checks"
+    ]
+    assert found(MEMBER, DELETE, {"role": "roles/owner", "member": "user:a"}) == []
+
+
+def test_a_grant_that_only_moves_is_not_told_again() -> None:
+    before = state(MEMBER, "old", {"role": "roles/owner", "member": "user:a"})
+    after = state(MEMBER, "new", before.inputs)
+    moved = resource(MEMBER, UPDATE, "new", moved_from=before.urn)
+    assert find({before.urn: before}, {after.urn: after}, [moved]) == []
+    assert len(find({}, {after.urn: after}, [resource(MEMBER, CREATE, "new")])) == 1

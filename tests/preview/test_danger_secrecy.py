@@ -1,0 +1,152 @@
+"""`secret-exposed`: what was secret is plain, what was encrypted is not, and no value of either is ever told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from gpu_preview.danger_rules import secrecy
+from gpu_preview.dangers import find
+from gpu_preview.report import Operation, Severity
+
+from .danger_cases import CREATE, DELETE, REPLACE, SAME, SECRET, UNKNOWN, UPDATE, found, state, texts
+
+VARIABLE = "github:index/actionsSecret:ActionsSecret"
+TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+GONE = "secret-exposed: LaunchTemplate x"
+STACK = "pulumi:pulumi:Stack"
+
+
+@pytest.mark.parametrize("operation", [UPDATE, REPLACE])
+@pytest.mark.parametrize(
+    ("before", "after", "where"),
+    [
+        ({"value": SECRET}, {"value": "hunter2"}, "value"),
+        ({"data": SECRET}, {"data": {"password": "hunter2"}}, "data"),
+        ({"data": {"a": SECRET}}, {"data": {"a": "hunter2", "b": 1}}, "data.a"),
+        ({"list": ["known", SECRET]}, {"list": ["hunter2", "known"]}, "list[0]"),
+        ({"env": [{"name": "A", "value": "a"}, {"name": "B", "value": SECRET}]},
+         {"env": [{"name": "B", "value": "hunter2"}]}, "env[0].value"),
+    ],
+)  # fmt: skip
+def test_a_secret_that_is_plain_now_is_told_without_its_value(
+    operation: Operation, before: Any, after: Any, where: str
+) -> None:
+    [finding] = found(VARIABLE, operation, before, after)
+    assert finding.text == f"ActionsSecret x: {where} was secret and is plain now"
+    assert (finding.rule, finding.severity) == ("secret-exposed", Severity.DANGER)
+    assert "hunter2" not in finding.model_dump_json()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"value": SECRET}, {"value": SECRET}),
+        ({"value": SECRET}, {"value": UNKNOWN}),
+        ({"value": SECRET}, {"value": None}),
+        ({"value": SECRET}, {}),
+        ({"value": SECRET}, {"value": {"a": SECRET, "b": UNKNOWN}}),
+        ({"value": "plain"}, {"value": "other"}),
+        ({"value": "plain"}, {"value": SECRET}),
+        ({"list": [SECRET, "known"]}, {"list": ["known"]}),
+    ],
+)
+def test_a_secret_that_stays_one_or_goes_is_no_danger(before: Any, after: Any) -> None:
+    assert found(VARIABLE, UPDATE, before, after) == []
+
+
+def test_nothing_is_told_of_what_is_new_or_goes() -> None:
+    assert found("my:own:Thing", CREATE, after={"value": "plain"}) == []
+    assert found("my:own:Thing", DELETE, {"value": SECRET}) == []
+
+
+def test_an_output_of_the_stack_that_is_plain_now_is_told_though_the_stack_is_the_same() -> None:
+    before = state(STACK, "demo-dev", outputs={"key": SECRET, "url": "a"})
+    after = state(STACK, "demo-dev", outputs={"key": "hunter2", "url": "b"})
+    assert texts(find({before.urn: before}, {after.urn: after}, [])) == [
+        "secret-exposed: Stack outputs: key was secret and is plain now"
+    ]
+    assert find({before.urn: before}, {before.urn: before}, []) == []
+
+
+def test_the_outputs_of_a_resource_are_the_providers() -> None:
+    before, after = (state("my:own:Thing", outputs={"key": value}) for value in (SECRET, "plain"))
+    assert find({before.urn: before}, {after.urn: after}, []) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"ebs": {"encrypted": "true"}}, {"ebs": {"encrypted": "false"}}),
+        ({"ebs": {"encrypted": True}}, {"ebs": {"encrypted": False}}),
+        ({"ebs": {"encrypted": True}}, {"ebs": {}}),
+        ({"blocks": [{"deviceName": "a", "encrypted": True}, {"deviceName": "b", "encrypted": True}]},
+         {"blocks": [{"deviceName": "b", "encrypted": False}]}),
+    ],
+)  # fmt: skip
+def test_encryption_that_is_switched_off_is_told(before: Any, after: Any) -> None:
+    [finding] = found(TEMPLATE, UPDATE, before, after)
+    assert finding.text.endswith("encrypted was on and is off: it is not encrypted any more")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"ebs": {"encrypted": True}}, {"ebs": {"encrypted": "true"}}),
+        ({"ebs": {"encrypted": False}}, {"ebs": {}}),
+        ({"ebs": {"encrypted": True}}, {"ebs": {"encrypted": UNKNOWN}}),
+        ({"ebs": {"encrypted": True}}, {}),
+        ({"blocks": [{"deviceName": "a", "encrypted": True}, {"deviceName": "b"}]}, {"blocks": [{"deviceName": "b"}]}),
+    ],
+)
+def test_encryption_that_stays_was_never_on_or_goes_with_its_disk_is_no_danger(before: Any, after: Any) -> None:
+    assert found(TEMPLATE, UPDATE, before, after) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ({"kmsKeyId": "a"}, {}, [f"{GONE}: kmsKeyId is gone: what it names encrypts this no longer"]),
+        ({"kmsKeyId": "a"}, {"kmsKeyId": ""}, [f"{GONE}: kmsKeyId is gone: what it names encrypts this no longer"]),
+        ({"diskEncryptionKey": {"kmsKeySelfLink": "a"}}, {"diskEncryptionKey": {}},
+         [f"{GONE}: diskEncryptionKey is gone: what it names encrypts this no longer"]),
+        ({"kmsKeyId": "a"}, {"kmsKeyId": "b"}, []),
+        ({"kmsKeyId": "a"}, {"kmsKeyId": UNKNOWN}, []),
+        ({"kmsKeyId": ""}, {}, []),
+        ({"disk": {"kmsKeyId": "a"}}, {}, []),
+    ],
+)  # fmt: skip
+def test_a_key_of_ones_own_that_is_gone_is_told_and_another_key_is_not(
+    before: Any, after: Any, expected: list[str]
+) -> None:
+    assert texts(found(TEMPLATE, UPDATE, before, after)) == expected
+
+
+def test_a_resource_that_is_the_encryption_of_another_is_missed() -> None:
+    type_ = "aws:ebs/encryptionByDefault:EncryptionByDefault"
+    assert texts(found(type_, DELETE, {"enabled": True})) == [
+        "secret-exposed: EncryptionByDefault x is deleted: what it encrypted by a key is so no longer"
+    ]
+    assert [each.rule for each in found(type_, UPDATE, {"enabled": True}, {"enabled": False})] == ["secret-exposed"]
+    assert found(type_, REPLACE, {"enabled": True}, {"enabled": True}) == []
+    assert found("aws:eks/cluster:Cluster", SAME, {"enabled": True}, {"enabled": False}) == []
+
+
+@pytest.mark.parametrize(
+    ("after", "where"),
+    [
+        ({"a:token": "plain"}, [("a:token",)]),
+        ({"a:token": {"b": "plain"}}, [("a:token",)]),
+        ({"a:token": {"b": {"secure": "v1:x"}}}, []),
+        ({"a:token": {"secure": "v1:y"}}, []),
+        ({}, []),
+        ({"a:token": None}, []),
+    ],
+)
+def test_a_value_of_a_stack_file_that_was_encrypted(after: Any, where: list[Any]) -> None:
+    assert list(secrecy.config({"a:token": {"secure": "v1:x"}}, after)) == where
+
+
+def test_a_part_of_a_value_of_a_stack_file_that_was_encrypted() -> None:
+    before = {"a:b": {"c": {"secure": "v1:x"}, "d": 1}}
+    assert list(secrecy.config(before, {"a:b": {"c": "plain", "d": 2}})) == [("a:b", "c")]
