@@ -1,0 +1,156 @@
+"""The cost before and after, from two stack files alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from gpu_preview.money import beyond_budget, cost
+from gpu_preview.report import Amount, Cost, PoolCost, Severity
+
+L4 = "{kind: gce-runners, machineType: g2-standard-8, zones: [us-central1-a], market: spot, max: %d}"
+BUILDS = "{kind: cloud-build, region: us-central1, machineType: e2-standard-2}"
+
+
+def write(folder: Path, name: str, **pools: str) -> Path:
+    path = folder / name
+    lines = [f"    {pool}: {text}" for pool, text in pools.items()]
+    path.write_text("\n".join(["config:", "  gcp:project: p", "  gpu-ci:pools:", *lines]) + "\n")
+    return path
+
+
+def amount(hour: float, month: float) -> Amount:
+    return Amount(at_rest_usd_per_hour=0.0, at_max_usd_per_hour=hour, worst_month_usd=month)
+
+
+def of_one(path: Path) -> Amount:
+    found, _ = cost(None, path)
+    assert found is not None
+    assert found.after is not None
+    return found.after
+
+
+def test_a_pool_that_may_have_more_machines_costs_more(tmp_path: Path) -> None:
+    before, after = (write(tmp_path, f"{most}.yaml", l4=L4 % most) for most in (2, 4))
+    one, found = of_one(write(tmp_path, "1.yaml", l4=L4 % 1)), cost(before, after)
+    assert one.at_max_usd_per_hour
+    hour = one.at_max_usd_per_hour
+    two, four = amount(round(2 * hour, 4), round(1460 * hour, 4)), amount(round(4 * hour, 4), round(2920 * hour, 4))
+    assert found == (Cost(before=two, after=four, pools=(PoolCost(pool="l4", before=two, after=four),)), [])
+
+
+def test_pools_that_come_go_and_stay(tmp_path: Path) -> None:
+    before = write(tmp_path, "a.yaml", stays=L4 % 1, goes=L4.replace("spot", "standard") % 1)
+    after = write(tmp_path, "b.yaml", stays=L4 % 1, comes=L4 % 3 + "\n")
+    after.write_text(
+        after.read_text().replace("us-central1-a], market: spot, max: 3", "us-central1-b], market: standard, max: 3")
+    )
+    found, findings = cost(before, after)
+    assert found is not None
+    assert findings == [] or findings[0].rule == "no-cost"
+    assert [(each.pool, each.before is None, each.after is None) for each in found.pools] == [
+        ("comes", True, False),
+        ("goes", False, True),
+    ]
+
+
+def test_what_is_billed_by_the_minute_has_no_price_and_makes_the_total_the_least(tmp_path: Path) -> None:
+    found, _ = cost(None, write(tmp_path, "a.yaml", builds=BUILDS, l4=L4 % 1))
+    assert found is not None
+    assert found.before is None
+    assert found.after is not None
+    assert found.after.at_least
+    assert found.pools[0].after == Amount(at_rest_usd_per_hour=0.0)
+    only, _ = cost(None, write(tmp_path, "b.yaml", builds=BUILDS))
+    assert only is not None
+    assert only.after == Amount(at_rest_usd_per_hour=0.0, at_least=True)
+
+
+def test_a_stack_without_pools_has_no_cost_and_no_finding(tmp_path: Path) -> None:
+    for number, text in enumerate(("config: {aws:region: us-east-1}", "", "encryptionsalt: v1:x", "[1]", "config: 3")):
+        path = tmp_path / f"{number}.yaml"
+        path.write_text(text)
+        assert cost(path, path) == (None, [])
+    assert cost(None, None) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("config: {a: [}", "is no YAML"),
+        ("config: " + "[" * 3000, "is nested without an end"),
+        ("config:\n  a: {b: 1}\n  gpu-ci:pools: {l4: {kind: x}}\n  a: 2\n",
+         "is no YAML: the key a is there twice, first in line 2 (line 4)"),
+        ("config: {gpu-ci:pools: {l4: {kind: gce-runners, max: ghp_aaaaaaaa}}}",
+         "has 3 problems, the first at gpu-ci:pools.l4.machineType: is missing"),
+        ("config: {gpu-ci:pools: {secure: v1:x}}",
+         "has 1 problem, the first at gpu-ci:pools: is a secret, which this command cannot read"),
+        ("config: \xff", "is no YAML"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_broken_at_either_side_leaves_no_cost_and_a_note(tmp_path: Path, text: str, why: str) -> None:
+    good, broken = write(tmp_path, "good.yaml", l4=L4 % 1), tmp_path / "broken.yaml"
+    broken.write_bytes(text.encode("latin-1"))
+    for sides, side in (((good, broken), "head"), ((broken, good), "base")):
+        found, [finding] = cost(*sides)
+        assert found is None
+        assert finding.text == f"the cost is not known: the stack file of the {side} {why}"
+        assert (finding.rule, finding.severity) == ("no-cost", Severity.NOTE)
+        assert str(tmp_path) not in finding.text
+
+
+def test_a_file_that_is_none_is_not_read(tmp_path: Path) -> None:
+    link, large, folder = tmp_path / "link.yaml", tmp_path / "large.yaml", tmp_path / "folder.yaml"
+    link.symlink_to("/etc/passwd")
+    large.write_text("a: " + "b" * 300_000)
+    folder.mkdir()
+    for path, why in (
+        (link, "is no plain file"),
+        (folder, "is no plain file"),
+        (tmp_path / "none.yaml", "cannot be read: No such file or directory"),
+        (large, "has 300003 bytes, and no stack file has more than 262144"),
+    ):
+        assert [each.text for each in cost(None, path)[1]] == [
+            f"the cost is not known: the stack file of the head {why}"
+        ]
+
+
+def test_aliases_that_stand_for_more_than_memory_holds_are_refused_at_once(tmp_path: Path) -> None:
+    levels = [f"  a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 30)]
+    path = tmp_path / "a.yaml"
+    for text in ("\n".join(["config:", "  a0: &a0 [x]", *levels]), "config: &a {gpu-ci:pools: *a}"):
+        path.write_text(text)
+        assert cost(None, path)[1][0].text.endswith("stands for more than 100000 values by its aliases")
+
+
+def budget(after: Amount, before: Amount | None = None) -> list[tuple[str, str]]:
+    found = beyond_budget(Cost(before=before, after=after), 1000.0)
+    assert {each.rule for each in found} <= {"beyond-budget"}
+    return [(each.severity.value, each.text) for each in found]
+
+
+def test_a_worst_month_over_the_ceiling_is_a_danger() -> None:
+    over = [("danger", "the worst month of all pools is 1,460 USD, over the ceiling of 1,000 USD")]
+    assert budget(amount(2, 1460)) == over
+    assert budget(amount(2, 1460), amount(1, 730)) == over
+    assert budget(amount(1, 1000)) == []
+    assert budget(amount(2, 1460), amount(2, 1460)) == []
+    assert budget(amount(2, 1460), amount(3, 2190)) == []
+    least = Amount(worst_month_usd=1001, at_least=True)
+    assert budget(least)[0][1] == "the worst month of all pools is at least 1,001 USD, over the ceiling of 1,000 USD"
+
+
+def test_where_prices_are_not_known_nobody_can_tell() -> None:
+    assert budget(Amount(worst_month_usd=10, at_least=True)) == [
+        ("note", ("the worst month of all pools is at least 10 USD, so nobody can tell whether it is within the "
+         "ceiling of 1,000 USD"))
+    ]  # fmt: skip
+    assert budget(Amount()) == [
+        ("note", "no price is known, so nobody can tell whether the worst month is within the ceiling of 1,000 USD")
+    ]
+
+
+def test_without_a_ceiling_or_a_cost_there_is_no_finding() -> None:
+    found = Cost(before=None, after=amount(2, 1460))
+    assert beyond_budget(found, None) == beyond_budget(None, 1.0) == []
+    assert beyond_budget(Cost(before=amount(2, 1460), after=None), 1.0) == []
