@@ -17,7 +17,7 @@ from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.hints import in_yaml
 from gpu_ci.stack.schema import as_json, stack_schema
 
-from docs import agreement, ends, floors, receipt, specs
+from docs import agreement, dangers, ends, floors, receipt, specs
 from infra.keys import Keys
 from infra.settings import PROJECT
 from infra.site import SITE
@@ -51,6 +51,7 @@ def pages() -> dict[str, str]:
         "catalog-agreement.md": "\n".join(agreement.page()),
         "gpu-smoke-receipt.md": "\n".join(receipt.page()),
         "runner-ends.md": "\n".join(ends.page()),
+        "preview-dangers.md": "\n".join(dangers.page()),
         "gpu-floors.md": "\n".join(floors.page()),
         "gpu-smoke-specs.schema.json": specs.schema(),
     }
