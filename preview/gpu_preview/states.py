@@ -77,7 +77,7 @@ class Change:
     @cached_property
     def inputs(self) -> tuple[Pair, ...]:
         """Every value of its inputs at both sides; none of a resource that goes, because nothing of it is left."""
-        if self.after is None or self.resource.operation == Operation.DELETE:
+        if self.after is None:
             return ()
         return tuple(pairs(self.before.inputs if self.before else {}, self.after.inputs))
 

@@ -65,7 +65,7 @@ def pairs(before: Any, after: Any) -> Iterator[Pair]:
         path, one, other = left.pop()
         if path:
             yield Pair(path, one, other)
-        if other is None or other in (SECRET, UNKNOWN) or len(path) >= _DEEPEST:
+        if len(path) >= _DEEPEST:
             continue
         was, now = decoded(one), decoded(other)
         path = (*path, "#") if now is not other else path

@@ -124,6 +124,7 @@ def test_a_block_of_public_access_that_is_forgotten_is_told() -> None:
         "public: BucketPublicAccessBlock x: restrictPublicBuckets takes a block of public access off"
     ]
     assert found(BLOCK, UPDATE, {"blockPublicAcls": True}, {"blockPublicAcls": UNKNOWN}) == []
+    assert found(BLOCK, UPDATE, {"blockPublicAcls": None}, {"blockPublicAcls": None}) == []
 
 
 def test_a_block_that_goes_with_its_bucket_is_no_danger() -> None:

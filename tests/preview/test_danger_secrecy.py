@@ -9,7 +9,7 @@ from gpu_preview.danger_rules import secrecy
 from gpu_preview.dangers import find
 from gpu_preview.report import Operation, Severity
 
-from .danger_cases import CREATE, DELETE, REPLACE, SAME, SECRET, UNKNOWN, UPDATE, found, state, texts
+from .danger_cases import CREATE, DELETE, REPLACE, SAME, SECRET, UNKNOWN, UPDATE, found, resource, state, texts
 
 VARIABLE = "github:index/actionsSecret:ActionsSecret"
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
@@ -71,7 +71,7 @@ def test_an_output_of_the_stack_that_is_plain_now_is_told_though_the_stack_is_th
 
 def test_the_outputs_of_a_resource_are_the_providers() -> None:
     before, after = (state("my:own:Thing", outputs={"key": value}) for value in (SECRET, "plain"))
-    assert find({before.urn: before}, {after.urn: after}, []) == []
+    assert find({before.urn: before}, {after.urn: after}, [resource("my:own:Thing", UPDATE)]) == []
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_an_older_version_is_told_and_a_newer_or_the_same_is_not(newer: Any, old
         ({"version": "2"}, {}),
         ({"version": "latest"}, {"version": "1"}),
         ({"version": "main"}, {"version": "dev"}),
-        ({"version": "2"}, {"version": "1" * 65}),
+        ({"version": "9" * 65}, {"version": "1"}),
         ({"version": "2"}, {"version": {"a": "1"}}),
         ({"apiVersion": "v2"}, {"apiVersion": "v1"}),
         ({"launchTemplate": {"id": "lt-1", "version": "7"}}, {"launchTemplate": {"id": "lt-2", "version": "1"}}),

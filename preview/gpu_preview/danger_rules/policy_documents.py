@@ -92,8 +92,8 @@ def _subjects(condition: Any, key: str) -> Iterator[str]:
         if not isinstance(operator, str) or not isinstance(tests, Mapping):
             continue
         like, equals = "StringLike" in operator, "StringEquals" in operator
-        # A negation keeps somebody out and lets the others in; IfExists lets in who says nothing.
-        if not (like or equals) or "Not" in operator or "IfExists" in operator:
+        # IfExists lets in who says nothing; StringNotLike, which is neither, keeps somebody out and lets in the others.
+        if not (like or equals) or "IfExists" in operator:
             continue
         # StringLike knows `*` and `?`, and StringEquals not even these; a `[` is no sign to either of them.
         found = (each.replace("[", "[[]") for each in texts(tests.get(key)))
