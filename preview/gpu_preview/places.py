@@ -46,7 +46,7 @@ class StackLines:
                 break
             key, node = found
             line = key.start_mark.line + 1
-            place = Place(file=self.file, line=line, end_line=max(line, _last_line(key, node)))
+            place = Place(file=self.file, line=line, end_line=max(line, _last_line(node)))
         return place
 
     def has(self, *steps: Step) -> bool:
@@ -135,13 +135,13 @@ def _entry(node: yaml.Node | None, step: Step) -> tuple[yaml.Node, yaml.Node] | 
     return None
 
 
-def _last_line(key: yaml.Node, value: yaml.Node) -> int:
+def _last_line(value: yaml.Node) -> int:
     """YAML ends a block where the next begins; this is the last line with something of it, though a block of text
-    keeps the blank lines below it. An alias stands in one."""
+    keeps the blank lines below it. Of an alias it is the line of what it stands for, which is always further up."""
     last, left, seen = 0, [value], set()
     while left:
         node = left.pop()
-        if id(node) in seen or node.start_mark.index < key.start_mark.index:
+        if id(node) in seen:
             continue
         seen.add(id(node))
         inside = stack_nodes.children(node)

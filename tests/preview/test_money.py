@@ -136,6 +136,7 @@ def test_a_worst_month_over_the_ceiling_is_a_danger() -> None:
     assert budget(amount(1, 1000)) == []
     assert budget(amount(2, 1460), amount(2, 1460)) == []
     assert budget(amount(2, 1460), amount(3, 2190)) == []
+    assert budget(Amount(), Amount()) == []
     least = Amount(worst_month_usd=1001, at_least=True)
     assert budget(least)[0][1] == "the worst month of all pools is at least 1,001 USD, over the ceiling of 1,000 USD"
 

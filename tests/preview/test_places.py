@@ -92,6 +92,11 @@ def test_a_pool_stands_at_the_one_key_that_changed(tmp_path: Path, old: str, new
     assert after.of_pool("l4", lines(tmp_path)) == place(line, end)
 
 
+def test_a_pool_with_one_key_gone_and_one_changed_stands_whole(tmp_path: Path) -> None:
+    text = BEFORE.replace("      machineType: g2-standard-8\n", "").replace("idleSec: 600", "idleSec: 60")
+    assert lines(tmp_path, text, "b.yaml").of_pool("l4", lines(tmp_path)) == place(5, 11)
+
+
 def test_a_pool_that_is_new_or_gone(tmp_path: Path) -> None:
     without = lines(tmp_path, BEFORE.replace("    t4: {kind: gce-runners, max: 1}\n", ""), "b.yaml")
     assert lines(tmp_path).of_pool("t4", without) == place(15)
