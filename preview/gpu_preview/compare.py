@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -16,18 +15,17 @@ from importlib import metadata
 from pathlib import Path
 
 from . import digest, git, walls, worlds
-from .digest import Digest, DigestError
+from .digest import DigestError
 from .git import Repository
-from .limits import Finished, Limits
+from .judge import Files, judged
+from .limits import Limits
 from .packages import Packages
-from .report import Finding, Report, Severity, Stack, Status
+from .report import Report, Stack, Status
 from .report import Side as Named
 from .sides import Side, SideError, Surroundings
+from .words import clean, failure
 
 _ENGINE_SEC = 900
-# Colours and whatever else a terminal would obey; a report is read elsewhere.
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
-_ERROR_CHARACTERS = 4_000
 
 
 class CompareError(Exception):
@@ -92,7 +90,7 @@ def _bring_up(names: Sequence[str], before: Side, kept: worlds.Kept, say: Callab
             say(f"{name}: bringing the base up, offline")
             finished = before.up(name)
             if finished.code or finished.broke:
-                failed[name] = failure(finished)
+                failed[name] = failure(finished, before.root)
         except SideError as error:
             failed[name] = clean(str(error))
     if not failed:
@@ -180,49 +178,15 @@ def _stack(
     except SideError as error:
         return told(Status.FAILED, error=clean(str(error)))
     say(f"{name}: previewing the head")
-    finished, _events = after.preview(name, [str(pack) for pack in request.packs])
+    finished, events = after.preview(name, [str(pack) for pack in request.packs])
     try:
         found = digest.parse(finished.stdout.read_text(errors="replace"))
     except DigestError:
-        return told(Status.FAILED, error=failure(finished))
+        return told(Status.FAILED, error=failure(finished, after.root))
     if finished.broke or found.errors or finished.code:
-        return told(Status.FAILED, error=failure(finished, found), resources=found.resources, counts=found.counts)
-    return judged(
-        told(Status.NEW if old is None else Status.PREVIEWED),
-        found,
-        before=old,
-        after=new,
-        root=after.root,
-        max_usd_month=request.max_usd_month,
-    )
-
-
-def judged(
-    stack: Stack, found: Digest, *, before: Path | None, after: Path | None, root: Path, max_usd_month: float | None
-) -> Stack:
-    """A stack's part of the report: what the engine found, and what a reviewer should make of it."""
-    return stack.model_copy(
-        update={"counts": found.counts, "resources": found.resources, "findings": tuple(warnings(found))}
-    )
-
-
-def warnings(found: Digest) -> Iterator[Finding]:
-    """What the program, the engine and the providers warn of."""
-    for each in found.warnings:
-        text, _, hint = clean(each.message.removeprefix("warning: ")).partition("; hint: ")
-        yield Finding(rule="warning", severity=Severity.WARNING, text=text, hint=hint, urn=each.urn)
-
-
-def failure(finished: Finished, found: Digest | None = None) -> str:
-    """Why a command failed: the limit it broke, the engine's errors, or the end of what it said."""
-    said = "\n\n".join(found.errors) if found else ""
-    return clean("\n".join(filter(None, (finished.broke, said or finished.error_tail()))))
-
-
-def clean(text: str) -> str:
-    """Without escape codes, and not longer than a reader has patience for: the beginning and the end."""
-    plain = "".join(sign for sign in _ESCAPES.sub("", text) if sign in "\n\t" or sign.isprintable()).strip()
-    if len(plain) <= _ERROR_CHARACTERS:
-        return plain
-    half = _ERROR_CHARACTERS // 2
-    return f"{plain[:half]}\n[… {len(plain) - 2 * half:,} characters …]\n{plain[-half:]}"
+        return told(
+            Status.FAILED, error=failure(finished, after.root, found), resources=found.resources, counts=found.counts
+        )
+    files = Files(file, after.root, str(after.project.relative_to(after.root)), old, new)
+    stack = told(Status.NEW if old is None else Status.PREVIEWED)
+    return judged(stack, found, files, events=events, max_usd_month=request.max_usd_month)

@@ -93,7 +93,7 @@ def run(
 
 
 def taken(source: Path, target: Path) -> Path:
-    """A copy of a file that untrusted code wrote; empty where it is no plain file, such as a link to somebody else's."""
+    """A copy of a file that untrusted code wrote; empty where it is no plain file, such as a link to another's."""
     with target.open("wb") as copy, contextlib.suppress(OSError):
         descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb") as file:

@@ -7,9 +7,11 @@ from importlib import metadata
 from pathlib import Path
 
 from . import digest, git
-from .compare import CompareError, clean, judged
+from .compare import CompareError
 from .digest import DigestError
+from .judge import Files, judged
 from .report import Report, Side, Stack, Status
+from .words import clean
 
 
 def read(given: Sequence[str], folder: Path, max_usd_month: float | None) -> Report:
@@ -43,10 +45,8 @@ def _stack(given: str, folder: Path, max_usd_month: float | None) -> Stack:
         hint = f"pulumi preview --json --show-sames --stack {name} > {path}"
         raise CompareError(f"--digest {name}: {path}: {error}\n  hint: {hint}") from None
     file = git.stack_files(folder).get(name)
+    known = file.name if file else ""
     if found.errors:
-        text = clean("\n\n".join(found.errors))
-        return Stack(stack=name, file=file.name if file else "", status=Status.FAILED, error=text)
-    return judged(
-        Stack(stack=name, file=file.name if file else "", status=Status.PREVIEWED),
-        found, before=None, after=file, root=folder, max_usd_month=max_usd_month,
-    )  # fmt: skip
+        return Stack(stack=name, file=known, status=Status.FAILED, error=clean("\n\n".join(found.errors)))
+    stack = Stack(stack=name, file=known, status=Status.PREVIEWED)
+    return judged(stack, found, Files(known, folder, "", None, file), max_usd_month=max_usd_month)

@@ -1,0 +1,72 @@
+"""What a reviewer should make of what the engine found: dangers, costs, policies, and where each stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import dangers, engine_events, money, places
+from .danger_rules import stack_file
+from .digest import Digest
+from .places import StackLines
+from .report import Finding, Severity, Stack
+from .states import Change, State
+from .words import clean
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where a stack's file is, and the copies of it that nobody can have changed since."""
+
+    name: str
+    """Relative to the root of the repository."""
+    root: Path
+    """The head's files, of which only the names are asked."""
+    project: str
+    """The folder of Pulumi.yaml, relative to the root."""
+    before: Path | None
+    after: Path | None
+
+
+def judged(
+    stack: Stack, found: Digest, files: Files, *, events: Path | None = None, max_usd_month: float | None = None
+) -> Stack:
+    """A stack's part of the report. `events` is the engine's log of events, where there is one."""
+    before = {str(state.get("urn")): State.of(state) for state in found.before.values()}
+    after = {urn: State.of(state) for urn, state in found.after.items()}
+    cost, unknown = money.cost(files.before, files.after)
+    findings = [
+        *dangers.find(before, after, found.resources),
+        *stack_file.find(files.before, files.after, files.name),
+        *money.beyond_budget(cost, max_usd_month),
+        *unknown,
+        *warnings(found),
+    ]
+    changes = {
+        each.urn: Change(each, before.get(each.moved_from or each.urn), after.get(each.urn)) for each in found.resources
+    }
+    lines = StackLines.read(files.after, files.name) if files.after else None
+    old = StackLines.read(files.before, files.name) if files.before else None
+    return stack.model_copy(
+        update={
+            "counts": found.counts,
+            "resources": found.resources,
+            "outputs": engine_events.outputs(events) if events else (),
+            "findings": tuple(
+                places.placed(each, changes.get(each.urn), files.root, files.project, lines, old) for each in findings
+            ),
+            "cost": cost,
+        }
+    )
+
+
+def warnings(found: Digest) -> Iterator[Finding]:
+    """What the program, the engine and the providers warn of."""
+    components = {each.urn: each.component for each in found.resources}
+    for each in found.warnings:
+        text, _, hint = clean(each.message.removeprefix("warning: ")).partition("; hint: ")
+        component = components.get(each.urn, "")
+        yield Finding(
+            rule="warning", severity=Severity.WARNING, text=text, hint=hint, urn=each.urn, component=component
+        )
