@@ -63,7 +63,7 @@ format: dev ## rewrite the code in the project's form
 	@.venv/bin/ruff check --fix .
 
 golden: dev ## write the golden files anew; read the diff before you commit it
-	@GOLDEN=write .venv/bin/python -m pytest -q tests/gpu_ci tests/infra
+	@GOLDEN=write .venv/bin/python -m pytest -q tests/gpu_ci tests/infra tests/preview
 
 docs: dev ## write the generated tables of docs/ anew
 	@.venv/bin/python docs/generate.py

@@ -1,0 +1,132 @@
+"""The words that the forms of a report share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .report import Amount, Counts, Finding, Operation, Report, Resource, Severity, Side, Stack, Status
+
+# The worst first, as in the sentences that count them.
+DONE = {
+    Operation.REPLACE: "replaced",
+    Operation.DELETE: "deleted",
+    Operation.CREATE: "created",
+    Operation.UPDATE: "updated",
+    Operation.SAME: "unchanged",
+}
+HOW = {
+    "base": "compared with the base, brought up offline",
+    "state": "compared with an exported state",
+    "credentials": "previewed with credentials",
+}
+
+
+def number(count: int, one: str, many: str = "") -> str:
+    """Such as `1 danger`, `2 dangers`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def counted(counts: Counts) -> str:
+    """Such as `1 replaced, 2 updated, 66 unchanged`; those there are none of are left out."""
+    parts = [(getattr(counts, operation.value), word) for operation, word in DONE.items()]
+    parts.insert(-1, (counts.moved, "moved"))
+    return ", ".join(f"{count:,} {word}" for count, word in parts if count) or "no resources"
+
+
+def counts_of(resources: Iterable[Resource]) -> Counts:
+    """How many of each operation, and how many of those are moved."""
+    found = dict.fromkeys(("create", "update", "replace", "delete", "same", "moved"), 0)
+    for each in resources:
+        found[each.operation.value] += 1
+        found["moved"] += bool(each.moved_from)
+    return Counts(**found)
+
+
+def outcome(stack: Stack) -> str:
+    """What would happen to the stack, as the end of a sentence that its name begins."""
+    if stack.status == Status.FAILED:
+        return "cannot be previewed, so it is not safe to merge"
+    if stack.status == Status.BASE_FAILED:
+        return "not compared, because the base does not come up"
+    if stack.status == Status.REMOVED:
+        stays = "stays until somebody destroys it" if _total(stack) == 1 else "stay until somebody destroys them"
+        return f"its file is gone, and {number(_total(stack), 'resource')} {stays}"
+    if is_quiet(stack):
+        return f"nothing changes, {counted(stack.counts)}"
+    return f"{'new, ' if stack.status == Status.NEW else ''}{counted(stack.counts)}"
+
+
+def concerns(stack: Stack) -> str:
+    """How many dangers and broken policies, such as `1 danger, 2 mandatory policies broken`; empty for none."""
+    mandatory = sum(each.level == "mandatory" for each in stack.violations)
+    advisory = len(stack.violations) - mandatory
+    dangers = len(of_severity(stack, Severity.DANGER))
+    parts = [
+        number(dangers, "danger") if dangers else "",
+        number(mandatory, "mandatory policy broken", "mandatory policies broken") if mandatory else "",
+        number(advisory, "advisory policy broken", "advisory policies broken") if advisory else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _total(stack: Stack) -> int:
+    counts = stack.counts
+    return counts.create + counts.update + counts.replace + counts.delete + counts.same
+
+
+def is_quiet(stack: Stack) -> bool:
+    """Whether nothing happens to any resource or output of a stack that was compared."""
+    counts = stack.counts
+    differs = counts.create or counts.update or counts.replace or counts.delete or counts.moved or stack.outputs
+    return stack.status in (Status.PREVIEWED, Status.NEW) and not differs
+
+
+def of_severity(stack: Stack, *severities: Severity) -> list[Finding]:
+    """The stack's findings of these severities."""
+    return [each for each in stack.findings if each.severity in severities]
+
+
+def worst_first(resources: Iterable[Resource]) -> list[Resource]:
+    """Resources, the worst operation first."""
+    order = list(DONE)
+    return sorted(resources, key=lambda each: order.index(each.operation))
+
+
+def failed_first(stacks: Iterable[Stack]) -> list[Stack]:
+    """Stacks, those that could not be previewed first: that is the first thing to know."""
+    return sorted(stacks, key=lambda each: each.status not in (Status.FAILED, Status.BASE_FAILED))
+
+
+def change(before: Amount | None, after: Amount | None, field: str) -> str:
+    """Such as `1.20 → 2.40 (+1.20)`, in USD; `≥` where only a part of the prices is known, `?` where none is."""
+    old, new = _value(before, field), _value(after, field)
+    shown = f"{_usd(before, old)} → {_usd(after, new)}"
+    if before is None or after is None:
+        return shown if before or after else "none"
+    if _usd(before, old) == _usd(after, new):
+        return _usd(after, new)
+    # Of two lowest values the difference says nothing.
+    if old is None or new is None or before.at_least or after.at_least:
+        return shown
+    return f"{shown} ({new - old:+,.2f})"
+
+
+def _value(amount: Amount | None, field: str) -> float | None:
+    found: float | None = getattr(amount, field, None)
+    return found
+
+
+def _usd(amount: Amount | None, value: float | None) -> str:
+    if amount is None:
+        return "none"
+    return "?" if value is None else f"{'≥ ' if amount.at_least else ''}{value:,.2f}"
+
+
+def commit(side: Side) -> str:
+    """The first characters of the commit, as many as Git shows in a repository of some size."""
+    return side.commit[:10]
+
+
+def origin(report: Report) -> str:
+    """How the comparison was made."""
+    return HOW[report.how]

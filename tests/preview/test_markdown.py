@@ -1,0 +1,118 @@
+"""The comment: what it says of reports that were written by hand, and what it leaves out of long ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from gpu_preview import markdown
+from gpu_preview.report import Cost, Finding, Report, Stack, Wall
+
+from tests.preview import reports
+from tests.preview.reports import report, stack
+
+
+@pytest.mark.parametrize("name", reports.GOLDEN)
+def test_the_comment_reads_as_before(name: str, golden: Callable[[str, str], None]) -> None:
+    golden(f"preview/{name}.md", markdown.render(reports.GOLDEN[name]))
+
+
+def test_a_comment_that_would_be_too_long_loses_properties_first_and_says_how_many(
+    golden: Callable[[str, str], None],
+) -> None:
+    text = markdown.render(reports.TOO_LONG, 6_000)
+    assert "Left out, as a comment has an end: 900 properties;" in text
+    assert len(re.findall("@@ updated", text)) == 30
+    golden("preview/too-long.md", text)
+
+
+def test_a_comment_that_is_still_too_long_loses_the_lists_of_resources() -> None:
+    text = markdown.render(reports.TOO_LONG, 2_500)
+    assert "<details>" not in text
+    assert "Left out, as a comment has an end: 30 resources;" in text
+    assert text.count("**interrupts-jobs**") == 3
+    assert text.count("`no-public-ip`") == 2
+
+
+def many_dangers(count: int) -> Report:
+    found = tuple(reports.JOBS_END.model_copy(update={"rule": f"rule-{number:04}"}) for number in range(count))
+    return report(stack("staging", *reports.TOO_LONG.stacks[0].resources, findings=found))
+
+
+def test_no_danger_is_left_out_while_anything_else_can_be() -> None:
+    text = markdown.render(many_dangers(310))
+    assert len(re.findall(r"`rule-\d{4}`", text)) == 310
+    assert "<details>" not in text
+
+
+def test_of_more_dangers_than_a_comment_holds_the_first_are_shown_and_the_others_counted() -> None:
+    text = markdown.render(many_dangers(1_037))
+    assert re.findall(r"`(rule-\d{4})`", text) == [f"rule-{number:04}" for number in range(250)]
+    assert "> - and 787 more\n" in text
+    assert "**staging**: 30 updated; **1,037 dangers**\n" in text
+
+
+def test_what_fits_nowhere_is_counted_in_one_sentence() -> None:
+    stacks = [stack(f"{number}" * 200, findings=(reports.JOBS_END,)) for number in range(40)]
+    text = markdown.render(report(*stacks), markdown.SHORTEST_LIMIT)
+    assert text == (
+        "<!-- gpu-ci-preview -->\n**40 stacks**: 0 cannot be previewed,\n"
+        "40 with dangers or broken policies, 0 resources.\n"
+        "This is too much for a comment; the whole report has it.\n"
+    )
+
+
+def test_a_limit_that_nothing_fits_in_is_refused() -> None:
+    with pytest.raises(ValueError, match="limit is 999\n  expected: at least 1000"):
+        markdown.render(reports.NOTHING, 999)
+
+
+def test_a_stack_that_could_not_be_previewed_comes_first() -> None:
+    verdicts = re.findall(r"^\*\*(\w+)\*\*:", markdown.render(reports.SEVERAL), re.MULTILINE)
+    assert verdicts == ["prod", "staging", "old", "next"]
+
+
+def test_several_stacks_in_which_nothing_changes_take_one_line() -> None:
+    text = markdown.render(report(stack("staging", reports.POOL_T4), stack("dev", reports.POOL_T4)))
+    assert text == (
+        "<!-- gpu-ci-preview -->\n"
+        "**staging**: nothing changes, 1 unchanged · **dev**: nothing changes, 1 unchanged. "
+        "Base `main` at `595024d8fa`, head `bigger-t4` at `0a1b2c3d4e`.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "quiet",
+    [
+        stack("staging", reports.POOL_T4, findings=(reports.OLD_RUNNER,)),
+        stack("staging", reports.POOL_T4, violations=(reports.UNLABELLED,)),
+        stack("staging", reports.POOL_T4, cost=reports.DEARER),
+        stack("staging", reports.POOL_T4, outputs=(reports.changed("pools", "1", "2"),)),
+    ],
+)
+def test_more_than_a_line_is_said_where_no_resource_changes_but_something_else_does(quiet: Stack) -> None:
+    assert len(markdown.render(report(quiet)).splitlines()) > 5
+
+
+def test_a_wall_that_does_not_stand_is_told_also_where_nothing_changes() -> None:
+    wall = Wall(name="network", stands=False, text="This machine has no network namespaces.")
+    text = markdown.render(report(stack("staging", reports.POOL_T4), walls=(wall,)))
+    assert "\n**No wall**: `network`. This machine has no network namespaces.\n" in text
+
+
+def test_a_stack_without_pools_has_no_table_of_costs() -> None:
+    assert "USD" not in markdown.render(reports.ONE_UPDATE)
+
+
+def test_a_pool_that_comes_and_one_at_an_unknown_price_are_told_apart() -> None:
+    unknown = reports.usd(1).model_copy(update={"at_max_usd_per_hour": None, "at_least": True})
+    cost = Cost(before=None, after=unknown)
+    text = markdown.render(report(stack("staging", reports.LARGER_DISK, cost=cost)))
+    assert "| **all pools** | none → ≥ 0.00 | none → ? | none → ≥ 730.00 |" in text
+
+
+def test_the_place_of_a_finding_and_what_it_is_about_are_named() -> None:
+    found = Finding(**reports.JOBS_END.model_dump() | {"hint": ""})
+    text = markdown.render(report(stack("staging", reports.LARGER_DISK, findings=(found,))))
+    assert "each job has 10 minutes to end. (`t4-group`) at `Pulumi.staging.yaml:41`\n" in text

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+from gpu_preview import wording
+from gpu_preview.report import Amount, Counts, Status
+
+from tests.preview import reports
+from tests.preview.reports import stack
+
+FIELD = "at_max_usd_per_hour"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        (reports.usd(1.2), reports.usd(2.4), "1.20 → 2.40 (+1.20)"),
+        (reports.usd(2400), reports.usd(1.2), "2,400.00 → 1.20 (-2,398.80)"),
+        (reports.usd(1.2), reports.usd(1.2), "1.20"),
+        (None, reports.usd(1.2), "none → 1.20"),
+        (reports.usd(1.2), None, "1.20 → none"),
+        (None, None, "none"),
+        (Amount(), reports.usd(1.2), "? → 1.20"),
+        (Amount(), Amount(), "?"),
+        (reports.usd(1), Amount(at_max_usd_per_hour=2, at_least=True), "1.00 → ≥ 2.00"),
+    ],
+)
+def test_a_cost_before_and_after(before: Amount | None, after: Amount | None, shown: str) -> None:
+    assert wording.change(before, after, FIELD) == shown
+
+
+@pytest.mark.parametrize(
+    ("status", "counts", "words"),
+    [
+        (Status.PREVIEWED, Counts(same=66), "nothing changes, 66 unchanged"),
+        (Status.PREVIEWED, Counts(), "nothing changes, no resources"),
+        (Status.PREVIEWED, Counts(update=2, replace=1, same=1066), "1 replaced, 2 updated, 1,066 unchanged"),
+        (Status.PREVIEWED, Counts(same=3, moved=1), "1 moved, 3 unchanged"),
+        (Status.PREVIEWED, Counts(create=1, delete=2), "2 deleted, 1 created"),
+        (Status.NEW, Counts(create=4), "new, 4 created"),
+        (Status.REMOVED, Counts(same=1), "its file is gone, and 1 resource stays until somebody destroys it"),
+        (Status.REMOVED, Counts(same=3), "its file is gone, and 3 resources stay until somebody destroys them"),
+        (Status.FAILED, Counts(), "cannot be previewed, so it is not safe to merge"),
+        (Status.BASE_FAILED, Counts(), "not compared, because the base does not come up"),
+    ],
+)
+def test_what_would_happen_to_a_stack(status: Status, counts: Counts, words: str) -> None:
+    assert wording.outcome(stack(status=status, counts=counts)) == words
+
+
+def test_dangers_and_broken_policies_are_counted() -> None:
+    found = stack(
+        findings=(reports.JOBS_END,) * 2 + (reports.OLD_RUNNER,),
+        violations=(reports.PUBLIC, reports.UNLABELLED, reports.UNLABELLED),
+    )
+    assert wording.concerns(found) == "2 dangers, 1 mandatory policy broken, 2 advisory policies broken"
+    assert wording.concerns(stack()) == ""
