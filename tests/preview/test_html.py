@@ -1,0 +1,85 @@
+"""The page as a file: one, self-contained, with a policy that allows nothing but what is in it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from typing import Any
+
+import pytest
+from gpu_preview import html
+from gpu_preview.report import Report
+from gpu_preview.visible import visible
+from hypothesis import given
+
+from tests.preview import hostile, reports
+from tests.preview.reports import report, stack
+
+
+def between(page: str, start: str, end: str) -> str:
+    found = page.split(start)
+    assert len(found) == 2, f"{len(found) - 1} times {start}"
+    return found[1].split(end)[0]
+
+
+def data(page: str) -> Any:
+    text = between(page, '<script type="application/json" id="data">', "</script>")
+    assert "<" not in text, "whatever follows it may begin or end something"
+    return json.loads(text)
+
+
+def digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def test_the_policy_allows_exactly_the_styles_and_the_script_that_are_in_the_page() -> None:
+    page = html.render(reports.REPLACEMENT)
+    style, script = between(page, "<style>", "</style>"), between(page, "<script>", "</script>")
+    assert between(page, '"Content-Security-Policy" content="', '"') == (
+        f"default-src 'none'; style-src 'sha256-{digest(style)}'; script-src 'sha256-{digest(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    assert "innerHTML" not in script
+
+
+def test_the_page_names_no_address_but_those_of_the_namespaces() -> None:
+    addresses = re.findall(r"https?://[^\s'\"]+", html.render(reports.REPLACEMENT))
+    assert set(addresses) == {"http://www.w3.org/1999/xhtml", "http://www.w3.org/2000/svg"}
+
+
+@given(hostile.reports)
+def test_the_report_is_in_the_page_as_data_that_ends_nowhere_else(found: Report) -> None:
+    page = html.render(found)
+    names = sorted(visible(each.stack) for each in found.stacks)
+    assert sorted(each["stack"] for each in data(page)["report"]["stacks"]) == names
+    assert re.findall(r"<(/?[a-z!][a-z-]*)", page.split("</noscript>")[1]) == re.findall(
+        r"<(/?[a-z!][a-z-]*)", html.render(report()).split("</noscript>")[1]
+    )
+
+
+@pytest.mark.parametrize("text", ["</script>", "</script x", "<!--<script x", "{{script}}", "\u2028", "&quot;"])
+def test_a_text_that_would_end_the_data_or_ask_for_a_part_of_the_page_does_not(text: str) -> None:
+    page = html.render(report(stack(text)))
+    assert data(page)["report"]["stacks"][0]["stack"] == visible(text)
+    assert page.count("class Graph {") == 1
+
+
+def test_texts_are_made_visible_and_only_the_engines_words_keep_their_lines() -> None:
+    [found] = data(html.render(report(stack("a\u202eb", error="one\ntwo\x1b", policies="a\nb"))))["report"]["stacks"]
+    assert (found["stack"], found["error"], found["policies"]) == ("a\\u202eb", "one\ntwo\\u001b", "a\\nb")
+
+
+def test_whoever_runs_no_script_reads_the_verdicts() -> None:
+    page = html.render(report(reports.REPLACED, stack("<b>&", reports.POOL_T4)))
+    assert between(page, "<noscript>", "</noscript>") == (
+        "<p>staging: 2 replaced, 1 updated, 2 unchanged</p><p>&lt;b&gt;&amp;: nothing changes, 1 unchanged</p>"
+        "<p>The rest of this page is drawn by its own script, which is switched off here.</p>"
+    )
+
+
+def test_a_stack_that_could_not_be_previewed_comes_first() -> None:
+    found = data(html.render(reports.SEVERAL))
+    assert [each["stack"] for each in found["report"]["stacks"]] == ["prod", "staging", "dev", "old", "next"]
+    assert found["words"]["stacks"][0]["outcome"] == "cannot be previewed, so it is not safe to merge"
