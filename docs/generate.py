@@ -18,6 +18,7 @@ from gpu_ci.stack.hints import in_yaml
 from gpu_ci.stack.schema import as_json, stack_schema
 
 from docs import agreement, dangers, ends, floors, receipt, specs
+from docs import agreement, ends, floors, preview_report, receipt, specs
 from infra.keys import Keys
 from infra.settings import PROJECT
 from infra.site import SITE
@@ -54,6 +55,7 @@ def pages() -> dict[str, str]:
         "preview-dangers.md": "\n".join(dangers.page()),
         "gpu-floors.md": "\n".join(floors.page()),
         "gpu-smoke-specs.schema.json": specs.schema(),
+        "preview-report.schema.json": preview_report.schema(),
     }
 
 

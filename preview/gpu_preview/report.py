@@ -16,7 +16,16 @@ from pydantic.alias_generators import to_camel
 class Model(BaseModel):
     """A part of the report; camelCase in JSON, and nothing beyond the fields it has."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, populate_by_name=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        alias_generator=to_camel,
+        populate_by_name=True,
+        # What stands below a field is its description in the schema.
+        use_attribute_docstrings=True,
+        # A report that is written has every field.
+        json_schema_serialization_defaults_required=True,
+    )
 
 
 class Operation(StrEnum):
