@@ -17,8 +17,7 @@ from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.hints import in_yaml
 from gpu_ci.stack.schema import as_json, stack_schema
 
-from docs import agreement, dangers, ends, floors, receipt, specs
-from docs import agreement, ends, floors, preview_report, receipt, specs
+from docs import agreement, dangers, ends, floors, preview_report, receipt, specs
 from infra.keys import Keys
 from infra.settings import PROJECT
 from infra.site import SITE
