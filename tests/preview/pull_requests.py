@@ -172,7 +172,10 @@ PULL_REQUESTS = (
             ('            f"{name}-log-writer",\n', '            f"{name}-logs",\n'),
             (
                 '            role="roles/logging.logWriter",\n            opts=self.child(),',
-                '            role="roles/logging.logWriter",\n            opts=self.child(aliases=[pulumi.Alias(name=f"{name}-log-writer")]),',
+                (
+                    '            role="roles/logging.logWriter",\n            '
+                    'opts=self.child(aliases=[pulumi.Alias(name=f"{name}-log-writer")]),'
+                ),
             ),
         ),
         2,
