@@ -31,6 +31,8 @@ _OPERATIONS = {
     "read": Operation.SAME,
     "refresh": Operation.SAME,
 }
+# What the language host adds to the words of a program that failed.
+_ENDED = "an unhandled error occurred: the program ended with exit code"
 # Second halves of what another step has told, and looking up what exists.
 _LEFT_OUT = ("delete-replaced", "discard-replaced", "remove-pending-replace", "read-replacement")
 
@@ -60,8 +62,10 @@ class Digest:
 
     @property
     def errors(self) -> list[str]:
-        """What the preview failed with, each once."""
-        return list(dict.fromkeys(each.message.strip() for each in self.diagnostics if each.severity == "error"))
+        """What the preview failed with, each once; that the program ended only where nothing says why."""
+        found = dict.fromkeys(each.message.strip() for each in self.diagnostics if each.severity == "error")
+        telling = [text for text in found if _ENDED not in text]
+        return telling or list(found)
 
     @property
     def warnings(self) -> list[Diagnostic]:

@@ -6,6 +6,7 @@ commit with this one's modules would be of neither.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -36,7 +37,7 @@ class Packages:
     @property
     def folder(self) -> str:
         """The option `virtualenv`, relative to the project; empty where the program runs in no environment."""
-        return virtualenv(self.project)
+        return virtualenv(self.project, self.root)
 
     def locks(self, root: Path) -> dict[str, bytes]:
         """The files that decide which packages are there, by their path."""
@@ -80,7 +81,7 @@ class Packages:
         """The commands that give a side packages of its own. PackagesError where nothing says which."""
         project = side / self.project.relative_to(self.root)
         wanted = next((path for name in _INSTALLED for path in (project / name, side / name) if path.is_file()), None)
-        folder = virtualenv(project)
+        folder = virtualenv(project, side)
         if wanted is None or not folder:
             raise PackagesError(
                 f"{project.name}: its lock differs from the checkout's, and nothing says how to install it\n"
@@ -98,14 +99,15 @@ class Packages:
 
     def finish(self, side: Path) -> None:
         """Add the side's own packages to what was installed there."""
-        theirs = side / self.project.relative_to(self.root) / virtualenv(side / self.project.relative_to(self.root))
+        project = side / self.project.relative_to(self.root)
+        theirs = project / virtualenv(project, side)
         ours = self.project / self.folder
         if self.folder and ours.is_dir():
             _write(theirs, list(self.imported(ours, side)))
 
 
-def virtualenv(project: Path) -> str:
-    """The option of that name in a project's Pulumi.yaml, or nothing."""
+def virtualenv(project: Path, root: Path) -> str:
+    """The option of that name in a project's Pulumi.yaml; nothing where it is none or leads out of the repository."""
     for name in ("Pulumi.yaml", "Pulumi.yml"):
         try:
             settings: Any = yaml.safe_load((project / name).read_text())
@@ -114,7 +116,8 @@ def virtualenv(project: Path) -> str:
         runtime = settings.get("runtime") if isinstance(settings, dict) else None
         options = runtime.get("options") if isinstance(runtime, dict) else None
         folder = options.get("virtualenv") if isinstance(options, dict) else None
-        return folder if isinstance(folder, str) and not Path(folder).is_absolute() and ".." not in folder else ""
+        inside = isinstance(folder, str) and Path(os.path.normpath(project / folder)).is_relative_to(root)
+        return str(folder) if inside else ""
     return ""
 
 

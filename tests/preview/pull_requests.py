@@ -20,6 +20,7 @@ class PullRequest:
     counts: tuple[int, int, int, int] = (0, 0, 0, 0)
     """Created, updated, replaced, deleted."""
     moved: int = 0
+    stack: str = "staging"
 
 
 def replace(file: str, *pairs: tuple[str, str]) -> Callable[[Path], None]:
@@ -103,14 +104,7 @@ PULL_REQUESTS = (
     PullRequest(
         "machine-changed", staging(("machineType: g2-standard-8", "machineType: g2-standard-16")), 3, (0, 1, 2, 0)
     ),
-    PullRequest(
-        "gpu-changed",
-        staging(
-            ("{type: nvidia-tesla-t4}", "{type: nvidia-tesla-p100}"),
-            ("[us-central1-a, us-central1-b]", "[us-central1-c, us-central1-f]"),
-        ),
-        3,
-    ),
+    PullRequest("gpu-changed", staging(("{type: nvidia-tesla-t4}", "{type: nvidia-tesla-t4, count: 2}")), 3),
     PullRequest("market-changed", staging(("market: standard", "market: spot")), 3, (0, 1, 2, 0)),
     PullRequest(
         "zones-fewer", staging(("[us-central1-a, us-central1-b, us-central1-c]", "[us-central1-a, us-central1-b]")), 3
@@ -190,5 +184,5 @@ PULL_REQUESTS = (
     ),
     PullRequest("broken-yaml", staging(("      market: standard\n", "      market: [standard\n")), 1),
     PullRequest("stack-removed", removed(STAGING), 3),
-    PullRequest("stack-added", copied(STAGING, "Pulumi.dev.yaml"), 2),
+    PullRequest("stack-added", copied(STAGING, "Pulumi.dev.yaml"), 2, (68, 0, 0, 0), stack="dev"),
 )

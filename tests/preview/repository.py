@@ -36,10 +36,16 @@ def start(folder: Path) -> Path:
         else:
             shutil.copyfile(source, folder / part)
     (folder / ".gitignore").write_text(".venv\n.sandbox\n__pycache__\n")
-    Packages(ROOT, ROOT).lend(folder)
+    lend_environment(folder)
     git(folder, "init", "-q", "-b", "main")
     commit(folder, "base")
     return folder
+
+
+def lend_environment(folder: Path) -> None:
+    """An environment with this checkout's packages and the folder's own modules."""
+    shutil.rmtree(folder / ".venv", ignore_errors=True)
+    Packages(ROOT, ROOT).lend(folder)
 
 
 def commit(folder: Path, message: str) -> None:

@@ -121,6 +121,12 @@ def test_errors_and_warnings_are_told_once() -> None:
     assert found.errors == ["broken"]
 
 
+def test_that_the_program_ended_is_told_only_where_nothing_else_is() -> None:
+    ended = {"severity": "error", "message": "an unhandled error occurred: the program ended with exit code 1"}
+    assert read(diagnostics=[ended]).errors == [ended["message"]]
+    assert read(diagnostics=[{"severity": "error", "message": "why"}, ended]).errors == ["why"]
+
+
 @pytest.mark.parametrize("text", ["", "error: no such stack", "[]", '{"steps": 4}', "[" * 100_000])
 def test_what_is_no_digest_is_said(text: str) -> None:
     with pytest.raises(DigestError, match="is not what `pulumi preview --json` prints"):

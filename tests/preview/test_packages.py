@@ -107,6 +107,7 @@ def test_an_environment_that_is_not_there_is_said(checkout: Path) -> None:
     ("text", "folder"),
     [
         (PROJECT, ".venv"),
+        (PROJECT.replace(".venv", "../.venv"), "../.venv"),
         ("runtime: python\n", ""),
         ("runtime: {name: python}\n", ""),
         ("runtime: {options: {virtualenv: /usr}}\n", ""),
@@ -117,5 +118,7 @@ def test_an_environment_that_is_not_there_is_said(checkout: Path) -> None:
     ],
 )
 def test_the_environment_is_one_inside_the_project(tmp_path: Path, text: str, folder: str) -> None:
-    (tmp_path / "Pulumi.yaml").write_text(text)
-    assert virtualenv(tmp_path) == folder
+    project = tmp_path / "infra"
+    project.mkdir()
+    (project / "Pulumi.yaml").write_text(text)
+    assert virtualenv(project, tmp_path) == folder

@@ -1,0 +1,58 @@
+"""A small program of somebody else's in a repository of its own, and changes of it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from gpu_preview.compare import Request, compare
+from gpu_preview.git import Repository
+from gpu_preview.limits import Limits
+from gpu_preview.packages import Packages
+from gpu_preview.report import Report
+
+from tests.conftest import ROOT
+from tests.preview.repository import commit, git
+
+PROGRAMS = ROOT / "tests" / "programs"
+BUCKET = 'import pulumi_gcp as gcp\ngcp.storage.Bucket("logs", location="EU")\n'
+
+
+def repository(folder: Path, program: str = BUCKET, config: str = "  gcp:project: p\n") -> Path:
+    """One stack, `dev`, of one program, committed as `main`."""
+    folder.mkdir(parents=True)
+    (folder / "Pulumi.yaml").write_text("name: small\nruntime: {name: python, options: {virtualenv: .venv}}\n")
+    (folder / "Pulumi.dev.yaml").write_text(f"config:\n{config}")
+    (folder / "__main__.py").write_text(program)
+    return started(folder)
+
+
+def unrelated(folder: Path) -> Path:
+    """The program over four clouds that knows nothing of gpu_ci."""
+    shutil.copytree(PROGRAMS / "unrelated", folder, ignore=shutil.ignore_patterns("__pycache__"))
+    file = folder / "Pulumi.yaml"
+    file.write_text(file.read_text().replace("../../../.venv", ".venv"))
+    return started(folder)
+
+
+def started(folder: Path) -> Path:
+    (folder / ".gitignore").write_text(".venv\n.sandbox\n__pycache__\n")
+    Packages(ROOT, ROOT).lend(folder)
+    git(folder, "init", "-q", "-b", "main")
+    commit(folder, "base")
+    return folder
+
+
+def change(folder: Path, program: str = "") -> None:
+    """A branch `change` with another program; without one, with the same files."""
+    git(folder, "checkout", "-q", "-f", "-B", "change", "main")
+    if program:
+        (folder / "__main__.py").write_text(program)
+    commit(folder, "change")
+    git(folder, "checkout", "-q", "-f", "main")
+
+
+def ask(folder: Path, limits: Limits | None = None, cache: Path | None = None) -> Report:
+    """The report on that branch."""
+    request = Request(base="main", head="change", limits=limits or Limits(), cache=cache)
+    return compare(request, Repository.find(folder), lambda _: None)

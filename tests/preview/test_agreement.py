@@ -1,0 +1,81 @@
+"""The same verdicts as `pulumi-sandbox preview --json` gives in a checkout, and on a program that is not ours."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from gpu_preview.digest import type_of
+from gpu_preview.git import Repository
+from gpu_preview.report import Report, Status
+
+from tests.preview import small
+from tests.preview.pull_requests import PULL_REQUESTS, PullRequest
+from tests.preview.repository import lend_environment
+from tests.sandbox_runner import SandboxRunner
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
+
+NOT_COUNTED = ("pulumi:pulumi:Stack", "pulumi:providers:")
+SECOND_HALVES = ("create-replacement", "delete-replaced")
+
+
+def plain(project: Path, sandbox: Path, stack: str) -> set[tuple[str, str]]:
+    """Operation and URN of each step of a preview that knows nothing of the report."""
+    runner = SandboxRunner(project=project, folder=sandbox)
+    steps = runner.json("preview", "--stack", stack, "--json", "--non-interactive")["steps"]
+    return {
+        (step["op"], step["urn"])
+        for step in steps
+        if not type_of(step["urn"]).startswith(NOT_COUNTED) and step["op"] not in ("same", *SECOND_HALVES)
+    }
+
+
+def reported(report: Report) -> set[tuple[str, str]]:
+    return {(each.operation.value, each.urn) for each in report.stacks[0].resources if each.operation != "same"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", [pytest.param(each, id=each.name) for each in PULL_REQUESTS])
+def test_a_plain_preview_in_a_checkout_says_the_same(
+    change: PullRequest, preview: Callable[..., Report], pull_requests: Path, tmp_path: Path
+) -> None:
+    report = preview(change.name, change.stack)
+    if report.stacks[0].status not in (Status.PREVIEWED, Status.NEW):
+        pytest.skip("there is nothing to compare: the head cannot be previewed, or has no such stack")
+    repository, checkout = Repository.find(pull_requests), tmp_path / "a checkout"
+    repository.export(repository.commit(change.name), checkout)
+    lend_environment(checkout)
+    [world] = (pull_requests.parent / "worlds").glob(f"{repository.tree(repository.commit('main'))}-*")
+    shutil.copytree(world, tmp_path / "a sandbox")
+    assert plain(checkout, tmp_path / "a sandbox", change.stack) == reported(report)
+
+
+def test_a_program_that_knows_nothing_of_ours_is_previewed_alike(tmp_path: Path) -> None:
+    """Over four clouds: a network that is replaced with what hangs on it, a deployment that grows, a role that goes."""
+    folder = small.unrelated(tmp_path / "unrelated")
+    text = (folder / "__main__.py").read_text()
+    for old, new in (
+        ('role = aws.iam.Role("worker", assume_role_policy=trust.json)\n', ""),
+        ('pulumi.export("roleArn", role.arn)\n', ""),
+        ('Vpc("main", cidr_block="10.0.0.0/16"', 'Vpc("main", cidr_block="10.0.0.0/15"'),
+        ('"registry.example/web:1.2.3"', '"registry.example/web:1.2.2"'),
+    ):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    small.change(folder, text)
+    report = small.ask(folder, cache=tmp_path / "worlds")
+    [stack] = report.stacks
+    assert stack.error == ""
+    assert (stack.counts.update, stack.counts.replace, stack.counts.delete) == (1, 3, 1)
+    assert {each.rule for each in stack.findings if each.severity == "danger"} == set()
+    assert stack.cost is None
+    checkout = tmp_path / "a checkout"
+    repository = Repository.find(folder)
+    repository.export(repository.commit("change"), checkout)
+    lend_environment(checkout)
+    [world] = (tmp_path / "worlds").iterdir()
+    shutil.copytree(world, tmp_path / "a sandbox")
+    assert plain(checkout, tmp_path / "a sandbox", "dev") == reported(report)

@@ -1,0 +1,126 @@
+"""Pull requests whose author wants something else than a review: it is said in the report, and nothing leaks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from gpu_preview import html, markdown
+from gpu_preview.limits import Limits
+from gpu_preview.report import Report, Status
+
+from tests.preview import small
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
+
+PLANTED = "planted-4f1c9a"
+EVERYTHING = """
+import json, os, subprocess
+from pathlib import Path
+import pulumi, pulumi_gcp as gcp
+found = [json.dumps(dict(os.environ))]
+for path in PATHS:
+    try:
+        found.append(Path(path).read_text())
+    except OSError as error:
+        found.append(str(error))
+for entry in Path("/proc").iterdir():
+    try:
+        found.append((entry / "environ").read_bytes().decode(errors="replace"))
+    except OSError:
+        pass
+print("\\n".join(found))
+pulumi.log.warn("\\n".join(found))
+gcp.storage.Bucket("logs", location="EU", labels={"found": "".join(found)[:40]})
+for number, text in enumerate(found):
+    pulumi.export(f"found{number}", text)
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository in a home with secrets in it, asked by somebody who has more in the environment."""
+    if shutil.which("bwrap") is None and "CI" not in os.environ:
+        pytest.skip("bubblewrap is not installed")
+    home = tmp_path / "home"
+    (home / ".aws").mkdir(parents=True)
+    (home / ".aws" / "credentials").write_text(PLANTED)
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("GITHUB_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_TOKEN", "AWS_SECRET_ACCESS_KEY", "MY_PASSWORD"):
+        monkeypatch.setenv(name, PLANTED)
+    folder = small.repository(tmp_path / "home" / "work" / "repository")
+    with (folder / ".git" / "config").open("a") as file:
+        file.write(f"[planted]\n\ttoken = {PLANTED}\n")
+    return folder
+
+
+def faces(report: Report) -> str:
+    """Everything that anybody gets to see."""
+    return report.model_dump_json() + markdown.render(report) + html.render(report)
+
+
+def test_one_that_looks_for_secrets_finds_none(place: Path) -> None:
+    paths = [str(place / ".git" / "config"), str(place.parents[1] / ".aws" / "credentials"), "/proc/1/environ"]
+    small.change(place, EVERYTHING.replace("PATHS", repr(paths)))
+    report = small.ask(place)
+    [stack] = report.stacks
+    assert stack.status == Status.PREVIEWED
+    assert stack.counts.update == 1
+    assert PLANTED not in faces(report)
+    assert [wall.name for wall in report.walls if not wall.stands] == []
+
+
+def test_one_that_hangs_is_ended_and_said(place: Path, tmp_path: Path) -> None:
+    small.change(place)
+    assert small.ask(place, cache=tmp_path).exit_code == 0  # the base is kept, so that the limit is for the head alone
+    small.change(place, "import time\ntime.sleep(3600)\n")
+    report = small.ask(place, Limits(timeout_sec=15), tmp_path)
+    [stack] = report.stacks
+    assert (stack.status, report.exit_code) == (Status.FAILED, 1)
+    assert "it took longer than 15 s" in stack.error
+
+
+@pytest.mark.slow
+def test_one_that_eats_memory_is_ended_and_said(place: Path) -> None:
+    small.change(place, "import time\nkept = [bytearray(50_000_000) for _ in range(60)]\ntime.sleep(3600)\n")
+    [stack] = small.ask(place, Limits(memory_gib=2)).stacks
+    assert "it took more than 2 GiB of memory" in stack.error
+
+
+@pytest.mark.slow
+def test_one_that_writes_over_what_is_read_afterwards_changes_nothing_outside(place: Path) -> None:
+    """It finds the engine's log of events and its own stack file, and puts links there."""
+    program = (
+        "import os\nfrom pathlib import Path\n"
+        "for path in [*Path(os.environ['TMPDIR']).parent.glob('*.events'), Path('Pulumi.dev.yaml')]:\n"
+        f"    path.unlink(missing_ok=True)\n    path.symlink_to({str(place / '.git' / 'config')!r})\n"
+        "import pulumi_gcp as gcp\ngcp.storage.Bucket('logs', location='US')\n"
+    )
+    small.change(place, program)
+    report = small.ask(place)
+    assert PLANTED not in faces(report)
+    assert report.stacks[0].counts.replace == 1
+
+
+@pytest.mark.slow
+def test_one_that_writes_for_the_reviewers_terminal_and_page_is_shown_literally(place: Path) -> None:
+    name = "x\x1b[2J</details>**bold** @everyone <script>alert(1)</script> `"
+    program = f"import pulumi_gcp as gcp\ngcp.storage.Bucket({name!r}, location='EU')\nraise Exception({name!r})\n"
+    small.change(place, program)
+    text = markdown.render(small.ask(place))
+    assert "\x1b" not in text
+    assert "<script>" not in text.replace("`", "") or "```" in text
+
+
+@pytest.mark.slow
+def test_nothing_of_one_that_leaves_processes_behind_goes_on(place: Path, tmp_path: Path) -> None:
+    program = (
+        "import subprocess, sys\n"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(777)'], start_new_session=True)\n"
+    )
+    small.change(place, program + small.BUCKET)
+    small.ask(place)
+    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    assert not [command for command in commands if b"time.sleep(777)" in command]

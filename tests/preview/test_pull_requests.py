@@ -1,0 +1,50 @@
+"""Whole pull requests over the staging stack, by the real engine: each report is a golden that reads well."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from gpu_preview import markdown
+from gpu_preview.report import Report
+
+from tests.preview.pull_requests import PULL_REQUESTS, PullRequest
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
+
+# One of each sort always runs; the others by `make test-slow`.
+ALWAYS = {"pool-removed", "machine-changed", "renamed-with-alias", "bad-value"}
+CASES = [
+    pytest.param(each, id=each.name, marks=() if each.name in ALWAYS else pytest.mark.slow) for each in PULL_REQUESTS
+]
+# What differs from run to run: commits, the ends of automatic names, ages of prices, the folder of the run.
+_STEADY = (
+    (re.compile(r"`[0-9a-f]{10}`"), "`<commit>`"),
+    (re.compile(r"-[0-9a-f]{7}\b"), "-<random>"),
+    (re.compile(r"\d+ days ago"), "<n> days ago"),
+    (re.compile(r"sha256 [0-9a-f]{8}"), "sha256 <digest>"),
+    (re.compile(r"gpu-ci \d+\.\d+\.\d+"), "gpu-ci <version>"),
+)
+
+
+def steady(text: str) -> str:
+    for pattern, place in _STEADY:
+        text = pattern.sub(place, text)
+    return text
+
+
+def test_there_are_at_least_twenty_five() -> None:
+    assert len({each.name for each in PULL_REQUESTS}) == len(PULL_REQUESTS) >= 25
+
+
+@pytest.mark.parametrize("change", CASES)
+def test_the_report_on_it_is_what_reviewers_saw(
+    change: PullRequest, preview: Callable[..., Report], golden: Callable[[str, str], None]
+) -> None:
+    report = preview(change.name, change.stack)
+    [stack] = report.stacks
+    golden(f"preview/pull-requests/{change.name}.md", steady(markdown.render(report)))
+    counts = stack.counts
+    assert (report.exit_code, counts.moved) == (change.exit_code, change.moved)
+    assert (counts.create, counts.update, counts.replace, counts.delete) == change.counts
