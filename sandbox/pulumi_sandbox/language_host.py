@@ -18,7 +18,7 @@ from pulumi.runtime.proto import language_pb2_grpc, plugin_pb2
 
 from pulumi_sandbox import engine
 from pulumi_sandbox.interpreters import DEPENDENCIES, PACKAGES, OptionError, Runtime
-from pulumi_sandbox.language_messages import dependency, ending, program_arguments, read_options
+from pulumi_sandbox.language_messages import dependency, ending, plugin_arguments, program_arguments, read_options
 from pulumi_sandbox.plugins import has_plugin
 from pulumi_sandbox.processes import Guarded
 
@@ -141,11 +141,11 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         return lp.RunResponse(error="the program was cancelled" if program.cancelled else ending("the program", code))
 
     def RunPlugin(self, request: lp.RunPluginRequest, context: Context) -> Iterator[lp.RunPluginResponse]:
-        """Run a plugin that is Python source: PulumiPlugin.yaml with `runtime: python`."""
+        """Run a plugin that is Python source: PulumiPlugin.yaml or PulumiPolicy.yaml with `runtime: python`."""
         runtime = runtime_of(request.info, context)
         asked = dict(entry.split("=", 1) for entry in request.env if "=" in entry)
         environment = runtime.environment({**os.environ, **asked})
-        command = [runtime.python, "-u", request.info.program_directory, *request.args]
+        command = [runtime.python, "-u", *plugin_arguments(request)]
         with self._started(command, request.pwd, environment, context, piped=True, grace_sec=PLUGIN_GRACE) as plugin:
             for stream, data in plugin.output():
                 is_error = stream == "stderr"

@@ -50,6 +50,16 @@ def program_arguments(request: lp.RunRequest, engine_address: str) -> list[str]:
     return [*options, request.info.entry_point or ".", *request.args]
 
 
+def plugin_arguments(request: lp.RunPluginRequest) -> list[str]:
+    """What Python is given to run a plugin. A policy pack is run by a module of the SDK, as the official host does: it
+    is told the engine's address first and the pack second, and makes the stack's settings known to the pack."""
+    folder = request.info.program_directory
+    if request.kind == "analyzer":
+        engine_address, *rest = request.args
+        return ["-m", "pulumi.policy", engine_address, folder, *rest]
+    return [folder, *request.args]
+
+
 def ending(subject: str, code: int) -> str:
     """Empty when all went well."""
     if code == 0:
