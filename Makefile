@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The environments are made one after the other, also under make -j.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help up preview down test test-slow test-kill test-boots test-kubernetes test-mutations check format golden docs lock bench clean
+.PHONY: help up preview down test test-slow test-kill test-boots test-kubernetes test-mutations check format golden docs lock policy bench clean
 .PHONY: runtime dev torch engine control-plane
 
 help: ## this list
@@ -72,11 +72,14 @@ lock: ## resolve the locks again (UPGRADE=1 takes newer versions)
 	@$(PYTHON) tools/install.py uv
 	@$(PYTHON) tools/lock.py $(if $(UPGRADE),--upgrade)
 
+policy: ## the environment of the policy pack: preview ARGS="--policy-pack policies" (docs/policies.md)
+	@$(PYTHON) tools/install.py policy
+
 bench: dev engine ## measurements side by side, as ratios; minutes, never part of the tests
 	@.venv/bin/python -m bench $(ARGS)
 
 clean: ## remove what was installed and built here, and the sandbox's world
-	@rm -rf .venv .venv-torch .tools .engine .control-plane .sandbox .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf .venv .venv-torch .venv-policy .tools .engine .control-plane .sandbox .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@printf 'removed the environments, the engine and the sandbox; the next make installs them again\n'
 
 # What the targets above stand on; each does nothing when it is there already.

@@ -1,6 +1,6 @@
 """Installs one of the checkout's environments from its lock, whole or not at all.
 
-    python3 tools/install.py uv|runtime|dev|torch
+    python3 tools/install.py uv|runtime|dev|torch|policy
 
 An environment counts as installed when its stamp is there, and the stamp is written last. Whatever stands there without
 one was interrupted, so it is removed and made again: nothing ever runs on half an installation.
@@ -31,7 +31,11 @@ ENVIRONMENTS = {
     "runtime": (".venv", "requirements.lock", True),
     "dev": (".venv", "requirements-dev.lock", True),
     "torch": (".venv-torch", "requirements-torch.lock", False),
+    "policy": (".venv-policy", "requirements-policy.lock", False),
 }
+# What an environment without this project finds of it: the check runs beside torch (`.venv-torch/bin/python -m
+# gpu_smoke`), and the policy pack asks the catalog, which asks the check which wheels there are. Both need no package.
+FOLDERS = {"torch": ["smoke"], "policy": ["catalog", "smoke"]}
 
 
 def say(text: str) -> None:
@@ -197,9 +201,9 @@ def install(name: str) -> None:
     if with_project:
         run(UV, "pip", "install", "--quiet", "--no-deps", "--python", python, "--editable", ".")
     else:
-        # The check runs beside torch and needs nothing else of this project: `.venv-torch/bin/python -m gpu_smoke`.
+        lines = "".join(f"{ROOT / each}\n" for each in FOLDERS[name])
         for packages in folder.glob("lib/python*/site-packages"):
-            (packages / "gpu_smoke.pth").write_text(f"{ROOT / 'smoke'}\n")
+            (packages / "gpu_ci.pth").write_text(lines)
     stamp.write_text(wanted(name))
     say(f"{folder_name} is ready after {time.monotonic() - began:.0f} s")
 

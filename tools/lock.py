@@ -17,6 +17,7 @@ LOCKS = {
     "requirements.lock": PROJECT,
     "requirements-dev.lock": [*PROJECT, "--group", "dev", "-c", "requirements.lock"],
     "requirements-torch.lock": ["--group", "torch"],
+    "requirements-policy.lock": ["--group", "policy"],
 }
 
 

@@ -1,0 +1,1 @@
+"""The rules of gpu-ci's policy pack, as plain Python: nothing here but pack.py knows pulumi_policy."""

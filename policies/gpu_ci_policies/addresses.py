@@ -1,0 +1,55 @@
+"""No machine has an address that the internet reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .rule import Asked, Resource, Rule
+from .values import at, entries, is_list, truth
+
+GCP_MACHINES = {
+    "gcp:compute/instance:Instance",
+    "gcp:compute/instanceFromTemplate:InstanceFromTemplate",
+    "gcp:compute/instanceTemplate:InstanceTemplate",
+    "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
+}
+# AWS: where in a resource the switch stands.
+AWS_SWITCHES = {
+    "aws:ec2/instance:Instance": "associatePublicIpAddress",
+    "aws:ec2/launchConfiguration:LaunchConfiguration": "associatePublicIpAddress",
+    "aws:ec2/subnet:Subnet": "mapPublicIpOnLaunch",
+    "aws:ec2/defaultSubnet:DefaultSubnet": "mapPublicIpOnLaunch",
+}
+
+
+def public_addresses(resource: Resource, _asked: Asked) -> Iterator[str]:
+    if resource.type in GCP_MACHINES:
+        for index, interface in enumerate(entries(resource.props, "networkInterfaces")):
+            for key in ("accessConfigs", "ipv6AccessConfigs"):
+                found = at(interface, key)
+                if is_list(found) and len(found):
+                    yield f"networkInterfaces[{index}].{key} gives the machine a public address"
+    switch = AWS_SWITCHES.get(resource.type, "")
+    if switch and truth(at(resource.props, switch)) is True:
+        yield f"{switch} gives machines a public address"
+    if resource.type == "aws:ec2/launchTemplate:LaunchTemplate":
+        for index, interface in enumerate(entries(resource.props, "networkInterfaces")):
+            if truth(at(interface, "associatePublicIpAddress")) is True:
+                yield f"networkInterfaces[{index}].associatePublicIpAddress gives machines a public address"
+
+
+RULES = (
+    Rule(
+        name="no-public-ip",
+        title="Machines have no public address.",
+        why="A runner works for whoever writes a workflow; nothing on the internet needs to reach it, and what does "
+        "reach it is an attack.",
+        fix="Leave accessConfigs out (Google Cloud), and leave associatePublicIpAddress and mapPublicIpOnLaunch off "
+        "(AWS); the way out is a NAT gateway.",
+        sources=(
+            "https://docs.cloud.google.com/compute/docs/ip-addresses/configure-static-external-ip-address",
+            "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-instance-addressing.html",
+        ),
+        check=public_addresses,
+    ),
+)

@@ -1,0 +1,86 @@
+"""Nothing with a GPU runs for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .pods import GPU, containers
+from .rule import Asked, Resource, Rule
+from .values import UNKNOWN, at, entries, mapping, number
+
+TEMPLATES = {
+    "gcp:compute/instanceTemplate:InstanceTemplate",
+    "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
+}
+JOB = "kubernetes:batch/v1:Job"
+TRIGGER = "gcp:cloudbuild/trigger:Trigger"
+# The machine series that have GPUs of their own, by their names' beginnings.
+GPU_SERIES = ("a2-", "a3-", "a4-", "a4x-", "g2-", "g4-")
+
+
+def endless(resource: Resource, asked: Asked) -> Iterator[str]:
+    most = asked.settings["maxSec"]
+    if resource.type in TEMPLATES and has_gpu(resource):
+        yield from beyond("scheduling.maxRunDuration.seconds", at(resource.props, *RUN_DURATION), most, must=True)
+    if resource.type == JOB and any(asks_gpu(container) for _, container in containers(resource)):
+        yield from beyond(
+            "spec.activeDeadlineSeconds", at(resource.props, "spec", "activeDeadlineSeconds"), most, must=True
+        )
+    if resource.type == TRIGGER:
+        timeout = at(resource.props, "build", "timeout")
+        seconds = timeout.removesuffix("s") if isinstance(timeout, str) else timeout
+        yield from beyond("build.timeout", seconds, most, must=False)  # 60 minutes where nothing is set
+
+
+RUN_DURATION = ("scheduling", "maxRunDuration", "seconds")
+
+
+def beyond(path: str, value: object, most: float, *, must: bool) -> Iterator[str]:
+    if value is UNKNOWN:
+        return
+    seconds = number(value)
+    if seconds is None:
+        if must:
+            yield f"{path} is not set, and has to be at most {most:.0f}"
+    elif seconds > most:
+        yield f"{path} is {seconds:.0f}, and has to be at most {most:.0f}"
+
+
+def has_gpu(resource: Resource) -> bool:
+    """Whether machines of a template have a GPU, or belong to a pool of gpu-ci's."""
+    machine = at(resource.props, "machineType")
+    return (
+        bool(entries(resource.props, "guestAccelerators"))
+        or (isinstance(machine, str) and machine.startswith(GPU_SERIES))
+        or at(resource.props, "labels", "gpu-ci-pool") is not None
+    )
+
+
+def asks_gpu(container: object) -> bool:
+    return any(GPU.fullmatch(name) for name in mapping(at(container, "resources", "limits")))
+
+
+RULES = (
+    Rule(
+        name="max-run-duration",
+        title="Machines and jobs with a GPU end by themselves.",
+        why="A machine that nothing ends, because its agent died or a job hangs, costs money until somebody looks. "
+        "The runners of ARC are not looked at: timeout-minutes of the workflow ends their jobs.",
+        fix="Set scheduling.maxRunDuration (instance templates), spec.activeDeadlineSeconds (Jobs) or build.timeout "
+        "(Cloud Build, which ends a build after an hour where nothing is set).",
+        sources=(
+            "https://docs.cloud.google.com/compute/docs/instances/limit-vm-runtime",
+            "https://kubernetes.io/docs/concepts/workloads/controllers/job/#job-termination-and-cleanup",
+            "https://docs.cloud.google.com/build/docs/build-config-file-schema#timeout",
+        ),
+        check=endless,
+        settings={
+            "maxSec": {
+                "type": "integer",
+                "minimum": 1,
+                "default": 86400,
+                "description": "The longest that is accepted, in seconds.",
+            }
+        },
+    ),
+)

@@ -1,0 +1,92 @@
+"""Disks and registries are encrypted, where asked for with a key of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .addresses import GCP_MACHINES
+from .rule import Asked, Resource, Rule
+from .values import UNKNOWN, at, entries, truth
+
+# AWS: the lists of disks of a resource, and where in an entry the disk itself is.
+AWS_DISKS: dict[str, dict[str, tuple[str, ...]]] = {
+    "aws:ec2/launchTemplate:LaunchTemplate": {"blockDeviceMappings": ("ebs",)},
+    "aws:ec2/instance:Instance": {"rootBlockDevice": (), "ebsBlockDevices": ()},
+    "aws:ec2/launchConfiguration:LaunchConfiguration": {"rootBlockDevice": (), "ebsBlockDevices": ()},
+}
+VOLUME = "aws:ebs/volume:Volume"
+# What holds data, and the property that names the key: whatever is there counts, as long as it is something.
+KEYS = {
+    VOLUME: ("kmsKeyId",),
+    "aws:ecr/repository:Repository": ("encryptionConfigurations",),
+    "gcp:artifactregistry/repository:Repository": ("kmsKeyName",),
+    "gcp:compute/disk:Disk": ("diskEncryptionKey", "kmsKeySelfLink"),
+    "gcp:storage/bucket:Bucket": ("encryption", "defaultKmsKeyName"),
+}
+
+
+def plain_disks(resource: Resource, _asked: Asked) -> Iterator[str]:
+    for path, disk in aws_disks(resource):
+        encrypted = at(disk, "encrypted")
+        if encrypted is not UNKNOWN and truth(encrypted) is not True:
+            yield f"{path} is {'not set' if encrypted is None else 'off'}, and has to be on"
+
+
+def no_own_key(resource: Resource, asked: Asked) -> Iterator[str]:
+    if not asked.settings["required"]:
+        return
+    path = KEYS.get(resource.type)
+    if path and lacking(at(resource.props, *path)):
+        yield f"{'.'.join(path)} names no key"
+    if resource.type in GCP_MACHINES:
+        for index, disk in enumerate(entries(resource.props, "disks")):
+            if at(disk, "type") != "SCRATCH" and lacking(at(disk, "diskEncryptionKey", "kmsKeySelfLink")):
+                yield f"disks[{index}].diskEncryptionKey.kmsKeySelfLink names no key"
+    if resource.type != VOLUME:
+        for where, disk in aws_disks(resource):
+            if lacking(at(disk, "kmsKeyId")):
+                yield f"{where.removesuffix('encrypted')}kmsKeyId names no key"
+
+
+def lacking(value: object) -> bool:
+    return value is not UNKNOWN and not value
+
+
+def aws_disks(resource: Resource) -> Iterator[tuple[str, object]]:
+    """Each disk of EBS that a resource names, with the path of its switch."""
+    if resource.type == VOLUME:
+        yield "encrypted", resource.props
+    for key, inner in AWS_DISKS.get(resource.type, {}).items():
+        for index, entry in enumerate(entries(resource.props, key)):
+            disk = at(entry, *inner)
+            if disk is not None and disk is not UNKNOWN:
+                yield ".".join([f"{key}[{index}]", *inner, "encrypted"]), disk
+
+
+RULES = (
+    Rule(
+        name="encrypted-disks",
+        title="Disks of EBS are encrypted.",
+        why="Whoever gets hold of a disk, or of a snapshot of it, can read all of it. Google Cloud encrypts every "
+        "disk, bucket and registry by itself, Amazon's S3 and ECR do so too, and EKS encrypts the API's data from 1.28 "
+        "on; EBS does it where it is asked to, or where an account's default says so, which a preview does not see.",
+        fix="Set encrypted to true on every disk that is named.",
+        sources=(
+            "https://docs.aws.amazon.com/ebs/latest/userguide/ebs-encryption.html",
+            "https://docs.aws.amazon.com/eks/latest/userguide/envelope-encryption.html",
+            "https://docs.cloud.google.com/docs/security/encryption/default-encryption",
+        ),
+        check=plain_disks,
+    ),
+    Rule(
+        name="own-keys",
+        title="Disks, buckets and registries are encrypted with a key of your own, where you ask for that.",
+        why="Only a key of your own can be taken away, and only its use is in your own audit log.",
+        fix="Name a KMS key: kmsKeyName, kmsKeySelfLink, defaultKmsKeyName or kmsKeyId.",
+        sources=("https://docs.cloud.google.com/kms/docs/cmek",),
+        check=no_own_key,
+        settings={
+            "required": {"type": "boolean", "default": False, "description": "Whether the rule is asked at all."}
+        },
+    ),
+)

@@ -1,0 +1,67 @@
+"""Whatever costs money says whose it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .rule import Asked, Resource, Rule
+from .values import UNKNOWN, at, mapping
+
+# What has labels or tags of its own, and costs money or holds data.
+LABELLED = {
+    "aws:ebs/volume:Volume": "tags",
+    "aws:ec2/instance:Instance": "tags",
+    "aws:ec2/launchTemplate:LaunchTemplate": "tags",
+    "aws:ecr/repository:Repository": "tags",
+    "aws:eks/cluster:Cluster": "tags",
+    "aws:eks/nodeGroup:NodeGroup": "tags",
+    "aws:s3/bucket:Bucket": "tags",
+    "gcp:artifactregistry/repository:Repository": "labels",
+    "gcp:compute/disk:Disk": "labels",
+    "gcp:compute/instance:Instance": "labels",
+    "gcp:compute/instanceTemplate:InstanceTemplate": "labels",
+    "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate": "labels",
+    "gcp:container/cluster:Cluster": "resourceLabels",
+    "gcp:storage/bucket:Bucket": "labels",
+}
+
+
+def unlabelled(resource: Resource, asked: Asked) -> Iterator[str]:
+    key = LABELLED.get(resource.type)
+    wanted = asked.settings["required"]
+    if not key or not wanted:
+        return
+    own = at(resource.props, key)
+    # What a provider puts on everything it makes counts too.
+    shared = [at(resource.provider, "defaultLabels"), at(resource.provider, "defaultTags", "tags")]
+    given = [own, *shared]
+    if any(each is UNKNOWN for each in given):
+        return
+    present = {name for each in given for name, value in mapping(each).items() if value not in (None, "")}
+    missing = [name for name in wanted if name not in present]
+    if missing:
+        yield f"{key} has no {' and no '.join(missing)}"
+
+
+RULES = (
+    Rule(
+        name="required-labels",
+        title="What costs money has labels (Google Cloud) or tags (AWS) that say whose it is.",
+        why="A bill is grouped by them, and somebody has to be asked when a machine is left over.",
+        fix="Put them under gpu-ci:site.labels; elsewhere, set labels or tags, or those that a provider puts on all it "
+        "makes.",
+        sources=(
+            "https://docs.cloud.google.com/resource-manager/docs/best-practices-labels",
+            "https://docs.aws.amazon.com/whitepapers/latest/tagging-best-practices/tagging-best-practices.html",
+        ),
+        check=unlabelled,
+        settings={
+            "required": {
+                "type": "array",
+                "items": {"type": "string"},
+                "default": ["team"],
+                "description": "The names that have to be there.",
+            }
+        },
+    ),
+)

@@ -1,0 +1,68 @@
+"""What a process on an EC2 machine must show before it gets the machine's credentials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .rule import Asked, Resource, Rule
+from .values import UNKNOWN, at, number
+
+MACHINES = {
+    "aws:ec2/instance:Instance",
+    "aws:ec2/launchConfiguration:LaunchConfiguration",
+    "aws:ec2/launchTemplate:LaunchTemplate",
+}
+
+
+def without_a_session(resource: Resource, _asked: Asked) -> Iterator[str]:
+    if not served(resource):
+        return
+    tokens = at(resource.props, "metadataOptions", "httpTokens")
+    if tokens is not UNKNOWN and tokens != "required":
+        yield f"metadataOptions.httpTokens is {tokens or 'not set'}, and has to be required"
+
+
+def too_far(resource: Resource, asked: Asked) -> Iterator[str]:
+    limit, allowed = at(resource.props, "metadataOptions", "httpPutResponseHopLimit"), asked.settings["maxHops"]
+    if not served(resource) or limit is UNKNOWN:
+        return
+    hops = number(limit)
+    if hops is None:
+        yield f"metadataOptions.httpPutResponseHopLimit is not set, and has to be at most {allowed:.0f}"
+    elif hops > allowed:
+        yield f"metadataOptions.httpPutResponseHopLimit is {hops:.0f}, and has to be at most {allowed:.0f}"
+
+
+def served(resource: Resource) -> bool:
+    """Whether it is a machine with a metadata service, as far as is known."""
+    endpoint = at(resource.props, "metadataOptions", "httpEndpoint")
+    return resource.type in MACHINES and endpoint is not UNKNOWN and endpoint != "disabled"
+
+
+SOURCE = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configuring-instance-metadata-service.html"
+
+RULES = (
+    Rule(
+        name="imds-v2",
+        title="The metadata service of an EC2 machine asks for a session (IMDSv2).",
+        why="Without one, any request that a job can be talked into sending hands out the machine's credentials.",
+        fix='Set metadataOptions.httpTokens to "required".',
+        sources=(SOURCE,),
+        check=without_a_session,
+    ),
+    Rule(
+        name="imds-hop-limit",
+        title="Pods do not reach the metadata service of their EC2 machine.",
+        why="With two hops, every container has the machine's role. Where nothing is set, the account or the "
+        "image decides, and an image that asks for IMDSv2 gets two.",
+        fix="Set metadataOptions.httpPutResponseHopLimit to 1.",
+        sources=(
+            "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configuring-IMDS-new-instances.html",
+            "https://docs.aws.amazon.com/eks/latest/best-practices/identity-and-access-management.html",
+        ),
+        check=too_far,
+        settings={
+            "maxHops": {"type": "integer", "minimum": 1, "default": 1, "description": "The most hops there may be."}
+        },
+    ),
+)

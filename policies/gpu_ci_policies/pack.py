@@ -1,0 +1,111 @@
+"""Serves the rules to the engine: the only file that knows pulumi_policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
+from importlib.util import find_spec
+from typing import Any
+
+from pulumi_policy import (
+    EnforcementLevel,
+    Policy,
+    PolicyConfigSchema,
+    PolicyPack,
+    ReportViolation,
+    ResourceValidationArgs,
+    ResourceValidationPolicy,
+    StackValidationArgs,
+    StackValidationPolicy,
+)
+from pulumi_policy.proxy import UnknownValueError
+
+from . import exemptions
+from .rule import Asked, Resource, Rule
+from .rules import RULES
+from .values import UNKNOWN, is_list
+
+NAME = "gpu-ci"
+DOCUMENTATION = "docs/policies.md"
+
+
+def serve() -> None:
+    """Answer the engine until it ends us."""
+    PolicyPack(NAME, [policy(rule) for rule in RULES], enforcement_level=EnforcementLevel.MANDATORY)
+
+
+def policy(rule: Rule) -> Policy:
+    schema = PolicyConfigSchema(
+        {name: dict(each) for name, each in rule.settings.items()} | {"exempt": exemptions.SCHEMA}
+    )
+    common: dict[str, Any] = {
+        "enforcement_level": EnforcementLevel(rule.level),
+        "config_schema": schema,
+        "remediation_steps": rule.fix,
+    }
+    if rule.check_stack:
+        return StackValidationPolicy(rule.name, rule.title, stack_validation(rule), **common)
+    return ResourceValidationPolicy(rule.name, rule.title, resource_validation(rule), **common)
+
+
+def resource_validation(rule: Rule) -> Callable[[ResourceValidationArgs, ReportViolation], None]:
+    assert rule.check is not None  # noqa: S101 - policy() has looked
+    check = rule.check
+
+    def validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
+        ask_for_catalog(rule, args)
+        asked = Asked(rule.defaults | args.get_config(), date.today())
+        found = resource(args.resource_type, args.name, args.urn, args.props, args.provider)
+        tell(rule, check(found, asked), found, asked, report)
+
+    return validate
+
+
+def stack_validation(rule: Rule) -> Callable[[StackValidationArgs, ReportViolation], None]:
+    assert rule.check_stack is not None  # noqa: S101 - policy() has looked
+    check = rule.check_stack
+
+    def validate(args: StackValidationArgs, report: ReportViolation) -> None:
+        ask_for_catalog(rule, args)
+        asked = Asked(rule.defaults | args.get_config(), date.today())
+        found = [
+            resource(each.resource_type, each.name, each.urn, each.props, each.provider) for each in args.resources
+        ]
+        whole = next((each for each in found if each.type == "pulumi:pulumi:Stack"), Resource("", "", "", {}))
+        tell(rule, check(found, asked), whole, asked, report)
+
+    return validate
+
+
+def ask_for_catalog(rule: Rule, args: ResourceValidationArgs | StackValidationArgs) -> None:
+    if rule.needs_catalog and find_spec("gpu_catalog") is None:
+        args.not_applicable("the package gpu_catalog is not installed in the environment of the pack")
+
+
+def tell(rule: Rule, texts: Iterable[str], about: Resource, asked: Asked, report: ReportViolation) -> None:
+    granted = exemptions.read(asked.settings.get("exempt", ()))
+    for text in texts:
+        judged = exemptions.judged(text, about.name, about.urn, granted, asked.today)
+        if judged is not None:
+            report(f"{judged}\nTo fix it: {rule.fix}", about.urn or None)
+
+
+def resource(kind: str, name: str, urn: str, props: Mapping[str, Any], provider: Any) -> Resource:
+    return Resource(kind, name, urn, known(props), known(provider.props) if provider else {})
+
+
+def known(value: Any) -> Any:
+    """The properties as plain data. The SDK raises at each value that is not known yet, and would then call the whole
+    rule one that cannot be run; UNKNOWN in its place lets the rule judge the rest."""
+    if isinstance(value, Mapping):
+        return {key: read(value, key) for key in value}
+    if is_list(value):
+        return [read(value, index) for index in range(len(value))]
+    return value
+
+
+def read(holder: Mapping[str, Any] | Sequence[Any], key: Any) -> Any:
+    try:
+        return known(holder[key])
+    except UnknownValueError:
+        return UNKNOWN

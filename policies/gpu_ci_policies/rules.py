@@ -1,0 +1,30 @@
+"""Every rule of the pack, in the order in which the documentation shows them."""
+
+from __future__ import annotations
+
+from . import (
+    addresses,
+    containers,
+    durations,
+    encryption,
+    labels,
+    metadata_service,
+    runners,
+    spend,
+    tokens,
+    trust,
+)
+from .rule import Rule
+
+RULES: tuple[Rule, ...] = (
+    *addresses.RULES,
+    *metadata_service.RULES,
+    *encryption.RULES,
+    *runners.RULES,
+    *tokens.RULES,
+    *trust.RULES,
+    *containers.RULES,
+    *durations.RULES,
+    *labels.RULES,
+    *spend.RULES,
+)

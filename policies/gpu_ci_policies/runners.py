@@ -1,0 +1,112 @@
+"""Runners take one job, and are of a version that GitHub gives jobs to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from .pods import CHARTS, chart, containers
+from .rule import Asked, Resource, Rule
+from .tokens import decoded
+from .values import at, document, texts, truth
+
+# A registration in a script, with its arguments; a backslash continues a line.
+CONFIGURES = re.compile(r"\bconfig\.(?:sh|cmd)\b(?P<arguments>(?:\\\r?\n|[^\n;&|])*)")
+OLD_CHART = "actions-runner-controller"
+OLD_KINDS = {
+    "kubernetes:actions.summerwind.dev/v1alpha1:RunnerDeployment": ("spec", "template", "spec", "ephemeral"),
+    "kubernetes:actions.summerwind.dev/v1alpha1:RunnerSet": ("spec", "ephemeral"),
+    "kubernetes:actions.summerwind.dev/v1alpha1:Runner": ("spec", "ephemeral"),
+}
+VERSION = r"(\d+\.\d+\.\d+)"
+ARCHIVE = re.compile(rf"actions-runner-(?:linux|win|osx)-(?:x64|arm64|arm)-{VERSION}\.")
+TAG = re.compile(rf".*:v?{VERSION}(?:-[\w.-]*)?(?:@sha256:[0-9a-f]+)?")
+# The container of a scale set's template that is the runner, by the chart's own rule.
+RUNNER_CONTAINER = "[runner]"
+
+
+def lasting(resource: Resource, _asked: Asked) -> Iterator[str]:
+    for path, text in texts(resource.props):
+        for readable in (text, decoded(text)):
+            for found in CONFIGURES.finditer(readable):
+                arguments = found["arguments"]
+                if "--ephemeral" not in arguments and "remove" not in arguments.split() and "--url" in arguments:
+                    yield f"{path} registers a runner without --ephemeral"
+    if chart(resource) == OLD_CHART:
+        yield f"the chart {OLD_CHART} is the controller of before scale sets, whose runners may last"
+    switch = OLD_KINDS.get(resource.type)
+    if switch and truth(at(resource.props, *switch)) is False:
+        yield f"{'.'.join(switch)} is off"
+
+
+def versions(resource: Resource) -> dict[str, str]:
+    """The runners of a resource: path -> version. Those of images that do not say which one they hold are missing."""
+    found = {}
+    config = document(at(resource.props, "metadata", "gpu-agent-config"))
+    version = at(config, "runner", "version")
+    if isinstance(version, str) and re.fullmatch(VERSION, version):
+        found["metadata.gpu-agent-config: runner.version"] = version
+    for path, container in containers(resource):
+        image = at(container, "image")
+        runs = path.endswith(RUNNER_CONTAINER) and resource.type in {*CHARTS, *SCALE_SETS}
+        if runs and isinstance(image, str) and (tag := TAG.fullmatch(image)):
+            found[f"{path}.image"] = tag[1]
+    for path, text in texts(resource.props):
+        for readable in (text, decoded(text)):
+            if archive := ARCHIVE.search(readable):
+                found[path] = archive[1]
+    return found
+
+
+SCALE_SETS = {"kubernetes:actions.github.com/v1alpha1:AutoscalingRunnerSet"}
+
+
+def refused(resource: Resource, _asked: Asked) -> Iterator[str]:
+    from gpu_catalog import staleness  # only where it is installed: Rule.needs_catalog
+
+    for path, version in versions(resource).items():
+        if floor := staleness.runner_floor(version):
+            yield f"{path} is {version}, and GitHub registers {floor} or later"
+
+
+def old(resource: Resource, asked: Asked) -> Iterator[str]:
+    from gpu_catalog import staleness
+
+    for path, version in versions(resource).items():
+        if not staleness.runner_floor(version):
+            yield from (f"{path}: {stale}" for stale in staleness.runner(version, asked.today))
+
+
+RULE_OF_GITHUB = "https://docs.github.com/en/actions/reference/runners/self-hosted-runners"
+
+RULES = (
+    Rule(
+        name="ephemeral-runners",
+        title="A runner takes one job and is gone.",
+        why="Whatever a job leaves on a runner meets the next one, which may belong to somebody else.",
+        fix="Register by a just-in-time configuration, or with config.sh --ephemeral; on Kubernetes, take the chart "
+        "gha-runner-scale-set, whose runners are always so.",
+        sources=("https://docs.github.com/en/actions/reference/security/secure-use#hardening-for-self-hosted-runners",),
+        check=lasting,
+    ),
+    Rule(
+        name="runner-accepted",
+        title="A runner is of a version that GitHub registers.",
+        why="GitHub turns older ones away: the machines start, cost money, and take no job.",
+        fix="Take a newer version of github.com/actions/runner, or an image that has one.",
+        sources=(RULE_OF_GITHUB, "catalog/gpu_catalog/data/runners.json"),
+        check=refused,
+        needs_catalog=True,
+    ),
+    Rule(
+        name="runner-fresh",
+        title="A runner is no more than 30 days behind a release.",
+        why="GitHub gives such a runner no jobs. It is a warning, because a stack nobody touched would come to fail by "
+        "itself, and because the newest releases may not be known to the installed catalog.",
+        fix="Take a newer version of github.com/actions/runner, or an image that has one.",
+        sources=(RULE_OF_GITHUB, "catalog/gpu_catalog/data/runners.json"),
+        check=old,
+        level="advisory",
+        needs_catalog=True,
+    ),
+)

@@ -1,0 +1,73 @@
+"""No token of GitHub's stands in a resource. What is found is never repeated: a message names the place alone."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+
+from .rule import Asked, Resource, Rule
+from .values import at, mapping, texts
+
+# How GitHub's tokens begin, and how long they are at least; a JWT may follow `ghs_` since 2026.
+TOKENS = {
+    "a personal access token": re.compile(r"\b(?:ghp_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,})"),
+    "a token of an app or of a user's sign-in": re.compile(r"\bgh[ousr]_[A-Za-z0-9_.-]{36,}"),
+    "a token that registers runners": re.compile(r"(?:--token[ =]|RUNNER_TOKEN[\"']?\s*[=:]\s*)[\"']?A[A-Z0-9]{28}\b"),
+}
+# A script that asks GitHub for a registration token, which registers any number of runners for an hour.
+ASKS = re.compile(r"/actions/runners/registration-token\b")
+BASE64 = re.compile(r"[A-Za-z0-9+/\s]{40,}={0,2}\s*")
+
+
+def tokens(resource: Resource, _asked: Asked) -> Iterator[str]:
+    for path, text in texts(resource.props):
+        for readable in (text, decoded(text)):
+            for what, pattern in TOKENS.items():
+                if pattern.search(readable):
+                    yield f"{path} holds {what}"
+            if ASKS.search(readable):
+                yield f"{path} asks GitHub for a registration token"
+    yield from arc_token(resource)
+
+
+def arc_token(resource: Resource) -> Iterator[str]:
+    """The key by which a scale set signs in with a personal access token, whatever its value is."""
+    places = {
+        "kubernetes:core/v1:Secret": (("data",), ("stringData",)),
+        "kubernetes:helm.sh/v3:Release": (("values", "githubConfigSecret"),),
+        "kubernetes:helm.sh/v4:Chart": (("values", "githubConfigSecret"),),
+    }
+    for path in places.get(resource.type, ()):
+        if "github_token" in mapping(at(resource.props, *path)):
+            yield f"{'.'.join(path)}.github_token is a personal access token for runners"
+
+
+def decoded(text: str) -> str:
+    """What a text of base64 stands for, as Latin-1, so that every byte is a character; empty where it is no base64."""
+    if not BASE64.fullmatch(text):
+        return ""
+    try:
+        return base64.b64decode(text).decode("latin-1")
+    except binascii.Error:
+        return ""
+
+
+RULES = (
+    Rule(
+        name="no-github-token",
+        title="No token of GitHub's stands in a resource.",
+        why="User data and metadata are readable on the machine by every job, and a token that registers runners or "
+        "acts for a person lets a job take over the pool, or the organization.",
+        fix="Let machines sign in as a GitHub App whose key lies in a secret store, and register by a just-in-time "
+        "configuration; for ARC, put github_app_id, github_app_installation_id and github_app_private_key in its "
+        "Secret.",
+        sources=(
+            "https://github.blog/engineering/platform-security/behind-githubs-new-authentication-token-formats/",
+            "https://docs.github.com/en/actions/reference/security/secure-use",
+            "https://docs.github.com/en/actions/how-tos/manage-runners/use-actions-runner-controller/authenticate-to-the-api",
+        ),
+        check=tokens,
+    ),
+)

@@ -1,0 +1,103 @@
+"""Which workflows of GitHub may become a role or an account of a cloud."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from .rule import Asked, Resource, Rule
+from .values import UNKNOWN, at, document, entries, is_list, mapping
+
+ISSUER = "token.actions.githubusercontent.com"
+SUBJECT = f"{ISSUER}:sub"
+# The conditions that a subject has to meet; those of a negative, or with IfExists, let others in.
+HOLDS = re.compile(r"(?:ForAnyValue:)?String(?:Equals(?:IgnoreCase)?|Like)")
+# A subject that begins with an owner spelled out: `repo:acme/…`, or `repository_owner_id:123…` of a custom claim.
+NAMED = re.compile(r"\w+:[^*?:/]+(?:[/:].*)?")
+# What in a condition of Google's ties it to an owner, a repository or a subject.
+CLAIMS = re.compile(
+    r"\b(?:assertion|attribute)\.(?:sub|repository|repository_id|repository_owner|repository_owner_id|job_workflow_ref)\b"
+    r"|\bgoogle\.subject\b"
+)
+ROLE = "aws:iam/role:Role"
+POOL_PROVIDER = "gcp:iam/workloadIdentityPoolProvider:WorkloadIdentityPoolProvider"
+EVERYONE = re.compile(r"principalSet://iam\.googleapis\.com/.+/workloadIdentityPools/[^/]+/\*")
+
+
+def open_roles(resource: Resource, _asked: Asked) -> Iterator[str]:
+    if resource.type != ROLE:
+        return
+    for index, statement in enumerate(entries(document(at(resource.props, "assumeRolePolicy")), "Statement")):
+        if at(statement, "Effect") != "Allow" or not trusts_github(at(statement, "Principal", "Federated")):
+            continue
+        if problem := subject_problem(at(statement, "Condition")):
+            yield f"assumeRolePolicy.Statement[{index}] {problem}"
+
+
+def trusts_github(federated: object) -> bool:
+    names = federated if is_list(federated) else [federated]
+    return any(isinstance(name, str) and ISSUER in name for name in names)
+
+
+def subject_problem(conditions: object) -> str:
+    """What is wrong with the conditions of a statement, all of which must hold; empty where one names who it is."""
+    if conditions is UNKNOWN:
+        return ""
+    given: list[Any] = []
+    for operator, wanted in mapping(conditions).items():
+        if not HOLDS.fullmatch(operator):
+            continue
+        values = at(wanted, SUBJECT)
+        if values is None:
+            continue
+        each = list(values) if is_list(values) else [values]
+        if all(value is UNKNOWN or (isinstance(value, str) and NAMED.fullmatch(value)) for value in each):
+            return ""
+        given += [value for value in each if isinstance(value, str) and not NAMED.fullmatch(value)]
+    if not given:
+        return f"has no condition on {SUBJECT}"
+    return f"takes {SUBJECT} of {' or '.join(given)}, which names no owner"
+
+
+def open_pools(resource: Resource, _asked: Asked) -> Iterator[str]:
+    if resource.type == POOL_PROVIDER:
+        issuer, condition = at(resource.props, "oidc", "issuerUri"), at(resource.props, "attributeCondition")
+        if isinstance(issuer, str) and ISSUER in issuer and condition is not UNKNOWN:
+            if not condition:
+                yield "attributeCondition is not set, so every repository on GitHub is let in"
+            elif not (isinstance(condition, str) and CLAIMS.search(condition)):
+                yield "attributeCondition says nothing of an owner, a repository or a subject"
+    if resource.type.startswith("gcp:"):
+        for member in [at(resource.props, "member"), *entries(resource.props, "members")]:
+            if isinstance(member, str) and EVERYONE.fullmatch(member):
+                yield f"{member} is everybody whom the pool lets in"
+
+
+RULES = (
+    Rule(
+        name="aws-oidc-subject",
+        title="A role of AWS trusts named workflows of GitHub.",
+        why="GitHub signs tokens for every repository there is: without a condition on their subject, anybody's "
+        "workflow may become the role.",
+        fix=f"Give the statement a condition StringEquals or StringLike on {SUBJECT} that begins with the owner and "
+        "the repository, such as repo:acme/kernels:ref:refs/heads/main.",
+        sources=(
+            "https://docs.github.com/en/actions/how-tos/secure-your-work/security-harden-deployments/oidc-in-aws",
+            "https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_create_for-idp_oidc.html",
+        ),
+        check=open_roles,
+    ),
+    Rule(
+        name="gcp-oidc-subject",
+        title="A pool of workload identities lets in named workflows of GitHub.",
+        why="GitHub signs tokens for every repository there is: without a condition, anybody's workflow is let in.",
+        fix='Set attributeCondition, such as assertion.repository_owner_id == "123456", and bind roles to a subject or '
+        "an attribute of the pool, not to all of it.",
+        sources=(
+            "https://docs.cloud.google.com/iam/docs/workload-identity-federation-with-deployment-pipelines",
+            "https://docs.github.com/en/actions/how-tos/secure-your-work/security-harden-deployments/oidc-in-google-cloud-platform",
+        ),
+        check=open_pools,
+    ),
+)

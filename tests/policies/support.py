@@ -1,0 +1,40 @@
+"""Asks one rule of the pack about one resource, as plain Python."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+from gpu_ci_policies.rule import Asked, Resource, Rule
+from gpu_ci_policies.rules import RULES
+
+BY_NAME: dict[str, Rule] = {rule.name: rule for rule in RULES}
+TODAY = date(2026, 11, 22)
+
+JOB = "kubernetes:batch/v1:Job"
+LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+RELEASE = "kubernetes:helm.sh/v3:Release"
+SECRET = "kubernetes:core/v1:Secret"
+TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
+
+
+def found(rule: str, kind: str, props: dict[str, Any], today: date = TODAY, **settings: Any) -> list[str]:
+    """What the rule says of a resource of this type."""
+    each = BY_NAME[rule]
+    assert each.check is not None
+    asked = Asked(each.defaults | settings, today)
+    return list(each.check(Resource(kind, "x", f"urn:pulumi:dev::p::{kind}::x", props), asked))
+
+
+def pod(*containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """The properties of a Job whose pod has these containers."""
+    return {"spec": {**spec, "template": {"spec": {"containers": list(containers)}}}}
+
+
+def scale_set(**container: Any) -> dict[str, Any]:
+    """The properties of a release of GitHub's chart whose runner is this container."""
+    template = {"spec": {"containers": [{"name": "runner", **container}]}}
+    return {
+        "chart": "oci://ghcr.io/actions/actions-runner-controller-charts/gha-runner-scale-set",
+        "values": {"template": template},
+    }

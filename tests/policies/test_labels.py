@@ -1,0 +1,50 @@
+"""required-labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from gpu_ci_policies.rule import Asked, Resource
+from gpu_ci_policies.values import UNKNOWN
+
+from .support import BY_NAME, LAUNCH_TEMPLATE, TEMPLATE, TODAY, found
+
+
+@pytest.mark.parametrize(
+    ("kind", "props", "said"),
+    [
+        (TEMPLATE, {}, ["labels has no team"]),
+        (TEMPLATE, {"labels": {"team": ""}}, ["labels has no team"]),
+        (LAUNCH_TEMPLATE, {"tags": {"Team": "web"}}, ["tags has no team"]),
+        (TEMPLATE, {"labels": {"team": "web"}}, []),
+        (TEMPLATE, {"labels": {"team": UNKNOWN}}, []),
+        (TEMPLATE, {"labels": UNKNOWN}, []),
+        ("gcp:projects/iAMMember:IAMMember", {}, []),
+    ],
+)
+def test_what_costs_money_has_to_say_whose_it_is(kind: str, props: dict[str, Any], said: list[str]) -> None:
+    assert found("required-labels", kind, props) == said
+
+
+def test_which_labels_is_chosen() -> None:
+    assert found("required-labels", TEMPLATE, {"labels": {"b": "1"}}, required=["a", "b", "c"]) == [
+        "labels has no a and no c"
+    ]
+    assert found("required-labels", TEMPLATE, {}, required=[]) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "provider", "said"),
+    [
+        (LAUNCH_TEMPLATE, {"defaultTags": {"tags": {"team": "web"}}}, []),
+        (TEMPLATE, {"defaultLabels": {"team": "web"}}, []),
+        (TEMPLATE, {"defaultLabels": UNKNOWN}, []),
+        (TEMPLATE, {"defaultLabels": {"other": "web"}}, ["labels has no team"]),
+    ],
+)
+def test_what_a_provider_puts_on_everything_counts(kind: str, provider: dict[str, Any], said: list[str]) -> None:
+    rule = BY_NAME["required-labels"]
+    assert rule.check is not None
+    resource = Resource(kind, "x", "urn", {}, provider)
+    assert list(rule.check(resource, Asked(rule.defaults, TODAY))) == said

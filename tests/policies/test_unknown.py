@@ -1,0 +1,89 @@
+"""In a preview anything may be unknown: no rule fails, or says anything, because of that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from typing import Any
+
+import pytest
+from gpu_ci_policies.rule import Asked, Resource
+from gpu_ci_policies.values import UNKNOWN, at, document, entries, mapping, number, texts, truth
+
+from .samples import GOOD
+from .support import BY_NAME
+
+# So that nothing is asked less than everything.
+CHOSEN: dict[str, dict[str, Any]] = {"own-keys": {"required": True}, "spend-ceiling": {"maxUsdPerHour": 1000}}
+# When 2.338.0 was new, whatever has been released since.
+DAY = date(2026, 10, 8)
+ODD: list[Any] = [None, True, 5, "", "x", "{}", [], [None], [5], ["x"], [[]], {}, {"x": 5}, {"": None}]
+every_sample = pytest.mark.parametrize(("kind", "props"), GOOD, ids=[kind.rpartition(":")[2] for kind, _ in GOOD])
+
+
+def said(name: str, kind: str, props: Any, provider: Any) -> list[str]:
+    rule, resource = BY_NAME[name], Resource(kind, "x", "urn", props, provider)
+    asked = Asked(rule.defaults | CHOSEN.get(name, {}), DAY)
+    if rule.check_stack:
+        return list(rule.check_stack([resource], asked))
+    assert rule.check is not None
+    return list(rule.check(resource, asked))
+
+
+def with_one_replaced(value: Any, other: Any) -> Iterator[Any]:
+    """The value with one of its parts replaced, for each of its parts."""
+    yield other
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield from ({**value, key: changed} for changed in with_one_replaced(part, other))
+    elif isinstance(value, list):
+        for index, part in enumerate(value):
+            yield from ([*value[:index], changed, *value[index + 1 :]] for changed in with_one_replaced(part, other))
+
+
+@every_sample
+def test_every_rule_is_content_with_a_sample_and_with_any_part_of_it_unknown(kind: str, props: dict[str, Any]) -> None:
+    for name in BY_NAME:
+        assert said(name, kind, props, {}) == [], name
+        for changed in with_one_replaced(props, UNKNOWN):
+            assert said(name, kind, changed, {}) == [], (name, changed)
+
+
+@every_sample
+def test_no_rule_crashes_whatever_stands_in_the_place_of_a_part(kind: str, props: dict[str, Any]) -> None:
+    for other in ODD:
+        for changed in with_one_replaced(props, other):
+            for name in BY_NAME:
+                assert all(isinstance(text, str) for text in said(name, kind, changed, changed)), (name, changed)
+
+
+def test_an_unknown_cannot_be_taken_for_true_or_false_by_mistake() -> None:
+    with pytest.raises(TypeError, match="neither true nor false"):
+        bool(UNKNOWN)
+    assert repr(UNKNOWN) == "(unknown)"
+
+
+def test_what_is_behind_an_unknown_is_unknown_and_what_is_behind_nothing_is_nothing() -> None:
+    props = {"a": {"b": UNKNOWN, "c": [1, UNKNOWN, {"d": 2}], "e": {"f": 1}}}
+    assert at(props, "a", "b", "x", "y") is UNKNOWN
+    assert at(props, "a", "x", "y") is None
+    assert entries(props, "a", "c") == [1, {"d": 2}]
+    assert entries(props, "a", "e") == [{"f": 1}]
+    assert entries(props, "a", "b") == entries(props, "x") == []
+    assert mapping({"a": 1}) == {"a": 1}
+    assert mapping(UNKNOWN) == mapping("a") == {}
+
+
+def test_switches_and_numbers_are_read_as_texts_too() -> None:
+    assert [truth(each) for each in (True, "true", "False", "yes", None, UNKNOWN, 1)] == [
+        True, True, False, None, None, None, None,
+    ]  # fmt: skip
+    assert [number(each) for each in (1, 1.5, "2", "x", True, None, UNKNOWN)] == [1, 1.5, 2, None, None, None, None]
+
+
+def test_json_in_a_text_is_read_and_every_text_has_its_path() -> None:
+    assert document('{"a": [1]}') == {"a": [1]}
+    assert document({"a": 1}) == {"a": 1}
+    assert document("{") is None
+    props = {"metadata": {"k": "v"}, "list": ["x", {"y": "z"}], "n": 1, "u": UNKNOWN}
+    assert list(texts(props)) == [("metadata.k", "v"), ("list[0]", "x"), ("list[1].y", "z")]
