@@ -42,6 +42,14 @@ def torch_python() -> Path:
     return python
 
 
+@pytest.fixture(scope="session")
+def policy_python() -> Path:
+    """The interpreter of the policy pack. Its absence is a failure, as that of torch is."""
+    python = ROOT / ".venv-policy" / "bin" / "python"
+    assert python.exists(), "the policy pack's environment is not installed; run: make policy"
+    return python
+
+
 @pytest.fixture
 def golden() -> Callable[[str, str], None]:
     """Compare a text with tests/golden/<name>; GOLDEN=write (make golden) writes it instead."""

@@ -20,9 +20,14 @@ class OptionError(Exception):
     """The runtime options of a project cannot be followed."""
 
 
-def problem(option: str, text: str, got: object, expected: str, hint: str = "") -> OptionError:
-    lines = [f"Pulumi.yaml: runtime.options.{option}: {text}", f"  got: {got!r}", f"  expected: {expected}"]
+def problem(root: Path, option: str, text: str, got: object, expected: str, hint: str = "") -> OptionError:
+    lines = [f"{manifest(root)}: runtime.options.{option}: {text}", f"  got: {got!r}", f"  expected: {expected}"]
     return OptionError("\n".join([*lines, f"  hint: {hint}"] if hint else lines))
+
+
+def manifest(root: Path) -> str:
+    """The name of the file that the options of a program, a plugin or a policy pack stand in."""
+    return next((name for name in ("PulumiPolicy.yaml", "PulumiPlugin.yaml") if (root / name).is_file()), "Pulumi.yaml")
 
 
 @dataclass(frozen=True)
@@ -48,20 +53,20 @@ class Runtime:
     def of(cls, root: str, program: str, options: Mapping[str, Any]) -> Runtime:
         """Read the options as the official host does: `virtualenv` is relative to the folder of Pulumi.yaml."""
         known = {"virtualenv", "toolchain", "typechecker"}
+        root_folder = Path(root or program)
         for name, value in options.items():
             if name in known and not isinstance(value, str):
-                raise problem(name, "not a string", value, "a string")
-        root_folder = Path(root or program)
+                raise problem(root_folder, name, "not a string", value, "a string")
         program_folder = Path(program or root)
         toolchain = options.get("toolchain", "") or ("uv" if above(program_folder, "uv.lock") else "pip")
         if toolchain not in TOOLCHAINS:
             hint = "install its packages into a virtual environment and name that one in `virtualenv`"
-            raise problem(
-                "toolchain", "not available with this language host", toolchain, " or ".join(TOOLCHAINS), hint
-            )
+            text = "not available with this language host"
+            raise problem(root_folder, "toolchain", text, toolchain, " or ".join(TOOLCHAINS), hint)
         typechecker = options.get("typechecker", "")
         if typechecker and typechecker not in TYPECHECKERS:
-            raise problem("typechecker", "unknown type checker", typechecker, " or ".join(TYPECHECKERS))
+            text = "unknown type checker"
+            raise problem(root_folder, "typechecker", text, typechecker, " or ".join(TYPECHECKERS))
         option = options.get("virtualenv", "")
         folder = root_folder / option if option else None
         if folder is None and toolchain == "uv":
@@ -80,11 +85,12 @@ class Runtime:
         if self.environment_folder is not None and not Path(self.python).is_file():
             state = "is no virtual environment" if self.environment_folder.exists() else "does not exist"
             raise problem(
+                self.root,
                 "virtualenv",
                 f"{self.environment_folder} {state}",
                 self.option or str(self.environment_folder),
-                "a folder made by `python3 -m venv`, relative to the folder of Pulumi.yaml",
-                "`pulumi install` makes it and installs the dependencies into it",
+                f"a folder made by `python3 -m venv`, relative to the folder of {manifest(self.root)}",
+                "`pulumi install` makes it and installs the dependencies into it; call it in that folder",
             )
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
@@ -109,7 +115,7 @@ class Runtime:
         uv = shutil.which("uv")
         if self.toolchain == "uv":
             if uv is None:
-                raise problem("toolchain", "there is no `uv` on PATH", "uv", "`uv`, or `toolchain: pip`")
+                raise problem(self.root, "toolchain", "there is no `uv` on PATH", "uv", "`uv`, or `toolchain: pip`")
             if self.environment_folder is not None and above(self.program, "pyproject.toml"):
                 yield Step("Installing dependencies with uv", [uv, "sync"])
                 return

@@ -13,7 +13,7 @@ from pathlib import Path
 import grpc
 import pytest
 from pulumi.runtime.proto import language_pb2 as lp
-from pulumi_sandbox.language_messages import dependency, program_arguments
+from pulumi_sandbox.language_messages import dependency, plugin_arguments, program_arguments
 
 from tests.sandbox.hosts import Stub, environment_with, info
 
@@ -113,6 +113,23 @@ def test_a_plugins_output_and_exit_code_are_streamed(host: Stub, program: Path) 
     assert b"".join(answer.stdout for answer in answers) == b"port of ends a=b /\n"
     assert b"".join(answer.stderr for answer in answers) == b"a warning\n"
     assert answers[-1].exitcode == 7
+
+
+def test_a_policy_pack_is_run_by_the_sdk_which_is_told_the_engine_and_then_the_pack() -> None:
+    request = lp.RunPluginRequest(args=["127.0.0.1:1", "--tracing", "x"], info=info(Path("/pack")), kind="analyzer")
+    assert plugin_arguments(request) == ["-m", "pulumi.policy", "127.0.0.1:1", "/pack", "--tracing", "x"]
+    request.kind = "resource"
+    assert plugin_arguments(request) == ["/pack", "127.0.0.1:1", "--tracing", "x"]
+
+
+@pytest.mark.parametrize("name", ["PulumiPolicy.yaml", "PulumiPlugin.yaml"])
+def test_a_missing_environment_is_told_by_the_file_that_asks_for_it(host: Stub, program: Path, name: str) -> None:
+    (program / name).write_text("")
+    request = lp.RunPluginRequest(pwd="/", args=["e:1"], info=info(program, virtualenv="nowhere"), kind="analyzer")
+    with pytest.raises(grpc.RpcError) as caught:
+        list(host.RunPlugin(request))
+    assert caught.value.details().startswith(f"{name}: runtime.options.virtualenv: {program}/nowhere does not exist\n")
+    assert f"relative to the folder of {name}" in caught.value.details()
 
 
 def test_a_cancelled_plugin_is_ended_with_all_it_started(host: Stub, program: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import importlib.util
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -36,8 +37,8 @@ class Checkout:
         self.root = folder / "a checkout"
         (self.root / "tools").mkdir(parents=True)
         (self.root / "tools" / "install.py").write_text((ROOT / "tools" / "install.py").read_text())
-        for name in ("requirements-uv.lock", "requirements.lock", "requirements-dev.lock", "requirements-torch.lock"):
-            (self.root / name).write_text(f"# {name}\n")
+        for name in ("", "-uv", "-dev", "-torch", "-policy"):
+            (self.root / f"requirements{name}.lock").write_text(f"# requirements{name}.lock\n")
         (self.root / "pyproject.toml").write_text("")
         self.tools = self.root / ".tools" / "bin"
         self.tools.mkdir(parents=True)
@@ -146,10 +147,21 @@ def test_torch_comes_from_its_lock_where_the_index_does_not_answer(checkout: Che
     assert "--require-hashes" in checkout.calls()[-1]
 
 
+def test_the_policy_packs_environment_comes_from_its_lock_and_finds_the_catalog(checkout: Checkout) -> None:
+    packages = checkout.root / ".venv-policy" / "lib" / "python3.11" / "site-packages"
+    # The stand-in makes no folder for packages, so it is made as soon as the environment is.
+    uv = (checkout.tools / "uv").read_text()
+    (checkout.tools / "uv").write_text(f"{uv}\nmkdir -p {shlex.quote(str(packages))}\n")
+    assert checkout.install("policy").returncode == 0
+    assert checkout.calls()[-1].endswith("requirements-policy.lock")
+    assert not any("--editable" in call for call in checkout.calls())
+    assert (packages / "gpu_ci.pth").read_text() == f"{checkout.root}/catalog\n{checkout.root}/smoke\n"
+
+
 def test_an_unknown_environment_is_refused_with_the_ones_there_are(checkout: Checkout) -> None:
     failed = checkout.install("tests")
     assert failed.returncode == 1
-    assert failed.stderr == "install: usage: install.py uv|runtime|dev|torch\n  got: tests\n"
+    assert failed.stderr == "install: usage: install.py uv|runtime|dev|torch|policy\n  got: tests\n"
 
 
 def test_two_installations_at_once_wait_for_each_other(checkout: Checkout) -> None:

@@ -1,0 +1,153 @@
+"""The pack as the engine starts and asks it: its own environment, the SDK's runner, and gRPC."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf import empty_pb2, struct_pb2
+from gpu_ci_policies.rules import RULES
+from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
+
+from tests.conftest import ROOT
+
+from .samples import GOOD, IMAGE
+from .support import JOB, LAUNCH_TEMPLATE, TEMPLATE, pod
+
+# What the engine writes for a text nobody knows yet (pulumi_policy/proxy.py has the same).
+UNKNOWN_TEXT = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+SIGNATURE = "4dabf18193072939515e22adb298388d"
+SECRET_SIGNATURE = "1b47061264138c4ac30d75fd1eb44270"
+MANDATORY, ADVISORY = analyzer_pb2.MANDATORY, analyzer_pb2.ADVISORY
+
+
+@pytest.fixture(scope="module")
+def pack(policy_python: Path) -> Iterator[analyzer_pb2_grpc.AnalyzerStub]:
+    command = [policy_python, "-u", "-m", "pulumi.policy", "127.0.0.1:1", str(ROOT / "policies")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            with grpc.insecure_channel(f"127.0.0.1:{int(process.stdout.readline())}") as channel:
+                yield analyzer_pb2_grpc.AnalyzerStub(channel)
+        finally:
+            process.kill()
+
+
+@pytest.fixture(autouse=True)
+def unconfigured(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
+    configure(pack)
+
+
+def configure(pack: analyzer_pb2_grpc.AnalyzerStub, **rules: dict[str, Any]) -> None:
+    request = analyzer_pb2.ConfigureAnalyzerRequest()
+    for rule, settings in rules.items():
+        given = request.policyConfig[rule.replace("_", "-")]
+        given.enforcementLevel = MANDATORY
+        given.properties.update(settings)
+    pack.Configure(request)
+
+
+def asked(kind: str, props: dict[str, Any], name: str = "x") -> dict[str, Any]:
+    properties = struct_pb2.Struct()
+    properties.update(props)
+    return {"type": kind, "name": name, "urn": f"urn:pulumi:dev::p::{kind}::{name}", "properties": properties}
+
+
+def broken(pack: analyzer_pb2_grpc.AnalyzerStub, kind: str, props: dict[str, Any], name: str = "x") -> list[Any]:
+    answer = pack.Analyze(analyzer_pb2.AnalyzeRequest(**asked(kind, props, name)))
+    return [(each.policyName, each.enforcementLevel, each.message) for each in answer.diagnostics]
+
+
+def test_the_engine_is_told_every_rule_with_its_level_and_its_settings(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
+    told = pack.GetAnalyzerInfo(empty_pb2.Empty())
+    assert told.name == "gpu-ci"
+    assert [(each.name, each.description, each.remediation_steps) for each in told.policies] == [
+        (rule.name, rule.title, rule.fix) for rule in RULES
+    ]
+    assert [each.name for each in told.policies if each.enforcementLevel == ADVISORY] == ["runner-fresh"]
+    assert {each.enforcementLevel for each in told.policies} == {MANDATORY, ADVISORY}
+    schemas = {each.name: set(each.configSchema.properties) for each in told.policies}
+    assert schemas["no-public-ip"] == {"exempt"}
+    assert schemas["spend-ceiling"] == {"maxUsdPerHour", "exempt"}
+
+
+def test_a_violation_says_the_rule_what_is_wrong_and_how_to_mend_it(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
+    [(rule, level, message)] = broken(pack, JOB, pod({"name": "a", "image": "python:3"}))
+    assert (rule, level) == ("pinned-images", MANDATORY)
+    assert message == (
+        "Pods of jobs, checks and runners run an image by its digest.\n"
+        "spec.template.spec.containers[a].image is python:3, which has no digest\n"
+        "To fix it: Write the image as name:tag@sha256:…; docker buildx imagetools inspect tells the digest."
+    )
+
+
+def test_what_is_unknown_is_passed_over_and_the_rest_is_judged(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
+    unknown = {"name": UNKNOWN_TEXT, "image": UNKNOWN_TEXT, "resources": UNKNOWN_TEXT}
+    assert broken(pack, JOB, pod(unknown)) == []
+    both = broken(pack, JOB, pod(unknown, {"name": "b", "image": "python:3"}))
+    assert [(rule, level) for rule, level, _ in both] == [("pinned-images", MANDATORY)]
+    assert "containers[b]" in both[0][2]
+
+
+def test_a_secret_is_read_and_never_repeated(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
+    token = "ghp_" + "a1B2" * 9
+    props = {"stringData": {SIGNATURE: SECRET_SIGNATURE, "value": {"key": token}}}
+    [(rule, _, message)] = broken(pack, "kubernetes:core/v1:Secret", props)
+    assert rule == "no-github-token"
+    assert "stringData.key holds a personal access token" in message
+    assert token not in message
+
+
+def test_a_rule_that_asks_the_catalog_can_be_asked(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
+    props = {"metadata": {"gpu-agent-config": '{"runner": {"version": "2.300.0"}}'}, "labels": {"team": "web"}}
+    [(rule, _, message)] = broken(pack, TEMPLATE, props)
+    assert rule == "runner-accepted"
+    assert "runner.version is 2.300.0, and GitHub registers 2.329.0 or later" in message
+
+
+def test_every_sample_passes_what_is_mandatory(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
+    for kind, props in GOOD:
+        assert [rule for rule, level, _ in broken(pack, kind, props) if level == MANDATORY] == [], kind
+
+
+def test_settings_and_exemptions_reach_their_rule_and_no_other(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
+    tomorrow, yesterday = (str(date.today() + timedelta(days)) for days in (1, -1))
+    exempt = {"resource": "x", "reason": "agreed with finance", "until": tomorrow}
+    configure(pack, required_labels={"required": ["owner"], "exempt": [exempt]})
+    assert broken(pack, TEMPLATE, {}) == []
+    [(rule, _, message)] = broken(pack, TEMPLATE, {}, name="y")
+    assert (rule, message.splitlines()[1]) == ("required-labels", "labels has no owner")
+    assert [rule for rule, *_ in broken(pack, JOB, pod({"name": "a", "image": "x"}))] == ["pinned-images"]
+
+    configure(pack, required_labels={"exempt": [exempt | {"until": yesterday}]})
+    [(_, _, message)] = broken(pack, TEMPLATE, {})
+    assert message.splitlines()[1:3] == [
+        "labels has no team",
+        f"An exemption expired on {yesterday}: agreed with finance",
+    ]
+
+
+def test_what_a_provider_puts_on_everything_is_seen(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
+    metadata = {"httpTokens": "required", "httpPutResponseHopLimit": 1}
+    request = analyzer_pb2.AnalyzeRequest(**asked(LAUNCH_TEMPLATE, {"metadataOptions": metadata}))
+    assert [each.policyName for each in pack.Analyze(request).diagnostics] == ["required-labels"]
+    request.provider.type = "pulumi:providers:aws"
+    request.provider.properties.update({"defaultTags": {"tags": {"team": "web"}}})
+    assert list(pack.Analyze(request).diagnostics) == []
+
+
+def test_the_stack_as_a_whole_is_held_to_its_ceiling(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
+    configure(pack, spend_ceiling={"maxUsdPerHour": 1})
+    stack = analyzer_pb2.AnalyzerResource(**asked("pulumi:pulumi:Stack", {"cost": {"usdPerHourAtMax": 4.6}}, "p-dev"))
+    job = analyzer_pb2.AnalyzerResource(**asked(JOB, pod({"name": "a", "image": IMAGE})))
+    [told] = pack.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=[job, stack])).diagnostics
+    assert (told.policyName, told.urn) == ("spend-ceiling", "urn:pulumi:dev::p::pulumi:pulumi:Stack::p-dev")
+    assert told.message.splitlines()[1] == "the stack may cost at least 4.60 USD an hour, and 1.00 is the most"
+    exempt = {"resource": "p-dev", "reason": "a week of training", "until": str(date.today())}
+    configure(pack, spend_ceiling={"maxUsdPerHour": 1, "exempt": [exempt]})
+    assert list(pack.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=[job, stack])).diagnostics) == []
