@@ -1,0 +1,73 @@
+"""What policy packs said of a preview, read from the log of its events (`--event-log`, with PULUMI_DEBUG_COMMANDS)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from gpu_preview.report import Violation
+
+NONE_ASKED = "no policy pack was asked"
+NONE_ANSWERED = "policy packs were asked for, and none answered"
+# The engine writes one of these for each resource, or for the stack, with the names of the rules that looked at it. Of
+# a pack in which no rule had anything to say about a resource, it has the pack's name and version all the same.
+SUMMARIES = ("policyAnalyzeSummaryEvent", "policyAnalyzeStackSummaryEvent")
+
+
+def violations(event_log: Path) -> tuple[list[Violation], str]:
+    """What breaks a policy, in the order of the URNs, and a sentence on which packs were asked.
+
+    A log that ends in the middle of a line, because the engine was ended, is read up to there. OSError where there is
+    no log.
+    """
+    found: list[Violation] = []
+    packs: dict[str, set[str]] = {}
+    loaded = False
+    for event in events(event_log):
+        loaded = loaded or "policyLoadEvent" in event
+        if "policyEvent" in event:
+            found.append(violation(event["policyEvent"]))
+        for key in SUMMARIES:
+            if key in event:
+                told = event[key]
+                rules = packs.setdefault(pack(told), set())
+                rules.update(told.get("passed", ()), told.get("failed", ()))
+    # Resources are judged side by side, so the log's own order is another one each time.
+    return sorted(found, key=lambda each: (each.urn, each.policy, each.text)), asked(packs, loaded)
+
+
+def events(event_log: Path) -> Iterator[Mapping[str, Any]]:
+    """The events of a log, one on each line."""
+    with event_log.open(encoding="utf-8") as lines:
+        for line in lines:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                return
+            if isinstance(event, dict):
+                yield event
+
+
+def violation(told: Mapping[str, Any]) -> Violation:
+    level = told.get("enforcementLevel")
+    return Violation(
+        policy=told.get("policyName", ""),
+        pack=told.get("policyPackName", ""),
+        # `remediate` is what the engine says of a rule that could not mend what it found; that fails a preview too.
+        level="mandatory" if level in ("mandatory", "remediate") else "advisory",
+        text=told.get("message", "").strip(),
+        urn=told.get("resourceUrn", ""),
+    )
+
+
+def pack(told: Mapping[str, Any]) -> str:
+    return f"{told.get('policyPackName', '')} {told.get('policyPackVersion', '')}".strip()
+
+
+def asked(packs: Mapping[str, set[str]], loaded: bool) -> str:
+    if not packs:
+        return NONE_ANSWERED if loaded else NONE_ASKED
+    each = (f"{name} ({len(rules)} {'rule' if len(rules) == 1 else 'rules'})" for name, rules in sorted(packs.items()))
+    return f"asked: {', '.join(each)}"
