@@ -1,4 +1,4 @@
-"""Writes the generated files of docs/ (`make docs`): pools, components, the agreement, receipt, floors, a schema."""
+"""Writes the generated files of docs/ (`make docs`): pools, components, policies, checks, schemas."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.hints import in_yaml
 from gpu_ci.stack.schema import as_json, stack_schema
 
-from docs import agreement, dangers, ends, floors, preview_report, receipt, specs
+from docs import agreement, dangers, ends, floors, policies, preview_report, receipt, specs
 from infra.keys import Keys
 from infra.settings import PROJECT
 from infra.site import SITE
@@ -50,6 +50,7 @@ def pages() -> dict[str, str]:
         "pulumi-stack.schema.json": as_json(stack_schema(Keys, Keys.KEYS)),
         "catalog-agreement.md": "\n".join(agreement.page()),
         "gpu-smoke-receipt.md": "\n".join(receipt.page()),
+        "policies.md": "\n".join(policies.page()),
         "runner-ends.md": "\n".join(ends.page()),
         "preview-dangers.md": "\n".join(dangers.page()),
         "gpu-floors.md": "\n".join(floors.page()),
