@@ -23,14 +23,10 @@ def loose_images(resource: Resource, _asked: Asked) -> Iterator[str]:
 
 def loose_gpus(resource: Resource, _asked: Asked) -> Iterator[str]:
     for path, container in containers(resource):
-        asked, most = at(container, "resources", "requests"), at(container, "resources", "limits")
-        if asked is UNKNOWN or most is UNKNOWN:
-            continue
-        requests, limits = mapping(asked), mapping(most)
-        for name in sorted({*requests, *limits}):
-            if not GPU.fullmatch(name) or name not in requests:
-                continue  # a limit alone is the request as well
-            request, limit = requests[name], limits.get(name)
+        requests, most = mapping(at(container, "resources", "requests")), at(container, "resources", "limits")
+        # A limit alone is the request as well, so only what is requested can differ from it.
+        for name in sorted(filter(GPU.fullmatch, requests)):
+            request, limit = requests[name], at(most, name)
             if request is UNKNOWN or limit is UNKNOWN:
                 continue
             if limit is None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from .rule import Asked, Resource, Rule
 from .values import at, mapping, texts
 
-# How GitHub's tokens begin, and how long they are at least; a JWT may follow `ghs_` since 2026.
+# How GitHub's tokens begin, and how long they are at least.
 TOKENS = {
     "a personal access token": re.compile(r"\b(?:ghp_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,})"),
     "a token of an app or of a user's sign-in": re.compile(r"\bgh[ousr]_[A-Za-z0-9_.-]{36,}"),

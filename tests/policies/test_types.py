@@ -1,0 +1,161 @@
+"""Every type of resource that a rule is for, spelled out: one that is lost from a table would otherwise pass unseen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from .support import found, pod
+
+PLAIN = {"containers": [{"name": "a", "image": "x:1", "resources": {"requests": {"amd.com/gpu": 1}}}]}
+TEMPLATE = {"spec": {"template": {"spec": PLAIN}}}
+
+BAD: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
+    # rule -> settings, properties, types
+    "no-public-ip": (
+        {},
+        {
+            "networkInterfaces": [{"accessConfigs": [{}], "associatePublicIpAddress": True}],
+            "associatePublicIpAddress": True,
+            "mapPublicIpOnLaunch": True,
+        },
+        [
+            "aws:ec2/defaultSubnet:DefaultSubnet",
+            "aws:ec2/instance:Instance",
+            "aws:ec2/launchConfiguration:LaunchConfiguration",
+            "aws:ec2/launchTemplate:LaunchTemplate",
+            "aws:ec2/subnet:Subnet",
+            "gcp:compute/instance:Instance",
+            "gcp:compute/instanceFromTemplate:InstanceFromTemplate",
+            "gcp:compute/instanceTemplate:InstanceTemplate",
+            "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
+        ],
+    ),
+    "imds-v2": (
+        {},
+        {},
+        [
+            "aws:ec2/instance:Instance",
+            "aws:ec2/launchConfiguration:LaunchConfiguration",
+            "aws:ec2/launchTemplate:LaunchTemplate",
+        ],
+    ),
+    "encrypted-disks": (
+        {},
+        {"blockDeviceMappings": [{"ebs": {}}], "rootBlockDevice": {}, "ebsBlockDevices": [{}]},
+        [
+            "aws:ebs/volume:Volume",
+            "aws:ec2/instance:Instance",
+            "aws:ec2/launchConfiguration:LaunchConfiguration",
+            "aws:ec2/launchTemplate:LaunchTemplate",
+        ],
+    ),
+    "own-keys": (
+        {"required": True},
+        {"blockDeviceMappings": [{"ebs": {}}], "rootBlockDevice": {}, "disks": [{}]},
+        [
+            "aws:ebs/volume:Volume",
+            "aws:ec2/instance:Instance",
+            "aws:ecr/repository:Repository",
+            "gcp:artifactregistry/repository:Repository",
+            "gcp:compute/disk:Disk",
+            "gcp:compute/instanceTemplate:InstanceTemplate",
+            "gcp:storage/bucket:Bucket",
+        ],
+    ),
+    "ephemeral-runners": (
+        {},
+        {"spec": {"ephemeral": False, "template": {"spec": {"ephemeral": False}}}},
+        [
+            "kubernetes:actions.summerwind.dev/v1alpha1:Runner",
+            "kubernetes:actions.summerwind.dev/v1alpha1:RunnerDeployment",
+            "kubernetes:actions.summerwind.dev/v1alpha1:RunnerSet",
+        ],
+    ),
+    "no-github-token": (
+        {},
+        {"data": {"github_token": "x"}, "values": {"githubConfigSecret": {"github_token": "x"}}},
+        ["kubernetes:core/v1:Secret", "kubernetes:helm.sh/v3:Release", "kubernetes:helm.sh/v4:Chart"],
+    ),
+    "pinned-images": (
+        {},
+        {"spec": {**PLAIN, **TEMPLATE["spec"], "jobTemplate": TEMPLATE}},
+        [
+            "kubernetes:actions.github.com/v1alpha1:AutoscalingRunnerSet",
+            "kubernetes:batch/v1:CronJob",
+            "kubernetes:batch/v1:Job",
+            "kubernetes:core/v1:Pod",
+        ],
+    ),
+    "gpu-request-is-limit": (
+        {},
+        {"spec": {**PLAIN, **TEMPLATE["spec"], "jobTemplate": TEMPLATE}},
+        [
+            "kubernetes:actions.github.com/v1alpha1:AutoscalingRunnerSet",
+            "kubernetes:apps/v1:DaemonSet",
+            "kubernetes:apps/v1:Deployment",
+            "kubernetes:apps/v1:ReplicaSet",
+            "kubernetes:apps/v1:StatefulSet",
+            "kubernetes:batch/v1:CronJob",
+            "kubernetes:batch/v1:Job",
+            "kubernetes:core/v1:Pod",
+        ],
+    ),
+    "max-run-duration": (
+        {},
+        {"machineType": "a3-highgpu-1g"},
+        [
+            "gcp:compute/instanceTemplate:InstanceTemplate",
+            "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
+        ],
+    ),
+    "required-labels": (
+        {},
+        {},
+        [
+            "aws:ebs/volume:Volume",
+            "aws:ec2/instance:Instance",
+            "aws:ec2/launchTemplate:LaunchTemplate",
+            "aws:ecr/repository:Repository",
+            "aws:eks/cluster:Cluster",
+            "aws:eks/nodeGroup:NodeGroup",
+            "aws:s3/bucket:Bucket",
+            "gcp:artifactregistry/repository:Repository",
+            "gcp:compute/disk:Disk",
+            "gcp:compute/instance:Instance",
+            "gcp:compute/instanceTemplate:InstanceTemplate",
+            "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
+            "gcp:container/cluster:Cluster",
+            "gcp:storage/bucket:Bucket",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("rule", "kind"), [(rule, kind) for rule, (_, _, kinds) in BAD.items() for kind in kinds])
+def test_a_rule_looks_at_each_type_it_is_for(rule: str, kind: str) -> None:
+    settings, props, _ = BAD[rule]
+    assert found(rule, kind, props, **settings)
+
+
+@pytest.mark.parametrize("rule", BAD)
+def test_a_rule_leaves_other_types_alone(rule: str) -> None:
+    settings, props, _ = BAD[rule]
+    assert found(rule, "kubernetes:core/v1:ConfigMap", props, **settings) == []
+
+
+@pytest.mark.parametrize("kind", ["kubernetes:helm.sh/v3:Release", "kubernetes:helm.sh/v4:Chart"])
+@pytest.mark.parametrize("rule", ["pinned-images", "gpu-request-is-limit"])
+def test_a_chart_is_looked_into_where_it_is_that_of_a_scale_set(rule: str, kind: str) -> None:
+    values = {"template": {"spec": PLAIN}}
+    assert found(rule, kind, {"chart": "gha-runner-scale-set", "values": values})
+    assert found(rule, kind, {"chart": "another", "values": values, **pod()}) == []
+
+
+@pytest.mark.parametrize("machine", ["a2-ultragpu-1g", "a3-megagpu-8g", "a4-highgpu-8g", "a4x-highgpu-4g",
+                                     "g2-standard-4", "g4-standard-48"])  # fmt: skip
+def test_every_series_with_gpus_of_its_own_has_to_end(machine: str) -> None:
+    kind = "gcp:compute/instanceTemplate:InstanceTemplate"
+    assert found("max-run-duration", kind, {"machineType": machine})
+    assert found("max-run-duration", kind, {"machineType": "n2-standard-4"}) == []
