@@ -71,6 +71,7 @@ def test_a_token_is_told_by_its_place_and_never_repeated(kind: str, props: dict[
         (TEMPLATE, {"metadata": {"sha": "A" * 29}}),
         (TEMPLATE, {"metadata": UNKNOWN}),
         (SECRET, {"stringData": UNKNOWN}),
+        ("pulumi:providers:github", {"token": CLASSIC}),
         (SECRET, {"stringData": {"github_app_id": "1", "github_app_private_key": UNKNOWN}}),
         (RELEASE, {"values": {"githubConfigSecret": "name-of-a-secret"}}),
         (LAUNCH_TEMPLATE, {"userData": base64.b64encode(b"#!/bin/sh\nnvidia-ctk config --set x=false\n" * 3).decode()}),
