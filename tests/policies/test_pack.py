@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import subprocess
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -26,16 +28,22 @@ SECRET_SIGNATURE = "1b47061264138c4ac30d75fd1eb44270"
 MANDATORY, ADVISORY = analyzer_pb2.MANDATORY, analyzer_pb2.ADVISORY
 
 
-@pytest.fixture(scope="module")
-def pack(policy_python: Path) -> Iterator[analyzer_pb2_grpc.AnalyzerStub]:
+@contextlib.contextmanager
+def served(policy_python: Path, **environment: str) -> Iterator[analyzer_pb2_grpc.AnalyzerStub]:
     command = [policy_python, "-u", "-m", "pulumi.policy", "127.0.0.1:1", str(ROOT / "policies")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}) as process:
         try:
             assert process.stdout is not None
             with grpc.insecure_channel(f"127.0.0.1:{int(process.stdout.readline())}") as channel:
                 yield analyzer_pb2_grpc.AnalyzerStub(channel)
         finally:
             process.kill()
+
+
+@pytest.fixture(scope="module")
+def pack(policy_python: Path) -> Iterator[analyzer_pb2_grpc.AnalyzerStub]:
+    with served(policy_python) as stub:
+        yield stub
 
 
 @pytest.fixture(autouse=True)
@@ -108,6 +116,20 @@ def test_a_rule_that_asks_the_catalog_can_be_asked(pack: analyzer_pb2_grpc.Analy
     [(rule, _, message)] = broken(pack, TEMPLATE, props)
     assert rule == "runner-accepted"
     assert "runner.version is 2.300.0, and GitHub registers 2.329.0 or later" in message
+
+
+def test_without_the_catalog_the_rules_that_ask_it_are_passed_over_and_no_others(
+    policy_python: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['gpu_catalog'] = None\n")
+    props = {"metadata": {"gpu-agent-config": '{"runner": {"version": "2.300.0"}}'}}
+    with served(policy_python, PYTHONPATH=str(tmp_path)) as alone:
+        answer = alone.Analyze(analyzer_pb2.AnalyzeRequest(**asked(TEMPLATE, props)))
+        stack = alone.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest())
+    missing = "the package gpu_catalog is not installed in the environment of the pack"
+    assert [each.policyName for each in answer.diagnostics] == ["required-labels"]
+    passed_over = [(each.policy_name, each.reason) for each in [*answer.not_applicable, *stack.not_applicable]]
+    assert passed_over == [(name, missing) for name in ("runner-accepted", "runner-fresh", "spend-ceiling")]
 
 
 def test_every_sample_passes_what_is_mandatory(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
