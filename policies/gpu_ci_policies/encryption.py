@@ -8,11 +8,12 @@ from .addresses import GCP_MACHINES
 from .rule import Asked, Resource, Rule
 from .values import UNKNOWN, at, entries, truth
 
+OF_A_MACHINE: dict[str, tuple[str, ...]] = {"rootBlockDevice": (), "ebsBlockDevices": ()}
 # AWS: the lists of disks of a resource, and where in an entry the disk itself is.
 AWS_DISKS: dict[str, dict[str, tuple[str, ...]]] = {
     "aws:ec2/launchTemplate:LaunchTemplate": {"blockDeviceMappings": ("ebs",)},
-    "aws:ec2/instance:Instance": {"rootBlockDevice": (), "ebsBlockDevices": ()},
-    "aws:ec2/launchConfiguration:LaunchConfiguration": {"rootBlockDevice": (), "ebsBlockDevices": ()},
+    "aws:ec2/instance:Instance": OF_A_MACHINE,
+    "aws:ec2/launchConfiguration:LaunchConfiguration": OF_A_MACHINE,
 }
 VOLUME = "aws:ebs/volume:Volume"
 # What holds data, and the property that names the key: whatever is there counts, as long as it is something.
