@@ -60,7 +60,7 @@ def aws_disks(resource: Resource) -> Iterator[tuple[str, object]]:
     for key, inner in AWS_DISKS.get(resource.type, {}).items():
         for index, entry in enumerate(entries(resource.props, key)):
             disk = at(entry, *inner)
-            if disk is not None and disk is not UNKNOWN:
+            if disk is not None:
                 yield ".".join([f"{key}[{index}]", *inner, "encrypted"]), disk
 
 

@@ -28,8 +28,7 @@ LABELLED = {
 
 def unlabelled(resource: Resource, asked: Asked) -> Iterator[str]:
     key = LABELLED.get(resource.type)
-    wanted = asked.settings["required"]
-    if not key or not wanted:
+    if not key:
         return
     own = at(resource.props, key)
     # What a provider puts on everything it makes counts too.
@@ -38,7 +37,7 @@ def unlabelled(resource: Resource, asked: Asked) -> Iterator[str]:
     if any(each is UNKNOWN for each in given):
         return
     present = {name for each in given for name, value in mapping(each).items() if value not in (None, "")}
-    missing = [name for name in wanted if name not in present]
+    missing = [name for name in asked.settings["required"] if name not in present]
     if missing:
         yield f"{key} has no {' and no '.join(missing)}"
 

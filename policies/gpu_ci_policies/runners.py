@@ -29,8 +29,7 @@ def lasting(resource: Resource, _asked: Asked) -> Iterator[str]:
     for path, text in texts(resource.props):
         for readable in (text, decoded(text)):
             for found in CONFIGURES.finditer(readable):
-                arguments = found["arguments"]
-                if "--ephemeral" not in arguments and "remove" not in arguments.split() and "--url" in arguments:
+                if "--url" in found["arguments"] and "--ephemeral" not in found["arguments"]:
                     yield f"{path} registers a runner without --ephemeral"
     if chart(resource) == OLD_CHART:
         yield f"the chart {OLD_CHART} is the controller of before scale sets, whose runners may last"

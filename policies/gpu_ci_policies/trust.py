@@ -49,8 +49,6 @@ def subject_problem(conditions: object) -> str:
         if not HOLDS.fullmatch(operator):
             continue
         values = at(wanted, SUBJECT)
-        if values is None:
-            continue
         each = list(values) if is_list(values) else [values]
         if all(value is UNKNOWN or (isinstance(value, str) and NAMED.fullmatch(value)) for value in each):
             return ""

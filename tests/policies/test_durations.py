@@ -46,6 +46,7 @@ UNSET = "scheduling.maxRunDuration.seconds is not set, and has to be at most 864
         (TRIGGER, {"build": {"timeout": "1800s"}}, []),
         (TRIGGER, {"build": {}}, []),
         (TRIGGER, {"build": UNKNOWN}, []),
+        ("gcp:cloudbuild/other:Other", {"build": {"timeout": "90000s"}}, []),
     ],
 )
 def test_what_has_a_gpu_has_to_end_by_itself(kind: str, props: dict[str, Any], said: list[str]) -> None:

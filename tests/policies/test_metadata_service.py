@@ -22,6 +22,7 @@ def options(**given: Any) -> dict[str, Any]:
         (options(httpTokens="required"), []),
         (options(httpTokens=UNKNOWN), []),
         (options(httpEndpoint="disabled"), []),
+        (options(httpEndpoint=UNKNOWN), []),
         ({"metadataOptions": UNKNOWN}, []),
     ],
 )

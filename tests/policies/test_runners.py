@@ -27,6 +27,7 @@ def script(text: str) -> dict[str, Any]:
         (script("./config.sh --unattended \\\n  --url https://github.com/acme\nrun --ephemeral"), [LASTS]),
         (script("./config.sh --unattended \\\n  --url https://github.com/acme \\\n  --ephemeral\n"), []),
         (script("./config.sh remove --token $T"), []),
+        (script("./config.sh --prefix=/usr && make"), []),
         (script("./run.sh --jitconfig $JIT"), []),
         ({"metadata": UNKNOWN}, []),
     ],
@@ -66,6 +67,13 @@ def archive(version: str) -> dict[str, Any]:
     return script(f"curl -LO https://x/v{version}/actions-runner-linux-x64-{version}.tar.gz")
 
 
+def beside(name: str, image: str) -> dict[str, Any]:
+    return {"values": {"template": {"spec": {"containers": [{"name": name, "image": image}]}}}}
+
+
+CHART = "kubernetes:helm.sh/v4:Chart"
+SET = "kubernetes:actions.github.com/v1alpha1:AutoscalingRunnerSet"
+RUNNER = pod({"name": "runner", "image": "x:2.328.0"})
 REFUSED = "is 2.328.0, and GitHub registers 2.329.0 or later"
 
 
@@ -84,6 +92,9 @@ REFUSED = "is 2.328.0, and GitHub registers 2.329.0 or later"
         (TEMPLATE, {"metadata": {"gpu-agent-config": UNKNOWN}}, []),
         (TEMPLATE, {"metadata": {"gpu-agent-config": "no JSON"}}, []),
         (RELEASE, scale_set(image=UNKNOWN), []),
+        (RELEASE, {**scale_set(), **beside("dind", "docker:2.28.0")}, []),
+        (CHART, scale_set(image="x:2.328.0"), [f"values.template.spec.containers[runner].image {REFUSED}"]),
+        (SET, RUNNER, [f"spec.template.spec.containers[runner].image {REFUSED}"]),
         (RELEASE, scale_set(image="ghcr.io/acme/runner:latest"), []),
         (JOB, pod({"name": "runner", "image": "ghcr.io/acme/tool:2.1.0"}), []),
     ],

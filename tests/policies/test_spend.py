@@ -78,7 +78,7 @@ def test_what_the_program_says_its_pools_cost_counts_where_it_is_more() -> None:
         [(STACK, {"cost": UNKNOWN})],
         [(STACK, {"cost": {"usdPerHourAtMax": "unknown"}})],
         [(GCE, {"machineType": UNKNOWN, "zone": UNKNOWN})],
-        [("gcp:compute/network:Network", {})],
+        [("gcp:compute/reservation:Reservation", {"machineType": "g2-standard-8", "zone": "us-central1-a"})],
     ],
 )
 def test_what_nobody_knows_or_has_no_price_costs_nothing_here(resources: list[tuple[str, dict[str, Any]]]) -> None:

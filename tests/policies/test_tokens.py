@@ -6,6 +6,7 @@ import base64
 from typing import Any
 
 import pytest
+from gpu_ci_policies.tokens import decoded
 from gpu_ci_policies.values import UNKNOWN
 
 from .support import LAUNCH_TEMPLATE, RELEASE, SECRET, TEMPLATE, found
@@ -62,6 +63,13 @@ def test_a_token_is_told_by_its_place_and_never_repeated(kind: str, props: dict[
     told = found("no-github-token", kind, props)
     assert told == said
     assert not any(token in text for text in told for token in (CLASSIC, FINE, INSTALLATION, REGISTRATION))
+
+
+def test_only_a_text_of_base64_is_decoded() -> None:
+    assert decoded(base64.b64encode(b"a text that is long enough for it\n").decode()) == (
+        "a text that is long enough for it\n"
+    )
+    assert decoded("These are words, which base64 would take for something all the same.") == ""
 
 
 @pytest.mark.parametrize(

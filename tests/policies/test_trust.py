@@ -70,6 +70,13 @@ def test_a_role_that_does_not_trust_github_passes(props: dict[str, Any]) -> None
     assert found("aws-oidc-subject", ROLE, props) == []
 
 
+def test_other_types_with_the_same_properties_are_left_alone() -> None:
+    assert found("aws-oidc-subject", "aws:iam/policy:Policy", role({})) == []
+    assert found("gcp-oidc-subject", "gcp:iam/workloadIdentityPool:WorkloadIdentityPool", provider(None)) == []
+    pool = "principalSet://iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/github/*"
+    assert found("gcp-oidc-subject", "github:index/membership:Membership", {"member": pool}) == []
+
+
 def test_a_statement_that_is_no_list_and_a_subject_that_is_not_known_are_read() -> None:
     principal = {"Federated": [f"arn:aws:iam::1:oidc-provider/{ISSUER}"]}
     statement: dict[str, Any] = {"Effect": "Allow", "Principal": principal}

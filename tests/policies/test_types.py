@@ -80,7 +80,7 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     ),
     "pinned-images": (
         {},
-        {"spec": {**PLAIN, **TEMPLATE["spec"], "jobTemplate": TEMPLATE}},
+        {**PLAIN, "spec": {**PLAIN, **TEMPLATE["spec"], "jobTemplate": TEMPLATE}},
         [
             "kubernetes:actions.github.com/v1alpha1:AutoscalingRunnerSet",
             "kubernetes:batch/v1:CronJob",
@@ -90,7 +90,7 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     ),
     "gpu-request-is-limit": (
         {},
-        {"spec": {**PLAIN, **TEMPLATE["spec"], "jobTemplate": TEMPLATE}},
+        {**PLAIN, "spec": {**PLAIN, **TEMPLATE["spec"], "jobTemplate": TEMPLATE}},
         [
             "kubernetes:actions.github.com/v1alpha1:AutoscalingRunnerSet",
             "kubernetes:apps/v1:DaemonSet",

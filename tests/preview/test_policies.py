@@ -104,6 +104,12 @@ def test_a_log_that_breaks_off_is_read_up_to_there(tmp_path: Path) -> None:
     assert (len(found), text) == (1, "asked: gpu-ci 0.1.0 (1 rule)")
 
 
+def test_a_line_that_is_no_event_is_passed_over(tmp_path: Path) -> None:
+    log = tmp_path / "events.json"
+    log.write_text(f'5\n["policyEvent"]\n{json.dumps(broken())}\n')
+    assert len(violations(log)[0]) == 1
+
+
 def test_no_log_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         violations(tmp_path / "nowhere")
