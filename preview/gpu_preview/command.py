@@ -26,6 +26,9 @@ from gpu_ci.cli.output import Found, Wrong, note, print_json
 @click.option("--annotate", is_flag=True, help="Annotate the pull request's lines, where this runs in GitHub Actions.")
 @click.option("--policy-pack", "packs", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path),
               metavar="FOLDER", help="Policies to hold the head to; may be given again.")  # fmt: skip
+@click.option("--policy-pack-config", "pack_configs", multiple=True, metavar="FILE",
+              type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="Settings of the packs, in their order.")  # fmt: skip
 @click.option("--exact-base", is_flag=True, help="Compare with REF itself, not with where the head left it.")
 @click.option("--install", default="", metavar="COMMAND", help="Installs a side's packages where its lock differs.")
 @click.option("--with-network", is_flag=True, help="Let the program use the network.")
@@ -90,6 +93,7 @@ def _report(asked: dict[str, Any]) -> Any:
             head=asked["head"],
             stacks=asked["stacks"],
             packs=[pack.resolve() for pack in asked["packs"]],
+            pack_configs=[file.resolve() for file in asked["pack_configs"]],
             install=asked["install"],
             limits=Limits(timeout_sec=asked["timeout_sec"], memory_gib=asked["memory_gib"]),
             network=asked["with_network"],

@@ -14,18 +14,22 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 
-from . import digest, git, walls, worlds
+from . import digest, git, policies, walls, worlds
 from .digest import DigestError
 from .git import Repository
 from .judge import Files, judged
 from .limits import Limits
 from .packages import Packages
+from .packs import Pack, PackError
+from .packs import config as settings
+from .packs import words as packs_words
 from .report import Report, Stack, Status
 from .report import Side as Named
 from .sides import Side, SideError, Surroundings
 from .words import clean, failure
 
 _ENGINE_SEC = 900
+_PREVIEW_FAILED = "error: preview failed"
 
 
 class CompareError(Exception):
@@ -41,6 +45,8 @@ class Request:
     stacks: Sequence[str] = ()
     """Their names; none for all that either side has a file of."""
     packs: Sequence[Path] = ()
+    """Folders of policy packs; one in the repository is taken as the base has it, and so are its settings."""
+    pack_configs: Sequence[Path] = ()
     install: str = ""
     """The command that gives a side its packages, where its lock differs from the checkout's."""
     limits: Limits = field(default_factory=Limits)
@@ -60,7 +66,7 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
         base = repository.fork_point(base, head)
     with (
         tempfile.TemporaryDirectory(prefix="gpu-ci-preview-", ignore_cleanup_errors=True) as folder,
-        _sides(request, repository, Path(folder).resolve(), base, head, say) as (before, after),
+        _sides(request, repository, Path(folder).resolve(), base, head, say) as (before, after, options),
     ):
         names = chosen(request, before, after)
         kept = worlds.Kept.of(request.cache, repository.tree(base), names)
@@ -70,7 +76,7 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
             how="base",
             base=Named(ref=request.base, commit=base),
             head=Named(ref=request.head, commit=head),
-            stacks=tuple(_stack(name, bases.get(name, ""), before, after, request, say) for name in names),
+            stacks=tuple(_stack(name, bases.get(name, ""), before, after, options, request, say) for name in names),
             walls=after.around.walls.told(request.limits),
         )
 
@@ -101,13 +107,16 @@ def _bring_up(names: Sequence[str], before: Side, kept: worlds.Kept, say: Callab
 @contextmanager
 def _sides(
     request: Request, repository: Repository, folder: Path, base: str, head: str, say: Callable[[str], None]
-) -> Iterator[tuple[Side, Side]]:
+) -> Iterator[tuple[Side, Side, list[str]]]:
+    """Both sides, ready to run, and the options that hold the head to policies."""
     scratch, own = folder / "work", folder / "own"
     scratch.mkdir()
     own.mkdir()
     packages = Packages(repository.root, repository.root / repository.project)
+    packs = [Pack(pack, repository.root) for pack in request.packs]
     engine = _engine(say)
     needed = [*walls.own_paths(), engine, packages.project / packages.folder]
+    needed += [path for pack in packs for path in pack.needed]
     build = walls.build(scratch, repository.root, needed, network=request.network)
     online = walls.build(scratch, repository.root, needed, network=True)
     _lend_cache(packages.project, scratch)
@@ -124,7 +133,15 @@ def _sides(
             except SideError as error:
                 raise CompareError(f"{name} ({commit[:10]}): {error}") from None
         sides.append(side)
-    yield sides[0], sides[1]
+    before, after = sides
+    try:
+        options = packs_words(
+            [pack.at(before, after) for pack in packs],
+            [settings(file, repository.root, before, after) for file in request.pack_configs],
+        )
+    except PackError as error:
+        raise CompareError(str(error)) from None
+    yield before, after, options
 
 
 def _lend_cache(project: Path, scratch: Path) -> None:
@@ -157,7 +174,13 @@ def chosen(request: Request, before: Side, after: Side) -> list[str]:
 
 
 def _stack(
-    name: str, base_failed: str, before: Side, after: Side, request: Request, say: Callable[[str], None]
+    name: str,
+    base_failed: str,
+    before: Side,
+    after: Side,
+    options: Sequence[str],
+    request: Request,
+    say: Callable[[str], None],
 ) -> Stack:
     """One stack, whatever goes wrong with it."""
     began = time.monotonic()
@@ -178,15 +201,18 @@ def _stack(
     except SideError as error:
         return told(Status.FAILED, error=clean(str(error)))
     say(f"{name}: previewing the head")
-    finished, events = after.preview(name, [str(pack) for pack in request.packs])
+    finished, events = after.preview(name, options)
     try:
         found = digest.parse(finished.stdout.read_text(errors="replace"))
     except DigestError:
         return told(Status.FAILED, error=failure(finished, after.root))
-    if finished.broke or found.errors or finished.code:
+    broken, asked = policies.violations(events)
+    # The engine fails a preview in which a mandatory policy is broken, and says no more than that it failed.
+    by_policy = any(each.level == "mandatory" for each in broken) and found.errors in ([], [_PREVIEW_FAILED])
+    if finished.broke or (not by_policy and (found.errors or finished.code)):
         return told(
             Status.FAILED, error=failure(finished, after.root, found), resources=found.resources, counts=found.counts
         )
     files = Files(file, after.root, str(after.project.relative_to(after.root)), old, new)
-    stack = told(Status.NEW if old is None else Status.PREVIEWED)
+    stack = told(Status.NEW if old is None else Status.PREVIEWED, violations=broken, policies=asked)
     return judged(stack, found, files, events=events, max_usd_month=request.max_usd_month)

@@ -10,7 +10,7 @@ from . import dangers, engine_events, money, places
 from .danger_rules import stack_file
 from .digest import Digest
 from .places import StackLines
-from .report import Finding, Severity, Stack
+from .report import Finding, Severity, Stack, Violation
 from .states import Change, State
 from .words import clean
 
@@ -48,16 +48,31 @@ def judged(
     }
     lines = StackLines.read(files.after, files.name) if files.after else None
     old = StackLines.read(files.before, files.name) if files.before else None
+
+    def placed(finding: Finding) -> Finding:
+        return places.placed(finding, changes.get(finding.urn), files.root, files.project, lines, old)
+
+    components = {each.urn: each.component for each in found.resources}
+    violations = [
+        each.model_copy(update={"place": placed(_finding(each, components.get(each.urn, ""))).place})
+        for each in stack.violations
+    ]
     return stack.model_copy(
         update={
             "counts": found.counts,
             "resources": found.resources,
             "outputs": engine_events.outputs(events) if events else (),
-            "findings": tuple(
-                places.placed(each, changes.get(each.urn), files.root, files.project, lines, old) for each in findings
-            ),
+            "findings": tuple(map(placed, findings)),
+            "violations": tuple(violations),
             "cost": cost,
         }
+    )
+
+
+def _finding(violation: Violation, component: str) -> Finding:
+    """A violation as what places are asked for."""
+    return Finding(
+        rule=violation.policy, severity=Severity.DANGER, text=violation.text, urn=violation.urn, component=component
     )
 
 

@@ -32,7 +32,7 @@ class Packages:
 
     root: Path
     project: Path
-    """Both of the checkout."""
+    """Both of the checkout; a policy pack is a project too."""
 
     @property
     def folder(self) -> str:
@@ -107,8 +107,8 @@ class Packages:
 
 
 def virtualenv(project: Path, root: Path) -> str:
-    """The option of that name in a project's Pulumi.yaml; nothing where it is none or leads out of the repository."""
-    for name in ("Pulumi.yaml", "Pulumi.yml"):
+    """The option of that name of a project or a policy pack; nothing where it leads out of the repository."""
+    for name in ("Pulumi.yaml", "Pulumi.yml", "PulumiPolicy.yaml"):
         try:
             settings: Any = yaml.safe_load((project / name).read_text())
         except (OSError, ValueError, yaml.YAMLError):

@@ -222,7 +222,10 @@ class Report(Model):
 
     @property
     def exit_code(self) -> int:
-        """0 nothing changes, 1 an error, 2 changes, 3 a replacement or a deletion, 4 a mandatory policy is broken."""
+        """0 nothing changes, 1 an error, 2 changes, 3 a replacement or a deletion, 4 a mandatory policy is broken.
+
+        An output that changes is a change; a stack file that goes is a deletion.
+        """
         if any(each.status in (Status.FAILED, Status.BASE_FAILED) for each in self.stacks):
             return 1
         if any(violation.level == "mandatory" for each in self.stacks for violation in each.violations):
@@ -230,4 +233,5 @@ class Report(Model):
         counts = [each.counts for each in self.stacks]
         if any(each.replace or each.delete for each in counts) or any(s.status == Status.REMOVED for s in self.stacks):
             return 3
-        return 2 if any(each.create or each.update or each.moved for each in counts) else 0
+        outputs = any(each.outputs for each in self.stacks)
+        return 2 if outputs or any(each.create or each.update or each.moved for each in counts) else 0

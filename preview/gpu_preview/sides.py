@@ -128,10 +128,9 @@ class Side:
         quiet = ("--yes", "--skip-preview", "--suppress-outputs", "--suppress-progress", "--non-interactive")
         return self.sandbox("up", "--stack", stack, *quiet, name=f"{stack}-up")
 
-    def preview(self, stack: str, packs: Sequence[str]) -> tuple[Finished, Path]:
+    def preview(self, stack: str, options: Sequence[str]) -> tuple[Finished, Path]:
         """What would change, as the engine's digest on the standard output, and its events in a file."""
         events = self.around.scratch / f"{self.name}-{stack}.events"
         words = ["preview", "--stack", stack, "--json", "--show-sames", "--event-log", str(events), "--non-interactive"]
-        words += [word for pack in packs for word in ("--policy-pack", pack)]
-        finished = self.sandbox(*words, name=f"{stack}-preview")
+        finished = self.sandbox(*words, *options, name=f"{stack}-preview")
         return finished, limits.taken(events, self.around.own / events.name)

@@ -40,7 +40,8 @@ def preview(pull_requests: Path) -> Callable[..., Report]:
         with (pull_requests.parent / "lock").open("w") as lock:
             if not any(kept.iterdir()):  # only who brings it up keeps the others waiting
                 fcntl.flock(lock, fcntl.LOCK_EX)
-            request = Request(base="main", head=head, stacks=(stack,), cache=kept, **more)  # type: ignore[arg-type]
+            packs = (pull_requests / "policies",)
+            request = Request(base="main", head=head, stacks=(stack,), packs=packs, cache=kept, **more)  # type: ignore[arg-type]
             return compare(request, Repository.find(pull_requests), lambda _: None)
 
     return ask

@@ -89,6 +89,7 @@ NEW_POOL = """    l4-large:
 
     # The same sort of pool, for jobs that must not be interrupted.
 """
+PLAIN_IMAGE = "projects/ubuntu-os-cloud/global/images/family/ubuntu-2404-lts-amd64"
 # One address for each machine; the list that follows is then never looked at.
 PUBLIC = "network_interfaces=[{'accessConfigs': [{}], 'network': 'default'}] or ["
 SECOND_T4 = "    # The same sort of pool, for jobs that must not be interrupted.\n"
@@ -104,10 +105,15 @@ PULL_REQUESTS = (
     PullRequest(
         "machine-changed", staging(("machineType: g2-standard-8", "machineType: g2-standard-16")), 3, (0, 1, 2, 0)
     ),
-    PullRequest("gpu-changed", staging(("{type: nvidia-tesla-t4}", "{type: nvidia-tesla-t4, count: 2}")), 3),
+    PullRequest(
+        "gpu-changed", staging(("{type: nvidia-tesla-t4}", "{type: nvidia-tesla-t4, count: 2}")), 3, (0, 1, 2, 0)
+    ),
     PullRequest("market-changed", staging(("market: standard", "market: spot")), 3, (0, 1, 2, 0)),
     PullRequest(
-        "zones-fewer", staging(("[us-central1-a, us-central1-b, us-central1-c]", "[us-central1-a, us-central1-b]")), 3
+        "zones-fewer",
+        staging(("[us-central1-a, us-central1-b, us-central1-c]", "[us-central1-a, us-central1-b]")),
+        3,
+        (0, 1, 1, 0),
     ),
     PullRequest("max-raised", staging(("      max: 4\n", "      max: 12\n")), 2),
     PullRequest(
@@ -123,8 +129,14 @@ PULL_REQUESTS = (
     ),
     PullRequest(
         "driver-bumped",
-        staging(("      max: 4\n", "      max: 4\n      driver: {source: installer, branch: 580}\n")),
+        staging(
+            (
+                "      max: 4\n",
+                f"      max: 4\n      driver: {{source: installer, branch: 595}}\n      image: {PLAIN_IMAGE}\n",
+            )
+        ),
         3,
+        (0, 1, 2, 0),
     ),
     PullRequest(
         "runner-goes-back",
@@ -132,15 +144,24 @@ PULL_REQUESTS = (
             ("      max: 4\n", "      max: 4\n      runner: {version: 2.337.1, sha256: {x64: " + "ab" * 32 + "}}\n")
         ),
         3,
+        (0, 1, 2, 0),
     ),
-    PullRequest("rootful-docker", staging(("      max: 4\n", "      max: 4\n      runner: {docker: rootful}\n")), 3),
-    PullRequest("labels-changed", staging(("      team: platform\n", "      team: compilers\n")), 3),
-    PullRequest("secret-rotated", staging(("secrets/registry-token", "secrets/registry-token-2")), 2),
-    PullRequest("repository-let-in", staging(("repositories: [kernels]", "repositories: [kernels, website]")), 2),
+    PullRequest(
+        "rootful-docker",
+        staging(("      max: 4\n", "      max: 4\n      runner: {docker: rootful}\n")),
+        3,
+        (0, 1, 2, 0),
+    ),
+    PullRequest("labels-changed", staging(("      team: platform\n", "      team: compilers\n")), 3, (0, 6, 5, 0)),
+    PullRequest("secret-rotated", staging(("secrets/registry-token", "secrets/registry-token-2")), 2, (0, 1, 0, 0)),
+    PullRequest(
+        "repository-let-in", staging(("repositories: [kernels]", "repositories: [kernels, website]")), 2, (0, 1, 0, 0)
+    ),
     PullRequest(
         "rules-removed",
         cut(STAGING, "    # The default branch changes by pull request", "# The passphrase of this salt"),
         3,
+        (0, 0, 0, 2),
     ),
     PullRequest(
         "gate-removed",
@@ -155,9 +176,13 @@ PULL_REQUESTS = (
             ),
         ),
         3,
+        (0, 0, 0, 2),
     ),
     PullRequest(
-        "public-address", replace("components/gpu_ci/gcp/machine_template.py", ("network_interfaces=[", PUBLIC)), 3
+        "public-address",
+        replace("components/gpu_ci/gcp/machine_template.py", ("network_interfaces=[", PUBLIC)),
+        4,
+        (0, 2, 4, 0),
     ),
     PullRequest(
         "renamed-with-alias",

@@ -14,7 +14,7 @@ from tests.preview.pull_requests import PULL_REQUESTS, PullRequest
 
 # What a preview of the stack reads; the sandbox itself is the installed one.
 _PARTS = ("Pulumi.yaml", "Pulumi.staging.yaml", "sandbox.yaml", "README.md", "requirements.lock", "pyproject.toml",
-          "infra", "components", "catalog", "agent", "smoke")  # fmt: skip
+          "infra", "components", "catalog", "agent", "smoke", "policies")  # fmt: skip
 IDENTITY = {f"GIT_{who}_{what}": "test@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 
 
@@ -35,7 +35,7 @@ def start(folder: Path) -> Path:
             shutil.copytree(source, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copyfile(source, folder / part)
-    (folder / ".gitignore").write_text(".venv\n.sandbox\n__pycache__\n")
+    (folder / ".gitignore").write_text(".venv\n.venv-policy\n.sandbox\n__pycache__\n")
     lend_environment(folder)
     git(folder, "init", "-q", "-b", "main")
     commit(folder, "base")
@@ -43,9 +43,10 @@ def start(folder: Path) -> Path:
 
 
 def lend_environment(folder: Path) -> None:
-    """An environment with this checkout's packages and the folder's own modules."""
-    shutil.rmtree(folder / ".venv", ignore_errors=True)
-    Packages(ROOT, ROOT).lend(folder)
+    """Environments with this checkout's packages and the folder's own modules: the program's, and the policies'."""
+    for name, project in ((".venv", ROOT), (".venv-policy", ROOT / "policies")):
+        shutil.rmtree(folder / name, ignore_errors=True)
+        Packages(ROOT, project).lend(folder)
 
 
 def commit(folder: Path, message: str) -> None:

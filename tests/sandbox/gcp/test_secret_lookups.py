@@ -58,7 +58,9 @@ def test_a_secret_that_is_listed_or_made_is_answered(
     google.make(types.SECRET, "key", {"secretId": "key", "replication": {"auto": {}}})
     for given in ("app-key", "projects/ci-project/secrets/app-key", "key"):
         result, secrets = google.cloud.invoke(token, {"secret": given})
-        assert (result["secretData"], secrets) == ("sandbox-placeholder", ("secretData",)), beginning
+        assert (result["secretData"], secrets) == (f"sandbox-placeholder-of-{given.split('/')[-1]}", ("secretData",)), (
+            beginning
+        )
 
 
 def test_a_secret_is_answered_where_the_file_has_an_answer_of_its_own(with_file: Callable[[str], Google]) -> None:
