@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Sequence
 
+from gpu_agent import limits
 from gpu_agent.host import Cut
 from gpu_agent.isolation import iptables_rules, rules
 from gpu_agent.system import System
@@ -150,7 +151,7 @@ def test_iptables_makes_the_same_cage_where_nft_is_missing() -> None:
 def test_without_any_packet_filter_there_is_no_cage() -> None:
     class Bare(System):
         def have(self, program: str) -> bool:
-            return program == "setpriv"
+            return program in limits.NEEDED
 
     def work() -> str:
         machine.network()

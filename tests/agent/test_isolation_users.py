@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from gpu_agent import limits
 from gpu_agent.clock import Clock
 from gpu_agent.isolation import SOCKETS, isolate
 from gpu_agent.system import System
@@ -123,7 +124,7 @@ def test_rootless_names_the_packages_that_the_image_lacks() -> None:
 
     class Lacking(System):
         def have(self, program: str) -> bool:
-            return program in ("setpriv", "nft", "docker", "dockerd")
+            return program in (*limits.NEEDED, "nft", "docker", "dockerd")
 
     def work() -> str:
         machine.network()

@@ -10,7 +10,7 @@ from gpu_agent import runner as agent_runner
 from gpu_agent.clock import Clock
 
 from tests.agent.fakes import machine
-from tests.agent.fakes.started import FOREVER, RUN, begin, diag, left_of_the_user, soon
+from tests.agent.fakes.started import FOREVER, RUN, begin, diag, heard, left_of_the_user, soon
 
 
 def test_a_runner_takes_its_one_job_and_ends() -> None:
@@ -45,8 +45,7 @@ def test_each_way_to_end_is_told_with_the_last_lines(does: str, word: str, words
 def test_a_runner_without_a_job_is_waited_for_until_the_deadline_and_then_ends_on_sigint() -> None:
     def work() -> list[object]:
         running = begin(f"signal.signal(signal.SIGINT, lambda *_: end(0)); say('ready')\n{FOREVER}", lines.append)
-        while "| ready" not in lines:
-            time.sleep(0.01)
+        heard(lines, "| ready")
         waited = running.wait(Clock().now() + 0.2)
         running.interrupt(30)
         return [waited, running.job_seen.is_set(), running.wait(soon()), left_of_the_user()]
@@ -62,8 +61,7 @@ def test_only_the_listener_is_interrupted_so_that_it_tells_its_worker_itself() -
         does = f"subprocess.Popen([sys.executable, '-c', {child!r}])\n"
         does += f"signal.signal(signal.SIGINT, lambda *_: end(0))\n{FOREVER}"
         running = begin(does, lines.append)
-        while "| ready" not in lines:
-            time.sleep(0.01)
+        heard(lines, "| ready")
         running.interrupt(30)
         return ",".join(sorted(path.name for path in (RUN / "runner" / "_diag").iterdir()))
 
@@ -79,7 +77,8 @@ def test_a_runner_that_does_not_listen_is_killed_with_all_that_its_job_left() ->
         does = "signal.signal(signal.SIGINT, signal.SIG_IGN)\nsay('ready')\n"
         does += f"subprocess.Popen([sys.executable, '-c', {orphan!r}], start_new_session=True)\n{FOREVER}"
         running = begin(does, lines.append)
-        while "| ready" not in lines or left_of_the_user() < 2:
+        heard(lines, "| ready")
+        while left_of_the_user() < 2:
             time.sleep(0.01)
         running.interrupt(0.2)
         left = left_of_the_user()
@@ -163,8 +162,7 @@ def test_the_runner_dies_with_the_agent() -> None:
         if agent == 0:
             lines: list[str] = []
             begin(f"say('ready')\n{FOREVER}", lines.append)
-            while "| ready" not in lines:
-                time.sleep(0.01)
+            heard(lines, "| ready")
             os.write(writer, str(left_of_the_user()).encode())
             os.kill(os.getpid(), 9)
         alive = int(os.read(reader, 10))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,14 @@ from hypothesis import strategies as st
 
 from tests.agent.fakes import machine, runner
 from tests.agent.fakes.runner import SECRET
-from tests.agent.fakes.started import BLOB, FOREVER, HOOKS, RUN, begin, diag, soon
+from tests.agent.fakes.started import BLOB, FOREVER, HOOKS, RUN, begin, diag, heard, soon
 
 
 def test_the_registration_is_in_no_command_line_and_no_file_on_a_disk() -> None:
     def work() -> dict[str, Any]:
         lines: list[str] = []
         running = begin(f"say('ready')\n{FOREVER}", lines.append)
-        while "ready" not in lines:
-            time.sleep(0.01)
+        heard(lines, "| ready")
         secrets = (SECRET, BLOB, without_updates(BLOB))
         found = [
             f"{process.name}/{name}"
@@ -50,7 +48,7 @@ def test_the_registration_is_in_no_command_line_and_no_file_on_a_disk() -> None:
     assert said["found"]
     assert said["files"] == ["/run/gpu-agent/runner/.credentials"]
     assert said["kind"] == ["tmpfs"]
-    assert said["log"] == ["Listening for Jobs", "ready"]
+    assert said["log"] == ["| Listening for Jobs", "| ready"]
 
 
 def test_the_runner_gets_exactly_this_environment_and_no_way_to_more_rights() -> None:

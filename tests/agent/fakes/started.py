@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,6 +38,14 @@ def begin(does: str, log: Callable[[str], None] = lambda _: None, docker: str = 
 def soon() -> float:
     """Long enough for whatever is expected to happen."""
     return Clock().now() + 60
+
+
+def heard(lines: list[str], line: str) -> None:
+    """Return once the runner has said it; AssertionError, with what it has said, where it never does."""
+    until = soon()
+    while line not in lines:
+        assert Clock().now() < until, lines
+        time.sleep(0.01)
 
 
 def left_of_the_user() -> int:
