@@ -21,6 +21,7 @@ class Model(BaseModel):
         frozen=True,
         alias_generator=to_camel,
         populate_by_name=True,
+        allow_inf_nan=False,
         # What stands below a field is its description in the schema.
         use_attribute_docstrings=True,
         # A report that is written has every field.
@@ -213,8 +214,9 @@ class Report(Model):
     version: Literal[1] = 1
     made_by: str
     """Such as `gpu-ci 0.1.0`."""
-    how: Literal["base", "state", "credentials"]
-    """Against a base that was brought up offline, against an exported state, or from a preview with credentials."""
+    how: Literal["base", "state", "credentials", "drift"]
+    """Against a base that was brought up offline, against an exported state, from a preview with credentials, or what
+    exists against what the stacks' states say."""
     base: Side
     head: Side
     stacks: tuple[Stack, ...]
