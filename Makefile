@@ -79,7 +79,7 @@ bench: dev engine ## measurements side by side, as ratios; minutes, never part o
 	@.venv/bin/python -m bench $(ARGS)
 
 clean: ## remove what was installed and built here, and the sandbox's world
-	@rm -rf .venv .venv-torch .venv-policy .tools .engine .control-plane .sandbox .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf .venv .venv-comment .venv-torch .venv-policy .tools .engine .control-plane .sandbox .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@printf 'removed the environments, the engine and the sandbox; the next make installs them again\n'
 
 # What the targets above stand on; each does nothing when it is there already.

@@ -1,6 +1,6 @@
 """Installs one of the checkout's environments from its lock, whole or not at all.
 
-    python3 tools/install.py uv|runtime|dev|torch|policy
+    python3 tools/install.py uv|runtime|dev|comment|torch|policy
 
 An environment counts as installed when its stamp is there, and the stamp is written last. Whatever stands there without
 one was interrupted, so it is removed and made again: nothing ever runs on half an installation.
@@ -30,12 +30,14 @@ STAMP = ".installed"
 ENVIRONMENTS = {
     "runtime": (".venv", "requirements.lock", True),
     "dev": (".venv", "requirements-dev.lock", True),
+    "comment": (".venv-comment", "requirements-comment.lock", False),
     "torch": (".venv-torch", "requirements-torch.lock", False),
     "policy": (".venv-policy", "requirements-policy.lock", False),
 }
 # What an environment without this project finds of it: the check runs beside torch (`.venv-torch/bin/python -m
-# gpu_smoke`), and the policy pack asks the catalog, which asks the check which wheels there are. Both need no package.
-FOLDERS = {"torch": ["smoke"], "policy": ["catalog", "smoke"]}
+# gpu_smoke`), and the policy pack asks the catalog, which asks the check which wheels there are. Neither needs a package; and where a token may write on pull
+# requests (comment), no build tool runs.
+FOLDERS = {"comment": ["catalog", "components", "preview"], "torch": ["smoke"], "policy": ["catalog", "smoke"]}
 
 
 def say(text: str) -> None:

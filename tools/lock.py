@@ -11,11 +11,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMON = ["--quiet", "--universal", "--python-version", "3.11", "--generate-hashes", "--no-header"]
-PROJECT = ["pyproject.toml", "--extra", "cli", "--extra", "preview", "--extra", "sandbox"]
+PROJECT = ["pyproject.toml", "--extra", "cli", "--extra", "comment", "--extra", "preview", "--extra", "sandbox"]
 LOCKS = {
     "requirements-uv.lock": ["--group", "uv"],
     "requirements.lock": PROJECT,
     "requirements-dev.lock": [*PROJECT, "--group", "dev", "-c", "requirements.lock"],
+    "requirements-comment.lock": ["--group", "comment", "-c", "requirements.lock"],
     "requirements-torch.lock": ["--group", "torch"],
     "requirements-policy.lock": ["--group", "policy"],
 }
