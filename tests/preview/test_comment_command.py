@@ -1,0 +1,103 @@
+"""`gpu-ci preview-comment` as a job of `workflow_run` calls it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_ci.cli.main import run
+
+from .fake_github import COMMIT, FORK, OTHER_COMMIT, OURS, FakeGithub, serving
+from .test_received import document, stack
+
+EVENT = {
+    "action": "completed",
+    "repository": {"full_name": OURS, "owner": {"login": "example-org"}},
+    "workflow_run": {
+        "event": "pull_request",
+        "head_sha": COMMIT,
+        "head_branch": "more-gpus",
+        "head_repository": {"full_name": FORK, "owner": {"login": "somebody"}},
+        "html_url": f"https://github.com/{OURS}/actions/runs/1",
+        "pull_requests": [],
+    },
+}
+
+
+@pytest.fixture
+def github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeGithub]:
+    with serving(FakeGithub()) as served:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr("time.sleep", lambda seconds: None)
+        monkeypatch.setenv("GITHUB_TOKEN", "a-token")
+        monkeypatch.setenv("GITHUB_API_URL", served.url)
+        monkeypatch.setenv("GITHUB_EVENT_PATH", str(tmp_path / "event.json"))
+        event(EVENT)
+        Path("report.json").write_text(json.dumps(document(stacks=[stack(counts={"same": 3})])))
+        yield served
+
+
+def event(content: Any) -> None:
+    Path("event.json").write_text(json.dumps(content))
+
+
+def test_the_comment_is_the_markdown_that_is_made_here(github: FakeGithub, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("report.md").write_text("# Merge it")
+    assert run(["preview-comment", "report.json"]) == 0
+    [made] = github.comments
+    assert made["body"].startswith("<!-- gpu-ci-preview -->\n**prod**: nothing changes")
+    assert made["body"].endswith("which its code could have made say anything.</sub>\n")
+    assert capsys.readouterr().err == (f"gpu-ci preview-comment: created: https://github.com/{OURS}/pull/7#made\n")
+
+
+def test_a_script_is_told_what_was_done(github: FakeGithub, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["preview-comment", "report.json", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"done": "created", "text": f"https://github.com/{OURS}/pull/7#made"}
+
+
+def test_a_run_that_left_no_report_is_no_failure(github: FakeGithub, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["preview-comment", "nothing/report.json"]) == 0
+    assert capsys.readouterr().err == (
+        "gpu-ci preview-comment: nothing/report.json: is not there; the run ended before it wrote a report\n"
+    )
+    assert github.asked == []
+
+
+def test_a_forged_report_fails_the_job_and_asks_github_nothing(
+    github: FakeGithub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("report.json").write_text(json.dumps(document(head={"ref": "main", "commit": OTHER_COMMIT})))
+    assert run(["preview-comment", "report.json"]) == 1
+    assert "head.commit: the report is of another commit than the run" in capsys.readouterr().err
+    assert github.asked == []
+
+
+def test_a_refusal_of_githubs_fails_the_job(github: FakeGithub, capsys: pytest.CaptureFixture[str]) -> None:
+    github.refusals = [("POST", 403, {}, {"message": "Resource not accessible by integration\n::error::x"})]
+    assert run(["preview-comment", "report.json"]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "gpu-ci preview-comment: GitHub answered 403: Resource not accessible by integration\\n::error::x",
+        "  hint: the job's token needs permissions: pull-requests: write",
+    ]
+
+
+@pytest.mark.parametrize("name", ["GITHUB_TOKEN", "GITHUB_EVENT_PATH"])
+def test_outside_of_such_a_job_it_says_what_is_missing(
+    github: FakeGithub, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.delenv(name)
+    assert run(["preview-comment", "report.json"]) == 2
+    assert capsys.readouterr().err.startswith(f"gpu-ci preview-comment: {name} not set\n")
+
+
+@pytest.mark.parametrize("content", [{"pull_request": {"number": 7}}, [], {**EVENT, "workflow_run": {"event": None}}])
+def test_another_event_is_refused(github: FakeGithub, capsys: pytest.CaptureFixture[str], content: Any) -> None:
+    event(content)
+    assert run(["preview-comment", "report.json"]) == 2
+    told = capsys.readouterr().err
+    assert "event.json: is not the event of a workflow_run" in told
+    assert "hint: this belongs in a workflow that begins with on: workflow_run" in told
+    assert github.asked == []

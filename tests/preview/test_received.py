@@ -1,0 +1,137 @@
+"""A report from a job that nobody trusts: taken where it is one, refused in one short text where it is not."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_preview.received import MOST_BYTES, ReceivedError, receive
+from gpu_preview.report import Report, Side
+
+COMMIT = "1f" * 20
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    """A report on nothing."""
+    side = {"ref": "main", "commit": COMMIT}
+    whole = {"version": 1, "madeBy": "gpu-ci 0.1.0", "how": "base", "base": side, "head": side, "stacks": []}
+    return whole | changes
+
+
+def stack(**changes: Any) -> dict[str, Any]:
+    return {"stack": "prod", "file": "Pulumi.prod.yaml", "status": "previewed"} | changes
+
+
+def refused(path: Path, content: str | bytes, commit: str = COMMIT) -> str:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ReceivedError) as error:
+        receive(path, commit)
+    text = str(error.value)
+    assert text.isascii()
+    assert len(text) < 1_500
+    assert not any(line.startswith("::") for line in text.splitlines())
+    return text.replace(str(path), "report.json")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "report.json"
+
+
+def test_a_report_of_the_runs_commit_is_taken(path: Path) -> None:
+    path.write_text(json.dumps(document()))
+    side = Side(ref="main", commit=COMMIT)
+    assert receive(path, COMMIT) == Report(made_by="gpu-ci 0.1.0", how="base", base=side, head=side, stacks=())
+
+
+def test_a_report_of_another_commit_is_refused(path: Path) -> None:
+    assert refused(path, json.dumps(document()), "2e" * 20) == (
+        f"report.json: head.commit: the report is of another commit than the run\n  expected: {'2e' * 20}\n"
+        "  hint: check out github.event.pull_request.head.sha, not the merge that GitHub makes of it"
+    )
+
+
+def test_a_report_that_knows_no_commit_is_taken(path: Path) -> None:
+    path.write_text(json.dumps(document(how="credentials", head={"ref": "the program"})))
+    assert receive(path, COMMIT).how == "credentials"
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"version": 2}, "  version: Input should be 1"),
+        ({"madeBy": ["x"]}, "  madeBy: Input should be a valid string"),
+        ({"stacks": {"a": 1}}, "  stacks: Input should be a valid array"),
+        ({"stacks": [stack(counts={"create": "many"})]}, "  stacks.0.counts.create: Input should be a valid integer,"),
+        ({"stacks": [stack(status="merged")]}, "  stacks.0.status: Input should be 'previewed', 'failed',"),
+        ({"stacks": [stack(seconds=float("nan"))]}, "  stacks.0.seconds: Input should be a finite number"),
+        ({"stacks": [stack(cost={"before": None, "after": {"worstMonthUsd": float("inf")}})]}, "a finite number"),
+        ({"markdown": "# Merge it"}, "  markdown: Extra inputs are not permitted"),
+        ({"\u202e::error::x\n": 1}, "  \\u202e::error::x\\n: Extra inputs are not permitted"),
+        ({"x" * 10_000: 1}, "  " + "x" * 200 + ": Extra inputs are not permitted"),
+    ],
+)
+def test_what_is_no_report_is_refused_with_the_field(path: Path, changes: dict[str, Any], problem: str) -> None:
+    text = refused(path, json.dumps(document(**changes)))
+    assert text.startswith("report.json: is no report of version 1\n")
+    assert problem in text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"no JSON",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b"[" * 1_000_000,
+        b'{"a":' * 200_000 + b"1" + b"}" * 200_000,
+        b'{"version": 1' + b"0" * 100_000 + b"}",
+        b'{"madeBy": "\\ud800"}',
+    ],
+    ids=["empty", "text", "list", "null", "no UTF-8", "deep lists", "deep maps", "a long number", "half a character"],
+)
+def test_what_is_not_even_the_json_of_one_is_refused(path: Path, content: bytes) -> None:
+    assert refused(path, content).startswith("report.json: is no report of version 1\n")
+
+
+def test_of_a_thousand_problems_five_are_told(path: Path) -> None:
+    text = refused(path, json.dumps(document(stacks=[1] * 1_000)))
+    assert text.splitlines()[1:] == [
+        *(f"  stacks.{at}: Input should be an object" for at in range(5)),
+        "  and 995 more",
+    ]
+
+
+@pytest.mark.parametrize("made_by", ["", "terraform 1.0", "gpu-ci 0.1.0\n::error::x", "gpu-ci 1 @everybody"])
+def test_what_another_program_made_is_refused(path: Path, made_by: str) -> None:
+    text = refused(path, json.dumps(document(madeBy=made_by)))
+    assert text == "report.json: madeBy: is no version of gpu-ci\n  expected: such as `gpu-ci 0.1.0`"
+
+
+def test_a_report_that_is_too_large_is_not_parsed(path: Path) -> None:
+    assert refused(path, b" " * (MOST_BYTES + 1)) == "report.json: is larger than 16 MiB"
+
+
+def test_a_link_is_not_followed(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text(json.dumps(document()))
+    path.symlink_to(tmp_path / "other.json")
+    with pytest.raises(ReceivedError, match="cannot be read: Too many levels of symbolic links"):
+        receive(path, COMMIT)
+
+
+def test_a_folder_and_a_pipe_are_no_report(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(ReceivedError, match="is no plain file"):
+        receive(tmp_path)
+    os.mkfifo(path)
+    with pytest.raises(ReceivedError, match="is no plain file"):
+        receive(path)
+
+
+def test_a_report_that_is_missing_is_no_mistake_of_the_report(path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        receive(path)
