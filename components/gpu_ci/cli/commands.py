@@ -22,10 +22,8 @@ class Commands(Lazy):
         "cost": ("cost", "What the pools of stack files cost."),
         "quota": ("quota", "What the pools of stack files take of each quota."),
         "preview": ("gpu_preview.command", "What a pull request would change, found out without an account."),
-        "preview-comment": (
-            "gpu_preview.comment_command",
-            "Put that on the pull request, from a job that may write there.",
-        ),
+        "preview-comment": ("gpu_preview.comment_command", "Put its report on the pull request."),
+        "drift": ("gpu_preview.drift_command", "What exists that is not as the stacks left it."),
         "status": ("status", "The pools of a stack that is up, at a glance, from its outputs."),
         "zipapp": ("zipapp", "The check as one file, for any machine or container with torch."),
         "schema": ("schema", "The JSON Schema of stack files, so that editors complete them."),

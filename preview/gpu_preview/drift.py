@@ -1,0 +1,106 @@
+"""What exists that is not as the stacks left it: asked of the clouds by the engine, which changes nothing."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from pathlib import Path
+
+from . import digest, git, limits
+from .compare import clean, failure, warnings
+from .digest import DigestError
+from .limits import Finished, Limits
+from .report import Finding, Report, Severity, Side, Stack, Status
+
+# `refresh --preview-only` reads each resource and compares it with the state; the program does not run, and neither the
+# state nor a resource is written (pulumi/pulumi v3.259.0, `pulumi refresh --help`).
+_WORDS = ("refresh", "--preview-only", "--json", "--show-sames", "--non-interactive")
+_WAYS = (
+    "what is shown as deleted exists no more, and what is shown as updated is another than it was left",
+    "pulumi up --refresh puts it back; pulumi refresh keeps it as it is",
+)
+
+
+class DriftError(Exception):
+    """There is nothing to ask about; the text says why."""
+
+
+def drift(stacks: Sequence[str], folder: Path, timeout_sec: float, sandbox: bool, say: Callable[[str], None]) -> Report:
+    """The report: before is what the stacks' states say, after is what exists.
+
+    Args:
+        stacks: their names; none for all that have a file.
+        folder: the project's, or one below it.
+        timeout_sec: for each stack.
+        sandbox: ask the sandbox's world instead of the clouds.
+        say: told of each stack before it is asked about.
+
+    Raises:
+        DriftError: no project, no stack, or no CLI.
+    """
+    project = _project(folder)
+    files = git.stack_files(project)
+    names = list(dict.fromkeys(stacks)) or sorted(files)
+    if not names:
+        raise DriftError(f"{project}: no stack file\n  expected: a Pulumi.<stack>.yaml\n  hint: name one with --stack")
+    engine = (sys.executable, "-P", "-m", "pulumi_sandbox") if sandbox else (_cli(),)
+    found = []
+    for name in names:
+        say(f"{name}: reading what exists")
+        file = files.get(name)
+        found.append(_stack(name, file.name if file else "", (*engine, *_WORDS, "--stack", name), project, timeout_sec))
+    return Report(
+        made_by=f"gpu-ci {metadata.version('gpu-ci')}",
+        how="drift",
+        base=Side(ref="the state of each stack"),
+        head=Side(ref="what exists in the sandbox" if sandbox else "what exists"),
+        stacks=tuple(found),
+    )
+
+
+def _stack(name: str, file: str, command: Sequence[str], project: Path, timeout_sec: float) -> Stack:
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="gpu-ci-drift-") as scratch:
+        # The caller's own command with the caller's own credentials: only its time is limited.
+        finished = limits.run(
+            command,
+            folder=project, environment=os.environ, scratch=Path(scratch), name="refresh",
+            limits=Limits(timeout_sec, memory_gib=math.inf, processes=sys.maxsize),
+        )  # fmt: skip
+        stack = _read(Stack(stack=name, file=file, status=Status.PREVIEWED), finished)
+    return stack.model_copy(update={"seconds": round(time.monotonic() - began, 1)})
+
+
+def _read(stack: Stack, finished: Finished) -> Stack:
+    try:
+        found = digest.parse(finished.stdout.read_text(errors="replace"))
+    except DigestError:
+        return stack.model_copy(update={"status": Status.FAILED, "error": failure(finished) or clean("no answer")})
+    update = {"counts": found.counts, "resources": found.resources}
+    if finished.broke or found.errors or finished.code:
+        return stack.model_copy(update={**update, "status": Status.FAILED, "error": failure(finished, found)})
+    told = tuple(warnings(found))
+    if found.counts.update or found.counts.replace or found.counts.delete:
+        text, hint = _WAYS
+        told = (Finding(rule="drift", severity=Severity.NOTE, text=text, hint=hint), *told)
+    return stack.model_copy(update={**update, "findings": told})
+
+
+def _project(folder: Path) -> Path:
+    start = folder.resolve()
+    for each in (start, *start.parents):
+        if any((each / name).is_file() for name in git.PROJECT_FILES):
+            return each
+    raise DriftError(f"{start}: no Pulumi project\n  expected: a Pulumi.yaml in it or above it")
+
+
+def _cli() -> str:
+    if program := shutil.which("pulumi"):
+        return program
+    raise DriftError("no pulumi on PATH\n  hint: install the Pulumi CLI, or ask the sandbox with --sandbox")

@@ -1,0 +1,48 @@
+"""Drift, planted in the world behind the engine's back and found by `gpu-ci drift --sandbox`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.sandbox_runner import SandboxRunner
+
+pytestmark = pytest.mark.engine
+
+
+def drift(runner: SandboxRunner) -> tuple[int, dict[str, Any]]:
+    """The exit code, and the stack's part of the report."""
+    finished = subprocess.run(
+        [str(Path(sys.executable).parent / "gpu-ci"), "drift", "--sandbox", "--stack", "staging", "--json"],
+        cwd=runner.project,
+        env={**os.environ, "PULUMI_SANDBOX_DIR": str(runner.folder)},
+        capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+    [stack] = json.loads(finished.stdout)["stacks"]
+    return finished.returncode, stack
+
+
+def test_what_was_edited_and_what_was_removed_is_found_and_nothing_is_changed(proven: SandboxRunner) -> None:
+    assert drift(proven)[0] == 0
+
+    proven.run("world", "edit", "l4-account", "displayName=mine")
+    before = proven.state("staging")
+    code, stack = drift(proven)
+    [changed] = [one for one in stack["resources"] if one["operation"] != "same"]
+    assert (code, changed["name"], changed["operation"]) == (2, "l4-account", "update")
+    assert [(one["path"], one["before"], one["after"]) for one in changed["properties"]] == [
+        ("displayName", '"machines of the GPU runner pool l4"', '"mine"')
+    ]
+
+    proven.run("world", "remove", "l4-log-writer")
+    code, stack = drift(proven)
+    found = {one["name"]: one["operation"] for one in stack["resources"] if one["operation"] != "same"}
+    assert (code, found) == (3, {"l4-account": "update", "l4-log-writer": "delete"})
+    assert stack["counts"] | {"same": 0} == {"create": 0, "update": 1, "replace": 0, "delete": 1, "same": 0, "moved": 0}
+    assert proven.state("staging") == before

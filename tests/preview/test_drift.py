@@ -1,0 +1,165 @@
+"""`gpu-ci drift` over a CLI that says what the engine would; tests/engine/test_drift.py has the engine itself."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_ci.cli.main import run
+
+URN = "urn:pulumi:prod::ci::gcp:storage/bucket:Bucket::models"
+STATE = {"urn": URN, "type": "gcp:storage/bucket:Bucket", "inputs": {"location": "EU"}}
+
+
+def step(op: str, **more: Any) -> dict[str, Any]:
+    return {"op": op, "urn": URN, "oldState": STATE, **more}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of one stack, and a `pulumi` that prints answer.json, and how it was called to called.txt."""
+    monkeypatch.chdir(tmp_path)
+    Path("Pulumi.yaml").write_text("name: ci\nruntime: python\n")
+    Path("Pulumi.prod.yaml").write_text("{}\n")
+    program = tmp_path / "bin" / "pulumi"
+    program.parent.mkdir()
+    program.write_text(
+        '#!/bin/sh\necho "$A_CREDENTIAL $*" >> called.txt\ncat answer.json\n'
+        "test ! -e error.txt || { cat error.txt >&2; exit 255; }\ntest ! -e hang || sleep 60\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("A_CREDENTIAL", "given")
+    answer()
+    return tmp_path
+
+
+def answer(*steps: dict[str, Any], **more: Any) -> None:
+    Path("answer.json").write_text(json.dumps({"steps": list(steps), **more}))
+
+
+def drift(*words: str) -> int:
+    return run(["drift", "--json", *words])
+
+
+def reported(capsys: pytest.CaptureFixture[str]) -> Any:
+    return json.loads(capsys.readouterr().out)
+
+
+CHANGED = step("update", newState={**STATE, "inputs": {"location": "US"}})
+
+
+@pytest.mark.parametrize(
+    ("steps", "code"),
+    [
+        ([step("refresh", newState=STATE)], 0),
+        ([CHANGED], 2),
+        ([step("delete")], 3),
+        ([CHANGED, {**step("delete"), "urn": f"{URN}-2"}], 3),
+    ],
+)
+def test_the_exit_code_is_that_of_a_preview(project: Path, steps: list[dict[str, Any]], code: int) -> None:
+    answer(*steps)
+    assert drift() == code
+
+
+def test_the_cli_reads_and_never_writes_with_the_callers_credentials(project: Path) -> None:
+    drift()
+    assert Path("called.txt").read_text() == (
+        "given refresh --preview-only --json --show-sames --non-interactive --stack prod\n"
+    )
+
+
+def test_before_is_the_state_and_after_is_what_exists(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer(CHANGED)
+    drift()
+    report = reported(capsys)
+    [stack] = report["stacks"]
+    [resource] = stack["resources"]
+    assert (report["how"], stack["stack"], stack["file"], stack["status"]) == (
+        "drift",
+        "prod",
+        "Pulumi.prod.yaml",
+        "previewed",
+    )
+    assert [(one["path"], one["before"], one["after"]) for one in resource["properties"]] == [
+        ("location", '"EU"', '"US"')
+    ]
+    assert [(one["rule"], one["severity"], one["hint"]) for one in stack["findings"]] == [
+        ("drift", "note", "pulumi up --refresh puts it back; pulumi refresh keeps it as it is")
+    ]
+
+
+def test_without_drift_there_is_no_word_about_it(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer(step("refresh", newState=STATE))
+    drift()
+    [stack] = reported(capsys)["stacks"]
+    assert (stack["counts"]["same"], stack["findings"]) == (1, [])
+
+
+def test_a_cloud_that_refuses_is_an_error_with_its_words(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer(step("refresh", newState=STATE), diagnostics=[{"severity": "error", "message": "403: no access"}])
+    Path("error.txt").write_text("error: it failed\n")
+    assert drift() == 1
+    [stack] = reported(capsys)["stacks"]
+    assert (stack["status"], stack["error"]) == ("failed", "403: no access")
+
+
+def test_a_cli_that_prints_no_report_is_an_error_with_its_words(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("answer.json").write_text("")
+    Path("error.txt").write_text("error: no stack named 'prod' found\n")
+    assert drift() == 1
+    [stack] = reported(capsys)["stacks"]
+    assert (stack["status"], stack["error"]) == ("failed", "error: no stack named 'prod' found")
+
+
+def test_a_cli_that_hangs_is_ended(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("hang").touch()
+    assert drift("--timeout-sec", "1") == 1
+    [stack] = reported(capsys)["stacks"]
+    assert stack["error"].startswith("it took longer than 1 s")
+
+
+def test_every_stack_with_a_file_is_asked_about_or_those_that_are_named(project: Path) -> None:
+    Path("Pulumi.dev.yaml").write_text("{}\n")
+    drift()
+    drift("--stack", "org/prod")
+    asked = [line.split()[-1] for line in Path("called.txt").read_text().splitlines()]
+    assert asked == ["dev", "prod", "org/prod"]
+
+
+def test_it_is_asked_from_a_folder_below_the_project(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    below = project / "infra"
+    below.mkdir()
+    monkeypatch.chdir(below)
+    assert drift() == 0
+
+
+def test_without_a_project_a_stack_or_a_cli_it_says_so(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert drift() == 1
+    assert "gpu-ci drift: no pulumi on PATH\n  hint: install the Pulumi CLI" in capsys.readouterr().err
+    Path("Pulumi.prod.yaml").unlink()
+    assert drift() == 1
+    assert "no stack file\n  expected: a Pulumi.<stack>.yaml" in capsys.readouterr().err
+    Path("Pulumi.yaml").unlink()
+    assert drift() == 1
+    assert "no Pulumi project\n" in capsys.readouterr().err
+
+
+def test_the_page_of_a_run_gets_the_report(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project / "page.md"))
+    answer(CHANGED)
+    assert run(["drift", "--annotate"]) == 2
+    shown = capsys.readouterr().out
+    assert "1 updated" in shown
+    assert Path("page.md").read_text() == shown
