@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Calls `gpu-ci preview` with the inputs of the action, which are in the environment, and says what came of it.
+set -euo pipefail
+
+gpu_ci=$GITHUB_ACTION_PATH/../../.venv/bin
+report=${OUTPUT:-$RUNNER_TEMP/gpu-ci-preview}
+base=${BASE:-${GITHUB_BASE_REF:+origin/$GITHUB_BASE_REF}}
+
+words=("--base=$base" "--head=${HEAD:-HEAD}" "--output=$report" --annotate)
+one() { # an option with its value, where there is one
+  if [[ -n $2 ]]; then words+=("$1=$2"); fi
+}
+lines() { # an option with each of its values, which are lines
+  local value
+  while IFS= read -r value; do
+    value=$(sed 's/^[[:space:]]*//; s/[[:space:]]*$//' <<<"$value")
+    one "$1" "$value"
+  done <<<"$2"
+}
+lines --stack "$STACKS"
+lines --policy-pack "$POLICY_PACKS"
+one --install "$INSTALL"
+one --cache "$CACHE"
+one --max-usd-month "$MAX_USD_MONTH"
+one --timeout-sec "$TIMEOUT_SEC"
+one --memory-gib "$MEMORY_GIB"
+
+# A report of an earlier call would be taken for this one's.
+rm -f "$report/report.json"
+code=0
+"$gpu_ci/gpu-ci" preview "${words[@]}" || code=$?
+# The code 2 is also that of a question which cannot be asked. Then there is no report.
+[[ -f $report/report.json ]] || code=1
+
+changed=$("$gpu_ci/python" -I -c '
+import json, pathlib, sys
+file = pathlib.Path(sys.argv[1], "report.json")
+stacks = json.loads(file.read_text())["stacks"] if file.is_file() else None
+kinds = ("create", "update", "replace", "delete", "moved")
+if stacks is not None:
+    print(str(any(each["counts"][kind] for each in stacks for kind in kinds)).lower())
+' "$report")
+{
+  printf 'exit-code=%s\n' "$code"
+  printf 'changed=%s\n' "$changed"
+  printf 'report=%s\n' "$report"
+} >>"$GITHUB_OUTPUT"
+
+read -ra failing <<<"$FAIL_ON"
+for each in "${failing[@]}"; do
+  if [[ $code == "$each" ]]; then exit "$code"; fi
+done
