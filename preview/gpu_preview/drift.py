@@ -8,15 +8,17 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from . import digest, git, limits
-from .compare import clean, failure, warnings
-from .digest import DigestError
+from . import dangers, digest, git, limits
+from .digest import Digest, DigestError
+from .judge import warnings
 from .limits import Finished, Limits
 from .report import Finding, Report, Severity, Side, Stack, Status
+from .states import State
+from .words import failure
 
 # `refresh --preview-only` reads each resource and compares it with the state; the program does not run, and neither the
 # state nor a resource is written (pulumi/pulumi v3.259.0, `pulumi refresh --help`).
@@ -25,6 +27,8 @@ _WAYS = (
     "what is shown as deleted exists no more, and what is shown as updated is another than it was left",
     "pulumi up --refresh puts it back; pulumi refresh keeps it as it is",
 )
+# The dangers that a state is in, whoever brought it there; the others are of what is about to happen.
+_LASTING = ("public", "identity", "secret-exposed")
 
 
 class DriftError(Exception):
@@ -73,23 +77,32 @@ def _stack(name: str, file: str, command: Sequence[str], project: Path, timeout_
             folder=project, environment=os.environ, scratch=Path(scratch), name="refresh",
             limits=Limits(timeout_sec, memory_gib=math.inf, processes=sys.maxsize),
         )  # fmt: skip
-        stack = _read(Stack(stack=name, file=file, status=Status.PREVIEWED), finished)
+        stack = _read(Stack(stack=name, file=file, status=Status.PREVIEWED), finished, project)
     return stack.model_copy(update={"seconds": round(time.monotonic() - began, 1)})
 
 
-def _read(stack: Stack, finished: Finished) -> Stack:
+def _read(stack: Stack, finished: Finished, project: Path) -> Stack:
     try:
         found = digest.parse(finished.stdout.read_text(errors="replace"))
     except DigestError:
-        return stack.model_copy(update={"status": Status.FAILED, "error": failure(finished) or clean("no answer")})
-    update = {"counts": found.counts, "resources": found.resources}
+        why = failure(finished, project) or "pulumi said nothing"
+        return stack.model_copy(update={"status": Status.FAILED, "error": why})
+    update: dict[str, object] = {"counts": found.counts, "resources": found.resources}
     if finished.broke or found.errors or finished.code:
-        return stack.model_copy(update={**update, "status": Status.FAILED, "error": failure(finished, found)})
-    told = tuple(warnings(found))
+        update |= {"status": Status.FAILED, "error": failure(finished, project, found)}
+    else:
+        update |= {"findings": tuple(_findings(found))}
+    return stack.model_copy(update=update)
+
+
+def _findings(found: Digest) -> Iterator[Finding]:
+    before = {str(state.get("urn")): State.of(state) for state in found.before.values()}
+    after = {urn: State.of(state) for urn, state in found.after.items()}
+    yield from (each for each in dangers.find(before, after, found.resources) if each.rule in _LASTING)
     if found.counts.update or found.counts.replace or found.counts.delete:
         text, hint = _WAYS
-        told = (Finding(rule="drift", severity=Severity.NOTE, text=text, hint=hint), *told)
-    return stack.model_copy(update={**update, "findings": told})
+        yield Finding(rule="drift", severity=Severity.NOTE, text=text, hint=hint)
+    yield from warnings(found)
 
 
 def _project(folder: Path) -> Path:

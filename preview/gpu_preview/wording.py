@@ -18,6 +18,7 @@ HOW = {
     "base": "compared with the base, brought up offline",
     "state": "compared with an exported state",
     "credentials": "previewed with credentials",
+    "drift": "what exists, compared with the state",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ def github(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeGith
     with serving(FakeGithub()) as served:
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr("time.sleep", lambda seconds: None)
+        # A program of another test may have given the root a handler, whose stream ended with that test.
+        monkeypatch.setattr(logging.getLogger("github"), "propagate", False)
         monkeypatch.setenv("GITHUB_TOKEN", "a-token")
         monkeypatch.setenv("GITHUB_API_URL", served.url)
         monkeypatch.setenv("GITHUB_EVENT_PATH", str(tmp_path / "event.json"))

@@ -93,6 +93,26 @@ def test_before_is_the_state_and_after_is_what_exists(project: Path, capsys: pyt
     ]
 
 
+def test_a_firewall_that_somebody_opened_by_hand_is_a_danger(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    urn = "urn:pulumi:prod::ci::gcp:compute/firewall:Firewall::ssh"
+    rule = {"direction": "INGRESS", "allows": [{"protocol": "tcp", "ports": ["22"]}]}
+    left, found = (
+        {"urn": urn, "type": "gcp:compute/firewall:Firewall", "inputs": {**rule, "sourceRanges": ranges}}
+        for ranges in (["10.0.0.0/8"], ["0.0.0.0/0"])
+    )
+    answer({"op": "update", "urn": urn, "oldState": left, "newState": found})
+    drift()
+    [stack] = reported(capsys)["stacks"]
+    assert [(one["rule"], one["urn"]) for one in stack["findings"]] == [("public", urn), ("drift", "")]
+
+
+def test_what_is_gone_is_told_once(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer(step("delete"))  # a bucket, of which a preview would say that its data is lost
+    drift()
+    [stack] = reported(capsys)["stacks"]
+    assert [one["rule"] for one in stack["findings"]] == ["drift"]
+
+
 def test_without_drift_there_is_no_word_about_it(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer(step("refresh", newState=STATE))
     drift()

@@ -161,7 +161,7 @@ def test_the_policy_packs_environment_comes_from_its_lock_and_finds_the_catalog(
 def test_an_unknown_environment_is_refused_with_the_ones_there_are(checkout: Checkout) -> None:
     failed = checkout.install("tests")
     assert failed.returncode == 1
-    assert failed.stderr == "install: usage: install.py uv|runtime|dev|torch|policy\n  got: tests\n"
+    assert failed.stderr == "install: usage: install.py uv|runtime|dev|comment|torch|policy\n  got: tests\n"
 
 
 def test_two_installations_at_once_wait_for_each_other(checkout: Checkout) -> None:

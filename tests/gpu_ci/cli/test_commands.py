@@ -38,7 +38,8 @@ every_command = pytest.mark.parametrize("words", EVERY, ids=[" ".join(words) for
 def test_these_are_the_commands() -> None:
     assert [" ".join(words) for words in EVERY] == [
         "catalog", "catalog list", "catalog show", "catalog refresh",
-        "recommend", "check", "cost", "quota", "preview", "status", "zipapp", "schema", "completion",
+        "recommend", "check", "cost", "quota", "preview",
+        "preview-comment", "drift", "status", "zipapp", "schema", "completion",
     ]  # fmt: skip
 
 
