@@ -1,0 +1,75 @@
+"""The workflows of docs/preview.md, held to what `make check` holds ours to, and both pairs to what they promise."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import ROOT
+from tests.test_docs import fences
+
+BIN = Path(sys.executable).parent
+SHOWN = [text for language, text in fences(ROOT / "docs" / "preview.md") if language == "yml"]
+OURS = [(ROOT / ".github" / "workflows" / name).read_text() for name in ("preview.yaml", "preview-comment.yaml")]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with the workflows of the page, once somebody put an owner and a commit into them."""
+    folder = tmp_path / ".github" / "workflows"
+    folder.mkdir(parents=True)
+    for text in SHOWN:
+        (folder / f"{yaml.safe_load(text)['name']}.yaml").write_text(
+            text.replace("OWNER", "example-org").replace("COMMIT", "1f" * 20)
+        )
+    return tmp_path
+
+
+def test_the_page_has_the_pair_and_one_for_drift() -> None:
+    assert [yaml.safe_load(text)["name"] for text in SHOWN] == ["preview", "preview-comment", "drift"]
+
+
+def test_githubs_schema_takes_the_workflows_of_the_page(repository: Path) -> None:
+    files = sorted(map(str, repository.rglob("*.yaml")))
+    command = [str(BIN / "check-jsonschema"), "--quiet", "--builtin-schema", "vendor.github-workflows", *files]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (checked.stdout, checked.stderr, checked.returncode) == ("", "", 0)
+
+
+def test_nothing_in_the_workflows_of_the_page_is_known_to_be_dangerous(repository: Path) -> None:
+    command = [str(BIN / "zizmor"), "--offline", "--no-progress", "--quiet", str(repository)]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout
+
+
+def triggers(workflow: dict[Any, Any]) -> Any:
+    return workflow[True]  # YAML 1.1 reads `on` as a boolean
+
+
+@pytest.mark.parametrize("texts", [SHOWN, OURS], ids=["of the page", "ours"])
+def test_who_runs_the_pull_request_may_not_write_and_who_writes_runs_nothing_of_it(texts: list[str]) -> None:
+    preview, comment = (yaml.safe_load(text) for text in texts[:2])
+    assert (preview["permissions"], comment["permissions"]) == ({}, {})
+    [run], [write] = preview["jobs"].values(), comment["jobs"].values()
+    assert (list(triggers(preview) if isinstance(triggers(preview), dict) else [triggers(preview)])) == ["pull_request"]
+    assert run["permissions"] == {"contents": "read"}
+    assert "secrets" not in texts[0]
+    assert triggers(comment) == {"workflow_run": {"workflows": [preview["name"]], "types": ["completed"]}}
+    assert write["permissions"].pop("contents", "read") == "read"
+    assert write["permissions"] == {"actions": "read", "pull-requests": "write"}
+    assert not any("run" in step for step in write["steps"])
+    checkouts = [step["with"] for step in write["steps"] if step["uses"].startswith("actions/checkout@")]
+    assert all(settings == {"persist-credentials": False} for settings in checkouts)
+
+
+def test_both_pairs_use_the_same_versions_of_githubs_actions() -> None:
+    def used(texts: list[str]) -> set[str]:
+        jobs = [job for text in texts for job in yaml.safe_load(text)["jobs"].values()]
+        return {step["uses"] for job in jobs for step in job["steps"] if step.get("uses", "").startswith("actions/")}
+
+    assert used(SHOWN[:2]) == used(OURS)
