@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 .PHONY: help up preview down test test-slow test-kill test-boots test-kubernetes test-mutations check format golden docs lock policy bench clean
-.PHONY: runtime dev torch engine control-plane
+.PHONY: runtime dev comment torch engine control-plane
 
 help: ## this list
 	@printf 'gpu-ci: GPU capacity for CI as Pulumi components, tried on this machine without any account.\n\n'
@@ -33,7 +33,7 @@ preview: engine ## what `make up` would do
 down: engine ## destroy the stack in the sandbox
 	@$(SANDBOX) destroy --stack '$(STACK)' --yes $(ARGS)
 
-test: dev engine torch policy ## the tests, the engine's too (PYTEST_ARGS="-k name" narrows them)
+test: dev comment engine torch policy ## the tests, the engine's too (PYTEST_ARGS="-k name" narrows them)
 	@.venv/bin/python -m pytest -n 4 --dist worksteal $(PYTEST_ARGS)
 
 test-slow: dev engine torch policy ## the tests of the real engine that `make test` leaves out; some minutes
@@ -91,6 +91,9 @@ runtime:
 
 dev:
 	@$(PYTHON) tools/install.py dev
+
+comment:
+	@$(PYTHON) tools/install.py comment
 
 torch:
 	@$(PYTHON) tools/install.py torch

@@ -28,7 +28,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.parent.mkdir()
     program.write_text(
         '#!/bin/sh\necho "$A_CREDENTIAL $*" >> called.txt\ncat answer.json\n'
-        "test ! -e error.txt || { cat error.txt >&2; exit 255; }\ntest ! -e hang || sleep 60\n"
+        "test ! -e error.txt || { cat error.txt >&2; exit 255; }\n"
+        "test ! -e hang || { trap 'exit 0' TERM; sleep 60 & wait; }\n"
     )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")

@@ -37,7 +37,7 @@ class Checkout:
         self.root = folder / "a checkout"
         (self.root / "tools").mkdir(parents=True)
         (self.root / "tools" / "install.py").write_text((ROOT / "tools" / "install.py").read_text())
-        for name in ("", "-uv", "-dev", "-torch", "-policy"):
+        for name in ("", "-uv", "-dev", "-comment", "-torch", "-policy"):
             (self.root / f"requirements{name}.lock").write_text(f"# requirements{name}.lock\n")
         (self.root / "pyproject.toml").write_text("")
         self.tools = self.root / ".tools" / "bin"
@@ -147,15 +147,20 @@ def test_torch_comes_from_its_lock_where_the_index_does_not_answer(checkout: Che
     assert "--require-hashes" in checkout.calls()[-1]
 
 
-def test_the_policy_packs_environment_comes_from_its_lock_and_finds_the_catalog(checkout: Checkout) -> None:
-    packages = checkout.root / ".venv-policy" / "lib" / "python3.11" / "site-packages"
+@pytest.mark.parametrize(
+    ("name", "folders"), [("policy", ["catalog", "smoke"]), ("comment", ["catalog", "components", "preview"])]
+)
+def test_an_environment_without_this_project_comes_from_its_lock_and_finds_folders(
+    checkout: Checkout, name: str, folders: list[str]
+) -> None:
+    packages = checkout.root / f".venv-{name}" / "lib" / "python3.11" / "site-packages"
     # The stand-in makes no folder for packages, so it is made as soon as the environment is.
     uv = (checkout.tools / "uv").read_text()
     (checkout.tools / "uv").write_text(f"{uv}\nmkdir -p {shlex.quote(str(packages))}\n")
-    assert checkout.install("policy").returncode == 0
-    assert checkout.calls()[-1].endswith("requirements-policy.lock")
+    assert checkout.install(name).returncode == 0
+    assert checkout.calls()[-1].endswith(f"requirements-{name}.lock")
     assert not any("--editable" in call for call in checkout.calls())
-    assert (packages / "gpu_ci.pth").read_text() == f"{checkout.root}/catalog\n{checkout.root}/smoke\n"
+    assert (packages / "gpu_ci.pth").read_text() == "".join(f"{checkout.root}/{each}\n" for each in folders)
 
 
 def test_an_unknown_environment_is_refused_with_the_ones_there_are(checkout: Checkout) -> None:
