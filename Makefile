@@ -36,7 +36,7 @@ down: engine ## destroy the stack in the sandbox
 test: dev comment engine torch policy ## the tests, the engine's too (PYTEST_ARGS="-k name" narrows them)
 	@.venv/bin/python -m pytest -n 4 --dist worksteal $(PYTEST_ARGS)
 
-test-slow: dev engine torch policy ## the tests of the real engine that `make test` leaves out; some minutes
+test-slow: dev comment engine torch policy ## the tests of the real engine that `make test` leaves out; some minutes
 	@.venv/bin/python -m pytest -n 4 --dist worksteal -m slow $(PYTEST_ARGS)
 
 test-kill: dev engine torch ## kill -9 the provider and the CLI at 20 moments of an `up` each; about ten minutes

@@ -192,10 +192,11 @@ def _stack(
             {"stack": name, "file": file, "status": status, "seconds": round(time.monotonic() - began, 1), **more}
         )
 
-    if new is None:
-        return told(Status.REMOVED)
     if base_failed:
         return told(Status.BASE_FAILED, error=base_failed)
+    if new is None:
+        left = digest.of_state(before.exported(name))
+        return told(Status.REMOVED, resources=left, counts=digest.count(left))
     try:
         after.open_secrets(name)
     except SideError as error:

@@ -113,6 +113,20 @@ def parse(text: str) -> Digest:
     )
 
 
+def of_state(text: str) -> tuple[Resource, ...]:
+    """The resources in what `pulumi stack export` prints, unchanged; none where it prints nothing of the sort."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return ()
+    deployment = document.get("deployment") if isinstance(document, dict) else None
+    states = deployment.get("resources") if isinstance(deployment, dict) else None
+    steps = [
+        {"op": "same", "urn": str(one.get("urn")), "newState": one} for one in states or () if isinstance(one, dict)
+    ]
+    return parse(json.dumps({"steps": steps})).resources
+
+
 def _state(step: Mapping[str, Any]) -> Mapping[str, Any]:
     found = step.get("newState") or step.get("oldState")
     return found if isinstance(found, Mapping) else {}

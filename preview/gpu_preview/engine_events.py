@@ -16,13 +16,16 @@ from .report import PropertyChange
 
 
 def outputs(log: Path) -> tuple[PropertyChange, ...]:
-    """The outputs of the stack that differ; none where the log has none."""
+    """The outputs of the stack that differ; none where the log has none.
+
+    The stack has two such events: one as it is registered, with the outputs it had, and the one that counts at the end.
+    """
+    last: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
     for event in of_kind(log, "resOutputsEvent", STACK):
         metadata = event.get("metadata")
         if isinstance(metadata, Mapping) and metadata.get("type") == STACK:
-            old, new = (_outputs(metadata.get(side)) for side in ("old", "new"))
-            return tuple(differences.between(old, new))
-    return ()
+            last = _outputs(metadata.get("old")), _outputs(metadata.get("new"))
+    return tuple(differences.between(*last))
 
 
 def of_kind(log: Path, kind: str, *texts: str) -> Iterator[Mapping[str, Any]]:

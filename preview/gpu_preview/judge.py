@@ -10,7 +10,7 @@ from . import dangers, engine_events, money, places
 from .danger_rules import stack_file
 from .digest import Digest
 from .places import StackLines
-from .report import Finding, Severity, Stack, Violation
+from .report import Finding, Operation, Severity, Stack, Violation
 from .states import Change, State
 from .words import clean
 
@@ -53,9 +53,14 @@ def judged(
         return places.placed(finding, changes.get(finding.urn), files.root, files.project, lines, old)
 
     components = {each.urn: each.component for each in found.resources}
+    touched = {each.urn for each in found.resources if each.operation != Operation.SAME or each.moved_from}
+    # What was advised against before, of what this change leaves as it is, is for another day.
+    violations = [each for each in stack.violations if each.level == "mandatory" or each.urn in touched]
+    left_out = len(stack.violations) - len(violations)
+    more = f"; {left_out} advisory on what does not change left out" if left_out else ""
     violations = [
         each.model_copy(update={"place": placed(_finding(each, components.get(each.urn, ""))).place})
-        for each in stack.violations
+        for each in violations
     ]
     return stack.model_copy(
         update={
@@ -64,6 +69,7 @@ def judged(
             "outputs": engine_events.outputs(events) if events else (),
             "findings": tuple(map(placed, findings)),
             "violations": tuple(violations),
+            "policies": f"{stack.policies}{more}",
             "cost": cost,
         }
     )

@@ -96,9 +96,12 @@ def taken(source: Path, target: Path) -> Path:
     """A copy of a file that untrusted code wrote; empty where it is no plain file, such as a link to another's."""
     with target.open("wb") as copy, contextlib.suppress(OSError):
         descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as file:
+        try:
             if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                shutil.copyfileobj(file, copy)
+                with os.fdopen(descriptor, "rb", closefd=False) as file:
+                    shutil.copyfileobj(file, copy)
+        finally:
+            os.close(descriptor)
     return target
 
 

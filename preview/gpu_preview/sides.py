@@ -128,6 +128,12 @@ class Side:
         quiet = ("--yes", "--skip-preview", "--suppress-outputs", "--suppress-progress", "--non-interactive")
         return self.sandbox("up", "--stack", stack, *quiet, name=f"{stack}-up")
 
+    def exported(self, stack: str) -> str:
+        """The state of a stack that was brought up, as the engine exports it; secrets stay encrypted."""
+        return self.sandbox("stack", "export", "--stack", stack, name=f"{stack}-export").stdout.read_text(
+            errors="replace"
+        )
+
     def preview(self, stack: str, options: Sequence[str]) -> tuple[Finished, Path]:
         """What would change, as the engine's digest on the standard output, and its events in a file."""
         events = self.around.scratch / f"{self.name}-{stack}.events"

@@ -54,7 +54,8 @@ def outcome(stack: Stack) -> str:
         return f"its file is gone, and {number(_total(stack), 'resource')} {stays}"
     if is_quiet(stack):
         return f"nothing changes, {counted(stack.counts)}"
-    return f"{'new, ' if stack.status == Status.NEW else ''}{counted(stack.counts)}"
+    outputs = f", {number(len(stack.outputs), 'output differs', 'outputs differ')}" if stack.outputs else ""
+    return f"{'new, ' if stack.status == Status.NEW else ''}{counted(stack.counts)}{outputs}"
 
 
 def concerns(stack: Stack) -> str:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from .digest import Digest
-from .limits import Finished
+from .limits import Finished, tail
 
 # Colours and whatever else a terminal would obey; a report is read elsewhere.
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
@@ -19,7 +19,11 @@ def failure(finished: Finished, root: Path, found: Digest | None = None) -> str:
     Paths are those of the repository: that its files lay below `root` meanwhile is of no use to anybody.
     """
     said = "\n\n".join(found.errors) if found else ""
-    told = "\n".join(filter(None, (finished.broke, said or finished.error_tail())))
+    if not said:
+        # An `up` tells its errors among its results; a digest that broke off tells nothing.
+        printed = tail(finished.stdout)
+        said = "\n".join(filter(None, ("" if printed.lstrip().startswith("{") else printed, finished.error_tail())))
+    told = "\n".join(filter(None, (finished.broke, said)))
     return clean(told.replace(f"{root}/", ""))
 
 

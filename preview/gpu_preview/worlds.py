@@ -38,7 +38,7 @@ class Kept:
 
     def keep(self, world: Path) -> None:
         """Keep a copy; half of one is never seen."""
-        if self.folder is None or self.folder.is_dir():
+        if self.folder is None or self.folder.is_dir() or not world.is_dir():
             return
         draft = self.folder.with_name(f".{self.folder.name}.{os.getpid()}")
         shutil.copytree(world, draft, ignore=_LEFT_OUT)

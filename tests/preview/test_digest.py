@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from gpu_preview.digest import DigestError, count, name_of, parse, type_of
+from gpu_preview.digest import DigestError, count, name_of, of_state, parse, type_of
 from gpu_preview.report import Operation
 
 ROOT = "urn:pulumi:s::p::pulumi:pulumi:Stack::p-s"
@@ -131,6 +131,13 @@ def test_that_the_program_ended_is_told_only_where_nothing_else_is() -> None:
 def test_what_is_no_digest_is_said(text: str) -> None:
     with pytest.raises(DigestError, match="is not what `pulumi preview --json` prints"):
         parse(text)
+
+
+def test_a_state_is_its_resources_as_they_are() -> None:
+    states = [{"urn": urn, "type": type_of(urn), "parent": ROOT} for urn in (ROOT, BUCKET)]
+    found = of_state(json.dumps({"version": 3, "deployment": {"resources": states}}))
+    assert [(each.urn, each.operation) for each in found] == [(BUCKET, Operation.SAME)]
+    assert [of_state(text) for text in ("", "[]", "{}", '{"deployment": {"resources": null}}')] == [()] * 4
 
 
 def test_a_digest_of_nothing_is_one() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
 
 import psutil
 import pytest
-from gpu_preview.limits import Finished, Limits, environment, run
+from gpu_preview.limits import Finished, Limits, environment, run, taken
 
 
 def python(folder: Path, program: str, limits: Limits | None = None) -> Finished:
@@ -84,6 +85,20 @@ def test_it_gets_variables_by_name_alone(tmp_path: Path, monkeypatch: pytest.Mon
     done = python(tmp_path, "import os, json; print(json.dumps(dict(os.environ)))")
     assert "planted-value" not in done.stdout.read_text()
     assert str(tmp_path / "home") in done.stdout.read_text()
+
+
+def test_what_it_left_is_taken_as_a_plain_file_or_not_at_all(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("planted")
+    (tmp_path / "file").write_text("said")
+    (tmp_path / "link").symlink_to(tmp_path / "secret")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    got = {
+        name: taken(tmp_path / name, tmp_path / "copy").read_text() for name in ("file", "link", "folder", "pipe", "x")
+    }
+    assert got == {"file": "said", "link": "", "folder": "", "pipe": "", "x": ""}
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_it_has_nothing_to_read_from(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_the_policy_in_its_head_keeps_the_page_from_asking_for_anything(browser:
 
 def test_the_verdict_the_dangers_and_the_costs_are_read_first(browser: Browser) -> None:
     browser.show(reports.REPLACEMENT)
-    assert browser.texts(".verdict") == ["2 replaced, 1 updated, 2 unchanged; 1 danger"]
+    assert browser.texts(".verdict") == ["2 replaced, 1 updated, 2 unchanged, 1 output differs; 1 danger"]
     assert browser.texts(".box.danger li") == [
         (
             "interrupts-jobs: The machines of pool t4 are replaced while jobs may run: each job has 10 minutes to end. "

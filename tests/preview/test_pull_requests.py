@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from gpu_preview import markdown
 from gpu_preview.report import Report
 
 from tests.preview.pull_requests import PULL_REQUESTS, PullRequest
+from tests.preview.repository import commit, git
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
 
@@ -48,3 +50,16 @@ def test_the_report_on_it_is_what_reviewers_saw(
     counts = stack.counts
     assert (report.exit_code, counts.moved) == (change.exit_code, change.moved)
     assert (counts.create, counts.update, counts.replace, counts.delete) == change.counts
+
+
+@pytest.mark.slow
+def test_a_change_is_held_to_the_policies_of_its_base(preview: Callable[..., Report], pull_requests: Path) -> None:
+    """One that gives machines an address and takes the rule against it away."""
+    git(pull_requests, "checkout", "-q", "-f", "-B", "exempts-itself", "public-address")
+    (pull_requests / "policies" / "__main__.py").write_text("")
+    commit(pull_requests, "no policies")
+    git(pull_requests, "checkout", "-q", "-f", "main")
+    report = preview("exempts-itself")
+    assert report.exit_code == 4
+    assert [each.policy for each in report.stacks[0].violations if each.level == "mandatory"] == ["no-public-ip"] * 2
+    assert {each.place.file for each in report.stacks[0].violations if each.place} == {"Pulumi.staging.yaml"}

@@ -1,0 +1,43 @@
+"""What a failed command said, as a report shows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from gpu_preview.digest import Diagnostic, Digest
+from gpu_preview.limits import Finished
+from gpu_preview.words import clean, failure
+
+
+def finished(folder: Path, out: str = "", err: str = "", broke: str = "") -> Finished:
+    (folder / "out").write_text(out)
+    (folder / "err").write_text(err)
+    return Finished(1, folder / "out", folder / "err", 1.0, broke)
+
+
+@pytest.mark.parametrize(
+    ("out", "err", "broke", "said"),
+    [
+        ("", "error: no", "", "error: no"),
+        ("Diagnostics: why", "made the stack", "", "Diagnostics: why\nmade the stack"),
+        (' {"steps": [', "error: no", "it took longer than 5 s", "it took longer than 5 s\nerror: no"),
+        ("", "", "it printed more than 1 MiB", "it printed more than 1 MiB"),
+    ],
+)
+def test_it_is_the_limit_and_what_was_printed(tmp_path: Path, out: str, err: str, broke: str, said: str) -> None:
+    assert failure(finished(tmp_path, out, err, broke), tmp_path) == said
+
+
+def test_the_engines_own_errors_go_first_and_paths_are_the_repositorys(tmp_path: Path) -> None:
+    found = Digest(diagnostics=(Diagnostic("error", f"{tmp_path}/infra/a.py: wrong"),))
+    assert failure(finished(tmp_path, "out", "err"), tmp_path, found) == "infra/a.py: wrong"
+
+
+def test_escape_codes_and_control_characters_are_taken_out() -> None:
+    assert clean("\x1b[31mred\x1b[0m \x1b]0;title\x07a\x00b\tc\nd\u202ee\x9b1m") == "red ab\tc\nde1m"
+
+
+def test_a_long_text_keeps_its_beginning_and_its_end() -> None:
+    text = clean("a" * 5000 + "b" * 5000)
+    assert text == "a" * 2000 + "\n[… 6,000 characters …]\n" + "b" * 2000
