@@ -74,7 +74,8 @@ def test_texts_are_made_visible_and_only_the_engines_words_keep_their_lines() ->
 def test_whoever_runs_no_script_reads_the_verdicts() -> None:
     page = html.render(report(reports.REPLACED, stack("<b>&", reports.POOL_T4)))
     assert between(page, "<noscript>", "</noscript>") == (
-        "<p>staging: 2 replaced, 1 updated, 2 unchanged, 1 output differs</p><p>&lt;b&gt;&amp;: nothing changes, 1 unchanged</p>"
+        "<p>staging: 2 replaced, 1 updated, 2 unchanged, 1 output differs</p>"
+        "<p>&lt;b&gt;&amp;: nothing changes, 1 unchanged</p>"
         "<p>The rest of this page is drawn by its own script, which is switched off here.</p>"
     )
 
