@@ -13,6 +13,10 @@ _SECRETS = (
     re.compile(r"-----BEGIN [A-Z0-9 ]+-----.*?(?:-----END [A-Z0-9 ]+-----|\Z)", re.DOTALL),
     # GitHub's tokens (docs.github.com, "About authentication to GitHub", token formats) and Google's access tokens.
     re.compile(r"\b(?:gh[pousr]_|github_pat_|ya29\.)[A-Za-z0-9_.-]+"),
+    # The same with something before them, whole; and what GitHub's installation tokens looked like until 2021.
+    re.compile(r"(?:gh[pousr]_|github_pat_)[A-Za-z0-9_]{20,}|\bv1\.[0-9a-f]{40}"),
+    # Lines of base64 in a text of JSON, where they end in a backslash and an n.
+    re.compile(r"(?:[A-Za-z0-9+/]{32,}\\n){2,}[A-Za-z0-9+/]*={0,2}"),
     # A JSON Web Token (up to three parts) or a JIT configuration, whole or cut: in base64 a JSON map always begins so.
     re.compile(r"(?<![A-Za-z0-9])ey[IJ][A-Za-z0-9+/_-]+={0,2}(?:\.[A-Za-z0-9_-]*){0,2}"),
     # A token that registers a runner: 29 capitals and digits, in the examples of docs.github.com, "REST API endpoints
@@ -24,8 +28,8 @@ _BETWEEN_WORDS = re.compile(r"[/_=-]+")
 _CHECKSUM = re.compile(r"[0-9a-fA-F]{64}")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _KEY_BEGINS, _KEY_ENDS = "-----BEGIN ", "-----END "
-# RFC 7468 fills a key's lines with 64 characters, and MIME's base64 (RFC 2045) with 76.
-_KEY_LINE = range(64, 77)
+# RFC 7468 fills a key's lines with 64 characters, and MIME's base64 (RFC 2045) with 76; other programs take less.
+_KEY_LINE = range(32, 77)
 
 
 class Lines:
@@ -41,7 +45,7 @@ class Lines:
         if self._in_key and is_base64:
             self._in_key = len(bare) in _KEY_LINE
             return _GONE
-        made = _redact_line(line)
+        made = _GONE if is_base64 and len(bare) in _KEY_LINE and _is_random(bare) else _redact_line(line)
         if _KEY_ENDS in line:
             self._in_key = False
         elif _KEY_BEGINS in line or (is_base64 and len(bare) in _KEY_LINE and made != line):
@@ -60,6 +64,12 @@ def _redact_line(line: str) -> str:
     for pattern in _SECRETS:
         line = pattern.sub(_GONE, line)
     return _RUN.sub(lambda run: _GONE if _is_blob(run[0]) else run[0], line)
+
+
+def _is_random(line: str) -> bool:
+    """Whether a whole line is base64 and no word: with a digit, small letters, and capitals as in _is_blob."""
+    capitals = sum(map(str.isupper, line))
+    return capitals * 6 >= len(line) and any(map(str.isdigit, line)) and any(map(str.islower, line))
 
 
 def _is_blob(run: str) -> bool:
