@@ -85,6 +85,8 @@ def parse(text: str | None) -> Config:
         value = json.loads(text)
     except ValueError as error:
         raise Ended("no-config", f"{KEY} is no JSON: {error}") from None
+    except RecursionError:
+        raise Ended("no-config", f"{KEY} is no configuration: it is nested without an end") from None
     problems: list[str] = []
     made = _made(Config, value, "", problems)
     if not problems and "--expect-gpus" not in made.check_args:

@@ -33,9 +33,18 @@ def _gone_sec(config: Config, machine: Machine) -> float:
         return 0
     machine.state.mkdir(parents=True, exist_ok=True)
     began, now = machine.state / "began", machine.clock.unix()
-    if not began.exists():
+    first = _number(began)
+    if first is None:
         began.write_text(f"{now:.0f}\n")
-    return max(now - int(began.read_text()), 0)
+    return max(now - (now if first is None else first), 0)
+
+
+def _number(file: Path) -> int | None:
+    """What an earlier boot wrote there; None where it wrote nothing, or was cut off while it did."""
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return None
 
 
 def get_driver(config: Config, machine: Machine, deadline: float, restarting: Callable[[bool], None]) -> None:
@@ -88,7 +97,7 @@ def _install(config: Config, machine: Machine, deadline: float, restarting: Call
     if _answers(machine, deadline):
         return
     counter, archive = machine.state / "restarts", machine.state / "cuda_installer.pyz"
-    times = int(counter.read_text()) if counter.exists() else 0
+    times = _number(counter) or 0
     if times > _RESTARTS:
         raise Ended("no-driver", f"cuda_installer has restarted the machine {times} times and there is no driver")
     counter.write_text(f"{times + 1}\n")

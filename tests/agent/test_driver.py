@@ -155,6 +155,17 @@ def test_a_machine_that_is_restarted_again_and_again_has_no_driver(driven: Drive
     assert driven.fails(INSTALLER) == "cuda_installer has restarted the machine 4 times and there is no driver"
 
 
+def test_a_note_that_an_earlier_boot_did_not_finish_is_made_anew(driven: Driven) -> None:
+    driven.machine.state.mkdir()
+    for name in ("restarts", "began"):
+        (driven.machine.state / name).write_text("")
+    driven.installs("exit 3")
+    assert driven.fails(INSTALLER).startswith("cuda_installer ended with code 3")
+    assert (driven.machine.state / "restarts").read_text() == "1\n"
+    driver.deadline(configured(INSTALLER), driven.machine)
+    assert (driven.machine.state / "began").read_text() != ""
+
+
 @pytest.mark.parametrize(("source", "left"), [(INSTALLER, 500), (DriverConfig(), 600)])
 def test_the_deadline_counts_from_the_first_boot_where_there_may_be_another(
     driven: Driven, source: DriverConfig, left: int
