@@ -71,7 +71,7 @@ def test_a_role_on_the_project_opens_its_secrets_and_one_that_is_not_there_is_no
     again.make("gcp:projects/iAMMember:IAMMember", "reader", role)
     other = Client(again)
     try:
-        assert other.secret("projects/ci-project/secrets/a")[1]["payload"]["data"] == "c2FuZGJveC1wbGFjZWhvbGRlcg=="
+        assert other.secret("projects/ci-project/secrets/a")[1]["payload"]["data"] == "c2FuZGJveC1wbGFjZWhvbGRlci1vZi1h"
         status, answer = other.secret()
         assert (status, answer["error"]["status"]) == (404, "NOT_FOUND")
     finally:
