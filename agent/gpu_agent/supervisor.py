@@ -193,6 +193,9 @@ def _be_the_agent(work: _Work, channel: Channel, lifeline: int, orphaned: Callab
         alone = threading.Event()
         threading.Thread(target=_watch, args=(lifeline, alone), daemon=True).start()
         ending = _ending(work, channel)
+        # Told to stop once more, by the machine or by the thread that watches: nothing of an end may be left unsaid.
+        for number in _TO_STOP:
+            signal.signal(number, lambda *_: None)
         try:
             channel.end(ending)
         except BrokenPipeError:

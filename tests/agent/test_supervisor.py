@@ -40,6 +40,12 @@ class Failing(Reporter):
         super().end(reason, detail)
         raise RuntimeError("can't start new thread")
 
+class Interrupted(Reporter):
+    def end(self, reason, detail):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+        time.sleep(0.05)
+        super().end(reason, detail)
+
 def here(name):
     (folder / name).touch()
     while True: time.sleep(0.01)
@@ -160,6 +166,28 @@ def test_an_agent_whose_supervisor_is_killed_says_where_it_was_and_what_it_worke
     (end,) = [note[1] for note in run.notes() if note[0] == "gpu-agent/end"]
     assert (end["reason"], end["detail"]) == ("crashed", "the agent's supervisor was killed in step job")
     assert end["job"] == {"repository": "example-org/app", "run_id": "7", "job": "test"}
+
+
+def test_an_agent_that_is_told_to_stop_as_it_says_its_end_says_it_all_the_same(tmp_path: Path) -> None:
+    """The thread that watches for the supervisor's death tells it so, when it may know by itself."""
+    run = Run(
+        tmp_path,
+        """
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        supervisor = os.getppid()
+        (folder / "there").touch()
+        while os.getppid() == supervisor: time.sleep(0.01)
+        time.sleep(0.2)
+        return Ending("job-done", "it is done")
+        """,
+        reporter="Interrupted",
+    )
+    run.signal("there", signal.SIGKILL)
+    until = time.monotonic() + 30
+    while not (tmp_path / "notes").exists() or '["off"]' not in (tmp_path / "notes").read_text():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    assert [note[0] for note in run.notes()] == ["gpu-smoke/verdict", "gpu-agent/end", "log", "off"]
 
 
 def test_an_agent_that_learns_of_it_as_it_says_its_end_ends_the_machine_too(tmp_path: Path) -> None:
