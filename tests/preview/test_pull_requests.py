@@ -25,7 +25,7 @@ _STEADY = (
     (re.compile(r"`[0-9a-f]{10}`"), "`<commit>`"),
     (re.compile(r"-[0-9a-f]{7}\b"), "-<random>"),
     (re.compile(r"\d+ days ago"), "<n> days ago"),
-    (re.compile(r"sha256 [0-9a-f]{8}"), "sha256 <digest>"),
+    (re.compile(r"\([\d,]+ characters, sha256 [0-9a-f]{8}"), "(<n> characters, sha256 <digest>"),
     (re.compile(r"gpu-ci \d+\.\d+\.\d+"), "gpu-ci <version>"),
 )
 
