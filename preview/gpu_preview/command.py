@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
-from gpu_ci.cli.output import Found, Wrong, note, print_json
+from gpu_ci.cli.output import Found, Wrong, note
 
 
 @click.command("preview")
@@ -63,17 +62,13 @@ def command(context: click.Context, /, as_json: bool, output: Path | None, annot
     report = _report(asked)
     text = markdown.render(report)
     if output:
-        _write(output, {"report.md": text, "report.json": shell.as_json(report), "report.html": html.render(report)})
-    if as_json:
-        print_json(report.model_dump(mode="json", by_alias=True))
-    else:
-        shell.show(text)
-    if annotate:
-        shell.annotate(annotations.render(report), text)
+        _write(output, {"report.md": text, "report.json": shell.to_json(report), "report.html": html.render(report)})
+    shell.tell(report, text, as_json=as_json, annotations=annotations.render(report) if annotate else None)
     context.exit(report.exit_code)
 
 
 def _report(asked: dict[str, Any]) -> Any:
+    from gpu_preview import shell
     from gpu_preview.compare import CompareError, Request, compare
     from gpu_preview.git import GitError, Repository
     from gpu_preview.limits import Limits
@@ -104,16 +99,9 @@ def _report(asked: dict[str, Any]) -> Any:
         repository = Repository.find(Path.cwd())
         if asked["head"] == "HEAD" and repository.is_dirty():
             note("gpu-ci preview: there are changes that no commit has; they are not looked at")
-        return compare(request, repository, _progress())
+        return compare(request, repository, shell.progress("gpu-ci preview"))
     except (GitError, CompareError) as error:
         raise Found(f"gpu-ci preview: {error}", [{"text": str(error)}]) from None
-
-
-def _progress() -> Callable[[str], None]:
-    import time
-
-    began = time.monotonic()
-    return lambda text: note(f"gpu-ci preview: {time.monotonic() - began:5.1f} s  {text}")
 
 
 def _write(folder: Path, files: dict[str, str]) -> None:

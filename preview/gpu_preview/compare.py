@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 
 from . import digest, git, policies, walls, worlds
@@ -23,10 +22,10 @@ from .packages import Packages
 from .packs import Pack, PackError
 from .packs import config as settings
 from .packs import words as packs_words
-from .report import Report, Stack, Status
+from .report import Counts, Report, Stack, Status
 from .report import Side as Named
 from .sides import Side, SideError, Surroundings
-from .words import clean, failure
+from .words import clean, failure, made_by
 
 _ENGINE_SEC = 900
 _PREVIEW_FAILED = "error: preview failed"
@@ -72,7 +71,7 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
         kept = worlds.Kept.of(request.cache, repository.tree(base), names)
         bases = _bring_up(names, before, kept, say)
         return Report(
-            made_by=f"gpu-ci {metadata.version('gpu-ci')}",
+            made_by=made_by(),
             how="base",
             base=Named(ref=request.base, commit=base),
             head=Named(ref=request.head, commit=head),
@@ -118,7 +117,6 @@ def _sides(
     needed = [*walls.own_paths(), engine, packages.project / packages.folder]
     needed += [path for pack in packs for path in pack.needed]
     build = walls.build(scratch, repository.root, needed, network=request.network)
-    online = walls.build(scratch, repository.root, needed, network=True)
     _lend_cache(packages.project, scratch)
     around = Surroundings(scratch, own, build, request.limits, engine, say)
     sides = []
@@ -127,9 +125,9 @@ def _sides(
         repository.export(commit, root)
         side = Side(name, root, root / repository.project, around)
         side.read_files()
-        if any((side.project / file).is_file() for file in git.PROJECT_FILES):
+        if git.is_project(side.project):
             try:
-                side.install(packages, request.install, online)
+                side.install(packages, request.install, build.with_network())
             except SideError as error:
                 raise CompareError(f"{name} ({commit[:10]}): {error}") from None
         sides.append(side)
@@ -196,7 +194,7 @@ def _stack(
         return told(Status.BASE_FAILED, error=base_failed)
     if new is None:
         left = digest.of_state(before.exported(name))
-        return told(Status.REMOVED, resources=left, counts=digest.count(left))
+        return told(Status.REMOVED, resources=left, counts=Counts.of(left))
     try:
         after.open_secrets(name)
     except SideError as error:

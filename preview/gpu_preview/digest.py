@@ -7,15 +7,14 @@ the engine from its own events. With `--show-sames` the unchanged are in it too.
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from . import differences
 from .report import Counts, Operation, Resource
+from .states import STACK
 
-STACK = "pulumi:pulumi:Stack"
 _PROVIDERS = "pulumi:providers:"
 # Steps of one replacement; the engine's digest tells `replace` alone, its events all three.
 _OPERATIONS = {
@@ -76,14 +75,7 @@ class Digest:
     @property
     def counts(self) -> Counts:
         """How many of each; providers, which are no resources of a cloud, are left out as the engine leaves them."""
-        return count(self.resources)
-
-
-def count(resources: Iterable[Resource]) -> Counts:
-    """How many of each operation."""
-    listed = list(resources)
-    operations = Counter(each.operation.value for each in listed)
-    return Counts(**operations, moved=sum(bool(each.moved_from) for each in listed))
+        return Counts.of(self.resources)
 
 
 def parse(text: str) -> Digest:

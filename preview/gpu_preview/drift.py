@@ -9,16 +9,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from importlib import metadata
 from pathlib import Path
 
 from . import dangers, digest, git, limits
 from .digest import Digest, DigestError
-from .judge import warnings
+from .judge import states, warnings
 from .limits import Finished, Limits
 from .report import Finding, Report, Severity, Side, Stack, Status
-from .states import State
-from .words import failure
+from .words import failure, made_by
 
 # `refresh --preview-only` reads each resource and compares it with the state; the program does not run, and neither the
 # state nor a resource is written (pulumi/pulumi v3.259.0, `pulumi refresh --help`).
@@ -48,7 +46,9 @@ def drift(stacks: Sequence[str], folder: Path, timeout_sec: float, sandbox: bool
     Raises:
         DriftError: no project, no stack, or no CLI.
     """
-    project = _project(folder)
+    project = git.project_above(folder.resolve())
+    if project is None:
+        raise DriftError(f"{folder.resolve()}: no Pulumi project\n  expected: a Pulumi.yaml in it or above it")
     files = git.stack_files(project)
     names = list(dict.fromkeys(stacks)) or sorted(files)
     if not names:
@@ -60,7 +60,7 @@ def drift(stacks: Sequence[str], folder: Path, timeout_sec: float, sandbox: bool
         file = files.get(name)
         found.append(_stack(name, file.name if file else "", (*engine, *_WORDS, "--stack", name), project, timeout_sec))
     return Report(
-        made_by=f"gpu-ci {metadata.version('gpu-ci')}",
+        made_by=made_by(),
         how="drift",
         base=Side(ref="the state of each stack"),
         head=Side(ref="what exists in the sandbox" if sandbox else "what exists"),
@@ -96,21 +96,11 @@ def _read(stack: Stack, finished: Finished, project: Path) -> Stack:
 
 
 def _findings(found: Digest) -> Iterator[Finding]:
-    before = {str(state.get("urn")): State.of(state) for state in found.before.values()}
-    after = {urn: State.of(state) for urn, state in found.after.items()}
-    yield from (each for each in dangers.find(before, after, found.resources) if each.rule in _LASTING)
+    yield from (each for each in dangers.find(*states(found), found.resources) if each.rule in _LASTING)
     if found.counts.update or found.counts.replace or found.counts.delete:
         text, hint = _WAYS
         yield Finding(rule="drift", severity=Severity.NOTE, text=text, hint=hint)
     yield from warnings(found)
-
-
-def _project(folder: Path) -> Path:
-    start = folder.resolve()
-    for each in (start, *start.parents):
-        if any((each / name).is_file() for name in git.PROJECT_FILES):
-            return each
-    raise DriftError(f"{start}: no Pulumi project\n  expected: a Pulumi.yaml in it or above it")
 
 
 def _cli() -> str:

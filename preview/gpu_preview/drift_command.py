@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import click
-from gpu_ci.cli.output import Found, note, print_json
+from gpu_ci.cli.output import Found
 
 
 @click.command("drift")
@@ -37,20 +36,9 @@ def command(
     from gpu_preview import markdown, shell
     from gpu_preview.drift import DriftError, drift
 
-    began = time.monotonic()
-
-    def say(text: str) -> None:
-        note(f"gpu-ci drift: {time.monotonic() - began:5.1f} s  {text}")
-
     try:
-        report = drift(stacks, Path.cwd(), timeout_sec, sandbox, say)
+        report = drift(stacks, Path.cwd(), timeout_sec, sandbox, shell.progress("gpu-ci drift"))
     except DriftError as error:
         raise Found(f"gpu-ci drift: {error}", [{"text": str(error)}]) from None
-    text = markdown.render(report)
-    if as_json:
-        print_json(report.model_dump(mode="json", by_alias=True))
-    else:
-        shell.show(text)
-    if annotate:
-        shell.annotate((), text)
+    shell.tell(report, markdown.render(report), as_json=as_json, annotations=() if annotate else None)
     context.exit(report.exit_code)

@@ -1,4 +1,4 @@
-"""What the engine's log of events (`--event-log`) says beyond its digest: the outputs of the stack itself.
+"""Reads the engine's log of events (`--event-log`), for what its digest lacks: here the outputs of the stack itself.
 
 One event a line, as sdk/go/common/apitype/events.go of pulumi/pulumi v3.259.0 has them. Secrets are masked in it.
 """
@@ -6,13 +6,13 @@ One event a line, as sdk/go/common/apitype/events.go of pulumi/pulumi v3.259.0 h
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from . import differences
-from .digest import STACK
 from .report import PropertyChange
+from .states import STACK
 
 
 def outputs(log: Path) -> tuple[PropertyChange, ...]:
@@ -21,24 +21,28 @@ def outputs(log: Path) -> tuple[PropertyChange, ...]:
     The stack has two such events: one as it is registered, with the outputs it had, and the one that counts at the end.
     """
     last: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
-    for event in of_kind(log, "resOutputsEvent", STACK):
+    for _, event in of_kinds(log, ("resOutputsEvent",), STACK):
         metadata = event.get("metadata")
         if isinstance(metadata, Mapping) and metadata.get("type") == STACK:
             last = _outputs(metadata.get("old")), _outputs(metadata.get("new"))
     return tuple(differences.between(*last))
 
 
-def of_kind(log: Path, kind: str, *texts: str) -> Iterator[Mapping[str, Any]]:
-    """The events of a kind whose line has these texts; the log is large, and most of it is never parsed."""
-    with log.open(errors="replace") as file:
+def of_kinds(log: Path, kinds: Collection[str], text: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The events of these kinds whose line has this text, each with its kind, in their order.
+
+    The log is large, and most of it is never parsed. A line that is no event is passed over, such as one that was cut
+    off as the engine was ended. OSError where there is no log.
+    """
+    with log.open(encoding="utf-8", errors="replace") as file:
         for line in file:
-            if kind in line and all(text in line for text in texts):
+            if text in line and any(kind in line for kind in kinds):
                 try:
                     event = json.loads(line)
                 except (ValueError, RecursionError):
                     continue
-                if isinstance(event, Mapping) and isinstance(event.get(kind), Mapping):
-                    yield event[kind]
+                if isinstance(event, Mapping):
+                    yield from ((kind, event[kind]) for kind in kinds if isinstance(event.get(kind), Mapping))
 
 
 def _outputs(state: Any) -> Mapping[str, Any]:

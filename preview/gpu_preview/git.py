@@ -28,11 +28,9 @@ class Repository:
         """The checkout around a folder, and the nearest project upwards from there. GitError where one is missing."""
         start = start.resolve()
         root = Path(_git(start, "rev-parse", "--show-toplevel")).resolve()
-        for folder in (start, *start.parents):
-            if any((folder / name).is_file() for name in PROJECT_FILES):
-                return cls(root, folder.relative_to(root))
-            if folder == root:
-                break
+        project = project_above(start)
+        if project is not None and project.is_relative_to(root):
+            return cls(root, project.relative_to(root))
         raise GitError(
             f"no Pulumi project\n  got: {start}\n  expected: a Pulumi.yaml in it or above it, inside {root}\n"
             "  hint: change into the project's folder"
@@ -79,6 +77,16 @@ class Repository:
     def is_dirty(self) -> bool:
         """Whether there are changes that no commit has."""
         return bool(_git(self.root, "status", "--porcelain", "--untracked-files=no"))
+
+
+def project_above(start: Path) -> Path | None:
+    """The nearest folder from `start` upwards with a Pulumi project in it."""
+    return next((each for each in (start, *start.parents) if is_project(each)), None)
+
+
+def is_project(folder: Path) -> bool:
+    """Whether it has a project's file."""
+    return any((folder / name).is_file() for name in PROJECT_FILES)
 
 
 def stack_files(project: Path) -> dict[str, Path]:

@@ -33,8 +33,7 @@ def judged(
     stack: Stack, found: Digest, files: Files, *, events: Path | None = None, max_usd_month: float | None = None
 ) -> Stack:
     """A stack's part of the report. `events` is the engine's log of events, where there is one."""
-    before = {str(state.get("urn")): State.of(state) for state in found.before.values()}
-    after = {urn: State.of(state) for urn, state in found.after.items()}
+    before, after = states(found)
     cost, unknown = money.cost(files.before, files.after)
     findings = [
         *dangers.find(before, after, found.resources),
@@ -52,15 +51,13 @@ def judged(
     def placed(finding: Finding) -> Finding:
         return places.placed(finding, changes.get(finding.urn), files.root, files.project, lines, old)
 
-    components = {each.urn: each.component for each in found.resources}
     touched = {each.urn for each in found.resources if each.operation != Operation.SAME or each.moved_from}
     # What was advised against before, of what this change leaves as it is, is for another day.
     violations = [each for each in stack.violations if each.level == "mandatory" or each.urn in touched]
     left_out = len(stack.violations) - len(violations)
     more = f"; {left_out} advisory on what does not change left out" if left_out else ""
     violations = [
-        each.model_copy(update={"place": placed(_finding(each, components.get(each.urn, ""))).place})
-        for each in violations
+        each.model_copy(update={"place": placed(_finding(each, changes.get(each.urn))).place}) for each in violations
     ]
     return stack.model_copy(
         update={
@@ -75,8 +72,15 @@ def judged(
     )
 
 
-def _finding(violation: Violation, component: str) -> Finding:
+def states(found: Digest) -> tuple[dict[str, State], dict[str, State]]:
+    """The resources of both sides, each by the URN that it has there."""
+    before = {str(state.get("urn")): State.of(state) for state in found.before.values()}
+    return before, {urn: State.of(state) for urn, state in found.after.items()}
+
+
+def _finding(violation: Violation, change: Change | None) -> Finding:
     """A violation as what places are asked for."""
+    component = change.resource.component if change else ""
     return Finding(
         rule=violation.policy, severity=Severity.DANGER, text=violation.text, urn=violation.urn, component=component
     )

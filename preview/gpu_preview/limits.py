@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import os
 import shutil
-import stat
 import subprocess
 import sys
 import time
@@ -15,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+
+from . import plain_file
 
 _LOOK_EVERY_SEC = 0.2
 _GRACE_SEC = 3.0
@@ -94,14 +95,8 @@ def run(
 
 def taken(source: Path, target: Path) -> Path:
     """A copy of a file that untrusted code wrote; empty where it is no plain file, such as a link to another's."""
-    with target.open("wb") as copy, contextlib.suppress(OSError):
-        descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        try:
-            if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                with os.fdopen(descriptor, "rb", closefd=False) as file:
-                    shutil.copyfileobj(file, copy)
-        finally:
-            os.close(descriptor)
+    with target.open("wb") as copy, contextlib.suppress(OSError), plain_file.opened(source) as file:
+        shutil.copyfileobj(file, copy)
     return target
 
 

@@ -6,9 +6,21 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from .markdown_text import block, cell, code, html_code, prose
-from .report import Cost, Finding, Operation, Place, PropertyChange, Resource, Severity, Stack, Status, Violation
+from .report import (
+    Cost,
+    Counts,
+    Finding,
+    Operation,
+    Place,
+    PropertyChange,
+    Resource,
+    Severity,
+    Stack,
+    Status,
+    Violation,
+)
 from .visible import visible as _line
-from .wording import DONE, change, concerns, counted, counts_of, number, of_severity, outcome, worst_first
+from .wording import DONE, change, concerns, counted, number, of_severity, outcome, worst_first
 
 # A path or a name is cut here, whatever else there is room for: nobody reads on.
 _NAME_CHARS = 200
@@ -124,7 +136,7 @@ def _components(changed: Sequence[Resource], detail: Detail) -> Iterator[str]:
         body = [line for each in found[: detail.resources] for line in _resource(each, detail)]
         title = html_code(name, _NAME_CHARS) if name else "in no component"
         # What is only moved is no other than it was, but it is not unchanged here.
-        counts = counts_of(found).model_copy(update={"same": 0})
+        counts = Counts.of(found).model_copy(update={"same": 0})
         yield from _folded(f"{title}: {counted(counts)}", block("\n".join(body), None, "diff"))
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpu_preview.report import Violation
+from . import engine_events
+from .report import Violation
 
+_LOADED, _BROKEN = "policyLoadEvent", "policyEvent"
 NONE_ASKED = "no policy pack was asked"
 NONE_ANSWERED = "policy packs were asked for, and none answered"
 # The engine writes one of these for each resource, or for the stack, with the names of the rules that looked at it. Of
@@ -19,35 +20,20 @@ SUMMARIES = ("policyAnalyzeSummaryEvent", "policyAnalyzeStackSummaryEvent")
 def violations(event_log: Path) -> tuple[list[Violation], str]:
     """What breaks a policy, in the order of the URNs, and a sentence on which packs were asked.
 
-    A log that ends in the middle of a line, because the engine was ended, is read up to there. OSError where there is
-    no log.
+    OSError where there is no log.
     """
     found: list[Violation] = []
     packs: dict[str, set[str]] = {}
     loaded = False
-    for event in events(event_log):
-        loaded = loaded or "policyLoadEvent" in event
-        if "policyEvent" in event:
-            found.append(violation(event["policyEvent"]))
-        for key in SUMMARIES:
-            if key in event:
-                told = event[key]
-                rules = packs.setdefault(pack(told), set())
-                rules.update(told.get("passed", ()), told.get("failed", ()))
+    for kind, told in engine_events.of_kinds(event_log, (_LOADED, _BROKEN, *SUMMARIES)):
+        loaded = loaded or kind == _LOADED
+        if kind == _BROKEN:
+            found.append(violation(told))
+        elif kind in SUMMARIES:
+            rules = packs.setdefault(pack(told), set())
+            rules.update(told.get("passed", ()), told.get("failed", ()))
     # Resources are judged side by side, so the log's own order is another one each time.
     return sorted(found, key=lambda each: (each.urn, each.policy, each.text)), asked(packs, loaded)
-
-
-def events(event_log: Path) -> Iterator[Mapping[str, Any]]:
-    """The events of a log, one on each line."""
-    with event_log.open(encoding="utf-8") as lines:
-        for line in lines:
-            try:
-                event = json.loads(line)
-            except ValueError:
-                return
-            if isinstance(event, dict):
-                yield event
 
 
 def violation(told: Mapping[str, Any]) -> Violation:

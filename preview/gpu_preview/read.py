@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 
 from . import digest, git
@@ -11,7 +10,7 @@ from .compare import CompareError
 from .digest import DigestError
 from .judge import Files, judged
 from .report import Report, Side, Stack, Status
-from .words import clean
+from .words import clean, made_by
 
 
 def read(given: Sequence[str], folder: Path, max_usd_month: float | None) -> Report:
@@ -25,7 +24,7 @@ def read(given: Sequence[str], folder: Path, max_usd_month: float | None) -> Rep
     if problems:
         raise CompareError("\n".join(problems))
     return Report(
-        made_by=f"gpu-ci {metadata.version('gpu-ci')}",
+        made_by=made_by(),
         how="credentials",
         base=Side(ref="the state of each stack"),
         head=Side(ref="the program, previewed with credentials"),

@@ -6,13 +6,12 @@ as a link to another file, and not as the Markdown or HTML that lies beside it.
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from . import plain_file
 from .report import Report
 
 # A report on 1,000 resources, each with ten properties that differ, is about 4 MiB.
@@ -54,19 +53,14 @@ def receive(path: Path, commit: str = "") -> Report:
 
 def _bytes(path: Path) -> bytes:
     try:
-        # Not through a link, and without waiting for whoever would write into a pipe.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with plain_file.opened(path) as file:
+            content = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         raise
+    except plain_file.NoPlainFileError:
+        raise ReceivedError(f"{path}: is no plain file") from None
     except OSError as error:
         raise ReceivedError(f"{path}: cannot be read: {error.strerror}\n  expected: a plain file") from None
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ReceivedError(f"{path}: is no plain file")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            content = file.read(MOST_BYTES + 1)
-    finally:
-        os.close(descriptor)
     if len(content) > MOST_BYTES:
         raise ReceivedError(f"{path}: is larger than {MOST_BYTES // 1024**2} MiB")
     return content

@@ -6,6 +6,8 @@ from these models, and `version` changes with any field that a reader of an olde
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Literal
 
@@ -82,6 +84,13 @@ class Counts(Model):
     same: int = 0
     moved: int = 0
     """Those among the others that have a new URN."""
+
+    @classmethod
+    def of(cls, resources: Iterable[Resource]) -> Counts:
+        """Those of these resources."""
+        listed = list(resources)
+        operations = Counter(each.operation.value for each in listed)
+        return cls(**operations, moved=sum(bool(each.moved_from) for each in listed))
 
 
 class Place(Model):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
+from gpu_ci.cli.output import note
 
 from .report import Report
 
@@ -16,7 +18,23 @@ from .report import Report
 _SUMMARY_BYTES = 1024 * 1024
 
 
-def as_json(report: Report) -> str:
+def progress(command: str) -> Callable[[str], None]:
+    """Tells of long work on the error output, each line with the seconds since this call."""
+    began = time.monotonic()
+    return lambda text: note(f"{command}: {time.monotonic() - began:5.1f} s  {text}")
+
+
+def tell(report: Report, text: str, *, as_json: bool, annotations: Sequence[str] | None) -> None:
+    """The end of a command: the report as JSON or as its Markdown; annotations, where they are asked for."""
+    if as_json:
+        click.echo(to_json(report), nl=False)
+    else:
+        show(text)
+    if annotations is not None:
+        annotate(annotations, text)
+
+
+def to_json(report: Report) -> str:
     """The report as its schema has it."""
     return json.dumps(report.model_dump(mode="json", by_alias=True), indent=2, ensure_ascii=False) + "\n"
 

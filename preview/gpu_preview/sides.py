@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpu_ci.gcp.verdict import VERDICT_KEY
+
 from . import git, limits, stack_secrets
 from .limits import Finished, Limits
 from .packages import Packages, PackagesError
 from .walls import Walls
 
 # What the sandbox's machines say instead of being booted: whether a GPU computes is no question of a preview.
-_ASSUMED = {
-    "gpu-smoke/verdict": json.dumps({"verdict": "pass", "summary": "not run: assumed for a preview", "reason": ""})
-}
+_ASSUMED = {VERDICT_KEY: json.dumps({"verdict": "pass", "summary": "not run: assumed for a preview", "reason": ""})}
 
 
 class SideError(Exception):

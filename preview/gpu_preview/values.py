@@ -7,7 +7,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-SECRET = "[secret]"  # noqa: S105 - what the engine writes in the place of one (pkg/backend/display/json.go)
+from .walk import SECRET
+from .walk import UNKNOWN as UNKNOWN_TEXT
+
 WAS_SECRET = "[was secret, not shown]"  # noqa: S105
 UNKNOWN = "(unknown)"
 # What stands for a value that only an update can tell: one for each type (pulumi/pulumi v3.259.0,
@@ -16,7 +18,7 @@ UNKNOWNS = frozenset(
     {
         "1c4a061d-8072-4f0a-a4cb-0ff528b18fe7",
         "3eeb2bf0-c639-47a8-9e75-3b44932eb421",
-        "04da6b54-80e4-46f7-96ec-b56ff0331ba9",
+        UNKNOWN_TEXT,
         "6a19a0b0-7e62-4c92-b797-7f8e31da9cc2",
         "030794c1-ac77-496b-92df-f27374a8bd58",
         "e48ece36-62e2-4504-bad9-02848725956a",

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-SECRET = "[secret]"  # noqa: S105 - what the engine writes in the place of a secret
+SECRET = "[secret]"  # noqa: S105 - what the engine writes in the place of one (pkg/backend/display/json.go)
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 """What stands for a value that is not known before the update (UnknownStringValue in the engine's plugin/rpc.go)."""
 

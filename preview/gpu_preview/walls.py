@@ -14,6 +14,7 @@ from .limits import Limits
 from .report import Wall
 
 _TRY_SEC = 20
+_NO_NETWORK = "--unshare-net"
 # What a checkout and a home hold that is nobody's business: tokens in .git/config, keys, caches of tools.
 _ALWAYS_HIDDEN = ("/root", "/home", "/tmp", "/var/tmp", "/run", "/mnt", "/media", "/srv")  # noqa: S108
 _WITHOUT = (
@@ -35,6 +36,10 @@ class Walls:
     def around(self, command: Sequence[str]) -> list[str]:
         """The command behind the walls."""
         return [*self.prefix, *command]
+
+    def with_network(self) -> Walls:
+        """The same walls, but for the network."""
+        return Walls(tuple(word for word in self.prefix if word != _NO_NETWORK), self.reason, network=True)
 
     def told(self, limits: Limits) -> tuple[Wall, ...]:
         """For the report: each wall, and whether it stood."""
@@ -86,7 +91,7 @@ def build(scratch: Path, checkout: Path, needed: Iterable[Path], *, network: boo
 def _options(scratch: Path, checkout: Path, needed: list[Path], network: bool) -> list[str]:
     hidden = dict.fromkeys([*map(Path, _ALWAYS_HIDDEN), Path.home(), checkout])
     options = ["--die-with-parent", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL"]
-    options += [] if network else ["--unshare-net"]
+    options += [] if network else [_NO_NETWORK]
     options += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     for folder in hidden:
         if folder.is_dir():

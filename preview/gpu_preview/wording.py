@@ -34,15 +34,6 @@ def counted(counts: Counts) -> str:
     return ", ".join(f"{count:,} {word}" for count, word in parts if count) or "no resources"
 
 
-def counts_of(resources: Iterable[Resource]) -> Counts:
-    """How many of each operation, and how many of those are moved."""
-    found = dict.fromkeys(("create", "update", "replace", "delete", "same", "moved"), 0)
-    for each in resources:
-        found[each.operation.value] += 1
-        found["moved"] += bool(each.moved_from)
-    return Counts(**found)
-
-
 def outcome(stack: Stack) -> str:
     """What would happen to the stack, as the end of a sentence that its name begins."""
     if stack.status == Status.FAILED:

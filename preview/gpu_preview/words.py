@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import metadata
 from pathlib import Path
 
 from .digest import Digest
@@ -11,6 +12,11 @@ from .limits import Finished, tail
 # Colours and whatever else a terminal would obey; a report is read elsewhere.
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
 _ERROR_CHARACTERS = 4_000
+
+
+def made_by() -> str:
+    """This program and its version, as a report names it."""
+    return f"gpu-ci {metadata.version('gpu-ci')}"
 
 
 def failure(finished: Finished, root: Path, found: Digest | None = None) -> str:

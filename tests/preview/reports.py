@@ -22,7 +22,6 @@ from gpu_preview.report import (
     Violation,
     Wall,
 )
-from gpu_preview.wording import counts_of
 
 TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
 GROUP = "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager"
@@ -50,7 +49,7 @@ def usd(at_max: float) -> Amount:
 
 
 def stack(name: str = "staging", *resources: Resource, **more: Any) -> Stack:
-    given = {"status": Status.PREVIEWED, "counts": counts_of(resources), **more}
+    given = {"status": Status.PREVIEWED, "counts": Counts.of(resources), **more}
     return Stack(stack=name, file=f"Pulumi.{name}.yaml", resources=resources, **given)
 
 

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from gpu_preview.digest import DigestError, count, name_of, of_state, parse, type_of
-from gpu_preview.report import Operation
+from gpu_preview.digest import DigestError, name_of, of_state, parse, type_of
+from gpu_preview.report import Counts, Operation
 
 ROOT = "urn:pulumi:s::p::pulumi:pulumi:Stack::p-s"
 POOL = "urn:pulumi:s::p::gpu-ci:gcp:RunnerPool::l4"
@@ -142,4 +142,4 @@ def test_a_state_is_its_resources_as_they_are() -> None:
 
 def test_a_digest_of_nothing_is_one() -> None:
     assert parse("{}").resources == ()
-    assert count(()).model_dump() == {"create": 0, "update": 0, "replace": 0, "delete": 0, "same": 0, "moved": 0}
+    assert Counts.of(()).model_dump() == {"create": 0, "update": 0, "replace": 0, "delete": 0, "same": 0, "moved": 0}
