@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -81,7 +82,12 @@ class ComputeApi(Protocol):
 
 
 class GoogleCompute:
-    """The API over Google's own client, whose description of it comes with the package: nothing is looked up online."""
+    """The API over Google's own client, whose description of it comes with the package: nothing is looked up online.
+
+    Threads may share one, as a stack has many gates: credentials are looked for and methods are made of the description
+    once (a third of a second of CPU), while each thread has a connection of its own, because httplib2's is for one
+    (googleapis/google-api-python-client docs/thread_safety.md). ApiError where there are no credentials.
+    """
 
     def __init__(self) -> None:
         import google.auth
@@ -92,52 +98,54 @@ class GoogleCompute:
         endpoint = os.environ.get("GOOGLE_COMPUTE_CUSTOM_ENDPOINT", "")
         options = {"api_endpoint": f"{endpoint.rstrip('/')}/"} if endpoint else {}
         try:
-            credentials, _ = google.auth.default(scopes=["https://www.googleapis.com/auth/compute"])
+            self._credentials, _ = google.auth.default(scopes=["https://www.googleapis.com/auth/compute"])
         except GoogleAuthError as error:
             raise ApiError("unauthenticated", str(error)) from None
-        self._service = build(
+        service = build(
             "compute",
             "v1",
-            credentials=credentials,
+            credentials=self._credentials,
             client_options=options,
             static_discovery=True,
             cache_discovery=False,
         )
+        self._instances = service.instances()
+        self._operations = service.zoneOperations()
+        self._templates = service.regionInstanceTemplates()
+        self._threads = threading.local()
 
     def template(self, project: str, region: str, name: str) -> dict[str, Any]:
-        found = self._run(
-            self._service.regionInstanceTemplates().get(project=project, region=region, instanceTemplate=name)
-        )
+        found = self._run(self._templates.get(project=project, region=region, instanceTemplate=name))
         properties: dict[str, Any] = found["properties"]
         return properties
 
     def insert(self, project: str, zone: str, body: dict[str, Any], template: str) -> str:
-        call = self._service.instances().insert(project=project, zone=zone, body=body, sourceInstanceTemplate=template)
+        call = self._instances.insert(project=project, zone=zone, body=body, sourceInstanceTemplate=template)
         return str(self._run(call)["name"])
 
     def delete(self, project: str, zone: str, name: str) -> str:
-        return str(self._run(self._service.instances().delete(project=project, zone=zone, instance=name))["name"])
+        return str(self._run(self._instances.delete(project=project, zone=zone, instance=name))["name"])
 
     def done(self, project: str, zone: str, operation: str) -> bool:
-        found = self._run(self._service.zoneOperations().get(project=project, zone=zone, operation=operation))
+        found = self._run(self._operations.get(project=project, zone=zone, operation=operation))
         for error in found.get("error", {}).get("errors", []):
             raise _operation_error(error, int(found.get("httpErrorStatusCode", 0)))
         return bool(found["status"] == "DONE")
 
     def instances(self, project: str, zone: str, label: str, value: str) -> list[str]:
         names: list[str] = []
-        call = self._service.instances().list(project=project, zone=zone, filter=f"labels.{label}={value}")
+        call = self._instances.list(project=project, zone=zone, filter=f"labels.{label}={value}")
         while call is not None:
             page = self._run(call)
             names += [item["name"] for item in page.get("items", [])]
-            call = self._service.instances().list_next(call, page)
+            call = self._instances.list_next(call, page)
         return names
 
     def status(self, project: str, zone: str, name: str) -> str:
-        return str(self._run(self._service.instances().get(project=project, zone=zone, instance=name))["status"])
+        return str(self._run(self._instances.get(project=project, zone=zone, instance=name))["status"])
 
     def guest_attribute(self, project: str, zone: str, name: str, key: str) -> str:
-        call = self._service.instances().getGuestAttributes(project=project, zone=zone, instance=name, queryPath=key)
+        call = self._instances.getGuestAttributes(project=project, zone=zone, instance=name, queryPath=key)
         try:
             items = self._run(call).get("queryValue", {}).get("items", [])
         except ApiError as error:
@@ -147,7 +155,7 @@ class GoogleCompute:
         return str(items[0]["value"]) if items else ""
 
     def serial(self, project: str, zone: str, name: str) -> str:
-        call = self._service.instances().getSerialPortOutput(project=project, zone=zone, instance=name, port=1)
+        call = self._instances.getSerialPortOutput(project=project, zone=zone, instance=name, port=1)
         return str(self._run(call).get("contents", ""))
 
     def _run(self, call: Any) -> dict[str, Any]:
@@ -156,7 +164,7 @@ class GoogleCompute:
         from httplib2 import HttpLib2Error  # type: ignore[import-untyped]
 
         try:
-            answer: dict[str, Any] = call.execute(num_retries=_RETRIES)
+            answer: dict[str, Any] = call.execute(http=self._connection(), num_retries=_RETRIES)
         except HttpError as error:
             raise _http_error(error.resp.status, error.content) from None
         except GoogleAuthError as error:
@@ -164,6 +172,15 @@ class GoogleCompute:
         except (HttpLib2Error, OSError) as error:
             raise ApiError("unreachable", f"the compute API could not be reached: {error}") from None
         return answer
+
+    def _connection(self) -> Any:
+        """This thread's."""
+        from google_auth_httplib2 import AuthorizedHttp
+        from googleapiclient.http import build_http
+
+        if not hasattr(self._threads, "http"):
+            self._threads.http = AuthorizedHttp(self._credentials, http=build_http())
+        return self._threads.http
 
 
 def _http_error(status: int, content: bytes) -> ApiError:

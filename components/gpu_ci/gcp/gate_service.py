@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from threading import Event
+from threading import Event, Lock
 from typing import Any
 
 import grpc
@@ -47,7 +47,9 @@ class GateService:
 
     def __init__(self, engine: Callable[[], str], api: Callable[[], ComputeApi] = GoogleCompute) -> None:
         self._engine = engine
-        self._api = api
+        self._make_api = api
+        self._made: ComputeApi | None = None
+        self._making = Lock()
         self._cancel = Event()
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="gate")
 
@@ -178,6 +180,12 @@ class GateService:
         except asyncio.CancelledError:
             cancel.set()
             raise
+
+    def _api(self) -> ComputeApi:
+        """All gates share one, made for the first; one that cannot be made is tried again."""
+        with self._making:
+            self._made = self._made or self._make_api()
+            return self._made
 
     def _log(self, urn: str, text: str, stays: bool = False) -> None:
         """A line under the resource in the engine's own display; without an engine there is nobody to tell."""

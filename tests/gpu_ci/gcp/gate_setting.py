@@ -43,18 +43,20 @@ class Setting:
         self.clock = FakeClock()
         self.google = FakeGoogle(self.clock)
         self.unreachable: ApiError | None = None
+        self.apis_made = 0
         monkeypatch.setattr(RealClock, "now", lambda _: self.clock.now())
         monkeypatch.setattr(RealClock, "wait", lambda _, event, seconds: self.clock.wait(event, seconds))
 
     def api(self) -> FakeGoogle:
         if self.unreachable:
             raise self.unreachable
+        self.apis_made += 1
         return self.google
 
     def ask(self, work: Callable[[Plugin], Awaitable[Any]]) -> Any:
         async def asked() -> Any:
             async with plugin() as running:
-                running.servicer._gates._api = self.api
+                running.servicer._gates._make_api = self.api
                 return await work(running)
 
         return run(asked())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -45,6 +47,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.answers: dict[str, tuple[int, Any]] = {}
         self.asked: list[tuple[str, str, Any]] = []
+        self.connections: set[int] = set()
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -54,6 +57,7 @@ class Handler(BaseHTTPRequestHandler):
         size = int(self.headers.get("Content-Length", 0))
         body = json.loads(self.rfile.read(size)) if size else None
         self.server.asked.append((self.command, self.path, body))
+        self.server.connections.add(self.client_address[1])
         place = self.path.partition("?")[0].removeprefix("/compute/v1/projects/p/")
         status, answer = self.server.answers.get(
             f"{self.command} {place}", (404, _error(404, "notFound", "was not found"))
@@ -200,6 +204,25 @@ def test_the_serial_port_the_template_and_a_deletion(server: Server) -> None:
     assert api.serial("p", "us-central1-a", "m") == "boot\n"
     assert api.template("p", "us-central1", "t-1") == {"labels": {}}
     assert api.delete("p", "us-central1-a", "m") == "operation-2"
+
+
+def test_threads_share_one_and_each_has_a_connection_of_its_own(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Handler, "protocol_version", "HTTP/1.1")  # as Google's: a connection serves many requests
+    server.answers[f"GET {ZONE}/instances/m"] = (200, {"status": "RUNNING"})
+    api = GoogleCompute()
+    with ThreadPoolExecutor(3) as threads:
+        both = threading.Barrier(3)
+
+        def ask() -> list[str]:
+            both.wait(timeout=30)
+            with contextlib.closing(api._connection()):
+                return [api.status("p", "us-central1-a", "m") for _ in range(4)]
+
+        answers = [future.result(timeout=30) for future in [threads.submit(ask) for _ in range(3)]]
+    assert answers == [["RUNNING"] * 4] * 3
+    assert (len(server.asked), len(server.connections)) == (12, 3)
 
 
 def test_missing_credentials_are_an_error_in_words(monkeypatch: pytest.MonkeyPatch) -> None:

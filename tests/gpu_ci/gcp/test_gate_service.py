@@ -34,6 +34,21 @@ def test_a_pass_becomes_state(setting: Setting) -> None:
     assert setting.google.machines == {}
 
 
+def test_gates_share_one_client_which_is_tried_again_until_there_is_one(setting: Setting) -> None:
+    setting.unreachable = ApiError("unauthenticated", "no credentials")
+    message = provider_pb2.CreateRequest(urn=URN, properties=struct(INPUTS))
+
+    async def work(running: Plugin) -> None:
+        with pytest.raises(grpc.aio.AioRpcError, match="no credentials"):
+            await running.stub.Create(message)
+        setting.unreachable = None
+        for _ in range(3):
+            await running.stub.Create(message)
+
+    setting.ask(work)
+    assert setting.apis_made == 1
+
+
 def test_a_fail_is_an_error_in_the_checks_own_words(setting: Setting) -> None:
     setting.google.verdict = FAILED
     assert setting.refused() == (
