@@ -13,6 +13,8 @@ from gpu_ci.cli.output import Found, Wrong, note
 @click.option("--base", metavar="REF", help="What the change is compared with, such as origin/main.")
 @click.option("--head", default="HEAD", show_default=True, metavar="REF", help="The change; only what is committed.")
 @click.option("--stack", "stacks", multiple=True, metavar="NAME", help="Only this stack; may be given again.")
+@click.option("--against-state", "states", multiple=True, metavar="STACK=FILE",
+              help="Compare this stack with its exported state, not with its base; may be given again.")  # fmt: skip
 @click.option(
     "--digest",
     "digests",
@@ -54,6 +56,7 @@ def command(context: click.Context, /, as_json: bool, output: Path | None, annot
     Examples:
       gpu-ci preview --base origin/main
       gpu-ci preview --base origin/main --stack staging --output report --annotate
+      gpu-ci preview --base origin/main --against-state prod=prod.json
       gpu-ci preview --base v1.2.0 --head v1.3.0 --policy-pack policies --json
       pulumi preview --json --show-sames > prod.json; gpu-ci preview --digest prod=prod.json
     """
@@ -70,6 +73,7 @@ def command(context: click.Context, /, as_json: bool, output: Path | None, annot
 def _report(asked: dict[str, Any]) -> Any:
     from gpu_preview import shell
     from gpu_preview.compare import CompareError, Request, compare
+    from gpu_preview.exported_state import StateError
     from gpu_preview.git import GitError, Repository
     from gpu_preview.limits import Limits
     from gpu_preview.read import read
@@ -87,6 +91,7 @@ def _report(asked: dict[str, Any]) -> Any:
             base=asked["base"],
             head=asked["head"],
             stacks=asked["stacks"],
+            states=_states(asked["states"]),
             packs=[pack.resolve() for pack in asked["packs"]],
             pack_configs=[file.resolve() for file in asked["pack_configs"]],
             install=asked["install"],
@@ -100,8 +105,23 @@ def _report(asked: dict[str, Any]) -> Any:
         if asked["head"] == "HEAD" and repository.is_dirty():
             note("gpu-ci preview: there are changes that no commit has; they are not looked at")
         return compare(request, repository, shell.progress("gpu-ci preview"))
-    except (GitError, CompareError) as error:
+    except (GitError, CompareError, StateError) as error:
         raise Found(f"gpu-ci preview: {error}", [{"text": str(error)}]) from None
+
+
+def _states(given: tuple[str, ...]) -> dict[str, Path]:
+    found = {}
+    for each in given:
+        name, equals, file = each.partition("=")
+        if not (name and equals and file) or name in found:
+            raise Wrong(
+                f"gpu-ci preview: --against-state {each}: "
+                + ("is the second of it" if name in found else "is no pair"),
+                expected="STACK=FILE, once for each stack",
+                hint="gpu-ci preview --base origin/main --against-state prod=prod.json",
+            )
+        found[name] = Path(file)
+    return found
 
 
 def _write(folder: Path, files: dict[str, str]) -> None:

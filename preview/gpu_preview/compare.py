@@ -8,13 +8,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import digest, git, policies, walls, worlds
+from . import digest, exported_state, git, policies, walls, worlds
 from .digest import DigestError
+from .exported_state import ExportedState
 from .git import Repository
 from .judge import Files, judged
 from .limits import Limits
@@ -42,7 +43,9 @@ class Request:
     base: str
     head: str = "HEAD"
     stacks: Sequence[str] = ()
-    """Their names; none for all that either side has a file of."""
+    """Their names; none for all that either side has a file of, or that a state is given of."""
+    states: Mapping[str, Path] = field(default_factory=dict)
+    """Exported states, by their stack: it is compared with that, instead of with what its base comes to."""
     packs: Sequence[Path] = ()
     """Folders of policy packs; one in the repository is taken as the base has it, and so are its settings."""
     pack_configs: Sequence[Path] = ()
@@ -58,7 +61,8 @@ class Request:
 
 
 def compare(request: Request, repository: Repository, say: Callable[[str], None]) -> Report:
-    """The report. CompareError or GitError where there is nothing to compare."""
+    """The report. CompareError, GitError or StateError where there is nothing to compare."""
+    states = exported_state.read_all(request.states)
     head = repository.commit(request.head)
     base = repository.commit(request.base)
     if request.from_fork_point:
@@ -68,14 +72,19 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
         _sides(request, repository, Path(folder).resolve(), base, head, say) as (before, after, options),
     ):
         names = chosen(request, before, after)
-        kept = worlds.Kept.of(request.cache, repository.tree(base), names)
-        bases = _bring_up(names, before, kept, say)
+        exported_state.of_projects(states, {git.project_name(each.project) for each in (before, after)})
+        offline = [name for name in names if name not in states]
+        kept = worlds.Kept.of(request.cache if offline else None, repository.tree(base), offline)
+        bases = _bring_up(offline, before, kept, say)
         return Report(
             made_by=made_by(),
-            how="base",
+            how="base" if offline else "state",
             base=Named(ref=request.base, commit=base),
             head=Named(ref=request.head, commit=head),
-            stacks=tuple(_stack(name, bases.get(name, ""), before, after, options, request, say) for name in names),
+            stacks=tuple(
+                _stack(name, states.get(name), bases.get(name, ""), before, after, options, request, say)
+                for name in names
+            ),
             walls=after.around.walls.told(request.limits),
         )
 
@@ -124,7 +133,10 @@ def _sides(
         root = scratch / name
         repository.export(commit, root)
         side = Side(name, root, root / repository.project, around)
-        side.read_files()
+        try:
+            side.read_files()
+        except SideError as error:
+            raise CompareError(f"{name} ({commit[:10]}): {error}") from None
         if git.is_project(side.project):
             try:
                 side.install(packages, request.install, build.with_network())
@@ -163,16 +175,18 @@ def _engine(say: Callable[[str], None]) -> Path:
 def chosen(request: Request, before: Side, after: Side) -> list[str]:
     """The stacks to compare. CompareError for one that neither side has, and where there is none."""
     known = sorted({*before.files, *after.files})
-    if unknown := [name for name in request.stacks if name not in known]:
+    asked = list(dict.fromkeys([*request.stacks, *request.states]))
+    if unknown := [name for name in asked if name not in known]:
         listed = ", ".join(known) or "a Pulumi.<stack>.yaml"
         raise CompareError(f"neither side has the stack {', '.join(unknown)}\n  expected: {listed}")
     if not known:
         raise CompareError("neither side has a stack file\n  expected: a Pulumi.<stack>.yaml beside Pulumi.yaml")
-    return list(dict.fromkeys(request.stacks)) or known
+    return asked or known
 
 
 def _stack(
     name: str,
+    state: ExportedState | None,
     base_failed: str,
     before: Side,
     after: Side,
@@ -186,17 +200,19 @@ def _stack(
     file = (after if new else before).file(name)
 
     def told(status: Status, **more: object) -> Stack:
-        return Stack.model_validate(
-            {"stack": name, "file": file, "status": status, "seconds": round(time.monotonic() - began, 1), **more}
-        )
+        common = {"stack": name, "file": file, "state": request.states[name].name if state else ""}
+        return Stack.model_validate({**common, "status": status, "seconds": round(time.monotonic() - began, 1), **more})
 
     if base_failed:
         return told(Status.BASE_FAILED, error=base_failed)
     if new is None:
-        left = digest.of_state(before.exported(name))
+        left = digest.of_state(state.text if state else before.exported(name))
         return told(Status.REMOVED, resources=left, counts=Counts.of(left))
     try:
         after.open_secrets(name)
+        if state:
+            say(f"{name}: taking the exported state, {state.told}")
+            after.take_state(name, state)
     except SideError as error:
         return told(Status.FAILED, error=clean(str(error)))
     say(f"{name}: previewing the head")
@@ -213,5 +229,5 @@ def _stack(
             Status.FAILED, error=failure(finished, after.root, found), resources=found.resources, counts=found.counts
         )
     files = Files(file, after.root, str(after.project.relative_to(after.root)), old, new)
-    stack = told(Status.NEW if old is None else Status.PREVIEWED, violations=broken, policies=asked)
+    stack = told(Status.NEW if old is None and state is None else Status.PREVIEWED, violations=broken, policies=asked)
     return judged(stack, found, files, events=events, max_usd_month=request.max_usd_month)

@@ -7,6 +7,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 PROJECT_FILES = ("Pulumi.yaml", "Pulumi.yml")
 _TIMEOUT_SEC = 300
 
@@ -87,6 +89,17 @@ def project_above(start: Path) -> Path | None:
 def is_project(folder: Path) -> bool:
     """Whether it has a project's file."""
     return any((folder / name).is_file() for name in PROJECT_FILES)
+
+
+def project_name(folder: Path) -> str:
+    """The name in the project's file; empty where it has none that can be read."""
+    for name in PROJECT_FILES:
+        try:
+            settings = yaml.safe_load((folder / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError, yaml.YAMLError):
+            continue
+        return str(settings.get("name", "")) if isinstance(settings, dict) else ""
+    return ""
 
 
 def stack_files(project: Path) -> dict[str, Path]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from .report import Report, Stack
 from .visible import visible, visible_lines
-from .wording import change, concerns, failed_first, origin, outcome
+from .wording import SECRETS_TAKEN, change, concerns, failed_first, origin, outcome
 
 _PAGE = Path(__file__).with_name("page")
 _SCRIPTS = ("elements.js", "layout.js", "graph.js", "page.js")
@@ -46,7 +46,7 @@ def render(report: Report) -> str:
 def _words(report: Report) -> dict[str, Any]:
     """What the page says in the words of the other forms."""
     stacks = [{"outcome": outcome(each), "concerns": concerns(each), "cost": _cost(each)} for each in report.stacks]
-    return {"origin": origin(report), "stacks": stacks}
+    return {"origin": origin(report), "stacks": stacks, "secretsTaken": SECRETS_TAKEN}
 
 
 def _cost(stack: Stack) -> list[list[str]]:

@@ -20,7 +20,7 @@ from .report import (
     Violation,
 )
 from .visible import visible as _line
-from .wording import DONE, change, concerns, counted, number, of_severity, outcome, worst_first
+from .wording import DONE, SECRETS_TAKEN, change, concerns, counted, number, of_severity, outcome, worst_first
 
 # A path or a name is cut here, whatever else there is room for: nobody reads on.
 _NAME_CHARS = 200
@@ -70,6 +70,8 @@ def lines(stack: Stack, detail: Detail) -> Iterator[str]:
             f"Outputs: {number(len(stack.outputs), 'differs', 'differ')}", block("\n".join(body), None, "diff")
         )
     yield from _warnings(of_severity(stack, Severity.WARNING, Severity.NOTE), detail)
+    if stack.state:
+        yield from ("", f"Compared with the exported state {code(stack.state, _NAME_CHARS)}, {SECRETS_TAKEN}.")
     if stack.policies and stack.status != Status.FAILED:
         yield from ("", f"Policies: {prose(stack.policies, detail.text_chars)}")
 

@@ -179,6 +179,8 @@ class Stack(Model):
     stack: str
     file: str
     """Its file, relative to the root of the repository."""
+    state: str = ""
+    """The name of the file with the exported state that it was compared with; empty for the base, brought up."""
     status: Status
     error: str = ""
     """The engine's own words, without escape codes, shortened."""

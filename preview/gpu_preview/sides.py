@@ -6,13 +6,15 @@ import json
 import shlex
 import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpu_ci.gcp.verdict import VERDICT_KEY
 
 from . import git, limits, stack_secrets
+from .exported_state import ExportedState
 from .limits import Finished, Limits
 from .packages import Packages, PackagesError
 from .walls import Walls
@@ -62,6 +64,8 @@ class Side:
     root: Path
     project: Path
     around: Surroundings
+    placeholders: dict[str, dict[str, str]] = field(default_factory=dict)
+    """What stands for each stack's encrypted values, by their path."""
 
     @property
     def files(self) -> dict[str, Path]:
@@ -69,11 +73,17 @@ class Side:
         return git.stack_files(self.around.own / self.name)
 
     def read_files(self) -> None:
-        """Copy them; called before any of its code has run."""
+        """Copy them, and take the secrets out of those that the engine reads. SideError where it is not their folder.
+
+        Called before any of its code has run: later, any path of it may lead elsewhere.
+        """
+        if self.project.resolve() != self.project:
+            raise SideError(f"{self.project.relative_to(self.root)} is a link, or below one")
         own = self.around.own / self.name
         own.mkdir()
-        for file in git.stack_files(self.project).values():
+        for stack, file in git.stack_files(self.project).items():
             shutil.copyfile(file, own / file.name)
+            self.placeholders[stack] = stack_secrets.open_to_all(file)
 
     def file(self, stack: str) -> str:
         """Where a stack's file is, relative to the root of the repository."""
@@ -114,14 +124,24 @@ class Side:
 
     def open_secrets(self, stack: str) -> None:
         """Make the stack, with a placeholder for each value that is encrypted for somebody else."""
-        placeholders = stack_secrets.open_to_all(self.project / self.files[stack].name)
-        if not placeholders:
+        if not (placeholders := self.placeholders[stack]):
             return
         made = self.sandbox("stack", "init", stack, "--no-select", "--non-interactive", name=f"{stack}-init")
         words = [word for path, value in placeholders.items() for word in ("--secret", f"{path}={value}")]
         put = self.sandbox("config", "set-all", "--path", "--stack", stack, *words, name=f"{stack}-secrets")
         if put.code or put.broke:
             raise SideError(f"its secrets cannot be replaced: {put.broke or put.error_tail() or made.error_tail()}")
+
+    def take_state(self, stack: str, state: ExportedState) -> None:
+        """Let the stack begin at what was exported elsewhere. SideError where the engine refuses it."""
+        if not self.placeholders[stack]:
+            self.sandbox("stack", "init", stack, "--no-select", "--non-interactive", name=f"{stack}-init")
+        with tempfile.NamedTemporaryFile("w", dir=self.around.scratch, suffix=".json", encoding="utf-8") as file:
+            file.write(state.for_sandbox)
+            file.flush()
+            taken = self.sandbox("stack", "import", "--stack", stack, "--file", file.name, name=f"{stack}-import")
+        if taken.code or taken.broke:
+            raise SideError(f"its exported state cannot be taken: {taken.broke or taken.error_tail()}")
 
     def up(self, stack: str) -> Finished:
         """Bring the stack up."""

@@ -6,6 +6,9 @@ from collections.abc import Iterable
 
 from .report import Amount, Counts, Finding, Operation, Report, Resource, Severity, Side, Stack, Status
 
+SECRETS_TAKEN = "whose secrets are taken for unchanged"
+"""What a comparison with an exported state cannot see."""
+
 # The worst first, as in the sentences that count them.
 DONE = {
     Operation.REPLACE: "replaced",
@@ -16,7 +19,7 @@ DONE = {
 }
 HOW = {
     "base": "compared with the base, brought up offline",
-    "state": "compared with an exported state",
+    "state": "compared with what is exported of each stack",
     "credentials": "previewed with credentials",
     "drift": "what exists, compared with the state",
 }

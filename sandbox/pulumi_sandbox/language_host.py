@@ -19,7 +19,7 @@ from pulumi.runtime.proto import language_pb2_grpc, plugin_pb2
 from pulumi_sandbox import engine
 from pulumi_sandbox.interpreters import DEPENDENCIES, PACKAGES, OptionError, Runtime
 from pulumi_sandbox.language_messages import dependency, ending, plugin_arguments, program_arguments, read_options
-from pulumi_sandbox.plugins import has_plugin
+from pulumi_sandbox.plugins import offer
 from pulumi_sandbox.processes import Guarded
 
 # pulumi-language-python-exec ends with this when it has shown the error to the person already.
@@ -108,7 +108,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         described = ask(runtime_of(request.info, context), PACKAGES, context)
         packages = [package for package in map(dependency, described) if package is not None]
         if os.environ.get("PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION", "").lower() in ("1", "true"):
-            packages = [package for package in packages if has_plugin(package.name, package.version)]
+            packages = [package for package in packages if offer(package.name, package.version)]
         return lp.GetRequiredPackagesResponse(packages=packages)
 
     def GetRequiredPlugins(

@@ -13,6 +13,8 @@ from pulumi_sandbox.workspace import Workspace
 
 # The clouds the sandbox stands in for; each is the package `pulumi-<name>` and the module providers/<name>.py.
 PROVIDERS = ("aws", "gcp", "github", "kubernetes")
+# Tells a provider which version the program's SDK is of, where that is not the sandbox's own.
+ASKED = "PULUMI_SANDBOX_SDK_VERSION"
 
 
 def sdk_version(name: str) -> str | None:
@@ -27,9 +29,13 @@ def plugin_folder(home: Path, name: str, version: str) -> Path:
     return home / "plugins" / f"resource-{name}-v{version}"
 
 
-def has_plugin(name: str, version: str) -> bool:
-    home = os.environ.get("PULUMI_HOME") or str(Path.home() / ".pulumi")
-    return plugin_folder(Path(home), name, version.removeprefix("v")).is_dir()
+def offer(name: str, version: str) -> bool:
+    """Whether the engine finds this plugin; a provider of ours is made to stand in for any version of its SDK."""
+    home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
+    folder = plugin_folder(home, name, version.removeprefix("v"))
+    if not folder.is_dir() and name in PROVIDERS and sdk_version(name):
+        write_whole(folder / f"pulumi-resource-{name}", launcher(name, version.removeprefix("v")), 0o755)
+    return folder.is_dir()
 
 
 def install(workspace: Workspace) -> dict[str, str]:
@@ -37,13 +43,14 @@ def install(workspace: Workspace) -> dict[str, str]:
     installed = {name: version for name in PROVIDERS if (version := sdk_version(name))}
     for name, version in installed.items():
         folder = plugin_folder(workspace.home, name, version)
-        write_whole(folder / f"pulumi-resource-{name}", launcher(name), 0o755)
+        write_whole(folder / f"pulumi-resource-{name}", launcher(name, version), 0o755)
     return installed
 
 
-def launcher(name: str) -> str:
+def launcher(name: str, version: str) -> str:
+    other = "" if version == sdk_version(name) else f"{ASKED}={shlex.quote(version)} "
     return (
         "#!/bin/sh\n"
         f"# pulumi-sandbox's offline provider for {name}; -P keeps the project's own modules from shadowing ours.\n"
-        f'exec {shlex.quote(sys.executable)} -P -m pulumi_sandbox.providers {name} "$@"\n'
+        f'{other}exec {shlex.quote(sys.executable)} -P -m pulumi_sandbox.providers {name} "$@"\n'
     )

@@ -118,9 +118,11 @@ def test_one_that_writes_for_the_reviewers_terminal_and_page_is_shown_literally(
 def test_nothing_of_one_that_leaves_processes_behind_goes_on(place: Path, tmp_path: Path) -> None:
     program = (
         "import subprocess, sys\n"
-        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(777)'], start_new_session=True)\n"
+        "quiet = dict.fromkeys(('stdin', 'stdout', 'stderr'), subprocess.DEVNULL)\n"
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(777)'], start_new_session=True, **quiet)\n"
     )
     small.change(place, program + small.BUCKET)
-    small.ask(place)
+    [stack] = small.ask(place).stacks
+    assert stack.status == Status.PREVIEWED
     commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
     assert not [command for command in commands if b"time.sleep(777)" in command]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pulumi.runtime.proto import provider_pb2 as pb
 from pulumi_sandbox.providers.diff import Change, Comparison, compare, is_replacing, response
-from pulumi_sandbox.providers.values import UNKNOWN
+from pulumi_sandbox.providers.values import STRIPPED, UNKNOWN
 from pulumi_sandbox.world_edit import put
 
 scalars = st.booleans() | st.integers(-5, 5) | st.text(max_size=3)
@@ -126,6 +127,43 @@ def test_a_value_that_becomes_secret_is_an_update_that_replaces_nothing() -> Non
     assert compare(values, values, old_secrets=frozenset({("a",)}), new_secrets=hidden) == []
     [both] = compare(values, {**values, "a": {"b": "z"}}, new_secrets=hidden)
     assert both.secrecy is False
+
+
+@pytest.mark.parametrize(
+    ("new", "secrets"),
+    [
+        ({"key": "rotated", "size": 1}, {("key",)}),
+        ({"key": {"a": "rotated"}, "size": 1}, {("key",)}),
+        ({"key": {"a": "rotated"}, "size": 1}, {("key", "a")}),
+    ],
+)
+def test_a_secret_that_was_taken_out_is_the_same_as_any_in_its_place(new: dict[str, Any], secrets: set[Any]) -> None:
+    old = {"key": STRIPPED, "size": 1}
+    assert compare(old, new, old_secrets=frozenset({("key",)}), new_secrets=frozenset(secrets)) == []
+    [change] = compare({**old, "size": 2}, new, old_secrets=frozenset({("key",)}), new_secrets=frozenset(secrets))
+    assert change.text == "size"
+
+
+def test_a_secret_that_was_taken_out_is_no_plain_value_and_not_nothing() -> None:
+    old, was = {"key": STRIPPED, "in": {"it": STRIPPED}}, frozenset({("key",), ("in", "it")})
+    assert {each.text: each.kind for each in compare(old, {"key": "plain", "in": {}}, old_secrets=was)} == {
+        "key": "UPDATE",
+        "in.it": "DELETE",
+    }
+    assert {each.text for each in compare(old, {"key": STRIPPED, "in": {"it": "x"}}, old_secrets=was)} == {"in.it"}
+
+
+def test_a_default_that_a_cloud_noted_down_is_not_missed() -> None:
+    """Real providers keep their defaults among the inputs of a state, and name them in `__defaults`."""
+    old = {"name": "a-1f3", "force": False, "in": {"tier": "a", "size": 1, "__defaults": ["tier"]}, "mine": 1}
+    old["__defaults"] = ["name", "force"]
+    assert found(old, {"name": "a-1f3", "in": {"size": 1}, "mine": 1}) == {}
+    assert found(old, {"name": "b", "force": True, "in": {"size": 2}}) == {
+        "name": "UPDATE",
+        "force": "UPDATE",
+        "in.size": "UPDATE",
+        "mine": "DELETE",
+    }
 
 
 def test_a_block_that_comes_replaces_when_anything_within_it_would() -> None:

@@ -48,6 +48,7 @@ def test_sdks_are_reported_and_left_out_where_their_plugin_could_only_be_downloa
         "pulumi_known": {"resource": True, "name": "known", "version": "1.2.3"},
         "pulumi_other": {"resource": True, "name": "other", "version": "4.5.6", "server": "https://example.com"},
         "pulumi_tool": {"resource": False, "name": "tool"},
+        "pulumi_gcp": {"resource": True, "name": "gcp", "version": "9.37.1"},
     }.items():
         (packages / name).mkdir()
         (packages / name / "pulumi-plugin.json").write_text(json.dumps(content))
@@ -55,9 +56,17 @@ def test_sdks_are_reported_and_left_out_where_their_plugin_could_only_be_downloa
     (program / "home" / "plugins" / "resource-known-v1.2.3").mkdir(parents=True)
     asked = lp.GetRequiredPackagesRequest(info=info(program, virtualenv="venv"))
     monkeypatch.setenv("PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION", "true")
-    assert [(found.name, found.version) for found in host.GetRequiredPackages(asked).packages] == [("known", "1.2.3")]
+    # The sandbox stands in for any version of the SDKs it knows, and its provider is told which.
+    assert [(found.name, found.version) for found in host.GetRequiredPackages(asked).packages] == [
+        ("gcp", "9.37.1"),
+        ("known", "1.2.3"),
+    ]
+    launcher = program / "home" / "plugins" / "resource-gcp-v9.37.1" / "pulumi-resource-gcp"
+    assert launcher.stat().st_mode & 0o777 == 0o755
+    assert launcher.read_text().splitlines()[-1].startswith("PULUMI_SANDBOX_SDK_VERSION=9.37.1 exec ")
     monkeypatch.delenv("PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION")
     assert [(found.name, found.server) for found in host.GetRequiredPackages(asked).packages] == [
+        ("gcp", ""),
         ("known", ""),
         ("other", "https://example.com"),
     ]

@@ -8,7 +8,7 @@ from importlib.metadata import version
 import pytest
 from google.protobuf import empty_pb2, json_format
 from pulumi.runtime.proto import provider_pb2 as pb
-from pulumi_sandbox.providers.values import SECRET, SIGNATURE, UNKNOWN, UNKNOWN_STRING
+from pulumi_sandbox.providers.values import SECRET, SIGNATURE, STRIPPED, UNKNOWN, UNKNOWN_STRING
 from pulumi_sandbox.providers.wire import decode
 
 from tests.sandbox.fake_cloud import BOX, SHELF, Bench, refused, struct, urn
@@ -93,6 +93,13 @@ def test_a_changed_configuration_replaces_no_provider(bench: Bench) -> None:
     assert (list(answer.diffs), list(answer.replaces)) == (["project"], [])
 
 
+def test_a_secret_of_the_configuration_that_was_taken_out_of_a_state_is_unchanged(bench: Bench) -> None:
+    request = pb.DiffRequest(old_inputs=struct(token=STRIPPED, project="a"), news=struct(token="any", project="a"))
+    assert bench.call("DiffConfig", request).changes == pb.DiffResponse.DIFF_NONE
+    gone = pb.DiffRequest(old_inputs=struct(token=STRIPPED), news=struct())
+    assert list(bench.call("DiffConfig", gone).diffs) == ["token"]
+
+
 def test_the_engine_is_told_what_the_provider_takes(bench: Bench) -> None:
     hands = bench.call("Handshake", pb.ProviderHandshakeRequest())
     assert (hands.accept_secrets, hands.accept_resources, hands.accept_outputs) == (True, False, False)
@@ -100,6 +107,18 @@ def test_the_engine_is_told_what_the_provider_takes(bench: Bench) -> None:
     assert configured.acceptSecrets
     assert configured.supportsPreview
     assert bench.call("GetPluginInfo", empty_pb2.Empty()).version == version("pulumi-gcp")
+
+
+def test_a_program_with_another_version_of_the_sdk_is_told_which_one_judges_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.call("Configure", pb.ConfigureRequest())
+    assert bench.said == []
+    monkeypatch.setenv("PULUMI_SANDBOX_SDK_VERSION", "9.37.1")
+    bench.call("Configure", pb.ConfigureRequest())
+    [(text, severity, _)] = bench.said
+    assert severity == "warning"
+    assert text.startswith(f"the program has pulumi_gcp 9.37.1; its resources are held to {version('pulumi-gcp')}, ")
 
 
 def test_a_fault_of_ours_is_a_short_note_and_its_traceback_goes_to_the_log(

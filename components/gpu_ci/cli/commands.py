@@ -23,6 +23,10 @@ class Commands(Lazy):
         "quota": ("quota", "What the pools of stack files take of each quota."),
         "preview": ("gpu_preview.command", "What a pull request would change, found out without an account."),
         "preview-comment": ("gpu_preview.comment_command", "Put its report on the pull request."),
+        "strip-state": (
+            "gpu_preview.strip_state_command",
+            "An exported state without its secrets, to preview against.",
+        ),
         "drift": ("gpu_preview.drift_command", "What exists that is not as the stacks left it."),
         "status": ("status", "The pools of a stack that is up, at a glance, from its outputs."),
         "zipapp": ("zipapp", "The check as one file, for any machine or container with torch."),

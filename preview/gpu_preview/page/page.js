@@ -110,6 +110,7 @@ function section(stack, at, explorers) {
     explored ? explored.element : '',
     stack.outputs.length ? folded(number(stack.outputs.length, 'output differs', 'outputs differ'), stack.outputs.map(difference)) : '',
     warnings.length ? folded(number(warnings.length, 'warning'), remarks(warnings)) : '',
+    stack.state ? html('p', {class: 'quiet'}, `Compared with the exported state ${stack.state}, ${words.secretsTaken}.`) : '',
     stack.policies ? html('p', {class: 'quiet'}, `Policies: ${stack.policies}`) : '');
 }
 

@@ -9,7 +9,7 @@ from typing import Any
 from pulumi.runtime.proto import provider_pb2 as pb
 
 from pulumi_sandbox.providers import paths
-from pulumi_sandbox.providers.values import NO_SECRETS, UNKNOWN, Path, Secrets, covered, leaves
+from pulumi_sandbox.providers.values import NO_SECRETS, STRIPPED, UNKNOWN, Path, Secrets, covered, leaves
 
 # same(path, old, new): whether two values that differ mean the same to the vendor.
 Same = Callable[[str, Any, Any], bool]
@@ -58,9 +58,12 @@ class Comparison:
 
     def within(self, old: Any, new: Any, path: Path = ()) -> Iterator[Change]:
         if isinstance(old, Mapping) and isinstance(new, Mapping):
+            # A default that the bridge noted down in the state of a cloud is not asked for, and would be set again.
+            defaults = {name for name in old.get("__defaults") or () if new.get(name) is None}
             # Keys that begin with two underscores (`__defaults`) are the bridge's own notes.
             for key in sorted(name for name in old.keys() | new.keys() if not name.startswith("__")):
-                yield from self.changes(old.get(key), new.get(key), (*path, key))
+                if key not in defaults:
+                    yield from self.changes(old.get(key), new.get(key), (*path, key))
         elif isinstance(old, list | tuple) and isinstance(new, list | tuple):
             for at in range(max(len(old), len(new))):
                 was, is_ = (side[at] if at < len(side) else None for side in (old, new))
@@ -94,14 +97,20 @@ def compare(
     how: Comparison | None = None,
 ) -> list[Change]:
     """Every change from `old` to `new`, without what ignoreChanges names."""
-    found = list((how or Comparison()).within(old, new))
+    stripped = {path for path, value in leaves(old) if value == STRIPPED and _overlaps(path, new_secrets)}
+    found = [one for one in (how or Comparison()).within(old, new) if not covered(one.path, stripped)]
     changed = {change.path for change in found}
     for path in sorted(new_secrets, key=paths.text):
-        told = covered(path, changed) or any(covered(one, {path}) for one in changed)
+        told = _overlaps(path, frozenset(changed))
         if not told and not covered(path, old_secrets):
             found.append(Change(path, UPDATE, secrecy=True))
     patterns = patterns_of(ignored)
     return [change for change in found if not any(paths.inside(change.path, one) for one in patterns)]
+
+
+def _overlaps(path: Path, secrets: Secrets) -> bool:
+    """Whether a secret is there, around it or within it."""
+    return covered(path, secrets) or any(covered(one, {path}) for one in secrets)
 
 
 def patterns_of(ignored: Sequence[str]) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import logging
+import os
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from typing import Any, TypeVar
@@ -14,13 +15,14 @@ from google.protobuf import empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2_grpc
 from pulumi.runtime.proto import provider_pb2 as pb
 
+from pulumi_sandbox.plugins import ASKED
 from pulumi_sandbox.providers import diff
 from pulumi_sandbox.providers.cloud import Cloud, Context, Problem, Refused, Resource
 from pulumi_sandbox.providers.engine_log import EngineLog
 from pulumi_sandbox.providers.lifecycle import Lifecycle
 from pulumi_sandbox.providers.readiness import Unready
 from pulumi_sandbox.providers.sealing import masked, secret_paths
-from pulumi_sandbox.providers.values import NO_SECRETS, UNKNOWN, Decoded, Path, Secrets, covered, leaves
+from pulumi_sandbox.providers.values import NO_SECRETS, STRIPPED, UNKNOWN, Decoded, Path, Secrets, covered, leaves
 from pulumi_sandbox.providers.wire import decode, encode, sent
 
 Answer = TypeVar("Answer")
@@ -108,7 +110,9 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     @answered
     def DiffConfig(self, request: pb.DiffRequest, context: grpc.ServicerContext) -> pb.DiffResponse:
         old, new = decode(request.old_inputs).values, decode(request.news).values
-        changes = diff.compare(old, new, ignored=request.ignoreChanges)
+        # The engine does not say here what is secret (pulumi v3.259.0, provider_plugin.go, DiffConfig).
+        secrets = frozenset((name,) for name, value in old.items() if value == STRIPPED and name in new)
+        changes = diff.compare(old, new, ignored=request.ignoreChanges, old_secrets=secrets, new_secrets=secrets)
         return diff.response(changes, lambda path: self.cloud.config_replaces(old, new, path))
 
     @answered
@@ -120,6 +124,13 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         self.context.config.clear()
         self.context.config.update(settled)
         self.cloud.configure(self.context.config)
+        if asked := os.environ.get(ASKED):
+            self.log.say(
+                f"the program has pulumi_{self.cloud.package} {asked}; its resources are held to "
+                f"{self._version()}, which the sandbox has, and may be judged otherwise than by its own",
+                "warning",
+                "",
+            )
         return pb.ConfigureResponse(
             acceptSecrets=True, supportsPreview=True, acceptResources=False, acceptOutputs=False
         )

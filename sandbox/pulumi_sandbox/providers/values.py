@@ -27,6 +27,9 @@ UNKNOWNS = frozenset(
     }
 )
 
+# Stands as a secret in an imported state for one that was taken out of it, and is the same as any secret in its place.
+STRIPPED = "[secret taken out of the state]"
+
 Path = tuple[str | int, ...]
 Secrets = frozenset[Path]
 NO_SECRETS: Secrets = frozenset()

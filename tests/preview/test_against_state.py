@@ -1,0 +1,148 @@
+"""A change held against the exported state of a stack, not against what its base comes to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_preview import html, markdown
+from gpu_preview.compare import CompareError, Request, compare
+from gpu_preview.exported_state import StateError
+from gpu_preview.git import Repository
+from gpu_preview.report import Report, Status
+
+from tests.preview import small
+from tests.preview.repository import commit, git
+from tests.sandbox_runner import SandboxRunner
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
+
+DEPLOYED_KEY = "deployed-key-5d8e"
+PROGRAM = """
+import pulumi
+import pulumi_gcp as gcp
+
+key = pulumi.Config("app").require_secret("key")
+secret = gcp.secretmanager.Secret("key", secret_id="key", replication={"auto": {}})
+gcp.secretmanager.SecretVersion("key", secret=secret.id, secret_data=key)
+gcp.storage.Bucket("logs", location="EU", labels={"of": key})
+gcp.storage.Bucket("kept", location="EU", labels={"of": "us"})
+pulumi.export("key", key)
+"""
+
+
+def against(folder: Path, state: Path, head: str = "change", stack: str = "dev") -> Report:
+    request = Request(base="main", head=head, states={stack: state})
+    return compare(request, Repository.find(folder), lambda _: None)
+
+
+@pytest.fixture(scope="module")
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A repository, and what is exported of its stack: with the key in plain text, as --show-secrets has it."""
+    place = tmp_path_factory.mktemp("against state")
+    folder = small.repository(place / "repository", PROGRAM)
+    runner = SandboxRunner(project=folder, folder=place / "sandbox")
+    runner.run("config", "set", "--stack", "dev", "--secret", "app:key", DEPLOYED_KEY)
+    runner.run("up", "--stack", "dev", "--yes", "--skip-preview", "--non-interactive")
+    exported = json.loads(runner.run("stack", "export", "--stack", "dev", "--show-secrets").output)
+    assert DEPLOYED_KEY in json.dumps(exported)
+    # What the repository has of the key is for a key service that nobody asks here.
+    (folder / "Pulumi.dev.yaml").write_text(
+        "secretsprovider: gcpkms://projects/p/locations/global/keyRings/k/cryptoKeys/k\nencryptedkey: AAAA\n"
+        "config:\n  gcp:project: p\n  app:key: {secure: v1:AAAA}\n"
+    )
+    commit(folder, "the key of the key service")
+    return folder, exported
+
+
+def written(folder: Path, state: Mapping[str, Any]) -> Path:
+    file = folder / "prod state.json"
+    file.write_text(json.dumps(state))
+    return file
+
+
+def test_only_what_differs_from_the_deployed_is_told_and_secrets_are_taken_for_unchanged(
+    deployed: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    folder, exported = deployed
+    # Somebody has deployed another label from elsewhere, an update was interrupted, and a default was noted down, as
+    # the provider of a cloud does.
+    text = json.dumps(exported).replace('"of": "us"', '"of": "them"')
+    state = json.loads(text)
+    for each in state["deployment"]["resources"]:
+        if each["urn"].endswith("Bucket::kept"):
+            each["inputs"] |= {"forceDestroy": False, "__defaults": [*each["inputs"]["__defaults"], "forceDestroy"]}
+            state["deployment"]["pending_operations"] = [{"resource": each, "type": "updating"}]
+    small.change(folder, PROGRAM)
+    report = against(folder, written(tmp_path, state))
+    [stack] = report.stacks
+    assert stack.error == ""
+    assert (report.how, stack.status, stack.state) == ("state", Status.PREVIEWED, "prod state.json")
+    changed = [(each.name, each.operation.value, [p.path for p in each.properties]) for each in stack.changed]
+    assert changed == [("kept", "update", ["labels.of"])]
+    [change] = stack.changed[0].properties
+    assert (change.before, change.after) == ('"them"', '"us"')
+    assert stack.counts.same == 3
+    assert report.exit_code == 2
+    seen = report.model_dump_json() + markdown.render(report) + html.render(report)
+    assert DEPLOYED_KEY not in seen
+    assert "placeholder-of" not in seen
+    assert (
+        "Compared with the exported state `prod state.json`, whose secrets are taken for unchanged."
+        in markdown.render(report)
+    )
+
+
+def test_a_secret_that_loses_its_encryption_is_still_a_change(
+    deployed: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    folder, exported = deployed
+    small.change(folder, PROGRAM.replace('require_secret("key")', 'require("key")', 1))
+    [stack] = against(folder, written(tmp_path, exported)).stacks
+    assert stack.error == ""
+    assert {each.name: each.operation.value for each in stack.changed} == {"logs": "update"}
+
+
+def test_of_a_stack_whose_file_goes_the_deployed_resources_are_listed(
+    deployed: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    folder, exported = deployed
+    git(folder, "checkout", "-q", "-f", "-B", "gone", "main")
+    (folder / "Pulumi.dev.yaml").unlink()
+    commit(folder, "no dev any more")
+    git(folder, "checkout", "-q", "-f", "main")
+    [stack] = against(folder, written(tmp_path, exported), head="gone").stacks
+    assert stack.status == Status.REMOVED
+    assert [each.name for each in stack.resources] == ["key", "key", "kept", "logs"]
+
+
+def test_states_that_cannot_be_taken_are_all_named(deployed: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    folder, exported = deployed
+    file = written(tmp_path, exported)
+    request = Request(base="main", head="main", states={"dev": tmp_path / "missing", "prod": file})
+    with pytest.raises(StateError) as caught:
+        compare(request, Repository.find(folder), lambda _: None)
+    assert str(caught.value) == (
+        f"{tmp_path / 'missing'}: No such file or directory\n  hint: pulumi stack export --stack dev > state.json\n"
+        f"{file}: is the state of another stack\n  got: dev\n  expected: prod"
+    )
+
+
+def test_a_state_of_a_stack_that_neither_side_has_is_refused(
+    deployed: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    folder, exported = deployed
+    state = json.loads(json.dumps(exported).replace("urn:pulumi:dev::", "urn:pulumi:prod::"))
+    with pytest.raises(CompareError, match=r"^neither side has the stack prod\n  expected: dev$"):
+        against(folder, written(tmp_path, state), head="main", stack="prod")
+
+
+def test_the_state_of_another_project_is_refused(deployed: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    folder, exported = deployed
+    state = json.loads(json.dumps(exported).replace("::small::", "::large::"))
+    wanted = r"^the state of dev is of another project\n  got: large\n  expected: small$"
+    with pytest.raises(StateError, match=wanted):
+        against(folder, written(tmp_path, state), head="main")

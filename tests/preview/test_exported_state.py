@@ -1,0 +1,119 @@
+"""An exported state, and what is left of it where nobody may see a secret."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from gpu_ci.cli.commands import gpu_ci
+from gpu_preview import exported_state
+from gpu_preview.exported_state import ExportedState, StateError, strip
+from pulumi_sandbox.providers import values
+
+SIGNATURE = "4dabf18193072939515e22adb298388d"
+SECRET = {SIGNATURE: "1b47061264138c4ac30d75fd1eb44270"}
+STRIPPED = {**SECRET, "plaintext": '"[secret taken out of the state]"'}
+
+
+def state(*resources: dict[str, Any], **more: Any) -> str:
+    return json.dumps({"version": 3, "deployment": {"resources": list(resources), **more}})
+
+
+def resource(name: str = "one", stack: str = "prod", **inputs: Any) -> dict[str, Any]:
+    return {"urn": f"urn:pulumi:{stack}::web::a:b:C::{name}", "type": "a:b:C", "inputs": inputs}
+
+
+def resources(found: ExportedState) -> list[Any]:
+    return list(found.document["deployment"]["resources"])
+
+
+def test_every_secret_goes_encrypted_or_not_and_the_rest_stays() -> None:
+    given = {
+        "cipher": {**SECRET, "ciphertext": "v1:AAAA"},
+        "plain": {**SECRET, "plaintext": '"hunter2"'},
+        "bare": SECRET,
+        "within": {"list": [1, {**SECRET, "ciphertext": "v1:BBBB"}], "not": {SIGNATURE: "an asset's"}},
+    }
+    found = strip(state(resource(**given), secrets_providers={"type": "gcpkms", "state": {"encryptedkey": "abc"}}))
+    assert found.secrets == 4
+    [kept] = resources(found)
+    assert kept["inputs"] == {
+        "cipher": STRIPPED,
+        "plain": STRIPPED,
+        "bare": STRIPPED,
+        "within": {"list": [1, STRIPPED], "not": {SIGNATURE: "an asset's"}},
+    }
+    for secret in ("AAAA", "BBBB", "hunter2", "encryptedkey"):
+        assert secret not in found.text + found.for_sandbox
+
+
+def test_an_interrupted_operation_is_left_out_and_counted() -> None:
+    found = strip(state(resource(), pending_operations=[{"resource": resource("two"), "type": "creating"}]))
+    assert (found.pending, found.told) == (1, "without 0 secrets and 1 interrupted operation")
+    assert "two" not in found.text
+
+
+def test_stripping_again_changes_nothing() -> None:
+    once = strip(state(resource(key={**SECRET, "ciphertext": "v1:AAAA"})))
+    assert strip(once.text).document == once.document
+
+
+def test_an_empty_stack_is_a_state_too() -> None:
+    assert resources(strip(json.dumps({"version": 3, "deployment": {"resources": []}}))) == []
+    assert strip(json.dumps({"version": 3, "deployment": {"manifest": {}}})).secrets == 0
+
+
+def test_the_sandbox_knows_the_same_words() -> None:
+    assert exported_state.STRIPPED == values.STRIPPED == json.loads(STRIPPED["plaintext"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "[]", "4", "{}", "[" * 100_000, '{"checkpoint": {"latest": {}}}'),
+        *('{"deployment": 4}', '{"deployment": [1]}', '{"deployment": {"resources": 4}}'),
+        *(
+            f'{{"deployment": {{"resources": [{one}]}}}}'
+            for one in ("4", "{}", '{"urn": 4}', '{"urn": "urn:pulumi:a"}')
+        ),
+    ],
+)
+def test_anything_else_is_refused_in_words(text: str) -> None:
+    with pytest.raises(StateError) as caught:
+        strip(text, "prod")
+    assert str(caught.value) == (
+        "is not what `pulumi stack export` prints\n"
+        "  expected: an object with deployment.resources\n"
+        "  hint: pulumi stack export --stack prod > state.json"
+    )
+
+
+def test_the_state_of_another_stack_is_refused() -> None:
+    with pytest.raises(StateError, match=r"^is the state of another stack\n  got: dev\n  expected: prod$"):
+        strip(state(resource(), resource(stack="dev")), "prod")
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match=r"missing\.json: No such file or directory\n  hint: pulumi stack export"):
+        exported_state.read(tmp_path / "missing.json", "prod")
+    (tmp_path / "latin").write_bytes(b"\xff")
+    with pytest.raises(StateError, match="latin: is no text in UTF-8"):
+        exported_state.read(tmp_path / "latin", "prod")
+
+
+def test_the_command_prints_what_may_be_handed_on_and_says_how_much_is_gone() -> None:
+    done = CliRunner().invoke(gpu_ci, ["strip-state"], input=state(resource(key={**SECRET, "ciphertext": "v1:AAAA"})))
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["deployment"]["resources"][0]["inputs"] == {"key": STRIPPED}
+    assert done.stderr == "gpu-ci strip-state: 1 secret taken out\n"
+
+
+def test_the_command_refuses_what_is_no_state(tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("hunter2")
+    done = CliRunner().invoke(gpu_ci, ["strip-state", str(tmp_path / "notes")], standalone_mode=True)
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "is not what `pulumi stack export` prints" in done.output
+    assert "hunter2" not in done.output
