@@ -10,6 +10,7 @@ from gpu_ci.cli.output import Found, note
 
 @click.command("strip-state")
 @click.argument("file", type=click.File(encoding="utf-8", errors="replace"), default="-")
+@click.option("--json", is_flag=True, expose_value=False, help="Tell mistakes as JSON too; a state is JSON anyway.")
 def command(file: TextIO) -> None:
     """Print an exported state without its secrets, encrypted or not, for `gpu-ci preview --against-state`.
 

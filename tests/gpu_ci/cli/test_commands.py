@@ -39,7 +39,7 @@ def test_these_are_the_commands() -> None:
     assert [" ".join(words) for words in EVERY] == [
         "catalog", "catalog list", "catalog show", "catalog refresh",
         "recommend", "check", "cost", "quota", "preview",
-        "preview-comment", "drift", "status", "zipapp", "schema", "completion",
+        "preview-comment", "strip-state", "drift", "status", "zipapp", "schema", "completion",
     ]  # fmt: skip
 
 
