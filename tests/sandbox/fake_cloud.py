@@ -99,6 +99,9 @@ class Toys(Cloud):
     def replaces(self, token: str, path: str) -> bool | None:
         return None if token == SHELF else path == "color"
 
+    def documented(self, token: str, path: str) -> bool | None:
+        return None  # there is no SDK of toys
+
     def same(self, token: str, path: str, old: Any, new: Any) -> bool:
         return path == "label" and str(old).lower() == str(new).lower()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -40,6 +40,7 @@ class Aws(Cloud):
 
     package: ClassVar[str] = "aws"
     coerces_scalars: ClassVar[bool] = True
+    always_new: ClassVar[Collection[str]] = schema.ALWAYS_NEW
 
     @property
     def account(self) -> str:
@@ -84,6 +85,9 @@ class Aws(Cloud):
 
     def replaces(self, token: str, path: str) -> bool | None:
         return bridged.replaces(REPLACES, token, path) if token in REPLACES else schema.replaces(token, path)
+
+    def documented(self, token: str, path: str) -> bool | None:
+        return schema.replaces_by_name(token, path) or super().documented(token, path)
 
     # -- Create, Update, Delete ---------------------------------------------------------------------------------------
 

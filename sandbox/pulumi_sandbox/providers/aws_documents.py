@@ -74,6 +74,20 @@ def cloudformation(name: str, region: str) -> Document:
 
 
 @cache
+def create_only(name: str) -> frozenset[str]:
+    """The properties, as CloudFormation names them in small letters, whose change makes a new resource."""
+    listed = cloudformation(name, HOME).root.get("createOnlyProperties", ())
+    return frozenset(path.removeprefix("/properties/").replace("/", ".").lower() for path in listed)
+
+
+@cache
+def type_named(module: str, name: str) -> str:
+    """CloudFormation's type of this name in a service, whatever the capitals; empty for none."""
+    wanted = f"aws::{module}::{name}".lower()
+    return next((each for each in _types(HOME) if each.lower() == wanted), "")
+
+
+@cache
 def _model(service: str) -> Node:
     # Folders are named after the API's date; the newest one is what botocore itself uses.
     newest = max((_folder("botocore") / service).glob("*/service-2.json*"))

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pulumi_sandbox.providers.diff import Change
     from pulumi_sandbox.providers.invokes import Lookups
     from pulumi_sandbox.providers.readiness import Unready
+    from pulumi_sandbox.providers.sdk_replace import Replacing
     from pulumi_sandbox.providers.shapes import Shapes
 
 __all__ = [
@@ -45,6 +46,8 @@ class Cloud:
     # Bridged providers (gcp, aws, github) turn "5" into 5 and "true" into True and back, as the Terraform bridge does;
     # they record what they filled in under `__defaults`, and take an empty list or map for a missing one.
     coerces_scalars: ClassVar[bool] = True
+    # Inputs of any type whose change makes a new resource, where no table knows the type.
+    always_new: ClassVar[Collection[str]] = ()
     # Functions computed or answered by this class itself: token -> function(arguments, context) -> result.
     invokes: ClassVar[Mapping[str, Callable[[dict[str, Any], Context], dict[str, Any]]]] = {}
 
@@ -84,6 +87,10 @@ class Cloud:
     def replaces(self, token: str, path: str) -> bool | None:
         """Whether a change at `path` (`disks[0].sourceImage`) makes a new resource; None: no table for this type."""
         return None
+
+    def documented(self, token: str, path: str) -> bool | None:
+        """The same of a type that no table knows, as far as its SDK tells; None where it does not."""
+        return self._sdk_replacing.replaces(token, path) if self.coerces_scalars else None
 
     def same(self, token: str, path: str, old: Any, new: Any) -> bool:
         """Whether two values that differ mean the same to the vendor (a name and its link, another order of a set)."""
@@ -191,6 +198,12 @@ class Cloud:
         from pulumi_sandbox.providers.shapes import Shapes
 
         return Shapes.for_package(self.package, self.context.workspace.cache)
+
+    @cached_property
+    def _sdk_replacing(self) -> Replacing:
+        from pulumi_sandbox.providers.sdk_replace import Replacing
+
+        return Replacing(self.shapes.reader, self.shapes.tokens, self.always_new)
 
     @cached_property
     def lookups(self) -> Lookups:

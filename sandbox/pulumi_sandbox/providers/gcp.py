@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -17,6 +17,7 @@ from pulumi_sandbox.providers import gcp_rule_table as rule_table
 from pulumi_sandbox.providers import gcp_secret_lookups as secret_lookups
 from pulumi_sandbox.providers.bridged import Naming
 from pulumi_sandbox.providers.cloud import UNKNOWN, Cloud, Problem, Refused, Resource
+from pulumi_sandbox.providers.diff import Change
 from pulumi_sandbox.providers.gcp_compute import ComputeApi, ComputeServer
 from pulumi_sandbox.providers.gcp_instances import Instances
 from pulumi_sandbox.providers.gcp_machine_outputs import labels
@@ -28,6 +29,7 @@ from pulumi_sandbox.providers.gcp_world import Surroundings
 from pulumi_sandbox.providers.guest import Guests
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError
 from pulumi_sandbox.providers.sandbox_file import SettingsError
+from pulumi_sandbox.providers.sdk_replace import PLACES
 from pulumi_sandbox.world import Fault, Record
 
 # pulumi-gcp's autonaming, with the lengths Google allows (discovery documents: names, account ids, secret ids).
@@ -39,6 +41,7 @@ PREFIX_DIGITS = 26
 
 class Gcp(Cloud):
     package: ClassVar[str] = "gcp"
+    always_new: ClassVar[Collection[str]] = PLACES
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -136,6 +139,9 @@ class Gcp(Cloud):
 
     def replaces(self, token: str, path: str) -> bool | None:
         return replacing.replaces(token, path)
+
+    def forced(self, res: Resource) -> Iterable[Change]:
+        return replacing.forced(res.token, res.old_inputs or {}, res.inputs)
 
     def same(self, token: str, path: str, old: Any, new: Any) -> bool:
         return token in types.TARGETS and replacing.same(path, old, new)

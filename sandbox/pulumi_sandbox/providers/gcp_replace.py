@@ -12,10 +12,13 @@ need no table: their API has no method that changes one (gcp_discovery.immutable
 
 from __future__ import annotations
 
+import ipaddress
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pulumi_sandbox.providers import gcp_discovery as discovery
 from pulumi_sandbox.providers import gcp_mapping as types
+from pulumi_sandbox.providers.diff import UPDATE, Change
 from pulumi_sandbox.providers.gcp_names import last, relative
 from pulumi_sandbox.providers.paths import parse
 
@@ -105,6 +108,25 @@ def replaces(token: str, path: str) -> bool | None:
     # A whole block that comes or goes counts as its parts.
     joined = ".".join(steps)
     return bool(prefixes & FORCE_NEW[token]) or any(one.startswith(joined + ".") for one in FORCE_NEW[token])
+
+
+def forced(token: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    """What replaces by its value: a range of a subnetwork grows in place and does nothing else.
+
+    resource_compute_subnetwork.go: customdiff.ForceNewIfChange("ip_cidr_range", IsShrinkageIpCidr).
+    """
+    was, wanted = old.get("ipCidrRange"), new.get("ipCidrRange")
+    if token == types.SUBNETWORK and was != wanted and not _grows(was, wanted):
+        yield Change(("ipCidrRange",), UPDATE, was, wanted, replacing=True)
+
+
+def _grows(was: Any, wanted: Any) -> bool:
+    """Also where either is no range: upstream takes that for none that shrinks."""
+    try:
+        before, after = ipaddress.ip_network(was, strict=False), ipaddress.ip_network(wanted, strict=False)
+    except ValueError:
+        return True
+    return before.version == after.version and before.subnet_of(after)  # type: ignore[arg-type]
 
 
 def same(path: str, old: Any, new: Any) -> bool:

@@ -86,13 +86,14 @@ class Lifecycle:
 
     def replaces(self, res: Resource, path: str) -> bool | None:
         answer = self.cloud.replaces(res.token, path)
-        if answer is None:
-            with self._lock:
-                first = res.token not in self._told
-                self._told.add(res.token)
-            if first:
-                res.log(f"{res.token}: only its shape is checked; no table says which change replaces it", "info")
-        return answer
+        if answer is not None:
+            return answer
+        with self._lock:
+            first = res.token not in self._told
+            self._told.add(res.token)
+        if first:
+            res.log(f"{res.token}: only its shape is checked; where its SDK is silent, a change is an update", "info")
+        return self.cloud.documented(res.token, path)
 
     def create(self, res: Resource) -> Decoded:
         if res.preview:

@@ -112,7 +112,7 @@ class SdkReader:
         return tokens
 
     def resource(self, token: str, folder: str, name: str) -> Shape:
-        path, text = self._file_of(folder, name)
+        path, text = self.file_of(folder, name)
         source = class_source(text, name) or ""
         declared = class_of(text, name)
         if declared is None:
@@ -156,7 +156,8 @@ class SdkReader:
             and isinstance(item.value.value, str | int | float)
         )
 
-    def _file_of(self, folder: str, name: str) -> tuple[Path, str]:
+    def file_of(self, folder: str, name: str) -> tuple[Path, str]:
+        """The file that declares a class, and its text."""
         place = self.folder / folder
         for path in (place / f"{snake(name)}.py", place / f"{name}.py"):
             if path.is_file() and f"\nclass {name}(" in (text := text_of(path)):

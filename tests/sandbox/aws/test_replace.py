@@ -6,6 +6,7 @@ import pytest
 from pulumi_sandbox.providers import aws_mapping as types
 from pulumi_sandbox.providers import aws_schema as schema
 from pulumi_sandbox.providers import aws_tables
+from pulumi_sandbox.providers.values import Decoded
 
 from tests.sandbox.aws.conftest import SHAPES, Amazon
 from tests.sandbox.gcp.test_discovery import properties
@@ -58,3 +59,36 @@ def test_a_table_of_the_providers_own_is_there_only_where_it_differs() -> None:
         )
     ]
     assert same == []
+
+
+# Types that are not in the mapping.
+DOCUMENTED = {
+    ("aws:ec2/vpc:Vpc", "cidrBlock"): True,
+    ("aws:ec2/vpc:Vpc", "enableDnsHostnames"): None,
+    ("aws:ec2/vpc:Vpc", "region"): True,
+    ("aws:ec2/subnet:Subnet", "availabilityZone"): True,
+    ("aws:ec2/subnet:Subnet", "mapPublicIpOnLaunch"): None,
+    ("aws:sqs/queue:Queue", "name"): True,
+    ("aws:sqs/queue:Queue", "visibilityTimeoutSeconds"): None,
+    # CloudFormation has no type of these names.
+    ("aws:ec2clientvpn/endpoint:Endpoint", "namePrefix"): True,
+    ("aws:s3/filesMountTarget:FilesMountTarget", "fileSystemId"): True,
+    ("aws:rds/instance:Instance", "allocatedStorage"): None,
+}
+
+
+@pytest.mark.parametrize(("token", "path"), DOCUMENTED)
+def test_a_resource_keeps_what_cloudformation_only_creates(amazon: Amazon, token: str, path: str) -> None:
+    assert amazon.cloud.documented(token, path) is DOCUMENTED[token, path]
+
+
+def test_a_network_of_another_range_is_a_new_one(amazon: Amazon) -> None:
+    before, after = (
+        {"cidrBlock": each, "enableDnsHostnames": each[3] == "0"} for each in ("10.0.0.0/16", "10.1.0.0/16")
+    )
+    res = amazon.resource("aws:ec2/vpc:Vpc", "one", after, old_inputs=before)
+    changes, _ = amazon.life.diff(res, Decoded(before), [])
+    assert {each.text: amazon.life.replaces(res, each.text) for each in changes} == {
+        "cidrBlock": True,
+        "enableDnsHostnames": None,
+    }

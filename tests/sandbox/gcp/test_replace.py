@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from pulumi_sandbox.providers import gcp_mapping as types
+from pulumi_sandbox.providers.cloud import UNKNOWN
 from pulumi_sandbox.providers.gcp import Gcp
 from pulumi_sandbox.providers.gcp_replace import FORCE_NEW, IN_PLACE
 from pulumi_sandbox.providers.values import Decoded
@@ -141,3 +142,55 @@ def test_another_machine_type_changes_the_template_and_not_the_group(google: Goo
     }
     changes, _ = google.life.diff(google.resource(types.REGION_GROUP, "group", inputs), Decoded(group.inputs), [])
     assert changes == []
+
+
+# Types that no table knows.
+DOCUMENTED = {
+    ("gcp:storage/bucket:Bucket", "location"): True,
+    ("gcp:storage/bucket:Bucket", "name"): True,
+    ("gcp:storage/bucket:Bucket", "versioning.enabled"): None,
+    ("gcp:pubsub/topic:Topic", "name"): True,
+    ("gcp:pubsub/topic:Topic", "labels.team"): None,
+    ("gcp:container/cluster:Cluster", "name"): True,
+    ("gcp:container/cluster:Cluster", "nodeLocations[0]"): None,
+    ("gcp:organizations/project:Project", "name"): None,
+    ("gcp:dns/managedZone:ManagedZone", "project"): True,
+    ("gcp:toys/toy:Toy", "name"): None,
+}
+
+
+@pytest.mark.parametrize(("token", "path"), DOCUMENTED)
+def test_a_resource_keeps_its_place_and_what_it_is_imported_by(google: Google, token: str, path: str) -> None:
+    assert google.cloud.documented(token, path) is DOCUMENTED[token, path]
+
+
+def differences(google: Google, token: str, old: dict[str, Any], new: dict[str, Any]) -> dict[str, bool]:
+    """The paths that differ, and whether each makes a new resource."""
+    after = google.resource(token, "one", new, old_inputs=old)
+    changes, _ = google.life.diff(after, Decoded(old), [])
+    return {one.text: bool(one.replacing or google.life.replaces(after, one.text)) for one in changes}
+
+
+def test_a_bucket_that_is_moved_is_a_new_one(google: Google) -> None:
+    before = {"name": "logs", "location": "US", "labels": {"team": "a"}}
+    after = {"name": "logs", "location": "EU", "labels": {"team": "b"}}
+    assert differences(google, "gcp:storage/bucket:Bucket", before, after) == {"labels.team": False, "location": True}
+
+
+# terraform-provider-google, resource_compute_subnetwork_test.go has the first five.
+@pytest.mark.parametrize(
+    ("old", "new", "replaces"),
+    [
+        ("10.0.0.0/8", "10.0.0.0/16", True),
+        ("10.0.0.0/16", "10.0.0.0/8", False),
+        ("10.0.0.0/28", "10.1.0.0/28", True),
+        ("10.0.0.0/28", "10.0.0.16/28", True),
+        ("10.0.0.0/16", "10.0.0.0/15", False),
+        ("10.0.0.0/16", None, False),
+        ("10.0.0.0/16", UNKNOWN, False),
+        ("10.0.0.0/16", "fd20::/20", True),
+    ],
+)
+def test_a_range_of_a_subnetwork_grows_in_place(google: Google, old: str, new: Any, replaces: bool) -> None:
+    before, after = ({"network": "ci", "ipCidrRange": each} for each in (old, new))
+    assert differences(google, types.SUBNETWORK, before, after) == {"ipCidrRange": replaces}
