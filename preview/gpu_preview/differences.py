@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from .json_text import DEEPEST
 from .report import PropertyChange
 from .values import UNKNOWNS, WAS_SECRET, as_json, is_secret, shown
 
 # As the engine writes a path (sdk/go/common/resource/property_path.go): names, numbers in brackets, and names with
 # other signs as JSON texts in brackets.
-_PART = re.compile(r'\["((?:[^"\\]|\\.)*)"\]|\[(\d+)\]|\.?([^.\[\]]+)')
+_PART = re.compile(r'\["((?:[^"\\]|\\.)*)"\]|\[(\d{1,9})\]|\.?([^.\[\]]+)')
 _PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 
 
@@ -33,20 +34,26 @@ class Hint(NamedTuple):
         return self.kind.endswith("replace")
 
 
-def between(before: Any, after: Any, path: str = "", replaces: bool = False) -> Iterator[PropertyChange]:
-    """Every leaf that differs. A secret that is plain on the other side is not shown there either."""
-    if before is ABSENT or after is ABSENT or _opaque(before) or _opaque(after):
+def between(
+    before: Any, after: Any, path: str = "", replaces: bool = False, depth: int = 0
+) -> Iterator[PropertyChange]:
+    """Every leaf that differs. A secret that is plain on the other side is not shown there either.
+
+    What lies deeper than any value does, such as a JSON text in a JSON text in another one, is a leaf.
+    """
+    if before is ABSENT or after is ABSENT or _opaque(before) or _opaque(after) or depth >= DEEPEST:
         if before is not after and not _same(before, after):
             yield _change(path, before, after, replaces)
     elif isinstance(before, Mapping) and isinstance(after, Mapping):
         for key in sorted({*before, *after} - {"__defaults"}, key=str):
-            yield from between(before.get(key, ABSENT), after.get(key, ABSENT), joined(path, key), replaces)
+            one, other = before.get(key, ABSENT), after.get(key, ABSENT)
+            yield from between(one, other, joined(path, key), replaces, depth + 1)
     elif isinstance(before, list) and isinstance(after, list) and not _reordered(before, after):
         for at in range(max(len(before), len(after))):
             one, other = (side[at] if at < len(side) else ABSENT for side in (before, after))
-            yield from between(one, other, f"{path}[{at}]", replaces)
+            yield from between(one, other, f"{path}[{at}]", replaces, depth + 1)
     elif (old := as_json(before)) is not None and (new := as_json(after)) is not None and type(old) is type(new):
-        yield from between(old, new, f"{path}#", replaces)
+        yield from between(old, new, f"{path}#", replaces, depth + 1)
     elif not _same(before, after):
         yield _change(path, before, after, replaces)
 

@@ -11,7 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import differences
+from pydantic import ValidationError
+
+from . import differences, digest_form, json_text
+from .json_text import as_list, as_map
 from .report import Counts, Operation, Resource
 from .states import STACK
 
@@ -81,18 +84,17 @@ class Digest:
 def parse(text: str) -> Digest:
     """The digest. DigestError for anything else, such as the words of a command that failed before it."""
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
-        document = None
-    if not isinstance(document, dict) or not isinstance(document.get("steps", []), list):
-        raise DigestError("is not what `pulumi preview --json` prints")
-    steps = [step for step in document.get("steps") or [] if isinstance(step, dict)]
-    diagnostics = tuple(
-        Diagnostic(str(one.get("severity", "")), str(one.get("message", "")), str(one.get("urn", "")))
-        for one in document.get("diagnostics") or []
-        if isinstance(one, dict)
-    )
-    states = {str(step.get("urn")): step for step in steps if step.get("op") not in _LEFT_OUT}
+        document = json_text.read(text)
+        told = digest_form.Document.model_validate(document)
+    except ValidationError as error:
+        raise DigestError(
+            "\n".join(["is not what `pulumi preview --json` prints", *digest_form.problems(error)])
+        ) from None
+    except ValueError:
+        raise DigestError("is not what `pulumi preview --json` prints") from None
+    steps: list[dict[str, Any]] = document.get("steps") or []
+    diagnostics = tuple(Diagnostic(one.severity, one.message, one.urn) for one in told.diagnostics or ())
+    states = {step["urn"]: step for step in steps if step["op"] not in _LEFT_OUT}
     parents = {urn: str(_state(step).get("parent") or "") for urn, step in states.items()}
     resources = tuple(
         _resource(step, urn, parents) for urn, step in sorted(states.items()) if not _is_left_out(urn, step)
@@ -108,15 +110,11 @@ def parse(text: str) -> Digest:
 def of_state(text: str) -> tuple[Resource, ...]:
     """The resources in what `pulumi stack export` prints, unchanged; none where it prints nothing of the sort."""
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError):
+        states = as_list(as_map(as_map(json_text.read(text)).get("deployment")).get("resources"))
+        steps = [{"op": "same", "urn": one.get("urn"), "newState": one} for one in states if isinstance(one, dict)]
+        return parse(json.dumps({"steps": steps})).resources
+    except ValueError:
         return ()
-    deployment = document.get("deployment") if isinstance(document, dict) else None
-    states = deployment.get("resources") if isinstance(deployment, dict) else None
-    steps = [
-        {"op": "same", "urn": str(one.get("urn")), "newState": one} for one in states or () if isinstance(one, dict)
-    ]
-    return parse(json.dumps({"steps": steps})).resources
 
 
 def _state(step: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -5,12 +5,11 @@ One event a line, as sdk/go/common/apitype/events.go of pulumi/pulumi v3.259.0 h
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from . import differences
+from . import differences, json_text
 from .report import PropertyChange
 from .states import STACK
 
@@ -38,13 +37,12 @@ def of_kinds(log: Path, kinds: Collection[str], text: str = "") -> Iterator[tupl
         for line in file:
             if text in line and any(kind in line for kind in kinds):
                 try:
-                    event = json.loads(line)
-                except (ValueError, RecursionError):
+                    event = json_text.read(line)
+                except ValueError:
                     continue
                 if isinstance(event, Mapping):
                     yield from ((kind, event[kind]) for kind in kinds if isinstance(event.get(kind), Mapping))
 
 
 def _outputs(state: Any) -> Mapping[str, Any]:
-    found = state.get("outputs") if isinstance(state, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+    return json_text.as_map(json_text.as_map(state).get("outputs"))

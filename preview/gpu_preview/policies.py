@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from . import engine_events
+from .json_text import as_list, as_text
 from .report import Violation
 
 _LOADED, _BROKEN = "policyLoadEvent", "policyEvent"
@@ -31,7 +32,7 @@ def violations(event_log: Path) -> tuple[list[Violation], str]:
             found.append(violation(told))
         elif kind in SUMMARIES:
             rules = packs.setdefault(pack(told), set())
-            rules.update(told.get("passed", ()), told.get("failed", ()))
+            rules.update(as_text(rule) for key in ("passed", "failed") for rule in as_list(told.get(key)))
     # Resources are judged side by side, so the log's own order is another one each time.
     return sorted(found, key=lambda each: (each.urn, each.policy, each.text)), asked(packs, loaded)
 
@@ -39,17 +40,17 @@ def violations(event_log: Path) -> tuple[list[Violation], str]:
 def violation(told: Mapping[str, Any]) -> Violation:
     level = told.get("enforcementLevel")
     return Violation(
-        policy=told.get("policyName", ""),
-        pack=told.get("policyPackName", ""),
+        policy=as_text(told.get("policyName")),
+        pack=as_text(told.get("policyPackName")),
         # `remediate` is what the engine says of a rule that could not mend what it found; that fails a preview too.
         level="mandatory" if level in ("mandatory", "remediate") else "advisory",
-        text=told.get("message", "").strip(),
-        urn=told.get("resourceUrn", ""),
+        text=as_text(told.get("message")).strip(),
+        urn=as_text(told.get("resourceUrn")),
     )
 
 
 def pack(told: Mapping[str, Any]) -> str:
-    return f"{told.get('policyPackName', '')} {told.get('policyPackVersion', '')}".strip()
+    return f"{as_text(told.get('policyPackName'))} {as_text(told.get('policyPackVersion'))}".strip()
 
 
 def asked(packs: Mapping[str, set[str]], loaded: bool) -> str:

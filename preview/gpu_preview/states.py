@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from .json_text import as_list, as_map, as_text
 from .report import Operation, Resource
 from .walk import Pair, pairs
 
@@ -35,15 +36,15 @@ class State:
     def of(cls, found: Any) -> State:
         """An `oldState` or `newState` of the digest."""
         state: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
-        frames = [state, *_list(state.get("stackTrace"))]
-        positions = [_text(frame.get("sourcePosition")) for frame in frames if isinstance(frame, Mapping)]
+        frames = [state, *as_list(state.get("stackTrace"))]
+        positions = [as_text(frame.get("sourcePosition")) for frame in frames if isinstance(frame, Mapping)]
         return cls(
-            urn=_text(state.get("urn")),
-            type=_text(state.get("type")),
-            inputs=_map(state.get("inputs")),
-            outputs=_map(state.get("outputs")),
-            parent=_text(state.get("parent")),
-            dependencies=tuple(each for each in _list(state.get("dependencies")) if isinstance(each, str)),
+            urn=as_text(state.get("urn")),
+            type=as_text(state.get("type")),
+            inputs=as_map(state.get("inputs")),
+            outputs=as_map(state.get("outputs")),
+            parent=as_text(state.get("parent")),
+            dependencies=tuple(each for each in as_list(state.get("dependencies")) if isinstance(each, str)),
             protect=state.get("protect") is True,
             retained=state.get("retainOnDelete") is True,
             positions=tuple(dict.fromkeys(filter(None, positions))),
@@ -94,15 +95,3 @@ class World:
     def deleted(self) -> frozenset[str]:
         """The URNs of those that go and do not come back."""
         return frozenset(each.resource.urn for each in self.changes if each.resource.operation == Operation.DELETE)
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _map(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

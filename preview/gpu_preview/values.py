@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from . import json_text
 from .walk import SECRET
 from .walk import UNKNOWN as UNKNOWN_TEXT
 
@@ -68,7 +69,7 @@ def as_json(value: Any) -> Any:
     if not isinstance(value, str) or value[:1] not in ("{", "["):
         return None
     try:
-        found = json.loads(value)
-    except (ValueError, RecursionError):
+        found = json_text.read(value)
+    except ValueError:
         return None
     return found if isinstance(found, dict | list) else None

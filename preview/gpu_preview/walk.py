@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from . import json_text
+
 SECRET = "[secret]"  # noqa: S105 - what the engine writes in the place of one (pkg/backend/display/json.go)
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 """What stands for a value that is not known before the update (UnknownStringValue in the engine's plugin/rpc.go)."""
@@ -100,8 +102,8 @@ def decoded(value: Any) -> Any:
     if not isinstance(value, str) or len(value) > _LONGEST_JSON or value.lstrip()[:1] not in ("{", "["):
         return value
     try:
-        found = json.loads(value)
-    except (ValueError, RecursionError):
+        found = json_text.read(value)
+    except ValueError:
         return value
     return found if isinstance(found, Mapping | list) else value
 

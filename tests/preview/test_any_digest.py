@@ -1,0 +1,181 @@
+"""Whatever stands in a digest or in the engine's log, what is said of it is a sentence or a report."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_preview import annotations, digest_form, engine_events, html, json_text, markdown, policies, shell
+from gpu_preview.compare import CompareError
+from gpu_preview.digest import DigestError, of_state, parse
+from gpu_preview.read import read
+from gpu_preview.received import ReceivedError, receive
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+STACK = "urn:pulumi:s::p::pulumi:pulumi:Stack::p-s"
+POOL = "urn:pulumi:s::p::gpu-ci:gcp:RunnerPool::l4"
+GROUP = "urn:pulumi:s::p::gpu-ci:gcp:RunnerPool$gcp:compute/group:Group::l4-group"
+TEMPLATE = {"machineType": "g2-standard-8", "metadata": {"boot-script": "x"}, "policy": '{"a": [1, {"b": "c"}]}'}
+
+
+def state(urn: str, **inputs: Any) -> dict[str, Any]:
+    return {
+        "urn": urn, "type": urn.split("$")[-1].split("::")[-2], "parent": STACK, "inputs": inputs, "outputs": inputs,
+        "dependencies": [POOL], "protect": False, "sourcePosition": "project:///infra/pools.py#55",
+        "stackTrace": [{"sourcePosition": "project:///infra/pools.py#7"}],
+    }  # fmt: skip
+
+
+DIGEST: dict[str, Any] = {
+    "steps": [
+        {"op": "same", "urn": STACK, "oldState": state(STACK), "newState": state(STACK)},
+        {"op": "create", "urn": POOL, "newState": state(POOL, **TEMPLATE)},
+        {
+            "op": "replace", "urn": GROUP, "oldState": state(GROUP, **TEMPLATE, size=1),
+            "newState": state(GROUP, **TEMPLATE, size=2),
+            "detailedDiff": {"size": {"kind": "update-replace", "inputDiff": True}, "policy": {"kind": "update"}},
+            "diffReasons": ["size"], "replaceReasons": ["size"],
+        },
+        {"op": "delete", "urn": f"{GROUP}2", "oldState": state(f"{GROUP}2", **TEMPLATE)},
+    ],
+    "diagnostics": [{"severity": "warning", "message": "warning: old; hint: newer", "urn": POOL}],
+}  # fmt: skip
+EVENTS: list[dict[str, Any]] = [
+    {"policyLoadEvent": {}},
+    {"policyEvent": {"policyName": "p", "policyPackName": "k", "policyPackVersion": "1", "message": "no",
+                     "enforcementLevel": "mandatory", "resourceUrn": POOL}},
+    {"policyAnalyzeSummaryEvent": {"policyPackName": "k", "policyPackVersion": "1", "passed": ["p"], "failed": ["q"]}},
+    {"resOutputsEvent": {"metadata": {"type": "pulumi:pulumi:Stack", "old": {"outputs": {"a": 1}},
+                                      "new": {"outputs": {"a": 2, "b": "[1]"}}}}},
+]  # fmt: skip
+
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**40), 10**40)
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(["[secret]", "04da6b54-80e4-46f7-96ec-b56ff0331ba9", "\ud800", '{"\\ud800": "\\udc00"}', "[NaN]"])
+)
+KEYS = st.text(max_size=4) | st.sampled_from(["urn", "__defaults", "inputs", "name", 'a"b', "a.b", "\ud800"])
+ANYTHING = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3))
+ANY_EXAMPLE = settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+
+def places(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, part in parts for place in places(part, (*path, key)))]
+
+
+def put(value: Any, path: tuple[str | int, ...], part: Any) -> Any:
+    if not path:
+        return part
+    found = copy.deepcopy(value)
+    inside = found
+    for step in path[:-1]:
+        inside = inside[step]
+    inside[path[-1]] = part
+    return found
+
+
+def told(folder: Path, text: str) -> str:
+    """All forms of the report, or why there is none."""
+    file = folder / "digest.json"
+    file.write_text(text, encoding="utf-8")
+    try:
+        report = read([f"staging={file}"], folder, None)
+    except CompareError as error:
+        return str(error)
+    forms = [markdown.render(report), html.render(report), shell.to_json(report), *annotations.render(report)]
+    return "".join(form.encode().decode() for form in forms)
+
+
+@ANY_EXAMPLE
+@given(st.sampled_from(places(DIGEST)), ANYTHING)
+def test_any_value_in_any_place_of_a_digest_ends_in_a_report_or_a_sentence(
+    tmp_path: Path, place: tuple[str | int, ...], value: Any
+) -> None:
+    assert told(tmp_path, json.dumps(put(DIGEST, place, value)))
+
+
+@ANY_EXAMPLE
+@given(st.sampled_from(places(EVENTS)[1:]), ANYTHING)
+def test_any_value_in_any_place_of_the_engines_log_is_read_or_left_out(
+    tmp_path: Path, place: tuple[str | int, ...], value: Any
+) -> None:
+    log = tmp_path / "events"
+    log.write_text("\n".join(map(json.dumps, put(EVENTS, place, value))), encoding="utf-8")
+    broken, asked = policies.violations(log)
+    assert asked
+    assert all(each.text.encode() is not None for each in broken)
+    assert all(each.path.encode() is not None for each in engine_events.outputs(log))
+
+
+@ANY_EXAMPLE
+@given(ANYTHING)
+def test_any_value_is_no_report_and_a_state_with_what_it_has_of_one(tmp_path: Path, value: Any) -> None:
+    (tmp_path / "report.json").write_text(json.dumps(value), encoding="utf-8")
+    with pytest.raises(ReceivedError, match="is no report"):
+        receive(tmp_path / "report.json")
+    assert len(of_state(json.dumps({"deployment": {"resources": value}}))) <= len(json.dumps(value))
+
+
+DEEP = '{"steps":' + "[" * 400 + "]" * 400 + "}"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "is not what `pulumi preview --json` prints"),
+        ("[]", "the document: input should be a valid dictionary or instance of Document"),
+        ('{"steps": {}}', "steps: input should be a valid list"),
+        ('{"steps": [1]}', "steps.0: input should be a valid dictionary or instance of Step"),
+        ('{"steps": [{"op": "same"}]}', "steps.0.urn: field required"),
+        ('{"steps": [{"op": "x", "urn": 4}]}', "steps.0.urn: input should be a valid string"),
+        (
+            '{"steps": [{"op": "x", "urn": "u", "oldState": []}]}',
+            "steps.0.oldState: input should be a valid dictionary",
+        ),
+        ('{"steps": [], "more": NaN}', "is not what `pulumi preview --json` prints"),
+        ('{"steps": [], "more": ' + "9" * 5000 + "}", "is not what `pulumi preview --json` prints"),
+        (DEEP, "is not what `pulumi preview --json` prints"),
+        ("[" * 100_000, "is not what `pulumi preview --json` prints"),
+    ],
+    ids=map(str, range(11)),
+)
+def test_what_is_no_digest_is_told_in_words(tmp_path: Path, text: str, problem: str) -> None:
+    assert problem in told(tmp_path, text)
+
+
+def test_of_many_problems_the_first_are_told_without_a_value() -> None:
+    with pytest.raises(DigestError) as refused:
+        parse(json.dumps({"steps": [{"op": "same", "urn": "u", "newState": {"protect": "tok\ud800en"}}] * 9}))
+    lines = str(refused.value).splitlines()
+    assert lines[1] == "  steps.0.newState.protect: input should be a valid boolean"
+    assert (len(lines), lines[-1]) == (7, "  and 4 more")
+    assert digest_form.Document.model_validate({"steps": None}).steps is None
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": 1, "a": 2}', {"a": 2}),
+        ('"\\ud83d\\ude00"', "\U0001f600"),
+        ('["\\ud800", {"\\uDC00": 1}]', ["?", {"?": 1}]),
+        ("[" * 128 + "]" * 128, None),
+    ],
+)
+def test_json_of_anybody_can_be_written_again(text: str, value: Any) -> None:
+    found = json_text.read(text)
+    assert json.dumps(found, ensure_ascii=False).encode()
+    assert value is None or found == value
+
+
+@pytest.mark.parametrize("text", ["[" * 129 + "]" * 129, "[" * 100_000, "NaN", "[-Infinity]", "", "{"])
+def test_json_that_no_value_can_be_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        json_text.read(text)
