@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from .json_text import DEEPEST
+from .paths import IN_TEXT, joined, parts
+from .placeholders import is_unknown
 from .report import PropertyChange
-from .values import UNKNOWNS, WAS_SECRET, as_json, is_secret, shown
-
-# As the engine writes a path (sdk/go/common/resource/property_path.go): names, numbers in brackets, and names with
-# other signs as JSON texts in brackets.
-_PART = re.compile(r'\["((?:[^"\\]|\\.)*)"\]|\[(\d{1,9})\]|\.?([^.\[\]]+)')
-_PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
+from .values import WAS_SECRET, as_json, is_secret, shown
 
 
 class Missing:
@@ -41,7 +37,7 @@ def between(
 
     What lies deeper than any value does, such as a JSON text in a JSON text in another one, is a leaf.
     """
-    if before is ABSENT or after is ABSENT or _opaque(before) or _opaque(after) or depth >= DEEPEST:
+    if before is ABSENT or after is ABSENT or is_unknown(before) or is_unknown(after) or depth >= DEEPEST:
         if before is not after and not _same(before, after):
             yield _change(path, before, after, replaces)
     elif isinstance(before, Mapping) and isinstance(after, Mapping):
@@ -51,15 +47,11 @@ def between(
     elif isinstance(before, list) and isinstance(after, list) and not _reordered(before, after):
         for at in range(max(len(before), len(after))):
             one, other = (side[at] if at < len(side) else ABSENT for side in (before, after))
-            yield from between(one, other, f"{path}[{at}]", replaces, depth + 1)
+            yield from between(one, other, joined(path, at), replaces, depth + 1)
     elif (old := as_json(before)) is not None and (new := as_json(after)) is not None and type(old) is type(new):
-        yield from between(old, new, f"{path}#", replaces, depth + 1)
+        yield from between(old, new, f"{path}{IN_TEXT}", replaces, depth + 1)
     elif not _same(before, after):
         yield _change(path, before, after, replaces)
-
-
-def _opaque(value: Any) -> bool:
-    return isinstance(value, str) and value in UNKNOWNS
 
 
 def _same(before: Any, after: Any) -> bool:
@@ -85,16 +77,7 @@ def _change(path: str, before: Any, after: Any, replaces: bool) -> PropertyChang
 
 
 def _hidden(value: Any, other: Any) -> str:
-    return WAS_SECRET if is_secret(other) and not is_secret(value) and not _opaque(value) else shown(value)
-
-
-def joined(path: str, key: object) -> str:
-    """The path of a key below another path."""
-    name = str(key)
-    if not _PLAIN.fullmatch(name):
-        quoted = name.replace("\\", "\\\\").replace('"', '\\"')
-        return f'{path}["{quoted}"]'
-    return f"{path}.{name}" if path and not path.endswith("#") else f"{path}{name}"
+    return WAS_SECRET if is_secret(other) and not is_secret(value) and not is_unknown(value) else shown(value)
 
 
 def at(value: Any, path: str) -> Any:
@@ -107,14 +90,6 @@ def at(value: Any, path: str) -> Any:
         else:
             return ABSENT
     return value
-
-
-def parts(path: str) -> list[str | int]:
-    """The names and numbers of a path."""
-    found: list[str | int] = []
-    for quoted, number, name in _PART.findall(path):
-        found.append(int(number) if number else name or re.sub(r"\\(.)", r"\1", quoted))
-    return found
 
 
 def told(old: Mapping[str, Any], new: Mapping[str, Any], hints: Mapping[str, Hint]) -> tuple[PropertyChange, ...]:

@@ -11,9 +11,9 @@ import yaml
 from gpu_ci.stack.pools import POOLS
 
 from . import stack_nodes
+from .paths import Step
 from .report import Finding, Operation, Place
 from .states import Change
-from .walk import Step
 
 # The engine's form, with a column where the language tells one: project:///infra/pools.py#55 or …#55,12.
 _POSITION = re.compile(r"project:///(?P<file>[^#]+)#(?P<line>[0-9]{1,9})(?:,[0-9]+)?")

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from .differences import joined
+from .paths import joined
 
 PLACEHOLDER = "placeholder-of-a-secret"
 # What encrypts the values (pulumi/pulumi v3.259.0, sdk/go/common/workspace/project.go, ProjectStack).
@@ -59,7 +59,7 @@ def _secure(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
             yield from _secure(one, joined(path, key) if path else str(key))
     elif isinstance(value, list):
         for at, one in enumerate(value):
-            yield from _secure(one, f"{path}[{at}]")
+            yield from _secure(one, joined(path, at))
 
 
 def _without(value: Any) -> Any:

@@ -21,7 +21,7 @@ class State:
     urn: str
     type: str = ""
     inputs: Mapping[str, Any] = field(default_factory=dict)
-    """walk.SECRET stands for what is secret, walk.UNKNOWN for what nobody knows before the update."""
+    """placeholders.py says what stands for what is secret, and for what nobody knows before the update."""
     outputs: Mapping[str, Any] = field(default_factory=dict)
     parent: str = ""
     dependencies: tuple[str, ...] = ()

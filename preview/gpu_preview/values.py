@@ -8,31 +8,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import json_text
-from .walk import SECRET
-from .walk import UNKNOWN as UNKNOWN_TEXT
+from .placeholders import SECRET, is_unknown
 
 WAS_SECRET = "[was secret, not shown]"  # noqa: S105
 UNKNOWN = "(unknown)"
-# What stands for a value that only an update can tell: one for each type (pulumi/pulumi v3.259.0,
-# sdk/go/common/resource/plugin/rpc.go, UnknownBoolValue to UnknownObjectValue).
-UNKNOWNS = frozenset(
-    {
-        "1c4a061d-8072-4f0a-a4cb-0ff528b18fe7",
-        "3eeb2bf0-c639-47a8-9e75-3b44932eb421",
-        UNKNOWN_TEXT,
-        "6a19a0b0-7e62-4c92-b797-7f8e31da9cc2",
-        "030794c1-ac77-496b-92df-f27374a8bd58",
-        "e48ece36-62e2-4504-bad9-02848725956a",
-        "dd056dcd-154b-4c76-9bd3-c8f88648b5ff",
-    }
-)
 # A line of a comment stays readable at this length; what is longer is told by its size and a digest.
 _CHARACTERS = 160
 
 
 def shown(value: Any) -> str:
     """One line of JSON, shortened. An unknown or secret part says so, without quotes when it is the whole."""
-    if isinstance(value, str) and value in UNKNOWNS:
+    if is_unknown(value):
         return UNKNOWN
     if value == SECRET:
         return SECRET
@@ -52,7 +38,7 @@ def _told(value: Any) -> Any:
         return {str(key): _told(one) for key, one in value.items() if key != "__defaults"}
     if isinstance(value, list):
         return [_told(one) for one in value]
-    return UNKNOWN if isinstance(value, str) and value in UNKNOWNS else value
+    return UNKNOWN if is_unknown(value) else value
 
 
 def is_secret(value: Any) -> bool:

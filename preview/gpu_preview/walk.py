@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from . import json_text
-
-SECRET = "[secret]"  # noqa: S105 - what the engine writes in the place of one (pkg/backend/display/json.go)
-UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
-"""What stands for a value that is not known before the update (UnknownStringValue in the engine's plugin/rpc.go)."""
+from . import json_text, paths
+from .paths import Step
+from .placeholders import is_told
 
 # No schema of a provider nests half as deep, and a hostile value may nest without an end.
 _DEEPEST = 64
@@ -20,9 +16,6 @@ _DEEPEST = 64
 _LONGEST_JSON = 200_000
 # What tells one map of a list from the next, so that taking out the first does not make all others look changed.
 _NAMES = ("name", "deviceName", "sid", "Sid", "id", "key")
-_PLAIN_KEY = re.compile(r"[A-Za-z_$][\w$]*")
-
-Step = str | int
 
 
 @dataclass(frozen=True)
@@ -42,22 +35,12 @@ class Pair:
     @property
     def keys(self) -> tuple[str, ...]:
         """The names in the path, without the positions in lists."""
-        return tuple(step for step in self.path if isinstance(step, str) and step != "#")
+        return tuple(step for step in self.path if isinstance(step, str) and step != paths.IN_TEXT)
 
     @property
     def text(self) -> str:
         """The path as the engine writes one, and the parts of a JSON text behind a `#`."""
-        found = ""
-        for step in self.path:
-            if isinstance(step, int):
-                found += f"[{step}]"
-            elif step == "#":
-                found += "#"
-            elif _PLAIN_KEY.fullmatch(step):
-                found += step if not found or found.endswith("#") else f".{step}"
-            else:
-                found += f"[{json.dumps(step)}]"
-        return found
+        return paths.written(self.path)
 
 
 def pairs(before: Any, after: Any) -> Iterator[Pair]:
@@ -70,7 +53,7 @@ def pairs(before: Any, after: Any) -> Iterator[Pair]:
         if len(path) >= _DEEPEST:
             continue
         was, now = decoded(one), decoded(other)
-        path = (*path, "#") if now is not other else path
+        path = (*path, paths.IN_TEXT) if now is not other else path
         if isinstance(now, Mapping):
             old = was if isinstance(was, Mapping) else {}
             keys = [key for key in {**now, **old} if isinstance(key, str)]
@@ -82,11 +65,7 @@ def pairs(before: Any, after: Any) -> Iterator[Pair]:
 
 def plain(value: Any) -> bool:
     """Whether a value is there, known, and not secret; of a map or a list, whether any part of it is so."""
-    if value is None or (isinstance(value, str) and value in (SECRET, UNKNOWN)):
-        return False
-    if not isinstance(value, Mapping | list):
-        return True
-    return any(leaf is not None and leaf not in (SECRET, UNKNOWN) for _, leaf in leaves(value))
+    return any(is_told(leaf) for _, leaf in leaves(value))
 
 
 def leaves(value: Any) -> tuple[tuple[tuple[Step, ...], Any], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gpu_preview.differences import ABSENT, at, between, created, hints, joined, parts, told
+from gpu_preview.differences import ABSENT, at, between, created, hints, told
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,28 +63,6 @@ def test_whatever_the_values_are_they_are_compared(before: Any, after: Any) -> N
 @given(JSON)
 def test_nothing_differs_from_itself(value: Any) -> None:
     assert list(between(value, value)) == []
-
-
-@pytest.mark.parametrize(
-    ("path", "steps"),
-    [
-        ("a", ["a"]),
-        ("versions[0].instanceTemplate", ["versions", 0, "instanceTemplate"]),
-        ('labels["a.b/c"].d', ["labels", "a.b/c", "d"]),
-        ('x["a\\"b"]', ["x", 'a"b']),
-        ("gpu-ci:pools", ["gpu-ci:pools"]),
-    ],
-)
-def test_a_path_of_the_engine_is_its_names_and_numbers(path: str, steps: list[str | int]) -> None:
-    assert parts(path) == steps
-
-
-@given(st.lists(st.text(min_size=1, max_size=6), min_size=1, max_size=4))
-def test_a_path_that_was_joined_is_read_back(names: list[str]) -> None:
-    path = ""
-    for name in names:
-        path = joined(path, name)
-    assert parts(path) == names
 
 
 def test_what_is_not_there_is_absent_and_not_none() -> None:

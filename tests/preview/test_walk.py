@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gpu_preview.walk import SECRET, UNKNOWN, leaves, pairs, plain
+from gpu_preview.placeholders import SECRET
+from gpu_preview.walk import leaves, pairs, plain
+
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 
 
 def told(before: Any, after: Any) -> list[tuple[str, Any, Any]]:

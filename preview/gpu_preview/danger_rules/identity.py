@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from ..placeholders import is_unknown
 from ..report import Finding
 from ..states import Change, World
-from ..walk import UNKNOWN, Pair, leaves
+from ..walk import Pair, leaves
 from . import policy_documents
 from .rule import IDENTITY, shortened
 
@@ -51,7 +52,7 @@ def _google(type_: str, before: Inputs, after: Inputs) -> Iterator[str]:
 
 def _members(inputs: Inputs) -> set[str]:
     found = {*policy_documents.texts(inputs.get("member")), *policy_documents.texts(inputs.get("members"))}
-    return {"somebody not known yet" if each == UNKNOWN else each for each in found}
+    return {"somebody not known yet" if is_unknown(each) else each for each in found}
 
 
 def _amazon(type_: str, before: Inputs, after: Inputs) -> Iterator[str]:
@@ -83,7 +84,7 @@ def _workload_identity(type_: str, before: Inputs, after: Inputs) -> Iterator[st
     if not _PROVIDER.fullmatch(type_):
         return
     was, now = (_squeezed(inputs.get("attributeCondition")) for inputs in (before, after))
-    if now == UNKNOWN or was == now:
+    if is_unknown(now) or was == now:
         if not now and not before and isinstance(after.get("oidc"), Mapping):
             yield "takes tokens of every repository: it has no attributeCondition"
     elif now in ("", "true"):
@@ -137,9 +138,9 @@ def _property(change: Change, pair: Pair) -> str:
         return f"lets in {more} more: {where}"
     if pair.key == "visibility" and _wider(before, after):
         return f"is there for {after} repositories, and was for {before or 'none'}"
-    if pair.key == "restrictedToWorkflows" and before is True and after is not True:
+    if pair.key == "restrictedToWorkflows" and before is True and after is not True and not is_unknown(after):
         return "is restricted to no workflows any more"
-    if pair.key == "enforcement" and before == "active" and after not in ("active", UNKNOWN):
+    if pair.key == "enforcement" and before == "active" and after != "active" and not is_unknown(after):
         return "holds nobody any more: enforcement is not active"
     return ""
 
@@ -154,7 +155,7 @@ def _wider(before: Any, after: Any) -> bool:
 def _new(before: Any, after: Any) -> int:
     """How many parts of a list were not in it. What is not known yet may be what was there, and is not counted."""
     old = {leaves(each) for each in before} if isinstance(before, list) else set()
-    new = [leaves(each) for each in after if each != UNKNOWN] if isinstance(after, list) else []
+    new = [leaves(each) for each in after if not is_unknown(each)] if isinstance(after, list) else []
     return len([each for each in new if each not in old])
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..paths import Step
+from ..placeholders import SECRET
 from ..report import Finding
 from ..states import STACK, Change, World
-from ..walk import SECRET, Pair, Step, leaves, pairs, plain
+from ..walk import Pair, leaves, pairs, plain
 from .rule import SECRET_EXPOSED, shortened
 
 SWITCHES = frozenset(
