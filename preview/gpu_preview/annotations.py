@@ -30,7 +30,7 @@ class _Annotation(NamedTuple):
 def render(report: Report) -> list[str]:
     """One line for each command; errors first, those at a line before those at none, and at last what is left out."""
     everything = sorted(
-        (each for stack in report.stacks for each in _of(stack)),
+        (each for stack in report.stacks for each in _of(stack, report.how)),
         key=lambda each: (["error", "warning", "notice"].index(each.level), each.place is None),
     )
     shown: list[_Annotation] = []
@@ -49,10 +49,10 @@ def render(report: Report) -> list[str]:
     return [_command(each) for each in shown]
 
 
-def _of(stack: Stack) -> Iterator[_Annotation]:
+def _of(stack: Stack, how: str) -> Iterator[_Annotation]:
     if stack.status in (Status.FAILED, Status.BASE_FAILED):
         first_line = Place(file=stack.file, line=1, end_line=1)
-        yield _Annotation("error", stack.stack, f"{outcome(stack)}\n{stack.error}", first_line)
+        yield _Annotation("error", stack.stack, f"{outcome(stack, how)}\n{stack.error}", first_line)
     for violation in stack.violations:
         level = "error" if violation.level == "mandatory" else "warning"
         yield _Annotation(level, f"{stack.stack}: {violation.policy}", violation.text, violation.place)

@@ -60,12 +60,12 @@ def command(context: click.Context, /, as_json: bool, output: Path | None, annot
       gpu-ci preview --base v1.2.0 --head v1.3.0 --policy-pack policies --json
       pulumi preview --json --show-sames > prod.json; gpu-ci preview --digest prod=prod.json
     """
-    from gpu_preview import annotations, html, markdown, shell
+    from gpu_preview import annotations, markdown, shell
 
     report = _report(asked)
     text = markdown.render(report)
     if output:
-        _write(output, {"report.md": text, "report.json": shell.to_json(report), "report.html": html.render(report)})
+        shell.write(output, report, text)
     shell.tell(report, text, as_json=as_json, annotations=annotations.render(report) if annotate else None)
     context.exit(report.exit_code)
 
@@ -122,12 +122,3 @@ def _states(given: tuple[str, ...]) -> dict[str, Path]:
             )
         found[name] = Path(file)
     return found
-
-
-def _write(folder: Path, files: dict[str, str]) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
-            (folder / name).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise Wrong(f"{error.filename or folder}: cannot be written", got=error.strerror or str(error)) from None

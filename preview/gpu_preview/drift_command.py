@@ -13,11 +13,20 @@ from gpu_ci.cli.output import Found
 @click.option("--sandbox", is_flag=True, help="Ask the sandbox's world, not the clouds.")
 @click.option("--timeout-sec", default=900.0, show_default=True, type=click.FloatRange(1), metavar="SECONDS",
               help="For each stack.")  # fmt: skip
+@click.option("--output", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
+              help="Also write report.md, report.json and report.html there.")  # fmt: skip
 @click.option("--annotate", is_flag=True, help="Put the report on the page of the run, in GitHub Actions.")
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON instead of Markdown.")
 @click.pass_context
 def command(
-    context: click.Context, /, stacks: tuple[str, ...], sandbox: bool, timeout_sec: float, annotate: bool, as_json: bool
+    context: click.Context,
+    /,
+    stacks: tuple[str, ...],
+    sandbox: bool,
+    timeout_sec: float,
+    output: Path | None,
+    annotate: bool,
+    as_json: bool,
 ) -> None:
     """Say what exists that is not as the stacks left it; nothing is changed.
 
@@ -30,7 +39,7 @@ def command(
     \b
     Examples:
       gpu-ci drift
-      gpu-ci drift --stack prod --json
+      gpu-ci drift --stack prod --output report
       gpu-ci drift --stack staging --sandbox
     """
     from gpu_preview import markdown, shell
@@ -40,5 +49,8 @@ def command(
         report = drift(stacks, Path.cwd(), timeout_sec, sandbox, shell.progress("gpu-ci drift"))
     except DriftError as error:
         raise Found(f"gpu-ci drift: {error}", [{"text": str(error)}]) from None
-    shell.tell(report, markdown.render(report), as_json=as_json, annotations=() if annotate else None)
+    text = markdown.render(report)
+    if output:
+        shell.write(output, report, text)
+    shell.tell(report, text, as_json=as_json, annotations=() if annotate else None)
     context.exit(report.exit_code)

@@ -15,7 +15,7 @@ from typing import Any
 
 from .report import Report, Stack
 from .visible import visible, visible_lines
-from .wording import SECRETS_TAKEN, change, concerns, failed_first, origin, outcome
+from .wording import SECRETS_TAKEN, asked, change, concerns, failed_first, origin, outcome
 
 _PAGE = Path(__file__).with_name("page")
 _SCRIPTS = ("elements.js", "layout.js", "graph.js", "page.js")
@@ -34,7 +34,9 @@ def render(report: Report) -> str:
         "base-uri 'none'; form-action 'none'",
         "style": style,
         "script": script,
-        "noscript": "".join(f"<p>{html.escape(visible(each.stack))}: {outcome(each)}</p>" for each in report.stacks),
+        "noscript": "".join(
+            f"<p>{html.escape(visible(each.stack))}: {outcome(each, report.how)}</p>" for each in report.stacks
+        ),
         "data": _as_data(data),
     }
     page = (_PAGE / "page.html").read_text(encoding="utf-8")
@@ -45,8 +47,11 @@ def render(report: Report) -> str:
 
 def _words(report: Report) -> dict[str, Any]:
     """What the page says in the words of the other forms."""
-    stacks = [{"outcome": outcome(each), "concerns": concerns(each), "cost": _cost(each)} for each in report.stacks]
-    return {"origin": origin(report), "stacks": stacks, "secretsTaken": SECRETS_TAKEN}
+    stacks = [
+        {"outcome": outcome(each, report.how), "concerns": concerns(each), "cost": _cost(each)}
+        for each in report.stacks
+    ]
+    return {"origin": origin(report), "asked": asked(report), "stacks": stacks, "secretsTaken": SECRETS_TAKEN}
 
 
 def _cost(stack: Stack) -> list[list[str]]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from .markdown_stack import Detail, heading, lines
 from .markdown_text import cell, code, prose
 from .report import Report, Side, Stack, Status
-from .wording import change, commit, concerns, failed_first, is_quiet, number, origin, outcome
+from .wording import asked, change, commit, concerns, failed_first, is_quiet, number, origin, outcome
 
 MARKER = "<!-- gpu-ci-preview -->"
 """The first line, which nobody sees: by it the comment is found again."""
@@ -70,17 +70,17 @@ def _text(lines: Iterator[str], limit: int) -> str:
 def _lines(report: Report, detail: Detail) -> Iterator[str]:
     yield MARKER
     if _has_nothing_to_say(report):
-        verdict = " · ".join(heading(stack) for stack in report.stacks[: detail.stacks]) or "**no stacks**"
+        verdict = " · ".join(heading(stack, report.how) for stack in report.stacks[: detail.stacks]) or "**no stacks**"
         yield f"{verdict}. {_more(report, detail)}{_sides(report)}."
         return
     stacks = failed_first(report.stacks)
     if len(stacks) > 1:
-        yield from _table(stacks[: detail.stacks])
+        yield from _table(report, stacks[: detail.stacks])
     for at, stack in enumerate(stacks[: detail.stacks]):
         if len(stacks) > 1 and is_quiet(stack) and not _speaks(stack):
             continue  # its row of the table says it all
         yield from ("", "---", "") if at or len(stacks) > 1 else ()
-        yield from lines(stack, detail)
+        yield from lines(stack, detail, report.how)
     yield from ("", "---", "")
     if more := _more(report, detail) + _left_out(report, detail):
         yield from (more, "")
@@ -98,11 +98,11 @@ def _speaks(stack: Stack) -> bool:
     return bool(stack.findings or stack.violations or dearer)
 
 
-def _table(stacks: list[Stack]) -> Iterator[str]:
-    yield from ("| stack | what would happen | look at | worst month, USD |", "|---|---|---|--:|")
+def _table(report: Report, stacks: list[Stack]) -> Iterator[str]:
+    yield from (f"| stack | {asked(report)} | look at | worst month, USD |", "|---|---|---|--:|")
     for each in stacks:
         month = change(each.cost.before, each.cost.after, "worst_month_usd") if each.cost else ""
-        yield f"| {cell(each.stack, 100)} | {outcome(each)} | {concerns(each)} | {month} |"
+        yield f"| {cell(each.stack, 100)} | {outcome(each, report.how)} | {concerns(each)} | {month} |"
 
 
 def _walls(report: Report, detail: Detail) -> Iterator[str]:
@@ -150,6 +150,7 @@ def _shortest(report: Report) -> Iterator[str]:
     failed = sum(each.status in (Status.FAILED, Status.BASE_FAILED) for each in report.stacks)
     total = sum(sum(each.counts.model_dump().values()) for each in report.stacks)
     dangers = sum(concerns(each) != "" for each in report.stacks)
-    yield f"**{number(len(report.stacks), 'stack')}**: {failed:,} cannot be previewed,"
+    cannot = "cannot be read" if report.how == "drift" else "cannot be previewed"
+    yield f"**{number(len(report.stacks), 'stack')}**: {failed:,} {cannot},"
     yield f"{dangers:,} with dangers or broken policies, {number(total, 'resource')}."
     yield "This is too much for a comment; the whole report has it."

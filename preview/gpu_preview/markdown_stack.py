@@ -44,15 +44,15 @@ class Detail(NamedTuple):
     stacks: int
 
 
-def heading(stack: Stack) -> str:
+def heading(stack: Stack, how: str) -> str:
     """The verdict: what a reviewer reads first."""
     worries = concerns(stack)
-    return f"**{prose(stack.stack, _NAME_CHARS)}**: {outcome(stack)}{f'; **{worries}**' if worries else ''}"
+    return f"**{prose(stack.stack, _NAME_CHARS)}**: {outcome(stack, how)}{f'; **{worries}**' if worries else ''}"
 
 
-def lines(stack: Stack, detail: Detail) -> Iterator[str]:
+def lines(stack: Stack, detail: Detail, how: str) -> Iterator[str]:
     """The stack, the verdict first; paragraphs are apart by an empty line."""
-    yield heading(stack)
+    yield heading(stack, how)
     if stack.error:
         yield ""
         yield from block(stack.error, detail.text_chars * 4, "text")

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
-from gpu_ci.cli.output import note
+from gpu_ci.cli.output import Wrong, note
 
+from . import html
 from .report import Report
 
 # What a step's summary may hold (docs.github.com, "Workflow commands for GitHub Actions", "Step isolation and limits").
@@ -32,6 +33,17 @@ def tell(report: Report, text: str, *, as_json: bool, annotations: Sequence[str]
         show(text)
     if annotations is not None:
         annotate(annotations, text)
+
+
+def write(folder: Path, report: Report, text: str) -> None:
+    """The report as Markdown, JSON and HTML into a folder, which is made. Wrong, in words, where that cannot be."""
+    files = {"report.md": text, "report.json": to_json(report), "report.html": html.render(report)}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            (folder / name).write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise Wrong(f"{error.filename or folder}: cannot be written", got=error.strerror or str(error)) from None
 
 
 def to_json(report: Report) -> str:

@@ -37,8 +37,12 @@ def counted(counts: Counts) -> str:
     return ", ".join(f"{count:,} {word}" for count, word in parts if count) or "no resources"
 
 
-def outcome(stack: Stack) -> str:
-    """What would happen to the stack, as the end of a sentence that its name begins."""
+def outcome(stack: Stack, how: str = "base") -> str:
+    """What would happen to the stack, or did (`how` is a report's), as the end of a sentence that its name begins."""
+    if how == "drift" and stack.status == Status.FAILED:
+        return "cannot be read, so nobody knows whether it is as it was left"
+    if how == "drift" and is_quiet(stack):
+        return f"is as it was left, {counted(stack.counts)}"
     if stack.status == Status.FAILED:
         return "cannot be previewed, so it is not safe to merge"
     if stack.status == Status.BASE_FAILED:
@@ -63,6 +67,11 @@ def concerns(stack: Stack) -> str:
         number(advisory, "advisory policy broken", "advisory policies broken") if advisory else "",
     ]
     return ", ".join(part for part in parts if part)
+
+
+def asked(report: Report) -> str:
+    """What the outcomes of its stacks answer."""
+    return "what differs" if report.how == "drift" else "what would happen"
 
 
 def _total(stack: Stack) -> int:

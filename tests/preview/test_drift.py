@@ -175,6 +175,18 @@ def test_without_a_project_a_stack_or_a_cli_it_says_so(
     assert "no Pulumi project\n" in capsys.readouterr().err
 
 
+def test_the_three_files_of_a_report_are_written(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer(CHANGED)
+    assert run(["drift", "--output", "out/report"]) == 2
+    shown = capsys.readouterr().out
+    folder = Path("out/report")
+    assert sorted(each.name for each in folder.iterdir()) == ["report.html", "report.json", "report.md"]
+    assert (folder / "report.md").read_text() == shown.removesuffix("\n")
+    assert json.loads((folder / "report.json").read_text())["how"] == "drift"
+    assert run(["drift", "--output", "Pulumi.yaml/report"]) == 2
+    assert "Pulumi.yaml/report: cannot be written\n  got: Not a directory" in capsys.readouterr().err
+
+
 def test_the_page_of_a_run_gets_the_report(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from gpu_preview import wording
+from gpu_preview import html, markdown, wording
 from gpu_preview.report import Amount, Counts, Status
 
 from tests.preview import reports
@@ -45,6 +45,27 @@ def test_a_cost_before_and_after(before: Amount | None, after: Amount | None, sh
 )
 def test_what_would_happen_to_a_stack(status: Status, counts: Counts, words: str) -> None:
     assert wording.outcome(stack(status=status, counts=counts)) == words
+
+
+@pytest.mark.parametrize(
+    ("status", "counts", "words"),
+    [
+        (Status.PREVIEWED, Counts(same=66), "is as it was left, 66 unchanged"),
+        (Status.PREVIEWED, Counts(delete=1, update=2, same=3), "1 deleted, 2 updated, 3 unchanged"),
+        (Status.FAILED, Counts(), "cannot be read, so nobody knows whether it is as it was left"),
+    ],
+)
+def test_what_became_of_a_stack_that_drifted_or_did_not(status: Status, counts: Counts, words: str) -> None:
+    found = stack(status=status, counts=counts)
+    assert wording.outcome(found, "drift") == words
+    drifted = reports.report(found, found).model_copy(update={"how": "drift"})
+    shown = markdown.render(drifted)
+    assert (
+        f"| stack | what differs | look at | worst month, USD |\n|---|---|---|--:|\n| staging | {words} |" in shown
+        or (f"**staging**: {words}" in shown)
+    )
+    assert words in html.render(drifted)
+    assert "merge" not in shown
 
 
 def test_dangers_and_broken_policies_are_counted() -> None:

@@ -130,7 +130,7 @@ const stands = report.walls.filter((each) => each.stands).map((each) => each.nam
 document.getElementById('page').append(
   html('header', {}, html('h1', {}, 'Preview of a change'),
     html('p', {}, 'Base ', side(report.base), ', head ', side(report.head), `; ${words.origin} by `, html('code', {}, report.madeBy), '.')),
-  report.stacks.length > 1 ? table(['stack', 'what would happen', 'look at'], report.stacks.map((stack, at) => [
+  report.stacks.length > 1 ? table(['stack', words.asked, 'look at'], report.stacks.map((stack, at) => [
     html('a', {href: `#stack-${at}`}, stack.stack), words.stacks[at].outcome, words.stacks[at].concerns]), 'stacks') : '',
   ...report.stacks.map((stack, at) => section(stack, at, explorers)),
   html('footer', {},
