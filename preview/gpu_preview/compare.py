@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from . import digest, exported_state, git, policies, walls, worlds
-from .digest import DigestError
-from .exported_state import ExportedState
+from . import exported_state, git, sides, worlds
 from .git import Repository
-from .judge import Files, judged
 from .limits import Limits
+from .one_stack import Comparison
 from .packages import Packages
 from .packs import Pack, PackError
 from .packs import config as settings
 from .packs import words as packs_words
-from .report import Counts, Report, Stack, Status
-from .report import Side as Named
-from .sides import Side, SideError, Surroundings
+from .preparation import lend_cache, side, surroundings
+from .report import Report, Side
+from .sides import SideError
 from .words import clean, failure, made_by
-
-_ENGINE_SEC = 900
-_PREVIEW_FAILED = "error: preview failed"
 
 
 class CompareError(Exception):
@@ -67,35 +56,73 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
     base = repository.commit(request.base)
     if request.from_fork_point:
         base = repository.fork_point(base, head)
-    with (
-        tempfile.TemporaryDirectory(prefix="gpu-ci-preview-", ignore_cleanup_errors=True) as folder,
-        _sides(request, repository, Path(folder).resolve(), base, head, say) as (before, after, options),
-    ):
+    with tempfile.TemporaryDirectory(prefix="gpu-ci-preview-", ignore_cleanup_errors=True) as folder:
+        packages = Packages(repository.root, repository.root / repository.project)
+        packs = [Pack(pack, repository.root) for pack in request.packs]
+        try:
+            around = surroundings(Path(folder).resolve(), packages, packs, request.limits, request.network, say)
+            before = side("base", base, repository, around)
+            fixed = replace(around, walls=around.walls.reading_only(before.root))
+            after = side("head", head, repository, fixed)
+        except SideError as error:
+            raise CompareError(str(error)) from None
         names = chosen(request, before, after)
         exported_state.of_projects(states, {git.project_name(each.project) for each in (before, after)})
         offline = [name for name in names if name not in states]
         kept = worlds.Kept.of(request.cache if offline else None, repository.tree(base), offline)
-        bases = _bring_up(offline, before, kept, say)
+        # All of the base first: nothing of the head has run by then that could have changed it.
+        base_failed = _bring_up(offline, before, kept, packages, request.install, say)
+        options = _policies(packs, request.pack_configs, repository, before, after)
+        installed_with = head_failed = ""
+        try:
+            installed_with = after.install(packages, request.install, before)
+        except SideError as error:
+            head_failed = clean(str(error))
+        comparison = Comparison(
+            before, after, options, say, base_failed, head_failed, states, request.states, request.max_usd_month
+        )
         return Report(
             made_by=made_by(),
             how="base" if offline else "state",
-            base=Named(ref=request.base, commit=base),
-            head=Named(ref=request.head, commit=head),
-            stacks=tuple(
-                _stack(name, states.get(name), bases.get(name, ""), before, after, options, request, say)
-                for name in names
-            ),
-            walls=after.around.walls.told(request.limits),
+            base=Side(ref=request.base, commit=base),
+            head=Side(ref=request.head, commit=head),
+            stacks=tuple(comparison.stack(name) for name in names),
+            walls=fixed.walls.told(request.limits, installed_with),
         )
 
 
-def _bring_up(names: Sequence[str], before: Side, kept: worlds.Kept, say: Callable[[str], None]) -> dict[str, str]:
+def _policies(
+    packs: Sequence[Pack], configs: Sequence[Path], repository: Repository, before: sides.Side, after: sides.Side
+) -> list[str]:
+    """The options that hold the head to policies."""
+    try:
+        return packs_words(
+            [pack.at(before, after) for pack in packs],
+            [settings(file, repository.root, before, after) for file in configs],
+        )
+    except PackError as error:
+        raise CompareError(str(error)) from None
+
+
+def _bring_up(
+    names: Sequence[str],
+    before: sides.Side,
+    kept: worlds.Kept,
+    packages: Packages,
+    install: str,
+    say: Callable[[str], None],
+) -> dict[str, str]:
     """Bring every stack of the base up, in one world; why one did not, by its name."""
     failed = {}
     world = before.around.scratch / "world"
     if kept.lend(world):
         say("the base is taken from the cache")
         return {}
+    lend_cache(packages.project, world)
+    try:
+        before.install(packages, install)
+    except SideError as error:
+        raise CompareError(f"base: {error}") from None
     for name in names:
         if name not in before.files:
             continue
@@ -112,67 +139,7 @@ def _bring_up(names: Sequence[str], before: Side, kept: worlds.Kept, say: Callab
     return failed
 
 
-@contextmanager
-def _sides(
-    request: Request, repository: Repository, folder: Path, base: str, head: str, say: Callable[[str], None]
-) -> Iterator[tuple[Side, Side, list[str]]]:
-    """Both sides, ready to run, and the options that hold the head to policies."""
-    scratch, own = folder / "work", folder / "own"
-    scratch.mkdir()
-    own.mkdir()
-    packages = Packages(repository.root, repository.root / repository.project)
-    packs = [Pack(pack, repository.root) for pack in request.packs]
-    engine = _engine(say)
-    needed = [*walls.own_paths(), engine, packages.project / packages.folder]
-    needed += [path for pack in packs for path in pack.needed]
-    build = walls.build(scratch, repository.root, needed, network=request.network)
-    _lend_cache(packages.project, scratch)
-    around = Surroundings(scratch, own, build, request.limits, engine, say)
-    sides = []
-    for name, commit in (("base", base), ("head", head)):
-        root = scratch / name
-        repository.export(commit, root)
-        side = Side(name, root, root / repository.project, around)
-        try:
-            side.read_files()
-        except SideError as error:
-            raise CompareError(f"{name} ({commit[:10]}): {error}") from None
-        if git.is_project(side.project):
-            try:
-                side.install(packages, request.install, build.with_network())
-            except SideError as error:
-                raise CompareError(f"{name} ({commit[:10]}): {error}") from None
-        sides.append(side)
-    before, after = sides
-    try:
-        options = packs_words(
-            [pack.at(before, after) for pack in packs],
-            [settings(file, repository.root, before, after) for file in request.pack_configs],
-        )
-    except PackError as error:
-        raise CompareError(str(error)) from None
-    yield before, after, options
-
-
-def _lend_cache(project: Path, scratch: Path) -> None:
-    """What the checkout's own sandbox has read out of the SDKs: reading it again takes two seconds."""
-    if (cache := project / ".sandbox" / "cache").is_dir():
-        shutil.copytree(cache, scratch / "world" / "cache", dirs_exist_ok=True)
-
-
-def _engine(say: Callable[[str], None]) -> Path:
-    """Where the sandbox keeps the CLI; got first, with the network, where it is missing."""
-    say("looking for the Pulumi CLI")
-    asked = subprocess.run(
-        [sys.executable, "-P", "-m", "pulumi_sandbox", "engine", "--json"],
-        capture_output=True, text=True, timeout=_ENGINE_SEC, check=False, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    if asked.returncode:
-        raise CompareError(asked.stderr.strip() or "there is no Pulumi CLI")
-    return Path(json.loads(asked.stdout)["folder"])
-
-
-def chosen(request: Request, before: Side, after: Side) -> list[str]:
+def chosen(request: Request, before: sides.Side, after: sides.Side) -> list[str]:
     """The stacks to compare. CompareError for one that neither side has, and where there is none."""
     known = sorted({*before.files, *after.files})
     asked = list(dict.fromkeys([*request.stacks, *request.states]))
@@ -182,52 +149,3 @@ def chosen(request: Request, before: Side, after: Side) -> list[str]:
     if not known:
         raise CompareError("neither side has a stack file\n  expected: a Pulumi.<stack>.yaml beside Pulumi.yaml")
     return asked or known
-
-
-def _stack(
-    name: str,
-    state: ExportedState | None,
-    base_failed: str,
-    before: Side,
-    after: Side,
-    options: Sequence[str],
-    request: Request,
-    say: Callable[[str], None],
-) -> Stack:
-    """One stack, whatever goes wrong with it."""
-    began = time.monotonic()
-    old, new = before.files.get(name), after.files.get(name)
-    file = (after if new else before).file(name)
-
-    def told(status: Status, **more: object) -> Stack:
-        common = {"stack": name, "file": file, "state": request.states[name].name if state else ""}
-        return Stack.model_validate({**common, "status": status, "seconds": round(time.monotonic() - began, 1), **more})
-
-    if base_failed:
-        return told(Status.BASE_FAILED, error=base_failed)
-    if new is None:
-        left = digest.of_state(state.text if state else before.exported(name))
-        return told(Status.REMOVED, resources=left, counts=Counts.of(left))
-    try:
-        after.open_secrets(name)
-        if state:
-            say(f"{name}: taking the exported state, {state.told}")
-            after.take_state(name, state)
-    except SideError as error:
-        return told(Status.FAILED, error=clean(str(error)))
-    say(f"{name}: previewing the head")
-    finished, events = after.preview(name, options)
-    try:
-        found = digest.parse(finished.stdout.read_text(errors="replace"))
-    except DigestError:
-        return told(Status.FAILED, error=failure(finished, after.root))
-    broken, asked = policies.violations(events)
-    # The engine fails a preview in which a mandatory policy is broken, and says no more than that it failed.
-    by_policy = any(each.level == "mandatory" for each in broken) and found.errors in ([], [_PREVIEW_FAILED])
-    if finished.broke or (not by_policy and (found.errors or finished.code)):
-        return told(
-            Status.FAILED, error=failure(finished, after.root, found), resources=found.resources, counts=found.counts
-        )
-    files = Files(file, after.root, str(after.project.relative_to(after.root)), old, new)
-    stack = told(Status.NEW if old is None and state is None else Status.PREVIEWED, violations=broken, policies=asked)
-    return judged(stack, found, files, events=events, max_usd_month=request.max_usd_month)

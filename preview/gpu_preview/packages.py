@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,9 +16,11 @@ from typing import Any
 
 import yaml
 
+from . import environments, requirements
+from .environments import LendError, site_packages
+
 _LOCKS = ("requirements*.lock", "requirements*.txt", "uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock")
 _INSTALLED = ("requirements.lock", "requirements.txt")
-_MAKE_SEC = 60
 
 
 class PackagesError(Exception):
@@ -63,13 +64,19 @@ class Packages:
                 f"{ours}: no virtual environment, though Pulumi.yaml names it\n  expected: the program's dependencies\n"
                 "  hint: install them first, as for `pulumi preview`"
             )
-        theirs = side / self.project.relative_to(self.root) / self.folder
-        _make(ours / "bin" / "python", theirs)
-        _write(theirs, [*self.imported(ours, side), *map(str, _site_packages(ours))])
+        try:
+            environments.lend(ours, self.place(side), [*self.imported(ours, side), *map(str, site_packages(ours))])
+        except LendError as error:
+            raise PackagesError(str(error)) from None
+
+    def place(self, side: Path) -> Path:
+        """Where a side's environment is, as its own Pulumi.yaml says; the project itself where it names none."""
+        project = side / self.project.relative_to(self.root)
+        return Path(os.path.normpath(project / virtualenv(project, side)))
 
     def imported(self, environment: Path, side: Path) -> Iterator[str]:
         """The folders an environment imports from beside its own: those of the checkout as they are in the side."""
-        for packages in _site_packages(environment):
+        for packages in site_packages(environment):
             for file in sorted(packages.glob("*.pth")):
                 for line in file.read_text(errors="replace").splitlines():
                     folder = Path(line.strip())
@@ -77,33 +84,49 @@ class Packages:
                         inside = folder.is_relative_to(self.root) and ".venv" not in folder.parts
                         yield str(side / folder.relative_to(self.root)) if inside else str(folder)
 
-    def installation(self, side: Path) -> list[list[str]]:
-        """The commands that give a side packages of its own. PackagesError where nothing says which."""
+    def installation(self, side: Path, trusted: Path | None = None) -> list[list[str]]:
+        """The commands that give a side packages of its own. PackagesError where nothing says which.
+
+        With `trusted`, the root of another side, the side's lock may hold nothing that runs code, and no address that
+        the other's has not.
+        """
         project = side / self.project.relative_to(self.root)
-        wanted = next((path for name in _INSTALLED for path in (project / name, side / name) if path.is_file()), None)
-        folder = virtualenv(project, side)
-        if wanted is None or not folder:
+        places = [path for name in _INSTALLED for path in (project / name, side / name)]
+        wanted = next((path for path in places if path.is_file() and not path.is_symlink()), None)
+        made = self.place(side)
+        if wanted is None or made == project:
             raise PackagesError(
                 f"{project.name}: its lock differs from the checkout's, and nothing says how to install it\n"
                 f"  expected: one of {', '.join(_INSTALLED)}, and a virtualenv in Pulumi.yaml\n"
                 "  hint: name the command with --install"
             )
+        if trusted is not None:
+            known = trusted / wanted.relative_to(side)
+            _refuse(wanted, known.read_text(errors="replace") if known.is_file() else "", side)
         # Wheels only: a source distribution runs code of its own to be installed.
         hashed = ["--require-hashes"] if "--hash=" in wanted.read_text(errors="replace") else []
         words = ["install", "--only-binary", ":all:", *hashed, "-r", str(wanted)]
-        made = project / folder
         if uv := shutil.which("uv"):
             return [[uv, "venv", "--quiet", str(made)], [uv, "pip", *words, "--python", str(made / "bin" / "python")]]
         pip = [str(made / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet"]
         return [[sys.executable, "-m", "venv", str(made)], [*pip, *words]]
 
+    def clear(self, side: Path) -> None:
+        """Remove what the side's commit has where its environment is to be: nothing of it may be started."""
+        if (place := self.place(side)) != side / self.project.relative_to(self.root):
+            try:
+                environments.clear(place)
+            except LendError as error:
+                raise PackagesError(str(error)) from None
+
     def finish(self, side: Path) -> None:
         """Add the side's own packages to what was installed there."""
-        project = side / self.project.relative_to(self.root)
-        theirs = project / virtualenv(project, side)
-        ours = self.project / self.folder
+        ours, theirs = self.project / self.folder, self.place(side)
         if self.folder and ours.is_dir():
-            _write(theirs, list(self.imported(ours, side)))
+            try:
+                environments.add(theirs, list(self.imported(ours, side)))
+            except LendError as error:
+                raise PackagesError(str(error)) from None
 
 
 def virtualenv(project: Path, root: Path) -> str:
@@ -121,19 +144,11 @@ def virtualenv(project: Path, root: Path) -> str:
     return ""
 
 
-def _make(python: Path, folder: Path) -> None:
-    made = subprocess.run(
-        [str(python), "-I", "-m", "venv", "--without-pip", "--symlinks", str(folder)],
-        capture_output=True, text=True, timeout=_MAKE_SEC, check=False,
-    )  # fmt: skip
-    if made.returncode:
-        raise PackagesError(f"{folder.name}: could not be made: {made.stderr.strip() or made.stdout.strip()}")
-
-
-def _site_packages(environment: Path) -> list[Path]:
-    return sorted(environment.glob("lib/python3*/site-packages"))
-
-
-def _write(environment: Path, folders: list[str]) -> None:
-    for packages in _site_packages(environment):
-        (packages / "_side.pth").write_text("".join(f"{folder}\n" for folder in folders))
+def _refuse(file: Path, trusted: str, side: Path) -> None:
+    if lines := requirements.refused(file.read_text(errors="replace"), trusted):
+        listed = "\n".join(f"  got: {line[:200]}" for line in lines[:10])
+        raise PackagesError(
+            f"{file.relative_to(side)}: has lines that nobody trusts, because they may run code while they are "
+            f"installed, with the network\n{listed}\n  expected: names with versions and hashes; and indexes that the "
+            "base has too\n  hint: where nothing is worth stealing, name the command with --install"
+        )

@@ -106,21 +106,33 @@ class Side:
         """A command of Pulumi's, over offline providers."""
         return self.run(sys.executable, "-P", "-m", "pulumi_sandbox", *words, name=name)
 
-    def install(self, packages: Packages, command: str, online: Walls) -> None:
-        """Give it its packages: the checkout's, or its own where its lock is another. SideError where that fails."""
+    def install(self, packages: Packages, command: str, trusted: Side | None = None) -> str:
+        """Give it its packages: the checkout's, or its own where its lock is another. SideError where that fails.
+
+        With `trusted`, only a lock that runs no code is installed from. What comes back is the command that somebody
+        chose, where one ran: it had the network.
+        """
         try:
+            if not git.is_project(self.project):
+                return ""
             if not packages.wants_others(self.root):
                 packages.lend(self.root)
-                return
-            steps = [shlex.split(command)] if command else packages.installation(self.root)
+                return ""
+            steps = (
+                [shlex.split(command)]
+                if command
+                else packages.installation(self.root, trusted.root if trusted else None)
+            )
+            packages.clear(self.root)
             for at, step in enumerate(steps):
                 self.around.say(f"{self.name}: {shlex.join(step)[:100]}")
-                done = self.run(*step, name=f"install-{at}", walls=online)
+                done = self.run(*step, name=f"install-{at}", walls=self.around.walls.with_network())
                 if done.code or done.broke:
                     raise SideError(f"its packages cannot be installed: {done.broke or done.error_tail()[-2000:]}")
             packages.finish(self.root)
         except PackagesError as error:
             raise SideError(str(error)) from None
+        return command
 
     def open_secrets(self, stack: str) -> None:
         """Make the stack, with a placeholder for each value that is encrypted for somebody else."""

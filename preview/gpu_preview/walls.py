@@ -41,9 +41,19 @@ class Walls:
         """The same walls, but for the network."""
         return Walls(tuple(word for word in self.prefix if word != _NO_NETWORK), self.reason, network=True)
 
-    def told(self, limits: Limits) -> tuple[Wall, ...]:
-        """For the report: each wall, and whether it stood."""
+    def reading_only(self, *folders: Path) -> Walls:
+        """The same walls, with these folders as they are."""
+        if not self.prefix:
+            return self
+        bound = [word for folder in folders for word in ("--ro-bind", str(folder), str(folder))]
+        return Walls((*self.prefix, *bound), self.reason, self.network)
+
+    def told(self, limits: Limits, installed_with: str = "") -> tuple[Wall, ...]:
+        """For the report: each wall, and whether it stood; a command that installed packages had the network."""
         up = bool(self.prefix)
+        given = "it was given the network" if self.network else ""
+        if installed_with and not given:
+            given = f"it had the network while its packages were installed: {installed_with[:200]}"
         without = _WITHOUT.format(self.reason)
         return (
             Wall(name="environment", stands=True, text="it gets ten variables by name, and a home of its own"),
@@ -62,8 +72,8 @@ class Walls:
             ),
             Wall(
                 name="network",
-                stands=up and not self.network,
-                text="it was given the network" if self.network else "it has none" if up else without,
+                stands=up and not given,
+                text=given or ("it has none" if up else without),
             ),
             Wall(name="processes", stands=up, text="it sees its own alone" if up else without),
         )

@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 # What is one call's own: the port its services listen on, and what they still had to do.
-_LEFT_OUT = shutil.ignore_patterns("ports.json", "operations", "logs")
+_LEFT_OUT = ("ports.json", "operations", "logs")
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class Kept:
         return cls(cache / f"{tree}-{hashlib.sha256(said.encode()).hexdigest()[:12]}")
 
     def lend(self, world: Path) -> bool:
-        """Put a copy of it there, where there is one; whether there was."""
+        """Put a copy of it there, where there is one; whether there was. FileExistsError where something is already."""
         if self.folder is None or not self.folder.is_dir():
             return False
-        shutil.copytree(self.folder, world, dirs_exist_ok=True)
+        copy(self.folder, world)
         return True
 
     def keep(self, world: Path) -> None:
@@ -41,8 +41,17 @@ class Kept:
         if self.folder is None or self.folder.is_dir() or not world.is_dir():
             return
         draft = self.folder.with_name(f".{self.folder.name}.{os.getpid()}")
-        shutil.copytree(world, draft, ignore=_LEFT_OUT)
+        copy(world, draft)
         try:
             draft.rename(self.folder)
         except OSError:  # somebody else was first
             shutil.rmtree(draft, ignore_errors=True)
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a world without its links, which may lead anywhere. FileExistsError where the target is there."""
+
+    def left_out(folder: str, names: list[str]) -> set[str]:
+        return {name for name in names if name in _LEFT_OUT or (Path(folder) / name).is_symlink()}
+
+    shutil.copytree(source, target, symlinks=True, ignore=left_out)

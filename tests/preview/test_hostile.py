@@ -8,10 +8,15 @@ from pathlib import Path
 
 import pytest
 from gpu_preview import html, markdown
+from gpu_preview.compare import CompareError, Request, compare
+from gpu_preview.git import Repository
 from gpu_preview.limits import Limits
+from gpu_preview.packages import Packages
 from gpu_preview.report import Report, Status
 
+from tests.conftest import ROOT
 from tests.preview import small
+from tests.preview.repository import commit, git
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
@@ -126,3 +131,74 @@ def test_nothing_of_one_that_leaves_processes_behind_goes_on(place: Path, tmp_pa
     assert stack.status == Status.PREVIEWED
     commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
     assert not [command for command in commands if b"time.sleep(777)" in command]
+
+
+def test_one_whose_packages_would_run_code_is_reported_on_and_installs_nothing(place: Path, tmp_path: Path) -> None:
+    (place / "requirements.txt").write_text("pulumi\n")
+    commit(place, "a lock")
+    git(place, "checkout", "-q", "-f", "-B", "change", "main")
+    (place / "requirements.txt").write_text("./evil\n")
+    (place / "evil").mkdir()
+    (place / "evil" / "setup.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    commit(place, "another lock")
+    git(place, "checkout", "-q", "-f", "main")
+    report = small.ask(place)
+    [stack] = report.stacks
+    assert (stack.status, report.exit_code) == (Status.FAILED, 1)
+    assert "requirements.txt: has lines that nobody trusts" in stack.error
+    assert "got: ./evil" in stack.error
+    assert not (tmp_path / "ran").exists()
+
+
+def test_one_that_brings_an_environment_of_its_own_has_it_replaced(place: Path, tmp_path: Path) -> None:
+    """Its interpreter would run outside the walls, and its links would be written through."""
+    git(place, "checkout", "-q", "-f", "-B", "change", "main")
+    shutil.rmtree(place / ".venv")
+    (place / ".venv" / "bin").mkdir(parents=True)
+    (place / ".venv" / "bin" / "python").write_text(f"#!/bin/sh\ntouch {tmp_path / 'ran'}\nexit 1\n")
+    (place / ".venv" / "bin" / "python").chmod(0o755)
+    packages = place / ".venv" / "lib" / "python3zz" / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "_side.pth").symlink_to(place / ".git" / "config")
+    git(place, "add", "-f", ".venv")
+    commit(place, "an environment")
+    git(place, "checkout", "-q", "-f", "main")
+    Packages(ROOT, ROOT).lend(place)
+    before = (place / ".git" / "config").read_text()
+    [stack] = small.ask(place).stacks
+    assert (stack.status, stack.counts.same) == (Status.PREVIEWED, 1)
+    assert not (tmp_path / "ran").exists()
+    assert (place / ".git" / "config").read_text() == before
+
+
+def test_one_that_makes_its_project_a_link_is_refused(place: Path, tmp_path: Path) -> None:
+    """Its stack files would be read from there, and written."""
+    git(place, "checkout", "-q", "-f", "-B", "deep", "main")
+    (place / "infra").mkdir()
+    for name in ("Pulumi.yaml", "Pulumi.dev.yaml", "__main__.py"):
+        git(place, "mv", name, f"infra/{name}")
+    commit(place, "in a folder")
+    victim = tmp_path / "victim"
+    shutil.copytree(place / "infra", victim)
+    git(place, "checkout", "-q", "-f", "-B", "change", "deep")
+    shutil.rmtree(place / "infra")
+    (place / "infra").symlink_to(victim)
+    commit(place, "a link")
+    git(place, "checkout", "-q", "-f", "deep")
+    before = (victim / "Pulumi.dev.yaml").read_text()
+    request = Request(base="deep", head="change")
+    with pytest.raises(CompareError, match=r"^head \([0-9a-f]{10}\): infra is a link, or below one$"):
+        compare(request, Repository.find(place / "infra"), lambda _: None)
+    assert (victim / "Pulumi.dev.yaml").read_text() == before
+
+
+def test_the_policies_of_the_base_cannot_be_rewritten_by_an_earlier_stack(place: Path) -> None:
+    program = (
+        "import os, pulumi\nfrom pathlib import Path\n"
+        "base = Path(os.environ['TMPDIR']).parent / 'base' / '__main__.py'\n"
+        "try:\n    base.write_text('')\n    pulumi.export('wrote', 1)\nexcept OSError as error:\n"
+        "    pulumi.export('refused', error.strerror)\n"
+    )
+    small.change(place, program + small.BUCKET)
+    [stack] = small.ask(place).stacks
+    assert [(each.path, each.after) for each in stack.outputs] == [("refused", '"Read-only file system"')]

@@ -90,6 +90,35 @@ def test_an_installation_takes_wheels_by_their_hashes(checkout: Path, monkeypatc
     ]  # fmt: skip
 
 
+def test_a_lock_that_nobody_trusts_installs_nothing_that_runs_code(checkout: Path) -> None:
+    folder = side(checkout, requirements_txt="./evil\npulumi==3.273.0\n--index-url https://example.com/simple\n")
+    packages = Packages(checkout, checkout)
+    assert packages.installation(folder)
+    with pytest.raises(PackagesError) as caught:
+        packages.installation(folder, checkout)
+    assert str(caught.value) == (
+        "requirements.txt: has lines that nobody trusts, because they may run code while they are installed, with the "
+        "network\n  got: ./evil\n  got: --index-url https://example.com/simple\n"
+        "  expected: names with versions and hashes; and indexes that the base has too\n"
+        "  hint: where nothing is worth stealing, name the command with --install"
+    )
+    (checkout / "requirements.txt").write_text("--index-url https://example.com/simple\n")
+    (folder / "requirements.txt").write_text("pulumi==3.273.0\n--index-url https://example.com/simple\n")
+    assert packages.installation(folder, checkout)
+
+
+def test_what_a_commit_has_in_the_place_of_its_environment_is_removed(checkout: Path) -> None:
+    folder = side(checkout)
+    (folder / "env" / "bin").mkdir(parents=True)
+    (folder / "env" / "bin" / "python").write_text("#!/bin/sh\n")
+    (folder / "Pulumi.yaml").write_text(PROJECT.replace(".venv", "env"))
+    Packages(checkout, checkout).clear(folder)
+    assert not (folder / "env").exists()
+    (folder / "Pulumi.yaml").write_text("name: small\nruntime: python\n")
+    Packages(checkout, checkout).clear(folder)
+    assert (folder / "Pulumi.yaml").is_file()
+
+
 def test_a_side_without_anything_to_install_from_says_so(checkout: Path) -> None:
     folder = side(checkout)
     (folder / "requirements.txt").unlink()
@@ -101,6 +130,14 @@ def test_an_environment_that_is_not_there_is_said(checkout: Path) -> None:
     (checkout / "Pulumi.yaml").write_text(PROJECT.replace(".venv", "env"))
     with pytest.raises(PackagesError, match=r"no virtual environment, though Pulumi.yaml names it"):
         Packages(checkout, checkout).lend(side(checkout))
+
+
+def test_a_requirements_file_that_is_a_link_is_none(checkout: Path) -> None:
+    folder = side(checkout)
+    (folder / "requirements.txt").unlink()
+    (folder / "requirements.txt").symlink_to(checkout / "requirements.txt")
+    with pytest.raises(PackagesError, match="nothing says how to install it"):
+        Packages(checkout, checkout).installation(folder)
 
 
 @pytest.mark.parametrize(

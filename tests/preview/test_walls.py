@@ -58,6 +58,25 @@ def test_it_writes_nowhere_else(built: walls.Walls, tmp_path: Path) -> None:
     assert (tmp_path / "checkout" / "tools" / "program").read_text() == "needed"
 
 
+def test_a_folder_that_stays_as_it_is_can_only_be_read(built: walls.Walls, tmp_path: Path) -> None:
+    base = tmp_path / "scratch" / "base"
+    base.mkdir()
+    (base / "rules.py").write_text("as the base has it")
+    fixed = built.reading_only(base)
+    done = python(fixed, f"print(open({str(base / 'rules.py')!r}).read()); open({str(base / 'rules.py')!r}, 'w')")
+    assert done.stdout == "as the base has it\n"
+    assert "Read-only file system" in done.stderr
+    assert python(fixed, f"open({str(tmp_path / 'scratch' / 'made')!r}, 'w')").returncode == 0
+
+
+def test_a_command_that_installed_packages_is_told_because_it_had_the_network(built: walls.Walls) -> None:
+    [network] = [each for each in built.told(Limits(), "make deps") if each.name == "network"]
+    assert (network.stands, network.text) == (
+        False,
+        "it had the network while its packages were installed: make deps",
+    )
+
+
 def test_it_has_no_network_but_its_own(built: walls.Walls) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

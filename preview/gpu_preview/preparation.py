@@ -1,0 +1,63 @@
+"""What both sides need before anything of them runs: their files, walls, and the engine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from . import walls, worlds
+from .git import Repository
+from .limits import Limits
+from .packages import Packages
+from .packs import Pack
+from .sides import Side, SideError, Surroundings
+
+_ENGINE_SEC = 900
+
+
+def surroundings(
+    folder: Path, packages: Packages, packs: Sequence[Pack], limits: Limits, network: bool, say: Callable[[str], None]
+) -> Surroundings:
+    """What both sides share, below an empty folder. SideError where there is no engine."""
+    scratch, own = folder / "work", folder / "own"
+    scratch.mkdir()
+    own.mkdir()
+    engine = _engine(say)
+    needed = [*walls.own_paths(), engine, packages.project / packages.folder]
+    needed += [path for pack in packs for path in pack.needed]
+    build = walls.build(scratch, packages.root, needed, network=network)
+    return Surroundings(scratch, own, build, limits, engine, say)
+
+
+def side(name: str, commit: str, repository: Repository, around: Surroundings) -> Side:
+    """A commit's files; nothing of it has run. SideError where they are not to be read."""
+    root = around.scratch / name
+    repository.export(commit, root)
+    made = Side(name, root, root / repository.project, around)
+    try:
+        made.read_files()
+    except SideError as error:
+        raise SideError(f"{name} ({commit[:10]}): {error}") from None
+    return made
+
+
+def lend_cache(project: Path, world: Path) -> None:
+    """What the checkout's own sandbox has read out of the SDKs: reading it again takes two seconds."""
+    if (cache := project / ".sandbox" / "cache").is_dir() and not cache.is_symlink():
+        world.mkdir()
+        worlds.copy(cache, world / "cache")
+
+
+def _engine(say: Callable[[str], None]) -> Path:
+    """Where the sandbox keeps the CLI; got first, with the network, where it is missing."""
+    say("looking for the Pulumi CLI")
+    asked = subprocess.run(
+        [sys.executable, "-P", "-m", "pulumi_sandbox", "engine", "--json"],
+        capture_output=True, text=True, timeout=_ENGINE_SEC, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    if asked.returncode:
+        raise SideError(asked.stderr.strip() or "there is no Pulumi CLI")
+    return Path(json.loads(asked.stdout)["folder"])

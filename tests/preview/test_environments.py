@@ -1,0 +1,87 @@
+"""An environment for a side, written where a commit may have put anything."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from gpu_preview import environments
+from gpu_preview.environments import LendError
+
+
+@pytest.fixture
+def ours(tmp_path: Path) -> Path:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "ours")], check=True)
+    return tmp_path / "ours"
+
+
+def runs(environment: Path) -> str:
+    line = "import sys; print(sys.prefix, sys.prefix != sys.base_prefix)"
+    python = environment / "bin" / "python"
+    return subprocess.run([python, "-c", line], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_its_interpreter_knows_where_it_is(ours: Path, tmp_path: Path) -> None:
+    (tmp_path / "side").mkdir()
+    environments.lend(ours, tmp_path / "side" / ".venv", [])
+    assert runs(tmp_path / "side" / ".venv") == f"{tmp_path / 'side' / '.venv'} True"
+
+
+def test_nothing_of_the_environment_that_is_lent_is_started(ours: Path, tmp_path: Path) -> None:
+    """It may be a file of the pull request that is checked out."""
+    (ours / "bin" / "python").unlink()
+    (ours / "bin" / "python").write_text(f"#!/bin/sh\ntouch {tmp_path / 'started'}\n")
+    (ours / "bin" / "python").chmod(0o755)
+    (tmp_path / "side").mkdir()
+    environments.lend(ours, tmp_path / "side" / ".venv", [])
+    assert not (tmp_path / "started").exists()
+
+
+def test_what_a_commit_has_in_its_place_goes_and_no_link_is_followed(ours: Path, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    (victim / "lib" / "python3zz" / "site-packages").mkdir(parents=True)
+    (victim / "file").write_text("precious")
+    side = tmp_path / "side"
+    planted = side / ".venv" / "lib" / "python3zz" / "site-packages"
+    planted.mkdir(parents=True)
+    (planted / "_side.pth").symlink_to(victim / "file")
+    environments.lend(ours, side / ".venv", ["/somewhere"])
+    assert not planted.exists()
+    environments.clear(side / ".venv")
+    (side / ".venv").symlink_to(victim)
+    environments.lend(ours, side / ".venv", ["/somewhere"])
+    assert not (side / ".venv").is_symlink()
+    assert (victim / "file").read_text() == "precious"
+    assert list((victim / "lib" / "python3zz" / "site-packages").iterdir()) == []
+
+
+def test_a_place_behind_a_link_is_refused(ours: Path, tmp_path: Path) -> None:
+    (tmp_path / "side").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "side" / "infra").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(LendError, match=r"^\.venv: lies behind a link$"):
+        environments.lend(ours, tmp_path / "side" / "infra" / ".venv", [])
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_what_was_installed_is_not_written_through_a_link(ours: Path, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    [packages] = environments.site_packages(ours)
+    (packages / "_side.pth").symlink_to(victim)
+    environments.add(ours, ["/somewhere"])
+    assert (victim.read_text(), (packages / "_side.pth").read_text()) == ("precious", "/somewhere\n")
+    (tmp_path / "other").mkdir()
+    packages.rename(tmp_path / "moved")
+    packages.symlink_to(tmp_path / "other")
+    with pytest.raises(LendError, match="leads elsewhere"):
+        environments.add(ours, ["/somewhere"])
+    assert list((tmp_path / "other").iterdir()) == []
+
+
+def test_what_is_no_environment_is_said(tmp_path: Path) -> None:
+    (tmp_path / "ours").mkdir()
+    with pytest.raises(LendError, match="ours: is no virtual environment"):
+        environments.lend(tmp_path / "ours", tmp_path / "theirs", [])
