@@ -73,3 +73,24 @@ def test_both_pairs_use_the_same_versions_of_githubs_actions() -> None:
         return {step["uses"] for job in jobs for step in job["steps"] if step.get("uses", "").startswith("actions/")}
 
     assert used(SHOWN[:2]) == used(OURS)
+
+
+def test_our_pull_requests_are_held_to_our_policies_in_the_environment_that_they_need() -> None:
+    steps = yaml.safe_load(OURS[0])["jobs"]["preview"]["steps"]
+    [at] = [number for number, step in enumerate(steps) if step.get("uses") == "./actions/preview"]
+    asked = steps[at]["with"]["policy-packs"].splitlines()
+    assert asked == ["policies"]
+    assert (ROOT / asked[0] / "PulumiPolicy.yaml").is_file()
+    assert "make policy" in [step.get("run") for step in steps[:at]]
+
+
+def test_the_page_shows_how_to_name_policies() -> None:
+    inputs = yaml.safe_load((ROOT / "actions" / "preview" / "action.yml").read_text())["inputs"]
+    shown = (
+        SHOWN[0]
+        .replace("        # with:", "        with:")
+        .replace("        #   policy-packs", "          policy-packs")
+    )
+    [step] = [one for one in yaml.safe_load(shown)["jobs"]["preview"]["steps"] if one.get("id") == "preview"]
+    assert step["with"] == {"policy-packs": "policies"}
+    assert step["with"].keys() <= inputs.keys()
