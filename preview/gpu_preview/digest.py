@@ -161,7 +161,7 @@ def _resource(step: Mapping[str, Any], urn: str, parents: Mapping[str, str]) -> 
         component=_component(urn, parents),
         moved_from=was if was != urn else "",
         properties=properties,
-        replaced_for=tuple(str(key) for key in step.get("replaceReasons") or ()),
+        replaced_for=tuple(sorted(step.get("replaceReasons") or ())),  # the engine has them in any order
         depends_on=tuple(sorted(str(one) for one in state.get("dependencies") or ())),
         protected=bool(state.get("protect")),
     )

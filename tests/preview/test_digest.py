@@ -49,6 +49,11 @@ def test_an_operation_of_the_engine_is_one_of_five(op: str, operation: Operation
     )
 
 
+def test_what_forces_a_replacement_is_told_in_one_order() -> None:
+    [found] = read(step("replace", BUCKET, {"inputs": {}}, {"inputs": {}}, replaceReasons=["b", "c", "a"])).resources
+    assert found.replaced_for == ("a", "b", "c")
+
+
 def test_a_replacement_in_three_steps_is_one() -> None:
     found = read(
         step("create-replacement", BUCKET, {"inputs": {}}, {"inputs": {}}),

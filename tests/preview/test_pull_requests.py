@@ -20,10 +20,13 @@ ALWAYS = {"pool-removed", "machine-changed", "renamed-with-alias", "bad-value"}
 CASES = [
     pytest.param(each, id=each.name, marks=() if each.name in ALWAYS else pytest.mark.slow) for each in PULL_REQUESTS
 ]
-# What differs from run to run: commits, the ends of automatic names, ages of prices, the folder of the run.
+# What differs from run to run: commits, the ends of automatic names, digests of such names, GitHub's ids, ages of
+# prices, the folder of the run.
 _STEADY = (
     (re.compile(r"`[0-9a-f]{10}`"), "`<commit>`"),
-    (re.compile(r"-[0-9a-f]{7}\b"), "-<random>"),
+    (re.compile(r"-[0-9a-f]{7,8}\b"), "-<random>"),
+    (re.compile(r'"[0-9a-f]{16}"'), '"<digest>"'),
+    (re.compile(r"\b\d{9}\b"), "<id>"),
     (re.compile(r"\d+ days ago"), "<n> days ago"),
     (re.compile(r"\([\d,]+ characters, sha256 [0-9a-f]{8}"), "(<n> characters, sha256 <digest>"),
     (re.compile(r"gpu-ci \d+\.\d+\.\d+"), "gpu-ci <version>"),
