@@ -56,6 +56,12 @@ def add(environment: Path, imports: Sequence[str]) -> None:
             written.writelines(f"{folder}\n" for folder in imports)
 
 
+def installation(environment: Path) -> Path | None:
+    """The Python that an environment was made of, where what its link leads to is one: it may lead anywhere."""
+    prefix = Path(os.path.realpath(environment / "bin" / "python")).parent.parent
+    return prefix if any(prefix.glob("lib/python3*/os.py")) else None
+
+
 def site_packages(environment: Path) -> list[Path]:
     """Where its packages are."""
     return sorted(environment.glob("lib/python3*/site-packages"))

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from . import walls, worlds
+from . import environments, walls, worlds
 from .git import Repository
 from .limits import Limits
 from .packages import Packages
@@ -26,7 +26,10 @@ def surroundings(
     scratch.mkdir()
     own.mkdir()
     engine = _engine(say)
-    needed = [*walls.own_paths(), engine, packages.project / packages.folder]
+    environment = packages.project / packages.folder
+    needed = [*walls.own_paths(), engine, environment]
+    # A Python that was installed for a user lies in a home, which is hidden.
+    needed += [found] if (found := environments.installation(environment)) else []
     needed += [path for pack in packs for path in pack.needed]
     build = walls.build(scratch, packages.root, needed, network=network)
     return Surroundings(scratch, own, build, limits, engine, say)

@@ -85,3 +85,15 @@ def test_what_is_no_environment_is_said(tmp_path: Path) -> None:
     (tmp_path / "ours").mkdir()
     with pytest.raises(LendError, match="ours: is no virtual environment"):
         environments.lend(tmp_path / "ours", tmp_path / "theirs", [])
+
+
+def test_the_python_behind_an_environment_is_one_or_nothing(ours: Path, tmp_path: Path) -> None:
+    """What is found is readable behind the walls, so a link to somebody's keys must not count."""
+    assert environments.installation(ours) == Path(sys.base_prefix).resolve()
+    secret = tmp_path / "home" / ".aws" / "bin"
+    secret.mkdir(parents=True)
+    (secret / "python").write_text("")
+    (ours / "bin" / "python").unlink()
+    (ours / "bin" / "python").symlink_to(secret / "python")
+    assert environments.installation(ours) is None
+    assert environments.installation(tmp_path / "none") is None
