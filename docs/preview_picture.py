@@ -1,0 +1,50 @@
+"""Draws docs/preview.png, the page of a real preview in a real browser: `.venv/bin/python -m docs.preview_picture`.
+
+The pull request is one of those that the tests preview; Chromium and its driver have to be there.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+
+from tests.preview import repository
+from tests.preview.browser import find
+
+ROOT = Path(__file__).resolve().parent.parent
+WIDTH = 1240
+
+
+def main(change: str = "market-changed") -> None:
+    binary, driver = find()
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for argument in ("--headless=new", "--no-sandbox", "--hide-scrollbars", f"--window-size={WIDTH},400"):
+        options.add_argument(argument)
+    with tempfile.TemporaryDirectory(dir=Path.home()) as folder:
+        made = Path(folder).resolve() / "repository"
+        repository.with_every_branch(made)
+        repository.lend_environment(made)
+        words = ["preview", "--base", "main", "--head", change, "--stack", "staging", "--output", folder]
+        subprocess.run(
+            [Path(sys.executable).parent / "gpu-ci", *words], cwd=made, stdout=subprocess.DEVNULL, check=False
+        )
+        browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+        try:
+            browser.get((Path(folder) / "report.html").as_uri())
+            browser.find_elements(By.CSS_SELECTOR, "g.node.replace, g.node.update")[0].click()
+            height = browser.execute_script("return document.documentElement.scrollHeight")
+            browser.set_window_size(WIDTH, height + 330)
+            browser.execute_script("scrollTo(0, 0)")
+            browser.save_screenshot(str(ROOT / "docs" / "preview.png"))
+        finally:
+            browser.quit()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
