@@ -37,6 +37,8 @@ from gpu_ci.cli.output import Found, Wrong, note
               help="For each command of each stack.")  # fmt: skip
 @click.option("--memory-gib", default=6.0, show_default=True, type=click.FloatRange(0.1), metavar="GIB",
               help="For each command, with all it starts.")  # fmt: skip
+@click.option("--disk-gib", default=10.0, show_default=True, type=click.FloatRange(0.1), metavar="GIB",
+              help="For each command.")  # fmt: skip
 @click.option("--cache", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
               help="Keep what the base came to there, for the next call with the same base.")  # fmt: skip
 @click.option("--max-usd-month", type=click.FloatRange(0), metavar="USD", help="A worst month above it is a danger.")
@@ -95,7 +97,7 @@ def _report(asked: dict[str, Any]) -> Any:
             packs=[pack.resolve() for pack in asked["packs"]],
             pack_configs=[file.resolve() for file in asked["pack_configs"]],
             install=asked["install"],
-            limits=Limits(timeout_sec=asked["timeout_sec"], memory_gib=asked["memory_gib"]),
+            limits=Limits(asked["timeout_sec"], asked["memory_gib"], asked["disk_gib"]),
             network=asked["with_network"],
             from_fork_point=not asked["exact_base"],
             max_usd_month=asked["max_usd_month"],

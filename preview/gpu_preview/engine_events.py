@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from . import differences, json_text
 from .report import PropertyChange
 from .states import STACK
+
+# Characters; a figure of ours. Parsed, a line may take twenty times its length in memory.
+LONGEST_LINE = 16 * 1024**2
 
 
 def outputs(log: Path) -> tuple[PropertyChange, ...]:
@@ -31,10 +34,10 @@ def of_kinds(log: Path, kinds: Collection[str], text: str = "") -> Iterator[tupl
     """The events of these kinds whose line has this text, each with its kind, in their order.
 
     The log is large, and most of it is never parsed. A line that is no event is passed over, such as one that was cut
-    off as the engine was ended. OSError where there is no log.
+    off as the engine was ended, or that is longer than any event. OSError where there is no log.
     """
     with log.open(encoding="utf-8", errors="replace") as file:
-        for line in file:
+        for line in _lines(file):
             if text in line and any(kind in line for kind in kinds):
                 try:
                     event = json_text.read(line)
@@ -42,6 +45,16 @@ def of_kinds(log: Path, kinds: Collection[str], text: str = "") -> Iterator[tupl
                     continue
                 if isinstance(event, Mapping):
                     yield from ((kind, event[kind]) for kind in kinds if isinstance(event.get(kind), Mapping))
+
+
+def _lines(file: TextIO) -> Iterator[str]:
+    """The lines that an event may have; of a longer one no more than this is in memory at a time."""
+    while line := file.readline(LONGEST_LINE):
+        if len(line) < LONGEST_LINE or line.endswith("\n"):
+            yield line
+            continue
+        while line and not line.endswith("\n"):
+            line = file.readline(LONGEST_LINE)
 
 
 def _outputs(state: Any) -> Mapping[str, Any]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -24,6 +23,9 @@ _PR_SET_CHILD_SUBREAPER = 36
 # proc(5): where memory runs out, the system ends these first.
 _OOM_SCORE = "800"
 _TAIL_BYTES = 65_536
+# As much as each of the streams may have.
+_MOST_TAKEN_MIB = 512
+_CHUNK_BYTES = 1024**2
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,9 @@ class Limits:
 
     timeout_sec: float = 300.0
     memory_gib: float = 6.0
-    """Resident memory of all its processes together."""
+    """Resident memory of all its processes together; and as much again in files that lie in memory (tmpfs, memfd)."""
+    disk_gib: float = 10.0
+    """By how much the free room of the disk that it writes to may shrink meanwhile."""
     processes: int = 200
     output_mib: float = 512.0
     """Of each of its two streams."""
@@ -54,6 +58,14 @@ class Finished:
         return tail(self.stderr)
 
 
+@dataclass(frozen=True)
+class _Room:
+    """What the machine had before a command."""
+
+    free_bytes: int
+    shared_bytes: int
+
+
 def tail(path: Path, limit: int = _TAIL_BYTES) -> str:
     """The end of a file, as text."""
     with path.open("rb") as file:
@@ -69,9 +81,15 @@ def run(
     scratch: Path,
     name: str,
     limits: Limits,
+    writes_to: Path | None = None,
 ) -> Finished:
-    """Run it to its end, or to a limit; its streams go to files in `scratch`. Nothing that it started is left."""
+    """Run it to its end, or to a limit; its streams go to files in `scratch`. Nothing that it started is left.
+
+    `writes_to` is a folder on the disk whose free room is looked at; none for `scratch`.
+    """
     _adopt_orphans()
+    disk = writes_to or scratch
+    room = _Room(_free_bytes(disk), _shared_bytes())
     before = {child.pid for child in psutil.Process().children()}
     stdout, stderr = scratch / f"{name}.stdout", scratch / f"{name}.stderr"
     started, broke = time.monotonic(), ""
@@ -83,7 +101,8 @@ def run(
         )  # fmt: skip
     try:
         while process.poll() is None:
-            if broke := _over(before, limits, time.monotonic() - started, (stdout, stderr)):
+            broke = _over(before, limits, time.monotonic() - started, (stdout, stderr)) or _too_full(disk, room, limits)
+            if broke:
                 break
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_LOOK_EVERY_SEC)
@@ -93,11 +112,20 @@ def run(
     return Finished(code, stdout, stderr, time.monotonic() - started, broke)
 
 
-def taken(source: Path, target: Path) -> Path:
-    """A copy of a file that untrusted code wrote; empty where it is no plain file, such as a link to another's."""
+def taken(finished: Finished, source: Path, target: Path, most_mib: float = _MOST_TAKEN_MIB) -> tuple[Finished, Path]:
+    """A copy of a file that untrusted code wrote; empty where it is no plain file, such as a link to another's.
+
+    One that is larger than anybody's is empty too, and a limit that the command broke: its size may be a hole's.
+    """
+    left = int(most_mib * 1024**2)
     with target.open("wb") as copy, contextlib.suppress(OSError), plain_file.opened(source) as file:
-        shutil.copyfileobj(file, copy)
-    return target
+        if os.fstat(file.fileno()).st_size > left:
+            told = f"it left a file of more than {most_mib:g} MiB: {source.name}"
+            return replace(finished, broke=finished.broke or told), target
+        # It may grow while it is read, where a process of the command's has outlived it.
+        while left > 0 and (chunk := file.read(min(left, _CHUNK_BYTES))):
+            left -= copy.write(chunk)
+    return finished, target
 
 
 def _over(before: set[int], limits: Limits, seconds: float, streams: Sequence[Path]) -> str:
@@ -112,6 +140,25 @@ def _over(before: set[int], limits: Limits, seconds: float, streams: Sequence[Pa
     if any(path.stat().st_size > limits.output_mib * 1024**2 for path in streams):
         return f"it printed more than {limits.output_mib:g} MiB"
     return ""
+
+
+def _too_full(disk: Path, before: _Room, limits: Limits) -> str:
+    """The room that is used up. Only the whole machine's is known for certain: a program can hide what it wrote in
+    files without a name, and in memory that is nobody's resident memory."""
+    if before.free_bytes - _free_bytes(disk) > limits.disk_gib * 1024**3:
+        return f"the disk lost more than {limits.disk_gib:g} GiB of room while it ran"
+    if _shared_bytes() - before.shared_bytes > limits.memory_gib * 1024**3:
+        return f"files in memory grew by more than {limits.memory_gib:g} GiB while it ran"
+    return ""
+
+
+def _free_bytes(folder: Path) -> int:
+    return psutil.disk_usage(str(folder)).free
+
+
+def _shared_bytes() -> int:
+    """What all files that lie in memory take of it (proc(5), Shmem); 0 where the system does not tell."""
+    return int(getattr(psutil.virtual_memory(), "shared", 0))
 
 
 def _descendants(before: set[int]) -> list[psutil.Process]:

@@ -100,6 +100,7 @@ class Side:
             scratch=self.around.own,
             name=f"{self.name}-{name}",
             limits=self.around.limits,
+            writes_to=self.around.scratch,
         )
 
     def sandbox(self, *words: str, name: str) -> Finished:
@@ -171,4 +172,4 @@ class Side:
         events = self.around.scratch / f"{self.name}-{stack}.events"
         words = ["preview", "--stack", stack, "--json", "--show-sames", "--event-log", str(events), "--non-interactive"]
         finished = self.sandbox(*words, *options, name=f"{stack}-preview")
-        return finished, limits.taken(events, self.around.own / events.name)
+        return limits.taken(finished, events, self.around.own / events.name)

@@ -17,6 +17,10 @@ _TRY_SEC = 20
 _NO_NETWORK = "--unshare-net"
 # What a checkout and a home hold that is nobody's business: tokens in .git/config, keys, caches of tools.
 _ALWAYS_HIDDEN = ("/root", "/home", "/tmp", "/var/tmp", "/run", "/mnt", "/media", "/srv")  # noqa: S108
+# Of each hidden folder, which is a file system in memory, and of /dev/shm. Nothing needs to write there: TMPDIR and
+# HOME lie in the folder that is the program's own. (`--size` is in bubblewrap since 0.7.0.)
+_IN_MEMORY = ("--size", str(64 * 1024**2), "--tmpfs")
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108
 _WITHOUT = (
     "bubblewrap keeps nothing from it here: {}. Run it where nothing is worth stealing, as the workflow of "
     "docs/preview.md does: a job with a read-only token and no secrets"
@@ -60,8 +64,8 @@ class Walls:
             Wall(
                 name="limits",
                 stands=True,
-                text=f"{limits.timeout_sec:g} s, {limits.memory_gib:g} GiB and {limits.processes} processes for each "
-                "command, looked at five times a second",
+                text=f"{limits.timeout_sec:g} s, {limits.memory_gib:g} GiB of memory, {limits.disk_gib:g} GiB of disk "
+                f"and {limits.processes} processes for each command, looked at five times a second",
             ),
             Wall(
                 name="files",
@@ -102,10 +106,11 @@ def _options(scratch: Path, checkout: Path, needed: list[Path], network: bool) -
     hidden = dict.fromkeys([*map(Path, _ALWAYS_HIDDEN), Path.home(), checkout])
     options = ["--die-with-parent", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL"]
     options += [] if network else [_NO_NETWORK]
-    options += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    options += ["--ro-bind", "/", "/", "--dev", "/dev", *_IN_MEMORY, _SHARED_MEMORY]
+    options += ["--remount-ro", "/dev", "--proc", "/proc"]
     for folder in hidden:
         if folder.is_dir():
-            options += ["--tmpfs", str(folder)]
+            options += [*_IN_MEMORY, str(folder)]
     for path in dict.fromkeys(str(one) for one in needed if one.exists()):
         options += ["--ro-bind", path, path]
     # After what is needed, which may be the checkout itself: its history and its credentials are not.
@@ -116,7 +121,7 @@ def _options(scratch: Path, checkout: Path, needed: list[Path], network: bool) -
 
 def _hide(path: Path) -> list[str]:
     if path.is_dir():
-        return ["--tmpfs", str(path)]
+        return [*_IN_MEMORY, str(path)]
     return ["--ro-bind", os.devnull, str(path)] if path.exists() else []
 
 

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import psutil
 import pytest
+from gpu_preview import limits
 from gpu_preview.limits import Finished, Limits, environment, run, taken
 
 
-def python(folder: Path, program: str, limits: Limits | None = None) -> Finished:
+def python(folder: Path, program: str, within: Limits | None = None) -> Finished:
     return run(
         [sys.executable, "-I", "-c", program],
-        folder=folder, environment=environment(folder), scratch=folder, name="it", limits=limits or Limits(),
+        folder=folder, environment=environment(folder), scratch=folder, name="it", limits=within or Limits(),
     )  # fmt: skip
 
 
@@ -101,11 +102,61 @@ def test_what_it_left_is_taken_as_a_plain_file_or_not_at_all(tmp_path: Path) -> 
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     before = len(list(Path("/proc/self/fd").iterdir()))
-    got = {
-        name: taken(tmp_path / name, tmp_path / "copy").read_text() for name in ("file", "link", "folder", "pipe", "x")
+    done = Finished(0, tmp_path / "out", tmp_path / "err", 0.1)
+    copies = {
+        name: taken(done, tmp_path / name, tmp_path / "copy")[1].read_text()
+        for name in ("file", "link", "folder", "pipe", "x")
     }
-    assert got == {"file": "said", "link": "", "folder": "", "pipe": "", "x": ""}
+    assert copies == {"file": "said", "link": "", "folder": "", "pipe": "", "x": ""}
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_file_that_is_larger_than_anybodys_is_not_taken_and_is_a_limit_that_was_broken(tmp_path: Path) -> None:
+    with (tmp_path / "events").open("wb") as file:
+        file.truncate(2 * 1024**2 + 1)
+    done = Finished(0, tmp_path / "out", tmp_path / "err", 0.1)
+    found, copy = taken(done, tmp_path / "events", tmp_path / "copy", most_mib=2)
+    assert (found.broke, copy.stat().st_size) == ("it left a file of more than 2 MiB: events", 0)
+    (tmp_path / "events").write_bytes(b"x" * 2 * 1024**2)
+    found, copy = taken(done, tmp_path / "events", tmp_path / "copy", most_mib=2)
+    assert (found, copy.stat().st_size) == (done, 2 * 1024**2)
+
+
+def test_one_that_fills_the_disk_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    room = iter([40 * 1024**3, 31 * 1024**3, 29 * 1024**3])
+    asked = []
+
+    def free_bytes(folder: Path) -> int:
+        asked.append(folder)
+        return next(room)
+
+    monkeypatch.setattr(limits, "_free_bytes", free_bytes)
+    done = run(
+        [sys.executable, "-I", "-c", "import time; time.sleep(600)"],
+        folder=tmp_path, environment=environment(tmp_path), scratch=tmp_path, name="it", limits=Limits(),
+        writes_to=tmp_path / "work",
+    )  # fmt: skip
+    assert done.broke == "the disk lost more than 10 GiB of room while it ran"
+    assert asked == [tmp_path / "work"] * 3
+
+
+def test_one_that_hides_its_memory_in_files_without_a_name_is_ended(tmp_path: Path) -> None:
+    """Written and never mapped, such memory is no process's resident memory."""
+    program = (
+        "import os, time\nfile = os.memfd_create('it')\n"
+        "for _ in range(60): os.write(file, bytes(5_000_000))\ntime.sleep(600)"
+    )
+    done = python(tmp_path, program, Limits(memory_gib=0.2, timeout_sec=60))
+    assert done.broke == "files in memory grew by more than 0.2 GiB while it ran"
+
+
+def test_what_it_says_on_its_error_stream_is_limited_too(tmp_path: Path) -> None:
+    done = python(tmp_path, "import sys\nwhile True: sys.stderr.write('x' * 10_000)", Limits(output_mib=1))
+    assert done.broke == "it printed more than 1 MiB"
+
+
+def test_where_memory_runs_out_the_system_ends_it_first(tmp_path: Path) -> None:
+    assert python(tmp_path, "print(open('/proc/self/oom_score_adj').read())").stdout.read_text().strip() == "800"
 
 
 def test_it_has_nothing_to_read_from(tmp_path: Path) -> None:

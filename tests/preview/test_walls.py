@@ -77,6 +77,18 @@ def test_a_command_that_installed_packages_is_told_because_it_had_the_network(bu
     )
 
 
+@pytest.mark.parametrize("folder", ["/run", "/tmp", "/dev/shm"])  # noqa: S108
+def test_what_it_writes_into_memory_is_bounded(built: walls.Walls, folder: str) -> None:
+    done = python(built, f"open('{folder}/file', 'wb').write(bytes(100 * 1024**2))")
+    assert "No space left on device" in done.stderr
+
+
+def test_it_writes_nothing_among_the_devices_but_to_them(built: walls.Walls) -> None:
+    assert "Read-only file system" in python(built, "open('/dev/file', 'wb')").stderr
+    assert python(built, "open('/dev/null', 'wb').write(b'x')").returncode == 0
+    assert python(built, "open('/dev/shm/small', 'wb').write(b'x')").returncode == 0
+
+
 def test_it_has_no_network_but_its_own(built: walls.Walls) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
