@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from . import exported_state, git, sides, worlds
+from . import exported_state, git, sides, temporary, worlds
 from .git import Repository
 from .limits import Limits
 from .one_stack import Comparison
@@ -56,11 +55,11 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
     base = repository.commit(request.base)
     if request.from_fork_point:
         base = repository.fork_point(base, head)
-    with tempfile.TemporaryDirectory(prefix="gpu-ci-preview-", ignore_cleanup_errors=True) as folder:
+    with temporary.folder("gpu-ci-preview-") as folder:
         packages = Packages(repository.root, repository.root / repository.project)
         packs = [Pack(pack, repository.root) for pack in request.packs]
         try:
-            around = surroundings(Path(folder).resolve(), packages, packs, request.limits, request.network, say)
+            around = surroundings(folder, packages, packs, request.limits, request.network, say)
             before = side("base", base, repository, around)
             fixed = replace(around, walls=around.walls.reading_only(before.root))
             after = side("head", head, repository, fixed)

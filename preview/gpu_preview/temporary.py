@@ -1,0 +1,49 @@
+"""A temporary folder in which untrusted code may leave whatever a file system can hold."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_PATIENCE_SEC = 60.0
+
+
+@contextmanager
+def folder(prefix: str) -> Iterator[Path]:
+    """An empty folder, that is removed afterwards as far as it can be: what was found out in it counts for more."""
+    made = Path(tempfile.mkdtemp(prefix=prefix)).resolve()
+    try:
+        yield made
+    finally:
+        remove(made)
+
+
+def remove(top: Path, patience_sec: float = _PATIENCE_SEC) -> None:
+    """Remove a folder and all in it. What cannot be removed in this time, or by this user, is left there.
+
+    shutil.rmtree calls itself for each folder in a folder, and no path may be longer than 4,096 bytes. So here every
+    folder is first moved to the top, where its path is short however deep it lay, by a name that nobody can foresee.
+    """
+    until = time.monotonic() + patience_sec
+    left, emptied = [top], []
+    while left and time.monotonic() < until:
+        here = left.pop()
+        emptied.append(here)
+        with contextlib.suppress(OSError), os.scandir(here) as entries:
+            for entry in list(entries):
+                with contextlib.suppress(OSError):
+                    if not entry.is_dir(follow_symlinks=False):
+                        Path(entry).unlink()
+                        continue
+                    # A folder that may not be written into can be neither moved nor emptied.
+                    Path(entry).chmod(0o700)
+                    left.append(Path(entry) if here == top else Path(entry).rename(top / secrets.token_hex(16)))
+    for each in reversed(emptied):
+        with contextlib.suppress(OSError):
+            each.rmdir()

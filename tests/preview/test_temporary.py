@@ -1,0 +1,69 @@
+"""Whatever was left in a temporary folder, it is removed and nothing else is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from gpu_preview import temporary
+
+
+def nested(top: Path, depth: int) -> None:
+    """Folders in folders, deeper than any path reaches."""
+    at = os.open(top, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("a-rather-long-name", dir_fd=at)
+        inner = os.open("a-rather-long-name", os.O_RDONLY, dir_fd=at)
+        os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=at))
+        os.close(at)
+        at = inner
+    os.close(at)
+
+
+def test_folders_in_folders_without_an_end_are_removed(tmp_path: Path) -> None:
+    with temporary.folder("it-") as folder:
+        nested(folder, 1_500)
+    assert not folder.exists()
+
+
+def test_a_link_is_removed_and_what_it_leads_to_stays(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").write_text("kept")
+    with temporary.folder("it-") as folder:
+        (folder / "link").symlink_to(tmp_path / "mine")
+        (folder / "inner").mkdir()
+        (folder / "inner" / "link").symlink_to(tmp_path / "mine" / "file")
+        os.mkfifo(folder / "pipe")
+    assert not folder.exists()
+    assert (tmp_path / "mine" / "file").read_text() == "kept"
+
+
+def test_a_folder_that_nobody_may_write_into_is_removed(tmp_path: Path) -> None:
+    with temporary.folder("it-") as folder:
+        (folder / "a" / "b").mkdir(parents=True)
+        (folder / "a" / "b" / "file").write_text("")
+        (folder / "a" / "b").chmod(0)
+        (folder / "a").chmod(0)
+    assert not folder.exists()
+
+
+def test_many_folders_of_the_same_name_are_removed() -> None:
+    with temporary.folder("it-") as folder:
+        for name in ("a/a/a", "a/b/a", "b/a/a", "a/a/b"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+            (folder / name / "file").write_text("")
+    assert not folder.exists()
+
+
+def test_what_takes_too_long_to_remove_is_left(tmp_path: Path) -> None:
+    (tmp_path / "it").mkdir()
+    (tmp_path / "it" / "file").write_text("")
+    temporary.remove(tmp_path / "it", patience_sec=-1)
+    assert (tmp_path / "it" / "file").exists()
+
+
+def test_an_error_inside_is_the_callers(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="mine"), temporary.folder("it-") as folder:
+        raise ValueError("mine")
+    assert not folder.exists()
