@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
-import yaml
+from . import git_files, stack_nodes
 
 PROJECT_FILES = ("Pulumi.yaml", "Pulumi.yml")
 _TIMEOUT_SEC = 300
+_STACK_FILE = re.compile(r"Pulumi\.(.+)\.ya?ml", re.DOTALL)
+# What the engine takes for the name of a stack (pulumi/pulumi v3.259.0, sdk/go/common/tokens/stack_name.go).
+_STACK_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
 class GitError(Exception):
@@ -58,19 +65,22 @@ class Repository:
         return _git(self.root, "rev-parse", f"{commit}^{{tree}}")
 
     def export(self, commit: str, folder: Path) -> None:
-        """The files of a commit, in an empty folder.
+        """The files of a commit, in an empty folder. GitError where they are none that can be written.
 
-        By an index of its own and without a `.git`: no hook runs, nothing is registered in the checkout, and the
-        program that will run there finds no way back to it.
+        Without a `.git`, so that the program that will run there finds no way back to the checkout; and without a
+        filter or a hook of anybody's, so nothing of the commit's runs yet. Pointers of LFS stay pointers.
         """
         folder.mkdir(parents=True)
-        index = folder.parent / f".{folder.name}.index"
-        environment = {"GIT_INDEX_FILE": str(index), "GIT_LFS_SKIP_SMUDGE": "1"}
         try:
-            _git(self.root, "read-tree", commit, **environment)
-            _git(self.root, f"--work-tree={folder}", "checkout-index", "--all", "--force", **environment)
-        finally:
-            index.unlink(missing_ok=True)
+            files = git_files.entries(_run(self.root, "ls-tree", "-r", "-z", "--full-tree", commit).stdout)
+            with tempfile.TemporaryFile(dir=folder.parent) as ids, tempfile.TemporaryFile(dir=folder.parent) as content:
+                ids.writelines(f"{each.id}\n".encode() for each in files)
+                ids.seek(0)
+                _run(self.root, "cat-file", "--batch", stdin=ids, stdout=content)
+                content.seek(0)
+                git_files.write(files, folder, content)
+        except git_files.UnfitTreeError as error:
+            raise GitError(f"{commit[:10]}: {error}") from None
 
     def differs(self, one: str, other: str) -> bool:
         """Whether any file differs between two commits."""
@@ -95,34 +105,50 @@ def project_name(folder: Path) -> str:
     """The name in the project's file; empty where it has none that can be read."""
     for name in PROJECT_FILES:
         try:
-            settings = yaml.safe_load((folder / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError, yaml.YAMLError):
+            settings = stack_nodes.loaded(folder / name)
+        except stack_nodes.UnfitError:
             continue
-        return str(settings.get("name", "")) if isinstance(settings, dict) else ""
+        found = settings.get("name") if isinstance(settings, dict) else ""
+        return found if isinstance(found, str) else ""
     return ""
 
 
 def stack_files(project: Path) -> dict[str, Path]:
     """The stacks of a project's folder, by name. A link is none: it may lead anywhere."""
-    found = sorted(path for path in project.glob("Pulumi.?*.y*ml") if path.suffix in (".yaml", ".yml"))
-    return {path.stem.removeprefix("Pulumi."): path for path in found if path.is_file() and not path.is_symlink()}
+    return {name: path for name, path in _named_as_stacks(project) if _STACK_NAME.fullmatch(name)}
 
 
-def _git(folder: Path, *words: str, **environment: str) -> str:
+def misnamed(project: Path) -> list[str]:
+    """The files that are named as those of stacks are, but for the name of the stack, which the engine would refuse."""
+    return [path.name for name, path in _named_as_stacks(project) if not _STACK_NAME.fullmatch(name)]
+
+
+def _named_as_stacks(project: Path) -> Iterator[tuple[str, Path]]:
+    for path in sorted(project.glob("Pulumi.?*.y*ml")):
+        if (named := _STACK_FILE.fullmatch(path.name)) and path.is_file() and not path.is_symlink():
+            yield named[1], path
+
+
+def _git(folder: Path, *words: str) -> str:
+    return _run(folder, *words).stdout.decode(errors="replace").strip()
+
+
+def _run(
+    folder: Path, *words: str, stdin: int | IO[bytes] = subprocess.DEVNULL, stdout: int | IO[bytes] = subprocess.PIPE
+) -> subprocess.CompletedProcess[bytes]:
     # Neither a pager nor a question, and no configuration of a repository that would run a program.
     settings = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
     try:
         answer = subprocess.run(
             ["git", *settings, *words],
-            cwd=folder, env={**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", **environment},
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT_SEC,
-            check=False,
+            cwd=folder, env={**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
+            stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, timeout=_TIMEOUT_SEC, check=False,
         )  # fmt: skip
     except FileNotFoundError:
         raise GitError("there is no git on PATH\n  hint: install it") from None
     except subprocess.TimeoutExpired:
         raise GitError(f"git {words[0]} did not end within {_TIMEOUT_SEC} s") from None
     if answer.returncode:
-        said = answer.stderr.strip() or f"it ended with {answer.returncode}"
+        said = answer.stderr.decode(errors="replace").strip() or f"it ended with {answer.returncode}"
         raise GitError(f"git {words[0]}: {said}")
-    return answer.stdout.strip()
+    return answer

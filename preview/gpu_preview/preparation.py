@@ -8,12 +8,13 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from . import environments, walls, worlds
+from . import environments, git, walls, worlds
 from .git import Repository
 from .limits import Limits
 from .packages import Packages
 from .packs import Pack
 from .sides import Side, SideError, Surroundings
+from .visible import visible
 
 _ENGINE_SEC = 900
 
@@ -44,6 +45,9 @@ def side(name: str, commit: str, repository: Repository, around: Surroundings) -
         made.read_files()
     except SideError as error:
         raise SideError(f"{name} ({commit[:10]}): {error}") from None
+    for file in git.misnamed(made.project):
+        shown = visible(file, 100)
+        around.say(f"{name}: {shown} is passed over: a stack is named by letters, digits, `.`, `_` and `-`")
     return made
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import stat
 from pathlib import Path
+from typing import Any
 
 import yaml
+from yaml.constructor import SafeConstructor
 
 # The largest stack file one would write is a tenth of it, and PyYAML takes seconds for a megabyte.
 _LARGEST_BYTES = 256 * 1024
 # Aliases let a few lines stand for billions of values, and whoever reads the values would count them one by one.
 _MOST_NODES = 100_000
+# Of what is no number, date or map, PyYAML's constructors raise whatever int(), re and a table of theirs do.
+_NO_VALUE = (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
 
 
 class UnfitError(Exception):
@@ -39,6 +43,15 @@ def fit(path: Path) -> yaml.Node | None:
     if node is not None and _size(node) > _MOST_NODES:
         raise UnfitError(f"stands for more than {_MOST_NODES} values by its aliases")
     return node
+
+
+def loaded(path: Path) -> Any:
+    """What the file says, as maps, lists and plain values; None for an empty one. UnfitError as above."""
+    node = fit(path)
+    try:
+        return None if node is None else SafeConstructor().construct_document(node)
+    except _NO_VALUE:
+        raise UnfitError("has a value that is none") from None
 
 
 def children(node: yaml.Node) -> list[yaml.Node]:

@@ -13,15 +13,12 @@ from typing import Any
 
 import yaml
 
+from . import stack_nodes
 from .paths import joined
 
 PLACEHOLDER = "placeholder-of-a-secret"
 # What encrypts the values (pulumi/pulumi v3.259.0, sdk/go/common/workspace/project.go, ProjectStack).
 _KEYS = ("secretsprovider", "encryptedkey", "encryptionsalt")
-
-
-class StackFileError(Exception):
-    """A stack file that is no map in YAML."""
 
 
 def open_to_all(file: Path) -> dict[str, str]:
@@ -30,9 +27,8 @@ def open_to_all(file: Path) -> dict[str, str]:
     A file without any is left as it is, but for the lines that name a provider of secrets.
     """
     try:
-        text = file.read_text(encoding="utf-8")
-        document: Any = yaml.safe_load(text)
-    except (UnicodeDecodeError, yaml.YAMLError, RecursionError):
+        document = stack_nodes.loaded(file)
+    except stack_nodes.UnfitError:
         return {}  # the engine refuses it, in words of its own
     if not isinstance(document, dict):
         return {}
@@ -43,7 +39,7 @@ def open_to_all(file: Path) -> dict[str, str]:
         kept = {key: value for key, value in document.items() if key not in _KEYS}
         file.write_text(yaml.safe_dump(kept, sort_keys=False, allow_unicode=True), encoding="utf-8")
     elif any(key in document for key in _KEYS):
-        lines = text.splitlines(keepends=True)
+        lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
         file.write_text("".join(line for line in lines if not line.startswith(_KEYS)), encoding="utf-8")
     return found
 

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from gpu_preview.git import GitError, Repository, stack_files
+from gpu_preview.git import GitError, Repository, misnamed, project_name, stack_files
 
 IDENTITY = {f"GIT_{who}_{what}": "test@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 
@@ -93,6 +93,154 @@ def test_no_hook_of_the_checkout_runs(checkout: Path, tmp_path: Path) -> None:
     found = Repository.find(checkout / "infra")
     found.export(found.commit("main"), tmp_path / "sides" / "base")
     assert not (tmp_path / "ran").exists()
+
+
+def planted(checkout: Path, tmp_path: Path) -> Path:
+    """A program that notes down that it ran."""
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\necho \"$0 $*\" >> '{tmp_path}/ran'\ncat\n")
+    program.chmod(0o755)
+    return program
+
+
+@pytest.mark.parametrize("scope", ["--local", "--global"])
+def test_no_filter_of_anybodys_configuration_runs_over_the_files(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (checkout / ".gitattributes").write_text("* filter=mine text eol=crlf ident\n")
+    (checkout / "infra" / "ident").write_text("$Id$\n")
+    git(checkout, "add", ".gitattributes", "infra/ident")
+    git(checkout, "commit", "-qm", "filters")
+    program = planted(checkout, tmp_path)
+    for name in ("smudge", "process"):
+        subprocess.run(["git", "config", scope, f"filter.mine.{name}", str(program)], cwd=checkout, check=True)
+    found = Repository.find(checkout / "infra")
+    found.export(found.commit("change"), tmp_path / "sides" / "head")
+    assert not (tmp_path / "ran").exists()
+    assert (tmp_path / "sides" / "head" / "infra" / "Pulumi.dev.yaml").read_bytes() == b"config: {a: 1}\n"
+    assert (tmp_path / "sides" / "head" / "infra" / "ident").read_bytes() == b"$Id$\n"
+
+
+def test_looking_for_changes_runs_neither_a_monitor_nor_a_hook(checkout: Path, tmp_path: Path) -> None:
+    program = planted(checkout, tmp_path)
+    git(checkout, "config", "core.fsmonitor", str(program))
+    hook = checkout / ".git" / "hooks" / "post-index-change"
+    hook.write_bytes(program.read_bytes())
+    hook.chmod(0o755)
+    # A file that may have changed, though it has not: git looks at it and writes its index anew.
+    os.utime(checkout / "infra" / "Pulumi.yaml", (1, 1))
+    assert not Repository.find(checkout / "infra").is_dirty()
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_ref_that_looks_like_an_option_is_a_ref(checkout: Path) -> None:
+    git(checkout, "update-ref", "refs/heads/-x", "main")
+    assert Repository.find(checkout / "infra").commit("-x") == git(checkout, "rev-parse", "main")
+
+
+def test_files_keep_their_content_their_mode_and_their_links(checkout: Path, tmp_path: Path) -> None:
+    (checkout / "run").write_bytes(b"\x00\r\n" * 700_000)
+    (checkout / "run").chmod(0o755)
+    (checkout / "empty").write_text("")
+    (checkout / "a\nname\twith all \u2028").write_text("said")
+    (checkout / "folder").symlink_to("infra")
+    git(checkout, "add", ".")
+    git(checkout, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},module")
+    git(checkout, "commit", "-qm", "files")
+    side = tmp_path / "sides" / "head"
+    Repository.find(checkout / "infra").export("HEAD", side)
+    assert (side / "run").read_bytes() == b"\x00\r\n" * 700_000
+    assert [bool((side / name).stat().st_mode & 0o100) for name in ("run", "empty")] == [True, False]
+    assert (side / "a\nname\twith all \u2028").read_text() == "said"
+    assert [str((side / name).readlink()) for name in ("folder", "infra/Pulumi.prod.yaml")] == ["infra", "/etc/passwd"]
+    assert not (side / "module").exists()
+
+
+def tree(folder: Path, *entries: bytes) -> str:
+    """A tree of any entries, as git itself would write none."""
+    answer = subprocess.run(
+        ["git", "hash-object", "-t", "tree", "-w", "--stdin", "--literally"],
+        cwd=folder, input=b"".join(entries), capture_output=True, check=True,
+    )  # fmt: skip
+    return answer.stdout.decode().strip()
+
+
+def entry(mode: str, name: str, ident: str) -> bytes:
+    return f"{mode} {name}".encode() + b"\0" + bytes.fromhex(ident)
+
+
+@pytest.mark.parametrize(
+    ("names", "problem"),
+    [
+        (["..", "file"], "'../file': is no path that git would check out"),
+        ([".git", "hooks"], "'.git/hooks': is no path that git would check out"),
+        ([".GIT", "hooks"], "'.GIT/hooks': is no path that git would check out"),
+        ([".", "file"], "'./file': is no path that git would check out"),
+    ],
+)
+def test_a_path_that_leads_elsewhere_is_refused(checkout: Path, tmp_path: Path, names: list[str], problem: str) -> None:
+    blob = git(checkout, "rev-parse", "main:infra/Pulumi.yaml")
+    hostile = tree(checkout, entry("40000", names[0], tree(checkout, entry("100644", names[1], blob))))
+    with pytest.raises(GitError) as refused:
+        Repository.find(checkout / "infra").export(hostile, tmp_path / "sides" / "head")
+    assert str(refused.value) == f"{hostile[:10]}: {problem}"
+    assert list((tmp_path / "sides").rglob("*")) == [tmp_path / "sides" / "head"]
+
+
+def test_nothing_is_written_through_a_link_of_the_same_tree(checkout: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (checkout / "target").symlink_to(tmp_path / "mine")
+    git(checkout, "add", "target")
+    git(checkout, "commit", "-qm", "link")
+    blob, link = (git(checkout, "rev-parse", f"HEAD:{path}") for path in ("infra/Pulumi.yaml", "target"))
+    inner = tree(checkout, entry("100644", "file", blob))
+    hostile = tree(checkout, entry("120000", "a", link), entry("40000", "a", inner))
+    with pytest.raises(GitError, match=r"'a': cannot be written: File exists"):
+        Repository.find(checkout / "infra").export(hostile, tmp_path / "sides" / "head")
+    twice = tree(checkout, entry("100644", "a", blob), entry("100755", "a", blob))
+    with pytest.raises(GitError, match=r"'a': cannot be written: File exists"):
+        Repository.find(checkout / "infra").export(twice, tmp_path / "sides" / "base")
+    assert list((tmp_path / "mine").iterdir()) == []
+
+
+def test_what_git_lacks_is_said(checkout: Path, tmp_path: Path) -> None:
+    hostile = tree(checkout, entry("100644", "a", "12" * 20))
+    with pytest.raises(GitError, match=f"'a': git does not have its content, {'12' * 20}"):
+        Repository.find(checkout / "infra").export(hostile, tmp_path / "sides" / "head")
+
+
+def test_a_stack_has_a_name_that_the_engine_takes(tmp_path: Path) -> None:
+    names = ["dev", "a.b_c-9", "x" * 100, "x" * 101, "a b", "\u00e9", "a\nb", os.fsdecode(b"\xff"), "x" * 236]
+    for name in names:
+        (tmp_path / f"Pulumi.{name}.yaml").write_text("")
+    assert set(stack_files(tmp_path)) == {"dev", "a.b_c-9", "x" * 100}
+    assert set(misnamed(tmp_path)) == {f"Pulumi.{name}.yaml" for name in names[3:]}
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("name: small\n", "small"),
+        ("", ""),
+        ("name: [a]\n", ""),
+        ("a: &a [x, x]\n" + "".join(f"a{n + 1}: &a{n + 1} [*a{n}, *a{n}]\n".replace("*a0", "*a") for n in range(40))
+         + "name: *a40\n", ""),
+        ("name: !!bool x\n", ""),
+        ("name: 2026-99-99\n", ""),
+        ("name: !!timestamp x\n", ""),
+        ("name: !!int ''\n", ""),
+    ],
+)  # fmt: skip
+def test_the_name_of_a_project_is_a_text_or_none(tmp_path: Path, text: str, name: str) -> None:
+    (tmp_path / "Pulumi.yaml").write_text(text)
+    assert project_name(tmp_path) == name
+
+
+def test_a_projects_file_that_never_ends_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "Pulumi.yaml")
+    assert project_name(tmp_path) == ""
 
 
 def test_a_link_is_no_stack_file(checkout: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -32,9 +33,30 @@ def test_a_file_without_secrets_keeps_every_other_line(tmp_path: Path) -> None:
     assert file.read_text() == "# why\nconfig:\n  a: 1 # that\n"
 
 
-@pytest.mark.parametrize("text", ["config: [", "", "[]", "\x00", "config: 4\n", "a: " + "[" * 3000])
+ALIASES = (
+    "a: &a0 [x, x]\n" + "".join(f"a{n + 1}: &a{n + 1} [*a{n}, *a{n}]\n" for n in range(40)) + "config: {b: *a40}\n"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "config: [", "", "[]", "\x00", "config: 4\n", "a: " + "[" * 3000, ALIASES, "config: &a {b: *a}\n",
+        "config: {a: 2026-99-99, b: {secure: x}}\n", "config: {a: !!int '', b: {secure: x}}\n",
+        "config: {b: {secure: x}}\n#" + "x" * 300_000,
+    ],
+    ids=range(11),
+)  # fmt: skip
 def test_a_file_that_cannot_be_read_is_left_to_the_engine(tmp_path: Path, text: str) -> None:
     file = tmp_path / "Pulumi.dev.yaml"
     file.write_text(text)
     assert open_to_all(file) == {}
     assert file.read_text() == text
+
+
+def test_neither_a_pipe_nor_a_link_is_read_or_written(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "Pulumi.pipe.yaml")
+    (tmp_path / "mine").write_text("config:\n  a: {secure: v1:AAA}\n")
+    (tmp_path / "Pulumi.link.yaml").symlink_to(tmp_path / "mine")
+    assert [open_to_all(tmp_path / f"Pulumi.{name}.yaml") for name in ("pipe", "link")] == [{}, {}]
+    assert "v1:AAA" in (tmp_path / "mine").read_text()
