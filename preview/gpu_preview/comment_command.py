@@ -44,7 +44,8 @@ def command(file: Path, author: str, as_json: bool) -> None:
     api_url = os.environ.get("GITHUB_API_URL") or "https://api.github.com"
     try:
         head = Head.read(Path(event))
-        report = receive(file, head.commit)
+        # Of another run nothing is written, so its report may be of no commit.
+        report = receive(file, head.commit if head.event == "pull_request" else "")
         done = post(report, head, Account(token, api_url, author), markdown.render)
     except FileNotFoundError:
         note(f"gpu-ci preview-comment: {file}: is not there; the run ended before it wrote a report")

@@ -30,7 +30,8 @@ def receive(path: Path, commit: str = "") -> Report:
 
     Args:
         path: where the artifact was put.
-        commit: the commit the run was for. A report of another one says nothing about it.
+        commit: the commit the run was for. A report of another one, or of none, says nothing about it; that of a
+            preview with credentials, or on drift, is of none.
 
     Raises:
         FileNotFoundError: there is none.
@@ -42,8 +43,12 @@ def receive(path: Path, commit: str = "") -> Report:
         raise ReceivedError(_told(path, error)) from None
     if not _MADE_BY.fullmatch(report.made_by):
         raise ReceivedError(f"{path}: madeBy: is no version of gpu-ci\n  expected: such as `gpu-ci 0.1.0`")
-    # Of previews with credentials nobody says which commit they are of.
-    if commit and report.head.commit and report.head.commit != commit:
+    if commit and report.how in ("credentials", "drift"):
+        raise ReceivedError(
+            f"{path}: how: a report of the kind {report.how} is of no commit\n"
+            "  expected: base or state, for a pull request"
+        )
+    if commit and report.head.commit != commit:
         raise ReceivedError(
             f"{path}: head.commit: the report is of another commit than the run\n  expected: {commit}\n"
             "  hint: check out github.event.pull_request.head.sha, not the merge that GitHub makes of it"

@@ -11,8 +11,12 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+
+# Bounds of ours: no stack comes near them, and whoever forges a report can make no other figure of it.
+_MOST = 10**9
+_MOST_USD = 1e12
 
 
 class Model(BaseModel):
@@ -77,12 +81,12 @@ class Resource(Model):
 class Counts(Model):
     """How many resources of each operation; the stack itself, which is no resource of a cloud, is left out."""
 
-    create: int = 0
-    update: int = 0
-    replace: int = 0
-    delete: int = 0
-    same: int = 0
-    moved: int = 0
+    create: int = Field(default=0, ge=0, le=_MOST)
+    update: int = Field(default=0, ge=0, le=_MOST)
+    replace: int = Field(default=0, ge=0, le=_MOST)
+    delete: int = Field(default=0, ge=0, le=_MOST)
+    same: int = Field(default=0, ge=0, le=_MOST)
+    moved: int = Field(default=0, ge=0, le=_MOST)
     """Those among the others that have a new URN."""
 
     @classmethod
@@ -97,8 +101,8 @@ class Place(Model):
     """Where something stands in the head's files; lines count from 1."""
 
     file: str
-    line: int
-    end_line: int
+    line: int = Field(ge=1, le=_MOST)
+    end_line: int = Field(ge=1, le=_MOST)
 
 
 class Severity(StrEnum):
@@ -136,9 +140,9 @@ class Violation(Model):
 class Amount(Model):
     """USD. None where a price is unknown; `at_least` where only a part of the prices is known."""
 
-    at_rest_usd_per_hour: float | None = None
-    at_max_usd_per_hour: float | None = None
-    worst_month_usd: float | None = None
+    at_rest_usd_per_hour: float | None = Field(default=None, ge=0, le=_MOST_USD)
+    at_max_usd_per_hour: float | None = Field(default=None, ge=0, le=_MOST_USD)
+    worst_month_usd: float | None = Field(default=None, ge=0, le=_MOST_USD)
     at_least: bool = False
 
 
@@ -195,7 +199,7 @@ class Stack(Model):
     """Which policies were asked, or why none were."""
     cost: Cost | None = None
     """None where no stack file of pools could be read."""
-    seconds: float = 0.0
+    seconds: float = Field(default=0.0, ge=0, le=_MOST)
 
     @property
     def changed(self) -> tuple[Resource, ...]:

@@ -54,9 +54,19 @@ def test_a_report_of_another_commit_is_refused(path: Path) -> None:
     )
 
 
-def test_a_report_that_knows_no_commit_is_taken(path: Path) -> None:
-    path.write_text(json.dumps(document(how="credentials", head={"ref": "the program"})))
-    assert receive(path, COMMIT).how == "credentials"
+def test_a_report_that_knows_no_commit_is_refused_for_a_run_that_was_for_one(path: Path) -> None:
+    unknown = json.dumps(document(head={"ref": "the program"}))
+    assert "head.commit: the report is of another commit than the run" in refused(path, unknown)
+    assert receive(path).head.ref == "the program"
+
+
+@pytest.mark.parametrize("how", ["credentials", "drift"])
+def test_what_no_pull_requests_program_made_is_refused_for_one_whatever_commit_it_names(path: Path, how: str) -> None:
+    text = refused(path, json.dumps(document(how=how)))
+    assert text == (
+        f"report.json: how: a report of the kind {how} is of no commit\n  expected: base or state, for a pull request"
+    )
+    assert receive(path).how == how
 
 
 @pytest.mark.parametrize(
@@ -69,6 +79,15 @@ def test_a_report_that_knows_no_commit_is_taken(path: Path) -> None:
         ({"stacks": [stack(status="merged")]}, "  stacks.0.status: Input should be 'previewed', 'failed',"),
         ({"stacks": [stack(seconds=float("nan"))]}, "  stacks.0.seconds: Input should be a finite number"),
         ({"stacks": [stack(cost={"before": None, "after": {"worstMonthUsd": float("inf")}})]}, "a finite number"),
+        ({"stacks": [stack(counts={"create": 10**4299, "delete": 10**4299})]}, "  stacks.0.counts.create: "),
+        ({"stacks": [stack(counts={"create": -1})]}, "  stacks.0.counts.create: Input should be greater than or equal"),
+        ({"stacks": [stack(counts={"same": 10**9 + 1})]}, "  stacks.0.counts.same: Input should be less than or equal"),
+        ({"stacks": [stack(cost={"before": None, "after": {"worstMonthUsd": 1e308}})]}, "Input should be less than or"),
+        (
+            {"stacks": [stack(cost={"before": {"atMaxUsdPerHour": -0.1}, "after": None})]},
+            "Input should be greater than",
+        ),
+        ({"stacks": [stack(seconds=-1)]}, "  stacks.0.seconds: Input should be greater than or equal to 0"),
         ({"markdown": "# Merge it"}, "  markdown: Extra inputs are not permitted"),
         ({"\u202e::error::x\n": 1}, "  \\u202e::error::x\\n: Extra inputs are not permitted"),
         ({"x" * 10_000: 1}, "  " + "x" * 200 + ": Extra inputs are not permitted"),
