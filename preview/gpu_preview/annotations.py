@@ -52,13 +52,20 @@ def render(report: Report) -> list[str]:
 def _of(stack: Stack, how: str) -> Iterator[_Annotation]:
     if stack.status in (Status.FAILED, Status.BASE_FAILED):
         first_line = Place(file=stack.file, line=1, end_line=1)
-        yield _Annotation("error", stack.stack, f"{outcome(stack, how)}\n{stack.error}", first_line)
+        # Of a base that failed, the log is no matter of this change.
+        error = stack.error if stack.status is Status.FAILED else _first_error(stack.error)
+        yield _Annotation("error", stack.stack, f"{outcome(stack, how)}\n{error}", first_line)
     for violation in stack.violations:
         level = "error" if violation.level == "mandatory" else "warning"
         yield _Annotation(level, f"{stack.stack}: {violation.policy}", violation.text, violation.place)
     for finding in stack.findings:
         text = f"{finding.text}\n{finding.hint}" if finding.hint else finding.text
         yield _Annotation(_LEVELS[finding.severity], f"{stack.stack}: {finding.rule}", text, finding.place)
+
+
+def _first_error(log: str) -> str:
+    """The first line that is the engine's word of an error; all of it where none is."""
+    return next((line.strip() for line in log.splitlines() if line.lstrip().startswith("error:")), log)
 
 
 def _command(each: _Annotation) -> str:

@@ -8,8 +8,10 @@ from typing import Any
 import click
 from gpu_ci.cli.output import Found, Wrong, note
 
+from .exit_codes import ReportCommand
 
-@click.command("preview")
+
+@click.command("preview", cls=ReportCommand)
 @click.option("--base", metavar="REF", help="What the change is compared with, such as origin/main.")
 @click.option("--head", default="HEAD", show_default=True, metavar="REF", help="The change; only what is committed.")
 @click.option("--stack", "stacks", multiple=True, metavar="NAME", help="Only this stack; may be given again.")
@@ -33,6 +35,7 @@ from gpu_ci.cli.output import Found, Wrong, note
 @click.option("--exact-base", is_flag=True, help="Compare with REF itself, not with where the head left it.")
 @click.option("--install", default="", metavar="COMMAND", help="Installs a side's packages where its lock differs.")
 @click.option("--with-network", is_flag=True, help="Let the program use the network.")
+@click.option("--require-walls", is_flag=True, help="Run nothing where bubblewrap does not keep the program in.")
 @click.option("--timeout-sec", default=300.0, show_default=True, type=click.FloatRange(1), metavar="SECONDS",
               help="For each command of each stack.")  # fmt: skip
 @click.option("--memory-gib", default=6.0, show_default=True, type=click.FloatRange(0.1), metavar="GIB",
@@ -79,8 +82,11 @@ def _report(asked: dict[str, Any]) -> Any:
     from gpu_preview.git import GitError, Repository
     from gpu_preview.limits import Limits
     from gpu_preview.read import read
+    from gpu_preview.walls import WallsError
 
-    if bool(asked["base"]) == bool(asked["digests"]):
+    if asked["base"] and asked["digests"]:
+        raise Wrong("gpu-ci preview: --base and --digest are two questions", expected="one of the two")
+    if not asked["base"] and not asked["digests"]:
         raise Wrong(
             "gpu-ci preview: what shall it be compared with?",
             expected="--base REF, or --digest STACK=FILE",
@@ -99,6 +105,7 @@ def _report(asked: dict[str, Any]) -> Any:
             install=asked["install"],
             limits=Limits(asked["timeout_sec"], asked["memory_gib"], asked["disk_gib"]),
             network=asked["with_network"],
+            require_walls=asked["require_walls"],
             from_fork_point=not asked["exact_base"],
             max_usd_month=asked["max_usd_month"],
             cache=asked["cache"] and asked["cache"].resolve(),
@@ -107,7 +114,7 @@ def _report(asked: dict[str, Any]) -> Any:
         if asked["head"] == "HEAD" and repository.is_dirty():
             note("gpu-ci preview: there are changes that no commit has; they are not looked at")
         return compare(request, repository, shell.progress("gpu-ci preview"))
-    except (GitError, CompareError, StateError) as error:
+    except (GitError, CompareError, StateError, WallsError) as error:
         raise Found(f"gpu-ci preview: {error}", [{"text": str(error)}]) from None
 
 

@@ -41,6 +41,8 @@ class Request:
     """The command that gives a side its packages, where its lock differs from the checkout's."""
     limits: Limits = field(default_factory=Limits)
     network: bool = False
+    require_walls: bool = False
+    """Whether nothing is run where a wall does not stand."""
     from_fork_point: bool = True
     """Whether the base is the commit that the head left it at, as GitHub compares; else its newest."""
     max_usd_month: float | None = None
@@ -59,7 +61,10 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
         packages = Packages(repository.root, repository.root / repository.project)
         packs = [Pack(pack, repository.root) for pack in request.packs]
         try:
-            around = surroundings(folder, packages, packs, request.limits, request.network, say)
+            around = surroundings(
+                folder, packages, packs, request.limits, say,
+                network=request.network, require_walls=request.require_walls,
+            )  # fmt: skip
             before = side("base", base, repository, around)
             fixed = replace(around, walls=around.walls.reading_only(before.root))
             after = side("head", head, repository, fixed)

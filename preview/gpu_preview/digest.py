@@ -92,6 +92,8 @@ def parse(text: str) -> Digest:
         ) from None
     except ValueError:
         raise DigestError("is not what `pulumi preview --json` prints") from None
+    if not told.says_something:
+        raise DigestError("is not what `pulumi preview --json` prints\n  expected: `steps`, or `changeSummary`")
     steps: list[dict[str, Any]] = document.get("steps") or []
     diagnostics = tuple(Diagnostic(one.severity, one.message, one.urn) for one in told.diagnostics or ())
     states = {step["urn"]: step for step in steps if step["op"] not in _LEFT_OUT}

@@ -62,6 +62,17 @@ class Document(_Form):
 
     steps: list[Step] | None = Field(default=None)
     diagnostics: list[Diagnostic] | None = None
+    change_summary: dict[str, int] | None = None
+    duration: int | None = None
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it is a preview's: any other object would be one in which nothing changes.
+
+        Of a stack without resources the engine writes how long it took, and of a program that failed its errors.
+        """
+        failed = any(each.severity == "error" for each in self.diagnostics or ())
+        return failed or any(part is not None for part in (self.steps, self.change_summary, self.duration))
 
 
 def problems(error: ValidationError) -> Iterator[str]:

@@ -7,8 +7,10 @@ from pathlib import Path
 import click
 from gpu_ci.cli.output import Found
 
+from .exit_codes import ReportCommand
 
-@click.command("drift")
+
+@click.command("drift", cls=ReportCommand)
 @click.option("--stack", "stacks", multiple=True, metavar="NAME", help="Only this stack; may be given again.")
 @click.option("--sandbox", is_flag=True, help="Ask the sandbox's world, not the clouds.")
 @click.option("--timeout-sec", default=900.0, show_default=True, type=click.FloatRange(1), metavar="SECONDS",

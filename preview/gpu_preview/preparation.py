@@ -20,9 +20,16 @@ _ENGINE_SEC = 900
 
 
 def surroundings(
-    folder: Path, packages: Packages, packs: Sequence[Pack], limits: Limits, network: bool, say: Callable[[str], None]
+    folder: Path,
+    packages: Packages,
+    packs: Sequence[Pack],
+    limits: Limits,
+    say: Callable[[str], None],
+    *,
+    network: bool,
+    require_walls: bool,
 ) -> Surroundings:
-    """What both sides share, below an empty folder. SideError where there is no engine."""
+    """What both sides share, below an empty folder. SideError without an engine, WallsError without required walls."""
     scratch, own = folder / "work", folder / "own"
     scratch.mkdir()
     own.mkdir()
@@ -33,6 +40,8 @@ def surroundings(
     needed += [found] if (found := environments.installation(environment)) else []
     needed += [path for pack in packs for path in pack.needed]
     build = walls.build(scratch, packages.root, needed, network=network)
+    if require_walls:
+        build.require()
     return Surroundings(scratch, own, build, limits, engine, say)
 
 

@@ -16,8 +16,11 @@ from .words import clean, made_by
 def read(given: Sequence[str], folder: Path, max_usd_month: float | None) -> Report:
     """The report on `STACK=FILE`, each. CompareError names every one that cannot be read."""
     stacks, problems = [], []
-    for each in given:
+    names = [each.partition("=")[0] for each in given]
+    for at, each in enumerate(given):
         try:
+            if names[at] in names[:at]:
+                raise CompareError(f"--digest {each}: is the second of {names[at]}\n  expected: one of each stack")
             stacks.append(_stack(each, folder, max_usd_month))
         except CompareError as error:
             problems.append(str(error))
@@ -41,7 +44,8 @@ def _stack(given: str, folder: Path, max_usd_month: float | None) -> Stack:
     except OSError as error:
         raise CompareError(f"--digest {name}: {path}: {error.strerror or error}") from None
     except DigestError as error:
-        hint = f"pulumi preview --json --show-sames --stack {name} > {path}"
+        # Never the file that was given: it is something else, which the shell would empty first.
+        hint = f"pulumi preview --json --show-sames --stack {name} > a-new-file.json"
         raise CompareError(f"--digest {name}: {path}: {error}\n  hint: {hint}") from None
     file = git.stack_files(folder).get(name)
     known = file.name if file else ""

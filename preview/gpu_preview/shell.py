@@ -14,6 +14,7 @@ from gpu_ci.cli.output import Wrong, note
 
 from . import html
 from .report import Report
+from .wording import number
 
 # What a step's summary may hold (docs.github.com, "Workflow commands for GitHub Actions", "Step isolation and limits").
 _SUMMARY_BYTES = 1024 * 1024
@@ -38,10 +39,18 @@ def tell(report: Report, text: str, *, as_json: bool, annotations: Sequence[str]
 def write(folder: Path, report: Report, text: str) -> None:
     """The report as Markdown, JSON and HTML into a folder, which is made. Wrong, in words, where that cannot be."""
     files = {"report.md": text, "report.json": to_json(report), "report.html": html.render(report)}
+    # Half a report is worse than none: each file gets its name when all of them are written.
+    drafts = {name: folder / f".{name}.{os.getpid()}" for name in files}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            (folder / name).write_text(content, encoding="utf-8")
+        try:
+            for name, content in files.items():
+                drafts[name].write_text(content, encoding="utf-8", errors="replace")
+            for name, draft in drafts.items():
+                draft.replace(folder / name)
+        finally:
+            for draft in drafts.values():
+                draft.unlink(missing_ok=True)
     except OSError as error:
         raise Wrong(f"{error.filename or folder}: cannot be written", got=error.strerror or str(error)) from None
 
@@ -61,9 +70,12 @@ def show(text: str) -> None:
 
 
 def annotate(lines: Sequence[str], summary: str) -> None:
-    """Print annotations, and put the report on the page of the run where there is one."""
-    for line in lines:
-        click.echo(line)
+    """Print annotations, for GitHub Actions alone, and put the report on the page of the run where there is one."""
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        for line in lines:
+            click.echo(line)
+    elif lines:
+        note(f"--annotate: this is no step of GitHub Actions; {number(len(lines), 'annotation')} left out")
     if (file := os.environ.get("GITHUB_STEP_SUMMARY")) and len(summary.encode()) < _SUMMARY_BYTES:
         with Path(file).open("a", encoding="utf-8") as page:
             page.write(summary + "\n")

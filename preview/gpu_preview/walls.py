@@ -20,11 +20,16 @@ _ALWAYS_HIDDEN = ("/root", "/home", "/tmp", "/var/tmp", "/run", "/mnt", "/media"
 # Of each hidden folder, which is a file system in memory, and of /dev/shm. Nothing needs to write there: TMPDIR and
 # HOME lie in the folder that is the program's own. (`--size` is in bubblewrap since 0.7.0.)
 _IN_MEMORY = ("--size", str(64 * 1024**2), "--tmpfs")
+_SAME = "for the same reason"
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108
 _WITHOUT = (
     "bubblewrap keeps nothing from it here: {}. Run it where nothing is worth stealing, as the workflow of "
     "docs/preview.md does: a job with a read-only token and no secrets"
 )
+
+
+class WallsError(Exception):
+    """A wall that was asked for does not stand; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,16 @@ class Walls:
         """The same walls, but for the network."""
         return Walls(tuple(word for word in self.prefix if word != _NO_NETWORK), self.reason, network=True)
 
+    def require(self) -> None:
+        """WallsError where one of the walls of bubblewrap does not stand."""
+        if not self.prefix:
+            raise WallsError(
+                f"no wall would stand around the head's code: bubblewrap: {self.reason}\n"
+                "  expected: all of them, by --require-walls\n  hint: docs/preview.md, On GitHub"
+            )
+        if self.network:
+            raise WallsError("--require-walls and --with-network: the network is one of the walls")
+
     def reading_only(self, *folders: Path) -> Walls:
         """The same walls, with these folders as they are."""
         if not self.prefix:
@@ -58,7 +73,6 @@ class Walls:
         given = "it was given the network" if self.network else ""
         if installed_with and not given:
             given = f"it had the network while its packages were installed: {installed_with[:200]}"
-        without = _WITHOUT.format(self.reason)
         return (
             Wall(name="environment", stands=True, text="it gets ten variables by name, and a home of its own"),
             Wall(
@@ -72,14 +86,14 @@ class Walls:
                 stands=up,
                 text="it writes to a folder of its own alone, and sees neither the home nor the checkout's .git"
                 if up
-                else without,
+                else _WITHOUT.format(self.reason),
             ),
             Wall(
                 name="network",
                 stands=up and not given,
-                text=given or ("it has none" if up else without),
+                text=given or ("it has none" if up else _SAME),
             ),
-            Wall(name="processes", stands=up, text="it sees its own alone" if up else without),
+            Wall(name="processes", stands=up, text="it sees its own alone" if up else _SAME),
         )
 
 

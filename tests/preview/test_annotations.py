@@ -4,7 +4,7 @@ import re
 
 import pytest
 from gpu_preview import annotations
-from gpu_preview.report import Place, Report, Severity
+from gpu_preview.report import Place, Report, Severity, Status
 from hypothesis import given
 
 from tests.preview import hostile, reports
@@ -42,6 +42,16 @@ def test_a_stack_that_cannot_be_previewed_is_an_error_at_its_file_in_the_engines
             "::error file=Pulumi.prod.yaml,line=1,endLine=1,title=prod::cannot be previewed, so it is not safe to merge"
             "%0Aerror: Pulumi.prod.yaml: gpu-ci:pools.t4.max%0A  got: 20%0A  expected: at most 8, the quota"
         )
+    ]
+
+
+def test_of_a_base_that_does_not_come_up_the_first_error_is_told_and_not_the_log() -> None:
+    log = "Updating (staging)\n +  gcp:storage:Bucket data creating\n  error: no bucket\n  got: x\nerror: update failed"
+    base = stack("staging").model_copy(update={"status": Status.BASE_FAILED, "error": log})
+    assert [line.partition("%0A")[2] for line in annotations.render(report(base))] == ["error: no bucket"]
+    other = base.model_copy(update={"error": "it took longer than 300 s\nand more"})
+    assert [line.partition("%0A")[2] for line in annotations.render(report(other))] == [
+        "it took longer than 300 s%0Aand more"
     ]
 
 

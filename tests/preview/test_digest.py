@@ -132,7 +132,9 @@ def test_that_the_program_ended_is_told_only_where_nothing_else_is() -> None:
     assert read(diagnostics=[{"severity": "error", "message": "why"}, ended]).errors == ["why"]
 
 
-@pytest.mark.parametrize("text", ["", "error: no such stack", "[]", '{"steps": 4}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "text", ["", "error: no such stack", "[]", '{"steps": 4}', "[" * 100_000, "{}", '{"a": 1}', '{"steps": null}']
+)
 def test_what_is_no_digest_is_said(text: str) -> None:
     with pytest.raises(DigestError, match="is not what `pulumi preview --json` prints"):
         parse(text)
@@ -146,5 +148,6 @@ def test_a_state_is_its_resources_as_they_are() -> None:
 
 
 def test_a_digest_of_nothing_is_one() -> None:
-    assert parse("{}").resources == ()
+    for text in ('{"steps": []}', '{"changeSummary": {"same": 1}}', '{"config": {}, "duration": 7}'):
+        assert parse(text).resources == ()
     assert Counts.of(()).model_dump() == {"create": 0, "update": 0, "replace": 0, "delete": 0, "same": 0, "moved": 0}

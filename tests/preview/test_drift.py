@@ -183,7 +183,7 @@ def test_the_three_files_of_a_report_are_written(project: Path, capsys: pytest.C
     assert sorted(each.name for each in folder.iterdir()) == ["report.html", "report.json", "report.md"]
     assert (folder / "report.md").read_text() == shown.removesuffix("\n")
     assert json.loads((folder / "report.json").read_text())["how"] == "drift"
-    assert run(["drift", "--output", "Pulumi.yaml/report"]) == 2
+    assert run(["drift", "--output", "Pulumi.yaml/report"]) == 1
     assert "Pulumi.yaml/report: cannot be written\n  got: Not a directory" in capsys.readouterr().err
 
 

@@ -68,6 +68,14 @@ def test_a_limit_that_nothing_fits_in_is_refused() -> None:
         markdown.render(reports.NOTHING, 999)
 
 
+def test_a_limit_is_kept_to_the_character() -> None:
+    whole = markdown.render(reports.NOTHING)
+    several = markdown.render(reports.SEVERAL)
+    assert markdown.render(reports.SEVERAL, len(several)) == several
+    assert len(markdown.render(reports.SEVERAL, len(several) - 1)) < len(several)
+    assert len(whole) <= markdown.SHORTEST_LIMIT
+
+
 def test_a_stack_that_could_not_be_previewed_comes_first() -> None:
     verdicts = re.findall(r"^\*\*(\w+)\*\*:", markdown.render(reports.SEVERAL), re.MULTILINE)
     assert verdicts == ["prod", "staging", "old", "next"]

@@ -115,6 +115,15 @@ def test_without_bubblewrap_the_report_says_so_and_why(tmp_path: Path, monkeypat
     told = {each.name: each for each in without.told(Limits())}
     assert [name for name, each in told.items() if not each.stands] == ["files", "network", "processes"]
     assert "it is not installed (package bubblewrap)" in told["files"].text
+    assert [told[name].text for name in ("network", "processes")] == ["for the same reason"] * 2
+
+
+def test_walls_that_are_required_stand_or_nothing_runs(built: walls.Walls) -> None:
+    built.require()
+    with pytest.raises(walls.WallsError, match=r"^no wall would stand .*: bubblewrap: it is not installed"):
+        walls.Walls((), "it is not installed").require()
+    with pytest.raises(walls.WallsError, match="the network is one of the walls"):
+        built.with_network().require()
 
 
 def test_a_bubblewrap_that_does_not_run_is_as_good_as_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ def gpu_ci() -> None:
 
     Nothing here needs an account, and nothing is created or changed in any cloud. Every command takes --json, and then
     tells mistakes as JSON too. The exit code is 0 when all is fine, 1 when problems were found, 2 when the question
-    itself is wrong.
+    itself is wrong; `preview` and `drift` say more by it, and end with 1 for a wrong question too.
 
     \b
     Examples:

@@ -1,0 +1,111 @@
+"""`gpu-ci preview` and `gpu-ci drift` where there is no report: exit codes, files and words."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from gpu_ci.cli.main import run
+from gpu_preview import compare, shell
+from gpu_preview.git import Repository
+
+from tests.preview import reports
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of one stack in a repository without a commit."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    subprocess.run(["git", "init", "-q", "."], check=True)
+    Path("Pulumi.yaml").write_text("name: ci\nruntime: python\n")
+    Path("Pulumi.dev.yaml").write_text("config: {}\n")
+    Path("dev.json").write_text('{"steps": []}')
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["preview"], "gpu-ci preview: what shall it be compared with?"),
+        (["preview", "--base", "main", "--digest", "dev=dev.json"], "gpu-ci preview: --base and --digest are two"),
+        (["preview", "--nothing"], "gpu-ci preview: No such option"),
+        (["preview", "--base", "main", "--memory-gib", "none"], "'none' is not a valid float"),
+        (["preview", "--base", "main", "--against-state", "dev"], "--against-state dev: is no pair"),
+        (["preview", "--base", "main"], "no commit named 'HEAD'"),
+        (["preview", "--digest", "dev"], "--digest dev: is no STACK=FILE"),
+        (["preview", "--digest", "dev=dev.json", "--digest", "dev=dev.json"], "is the second of dev"),
+        (["preview", "--digest", "dev=dev.json", "--output", "Pulumi.yaml/x"], "cannot be written"),
+        (["drift", "--nothing"], "gpu-ci drift: No such option"),
+        (["drift", "--timeout-sec", "0"], "gpu-ci drift: Invalid value"),
+    ],
+)
+def test_every_mistake_ends_with_one_because_two_is_an_answer(
+    words: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words) == 1
+    said = capsys.readouterr()
+    assert problem in said.err
+    assert said.out == ""
+
+
+def test_other_commands_still_end_with_two_for_a_wrong_question() -> None:
+    assert run(["cost", "--nothing"]) == 2
+
+
+def test_outside_of_github_nothing_is_annotated_and_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("failed.json").write_text('{"diagnostics": [{"severity": "error", "message": "no quota"}]}')
+    assert run(["preview", "--digest", "dev=failed.json", "--annotate"]) == 1
+    said = capsys.readouterr()
+    assert not any(line.startswith("::") for line in said.out.splitlines())
+    assert "--annotate: this is no step of GitHub Actions; 1 annotation left out" in said.err
+
+
+def test_where_walls_are_required_and_do_not_stand_not_even_a_file_is_written(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commit = [
+        "git",
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@example.com",
+        "commit",
+        "-q",
+        "--allow-empty",
+        "-m",
+        "one",
+    ]
+    subprocess.run(commit, check=True)
+    monkeypatch.setattr(compare, "_engine", lambda _: project)
+    monkeypatch.setattr("shutil.which", lambda _: None)
+
+    def exported(*_: object) -> None:
+        raise AssertionError("a side was written")
+
+    monkeypatch.setattr(Repository, "export", exported)
+    assert run(["preview", "--base", "HEAD", "--require-walls"]) == 1
+    assert "no wall would stand around the head's code: bubblewrap: it is not installed" in capsys.readouterr().err
+
+
+def test_a_report_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "report"
+    shell.write(folder, reports.NOTHING, "the first")
+    before = {file.name: file.read_text() for file in folder.iterdir()}
+    assert set(before) == {"report.md", "report.json", "report.html"}
+
+    def full(path: Path, *_: object, **__: object) -> int:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(Exception, match=r"cannot be written\n  got: No space left on device"):
+        shell.write(folder, reports.FAILED, "the second")
+    assert {file.name: file.read_text() for file in folder.iterdir()} == before
+
+
+def test_a_text_that_no_file_takes_is_written_all_the_same(tmp_path: Path) -> None:
+    shell.write(tmp_path, reports.NOTHING, "half a character: \ud800")
+    assert (tmp_path / "report.md").read_text() == "half a character: ?"
+    assert json.loads((tmp_path / "report.json").read_text())["version"] == 1

@@ -1,0 +1,46 @@
+"""Digests that were printed elsewhere, read into one report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_preview.compare import CompareError
+from gpu_preview.read import read
+from gpu_preview.report import Status
+
+
+def written(folder: Path, name: str, **document: Any) -> str:
+    (folder / name).write_text(json.dumps(document))
+    return str(folder / name)
+
+
+def test_a_preview_that_failed_is_told_as_one_in_the_engines_words(tmp_path: Path) -> None:
+    errors = [{"severity": "error", "message": text} for text in ("no such machine", "no quota")]
+    file = written(tmp_path, "prod.json", steps=[], diagnostics=errors)
+    stack = read([f"prod={file}"], tmp_path, None).stacks[0]
+    assert (stack.status, stack.error) == (Status.FAILED, "no such machine\n\nno quota")
+
+
+def test_a_stack_that_is_given_twice_is_refused(tmp_path: Path) -> None:
+    file = written(tmp_path, "prod.json", steps=[])
+    with pytest.raises(CompareError) as refused:
+        read([f"prod={file}", f"dev={file}", f"prod={file}"], tmp_path, None)
+    assert str(refused.value) == f"--digest prod={file}: is the second of prod\n  expected: one of each stack"
+
+
+def test_the_hint_for_another_file_does_not_write_over_it(tmp_path: Path) -> None:
+    (tmp_path / "Pulumi.dev.yaml").write_text("config: {}\n")
+    with pytest.raises(CompareError) as refused:
+        read([f"dev={tmp_path / 'Pulumi.dev.yaml'}"], tmp_path, None)
+    assert str(refused.value).endswith(
+        "Pulumi.dev.yaml: is not what `pulumi preview --json` prints\n"
+        "  hint: pulumi preview --json --show-sames --stack dev > a-new-file.json"
+    )
+
+
+def test_an_object_that_is_no_preview_is_no_clean_bill(tmp_path: Path) -> None:
+    with pytest.raises(CompareError, match="expected: `steps`, or `changeSummary`"):
+        read([f"dev={written(tmp_path, 'any.json', a=1)}"], tmp_path, None)
