@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -105,3 +106,14 @@ def test_something_new_is_its_properties() -> None:
         ("a", "add", "[secret]"),
         ("b", "add", "1"),
     ]
+
+
+def test_texts_in_texts_in_texts_are_compared_as_deep_as_any_value_goes() -> None:
+    def nested(leaf: int) -> str:
+        text = str(leaf)
+        for _ in range(10):
+            text = "[" * 120 + json.dumps(text) + "]" * 120
+        return text
+
+    (found,) = between(nested(1), nested(2))
+    assert found.path.count("[0]") + found.path.count("#") == 128
