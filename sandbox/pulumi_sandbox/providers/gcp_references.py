@@ -107,7 +107,8 @@ class References:
         project = site.place(inputs)[0]
         account = text_of(inputs, "serviceAccount")
         if account and not self.account_exists(part(account, "projects") or project, last(account)):
-            yield str(errors.no_account(project, last(account)))
+            home = part(account, "projects") or project
+            yield f"{errors.no_account(project, last(account))}{account_hint(home, last(account))}"
         pool = text_of(table(table(inputs.get("build")).get("options")), "workerPool")
         place = text_of(inputs, "location") or "global"
         if part(pool, "locations") not in ("", place):
@@ -131,3 +132,8 @@ def with_id(path: str, site: Site) -> str:
 def hint(path: str) -> str:
     """How to tell the sandbox of what exists in the cloud."""
     return f"\n  hint: if it is there in the cloud, list it in sandbox.yaml: exists: {{gcp: [{path}]}}"
+
+
+def account_hint(project: str, email: str) -> str:
+    """The same of a service account."""
+    return hint(f"projects/{project}/serviceAccounts/{email}")

@@ -12,7 +12,7 @@ from pulumi_sandbox.providers import gcp_errors as errors
 from pulumi_sandbox.providers import gcp_group_rules as group_rules
 from pulumi_sandbox.providers import gcp_mapping as types
 from pulumi_sandbox.providers.gcp_names import absolute, everywhere, in_region, last, part, region_of
-from pulumi_sandbox.providers.gcp_references import References, hint
+from pulumi_sandbox.providers.gcp_references import References, account_hint, hint
 from pulumi_sandbox.providers.gcp_site import Site
 from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.world import World
@@ -133,7 +133,7 @@ class Surroundings:
                     yield self._unreferenced(token, f"{place}.subnetwork", path, "subnetwork")
         email = table(inputs.get("serviceAccount")).get("email")
         if isinstance(email, str) and email and not self.account_exists(project, email):
-            yield f"Error creating {_kind(token)}: {errors.no_account(project, email)}"
+            yield f"Error creating {_kind(token)}: {errors.no_account(project, email)}{account_hint(project, email)}"
 
     def _network(self, token: str, inputs: dict[str, Any], project: str, where: str) -> Iterator[str]:
         given = inputs.get("network")
@@ -177,7 +177,8 @@ class Surroundings:
             home = part(target, "projects") or project
             if not self.account_exists(home, last(target)):
                 error = errors.GoogleError(404, "notFound", f"Unknown service account {last(target)}")
-                yield f"Error retrieving IAM policy for service account '{target}': {error}"
+                words = f"Error retrieving IAM policy for service account '{target}': {error}"
+                yield f"{words}{account_hint(home, last(target))}"
         member = inputs.get("member")
         if isinstance(member, str) and member.startswith("serviceAccount:") and "svc.id.goog[" not in member:
             email = member.partition(":")[2]
@@ -185,7 +186,7 @@ class Surroundings:
             # Accounts of other projects and Google's own cannot be known here.
             if home == project and not self.account_exists(project, email):
                 error = errors.GoogleError(400, "badRequest", f"Service account {email} does not exist.")
-                yield f'Error applying IAM policy for project "{project}": {error}'
+                yield f'Error applying IAM policy for project "{project}": {error}{account_hint(project, email)}'
 
     def _secret(self, given: Any, project: str, site: Site) -> Iterator[str]:
         if not isinstance(given, str) or not given:

@@ -169,7 +169,9 @@ def test_a_role_for_an_account_that_is_not_there_is_refused(google: Google) -> N
     member = {**BOUND, "member": "serviceAccount:runner@ci-project.iam.gserviceaccount.com"}
     assert refusal(google, types.PROJECT_MEMBER, member) == (
         'Error applying IAM policy for project "ci-project": googleapi: Error 400: Service account '
-        "runner@ci-project.iam.gserviceaccount.com does not exist., badRequest"
+        "runner@ci-project.iam.gserviceaccount.com does not exist., badRequest\n"
+        "  hint: if it is there in the cloud, list it in sandbox.yaml: exists: {gcp: "
+        "[projects/ci-project/serviceAccounts/runner@ci-project.iam.gserviceaccount.com]}"
     )
     google.make(types.ACCOUNT, "one", {"accountId": "runner"})
     made = google.make(types.PROJECT_MEMBER, "again", member)
@@ -182,8 +184,9 @@ def test_a_role_on_an_account_needs_the_account(google: Google) -> None:
         google, types.ACCOUNT_MEMBER, {**inputs, "role": "roles/iam.serviceAccountUser", "member": MEMBER}
     ) == (
         f"Error retrieving IAM policy for service account '{inputs['serviceAccountId']}': googleapi: Error 404: "
-        "Unknown "
-        "service account x@ci-project.iam.gserviceaccount.com, notFound"
+        "Unknown service account x@ci-project.iam.gserviceaccount.com, notFound\n"
+        "  hint: if it is there in the cloud, list it in sandbox.yaml: exists: {gcp: "
+        "[projects/ci-project/serviceAccounts/x@ci-project.iam.gserviceaccount.com]}"
     )
     account = google.make(types.ACCOUNT, "one", {"accountId": "runner"})
     inputs = {"serviceAccountId": account.outputs["name"], "role": "roles/iam.serviceAccountUser", "member": MEMBER}

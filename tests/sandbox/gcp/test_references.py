@@ -71,6 +71,14 @@ def test_a_subnetwork_that_the_settings_list_is_there(tmp_path: Path) -> None:
     google.make(types.REGION_TEMPLATE, "template", with_subnetwork(SUBNETWORK))
 
 
+def test_a_service_account_that_the_settings_list_as_the_hint_says_is_there(tmp_path: Path) -> None:
+    email = "runner@ci-project.iam.gserviceaccount.com"
+    google = Google(tmp_path, settings=f"exists: {{gcp: [projects/ci-project/serviceAccounts/{email}]}}\n")
+    google.make(types.REGION_TEMPLATE, "template", {**TEMPLATE, "serviceAccount": {"email": email}})
+    member = {"project": "ci-project", "role": "roles/logging.logWriter", "member": f"serviceAccount:{email}"}
+    google.make(types.PROJECT_MEMBER, "member", member)
+
+
 def test_a_subnetwork_that_a_lookup_answered_is_there(google: Google) -> None:
     token = "gcp:compute/getSubnetwork:getSubnetwork"
     found, _ = google.cloud.invoke(token, {"name": "ci", "region": "us-central1", "project": "ci-project"})
@@ -95,7 +103,9 @@ def test_a_template_needs_its_service_account(google: Google) -> None:
     assert refusal(google, inputs) == (
         "Error creating RegionInstanceTemplate: googleapi: Error 404: The resource "
         "'projects/ci-project/serviceAccounts/"
-        "runner@ci-project.iam.gserviceaccount.com' of type 'serviceAccount' was not found., notFound"
+        "runner@ci-project.iam.gserviceaccount.com' of type 'serviceAccount' was not found., notFound\n"
+        "  hint: if it is there in the cloud, list it in sandbox.yaml: exists: {gcp: "
+        "[projects/ci-project/serviceAccounts/runner@ci-project.iam.gserviceaccount.com]}"
     )
     google.make(types.ACCOUNT, "one", {"accountId": "runner"})
     google.make(types.REGION_TEMPLATE, "template", inputs)
