@@ -38,8 +38,10 @@ asked.
 SETTINGS = """\
 ## Settings
 
-A JSON file, by the name of the rule. The engine refuses one that does not fit, with the rule and the field.
-`enforcementLevel` makes any rule `mandatory`, `advisory` or `disabled`; `all` stands for every rule.
+A JSON file, by the name of the rule. One that does not fit is refused before any resource is looked at, with the rule
+and the field: values by the engine, and names of rules and settings that there are none of by the pack, with the
+nearest there is. (The engine keeps a name to itself whose settings are empty, `{}`.) `enforcementLevel` makes any rule
+`mandatory`, `advisory` or `disabled`; `all` stands for every rule, and takes nothing else.
 """
 
 EXEMPTIONS = """\

@@ -54,4 +54,4 @@ def judged(text: str, name: str, urn: str, exemptions: Iterable[Exemption], toda
     if not covering:
         return text
     last = max(covering, key=lambda each: each.until)
-    return f"{text}\nAn exemption expired on {last.until}: {last.reason}"
+    return f"{text}\nAn exemption expired on {last.until}: {last.reason.rstrip('.')}."

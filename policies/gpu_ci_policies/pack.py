@@ -7,6 +7,7 @@ from datetime import date
 from importlib.util import find_spec
 from typing import Any
 
+import grpc
 from pulumi_policy import (
     EnforcementLevel,
     Policy,
@@ -18,9 +19,10 @@ from pulumi_policy import (
     StackValidationArgs,
     StackValidationPolicy,
 )
+from pulumi_policy import policy as sdk
 from pulumi_policy.proxy import UnknownValueError
 
-from . import exemptions
+from . import exemptions, settings
 from .rule import Asked, Resource, Rule
 from .rules import RULES
 from .values import UNKNOWN, is_list
@@ -29,8 +31,21 @@ NAME = "gpu-ci"
 DOCUMENTATION = "docs/policies.md"
 
 
+class Servicer(sdk._PolicyAnalyzerServicer):  # type: ignore[misc]
+    """The SDK's, which refuses settings that no rule reads."""
+
+    def Configure(self, request: Any, context: grpc.ServicerContext) -> Any:
+        given = {name: each.properties.keys() for name, each in request.policyConfig.items()}
+        if problems := list(settings.problems(given)):
+            told = "\n".join(["settings of the policies:", *problems])
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, told)
+        return super().Configure(request, context)
+
+
 def serve() -> None:
     """Answer the engine until it ends us."""
+    # The engine hands over settings that no schema of a rule has, and the SDK has no public place to look at them.
+    sdk._PolicyAnalyzerServicer = Servicer
     PolicyPack(NAME, [policy(rule) for rule in RULES], enforcement_level=EnforcementLevel.MANDATORY)
 
 
@@ -85,9 +100,14 @@ def ask_for_catalog(rule: Rule, args: ResourceValidationArgs | StackValidationAr
 def tell(rule: Rule, texts: Iterable[str], about: Resource, asked: Asked, report: ReportViolation) -> None:
     granted = exemptions.read(asked.settings.get("exempt", ()))
     for text in texts:
-        judged = exemptions.judged(text, about.name, about.urn, granted, asked.today)
+        judged = exemptions.judged(sentence(text), about.name, about.urn, granted, asked.today)
         if judged is not None:
             report(f"{judged}\nTo fix it: {rule.fix}", about.urn or None)
+
+
+def sentence(text: str) -> str:
+    """With its full stop, as lines are read as one text where nothing keeps them apart."""
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def resource(kind: str, name: str, urn: str, props: Mapping[str, Any], provider: Any) -> Resource:

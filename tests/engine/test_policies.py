@@ -23,7 +23,7 @@ UNLABELLED = Violation(
     pack="gpu-ci",
     level="mandatory",
     text="What costs money has labels (Google Cloud) or tags (AWS) that say whose it is.\n"
-    "labels has no team\n"
+    "labels has no team.\n"
     "To fix it: Put them under gpu-ci:site.labels; elsewhere, set labels or tags, or those that a provider puts on all "
     "it makes.",
     urn=BUCKET,
@@ -107,6 +107,12 @@ def test_a_violation_fails_the_preview_and_stops_the_up_and_an_exemption_lets_bo
     chosen = ("--policy-pack-config", config(tmp_path, required_labels={"exempt": [without_reason]}))
     refused, _, _ = logged(unrelated, *preview, *chosen, ok=False)
     assert "required-labels: exempt.0: reason is required" in refused.output
+
+    chosen = ("--policy-pack-config", config(tmp_path, spend_ceiling={"maxUsd": 2}, nope="mandatory"))
+    refused, _, _ = logged(unrelated, *preview, *chosen, ok=False)
+    assert "nope: no such rule" in refused.output
+    assert "spend-ceiling.maxUsd: no such setting" in refused.output
+    assert "hint: did you mean maxUsdPerHour?" in refused.output
 
 
 def test_a_strangers_pack_runs_in_its_own_environment_beside_ours(unrelated: SandboxRunner, stranger: Path) -> None:

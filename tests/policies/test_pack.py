@@ -89,7 +89,7 @@ def test_a_violation_says_the_rule_what_is_wrong_and_how_to_mend_it(pack: analyz
     assert (rule, level) == ("pinned-images", MANDATORY)
     assert message == (
         "Pods of jobs, checks and runners run an image by its digest.\n"
-        "spec.template.spec.containers[a].image is python:3, which has no digest\n"
+        "spec.template.spec.containers[a].image is python:3, which has no digest.\n"
         "To fix it: Write the image as name:tag@sha256:…; docker buildx imagetools inspect tells the digest."
     )
 
@@ -143,14 +143,14 @@ def test_settings_and_exemptions_reach_their_rule_and_no_other(pack: analyzer_pb
     configure(pack, required_labels={"required": ["owner"], "exempt": [exempt]})
     assert broken(pack, TEMPLATE, {}) == []
     [(rule, _, message)] = broken(pack, TEMPLATE, {}, name="y")
-    assert (rule, message.splitlines()[1]) == ("required-labels", "labels has no owner")
+    assert (rule, message.splitlines()[1]) == ("required-labels", "labels has no owner.")
     assert [rule for rule, *_ in broken(pack, JOB, pod({"name": "a", "image": "x"}))] == ["pinned-images"]
 
     configure(pack, required_labels={"exempt": [exempt | {"until": yesterday}]})
     [(_, _, message)] = broken(pack, TEMPLATE, {})
     assert message.splitlines()[1:3] == [
-        "labels has no team",
-        f"An exemption expired on {yesterday}: agreed with finance",
+        "labels has no team.",
+        f"An exemption expired on {yesterday}: agreed with finance.",
     ]
 
 
@@ -169,7 +169,21 @@ def test_the_stack_as_a_whole_is_held_to_its_ceiling(pack: analyzer_pb2_grpc.Ana
     job = analyzer_pb2.AnalyzerResource(**asked(JOB, pod({"name": "a", "image": IMAGE})))
     [told] = pack.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=[job, stack])).diagnostics
     assert (told.policyName, told.urn) == ("spend-ceiling", "urn:pulumi:dev::p::pulumi:pulumi:Stack::p-dev")
-    assert told.message.splitlines()[1] == "the stack may cost at least 4.60 USD an hour, and 1.00 is the most"
+    assert told.message.splitlines()[1] == "the stack may cost at least 4.60 USD an hour, and 1.00 is the most."
     exempt = {"resource": "p-dev", "reason": "a week of training", "until": str(date.today())}
     configure(pack, spend_ceiling={"maxUsdPerHour": 1, "exempt": [exempt]})
     assert list(pack.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=[job, stack])).diagnostics) == []
+
+
+def test_settings_that_no_rule_reads_are_refused_with_what_may_be_meant(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
+    configure(pack, required_labels={"required": ["owner"]})
+    with pytest.raises(grpc.RpcError) as refused:
+        configure(pack, spend_ceiling={"maxUsd": 2}, spend_cieling={"maxUsdPerHour": 2})
+    assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    told = refused.value.details().splitlines()
+    assert told[:3] == ["settings of the policies:", "spend-ceiling.maxUsd: no such setting", "  got: maxUsd"]
+    assert told[4] == "  hint: did you mean maxUsdPerHour?"
+    assert told[5:7] == ["spend-cieling: no such rule", "  got: spend-cieling"]
+    assert told[8] == "  hint: did you mean spend-ceiling?"
+    [(_, _, message)] = broken(pack, TEMPLATE, {})
+    assert message.splitlines()[1] == "labels has no owner.", "what is refused leaves the settings as they were"

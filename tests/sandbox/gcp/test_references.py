@@ -74,7 +74,8 @@ def test_a_subnetwork_that_the_settings_list_is_there(tmp_path: Path) -> None:
 def test_a_service_account_that_the_settings_list_as_the_hint_says_is_there(tmp_path: Path) -> None:
     email = "runner@ci-project.iam.gserviceaccount.com"
     google = Google(tmp_path, settings=f"exists: {{gcp: [projects/ci-project/serviceAccounts/{email}]}}\n")
-    google.make(types.REGION_TEMPLATE, "template", {**TEMPLATE, "serviceAccount": {"email": email}})
+    account = {"email": email, "scopes": ["cloud-platform"]}
+    google.make(types.REGION_TEMPLATE, "template", {**TEMPLATE, "serviceAccount": account})
     member = {"project": "ci-project", "role": "roles/logging.logWriter", "member": f"serviceAccount:{email}"}
     google.make(types.PROJECT_MEMBER, "member", member)
 
