@@ -27,10 +27,10 @@ from .exit_codes import ReportCommand
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
               help="Also write report.md, report.json and report.html there.")  # fmt: skip
 @click.option("--annotate", is_flag=True, help="Annotate the pull request's lines, where this runs in GitHub Actions.")
-@click.option("--policy-pack", "packs", multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path),
-              metavar="FOLDER", help="Policies to hold the head to; may be given again.")  # fmt: skip
+@click.option("--policy-pack", "packs", multiple=True, type=click.Path(path_type=Path),
+              metavar="FOLDER", help="Policies for the head, as the base has them; may be given again.")  # fmt: skip
 @click.option("--policy-pack-config", "pack_configs", multiple=True, metavar="FILE",
-              type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              type=click.Path(path_type=Path),
               help="Settings of the packs, in their order.")  # fmt: skip
 @click.option("--exact-base", is_flag=True, help="Compare with REF itself, not with where the head left it.")
 @click.option("--install", default="", metavar="COMMAND", help="Installs a side's packages where its lock differs.")
@@ -100,8 +100,8 @@ def _report(asked: dict[str, Any]) -> Any:
             head=asked["head"],
             stacks=asked["stacks"],
             states=_states(asked["states"]),
-            packs=[pack.resolve() for pack in asked["packs"]],
-            pack_configs=[file.resolve() for file in asked["pack_configs"]],
+            packs=[pack.absolute() for pack in asked["packs"]],
+            pack_configs=[file.absolute() for file in asked["pack_configs"]],
             install=asked["install"],
             limits=Limits(asked["timeout_sec"], asked["memory_gib"], asked["disk_gib"]),
             network=asked["with_network"],

@@ -6,14 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from . import exported_state, git, sides, temporary, worlds
+from . import exported_state, git, packs, sides, temporary, worlds
 from .git import Repository
 from .limits import Limits
 from .one_stack import Comparison
 from .packages import Packages
-from .packs import Pack, PackError
-from .packs import config as settings
-from .packs import words as packs_words
+from .packs import PackError
 from .preparation import lend_cache, side, surroundings
 from .report import Report, Side
 from .sides import SideError
@@ -59,16 +57,17 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
         base = repository.fork_point(base, head)
     with temporary.folder("gpu-ci-preview-") as folder:
         packages = Packages(repository.root, repository.root / repository.project)
-        packs = [Pack(pack, repository.root) for pack in request.packs]
         try:
+            asked = packs.chosen(request.packs, request.pack_configs, repository.root)
             around = surroundings(
-                folder, packages, packs, request.limits, say,
+                folder, packages, asked, request.limits, say,
                 network=request.network, require_walls=request.require_walls,
             )  # fmt: skip
             before = side("base", base, repository, around)
             fixed = replace(around, walls=around.walls.reading_only(before.root))
+            held_to = packs.held_to(asked, before.root)
             after = side("head", head, repository, fixed)
-        except SideError as error:
+        except (SideError, PackError) as error:
             raise CompareError(str(error)) from None
         names = chosen(request, before, after)
         exported_state.of_projects(states, {git.project_name(each.project) for each in (before, after)})
@@ -76,14 +75,13 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
         kept = worlds.Kept.of(request.cache if offline else None, repository.tree(base), offline)
         # All of the base first: nothing of the head has run by then that could have changed it.
         base_failed = _bring_up(offline, before, kept, packages, request.install, say)
-        options = _policies(packs, request.pack_configs, repository, before, after)
         installed_with = head_failed = ""
         try:
             installed_with = after.install(packages, request.install, before)
         except SideError as error:
             head_failed = clean(str(error))
         comparison = Comparison(
-            before, after, options, say, base_failed, head_failed, states, request.states, request.max_usd_month
+            before, after, held_to, say, base_failed, head_failed, states, request.states, request.max_usd_month
         )
         return Report(
             made_by=made_by(),
@@ -93,19 +91,6 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
             stacks=tuple(comparison.stack(name) for name in names),
             walls=fixed.walls.told(request.limits, installed_with),
         )
-
-
-def _policies(
-    packs: Sequence[Pack], configs: Sequence[Path], repository: Repository, before: sides.Side, after: sides.Side
-) -> list[str]:
-    """The options that hold the head to policies."""
-    try:
-        return packs_words(
-            [pack.at(before, after) for pack in packs],
-            [settings(file, repository.root, before, after) for file in configs],
-        )
-    except PackError as error:
-        raise CompareError(str(error)) from None
 
 
 def _bring_up(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from . import digest, policies
 from .digest import DigestError
 from .exported_state import ExportedState
 from .judge import Files, judged
+from .packs import HeldTo
 from .report import Counts, Stack, Status
 from .sides import Side, SideError
 from .words import clean, failure
@@ -24,8 +25,7 @@ class Comparison:
 
     before: Side
     after: Side
-    options: Sequence[str]
-    """Those of `pulumi preview` that hold the head to policies."""
+    held_to: HeldTo
     say: Callable[[str], None]
     base_failed: Mapping[str, str] = field(default_factory=dict)
     """Why a stack of the base did not come up."""
@@ -65,7 +65,7 @@ class Comparison:
         except SideError as error:
             return told(Status.FAILED, error=clean(str(error)))
         self.say(f"{name}: previewing the head")
-        finished, events = after.preview(name, self.options)
+        finished, events = after.preview(name, self.held_to.options)
         try:
             found = digest.parse(finished.stdout.read_text(errors="replace"))
         except DigestError:
@@ -78,5 +78,5 @@ class Comparison:
             return told(Status.FAILED, error=why, resources=found.resources, counts=found.counts)
         files = Files(file, after.root, str(after.project.relative_to(after.root)), old, new)
         status = Status.NEW if old is None and state is None else Status.PREVIEWED
-        stack = told(status, violations=broken, policies=asked)
+        stack = told(status, violations=broken, policies=self.held_to.told(asked))
         return judged(stack, found, files, events=events, max_usd_month=self.max_usd_month)

@@ -1,0 +1,154 @@
+"""Whose policies and settings a change is held to."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from gpu_preview.packs import HeldTo, Pack, PackError, chosen, held_to, inside
+
+PACK = "runtime: {name: python, options: {virtualenv: ../.venv-policy}}\n"
+
+
+def pack(root: Path, name: str = "policies", text: str = PACK) -> Path:
+    folder = root / name
+    folder.mkdir(parents=True)
+    (folder / "PulumiPolicy.yaml").write_text(text)
+    return folder
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The head's checkout: a pack with its environment, and settings."""
+    root = (tmp_path / "checkout").resolve()
+    pack(root)
+    environment = root / ".venv-policy"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    (root / "pol.json").write_text("{}")
+    return root
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    base = (tmp_path / "base").resolve()
+    pack(base)
+    (base / "pol.json").write_text("{}")
+    return base
+
+
+def options(*words: object) -> tuple[str, ...]:
+    return tuple(map(str, words))
+
+
+def ask(root: Path, base: Path, folder: str = "policies", *settings: Path) -> HeldTo:
+    return held_to(chosen([root / folder], settings, root), base)
+
+
+def test_pack_and_settings_of_the_repository_are_the_bases(root: Path, base: Path) -> None:
+    held = ask(root, base, "policies", root / "pol.json")
+    asked = options("--policy-pack", base / "policies", "--policy-pack-config", base / "pol.json")
+    assert held == HeldTo(asked)
+    assert held.told("asked: gpu-ci 0.1.0 (16 rules)") == "asked: gpu-ci 0.1.0 (16 rules)"
+    assert (base / ".venv-policy" / "pyvenv.cfg").is_file()
+
+
+def test_settings_that_only_the_base_has_are_taken(root: Path, base: Path) -> None:
+    (root / "pol.json").unlink()
+    assert ask(root, base, "policies", root / "pol.json").options[-1] == str(base / "pol.json")
+
+
+def test_settings_that_the_base_has_not_are_left_out_and_it_is_said(root: Path, base: Path) -> None:
+    (base / "pol.json").unlink()
+    held = ask(root, base, "policies", root / "pol.json")
+    assert held.options == options("--policy-pack", base / "policies", "--policy-pack-config", "/dev/null")
+    assert held.told("asked: x") == "asked: x; no settings: the base has no pol.json"
+
+
+def test_a_pack_that_the_base_has_not_is_not_asked_nor_are_its_settings(root: Path, base: Path) -> None:
+    pack(root, "more")
+    told = "not asked: the base has no more/PulumiPolicy.yaml"
+    assert ask(root, base, "more", root / "pol.json") == HeldTo((), (told,))
+
+
+def test_each_pack_keeps_its_own_settings_when_another_is_left_out(root: Path, base: Path, tmp_path: Path) -> None:
+    elsewhere = pack(tmp_path, "elsewhere", "runtime: python\n")
+    own = tmp_path / "own.json"
+    own.write_text("{}")
+    pack(root, "more")
+    packs = chosen([root / "more", elsewhere, root / "policies"], [root / "pol.json", own], root)
+    assert held_to(packs, base).options == options(
+        "--policy-pack", elsewhere, "--policy-pack-config", own,
+        "--policy-pack", base / "policies", "--policy-pack-config", "/dev/null",
+    )  # fmt: skip
+
+
+def test_a_pack_and_settings_from_elsewhere_are_taken_as_they_are_and_can_be_read(
+    root: Path, base: Path, tmp_path: Path
+) -> None:
+    folder = pack(tmp_path / "another", "policies")
+    environment = tmp_path / "another" / ".venv-policy"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    catalog = tmp_path / "another" / "catalog"
+    [packages] = environment.glob("lib/python3*/site-packages")
+    (packages / "own.pth").write_text(f"{catalog}\n")
+    own = tmp_path / "own.json"
+    own.write_text("{}")
+    [asked] = chosen([folder], [own], root)
+    assert (asked.at(base), asked.settings_at(base)) == (folder, own)
+    assert asked.needed[:4] == [environment, own, folder, catalog]
+
+
+def test_of_the_repository_only_the_environment_can_be_read(root: Path) -> None:
+    environment = root / ".venv-policy"
+    assert Pack(root / "policies", root, root / "pol.json").needed[0] == environment
+    assert root / "policies" not in Pack(root / "policies", root).needed
+    environment.rename(root / "moved")
+    environment.symlink_to(root / "moved")
+    assert Pack(root / "policies", root).needed == []
+
+
+def test_a_link_of_the_head_in_the_place_of_the_pack_is_not_followed(root: Path, base: Path) -> None:
+    pack(root, "weaker")
+    (root / "policies" / "PulumiPolicy.yaml").unlink()
+    (root / "policies").rmdir()
+    (root / "policies").symlink_to("weaker")
+    assert ask(root, base).options[1] == str(base / "policies")
+
+
+def test_a_checkout_of_another_repository_below_the_workspace_is_taken_as_it_is(root: Path, base: Path) -> None:
+    folder = pack(root, ".gpu-ci/policies", "runtime: python\n")
+    (root / ".gpu-ci" / ".git").mkdir()
+    assert ask(root, base, ".gpu-ci/policies").options[1] == str(folder)
+    assert inside(root / ".gpu-ci", root) is None
+
+
+def test_a_path_through_a_link_from_outside_is_still_one_of_the_repository(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "a link").symlink_to(root)
+    assert inside(tmp_path / "a link" / "policies", root) == Path("policies")
+    assert inside(root / "policies" / ".." / "pol.json", root) == Path("pol.json")
+    assert inside(tmp_path / "elsewhere", root) is None
+
+
+def test_the_environment_of_the_bases_pack_has_to_be_the_checkouts(root: Path, base: Path) -> None:
+    (root / "policies" / "PulumiPolicy.yaml").unlink()
+    with pytest.raises(PackError, match=r"^policies: .*\n  got: none\n  expected: \.\./\.venv-policy, as in the base"):
+        ask(root, base)
+
+
+@pytest.mark.parametrize("folder", ["nowhere", "../nowhere"])
+def test_a_pack_that_is_nowhere_is_an_error(root: Path, base: Path, folder: str) -> None:
+    with pytest.raises(PackError, match=r"nowhere: is no policy pack\n  expected: a folder with a PulumiPolicy.yaml"):
+        ask(root, base, folder)
+
+
+@pytest.mark.parametrize("file", ["nowhere.json", "../nowhere.json"])
+def test_settings_that_are_nowhere_are_an_error(root: Path, base: Path, file: str) -> None:
+    with pytest.raises(PackError, match=r"nowhere.json: no such file\n  expected: the settings"):
+        ask(root, base, "policies", root / file)
+
+
+def test_more_settings_than_packs_are_an_error(root: Path) -> None:
+    with pytest.raises(PackError, match=r"settings without a policy pack\n  got: 2 .*\n  expected: at most 1"):
+        chosen([root / "policies"], [root / "pol.json", root / "b.json"], root)
