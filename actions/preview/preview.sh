@@ -17,8 +17,19 @@ lines() { # an option with each of its values, which are lines
     one "$1" "$value"
   done <<<"$2"
 }
+flag() { # an option without a value
+  case $2 in
+    true) words+=("$1") ;;
+    false | '') ;;
+    *) printf '::error::%s is neither true nor false\n' "${1#--}" && exit 1 ;;
+  esac
+}
 lines --stack "$STACKS"
 lines --policy-pack "$POLICY_PACKS"
+lines --policy-pack-config "$POLICY_PACK_CONFIG"
+lines --against-state "$AGAINST_STATE"
+flag --with-network "$WITH_NETWORK"
+flag --exact-base "$EXACT_BASE"
 one --install "$INSTALL"
 one --cache "$CACHE"
 one --max-usd-month "$MAX_USD_MONTH"

@@ -77,12 +77,16 @@ def test_every_input_becomes_an_option_and_lists_one_for_each_line(action: Actio
     (action.job.workspace / "infra").mkdir()
     action.run(
         base="v1", head="v2", stacks="staging\n  prod  \n\n", policy_packs="policies\nmore policies\n",
+        policy_pack_config="policies.json\n more.json", against_state="prod=a prod.json\n", with_network="true",
+        exact_base="true",
         working_directory="infra", install="pip install -r x.txt", output="a report", cache="kept",
         max_usd_month="500", timeout_sec="60", memory_gib="2",
     )  # fmt: skip
     assert action.called == [
         str(action.job.workspace / "infra"), "preview", "--base=v1", "--head=v2", "--output=a report", "--annotate",
         "--stack=staging", "--stack=prod", "--policy-pack=policies", "--policy-pack=more policies",
+        "--policy-pack-config=policies.json", "--policy-pack-config=more.json", "--against-state=prod=a prod.json",
+        "--with-network", "--exact-base",
         "--install=pip install -r x.txt", "--cache=kept", "--max-usd-month=500", "--timeout-sec=60", "--memory-gib=2",
     ]  # fmt: skip
 
@@ -90,11 +94,25 @@ def test_every_input_becomes_an_option_and_lists_one_for_each_line(action: Actio
 HOSTILE = "$(touch pwned) `touch pwned` \"; touch pwned; ' && touch pwned | * ${GITHUB_OUTPUT} --json"
 
 
-@pytest.mark.parametrize("name", ["base", "head", "stacks", "policy_packs", "install", "cache", "max_usd_month"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "base", "head", "stacks", "policy_packs", "policy_pack_config", "against_state", "install", "cache",
+        "max_usd_month",
+    ],
+)  # fmt: skip
 def test_no_input_becomes_a_part_of_a_script(action: Action, name: str) -> None:
     code, printed, _ = action.run(**{name: HOSTILE})
     assert (code, printed) == (0, "installs runtime\n")
     assert [word.partition("=")[2] for word in action.called if "touch" in word] == [HOSTILE]
+    assert list(action.job.workspace.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["with_network", "exact_base"])
+def test_a_switch_that_is_neither_on_nor_off_is_refused_and_not_repeated(action: Action, name: str) -> None:
+    code, printed, _ = action.run(**{name: HOSTILE})
+    assert (code, printed) == (1, f"installs runtime\n::error::{name.replace('_', '-')} is neither true nor false\n")
+    assert not (action.bin / "called").exists()
     assert list(action.job.workspace.iterdir()) == []
 
 
