@@ -27,6 +27,8 @@ pulumi up --stack staging --policy-pack policies --policy-pack-config policies.j
 The environment is one of its own because pulumi-policy 1.21 needs protobuf 5 (`requirements-policy.lock`).
 `pulumi-sandbox` runs other packs in Python too, each in the environment that its own settings name
 ([ours](../policies/PulumiPolicy.yaml)).
+Another repository uses the pack from a checkout of this one: `make -C gpu-ci policy`, then
+`--policy-pack gpu-ci/policies` ([on GitHub](preview.md#on-github-for-pull-requests-from-forks-too)).
 A preview or an `up` that breaks a mandatory rule ends with the exit code 1, as any other failure does.
 
 In a preview much is unknown. What is unknown breaks no rule; the `up`, which knows it, asks again. A rule that reads

@@ -92,10 +92,16 @@ def _warnings(found: Sequence[Finding], detail: Detail) -> Iterator[str]:
 
 def _violations(found: Sequence[Violation], detail: Detail) -> Iterator[str]:
     if found:
-        worst = sorted(found, key=lambda each: each.level != "mandatory")
+        worst = sorted(found, key=lambda each: (each.level != "mandatory", each.pack, each.policy))
         yield from ("", "**Policies broken**", "")
+        said: dict[tuple[str, str], list[str]] = {}
         for each in worst[: detail.items]:
-            text = f"{code(each.policy, _NAME_CHARS)} ({each.level}): {prose(each.text, detail.text_chars)}"
+            # What a rule is for and how to mend it are the same for each resource: its first line, and its last.
+            lines = each.text.splitlines()
+            known = said.get((each.pack, each.policy), [])
+            new = "\n".join([line for line in lines if line not in known] or lines)
+            said.setdefault((each.pack, each.policy), [lines[0], lines[-1]] if len(lines) > 2 else [])
+            text = f"{code(each.policy, _NAME_CHARS)} ({each.level}): {prose(new, detail.text_chars)}"
             yield f"- {text}{_about(each.urn)}{_place(each.place)}"
         yield from (f"- {rest}" for rest in _rest(worst, detail.items))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from gpu_preview import markdown
-from gpu_preview.report import Cost, Finding, Report, Stack, Wall
+from gpu_preview.report import Cost, Finding, Report, Stack, Violation, Wall
 
 from tests.preview import reports
 from tests.preview.reports import report, stack
@@ -124,3 +124,25 @@ def test_the_place_of_a_finding_and_what_it_is_about_are_named() -> None:
     found = Finding(**reports.JOBS_END.model_dump() | {"hint": ""})
     text = markdown.render(report(stack("staging", reports.LARGER_DISK, findings=(found,))))
     assert "each job has 10 minutes to end. (`t4-group`) at `Pulumi.staging.yaml:41`\n" in text
+
+
+def test_what_a_rule_is_for_and_how_to_mend_it_are_said_once() -> None:
+    def broken(name: str, what: str, policy: str = "labels") -> Violation:
+        urn = f"urn:pulumi:dev::p::t::{name}"
+        text = f"Title of {policy}.\n{what}\nTo fix it: mend it."
+        return Violation(policy=policy, pack="p", level="mandatory", text=text, urn=urn)
+
+    found = [
+        broken("a", "It is a."),
+        broken("b", "It is b.", "other"),
+        broken("c", "It is c."),
+        broken("d", "It is c."),
+    ]
+    text = markdown.render(report(stack(violations=tuple(found))))
+    told = [line for line in text.splitlines() if line.startswith("- ")]
+    assert told == [
+        "- `labels` (mandatory): Title of labels. It is a. To fix it: mend it. (`a`)",
+        "- `labels` (mandatory): It is c. (`c`)",
+        "- `labels` (mandatory): It is c. (`d`)",
+        "- `other` (mandatory): Title of other. It is b. To fix it: mend it. (`b`)",
+    ]
