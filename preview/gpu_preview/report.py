@@ -72,6 +72,10 @@ class Resource(Model):
     depends_on: tuple[str, ...] = ()
     """URNs."""
     protected: bool = False
+    retained: bool = False
+    """Whether the engine forgets it without deleting it in the cloud (retainOnDelete)."""
+    may_replace: bool = False
+    """Whether it is told as an update, and nobody here knows whether that replaces it."""
 
 
 class Counts(Model):
@@ -84,13 +88,19 @@ class Counts(Model):
     same: int = 0
     moved: int = 0
     """Those among the others that have a new URN."""
+    may_replace: int = 0
+    """Those among the updated of which nobody here knows whether they are replaced."""
 
     @classmethod
     def of(cls, resources: Iterable[Resource]) -> Counts:
         """Those of these resources."""
         listed = list(resources)
         operations = Counter(each.operation.value for each in listed)
-        return cls(**operations, moved=sum(bool(each.moved_from) for each in listed))
+        return cls(
+            **operations,
+            moved=sum(bool(each.moved_from) for each in listed),
+            may_replace=sum(each.may_replace for each in listed),
+        )
 
 
 class Place(Model):

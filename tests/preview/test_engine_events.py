@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gpu_preview.engine_events import outputs
+from gpu_preview.engine_events import Outputs, outputs
 
 STACK = "pulumi:pulumi:Stack"
 
@@ -26,9 +26,45 @@ def test_the_last_word_on_the_stack_counts(tmp_path: Path) -> None:
             "no JSON pulumi:pulumi:Stack resOutputsEvent",
         ])
     )  # fmt: skip
-    assert [(each.path, each.before, each.after) for each in outputs(log)] == [("max", "4", "12")]
+    assert [(each.path, each.before, each.after) for each in outputs(log).differing(is_same=True)] == [
+        ("max", "4", "12")
+    ]
 
 
 def test_a_log_without_any_has_none(tmp_path: Path) -> None:
     (tmp_path / "events").write_text('{"resOutputsEvent": 4, "pulumi:pulumi:Stack": 1}\n[]\n')
-    assert outputs(tmp_path / "events") == ()
+    assert outputs(tmp_path / "events") == ({}, {})
+
+
+WIRE = "4dabf18193072939515e22adb298388d"
+SEALED = {WIRE: "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "[secret]"}
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+
+
+def logged(tmp_path: Path, old: dict[str, Any], new: dict[str, Any]) -> Outputs:
+    (tmp_path / "log").write_text(event(old, new))
+    return outputs(tmp_path / "log")
+
+
+def test_secrets_and_outputs_in_the_engines_own_form_are_read_as_in_its_digest(tmp_path: Path) -> None:
+    known = {WIRE: "d0e6a833031e9bbcd3f4e8bde6ca49a4"}
+    old = {"a": SEALED, "b": [{"c": SEALED}], "d": {**known, "value": "x", "secret": True}}
+    new = {"a": "x", "b": {**known, "value": {"c": SEALED}}, "d": known}
+    assert logged(tmp_path, old, new) == (
+        {"a": "[secret]", "b": [{"c": "[secret]"}], "d": "[secret]"},
+        {"a": "x", "b": {"c": "[secret]"}, "d": UNKNOWN},
+    )
+
+
+def test_a_secret_output_that_is_plain_now_shows_neither_the_value_nor_the_engines_form(tmp_path: Path) -> None:
+    found = logged(tmp_path, {"k": SEALED, "o": SEALED, "s": SEALED}, {"k": "x", "o": {"a": [1]}, "s": SEALED})
+    assert [(each.path, each.before, each.after) for each in found.differing(is_same=True)] == [
+        ("k", "[secret]", "[was secret, not shown]"),
+        ("o", "[secret]", "[was secret, not shown]"),
+    ]
+
+
+def test_an_output_that_nobody_can_know_differs_only_where_something_else_does(tmp_path: Path) -> None:
+    found = logged(tmp_path, {"id": "a", "was": "b"}, {"id": "a", "was": UNKNOWN, "url": UNKNOWN, "new": "c"})
+    assert [each.path for each in found.differing(is_same=True)] == ["new", "was"]
+    assert [each.path for each in found.differing(is_same=False)] == ["new", "url", "was"]
