@@ -59,15 +59,7 @@ def test_a_replacement_in_three_steps_is_one() -> None:
         step("delete-replaced", BUCKET, {"inputs": {}}),
     )
     assert [(each.operation, each.replaced_for) for each in found.resources] == [(Operation.REPLACE, ("a",))]
-    assert found.counts.model_dump() == {
-        "create": 0,
-        "update": 0,
-        "replace": 1,
-        "delete": 0,
-        "same": 0,
-        "moved": 0,
-        "may_replace": 0,
-    }
+    assert found.counts == Counts(replace=1)
 
 
 def test_the_stack_and_default_providers_are_no_resources_of_a_cloud() -> None:
@@ -153,15 +145,7 @@ def test_a_state_is_its_resources_as_they_are() -> None:
 
 def test_a_digest_of_nothing_is_one() -> None:
     assert parse("{}").resources == ()
-    assert Counts.of(()).model_dump() == {
-        "create": 0,
-        "update": 0,
-        "replace": 0,
-        "delete": 0,
-        "same": 0,
-        "moved": 0,
-        "may_replace": 0,
-    }
+    assert set(Counts.of(()).model_dump().values()) == {0}
 
 
 def test_a_secret_that_is_plain_from_now_on_is_an_update_though_the_engine_calls_it_the_same() -> None:
