@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import digest, exported_state, git, policies, walls, worlds
+from . import digest, exported_state, git, policies, project_file, walls, worlds
 from .digest import DigestError
 from .exported_state import ExportedState
 from .git import Repository
@@ -71,6 +71,8 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
         tempfile.TemporaryDirectory(prefix="gpu-ci-preview-", ignore_cleanup_errors=True) as folder,
         _sides(request, repository, Path(folder).resolve(), base, head, say) as (before, after, options),
     ):
+        if why := project_file.moved(before.project, after.project, (before.root, after.root)):
+            raise CompareError(why)
         names = chosen(request, before, after)
         exported_state.of_projects(states, {git.project_name(each.project) for each in (before, after)})
         offline = [name for name in names if name not in states]

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import yaml
 
+from . import project_file
+
 PROJECT_FILES = ("Pulumi.yaml", "Pulumi.yml")
 _TIMEOUT_SEC = 300
 
@@ -103,8 +105,15 @@ def project_name(folder: Path) -> str:
 
 
 def stack_files(project: Path) -> dict[str, Path]:
-    """The stacks of a project's folder, by name. A link is none: it may lead anywhere."""
-    found = sorted(path for path in project.glob("Pulumi.?*.y*ml") if path.suffix in (".yaml", ".yml"))
+    """The stacks of a project's folder, by name. A link is none: it may lead anywhere.
+
+    GitError where the project says that they are outside of it.
+    """
+    try:
+        folder = project_file.stack_folder(project)
+    except project_file.OutsideError as error:
+        raise GitError(str(error)) from None
+    found = sorted(path for path in folder.glob("Pulumi.?*.y*ml") if path.suffix in (".yaml", ".yml"))
     return {path.stem.removeprefix("Pulumi."): path for path in found if path.is_file() and not path.is_symlink()}
 
 
