@@ -51,7 +51,7 @@ def render(report: Report) -> list[str]:
 
 def _of(stack: Stack, how: str) -> Iterator[_Annotation]:
     if stack.status in (Status.FAILED, Status.BASE_FAILED):
-        first_line = Place(file=stack.file, line=1, end_line=1)
+        first_line = stack.place or Place(file=stack.file, line=1, end_line=1)
         yield _Annotation("error", stack.stack, f"{outcome(stack, how)}\n{stack.error}", first_line)
     for violation in stack.violations:
         level = "error" if violation.level == "mandatory" else "warning"

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import digest, exported_state, git, policies, project_file, walls, worlds
+from . import digest, exported_state, git, places, policies, project_file, walls, worlds
 from .digest import DigestError
 from .exported_state import ExportedState
 from .git import Repository
@@ -203,6 +203,8 @@ def _stack(
 
     def told(status: Status, **more: object) -> Stack:
         common = {"stack": name, "file": file, "state": request.states[name].name if state else ""}
+        if (read := new or old) and (error := more.get("error")):
+            common["place"] = places.of_error(str(error), read, file)
         return Stack.model_validate({**common, "status": status, "seconds": round(time.monotonic() - began, 1), **more})
 
     if base_failed:

@@ -194,6 +194,8 @@ class Stack(Model):
     status: Status
     error: str = ""
     """The engine's own words, without escape codes, shortened."""
+    place: Place | None = None
+    """Where in its file the error says that something is wrong."""
     counts: Counts = Counts()
     resources: tuple[Resource, ...] = ()
     """All of them, the unchanged too, in the order of their URNs."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.preview import small
+from tests.preview.repository import commit, git
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
@@ -47,3 +48,22 @@ def test_secrets_that_are_plain_with_the_same_value_and_an_update_that_may_repla
         ("loses-data", f"Table t {replaced}; a replacement loses its items"),
     ]
     assert ("key", "[secret]", "[was secret, not shown]") in [(o.path, o.before, o.after) for o in stack.outputs]
+
+
+def test_a_stack_file_in_a_folder_of_its_own_is_the_one_that_is_read(tmp_path: Path) -> None:
+    pools = "gpu-ci:pools: {l4: {kind: gce-runners, machineType: g2-standard-8, zones: [us-central1-a], max: %d}}"
+    config = f"  gcp:project: p\n  {pools % 1}\n"
+    folder = small.repository(tmp_path / "conf", small.BUCKET, config)
+    git(folder, "checkout", "-q", "-B", "change")
+    (folder / "conf").mkdir()
+    (folder / "conf" / "Pulumi.dev.yaml").write_text(f"config:\n{config.replace('max: 1', 'max: 64')}")
+    file = folder / "Pulumi.yaml"
+    file.write_text(f"{file.read_text()}stackConfigDir: conf\n")
+    commit(folder, "change")
+    [stack] = small.ask(folder).stacks
+    assert (stack.error, stack.file) == ("", "conf/Pulumi.dev.yaml")
+    assert stack.cost
+    assert stack.cost.before
+    assert stack.cost.after
+    assert stack.cost.before.at_max_usd_per_hour
+    assert stack.cost.after.at_max_usd_per_hour == round(64 * stack.cost.before.at_max_usd_per_hour, 4)
