@@ -204,7 +204,7 @@ def _stack(
     def told(status: Status, **more: object) -> Stack:
         common = {"stack": name, "file": file, "state": request.states[name].name if state else ""}
         if (read := new or old) and (error := more.get("error")):
-            common["place"] = places.of_error(str(error), read, file)
+            more["place"] = places.of_error(str(error), read, file)
         return Stack.model_validate({**common, "status": status, "seconds": round(time.monotonic() - began, 1), **more})
 
     if base_failed:
