@@ -166,7 +166,7 @@ def _resource(step: Mapping[str, Any], urn: str, parents: Mapping[str, str], unc
         component=_component(urn, parents),
         moved_from=was if was != urn else "",
         properties=properties,
-        replaced_for=tuple(str(key) for key in step.get("replaceReasons") or ()),
+        replaced_for=tuple(sorted(str(key) for key in step.get("replaceReasons") or ())),
         depends_on=tuple(sorted(str(one) for one in state.get("dependencies") or ())),
         protected=bool(state.get("protect")),
         retained=old.get("retainOnDelete") is True,
