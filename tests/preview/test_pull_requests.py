@@ -23,7 +23,8 @@ CASES = [
 # What differs from run to run: commits, the ends of automatic names, ages of prices, the folder of the run.
 _STEADY = (
     (re.compile(r"`[0-9a-f]{10}`"), "`<commit>`"),
-    (re.compile(r"-[0-9a-f]{7}\b"), "-<random>"),
+    (re.compile(r"-[0-9a-f]{7,8}\b"), "-<random>"),
+    (re.compile(r'"[0-9a-f]{16}"'), '"<digest>"'),
     (re.compile(r"\d+ days ago"), "<n> days ago"),
     (re.compile(r"\([\d,]+ characters, sha256 [0-9a-f]{8}"), "(<n> characters, sha256 <digest>"),
     (re.compile(r"gpu-ci \d+\.\d+\.\d+"), "gpu-ci <version>"),
