@@ -43,17 +43,24 @@ code=0
 # The code 2 is also that of a question which cannot be asked. Then there is no report.
 [[ -f $report/report.json ]] || code=1
 
-changed=$("$gpu_ci/python" -I -c '
+told=$("$gpu_ci/python" -I -c '
 import json, pathlib, sys
 file = pathlib.Path(sys.argv[1], "report.json")
 stacks = json.loads(file.read_text())["stacks"] if file.is_file() else None
 kinds = ("create", "update", "replace", "delete", "moved")
 if stacks is not None:
-    print(str(any(each["counts"][kind] for each in stacks for kind in kinds)).lower())
+    changed = [
+        each for each in stacks
+        if any(each["counts"][kind] for kind in kinds) or each["outputs"] or each["status"] == "removed"
+    ]
+    dangers = sum(found["severity"] == "danger" for each in stacks for found in each["findings"])
+    print(str(bool(changed)).lower(), dangers)
 ' "$report")
+read -r changed dangers <<<"$told"
 {
   printf 'exit-code=%s\n' "$code"
   printf 'changed=%s\n' "$changed"
+  printf 'dangers=%s\n' "$dangers"
   printf 'report=%s\n' "$report"
 } >>"$GITHUB_OUTPUT"
 

@@ -51,7 +51,7 @@ def render(report: Report) -> list[str]:
 
 def _of(stack: Stack, how: str) -> Iterator[_Annotation]:
     if stack.status in (Status.FAILED, Status.BASE_FAILED):
-        first_line = Place(file=stack.file, line=1, end_line=1)
+        first_line = stack.place or Place(file=stack.file, line=1, end_line=1)
         # Of a base that failed, the log is no matter of this change.
         error = stack.error if stack.status is Status.FAILED else _first_error(stack.error)
         yield _Annotation("error", stack.stack, f"{outcome(stack, how)}\n{error}", first_line)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from . import exported_state, git, packs, sides, temporary, worlds
+from . import exported_state, git, packs, project_file, sides, temporary, worlds
 from .git import Repository
 from .limits import Limits
 from .one_stack import Comparison
@@ -69,6 +69,8 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
             after = side("head", head, repository, fixed)
         except (SideError, PackError) as error:
             raise CompareError(str(error)) from None
+        if why := project_file.moved(before.project, after.project, (before.root, after.root)):
+            raise CompareError(why)
         names = chosen(request, before, after)
         exported_state.of_projects(states, {git.project_name(each.project) for each in (before, after)})
         offline = [name for name in names if name not in states]

@@ -31,8 +31,9 @@ def find(before: Mapping[str, State], after: Mapping[str, State], resources: Seq
     world = World(before, after, tuple(changes))
     found = list(gates.check(world))
     for change in changes:
-        if change.resource.operation != Operation.SAME or change.type == STACK or _unprotected(change):
-            found += [finding for check in _CHECKS for finding in check(change, world)]
+        changes_something = change.resource.operation != Operation.SAME or change.type == STACK or _unguarded(change)
+        checks = _CHECKS if changes_something else (secrecy.exposed,)
+        found += [finding for check in checks for finding in check(change, world)]
     return sorted(dict.fromkeys(found), key=lambda each: (_ORDER[each.rule], each.urn, each.text))
 
 
@@ -45,6 +46,9 @@ def _stacks(before: Mapping[str, State], after: Mapping[str, State], known: set[
     ]
 
 
-def _unprotected(change: Change) -> bool:
-    """Taking protect off changes no property, so the engine calls the resource the same."""
-    return bool(change.before and change.after and change.before.protect and not change.after.protect)
+def _unguarded(change: Change) -> bool:
+    """Taking protect or retainOnDelete off changes no property, so the engine calls the resource the same."""
+    before, after = change.before, change.after
+    if before is None or after is None:
+        return False
+    return (before.protect and not after.protect) or (before.retained and not after.retained)

@@ -7,9 +7,12 @@ from typing import Any, Literal, NamedTuple
 
 from .json_text import DEEPEST
 from .paths import IN_TEXT, joined, parts
-from .placeholders import is_unknown
+from .placeholders import SECRET, is_unknown
 from .report import PropertyChange
-from .values import WAS_SECRET, as_json, is_secret, shown
+from .values import ANOTHER_SECRET, WAS_SECRET, as_json, is_secret, shown
+
+# What tells one map of a list from the next.
+_NAMES = ("name", "pool", "id", "key")
 
 
 class Missing:
@@ -45,8 +48,7 @@ def between(
             one, other = before.get(key, ABSENT), after.get(key, ABSENT)
             yield from between(one, other, joined(path, key), replaces, depth + 1)
     elif isinstance(before, list) and isinstance(after, list) and not _reordered(before, after):
-        for at in range(max(len(before), len(after))):
-            one, other = (side[at] if at < len(side) else ABSENT for side in (before, after))
+        for at, one, other in _matched(before, after):
             yield from between(one, other, joined(path, at), replaces, depth + 1)
     elif (old := as_json(before)) is not None and (new := as_json(after)) is not None and type(old) is type(new):
         yield from between(old, new, f"{path}{IN_TEXT}", replaces, depth + 1)
@@ -65,6 +67,47 @@ def _reordered(before: list[Any], after: list[Any]) -> bool:
     return plain and len(before) != len(after)
 
 
+def _matched(before: list[Any], after: list[Any]) -> list[tuple[int, Any, Any]]:
+    """The parts of two lists, side by side: by their places, or by their names where fewer differ so.
+
+    One that is gone has its old place, every other its new one.
+    """
+    by_place = [(at, _part(before, at), _part(after, at)) for at in range(max(len(before), len(after)))]
+    for name in _NAMES:
+        old, new = (_places(side, name) for side in (before, after))
+        if not old or not new:
+            continue
+        stay = [old[each] for each in new if each in old]
+        # Another order is a difference, which names would hide.
+        by_name = list(_by_name(before, after, old, new)) if stay == sorted(stay) else by_place
+        return min(by_place, by_name, key=lambda parts: sum(not _same(one, other) for _, one, other in parts))
+    return by_place
+
+
+def _part(parts: list[Any], at: int) -> Any:
+    return parts[at] if at < len(parts) else ABSENT
+
+
+def _by_name(
+    before: list[Any], after: list[Any], old: Mapping[str, int], new: Mapping[str, int]
+) -> Iterator[tuple[int, Any, Any]]:
+    gone = {at: before[at] for each, at in old.items() if each not in new}
+    for each, at in new.items():
+        # What comes in the place of what goes is told as one that is another.
+        yield at, before[old[each]] if each in old else gone.pop(at, ABSENT), after[at]
+    yield from ((at, one, ABSENT) for at, one in gone.items())
+
+
+def _places(parts: list[Any], name: str) -> dict[str, int]:
+    """Where each name is in a list; nothing where any part has none, or two have the same."""
+    found = {part[name]: at for at, part in enumerate(parts) if isinstance(part, Mapping) and _is_name(part.get(name))}
+    return found if len(found) == len(parts) else {}
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and value != SECRET and not is_unknown(value)
+
+
 def _change(path: str, before: Any, after: Any, replaces: bool) -> PropertyChange:
     kind: Literal["add", "delete", "update"] = "add" if before is ABSENT else "delete" if after is ABSENT else "update"
     return PropertyChange(
@@ -81,8 +124,10 @@ def _hidden(value: Any, other: Any) -> str:
 
 
 def at(value: Any, path: str) -> Any:
-    """What stands at a path the engine named; ABSENT for nothing."""
+    """What stands at a path the engine named; ABSENT for nothing. All that is below a secret is one."""
     for part in parts(path):
+        if value == SECRET:
+            return SECRET
         if isinstance(part, int) and isinstance(value, list) and part < len(value):
             value = value[part]
         elif isinstance(value, Mapping) and str(part) in value:
@@ -107,13 +152,14 @@ def told(old: Mapping[str, Any], new: Mapping[str, Any], hints: Mapping[str, Hin
                 "add" if hint.kind.startswith("add") else "delete" if hint.kind.startswith("delete") else "update"
             )
             one, other = at(source, path), at(after, path)
+            told_after = None if other is ABSENT else shown(other)
             changes = [
                 PropertyChange(
                     path=path,
                     kind=kind,
                     forces_replacement=hint.replaces,
                     before=None if one is ABSENT else shown(one),
-                    after=None if other is ABSENT else shown(other),
+                    after=ANOTHER_SECRET if one == other == SECRET else told_after,
                 )
             ]
         found |= {change.path: change for change in changes}

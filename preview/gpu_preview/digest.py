@@ -7,7 +7,8 @@ the engine from its own events. With `--show-sames` the unchanged are in it too.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,11 +16,14 @@ from pydantic import ValidationError
 
 from . import differences, digest_form, json_text
 from .json_text import as_list, as_map
-from .report import Counts, Operation, Resource
+from .report import Counts, Operation, PropertyChange, Resource
 from .states import STACK
+from .walk import uncovered
 
 _PROVIDERS = "pulumi:providers:"
 # Steps of one replacement; the engine's digest tells `replace` alone, its events all three.
+_UNTOLD = re.compile(r"(\S+): only its shape is checked\b")
+"""What the sandbox says of a type of which it knows no more: then an update may be a replacement."""
 _OPERATIONS = {
     "create": Operation.CREATE,
     "import": Operation.CREATE,
@@ -98,8 +102,9 @@ def parse(text: str) -> Digest:
     diagnostics = tuple(Diagnostic(one.severity, one.message, one.urn) for one in told.diagnostics or ())
     states = {step["urn"]: step for step in steps if step["op"] not in _LEFT_OUT}
     parents = {urn: str(_state(step).get("parent") or "") for urn, step in states.items()}
+    unclear = {found[1] for one in diagnostics if (found := _UNTOLD.match(one.message))}
     resources = tuple(
-        _resource(step, urn, parents) for urn, step in sorted(states.items()) if not _is_left_out(urn, step)
+        _resource(step, urn, parents, unclear) for urn, step in sorted(states.items()) if not _is_left_out(urn, step)
     )
     return Digest(
         resources,
@@ -142,9 +147,9 @@ def name_of(urn: str) -> str:
     return parts[3] if len(parts) == 4 else urn
 
 
-def _resource(step: Mapping[str, Any], urn: str, parents: Mapping[str, str]) -> Resource:
-    operation = _OPERATIONS[str(step["op"])]
+def _resource(step: Mapping[str, Any], urn: str, parents: Mapping[str, str], unclear: Collection[str]) -> Resource:
     old, new = step.get("oldState") or {}, step.get("newState") or {}
+    operation = _operation(step, old, new)
     state = _state(step)
     was = str(old.get("urn") or urn)
     if operation is Operation.CREATE:
@@ -166,7 +171,25 @@ def _resource(step: Mapping[str, Any], urn: str, parents: Mapping[str, str]) -> 
         replaced_for=tuple(sorted(step.get("replaceReasons") or ())),  # the engine has them in any order
         depends_on=tuple(sorted(str(one) for one in state.get("dependencies") or ())),
         protected=bool(state.get("protect")),
+        retained=old.get("retainOnDelete") is True,
+        may_replace=operation is Operation.UPDATE and type_of(urn) in unclear and not _of_tags(properties),
     )
+
+
+def _operation(step: Mapping[str, Any], old: Mapping[str, Any], new: Mapping[str, Any]) -> Operation:
+    """The engine's, but for a secret that is plain from now on with the same value.
+
+    The engine calls that the same, as it changes nothing in the cloud; the value then stands in the state as it is.
+    """
+    if step["op"] == "same" and any(uncovered(old.get("inputs") or {}, new.get("inputs") or {})):
+        return Operation.UPDATE
+    return _OPERATIONS[str(step["op"])]
+
+
+def _of_tags(properties: Sequence[PropertyChange]) -> bool:
+    """Whether tags are all that differs, which any resource of AWS takes as it is
+    (docs.aws.amazon.com/tag-editor/latest/userguide/tagging.html: tags are added, changed and removed at any time)."""
+    return bool(properties) and all(re.match(r"tags(All)?\b", each.path) for each in properties)
 
 
 def _component(urn: str, parents: Mapping[str, str]) -> str:

@@ -49,7 +49,10 @@ def drift(stacks: Sequence[str], folder: Path, timeout_sec: float, sandbox: bool
     project = git.project_above(folder.resolve())
     if project is None:
         raise DriftError(f"{folder.resolve()}: no Pulumi project\n  expected: a Pulumi.yaml in it or above it")
-    files = git.stack_files(project)
+    try:
+        files = git.stack_files(project)
+    except git.GitError as error:
+        raise DriftError(str(error)) from None
     names = list(dict.fromkeys(stacks)) or sorted(files)
     if not names:
         raise DriftError(f"{project}: no stack file\n  expected: a Pulumi.<stack>.yaml\n  hint: name one with --stack")
@@ -58,7 +61,15 @@ def drift(stacks: Sequence[str], folder: Path, timeout_sec: float, sandbox: bool
     for name in names:
         say(f"{name}: reading what exists")
         file = files.get(name)
-        found.append(_stack(name, file.name if file else "", (*engine, *_WORDS, "--stack", name), project, timeout_sec))
+        found.append(
+            _stack(
+                name,
+                str(file.relative_to(project)) if file else "",
+                (*engine, *_WORDS, "--stack", name),
+                project,
+                timeout_sec,
+            )
+        )
     return Report(
         made_by=made_by(),
         how="drift",

@@ -7,27 +7,44 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from . import differences, json_text
 from .report import PropertyChange
 from .states import STACK
+from .values import UNKNOWN, opened
 
 # Characters; a figure of ours. Parsed, a line may take twenty times its length in memory.
 LONGEST_LINE = 16 * 1024**2
 
 
-def outputs(log: Path) -> tuple[PropertyChange, ...]:
-    """The outputs of the stack that differ; none where the log has none.
+class Outputs(NamedTuple):
+    """The outputs of the stack at both sides, as the digest would write them."""
+
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+
+    def differing(self, *, is_same: bool) -> tuple[PropertyChange, ...]:
+        """Those that differ.
+
+        With `is_same`, nothing else of the stack does. What the base has no value of, and nobody can know before an
+        update, is no difference then: it is what the sandbox never tells of a resource that stays as it is.
+        """
+        found = differences.between(self.before, self.after)
+        return tuple(each for each in found if not (is_same and each.kind == "add" and each.after == UNKNOWN))
+
+
+def outputs(log: Path) -> Outputs:
+    """The outputs of the stack; none where the log has none.
 
     The stack has two such events: one as it is registered, with the outputs it had, and the one that counts at the end.
     """
-    last: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
+    last = Outputs({}, {})
     for _, event in of_kinds(log, ("resOutputsEvent",), STACK):
         metadata = event.get("metadata")
         if isinstance(metadata, Mapping) and metadata.get("type") == STACK:
-            last = _outputs(metadata.get("old")), _outputs(metadata.get("new"))
-    return tuple(differences.between(*last))
+            last = Outputs(_outputs(metadata.get("old")), _outputs(metadata.get("new")))
+    return last
 
 
 def of_kinds(log: Path, kinds: Collection[str], text: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -58,4 +75,4 @@ def _lines(file: TextIO) -> Iterator[str]:
 
 
 def _outputs(state: Any) -> Mapping[str, Any]:
-    return json_text.as_map(json_text.as_map(state).get("outputs"))
+    return json_text.as_map(opened(json_text.as_map(json_text.as_map(state).get("outputs"))))

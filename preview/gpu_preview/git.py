@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from . import git_files, stack_nodes
+from . import git_files, project_file, stack_nodes
 
 PROJECT_FILES = ("Pulumi.yaml", "Pulumi.yml")
 _TIMEOUT_SEC = 300
@@ -114,7 +114,10 @@ def project_name(folder: Path) -> str:
 
 
 def stack_files(project: Path) -> dict[str, Path]:
-    """The stacks of a project's folder, by name. A link is none: it may lead anywhere."""
+    """The stacks of a project's folder, by name. A link is none: it may lead anywhere.
+
+    GitError where the project says that they are outside of it.
+    """
     return {name: path for name, path in _named_as_stacks(project) if _STACK_NAME.fullmatch(name)}
 
 
@@ -124,7 +127,11 @@ def misnamed(project: Path) -> list[str]:
 
 
 def _named_as_stacks(project: Path) -> Iterator[tuple[str, Path]]:
-    for path in sorted(project.glob("Pulumi.?*.y*ml")):
+    try:
+        folder = project_file.stack_folder(project)
+    except project_file.OutsideError as error:
+        raise GitError(str(error)) from None
+    for path in sorted(folder.glob("Pulumi.?*.y*ml")):
         if (named := _STACK_FILE.fullmatch(path.name)) and path.is_file() and not path.is_symlink():
             yield named[1], path
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from . import dangers, engine_events, money, places
 from .danger_rules import stack_file
 from .digest import Digest
 from .places import StackLines
 from .report import Finding, Operation, Severity, Stack, Violation
-from .states import Change, State
+from .states import STACK, Change, State
+from .wording import number
 from .words import clean
 
 
@@ -34,6 +36,11 @@ def judged(
 ) -> Stack:
     """A stack's part of the report. `events` is the engine's log of events, where there is one."""
     before, after = states(found)
+    outputs = engine_events.outputs(events) if events else None
+    if outputs:
+        # The engine's digest is written before the program has told them.
+        before, after = (_with_outputs(*side) for side in ((before, outputs.before), (after, outputs.after)))
+    changes_nothing = not any(each.operation != Operation.SAME or each.moved_from for each in found.resources)
     cost, unknown = money.cost(files.before, files.after)
     findings = [
         *dangers.find(before, after, found.resources),
@@ -55,7 +62,11 @@ def judged(
     # What was advised against before, of what this change leaves as it is, is for another day.
     violations = [each for each in stack.violations if each.level == "mandatory" or each.urn in touched]
     left_out = len(stack.violations) - len(violations)
-    more = f"; {left_out} advisory on what does not change left out" if left_out else ""
+    more = (
+        f"; {number(left_out, 'piece of advice', 'pieces of advice')} left out, on what this change leaves alone"
+        if left_out
+        else ""
+    )
     violations = [
         each.model_copy(update={"place": placed(_finding(each, changes.get(each.urn))).place}) for each in violations
     ]
@@ -63,7 +74,7 @@ def judged(
         update={
             "counts": found.counts,
             "resources": found.resources,
-            "outputs": engine_events.outputs(events) if events else (),
+            "outputs": outputs.differing(is_same=changes_nothing) if outputs else (),
             "findings": tuple(map(placed, findings)),
             "violations": tuple(violations),
             "policies": f"{stack.policies}{more}",
@@ -76,6 +87,10 @@ def states(found: Digest) -> tuple[dict[str, State], dict[str, State]]:
     """The resources of both sides, each by the URN that it has there."""
     before = {str(state.get("urn")): State.of(state) for state in found.before.values()}
     return before, {urn: State.of(state) for urn, state in found.after.items()}
+
+
+def _with_outputs(side: Mapping[str, State], outputs: Mapping[str, Any]) -> dict[str, State]:
+    return {urn: replace(each, outputs=outputs) if each.type == STACK else each for urn, each in side.items()}
 
 
 def _finding(violation: Violation, change: Change | None) -> Finding:

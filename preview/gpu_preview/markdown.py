@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from .markdown_stack import Detail, heading, lines
 from .markdown_text import cell, code, prose
 from .report import Report, Side, Stack, Status
-from .wording import asked, change, commit, concerns, failed_first, is_quiet, number, origin, outcome
+from .wording import asked, change, commit, concerns, failed_first, is_quiet, number, origin, outcome, total
 
 MARKER = "<!-- gpu-ci-preview -->"
 """The first line, which nobody sees: by it the comment is found again."""
@@ -148,9 +148,9 @@ def _left_out(report: Report, detail: Detail) -> str:
 
 def _shortest(report: Report) -> Iterator[str]:
     failed = sum(each.status in (Status.FAILED, Status.BASE_FAILED) for each in report.stacks)
-    total = sum(sum(each.counts.model_dump().values()) for each in report.stacks)
+    resources = sum(total(each) for each in report.stacks)
     dangers = sum(concerns(each) != "" for each in report.stacks)
     cannot = "cannot be read" if report.how == "drift" else "cannot be previewed"
     yield f"**{number(len(report.stacks), 'stack')}**: {failed:,} {cannot},"
-    yield f"{dangers:,} with dangers or broken policies, {number(total, 'resource')}."
+    yield f"{dangers:,} with dangers or broken policies, {number(resources, 'resource')}."
     yield "This is too much for a comment; the whole report has it."

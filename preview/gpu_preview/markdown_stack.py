@@ -24,6 +24,7 @@ from .wording import DONE, SECRETS_TAKEN, change, concerns, counted, number, of_
 
 # A path or a name is cut here, whatever else there is room for: nobody reads on.
 _NAME_CHARS = 200
+_STOPS = (".", "!", "?", "…")
 _COSTS = ("at_rest_usd_per_hour", "at_max_usd_per_hour", "worst_month_usd")
 
 
@@ -56,6 +57,8 @@ def lines(stack: Stack, detail: Detail, how: str) -> Iterator[str]:
     if stack.error:
         yield ""
         yield from block(stack.error, detail.text_chars * 4, "text")
+    if stack.error and stack.changed:
+        yield from ("", "This is as far as it came; what else would happen is not known:")
     yield from _dangers(of_severity(stack, Severity.DANGER), detail)
     yield from _violations(stack.violations, detail)
     for operation, consequence in ((Operation.REPLACE, "a new one takes its place"), (Operation.DELETE, "")):
@@ -121,7 +124,8 @@ def _lost(stack: Stack, operation: Operation, consequence: str, detail: Detail) 
             line += f", forced by {_some(each.replaced_for)}"
         if each.urn in users:
             line += f"; used by {_some(users[each.urn])}"
-        yield f"{line}{'; it is protected' if each.protected else ''}"
+        stays = "; it stays in the cloud" if each.retained else ""
+        yield f"{line}{stays}{'; it is protected' if each.protected else ''}"
     yield from (f"- {rest}" for rest in _rest(found, detail.listed))
 
 
@@ -142,7 +146,7 @@ def _components(changed: Sequence[Resource], detail: Detail) -> Iterator[str]:
         components.setdefault(each.component, []).append(each)
     for name, found in components.items():
         body = [line for each in found[: detail.resources] for line in _resource(each, detail)]
-        title = html_code(name, _NAME_CHARS) if name else "in no component"
+        title = html_code(name, _NAME_CHARS) if name else "in no component" if len(components) > 1 else "resources"
         # What is only moved is no other than it was, but it is not unchanged here.
         counts = Counts.of(found).model_copy(update={"same": 0})
         yield from _folded(f"{title}: {counted(counts)}", block("\n".join(body), None, "diff"))
@@ -174,7 +178,7 @@ def _difference(changed: PropertyChange, detail: Detail) -> Iterator[str]:
 
 def _finding(found: Finding, detail: Detail) -> str:
     hint = f" *{prose(found.hint, detail.text_chars)}*" if found.hint else ""
-    text = prose(found.text, detail.text_chars)
+    text = prose(found.text if not hint or found.text[-1:] in _STOPS else f"{found.text}.", detail.text_chars)
     return f"**{prose(found.rule, _NAME_CHARS)}**: {text}{hint}{_about(found.urn)}{_place(found.place)}"
 
 

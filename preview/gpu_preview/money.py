@@ -13,7 +13,7 @@ from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.stack import costs
 from gpu_ci.stack.pools import POOLS
 
-from . import stack_nodes
+from . import project_file, stack_nodes
 from .danger_rules.rule import BEYOND_BUDGET
 from .places import StackLines
 from .report import Amount, Cost, Finding, PoolCost, Severity
@@ -75,6 +75,8 @@ def read(path: Path) -> StackFile | None:
     """A stack file of either side; None where it has no pools of ours. UnpricedError for one nobody should read on."""
     try:
         if not StackLines(path.name, stack_nodes.fit(path)).has(POOLS):
+            if POOLS in project_file.defaults(path):
+                raise UnpricedError(f"has no {POOLS}, and those of Pulumi.yaml, which every stack has, are not read")
             return None
         return stack_files.read(path)
     except stack_nodes.UnfitError as error:

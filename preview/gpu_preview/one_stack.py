@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import digest, policies
+from . import digest, places, policies
 from .digest import DigestError
 from .exported_state import ExportedState
 from .judge import Files, judged
@@ -48,6 +48,8 @@ class Comparison:
         common = {"stack": name, "file": file, "state": self.state_files[name].name if state else ""}
 
         def told(status: Status, **more: object) -> Stack:
+            if (read := new or old) and (error := more.get("error")):
+                more["place"] = places.of_error(str(error), read, file)
             return Stack.model_validate({**common, "status": status, **more})
 
         if name in self.base_failed:

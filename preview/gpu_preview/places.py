@@ -11,12 +11,14 @@ import yaml
 from gpu_ci.stack.pools import POOLS
 
 from . import stack_nodes
-from .paths import Step
+from .paths import Step, parts
 from .report import Finding, Operation, Place
 from .states import Change
 
 # The engine's form, with a column where the language tells one: project:///infra/pools.py#55 or …#55,12.
 _POSITION = re.compile(r"project:///(?P<file>[^#]+)#(?P<line>[0-9]{1,9})(?:,[0-9]+)?")
+# Such as gpu-ci:pools.t4.machineType.
+_KEY = re.compile(r"\b[A-Za-z][\w-]*:[A-Za-z][\w.\[\]-]*")
 # What is installed into a checkout is nobody's to review.
 _INSTALLED = ("site-packages", "dist-packages", "node_modules")
 
@@ -79,6 +81,22 @@ class StackLines:
     @staticmethod
     def _first(place: Place) -> Place:
         return place.model_copy(update={"end_line": place.line})
+
+
+def of_error(text: str, path: Path, file: str) -> Place | None:
+    """The first place in a stack file that an error names: a line of it, or a key that it has; None for none.
+
+    Of a key that is not there, such as one that is missing, it is the line of what it would be in.
+    """
+    if found := re.search(rf"{re.escape(path.name)}: line (\d{{1,7}})\b", text):
+        return Place(file=file, line=max(1, int(found[1])), end_line=max(1, int(found[1])))
+    lines = StackLines.read(path, file)
+    for match in _KEY.finditer(text):
+        steps = parts(match[0].rstrip("."))
+        if lines.has(*steps[:1]):
+            place = lines.at(steps)
+            return place if lines.has(*steps) else place.model_copy(update={"end_line": place.line})
+    return None
 
 
 def of_source(positions: Iterable[str], root: Path, project: str = "") -> Place | None:

@@ -48,7 +48,7 @@ def _stack(given: str, folder: Path, max_usd_month: float | None) -> Stack:
         hint = f"pulumi preview --json --show-sames --stack {name} > a-new-file.json"
         raise CompareError(f"--digest {name}: {path}: {error}\n  hint: {hint}") from None
     file = git.stack_files(folder).get(name)
-    known = file.name if file else ""
+    known = str(file.relative_to(folder)) if file else ""
     if found.errors:
         return Stack(stack=name, file=known, status=Status.FAILED, error=clean("\n\n".join(found.errors)))
     stack = Stack(stack=name, file=known, status=Status.PREVIEWED)

@@ -76,6 +76,10 @@ class Resource(Model):
     depends_on: tuple[str, ...] = ()
     """URNs."""
     protected: bool = False
+    retained: bool = False
+    """Whether the engine forgets it without deleting it in the cloud (retainOnDelete)."""
+    may_replace: bool = False
+    """Whether it is told as an update, and nobody here knows whether that replaces it."""
 
 
 class Counts(Model):
@@ -88,13 +92,19 @@ class Counts(Model):
     same: int = Field(default=0, ge=0, le=_MOST)
     moved: int = Field(default=0, ge=0, le=_MOST)
     """Those among the others that have a new URN."""
+    may_replace: int = 0
+    """Those among the updated of which nobody here knows whether they are replaced."""
 
     @classmethod
     def of(cls, resources: Iterable[Resource]) -> Counts:
         """Those of these resources."""
         listed = list(resources)
         operations = Counter(each.operation.value for each in listed)
-        return cls(**operations, moved=sum(bool(each.moved_from) for each in listed))
+        return cls(
+            **operations,
+            moved=sum(bool(each.moved_from) for each in listed),
+            may_replace=sum(each.may_replace for each in listed),
+        )
 
 
 class Place(Model):
@@ -188,6 +198,8 @@ class Stack(Model):
     status: Status
     error: str = ""
     """The engine's own words, without escape codes, shortened."""
+    place: Place | None = None
+    """Where in its file the error says that something is wrong."""
     counts: Counts = Counts()
     resources: tuple[Resource, ...] = ()
     """All of them, the unchanged too, in the order of their URNs."""

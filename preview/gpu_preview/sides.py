@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gpu_ci.gcp.verdict import VERDICT_KEY
 
-from . import git, limits, stack_secrets
+from . import git, limits, project_file, stack_secrets
 from .exported_state import ExportedState
 from .limits import Finished, Limits
 from .packages import Packages, PackagesError
@@ -81,14 +81,18 @@ class Side:
             raise SideError(f"{self.project.relative_to(self.root)} is a link, or below one")
         own = self.around.own / self.name
         own.mkdir()
+        if project := project_file.path(self.project):
+            shutil.copyfile(project, own / project.name)
         for stack, file in git.stack_files(self.project).items():
-            shutil.copyfile(file, own / file.name)
+            kept = own / file.relative_to(self.project)
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, kept)
             self.placeholders[stack] = stack_secrets.open_to_all(file)
 
     def file(self, stack: str) -> str:
         """Where a stack's file is, relative to the root of the repository."""
-        name = self.files[stack].name
-        return str(self.project.relative_to(self.root) / name)
+        file = self.files[stack].relative_to(self.around.own / self.name)
+        return str(self.project.relative_to(self.root) / file)
 
     def run(self, *words: str, name: str, walls: Walls | None = None) -> Finished:
         """A command in the project's folder, behind the walls and within the limits."""

@@ -8,10 +8,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import json_text
-from .placeholders import SECRET, is_unknown
+from .placeholders import SECRET, UNKNOWN_VALUE, is_unknown
 
 WAS_SECRET = "[was secret, not shown]"  # noqa: S105
+ANOTHER_SECRET = "[another secret]"  # noqa: S105
+"""What stands for a secret after the change where the engine, which knows both, says that it is another one."""
 UNKNOWN = "(unknown)"
+# The form in which the engine's log has values that are more than JSON (pulumi/pulumi v3.259.0,
+# sdk/go/common/resource/sig/sig.go): a secret, and an output with all that is known of it.
+_SIGNATURE, _SECRET = "4dabf18193072939515e22adb298388d", "1b47061264138c4ac30d75fd1eb44270"
+_OUTPUT = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
 # A line of a comment stays readable at this length; what is longer is told by its size and a digest.
 _CHARACTERS = 160
 
@@ -23,6 +29,20 @@ def shown(value: Any) -> str:
     if value == SECRET:
         return SECRET
     return short(json.dumps(_told(value), ensure_ascii=False, sort_keys=True))
+
+
+def opened(value: Any) -> Any:
+    """A value of the engine's log as its digest writes it, with a word in the place of what is secret or unknown."""
+    if isinstance(value, list):
+        return [opened(one) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    kind = value.get(_SIGNATURE)
+    if kind == _SECRET or (kind == _OUTPUT and value.get("secret") is True):
+        return SECRET
+    if kind == _OUTPUT:
+        return opened(value["value"]) if "value" in value else UNKNOWN_VALUE
+    return {key: opened(one) for key, one in value.items()}
 
 
 def short(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from . import json_text, paths
 from .paths import Step
-from .placeholders import is_told
+from .placeholders import SECRET, is_told
 
 # No schema of a provider nests half as deep, and a hostile value may nest without an end.
 _DEEPEST = 64
@@ -61,6 +61,16 @@ def pairs(before: Any, after: Any) -> Iterator[Pair]:
         elif isinstance(now, list):
             parts = list(_matched(was if isinstance(was, list) else [], now))
             left += [((*path, index), *both) for index, *both in reversed(parts)]
+
+
+def uncovered(before: Any, after: Any) -> Iterator[Pair]:
+    """What was secret and is plain now; nothing for a part of what was told just before."""
+    told: tuple[Step, ...] = ()
+    for pair in pairs(before, after):
+        inside = told and pair.path[: len(told)] == told
+        if not inside and pair.before == SECRET and plain(pair.after):
+            told = pair.path
+            yield pair
 
 
 def plain(value: Any) -> bool:

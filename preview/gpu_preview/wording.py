@@ -34,7 +34,11 @@ def counted(counts: Counts) -> str:
     """Such as `1 replaced, 2 updated, 66 unchanged`; those there are none of are left out."""
     parts = [(getattr(counts, operation.value), word) for operation, word in DONE.items()]
     parts.insert(-1, (counts.moved, "moved"))
-    return ", ".join(f"{count:,} {word}" for count, word in parts if count) or "no resources"
+    told = {word: f"{count:,} {word}" for count, word in parts if count}
+    if counts.may_replace and counts.update:
+        verb = "may be a replacement" if counts.may_replace == 1 else "may be replacements"
+        told[DONE[Operation.UPDATE]] += f" ({counts.may_replace:,} {verb})"
+    return ", ".join(told.values()) or "no resources"
 
 
 def outcome(stack: Stack, how: str = "base") -> str:
@@ -48,10 +52,12 @@ def outcome(stack: Stack, how: str = "base") -> str:
     if stack.status == Status.BASE_FAILED:
         return "not compared, because the base does not come up"
     if stack.status == Status.REMOVED:
-        stays = "stays until somebody destroys it" if _total(stack) == 1 else "stay until somebody destroys them"
-        return f"its file is gone, and {number(_total(stack), 'resource')} {stays}"
+        stays = "stays until somebody destroys it" if total(stack) == 1 else "stay until somebody destroys them"
+        return f"its file is gone, and {number(total(stack), 'resource')} {stays}"
     if is_quiet(stack):
-        return f"nothing changes, {counted(stack.counts)}"
+        # A gate that is gone from a program's code changes no property, and much.
+        nothing = "no property changes" if of_severity(stack, Severity.DANGER) else "nothing changes"
+        return f"{nothing}, {counted(stack.counts)}"
     outputs = f", {number(len(stack.outputs), 'output differs', 'outputs differ')}" if stack.outputs else ""
     return f"{'new, ' if stack.status == Status.NEW else ''}{counted(stack.counts)}{outputs}"
 
@@ -74,7 +80,8 @@ def asked(report: Report) -> str:
     return "what differs" if report.how == "drift" else "what would happen"
 
 
-def _total(stack: Stack) -> int:
+def total(stack: Stack) -> int:
+    """How many resources there are, and were."""
     counts = stack.counts
     return counts.create + counts.update + counts.replace + counts.delete + counts.same
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,8 +47,12 @@ class Action:
 
     def answers(self, code: int, **counts: int) -> None:
         every = dict.fromkeys(("create", "update", "replace", "delete", "same", "moved"), 0)
-        (self.bin / "report").write_text(json.dumps({"stacks": [{"counts": every}, {"counts": every | counts}]}))
+        stack = {"counts": every, "outputs": [], "findings": [], "status": "previewed"}
+        self.reports(stack, {**stack, "counts": every | counts})
         (self.bin / "code").write_text(str(code))
+
+    def reports(self, *stacks: dict[str, Any]) -> None:
+        (self.bin / "report").write_text(json.dumps({"stacks": stacks}))
 
     def run(self, **inputs: str) -> tuple[int, str, dict[str, str]]:
         return self.job.run(self.root / "actions" / "preview", **inputs)
@@ -66,7 +71,7 @@ def test_a_pull_request_is_compared_with_its_base_branch(action: Action) -> None
     code, printed, outputs = action.run()
     report = str(action.job.temp / "gpu-ci-preview")
     assert (code, printed) == (0, "installs runtime\n")
-    assert outputs == {"exit-code": "0", "changed": "false", "report": report}
+    assert outputs == {"exit-code": "0", "changed": "false", "dangers": "0", "report": report}
     assert action.called == [
         str(action.job.workspace), "preview", "--base=origin/main", "--head=HEAD", f"--output={report}", "--annotate",
         "--timeout-sec=300", "--memory-gib=6",
@@ -143,6 +148,23 @@ def test_changes_do_not_fail_the_job_and_errors_and_policies_do(
     assert (outputs["exit-code"], outputs["changed"], code) == (str(said), changed, said if fails else 0)
 
 
+@pytest.mark.parametrize(
+    ("told", "changed", "dangers"),
+    [
+        ({"outputs": [{"path": "url"}]}, "true", "0"),
+        ({"status": "removed"}, "true", "0"),
+        ({"findings": [{"severity": "danger"}, {"severity": "warning"}, {"severity": "danger"}]}, "false", "2"),
+    ],
+)
+def test_outputs_and_stacks_that_go_are_changes_and_dangers_are_counted(
+    action: Action, told: dict[str, Any], changed: str, dangers: str
+) -> None:
+    nothing = {"create": 0, "update": 0, "replace": 0, "delete": 0, "same": 1, "moved": 0}
+    action.reports({"counts": nothing, "outputs": [], "findings": [], "status": "previewed", **told})
+    _, _, outputs = action.run()
+    assert (outputs["changed"], outputs["dangers"]) == (changed, dangers)
+
+
 def test_what_fails_the_job_can_be_said(action: Action) -> None:
     action.answers(3, replace=1)
     assert action.run(fail_on="1 3 4")[0] == 3
@@ -157,7 +179,7 @@ def test_a_question_that_cannot_be_asked_fails_though_its_code_is_that_of_change
     old.parent.mkdir()
     old.write_text('{"stacks": []}')
     code, _, outputs = action.run()
-    assert (code, outputs["exit-code"], outputs["changed"]) == (1, "1", "")
+    assert (code, outputs["exit-code"], outputs["changed"], outputs["dangers"]) == (1, "1", "", "")
 
 
 def test_the_comment_gets_its_own_environment_the_token_and_nothing_of_the_report(tmp_path: Path) -> None:

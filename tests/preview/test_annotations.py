@@ -99,3 +99,11 @@ def test_every_annotation_of_any_report_is_one_command_in_one_line(report: Repor
 def test_each_hostile_text_makes_no_command_of_its_own(fragment: str) -> None:
     found = annotations.render(hostile.everywhere(fragment))
     assert [line.split(" ", 1)[0] for line in found] == ["::error", "::error"]
+
+
+def test_an_error_of_a_stack_is_shown_where_it_is() -> None:
+    place = Place(file="Pulumi.dev.yaml", line=7, end_line=7)
+    failed = stack("dev", status=Status.FAILED, error="no")
+    [line] = annotations.render(report(failed.model_copy(update={"place": place})))
+    assert line.startswith("::error file=Pulumi.dev.yaml,line=7,endLine=7,title=dev::")
+    assert annotations.render(report(failed))[0].startswith("::error file=Pulumi.dev.yaml,line=1,endLine=1,")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from gpu_ci.cli.main import run
-from gpu_preview import compare, shell
+from gpu_preview import preparation, shell
 from gpu_preview.git import Repository
 
 from tests.preview import reports
@@ -79,7 +79,7 @@ def test_where_walls_are_required_and_do_not_stand_not_even_a_file_is_written(
         "one",
     ]
     subprocess.run(commit, check=True)
-    monkeypatch.setattr(compare, "_engine", lambda _: project)
+    monkeypatch.setattr(preparation, "_engine", lambda _: project)
     monkeypatch.setattr("shutil.which", lambda _: None)
 
     def exported(*_: object) -> None:

@@ -70,3 +70,37 @@ def test_protection_that_is_taken_off_is_told_though_nothing_else_changes() -> N
     ]
     assert find({one.urn: one}, {one.urn: one}, unchanged) == []
     assert find({other.urn: other}, {one.urn: one}, unchanged) == []
+
+
+def unclear(type_: str, inputs: dict[str, Any] | None = None, **others: Any) -> list[tuple[str, str]]:
+    """What is told of an update of which nobody knows whether it replaces."""
+    one = state(type_, "x", inputs, **others)
+    update = resource(type_, UPDATE, "x", may_replace=True)
+    return [(each.rule, each.text) for each in find({one.urn: one}, {one.urn: one}, [update])]
+
+
+MAYBE = "is updated, or replaced: no table of the sandbox knows which of its properties can be changed"
+
+
+def test_an_update_that_may_be_a_replacement_is_a_danger_for_what_holds_data() -> None:
+    [told] = unclear("aws:rds/instance:Instance", {"deletionProtection": True})
+    assert told == (
+        "loses-data",
+        f"Instance x {MAYBE}; a replacement loses what is in it; with deletionProtection the cloud refuses",
+    )  # fmt: skip
+    assert [rule for rule, _ in unclear("aws:dynamodb/table:Table")] == ["loses-data"]
+
+
+def test_an_update_that_may_be_a_replacement_is_a_warning_for_what_holds_none_or_is_in_the_program() -> None:
+    assert unclear("aws:sqs/queue:Queue") == [("replace-unknown", f"Queue x {MAYBE}")]
+    assert [rule for rule, _ in unclear("aws:ssm/parameter:Parameter")] == ["replace-unknown"]
+    assert unclear("aws:sqs/queue:Queue", retained=True) == []
+    assert found("aws:sqs/queue:Queue", UPDATE, {"a": 1}, {"a": 2}) == []
+
+
+def test_what_stayed_in_the_cloud_when_it_was_forgotten_and_does_so_no_longer_is_told() -> None:
+    before, after = (state(BUCKET, retained=each) for each in (True, False))
+    [told] = find({before.urn: before}, {after.urn: after}, [resource(BUCKET, SAME)])
+    assert told.rule == "protected"
+    assert told.text == "Bucket x stays in the cloud no longer when the engine forgets it: it is deleted then"
+    assert find({after.urn: after}, {before.urn: before}, [resource(BUCKET, SAME)]) == []

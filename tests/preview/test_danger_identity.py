@@ -16,6 +16,7 @@ BINDING = "gcp:projects/iAMBinding:IAMBinding"
 POLICY = "aws:iam/policy:Policy"
 ROLE = "aws:iam/role:Role"
 PROVIDER = "gcp:iam/workloadIdentityPoolProvider:WorkloadIdentityPoolProvider"
+ROLE_BINDING = "kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding"
 GROUP = "github:index/actionsRunnerGroup:ActionsRunnerGroup"
 GITHUB = "token.actions.githubusercontent.com"
 
@@ -115,6 +116,15 @@ CASES: list[tuple[str, dict[str, Any] | None, dict[str, Any], list[str]]] = [
     (GROUP, {"restrictedToWorkflows": True}, {"restrictedToWorkflows": False},
      ["is restricted to no workflows any more"]),
     (GROUP, {"restrictedToWorkflows": False}, {}, []),
+    (ROLE_BINDING, {"subjects": [{"kind": "User", "name": "dev"}]},
+     {"subjects": [{"kind": "Group", "name": f"system:{each}"} for each in ("unauthenticated", "serviceaccounts")]},
+     ["binds every pod of the cluster: system:serviceaccounts",
+      "binds whoever reaches the API server: system:unauthenticated"]),
+    (ROLE_BINDING, None, {"subjects": [{"kind": "Group", "name": "system:authenticated"}]},
+     ["binds whoever has any account of the cluster: system:authenticated"]),
+    (ROLE_BINDING, {"subjects": [{"name": "system:anonymous"}]},
+     {"subjects": [{"name": "system:anonymous"}, {"name": "a"}]}, []),
+    (ROLE_BINDING, None, {"subjects": [{"name": ["system:anonymous"]}, 3]}, []),
     ("github:index/repositoryRuleset:RepositoryRuleset", {"enforcement": "active"}, {"enforcement": "disabled"},
      ["holds nobody any more: enforcement is not active"]),
     ("github:index/repositoryRuleset:RepositoryRuleset", {"enforcement": "evaluate"}, {"enforcement": "disabled"}, []),

@@ -181,3 +181,18 @@ def test_dependencies_in_a_circle_end() -> None:
     circle = gated(BETWEEN, gate=False)
     between = state("gcp:x/y:Y", "between", dependencies=(urn(GROUP, "group"),))
     assert find({**circle, between.urn: between}, {**circle, between.urn: between}, pool(None)) == []
+
+
+@pytest.mark.parametrize(
+    ("type_", "name", "sizes"),
+    [
+        ("aws:ec2/instance:Instance", "instanceType", ("g5.xlarge", "g5.2xlarge")),
+        ("gcp:compute/instance:Instance", "machineType", ("g2-standard-4", "g2-standard-8")),
+    ],
+)
+def test_a_machine_that_becomes_another_size_is_stopped_for_it(type_: str, name: str, sizes: tuple[str, str]) -> None:
+    before, after = ({name: each, "zone": "a"} for each in sizes)
+    [told] = found(type_, UPDATE, before, after)
+    stopped = "the machine is stopped for that, and a job on it ends without a result"
+    assert (told.rule, told.text) == ("interrupts-jobs", f"Instance x gets another {name}: {stopped}")
+    assert found(type_, UPDATE, before, {**before, "tags": {"a": "b"}}) == []

@@ -150,3 +150,9 @@ def test_a_value_of_a_stack_file_that_was_encrypted(after: Any, where: list[Any]
 def test_a_part_of_a_value_of_a_stack_file_that_was_encrypted() -> None:
     before = {"a:b": {"c": {"secure": "v1:x"}, "d": 1}}
     assert list(secrecy.config(before, {"a:b": {"c": "plain", "d": 2}})) == [("a:b", "c")]
+
+
+def test_a_secret_that_is_plain_with_the_same_value_is_told_of_what_the_engine_calls_the_same() -> None:
+    [finding] = found(VARIABLE, SAME, {"value": SECRET}, {"value": "hunter2"})
+    assert finding.text == "ActionsSecret x: value was secret and is plain now"
+    assert found(VARIABLE, SAME, {"value": "hunter2"}, {"value": SECRET}) == []

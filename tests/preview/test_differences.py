@@ -91,7 +91,7 @@ def test_two_secrets_differ_by_the_engines_word_alone() -> None:
     step = {"detailedDiff": {"token": {"kind": "update", "inputDiff": True}}}
     state = {"inputs": {"token": "[secret]"}}
     [change] = told(state, state, hints(step))
-    assert (change.path, change.before, change.after) == ("token", "[secret]", "[secret]")
+    assert (change.path, change.before, change.after) == ("token", "[secret]", "[another secret]")
 
 
 def test_without_a_detailed_diff_the_reasons_are_taken_and_without_these_the_inputs() -> None:
@@ -117,3 +117,49 @@ def test_texts_in_texts_in_texts_are_compared_as_deep_as_any_value_goes() -> Non
 
     (found,) = between(nested(1), nested(2))
     assert found.path.count("[0]") + found.path.count("#") == 128
+
+
+def test_a_part_of_a_secret_that_the_engine_says_differs_is_another_secret() -> None:
+    step = {"detailedDiff": {"stringData.t": {"kind": "update-replace", "inputDiff": True}}}
+    state = {"inputs": {"stringData": "[secret]"}}
+    [change] = told(state, state, hints(step))
+    assert (change.path, change.before, change.after) == ("stringData.t", "[secret]", "[another secret]")
+
+
+def paths(before: Any, after: Any) -> list[tuple[str, str]]:
+    return [(each.path, each.kind) for each in between(before, after)]
+
+
+@pytest.mark.parametrize("name", ["name", "pool", "id", "key"])
+def test_one_more_part_with_a_name_is_told_alone_wherever_it_is(name: str) -> None:
+    a, b, c = ({name: each, "gpu": each * 2} for each in "abc")
+    assert paths([a, b], [a, c, b]) == [("[1]", "add")]
+    assert paths([a, c, b], [a, b]) == [("[1]", "delete")]
+    assert paths([a, b], [c, {**a, "gpu": 1}, b]) == [("[0]", "add"), ("[1].gpu", "update")]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        # Another order is a difference, one that comes in another's place is that one changed, and what has no name of
+        # its own, or one that nobody may see, is told by its place.
+        ([{"name": "a"}, {"name": "b"}], [{"name": "b"}, {"name": "a"}],
+         [("[0].name", "update"), ("[1].name", "update")]),
+        ([{"name": "a", "x": 1}], [{"name": "b", "x": 1}], [("[0].name", "update")]),
+        ([{"name": "a"}, {"name": "a"}], [{"name": "b"}, {"name": "a"}, {"name": "a"}],
+         [("[0].name", "update"), ("[2]", "add")]),
+        ([{"name": "[secret]"}], [{"name": "a"}, {"name": "[secret]"}], [("[0].name", "update"), ("[1]", "add")]),
+        ([{"name": 1}, {"name": 2}], [{"name": 2}], [("[0].name", "update"), ("[1]", "delete")]),
+        ([], [{"name": "a"}], [("[0]", "add")]),
+        ([{"name": "a", "x": 1}, {"name": "b", "x": 2}], [{"name": "b", "x": 2}], [("[0]", "delete")]),
+    ],
+)  # fmt: skip
+def test_names_are_taken_where_they_tell_parts_apart_and_less_differs_by_them(
+    before: Any, after: Any, expected: list[tuple[str, str]]
+) -> None:
+    assert paths(before, after) == expected
+
+
+def test_a_list_of_plain_values_is_shown_whole_where_one_comes_and_by_place_where_one_is_another() -> None:
+    assert paths({"zones": ["a", "b"]}, {"zones": ["a", "b", "c"]}) == [("zones", "update")]
+    assert paths({"zones": ["a", "b"]}, {"zones": ["a", "c"]}) == [("zones[1]", "update")]

@@ -9,6 +9,9 @@ import pytest
 from gpu_preview.digest import DigestError, name_of, of_state, parse, type_of
 from gpu_preview.report import Counts, Operation
 
+from tests.conftest import ROOT as REPOSITORY
+
+SANDBOX = REPOSITORY / "sandbox" / "pulumi_sandbox"
 ROOT = "urn:pulumi:s::p::pulumi:pulumi:Stack::p-s"
 POOL = "urn:pulumi:s::p::gpu-ci:gcp:RunnerPool::l4"
 GROUP = "urn:pulumi:s::p::gpu-ci:gcp:RunnerPool$gcp:compute/group:Group::l4-group"
@@ -61,7 +64,7 @@ def test_a_replacement_in_three_steps_is_one() -> None:
         step("delete-replaced", BUCKET, {"inputs": {}}),
     )
     assert [(each.operation, each.replaced_for) for each in found.resources] == [(Operation.REPLACE, ("a",))]
-    assert found.counts.model_dump() == {"create": 0, "update": 0, "replace": 1, "delete": 0, "same": 0, "moved": 0}
+    assert found.counts == Counts(replace=1)
 
 
 def test_the_stack_and_default_providers_are_no_resources_of_a_cloud() -> None:
@@ -150,4 +153,69 @@ def test_a_state_is_its_resources_as_they_are() -> None:
 def test_a_digest_of_nothing_is_one() -> None:
     for text in ('{"steps": []}', '{"changeSummary": {"same": 1}}', '{"config": {}, "duration": 7}'):
         assert parse(text).resources == ()
-    assert Counts.of(()).model_dump() == {"create": 0, "update": 0, "replace": 0, "delete": 0, "same": 0, "moved": 0}
+    assert set(Counts.of(()).model_dump().values()) == {0}
+
+
+def test_a_secret_that_is_plain_from_now_on_is_an_update_though_the_engine_calls_it_the_same() -> None:
+    sides = ({"inputs": {"labels": {"k": each, "other": "a"}}} for each in ("[secret]", "x"))
+    found = read(step("same", BUCKET, *sides))
+    [resource] = found.resources
+    assert resource.operation == Operation.UPDATE
+    assert [(each.path, each.before, each.after) for each in resource.properties] == [
+        ("labels.k", "[secret]", "[was secret, not shown]")
+    ]
+    assert found.counts.update == 1
+
+
+@pytest.mark.parametrize(
+    ("op", "before", "after"),
+    [
+        ("same", "x", "[secret]"),
+        ("same", "[secret]", "[secret]"),
+        ("same", "[secret]", "04da6b54-80e4-46f7-96ec-b56ff0331ba9"),
+        ("read", "[secret]", "x"),
+        ("refresh", "[secret]", "x"),
+    ],
+)
+def test_whatever_else_the_engine_calls_the_same_stays_so(op: str, before: str, after: str) -> None:
+    [resource] = read(step(op, BUCKET, {"inputs": {"k": before}}, {"inputs": {"k": after}})).resources
+    assert (resource.operation, resource.properties) == (Operation.SAME, ())
+
+
+def of_type(operation: str, key: str, type_: str = "aws:rds/instance:Instance") -> dict[str, Any]:
+    diff = {"detailedDiff": {key: {"kind": "update", "inputDiff": True}}}
+    return step(operation, f"urn:pulumi:s::p::{type_}::{key}", {"inputs": {key: 1}}, {"inputs": {key: 2}}, **diff)
+
+
+def test_an_update_of_a_type_that_the_sandbox_knows_by_its_shape_alone_may_be_a_replacement() -> None:
+    """Its own words, in providers/lifecycle.py, which come once for each type; tags replace nothing."""
+    told = "aws:rds/instance:Instance: only its shape is checked; where its SDK is silent, a change is an update"
+    assert told.partition("only")[2][:21] in (SANDBOX / "providers" / "lifecycle.py").read_text()
+    document = {
+        "steps": [
+            of_type("update", "engine"),
+            of_type("update", "size"),
+            of_type("update", "tags"),
+            of_type("same", "other"),
+            of_type("replace", "zone"),
+            of_type("update", "known", "aws:ec2/vpc:Vpc"),
+        ],
+        "diagnostics": [{"severity": "info", "message": told, "urn": "any"}],
+    }
+    found = parse(json.dumps(document))
+    assert [each.name for each in found.resources if each.may_replace] == ["engine", "size"]
+    assert (found.counts.update, found.counts.may_replace) == (4, 2)
+    assert found.warnings == []
+
+
+def test_what_stays_in_the_cloud_is_known_of_what_goes() -> None:
+    [resource] = read(step("delete", BUCKET, {"inputs": {}, "retainOnDelete": True})).resources
+    assert resource.retained
+
+
+def test_what_is_forgotten_is_deleted_and_what_is_read_in_another_ones_place_is_nothing() -> None:
+    other = "urn:pulumi:s::p::a:b/c:D::e"
+    found = read(
+        step("discard", BUCKET, {"inputs": {}}), step("read-replacement", other, {"inputs": {}}, {"inputs": {}})
+    )
+    assert [(each.urn, each.operation) for each in found.resources] == [(BUCKET, Operation.DELETE)]

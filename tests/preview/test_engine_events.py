@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from gpu_preview import engine_events
-from gpu_preview.engine_events import outputs
+from gpu_preview.engine_events import Outputs, outputs
 
 STACK = "pulumi:pulumi:Stack"
 
@@ -28,12 +28,14 @@ def test_the_last_word_on_the_stack_counts(tmp_path: Path) -> None:
             "no JSON pulumi:pulumi:Stack resOutputsEvent",
         ])
     )  # fmt: skip
-    assert [(each.path, each.before, each.after) for each in outputs(log)] == [("max", "4", "12")]
+    assert [(each.path, each.before, each.after) for each in outputs(log).differing(is_same=True)] == [
+        ("max", "4", "12")
+    ]
 
 
 def test_a_log_without_any_has_none(tmp_path: Path) -> None:
     (tmp_path / "events").write_text('{"resOutputsEvent": 4, "pulumi:pulumi:Stack": 1}\n[]\n')
-    assert outputs(tmp_path / "events") == ()
+    assert outputs(tmp_path / "events") == ({}, {})
 
 
 def test_a_line_longer_than_any_event_is_passed_over_and_the_next_one_is_read(
@@ -43,6 +45,40 @@ def test_a_line_longer_than_any_event_is_passed_over_and_the_next_one_is_read(
     log = tmp_path / "events"
     told, long = event({"max": 4}, {"max": 12}), event({"max": 4}, {"max": "x" * 2_000})
     log.write_text(f"{told}\n{long}\n")
-    assert [(each.path, each.after) for each in outputs(log)] == [("max", "12")]
+    assert [(each.path, each.after) for each in outputs(log).differing(is_same=False)] == [("max", "12")]
     log.write_text(f"{long}\n{told}\n{'x' * 399}\n{'x' * 400}")
-    assert [(each.path, each.after) for each in outputs(log)] == [("max", "12")]
+    assert [(each.path, each.after) for each in outputs(log).differing(is_same=False)] == [("max", "12")]
+
+
+WIRE = "4dabf18193072939515e22adb298388d"
+SEALED = {WIRE: "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "[secret]"}
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+
+
+def logged(tmp_path: Path, old: dict[str, Any], new: dict[str, Any]) -> Outputs:
+    (tmp_path / "log").write_text(event(old, new))
+    return outputs(tmp_path / "log")
+
+
+def test_secrets_and_outputs_in_the_engines_own_form_are_read_as_in_its_digest(tmp_path: Path) -> None:
+    known = {WIRE: "d0e6a833031e9bbcd3f4e8bde6ca49a4"}
+    old = {"a": SEALED, "b": [{"c": SEALED}], "d": {**known, "value": "x", "secret": True}}
+    new = {"a": "x", "b": {**known, "value": {"c": SEALED}}, "d": known}
+    assert logged(tmp_path, old, new) == (
+        {"a": "[secret]", "b": [{"c": "[secret]"}], "d": "[secret]"},
+        {"a": "x", "b": {"c": "[secret]"}, "d": UNKNOWN},
+    )
+
+
+def test_a_secret_output_that_is_plain_now_shows_neither_the_value_nor_the_engines_form(tmp_path: Path) -> None:
+    found = logged(tmp_path, {"k": SEALED, "o": SEALED, "s": SEALED}, {"k": "x", "o": {"a": [1]}, "s": SEALED})
+    assert [(each.path, each.before, each.after) for each in found.differing(is_same=True)] == [
+        ("k", "[secret]", "[was secret, not shown]"),
+        ("o", "[secret]", "[was secret, not shown]"),
+    ]
+
+
+def test_an_output_that_nobody_can_know_differs_only_where_something_else_does(tmp_path: Path) -> None:
+    found = logged(tmp_path, {"id": "a", "was": "b"}, {"id": "a", "was": UNKNOWN, "url": UNKNOWN, "new": "c"})
+    assert [each.path for each in found.differing(is_same=True)] == ["new", "was"]
+    assert [each.path for each in found.differing(is_same=False)] == ["new", "url", "was"]

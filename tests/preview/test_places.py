@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from gpu_preview import places
 from gpu_preview.danger_rules.rule import INTERRUPTS_JOBS
 from gpu_preview.places import StackLines, of_source, placed
 from gpu_preview.report import Place
@@ -177,3 +178,33 @@ def test_a_finding_about_a_pool_that_is_gone_stands_at_the_map_it_was_in(tmp_pat
     assert placed(finding, gone, root, "", head, lines(tmp_path)).place == place(3)
     assert placed(finding, gone, root).place is None
     assert placed(finding, new, root).place == Place(file="infra/pools.py", line=55, end_line=55)
+
+
+CONFIG = (
+    "config:\n  gcp:project: p\n  gpu-ci:pools:\n    l4:\n      max: 1\n    t4:\n      market: sopt\n      zones: [a]\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "lines"),
+    [
+        ("error: Pulumi.dev.yaml: gpu-ci:pools.t4.market: must be one of 'spot'\n  got: 'sopt'", (7, 7)),
+        ("gpu-ci:pools.l4.machineType: is missing\ngpu-ci:pools.t4.market: no", (4, 4)),
+        ("nothing:of.it, gpu-ci:pools: a sentence.", (3, 8)),
+        ("yaml: line 67: no\npulumi-sandbox: Pulumi.dev.yaml: line 3, column 10: no", (3, 3)),
+        ("error: gcp:project.", (2, 2)),
+    ],
+)
+def test_an_error_stands_where_it_says_that_something_is_wrong(
+    tmp_path: Path, error: str, lines: tuple[int, int]
+) -> None:
+    (tmp_path / "Pulumi.dev.yaml").write_text(CONFIG)
+    found = places.of_error(error, tmp_path / "Pulumi.dev.yaml", "infra/Pulumi.dev.yaml")
+    assert found == Place(file="infra/Pulumi.dev.yaml", line=lines[0], end_line=lines[1])
+
+
+def test_an_error_that_names_nothing_of_the_file_has_no_place(tmp_path: Path) -> None:
+    (tmp_path / "Pulumi.dev.yaml").write_text(CONFIG)
+    for error in ("", "gcp:compute/disk:Disk disk", "Pulumi.prod.yaml: line 3", "aws:region: no"):
+        assert places.of_error(error, tmp_path / "Pulumi.dev.yaml", "Pulumi.dev.yaml") is None
+    assert places.of_error("gpu-ci:pools", tmp_path / "none", "Pulumi.dev.yaml") is None

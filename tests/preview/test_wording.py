@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from gpu_preview import html, markdown, wording
-from gpu_preview.report import Amount, Counts, Status
+from gpu_preview.report import Amount, Counts, Finding, Severity, Status
 
 from tests.preview import reports
 from tests.preview.reports import stack
@@ -75,3 +75,22 @@ def test_dangers_and_broken_policies_are_counted() -> None:
     )
     assert wording.concerns(found) == "2 dangers, 1 mandatory policy broken, 2 advisory policies broken"
     assert wording.concerns(stack()) == ""
+
+
+@pytest.mark.parametrize(
+    ("counts", "text"),
+    [
+        (Counts(update=2, may_replace=1, same=3), "2 updated (1 may be a replacement), 3 unchanged"),
+        (Counts(update=2, may_replace=2), "2 updated (2 may be replacements)"),
+        (Counts(may_replace=2), "no resources"),
+    ],
+)
+def test_updates_that_may_be_replacements_are_counted(counts: Counts, text: str) -> None:
+    assert wording.counted(counts) == text
+
+
+def test_a_danger_without_a_change_is_not_told_as_nothing() -> None:
+    danger = Finding(rule="gate-removed", severity=Severity.DANGER, text="a")
+    told = stack("dev", counts=Counts(same=1), findings=(danger,))
+    assert wording.outcome(told) == "no property changes, 1 unchanged"
+    assert wording.outcome(stack("dev", counts=Counts(same=1))) == "nothing changes, 1 unchanged"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..report import Finding
 from ..states import Change, World
-from .rule import LOSES_DATA, PROTECTED
+from .rule import LOSES_DATA, PROTECTED, REPLACE_UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,7 @@ HOLDS: Mapping[str, Holds] = {
     "github:index/actionsOrganizationSecret:ActionsOrganizationSecret": Holds("its value", from_program=True),
     "github:index/actionsEnvironmentSecret:ActionsEnvironmentSecret": Holds("its value", from_program=True),
 }
+_UNCLEAR = "is updated, or replaced: no table of the sandbox knows which of its properties can be changed"
 # With these the cloud refuses, whatever the engine asks of it.
 _LOCKS = ("deletionProtection", "deletionProtectionEnabled", "disableApiTermination")
 
@@ -82,12 +83,23 @@ def check(change: Change, _world: World) -> Iterator[Finding]:
     elif before.protect and after and not after.protect and not change.ends:
         hint = "make sure that the next change which deletes it is meant"
         yield PROTECTED.found(change, f"{change.name} is protected no longer: the engine will delete it if asked", hint)
-    holds = HOLDS.get(change.type)
-    if holds is None or not change.ends or (holds.from_program and change.ends == "is replaced"):
+    if before.retained and after and not after.retained and not change.ends:
+        hint = "make sure that the next change which deletes it is meant"
+        text = f"{change.name} stays in the cloud no longer when the engine forgets it: it is deleted then"
+        yield PROTECTED.found(change, text, hint)
+    holds, unclear = HOLDS.get(change.type), change.resource.may_replace and not before.retained
+    at_stake = holds is not None and (change.ends == "is deleted" or not holds.from_program)
+    if unclear and not at_stake:
+        yield REPLACE_UNKNOWN.found(change, f"{change.name} {_UNCLEAR}")
+    if holds is None or not at_stake or not (change.ends or unclear):
         return
     if holds.kept_if and before.inputs.get(holds.kept_if) is True:
         return
-    text = f"{change.name} {change.ends}, and with it {holds.what}"
+    text = (
+        f"{change.name} {change.ends}, and with it {holds.what}"
+        if change.ends
+        else (f"{change.name} {_UNCLEAR}; a replacement loses {holds.what}")
+    )
     if holds.from_program:
         text += ", unless it is kept somewhere else"
     if lock := next((name for name in _LOCKS if before.inputs.get(name) is True), ""):

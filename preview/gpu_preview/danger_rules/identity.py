@@ -22,6 +22,13 @@ _BROAD_POLICIES = re.compile(r"arn:aws[\w-]*:iam::aws:policy/(.*/)?(Administrato
 _PROVIDER = re.compile(r"gcp:iam/workloadIdentityPoolProvider:.*")
 _BINDINGS = re.compile(r"kubernetes:rbac\.authorization\.k8s\.io/v1:(ClusterRoleBinding|RoleBinding)")
 _ROLES = re.compile(r"kubernetes:rbac\.authorization\.k8s\.io/v1:(ClusterRole|Role)")
+# kubernetes.io/docs/reference/access-authn-authz/rbac/, "Referring to subjects" and "API discovery roles".
+_ANYBODY = {
+    "system:anonymous": "whoever reaches the API server",
+    "system:unauthenticated": "whoever reaches the API server",
+    "system:authenticated": "whoever has any account of the cluster",
+    "system:serviceaccounts": "every pod of the cluster",
+}
 _RULESET = re.compile(r"github:index/(repositoryRuleset|organizationRuleset):.*")
 # How many may use something, the fewest first.
 _VISIBILITY = ("selected", "private", "all")
@@ -102,11 +109,19 @@ def _kubernetes(type_: str, before: Inputs, after: Inputs) -> Iterator[str]:
         yield "makes its subjects cluster-admin"
     if _ROLES.fullmatch(type_) and _every_verb(after) and not _every_verb(before):
         yield "allows every verb on every resource"
+    if _BINDINGS.fullmatch(type_):
+        yield from (f"binds {_ANYBODY[name]}: {name}" for name in sorted(_anybody(after) - _anybody(before)))
 
 
 def _binds_admin(inputs: Inputs) -> bool:
     reference = inputs.get("roleRef")
     return isinstance(reference, Mapping) and reference.get("name") == "cluster-admin"
+
+
+def _anybody(inputs: Inputs) -> set[str]:
+    subjects = inputs.get("subjects")
+    names = [each.get("name") for each in (subjects if isinstance(subjects, list) else []) if isinstance(each, Mapping)]
+    return {name for name in names if isinstance(name, str) and name in _ANYBODY}
 
 
 def _every_verb(inputs: Inputs) -> bool:

@@ -42,7 +42,9 @@ RUNS = (
     Runs(
         ("gcp:compute/instance:Instance", "gcp:compute/instanceFromTemplate:InstanceFromTemplate"),
         "the machine is deleted, and a job on it ends without a result",
-        f"{_GOOGLE}instances/deleting-instance",
+        f"{_GOOGLE}instances/deleting-instance, and changing-machine-type-of-stopped-instance",
+        ("machineType",),
+        "the machine is stopped for that, and a job on it ends without a result",
     ),
     Runs(
         (
@@ -79,7 +81,9 @@ RUNS = (
     Runs(
         ("aws:ec2/instance:Instance",),
         "the machine is terminated, and a job on it ends without a result",
-        "docs.aws.amazon.com/AWSEC2/latest/UserGuide/terminating-instances.html",
+        "docs.aws.amazon.com/AWSEC2/latest/UserGuide/terminating-instances.html, and ec2-instance-resize.html",
+        ("instanceType",),
+        "the machine is stopped for that, and a job on it ends without a result",
     ),
     Runs(
         ("kubernetes:actions.github.com/v1alpha1:AutoscalingRunnerSet",),

@@ -51,7 +51,7 @@ INTERRUPTS_JOBS = Rule(
     "interrupts-jobs",
     Severity.DANGER,
     "What runs jobs is deleted or replaced, or its machines are, while jobs may run on them.",
-    "merge it when no job runs, or make a second pool first and let this one run empty",
+    "merge it when nothing runs there, or make a second one first and let this one run empty",
     "the cloud's own words on the deletion, beside each type below",
 )
 SECRET_EXPOSED = Rule(
@@ -103,10 +103,17 @@ LOSES_DATA = Rule(
     "copy what is needed first, or give the resource retain_on_delete; against the next time, protect",
     "www.pulumi.com/docs/iac/concepts/resources/options/retainondelete/",
 )
+REPLACE_UNKNOWN = Rule(
+    "replace-unknown",
+    Severity.WARNING,
+    "It is told as an update, but no table of the sandbox knows which change of its type makes a new one.",
+    "look the property up in the type's documentation, or see what a preview with credentials says",
+    "docs/sandbox.md; of what holds data, `loses-data` says so instead",
+)
 PROTECTED = Rule(
     "protected",
     Severity.WARNING,
-    "A resource that is protected would be deleted or replaced, or is protected no longer.",
+    "A resource that is protected would be deleted or replaced, or is protected or left in the cloud no longer.",
     "take protect off in a change of its own, once everybody agrees that the resource may go",
     "www.pulumi.com/docs/iac/concepts/resources/options/protect/",
 )
@@ -114,7 +121,7 @@ IDENTITY = Rule(
     "identity",
     Severity.DANGER,
     "Somebody may do more than before: a grant is wider, or more workflows can take on a role or use the runners.",
-    "grant what is used, by name; docs/github.md says what the runner group should hold",
+    "grant what is used, to whom uses it, by name",
     "docs.github.com, OpenID Connect reference: a trust without a condition on sub trusts every repository",
 )
 
@@ -128,6 +135,7 @@ RULES = (
     LOSES_DATA,
     IDENTITY,
     PROTECTED,
+    REPLACE_UNKNOWN,
     GOES_BACK,
 )
 """In the order in which findings are told."""

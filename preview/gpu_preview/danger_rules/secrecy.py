@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..paths import Step
-from ..placeholders import SECRET
 from ..report import Finding
 from ..states import STACK, Change, World
-from ..walk import Pair, leaves, pairs, plain
+from ..walk import Pair, leaves, pairs, uncovered
 from .rule import SECRET_EXPOSED, shortened
 
 SWITCHES = frozenset(
@@ -58,14 +57,28 @@ def check(change: Change, _world: World) -> Iterator[Finding]:
         yield SECRET_EXPOSED.found(change, f"{change.name} is deleted: what it encrypted by a key is so no longer")
     if change.before is None:
         return
+    yield from exposed(change, _world)
     told: tuple[Step, ...] = ()
-    for pair in (*change.inputs, *_outputs(change)):
+    for pair in change.inputs:
         if told and pair.path[: len(told)] == told:
             continue  # a part of what was told just now
-        exposed = pair.before == SECRET and plain(pair.after)
-        if text := "was secret and is plain now" if exposed else _lost(change, pair):
+        if text := _lost(change, pair):
             told = pair.path
             yield SECRET_EXPOSED.found(change, f"{change.name}: {shortened(pair.text, 120)} {text}")
+
+
+def exposed(change: Change, _world: World) -> Iterator[Finding]:
+    """What was secret and is plain now, also where the engine calls the resource the same: it compares values alone.
+
+    Of the stack it is its outputs; those of a resource are the provider's, which knows what is secret.
+    """
+    if change.before is None or change.after is None:
+        return
+    found = [*uncovered(change.before.inputs, change.after.inputs)]
+    if change.type == STACK:
+        found += uncovered(change.before.outputs, change.after.outputs)
+    for pair in found:
+        yield SECRET_EXPOSED.found(change, f"{change.name}: {shortened(pair.text, 120)} was secret and is plain now")
 
 
 def config(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[Step, ...]]:
@@ -73,12 +86,6 @@ def config(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tupl
     for pair in pairs(before, after):
         if _is_secure(pair.before) and pair.after is not None and not _all_secure(pair.after):
             yield pair.path
-
-
-def _outputs(change: Change) -> Iterator[Pair]:
-    """What the stack tells everybody. The outputs of a resource are the provider's, which knows what is secret."""
-    if change.type == STACK and change.before and change.after:
-        yield from pairs(change.before.outputs, change.after.outputs)
 
 
 def _lost(change: Change, pair: Pair) -> str:

@@ -11,7 +11,7 @@ from gpu_catalog import limits, quota
 from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.stack.quotas import QUOTAS
 
-from .. import money, stack_nodes
+from .. import money, project_file, stack_nodes
 from ..places import StackLines
 from ..report import Finding
 from . import secrecy
@@ -70,11 +70,13 @@ def _only_pool(short: quota.Finding) -> str:
 
 
 def _config(path: Path) -> dict[str, Any]:
-    """What stands under `config:`, as plain text; nothing for a file that is not to be read."""
+    """What stands under `config:`, as plain text, and what the project gives every stack; nothing of a file that is not
+    to be read."""
     try:
         node = stack_nodes.fit(path)
         found = yaml.safe_load(path.read_text(encoding="utf-8")) if node is not None else None
     except (stack_nodes.UnfitError, yaml.YAMLError, OSError, ValueError, RecursionError):
         return {}
     config = found.get("config") if isinstance(found, dict) else None
-    return {key: value for key, value in config.items() if isinstance(key, str)} if isinstance(config, dict) else {}
+    own = {key: value for key, value in config.items() if isinstance(key, str)} if isinstance(config, dict) else {}
+    return {**project_file.defaults(path), **own}

@@ -1,0 +1,117 @@
+"""What Pulumi.yaml says of its stacks, whoever wrote it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from gpu_preview import git, project_file
+from gpu_preview.danger_rules import stack_file
+from gpu_preview.money import cost
+
+POOLS = (
+    "gpu-ci:pools: {l4: {kind: gce-runners, machineType: g2-standard-8, zones: [us-central1-a], market: spot, max: 2}}"
+)
+
+
+def project(folder: Path, more: str = "", name: str = "shop") -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "Pulumi.yaml").write_text(f"name: {name}\nruntime: python\n{more}")
+    return folder
+
+
+@pytest.mark.parametrize("key", ["stackConfigDir", "config"])
+def test_stack_files_are_where_the_project_says(tmp_path: Path, key: str) -> None:
+    folder = project(tmp_path, f"{key}: conf/all\n")
+    (folder / "conf" / "all").mkdir(parents=True)
+    (folder / "Pulumi.dev.yaml").touch()
+    (folder / "conf" / "all" / "Pulumi.prod.yaml").touch()
+    assert git.stack_files(folder) == {"prod": folder / "conf" / "all" / "Pulumi.prod.yaml"}
+
+
+@pytest.mark.parametrize("said", ["..", "/etc", "conf/../..", "linked", "linked/deeper", '"a\\0b"'])
+def test_a_folder_outside_of_the_project_is_refused(tmp_path: Path, said: str) -> None:
+    (tmp_path / "outside" / "deeper").mkdir(parents=True)
+    folder = project(tmp_path / "in", f"stackConfigDir: {said}\n")
+    (folder / "linked").symlink_to(tmp_path / "outside")
+    with pytest.raises(git.GitError, match=r"stackConfigDir of Pulumi\.yaml leads out of the project, or over a link"):
+        git.stack_files(folder)
+
+
+@pytest.mark.parametrize("text", ["[", "stackConfigDir: [a]\n", "config: {a: b}\n", "3", "", "a: &a [*a]\n"])
+def test_of_a_project_that_says_nothing_of_it_they_stand_beside_it(tmp_path: Path, text: str) -> None:
+    (tmp_path / "Pulumi.yaml").write_text(text)
+    (tmp_path / "Pulumi.dev.yaml").touch()
+    assert list(git.stack_files(tmp_path)) == ["dev"]
+
+
+def test_a_project_that_is_a_link_is_not_read(tmp_path: Path) -> None:
+    project(tmp_path / "other", "stackConfigDir: conf\n")
+    (tmp_path / "Pulumi.yaml").symlink_to(tmp_path / "other" / "Pulumi.yaml")
+    assert project_file.settings(tmp_path) == {}
+
+
+def test_what_a_project_gives_every_stack(tmp_path: Path) -> None:
+    said = "config: {a:b: 1, own: {value: [x]}, c:d: {type: string, default: e}, f:g: {type: string}}\n"
+    folder = project(tmp_path, f"stackConfigDir: conf\n{said}".replace("stackConfigDir: conf\n", ""))
+    assert project_file.defaults(folder / "conf" / "Pulumi.dev.yaml") == {"a:b": 1, "shop:own": ["x"], "c:d": "e"}
+
+
+def test_pools_that_move_into_the_project_leave_the_cost_unknown_and_not_at_nothing(tmp_path: Path) -> None:
+    before, after = (
+        project(tmp_path / "a"),
+        project(tmp_path / "b", f"config: {{{POOLS.replace(': {l4', ': {value: {l4')}}}}}\n"),
+    )
+    for folder, text in ((before, f"config:\n  gcp:project: p\n  {POOLS}\n"), (after, "config:\n  gcp:project: p\n")):
+        (folder / "Pulumi.dev.yaml").write_text(text)
+    found, [finding] = cost(before / "Pulumi.dev.yaml", after / "Pulumi.dev.yaml")
+    assert found is None
+    assert finding.text == (
+        "the cost is not known: the stack file of the head has no gpu-ci:pools, and those of Pulumi.yaml, which every "
+        "stack has, are not read"
+    )
+
+
+def test_a_secret_that_moves_into_the_project_in_plain_text_is_told(tmp_path: Path) -> None:
+    before, after = project(tmp_path / "a"), project(tmp_path / "b", "config: {token: hunter2}\n")
+    (before / "Pulumi.dev.yaml").write_text("config: {shop:token: {secure: v1:abc}}\n")
+    (after / "Pulumi.dev.yaml").write_text("config: {}\n")
+    [finding] = stack_file.find(before / "Pulumi.dev.yaml", after / "Pulumi.dev.yaml", "Pulumi.dev.yaml")
+    assert finding.rule == "secret-exposed"
+    assert "hunter2" not in finding.model_dump_json()
+
+
+def moved(tmp_path: Path, folder: str = "") -> str:
+    roots = (tmp_path / "base", tmp_path / "head")
+    return project_file.moved(roots[0] / folder, roots[1] / folder, roots)
+
+
+def test_a_project_with_another_name_is_another_one(tmp_path: Path) -> None:
+    project(tmp_path / "base")
+    project(tmp_path / "head", name="store")
+    assert moved(tmp_path).startswith(
+        "the project has another name in the head, so to the engine its stacks are others"
+    )
+    assert "got: store\n  expected: shop\n" in moved(tmp_path)
+    project(tmp_path / "head")
+    assert moved(tmp_path) == ""
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ("new", "in another folder in the base, so nothing can be compared\n  got: old in the base, new in the head\n"),
+        ("old", "in another folder in the head, so nothing can be compared\n  got: new in the head, old in the base\n"),
+    ],
+)
+def test_a_project_in_another_folder_is_no_new_one_and_none_that_is_gone(tmp_path: Path, asked: str, text: str) -> None:
+    project(tmp_path / "base" / "old")
+    project(tmp_path / "base" / ".venv" / "old")
+    project(tmp_path / "head" / "new")
+    assert text in moved(tmp_path, asked)
+
+
+def test_a_project_that_is_new_or_goes_is_that(tmp_path: Path) -> None:
+    project(tmp_path / "base" / "other", name="other")
+    project(tmp_path / "head" / "new")
+    assert moved(tmp_path, "new") == moved(tmp_path, "none") == ""
