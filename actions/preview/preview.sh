@@ -30,17 +30,19 @@ lines --policy-pack-config "$POLICY_PACK_CONFIG"
 lines --against-state "$AGAINST_STATE"
 flag --with-network "$WITH_NETWORK"
 flag --exact-base "$EXACT_BASE"
+flag --require-walls "$REQUIRE_WALLS"
 one --install "$INSTALL"
 one --cache "$CACHE"
 one --max-usd-month "$MAX_USD_MONTH"
 one --timeout-sec "$TIMEOUT_SEC"
 one --memory-gib "$MEMORY_GIB"
+one --disk-gib "$DISK_GIB"
 
 # A report of an earlier call would be taken for this one's.
 rm -f "$report/report.json"
 code=0
 "$gpu_ci/gpu-ci" preview "${words[@]}" || code=$?
-# The code 2 is also that of a question which cannot be asked. Then there is no report.
+# Whatever it ended with: without a report nothing is known.
 [[ -f $report/report.json ]] || code=1
 
 told=$("$gpu_ci/python" -I -c '

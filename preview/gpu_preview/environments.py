@@ -56,6 +56,19 @@ def add(environment: Path, imports: Sequence[str]) -> None:
             written.writelines(f"{folder}\n" for folder in imports)
 
 
+def readable(environment: Path) -> list[Path]:
+    """What of an environment may be seen behind the walls: itself and its Python, and nothing where it is none.
+
+    The name comes from a file that a pull request may have changed, so it may be that of any folder, or of a link. A
+    Python that was installed for a user lies in a home, which is hidden otherwise.
+    """
+    folder = Path(os.path.normpath(environment))
+    if folder.resolve() != folder or not (folder / "pyvenv.cfg").is_file() or not site_packages(folder):
+        return []
+    python = installation(folder)
+    return [folder, *([python] if python else [])]
+
+
 def installation(environment: Path) -> Path | None:
     """The Python that an environment was made of, where what its link leads to is one: it may lead anywhere."""
     prefix = Path(os.path.realpath(environment / "bin" / "python")).parent.parent

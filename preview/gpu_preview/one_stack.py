@@ -38,7 +38,12 @@ class Comparison:
     def stack(self, name: str) -> Stack:
         """The report on it."""
         began = time.monotonic()
-        found = self._stack(name)
+        try:
+            found = self._stack(name)
+        except Exception as error:
+            file = (self.after if name in self.after.files else self.before).file(name)
+            text = f"the report on it broke off, which is a fault of gpu-ci's: {type(error).__name__}: {error}"
+            found = Stack(stack=name, file=file, status=Status.FAILED, error=clean(text))
         return found.model_copy(update={"seconds": round(time.monotonic() - began, 1)})
 
     def _stack(self, name: str) -> Stack:

@@ -12,11 +12,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import yaml
-
-from . import environments, requirements
+from . import environments, requirements, stack_nodes
 from .environments import LendError, site_packages
 
 _LOCKS = ("requirements*.lock", "requirements*.txt", "uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock")
@@ -133,8 +130,8 @@ def virtualenv(project: Path, root: Path) -> str:
     """The option of that name of a project or a policy pack; nothing where it leads out of the repository."""
     for name in ("Pulumi.yaml", "Pulumi.yml", "PulumiPolicy.yaml"):
         try:
-            settings: Any = yaml.safe_load((project / name).read_text())
-        except (OSError, ValueError, yaml.YAMLError):
+            settings = stack_nodes.loaded(project / name)
+        except stack_nodes.UnfitError:
             continue
         runtime = settings.get("runtime") if isinstance(settings, dict) else None
         options = runtime.get("options") if isinstance(runtime, dict) else None

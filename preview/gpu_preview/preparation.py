@@ -34,10 +34,7 @@ def surroundings(
     scratch.mkdir()
     own.mkdir()
     engine = _engine(say)
-    environment = packages.project / packages.folder
-    needed = [*walls.own_paths(), engine, environment]
-    # A Python that was installed for a user lies in a home, which is hidden.
-    needed += [found] if (found := environments.installation(environment)) else []
+    needed = [*walls.own_paths(), engine, *environments.readable(packages.project / packages.folder)]
     needed += [path for pack in packs for path in pack.needed]
     build = walls.build(scratch, packages.root, needed, network=network)
     if require_walls:

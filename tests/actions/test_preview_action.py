@@ -74,7 +74,7 @@ def test_a_pull_request_is_compared_with_its_base_branch(action: Action) -> None
     assert outputs == {"exit-code": "0", "changed": "false", "dangers": "0", "report": report}
     assert action.called == [
         str(action.job.workspace), "preview", "--base=origin/main", "--head=HEAD", f"--output={report}", "--annotate",
-        "--timeout-sec=300", "--memory-gib=6",
+        "--timeout-sec=300", "--memory-gib=6", "--disk-gib=10",
     ]  # fmt: skip
 
 
@@ -83,7 +83,7 @@ def test_every_input_becomes_an_option_and_lists_one_for_each_line(action: Actio
     action.run(
         base="v1", head="v2", stacks="staging\n  prod  \n\n", policy_packs="policies\nmore policies\n",
         policy_pack_config="policies.json\n more.json", against_state="prod=a prod.json\n", with_network="true",
-        exact_base="true",
+        exact_base="true", require_walls="true", disk_gib="3",
         working_directory="infra", install="pip install -r x.txt", output="a report", cache="kept",
         max_usd_month="500", timeout_sec="60", memory_gib="2",
     )  # fmt: skip
@@ -91,8 +91,9 @@ def test_every_input_becomes_an_option_and_lists_one_for_each_line(action: Actio
         str(action.job.workspace / "infra"), "preview", "--base=v1", "--head=v2", "--output=a report", "--annotate",
         "--stack=staging", "--stack=prod", "--policy-pack=policies", "--policy-pack=more policies",
         "--policy-pack-config=policies.json", "--policy-pack-config=more.json", "--against-state=prod=a prod.json",
-        "--with-network", "--exact-base",
+        "--with-network", "--exact-base", "--require-walls",
         "--install=pip install -r x.txt", "--cache=kept", "--max-usd-month=500", "--timeout-sec=60", "--memory-gib=2",
+        "--disk-gib=3",
     ]  # fmt: skip
 
 

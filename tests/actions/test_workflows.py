@@ -86,11 +86,8 @@ def test_our_pull_requests_are_held_to_our_policies_in_the_environment_that_they
 
 def test_the_page_shows_how_to_name_policies() -> None:
     inputs = yaml.safe_load((ROOT / "actions" / "preview" / "action.yml").read_text())["inputs"]
-    shown = (
-        SHOWN[0]
-        .replace("        # with:", "        with:")
-        .replace("        #   policy-packs", "          policy-packs")
-    )
+    shown = SHOWN[0].replace("        #   policy-packs", "          policy-packs")
     [step] = [one for one in yaml.safe_load(shown)["jobs"]["preview"]["steps"] if one.get("id") == "preview"]
+    assert step["with"].pop("head") == "${{ github.event.pull_request.head.sha }}"
     assert step["with"] == {"policy-packs": "policies"}
     assert step["with"].keys() <= inputs.keys()

@@ -97,3 +97,13 @@ def test_the_python_behind_an_environment_is_one_or_nothing(ours: Path, tmp_path
     (ours / "bin" / "python").symlink_to(secret / "python")
     assert environments.installation(ours) is None
     assert environments.installation(tmp_path / "none") is None
+
+
+def test_only_an_environment_in_its_own_place_may_be_seen(ours: Path, tmp_path: Path) -> None:
+    """A pull request names it, so it may name any folder, or one that is a link to somebody's keys."""
+    assert environments.readable(ours) == [ours, Path(sys.base_prefix).resolve()]
+    (tmp_path / "keys").mkdir()
+    assert environments.readable(tmp_path / "keys") == []
+    (tmp_path / "link").symlink_to(ours)
+    assert environments.readable(tmp_path / "link") == []
+    assert environments.readable(tmp_path / "none") == []
