@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from . import exported_state, git, packs, project_file, sides, temporary, worlds
+from . import exported_state, packs, project_file, sides, temporary, worlds
 from .git import Repository
 from .limits import Limits
 from .one_stack import Comparison
@@ -72,7 +72,7 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
         if why := project_file.moved(before.project, after.project, (before.root, after.root)):
             raise CompareError(why)
         names = chosen(request, before, after)
-        exported_state.of_projects(states, {git.project_name(each.project) for each in (before, after)})
+        exported_state.of_projects(states, {project_file.name(each.project) for each in (before, after)})
         offline = [name for name in names if name not in states]
         kept = worlds.Kept.of(request.cache if offline else None, repository.tree(base), offline)
         # All of the base first: nothing of the head has run by then that could have changed it.

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .placeholders import SECRET_SIGNATURE, SIGNATURE
 from .wording import number
 
 STRIPPED = "[secret taken out of the state]"
 """What stands for a secret; the sandbox takes any secret in its place for the same one (docs/sandbox.md)."""
 
-# sdk/go/common/resource/sig/sig.go
-_SIGNATURE, _SECRET = "4dabf18193072939515e22adb298388d", "1b47061264138c4ac30d75fd1eb44270"
 # A salt of the sandbox's own passphrase, which guards nothing (docs/sandbox.md): the engine imports no state that says
 # nothing of who encrypts its secrets.
 _SALT = "v1:rdHK0bDVB20=:v1:gdTHUdW6eJ3QWI3M:JFlRIlEH/xYCzIC9jgN12XBnZxkIIw=="
@@ -121,9 +120,9 @@ def strip(text: str, stack: str = "") -> ExportedState:
 def _without(value: Any, found: list[Any]) -> Any:
     """The same, with STRIPPED in the place of each secret; those are counted in `found`."""
     if isinstance(value, Mapping):
-        if value.get(_SIGNATURE) == _SECRET:
+        if value.get(SIGNATURE) == SECRET_SIGNATURE:
             found.append(None)
-            return {_SIGNATURE: _SECRET, "plaintext": json.dumps(STRIPPED)}
+            return {SIGNATURE: SECRET_SIGNATURE, "plaintext": json.dumps(STRIPPED)}
         return {key: _without(one, found) for key, one in value.items()}
     if isinstance(value, list):
         return [_without(one, found) for one in value]

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from . import git_files, project_file, stack_nodes
+from . import git_files, project_file
 
-PROJECT_FILES = ("Pulumi.yaml", "Pulumi.yml")
 _TIMEOUT_SEC = 300
 _STACK_FILE = re.compile(r"Pulumi\.(.+)\.ya?ml", re.DOTALL)
 # What the engine takes for the name of a stack (pulumi/pulumi v3.259.0, sdk/go/common/tokens/stack_name.go).
@@ -98,19 +97,7 @@ def project_above(start: Path) -> Path | None:
 
 def is_project(folder: Path) -> bool:
     """Whether it has a project's file."""
-    return any((folder / name).is_file() for name in PROJECT_FILES)
-
-
-def project_name(folder: Path) -> str:
-    """The name in the project's file; empty where it has none that can be read."""
-    for name in PROJECT_FILES:
-        try:
-            settings = stack_nodes.loaded(folder / name)
-        except stack_nodes.UnfitError:
-            continue
-        found = settings.get("name") if isinstance(settings, dict) else ""
-        return found if isinstance(found, str) else ""
-    return ""
+    return any((folder / name).is_file() for name in project_file.NAMES)
 
 
 def stack_files(project: Path) -> dict[str, Path]:

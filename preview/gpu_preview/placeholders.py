@@ -21,6 +21,10 @@ UNKNOWNS = frozenset(
     }
 )
 
+# How its log and its states mark what is more than JSON, and which of that is a secret
+# (sdk/go/common/resource/sig/sig.go).
+SIGNATURE, SECRET_SIGNATURE = "4dabf18193072939515e22adb298388d", "1b47061264138c4ac30d75fd1eb44270"
+
 
 def is_unknown(value: Any) -> bool:
     """Whether only an update can tell the value, of whatever type it is."""

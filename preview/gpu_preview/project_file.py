@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from . import stack_nodes
 from .json_text import as_map, as_text
 
@@ -25,22 +23,26 @@ class OutsideError(ValueError):
 
 def path(project: Path) -> Path | None:
     """The file in a project's folder; None where there is none that can be read."""
-    for name in NAMES:
-        try:
-            stack_nodes.fit(project / name)
-        except stack_nodes.UnfitError:
-            continue
-        return project / name
-    return None
+    return _read(project)[0]
 
 
 def settings(project: Path) -> Mapping[str, Any]:
     """What it says; nothing where it cannot be read, because the engine itself tells that better."""
-    file = path(project)
-    try:
-        return as_map(yaml.safe_load(file.read_text(encoding="utf-8"))) if file else {}
-    except (OSError, ValueError, RecursionError, yaml.YAMLError):
-        return {}
+    return as_map(_read(project)[1])
+
+
+def name(project: Path) -> str:
+    """The name of the project; empty where none can be read."""
+    return as_text(settings(project).get("name"))
+
+
+def _read(project: Path) -> tuple[Path | None, Any]:
+    for each in NAMES:
+        try:
+            return project / each, stack_nodes.loaded(project / each)
+        except stack_nodes.UnfitError:
+            continue
+    return None, None
 
 
 def stack_folder(project: Path) -> Path:
@@ -49,14 +51,14 @@ def stack_folder(project: Path) -> Path:
     OutsideError for a folder that is not in the project's, or below a link.
     """
     said = settings(project)
-    name = as_text(said.get("stackConfigDir")) or as_text(said.get("config"))
-    if not name:
+    inside = as_text(said.get("stackConfigDir")) or as_text(said.get("config"))
+    if not inside:
         return project
     whole = project.resolve()
-    folder = whole / name
-    if "\0" in name or folder.resolve() != folder or not folder.is_relative_to(whole):
+    folder = whole / inside
+    if "\0" in inside or folder.resolve() != folder or not folder.is_relative_to(whole):
         raise OutsideError("stackConfigDir of Pulumi.yaml leads out of the project, or over a link")
-    return project / name
+    return project / inside
 
 
 def defaults(stack_file: Path) -> Mapping[str, Any]:
@@ -74,7 +76,7 @@ def moved(before: Path, after: Path, roots: tuple[Path, Path]) -> str:
 
     `before` and `after` are the project's folders in what has been checked out below `roots`.
     """
-    old, new = (as_text(settings(each).get("name")) for each in (before, after))
+    old, new = (name(each) for each in (before, after))
     if old and new and old != new:
         return (
             "the project has another name in the head, so to the engine its stacks are others, and all that the old "
@@ -85,7 +87,7 @@ def moved(before: Path, after: Path, roots: tuple[Path, Path]) -> str:
         return ""
     has, lacks, root = ("head", "base", roots[0]) if new else ("base", "head", roots[1])
     for other in _projects(root):
-        if as_text(settings(other).get("name")) == (old or new):
+        if name(other) == (old or new):
             return (
                 f"the project {old or new} is in another folder in the {lacks}, so nothing can be compared\n"
                 f"  got: {other.relative_to(root)} in the {lacks}, {after.relative_to(roots[1])} in the {has}\n"
@@ -95,8 +97,8 @@ def moved(before: Path, after: Path, roots: tuple[Path, Path]) -> str:
 
 
 def _projects(root: Path) -> Iterator[Path]:
-    for name in NAMES:
-        for file in sorted(root.rglob(name)):
+    for each in NAMES:
+        for file in sorted(root.rglob(each)):
             parts = file.relative_to(root).parts
             if not any(part in _LEFT_OUT or part.startswith(".") for part in parts):
                 yield file.parent

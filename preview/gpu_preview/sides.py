@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from gpu_ci.gcp.verdict import VERDICT_KEY
@@ -67,7 +68,7 @@ class Side:
     placeholders: dict[str, dict[str, str]] = field(default_factory=dict)
     """What stands for each stack's encrypted values, by their path."""
 
-    @property
+    @cached_property
     def files(self) -> dict[str, Path]:
         """The stack files as the commit has them, by their stack: copies that its code cannot change."""
         return git.stack_files(self.around.own / self.name)

@@ -8,15 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import json_text
-from .placeholders import SECRET, UNKNOWN_VALUE, is_unknown
+from .placeholders import SECRET, SECRET_SIGNATURE, SIGNATURE, UNKNOWN_VALUE, is_unknown
 
 WAS_SECRET = "[was secret, not shown]"  # noqa: S105
 ANOTHER_SECRET = "[another secret]"  # noqa: S105
 """What stands for a secret after the change where the engine, which knows both, says that it is another one."""
 UNKNOWN = "(unknown)"
-# The form in which the engine's log has values that are more than JSON (pulumi/pulumi v3.259.0,
-# sdk/go/common/resource/sig/sig.go): a secret, and an output with all that is known of it.
-_SIGNATURE, _SECRET = "4dabf18193072939515e22adb298388d", "1b47061264138c4ac30d75fd1eb44270"
+# What the signature marks beside a secret: an output with all that is known of it.
 _OUTPUT = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
 # A line of a comment stays readable at this length; what is longer is told by its size and a digest.
 _CHARACTERS = 160
@@ -37,8 +35,8 @@ def opened(value: Any) -> Any:
         return [opened(one) for one in value]
     if not isinstance(value, Mapping):
         return value
-    kind = value.get(_SIGNATURE)
-    if kind == _SECRET or (kind == _OUTPUT and value.get("secret") is True):
+    kind = value.get(SIGNATURE)
+    if kind == SECRET_SIGNATURE or (kind == _OUTPUT and value.get("secret") is True):
         return SECRET
     if kind == _OUTPUT:
         return opened(value["value"]) if "value" in value else UNKNOWN_VALUE

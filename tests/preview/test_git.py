@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from gpu_preview.git import GitError, Repository, misnamed, project_name, stack_files
+from gpu_preview.git import GitError, Repository, misnamed, stack_files
 
 IDENTITY = {f"GIT_{who}_{what}": "test@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 
@@ -217,30 +217,6 @@ def test_a_stack_has_a_name_that_the_engine_takes(tmp_path: Path) -> None:
         (tmp_path / f"Pulumi.{name}.yaml").write_text("")
     assert set(stack_files(tmp_path)) == {"dev", "a.b_c-9", "x" * 100}
     assert set(misnamed(tmp_path)) == {f"Pulumi.{name}.yaml" for name in names[3:]}
-
-
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("name: small\n", "small"),
-        ("", ""),
-        ("name: [a]\n", ""),
-        ("a: &a [x, x]\n" + "".join(f"a{n + 1}: &a{n + 1} [*a{n}, *a{n}]\n".replace("*a0", "*a") for n in range(40))
-         + "name: *a40\n", ""),
-        ("name: !!bool x\n", ""),
-        ("name: 2026-99-99\n", ""),
-        ("name: !!timestamp x\n", ""),
-        ("name: !!int ''\n", ""),
-    ],
-)  # fmt: skip
-def test_the_name_of_a_project_is_a_text_or_none(tmp_path: Path, text: str, name: str) -> None:
-    (tmp_path / "Pulumi.yaml").write_text(text)
-    assert project_name(tmp_path) == name
-
-
-def test_a_projects_file_that_never_ends_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "Pulumi.yaml")
-    assert project_name(tmp_path) == ""
 
 
 def test_a_link_is_no_stack_file(checkout: Path) -> None:

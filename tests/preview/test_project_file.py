@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,27 @@ def test_a_project_that_is_new_or_goes_is_that(tmp_path: Path) -> None:
     project(tmp_path / "base" / "other", name="other")
     project(tmp_path / "head" / "new")
     assert moved(tmp_path, "new") == moved(tmp_path, "none") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("name: small\n", "small"),
+        ("", ""),
+        ("name: [a]\n", ""),
+        ("a: &a [x, x]\n" + "".join(f"a{n + 1}: &a{n + 1} [*a{n}, *a{n}]\n".replace("*a0", "*a") for n in range(40))
+         + "name: *a40\n", ""),
+        ("name: !!bool x\n", ""),
+        ("name: 2026-99-99\n", ""),
+        ("name: !!timestamp x\n", ""),
+        ("name: !!int ''\n", ""),
+    ],
+)  # fmt: skip
+def test_the_name_of_a_project_is_a_text_or_none(tmp_path: Path, text: str, name: str) -> None:
+    (tmp_path / "Pulumi.yaml").write_text(text)
+    assert project_file.name(tmp_path) == name
+
+
+def test_a_projects_file_that_never_ends_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "Pulumi.yaml")
+    assert project_file.name(tmp_path) == ""

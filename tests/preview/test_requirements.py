@@ -23,7 +23,7 @@ def test_names_with_versions_markers_and_hashes_are_fine() -> None:
     "line",
     [
         "./evil",
-        "evil @ file:///work/evil",
+        "evil @ file:///somewhere/evil",
         "evil @ https://example.com/evil.whl",
         "git+https://example.com/evil.git",
         "https://example.com/evil-1-py3-none-any.whl",
@@ -41,7 +41,7 @@ def test_names_with_versions_markers_and_hashes_are_fine() -> None:
         "--find-links ./wheels",
         "pulumi==3.272.0 --config-settings=x=y",
         "pulumi==3.272.0 --global-option=x",
-        "/work/evil",
+        "/somewhere/evil",
         "~/evil",
     ],
 )
