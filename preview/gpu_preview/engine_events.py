@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, BinaryIO, NamedTuple
 
 from . import differences, json_text
 from .report import PropertyChange
 from .states import STACK
 from .values import UNKNOWN, opened
 
-# Characters; a figure of ours. Parsed, a line may take twenty times its length in memory.
-LONGEST_LINE = 16 * 1024**2
+# A figure of ours. Parsed, a line may take twenty times its length in memory.
+LONGEST_LINE_BYTES = 16 * 1024**2
 
 
 class Outputs(NamedTuple):
@@ -53,25 +53,26 @@ def of_kinds(log: Path, kinds: Collection[str], text: str = "") -> Iterator[tupl
     The log is large, and most of it is never parsed. A line that is no event is passed over, such as one that was cut
     off as the engine was ended, or that is longer than any event. OSError where there is no log.
     """
-    with log.open(encoding="utf-8", errors="replace") as file:
+    wanted, either = text.encode(), [kind.encode() for kind in kinds]
+    with log.open("rb") as file:
         for line in _lines(file):
-            if text in line and any(kind in line for kind in kinds):
+            if wanted in line and any(kind in line for kind in either):
                 try:
-                    event = json_text.read(line)
+                    event = json_text.read(line.decode(errors="replace"))
                 except ValueError:
                     continue
                 if isinstance(event, Mapping):
                     yield from ((kind, event[kind]) for kind in kinds if isinstance(event.get(kind), Mapping))
 
 
-def _lines(file: TextIO) -> Iterator[str]:
+def _lines(file: BinaryIO) -> Iterator[bytes]:
     """The lines that an event may have; of a longer one no more than this is in memory at a time."""
-    while line := file.readline(LONGEST_LINE):
-        if len(line) < LONGEST_LINE or line.endswith("\n"):
+    while line := file.readline(LONGEST_LINE_BYTES):
+        if len(line) < LONGEST_LINE_BYTES or line.endswith(b"\n"):
             yield line
             continue
-        while line and not line.endswith("\n"):
-            line = file.readline(LONGEST_LINE)
+        while line and not line.endswith(b"\n"):
+            line = file.readline(LONGEST_LINE_BYTES)
 
 
 def _outputs(state: Any) -> Mapping[str, Any]:

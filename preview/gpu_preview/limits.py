@@ -163,8 +163,11 @@ def _shared_bytes() -> int:
 
 def _descendants(before: set[int]) -> list[psutil.Process]:
     """All processes below this one, but for those that were there before and what is theirs."""
+    this = psutil.Process()
+    if not before:
+        return this.children(recursive=True)  # one look at all of /proc, which is most of what a poll costs
     found: list[psutil.Process] = []
-    for child in psutil.Process().children():
+    for child in this.children():
         if child.pid not in before:
             with contextlib.suppress(psutil.NoSuchProcess):
                 found += [child, *child.children(recursive=True)]

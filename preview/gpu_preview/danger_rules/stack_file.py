@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
 from gpu_catalog import limits, quota
 from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.stack.quotas import QUOTAS
@@ -73,9 +72,8 @@ def _config(path: Path) -> dict[str, Any]:
     """What stands under `config:`, as plain text, and what the project gives every stack; nothing of a file that is not
     to be read."""
     try:
-        node = stack_nodes.fit(path)
-        found = yaml.safe_load(path.read_text(encoding="utf-8")) if node is not None else None
-    except (stack_nodes.UnfitError, yaml.YAMLError, OSError, ValueError, RecursionError):
+        found = stack_nodes.loaded(path)
+    except stack_nodes.UnfitError:
         return {}
     config = found.get("config") if isinstance(found, dict) else None
     own = {key: value for key, value in config.items() if isinstance(key, str)} if isinstance(config, dict) else {}

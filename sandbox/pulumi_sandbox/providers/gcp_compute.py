@@ -239,4 +239,4 @@ def answered(api: ComputeApi, project: str, handler: BaseHTTPRequestHandler, bod
 
 
 def as_json(status: int, body: Json) -> Answer:
-    return Answer(status, json.dumps(body, indent=2), "application/json; charset=UTF-8", {"Server": "ESF"})
+    return Answer(status, json.dumps(body), "application/json; charset=UTF-8", {"Server": "ESF"})

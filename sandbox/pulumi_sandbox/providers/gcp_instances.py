@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,7 +130,11 @@ class Instances:
 
     def template(self, path: str) -> Json:
         """An instance template of the world, as the API shows it."""
-        token, record = self._stored(path)
+        record = self._stored(path)
+        return self._shown(record, self._inputs(record))
+
+    def _shown(self, record: Record, inputs: Json) -> Json:
+        path = record.id
         facts = {
             "kind": "compute#instanceTemplate",
             "id": str(record.outputs.get("numericId") or number()),
@@ -139,22 +143,24 @@ class Instances:
         }
         if region := part(path, "regions"):
             facts["region"] = self_link(f"projects/{part(path, 'projects')}/regions/{region}")
-        return api_form(token, {**shown(self._inputs(record)), "name": last(path)}) | facts
+        return api_form(record.type, {**shown(inputs), "name": last(path)}) | facts
 
-    def _stored(self, path: str) -> tuple[str, Record]:
-        token = REGION_TEMPLATE if "/regions/" in path else TEMPLATE
-        record = self.world.get(token, path)
+    def _stored(self, path: str) -> Record:
+        record = self.world.get(REGION_TEMPLATE if "/regions/" in path else TEMPLATE, path)
         if record is None:
             raise errors.not_found(path)
-        return token, record
+        return record
 
     def _inputs(self, record: Record) -> Json:
         """What is stored of a template, with those secrets that are no secret here.
 
         An account's address is secret where its project is, and yet the account's id is its address.
         """
-        known = [last(account.id) for account in self.world.find(ACCOUNT)]
-        return recognized(record.inputs, known, self.world.key)
+
+        def known() -> Iterator[str]:  # asked for only where something is secret: a stack may have hundreds
+            yield from (last(account.id) for account in self.world.find(ACCOUNT))
+
+        return recognized(record.inputs, known(), self.world.key)
 
     def _record(self, project: str, zone: str, name: str) -> Record:
         path = in_zone(project, zone, "instances", name)
@@ -174,10 +180,11 @@ class Instances:
             raise errors.invalid(
                 "sourceInstanceTemplate", source, f"The template is in region {region}, the instance in zone {zone}."
             )
-        inputs = self._inputs(self._stored(path)[1])
+        record = self._stored(path)
+        inputs = self._inputs(record)
         if secret := [paths.text(one) for one in sealed_paths(inputs) if one[0] in BOOTED]:
             raise errors.GoogleError(400, "sandbox", SEALED.format(", ".join(secret)))
-        return self.template(path)
+        return self._shown(record, inputs)
 
     def _machine(self, project: str, zone: str, instance: Json) -> machine_types.MachineType:
         wanted = last(str(instance.get("machineType", "")))

@@ -62,12 +62,14 @@ class VirtualMachines:
             "machineType": self_link(in_zone(project, zone, "machineTypes", machine_type)),
             "selfLink": self_link(path),
         }
+        assumed = self.guests.settings.assumed
+        if assumed is not None:  # it runs nothing, and has said everything
+            made |= {"status": "RUNNING", ATTRIBUTES: attributes(assumed)}
         try:
             self.world.insert(Record(INSTANCE, path, name, "", inputs, made, "api"))
         except Exists:
             raise errors.already_exists(path) from None
-        if self.guests.settings.assumed is not None:
-            self._assume(path, self.guests.settings.assumed)
+        if assumed is not None:
             return
         fault = self.world.take("guest", INSTANCE, name, zone=zone, id=path)
         limit = (instance.get("scheduling") or {}).get("maxRunDuration") or {}
@@ -89,18 +91,6 @@ class VirtualMachines:
                 outputs["status"] = "RUNNING"
 
         self.amend(path, running)
-
-    def _assume(self, path: str, published: Mapping[str, str]) -> None:
-        """A machine that runs nothing and has said everything."""
-
-        def running(outputs: Json) -> None:
-            outputs["status"] = "RUNNING"
-
-        self.amend(path, running)
-        write = self._writer(path)
-        for name, value in published.items():
-            space, _, key = name.partition("/")
-            write(space, key, value)
 
     def shown(self, record: Record) -> Json:
         """The instance as the API has it; one whose process is gone is switched off, whoever ran it."""
@@ -154,6 +144,15 @@ class VirtualMachines:
             self.amend(path, change)
 
         return write
+
+
+def attributes(published: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Guest attributes by their namespace, of what is named `namespace/key`."""
+    found: dict[str, dict[str, str]] = {}
+    for name, value in published.items():
+        space, _, key = name.partition("/")
+        found.setdefault(space, {})[key] = value
+    return found
 
 
 def switch_off(outputs: Json) -> None:
