@@ -23,6 +23,7 @@ from pulumi_sandbox.providers.aws_references import References
 from pulumi_sandbox.providers.aws_tables import ARN_IS_ID, ARNS, DESCRIBED, ID_FORMS, ID_PREFIXES, NAMING, REPLACES
 from pulumi_sandbox.providers.aws_world import Surroundings
 from pulumi_sandbox.providers.cloud import Cloud, Problem, Refused, Resource
+from pulumi_sandbox.providers.diff import Change
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.providers.sdk_types import Type
@@ -88,6 +89,11 @@ class Aws(Cloud):
 
     def documented(self, token: str, path: str) -> bool | None:
         return schema.replaces_by_name(token, path) or super().documented(token, path)
+
+    def forced(self, res: Resource) -> Iterable[Change]:
+        # terraform-provider-aws 6, internal/provider/sdkv2/region.go: forceNewIfRegionChanges, with the provider's own
+        # region for a resource that names none. One that comes from the environment of a cloud's user is unknown here.
+        return bridged.elsewhere(res, "region", str(self.context.config.get("region") or ""))
 
     # -- Create, Update, Delete ---------------------------------------------------------------------------------------
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from pulumi_sandbox.providers import paths
 from pulumi_sandbox.providers.cloud import Resource
+from pulumi_sandbox.providers.diff import UPDATE, Change
 from pulumi_sandbox.providers.sdk_types import Shape
 from pulumi_sandbox.providers.values import Path
 
@@ -55,3 +56,11 @@ def _touches(changed: Path, pattern: Path) -> bool:
     return paths.inside(changed, pattern) or all(
         wanted in (paths.ANY, step) for wanted, step in zip(pattern, changed, strict=False)
     )
+
+
+def elsewhere(res: Resource, name: str, here: str) -> Iterator[Change]:
+    """A resource that is in another place (`project`, `region`) than the provider's configuration, where its program
+    leaves that to the provider: upstream's plan fills it in, and makes the resource anew there."""
+    there = res.outputs.get(name)
+    if res.inputs.get(name) is None and isinstance(there, str) and there and here and there != here:
+        yield Change((name,), UPDATE, there, here, replacing=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,8 +104,13 @@ def compare(
         told = _overlaps(path, frozenset(changed))
         if not told and not covered(path, old_secrets):
             found.append(Change(path, UPDATE, secrecy=True))
+    return heeded(found, ignored)
+
+
+def heeded(changes: Iterable[Change], ignored: Sequence[str]) -> list[Change]:
+    """The changes without what ignoreChanges names."""
     patterns = patterns_of(ignored)
-    return [change for change in found if not any(paths.inside(change.path, one) for one in patterns)]
+    return [change for change in changes if not any(paths.inside(change.path, one) for one in patterns)]
 
 
 def _overlaps(path: Path, secrets: Secrets) -> bool:

@@ -141,7 +141,7 @@ class Gcp(Cloud):
         return replacing.replaces(token, path)
 
     def forced(self, res: Resource) -> Iterable[Change]:
-        return replacing.forced(res.token, res.old_inputs or {}, res.inputs)
+        return replacing.forced(res, self.site(res))
 
     def same(self, token: str, path: str, old: Any, new: Any) -> bool:
         return token in types.TARGETS and replacing.same(path, old, new)

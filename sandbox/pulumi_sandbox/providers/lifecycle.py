@@ -11,7 +11,7 @@ from typing import Any
 
 from pulumi_sandbox.faults import Fault
 from pulumi_sandbox.providers.cloud import DEFAULTS, UNKNOWN, Cloud, Context, Problem, Refused, Resource
-from pulumi_sandbox.providers.diff import Change, Comparison, compare
+from pulumi_sandbox.providers.diff import Change, Comparison, compare, heeded
 from pulumi_sandbox.providers.readiness import Unready
 from pulumi_sandbox.providers.sdk_types import Shape
 from pulumi_sandbox.providers.sealing import seal, secret_paths, unseal
@@ -81,7 +81,7 @@ class Lifecycle:
         changes = compare(
             old.values, res.inputs, ignored=ignored, old_secrets=old.secrets, new_secrets=res.secrets, how=how
         )
-        changes += cloud.forced(res)
+        changes += heeded(cloud.forced(res), ignored)
         return changes, bool(changes) and cloud.keeps_name(res)
 
     def replaces(self, res: Resource, path: str) -> bool | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pulumi_sandbox.providers import aws_mapping as types
 from pulumi_sandbox.providers import aws_schema as schema
@@ -92,3 +94,22 @@ def test_a_network_of_another_range_is_a_new_one(amazon: Amazon) -> None:
         "cidrBlock": True,
         "enableDnsHostnames": None,
     }
+
+
+def moved(amazon: Amazon, token: str, config: dict[str, Any]) -> list[tuple[str, Any, Any, bool]]:
+    """What differs for a resource that was made without a region, once the provider is configured otherwise."""
+    made = amazon.make(token, "one", {})
+    amazon.config.update(config)
+    after = amazon.resource(token, "one", made.inputs, old_inputs=made.inputs, outputs=made.outputs, id=made.id)
+    changes, _ = amazon.life.diff(after, Decoded(made.inputs), [])
+    return [(one.text, one.old, one.new, one.replacing) for one in changes]
+
+
+def test_another_region_of_the_provider_makes_what_lies_in_it_anew(amazon: Amazon) -> None:
+    here = amazon.config["region"]
+    assert moved(amazon, "aws:sqs/queue:Queue", {"region": "eu-west-3"}) == [("region", here, "eu-west-3", True)]
+
+
+def test_what_has_no_region_and_a_region_nobody_knows_move_nothing(amazon: Amazon) -> None:
+    assert moved(amazon, "aws:sqs/queue:Queue", {"region": None}) == []
+    assert moved(amazon, types.INSTANCE_PROFILE, {"region": "eu-west-3"}) == []

@@ -194,3 +194,57 @@ def test_a_bucket_that_is_moved_is_a_new_one(google: Google) -> None:
 def test_a_range_of_a_subnetwork_grows_in_place(google: Google, old: str, new: Any, replaces: bool) -> None:
     before, after = ({"network": "ci", "ipCidrRange": each} for each in (old, new))
     assert differences(google, types.SUBNETWORK, before, after) == {"ipCidrRange": replaces}
+
+
+def moves(
+    google: Google, token: str, inputs: dict[str, Any], config: dict[str, Any], ignored: tuple[str, ...] = ()
+) -> Any:
+    """What differs for a resource that was made, once the provider is configured otherwise."""
+    made = google.make(token, "one", inputs)
+    google.config.update(config)
+    after = google.resource(token, "one", made.inputs, old_inputs=made.inputs, outputs=made.outputs, id=made.id)
+    changes, _ = google.life.diff(after, Decoded(made.inputs), ignored)
+    return [(one.text, one.old, one.new, one.replacing) for one in changes]
+
+
+PROJECT_MOVES = [("project", "ci-project", "other-project", True)]
+
+
+def test_another_project_of_the_provider_makes_what_lies_in_it_anew(google: Google) -> None:
+    topic = "gcp:pubsub/topic:Topic"
+    assert moves(google, topic, {}, {"project": "other-project"}) == PROJECT_MOVES
+
+
+def test_what_names_its_project_stays_where_it_is(google: Google) -> None:
+    assert moves(google, "gcp:pubsub/topic:Topic", {"project": "ci-project"}, {"project": "other-project"}) == []
+
+
+@pytest.mark.parametrize(
+    ("token", "inputs"),
+    [
+        ("gcp:storage/bucket:Bucket", {"location": "EU"}),
+        (
+            "gcp:pubsub/topicIAMMember:TopicIAMMember",
+            {"topic": "a", "role": "roles/viewer", "member": "user:a@b.example"},
+        ),
+    ],
+)
+def test_types_that_upstream_does_not_compare_stay_too(google: Google, token: str, inputs: dict[str, Any]) -> None:
+    assert moves(google, token, inputs, {"project": "other-project"}) == []
+
+
+def test_a_project_that_is_ignored_moves_nothing(google: Google) -> None:
+    assert moves(google, "gcp:pubsub/topic:Topic", {}, {"project": "other-project"}, ("project",)) == []
+
+
+def test_a_provider_without_a_project_moves_nothing(google: Google) -> None:
+    assert moves(google, "gcp:pubsub/topic:Topic", {}, {"project": None}) == []
+
+
+def test_another_region_makes_regional_templates_anew_and_leaves_networks(google: Google) -> None:
+    from tests.sandbox.gcp.conftest import TEMPLATE
+
+    assert moves(google, types.REGION_TEMPLATE, TEMPLATE, {"region": "us-east1"}) == [
+        ("region", "us-central1", "us-east1", True)
+    ]
+    assert moves(google, types.NETWORK, {"autoCreateSubnetworks": False}, {"region": "us-west1"}) == []
