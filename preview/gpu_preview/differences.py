@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from .json_text import DEEPEST
+from .parts import NAMES, places
 from .paths import IN_TEXT, joined, parts
 from .placeholders import SECRET, is_unknown
 from .report import PropertyChange
 from .values import ANOTHER_SECRET, WAS_SECRET, as_json, is_secret, shown
-
-# What tells one map of a list from the next.
-_NAMES = ("name", "pool", "id", "key")
+from .veil import ANOTHER_MAYBE, MAYBE_SECRET, Veil
 
 
 class Missing:
@@ -34,26 +33,30 @@ class Hint(NamedTuple):
 
 
 def between(
-    before: Any, after: Any, path: str = "", replaces: bool = False, depth: int = 0
+    before: Any, after: Any, path: str = "", replaces: bool = False, depth: int = 0, veil: Veil | None = None
 ) -> Iterator[PropertyChange]:
-    """Every leaf that differs. A secret that is plain on the other side is not shown there either.
+    """Every leaf that differs. A secret that is plain on the other side is not shown there either, wherever it is in
+    the same property: `veil` is of the whole of that, and made of these values where none is given.
 
     What lies deeper than any value does, such as a JSON text in a JSON text in another one, is a leaf.
     """
     if before is ABSENT or after is ABSENT or is_unknown(before) or is_unknown(after) or depth >= DEEPEST:
         if before is not after and not _same(before, after):
-            yield _change(path, before, after, replaces)
+            yield _change(path, before, after, replaces, veil or Veil.of(before, after))
     elif isinstance(before, Mapping) and isinstance(after, Mapping):
         for key in sorted({*before, *after} - {"__defaults"}, key=str):
             one, other = before.get(key, ABSENT), after.get(key, ABSENT)
-            yield from between(one, other, joined(path, key), replaces, depth + 1)
+            if not _same(one, other):
+                own = veil or Veil.of(one, other)
+                yield from between(one, other, joined(path, key), replaces, depth + 1, own)
     elif isinstance(before, list) and isinstance(after, list) and not _reordered(before, after):
+        own = veil or Veil.of(before, after)
         for at, one, other in _matched(before, after):
-            yield from between(one, other, joined(path, at), replaces, depth + 1)
+            yield from between(one, other, joined(path, at), replaces, depth + 1, own)
     elif (old := as_json(before)) is not None and (new := as_json(after)) is not None and type(old) is type(new):
-        yield from between(old, new, f"{path}{IN_TEXT}", replaces, depth + 1)
+        yield from between(old, new, f"{path}{IN_TEXT}", replaces, depth + 1, veil or Veil.of(before, after))
     elif not _same(before, after):
-        yield _change(path, before, after, replaces)
+        yield _change(path, before, after, replaces, veil or Veil.of(before, after))
 
 
 def _same(before: Any, after: Any) -> bool:
@@ -73,14 +76,14 @@ def _matched(before: list[Any], after: list[Any]) -> list[tuple[int, Any, Any]]:
     One that is gone has its old place, every other its new one.
     """
     by_place = [(at, _part(before, at), _part(after, at)) for at in range(max(len(before), len(after)))]
-    for name in _NAMES:
-        old, new = (_places(side, name) for side in (before, after))
+    for name in NAMES:
+        old, new = (places(side, name) for side in (before, after))
         if not old or not new:
             continue
         stay = [old[each] for each in new if each in old]
         # Another order is a difference, which names would hide.
         by_name = list(_by_name(before, after, old, new)) if stay == sorted(stay) else by_place
-        return min(by_place, by_name, key=lambda parts: sum(not _same(one, other) for _, one, other in parts))
+        return min(by_name, by_place, key=lambda parts: sum(not _same(one, other) for _, one, other in parts))
     return by_place
 
 
@@ -98,29 +101,26 @@ def _by_name(
     yield from ((at, one, ABSENT) for at, one in gone.items())
 
 
-def _places(parts: list[Any], name: str) -> dict[str, int]:
-    """Where each name is in a list; nothing where any part has none, or two have the same."""
-    found = {part[name]: at for at, part in enumerate(parts) if isinstance(part, Mapping) and _is_name(part.get(name))}
-    return found if len(found) == len(parts) else {}
-
-
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and value != SECRET and not is_unknown(value)
-
-
-def _change(path: str, before: Any, after: Any, replaces: bool) -> PropertyChange:
+def _change(path: str, before: Any, after: Any, replaces: bool, veil: Veil) -> PropertyChange:
     kind: Literal["add", "delete", "update"] = "add" if before is ABSENT else "delete" if after is ABSENT else "update"
+    key = str(next(reversed(parts(path)), ""))
+    one = None if before is ABSENT else _hidden(before, after, hides=veil.hides(before, after=False, key=key))
+    other = None if after is ABSENT else _hidden(after, before, hides=veil.hides(after, after=True, key=key))
     return PropertyChange(
         path=path,
         kind=kind,
         forces_replacement=replaces,
-        before=None if before is ABSENT else _hidden(before, after),
-        after=None if after is ABSENT else _hidden(after, before),
+        before=one,
+        after=ANOTHER_MAYBE if one == other == MAYBE_SECRET else other,
     )
 
 
-def _hidden(value: Any, other: Any) -> str:
-    return WAS_SECRET if is_secret(other) and not is_secret(value) and not is_unknown(value) else shown(value)
+def _hidden(value: Any, other: Any, *, hides: bool) -> str:
+    if is_unknown(value):
+        return shown(value)
+    if is_secret(other) and not is_secret(value):
+        return WAS_SECRET
+    return MAYBE_SECRET if hides else shown(value)
 
 
 def at(value: Any, path: str) -> Any:
@@ -146,7 +146,9 @@ def told(old: Mapping[str, Any], new: Mapping[str, Any], hints: Mapping[str, Hin
     found: dict[str, PropertyChange] = {}
     for path, hint in hints.items():
         source = before if hint.input_diff else old.get("outputs") or before
-        changes = list(between(at(source, path), at(after, path), path, hint.replaces))
+        whole = parts(path)[:1]
+        veil = Veil.of(*(at(side, joined("", whole[0])) if whole else side for side in (source, after)))
+        changes = list(between(at(source, path), at(after, path), path, hint.replaces, veil=veil))
         if not changes:  # a difference that the texts of the digest do not show, such as between two secrets
             kind: Literal["add", "delete", "update"] = (
                 "add" if hint.kind.startswith("add") else "delete" if hint.kind.startswith("delete") else "update"

@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 SECRET = "[secret]"  # noqa: S105 - pkg/backend/display/json.go
+PLACEHOLDER = "placeholder-of-a-secret"
+"""How the value begins that stands for each encrypted one of a stack file (stack_secrets.py)."""
+IN_PLAIN = "(a secret, in plain)"
+"""What is shown of such a value, and of any secret of the configuration, where the program uses it as plain text."""
 # One for each type of value that only an update can tell (pulumi/pulumi v3.259.0, sdk/go/common/resource/plugin/rpc.go,
 # UnknownBoolValue to UnknownObjectValue).
 UNKNOWN_VALUE = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
@@ -34,3 +38,8 @@ def is_unknown(value: Any) -> bool:
 def is_told(value: Any) -> bool:
     """Whether it is a value, and neither a secret nor unknown."""
     return value is not None and not is_unknown(value) and not (isinstance(value, str) and value == SECRET)
+
+
+def is_in_plain(value: Any) -> bool:
+    """Whether a text holds a value that the stack file encrypts."""
+    return isinstance(value, str) and (PLACEHOLDER in value or IN_PLAIN in value)

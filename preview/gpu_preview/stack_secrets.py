@@ -15,8 +15,8 @@ import yaml
 
 from . import stack_nodes
 from .paths import joined
+from .placeholders import PLACEHOLDER
 
-PLACEHOLDER = "placeholder-of-a-secret"
 # What encrypts the values (pulumi/pulumi v3.259.0, sdk/go/common/workspace/project.go, ProjectStack).
 _KEYS = ("secretsprovider", "encryptedkey", "encryptionsalt")
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from . import json_text
-from .placeholders import SECRET, SECRET_SIGNATURE, SIGNATURE, UNKNOWN_VALUE, is_unknown
+from .placeholders import IN_PLAIN, PLACEHOLDER, SECRET, SECRET_SIGNATURE, SIGNATURE, UNKNOWN_VALUE, is_unknown
 
 WAS_SECRET = "[was secret, not shown]"  # noqa: S105
 ANOTHER_SECRET = "[another secret]"  # noqa: S105
@@ -18,6 +19,7 @@ UNKNOWN = "(unknown)"
 _OUTPUT = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
 # A line of a comment stays readable at this length; what is longer is told by its size and a digest.
 _CHARACTERS = 160
+_IN_PLAIN = re.compile(rf"{PLACEHOLDER}(?:-[0-9a-f]{{8}})?")
 
 
 def shown(value: Any) -> str:
@@ -26,11 +28,17 @@ def shown(value: Any) -> str:
         return UNKNOWN
     if value == SECRET:
         return SECRET
-    return short(json.dumps(_told(value), ensure_ascii=False, sort_keys=True))
+    return short(_IN_PLAIN.sub(IN_PLAIN, json.dumps(_told(value), ensure_ascii=False, sort_keys=True)))
 
 
 def opened(value: Any) -> Any:
-    """A value of the engine's log as its digest writes it, with a word in the place of what is secret or unknown."""
+    """A value of the engine's log as its digest writes it, with a word in the place of what is secret or unknown.
+
+    The log marks what is secret. Where it has the digest's word in a text, the engine has found a secret of the
+    configuration there, which the program uses as plain text (sdk/go/common/util/logging, filters).
+    """
+    if isinstance(value, str):
+        return value.replace(SECRET, IN_PLAIN)
     if isinstance(value, list):
         return [opened(one) for one in value]
     if not isinstance(value, Mapping):

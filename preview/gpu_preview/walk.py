@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import json_text, paths
+from .parts import name_of
 from .paths import Step
 from .placeholders import SECRET, is_told
 
 # No schema of a provider nests half as deep, and a hostile value may nest without an end.
-_DEEPEST = 64
+DEEPEST = 64
 # A longer text is no policy and no configuration, but a file.
 _LONGEST_JSON = 200_000
-# What tells one map of a list from the next, so that taking out the first does not make all others look changed.
-_NAMES = ("name", "deviceName", "sid", "Sid", "id", "key")
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ def pairs(before: Any, after: Any) -> Iterator[Pair]:
         path, one, other = left.pop()
         if path:
             yield Pair(path, one, other)
-        if len(path) >= _DEEPEST:
+        if len(path) >= DEEPEST:
             continue
         was, now = decoded(one), decoded(other)
         path = (*path, paths.IN_TEXT) if now is not other else path
@@ -64,15 +63,10 @@ def pairs(before: Any, after: Any) -> Iterator[Pair]:
 
 
 def uncovered(before: Any, after: Any) -> Iterator[Pair]:
-    """What was secret and is plain now; nothing for a part of what was told just before."""
+    """What was secret and is plain now, at the same place or by the same name."""
     if before == after:  # as most of a stack is, and walking through all of it takes a second for 100 pools
         return
-    told: tuple[Step, ...] = ()
-    for pair in pairs(before, after):
-        inside = told and pair.path[: len(told)] == told
-        if not inside and pair.before == SECRET and plain(pair.after):
-            told = pair.path
-            yield pair
+    yield from (pair for pair in pairs(before, after) if pair.before == SECRET and plain(pair.after))
 
 
 def plain(value: Any) -> bool:
@@ -100,21 +94,19 @@ def decoded(value: Any) -> Any:
 
 
 def _matched(before: Sequence[Any], after: Sequence[Any]) -> Iterator[tuple[int, Any, Any]]:
-    """The parts of two lists: the same names together, the same plain values together, and the rest in order."""
-    names = next((name for name in _NAMES if _all_named(before, name) and _all_named(after, name)), "")
+    """The parts of two lists: the same names together, the same plain values together, and the rest in order.
+
+    Here the order is of no meaning: a rule asks what becomes of a thing. Of what is shown it has one (differences.py).
+    """
+    name = name_of(before, after)
     old: dict[Any, list[int]] = {}
     for index, value in enumerate(before):
-        old.setdefault(_mark(value, names), []).append(index)
-    together = {at: old[mark].pop(0) for at, value in enumerate(after) if old.get(mark := _mark(value, names))}
-    rest = [] if names else [index for index in range(len(before)) if index not in set(together.values())]
+        old.setdefault(_mark(value, name), []).append(index)
+    together = {at: old[mark].pop(0) for at, value in enumerate(after) if old.get(mark := _mark(value, name))}
+    rest = [] if name else [index for index in range(len(before)) if index not in set(together.values())]
     for index, value in enumerate(after):
         at = together.get(index, rest.pop(0) if index not in together and rest else None)
         yield index, None if at is None else before[at], value
-
-
-def _all_named(values: Sequence[Any], name: str) -> bool:
-    found = [value.get(name) for value in values if isinstance(value, Mapping)]
-    return len(found) == len(values) == len({each for each in found if isinstance(each, str)})
 
 
 def _mark(value: Any, name: str) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from gpu_preview.placeholders import SECRET, UNKNOWNS
-from gpu_preview.values import UNKNOWN, as_json, is_secret, short, shown
+from gpu_preview.values import UNKNOWN, as_json, is_secret, opened, short, shown
 
 STRING = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 
@@ -84,3 +84,13 @@ def test_a_secret_is_known_wherever_it_is(value: Any, secret: bool) -> None:
 )
 def test_json_in_a_text_is_found_where_it_is_a_map_or_a_list(text: Any, value: Any) -> None:
     assert as_json(text) == value
+
+
+def test_a_secret_of_the_configuration_in_an_output_is_told_from_one_that_stays_secret() -> None:
+    """The engine's log has a mark of the one, and its own word in the text of the other."""
+    secret = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "[secret]"}
+    assert opened({"a": secret, "b": "[secret]", "c": "x-[secret]"}) == {
+        "a": "[secret]",
+        "b": "(a secret, in plain)",
+        "c": "x-(a secret, in plain)",
+    }

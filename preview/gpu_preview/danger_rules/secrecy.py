@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..paths import Step
-from ..report import Finding
+from ..placeholders import is_in_plain
+from ..report import Finding, Severity
 from ..states import STACK, Change, World
+from ..veil import gains
 from ..walk import Pair, leaves, pairs, uncovered
 from .rule import SECRET_EXPOSED, shortened
 
@@ -55,9 +57,9 @@ _BY_DEFAULT = "aws:ebs/encryptionByDefault:EncryptionByDefault"
 def check(change: Change, _world: World) -> Iterator[Finding]:
     if change.type in ENCRYPTS and change.ends == "is deleted":
         yield SECRET_EXPOSED.found(change, f"{change.name} is deleted: what it encrypted by a key is so no longer")
+    yield from exposed(change, _world)
     if change.before is None:
         return
-    yield from exposed(change, _world)
     told: tuple[Step, ...] = ()
     for pair in change.inputs:
         if told and pair.path[: len(told)] == told:
@@ -72,13 +74,30 @@ def exposed(change: Change, _world: World) -> Iterator[Finding]:
 
     Of the stack it is its outputs; those of a resource are the provider's, which knows what is secret.
     """
-    if change.before is None or change.after is None:
+    if change.after is None:
         return
-    found = [*uncovered(change.before.inputs, change.after.inputs)]
+    yield from _exposed(change, change.before.inputs if change.before else {}, change.after.inputs)
     if change.type == STACK:
-        found += uncovered(change.before.outputs, change.after.outputs)
-    for pair in found:
+        yield from _exposed(change, change.before.outputs if change.before else {}, change.after.outputs)
+
+
+def _exposed(change: Change, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Finding]:
+    if before == after:
+        return
+    told = set()
+    for pair in uncovered(before, after):
+        told.add(pair.path[0])
         yield SECRET_EXPOSED.found(change, f"{change.name}: {shortened(pair.text, 120)} was secret and is plain now")
+    for pair in pairs(before, after):
+        if pair.path[0] not in told and is_in_plain(pair.after) and not is_in_plain(pair.before):
+            told.add(pair.path[0])
+            text = "holds a value in plain that the stack file encrypts"
+            yield SECRET_EXPOSED.found(change, f"{change.name}: {shortened(pair.text, 120)} {text}")
+    for key in sorted(after.keys() - told):
+        if gains(before.get(key), after[key]):
+            text = "has lost a secret and has something plain that is new: make sure that it is not the same"
+            found = SECRET_EXPOSED.found(change, f"{change.name}: {shortened(key, 120)} {text}")
+            yield found.model_copy(update={"severity": Severity.WARNING})
 
 
 def config(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[Step, ...]]:
