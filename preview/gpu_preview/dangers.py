@@ -47,8 +47,10 @@ def _stacks(before: Mapping[str, State], after: Mapping[str, State], known: set[
 
 
 def _unguarded(change: Change) -> bool:
-    """Taking protect or retainOnDelete off changes no property, so the engine calls the resource the same."""
+    """Taking protect or retainOnDelete off changes no property, so the engine calls the resource the same; and so it
+    does where the stack manages it no longer."""
     before, after = change.before, change.after
     if before is None or after is None:
         return False
-    return (before.protect and not after.protect) or (before.retained and not after.retained)
+    given_up = after.external and not before.external
+    return given_up or (before.protect and not after.protect) or (before.retained and not after.retained)

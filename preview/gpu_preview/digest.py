@@ -16,8 +16,10 @@ from pydantic import ValidationError
 
 from . import differences, digest_form, json_text
 from .json_text import as_list, as_map
+from .placeholders import SECRET
 from .report import Counts, Operation, PropertyChange, Resource
 from .states import STACK
+from .values import WAS_SECRET
 from .walk import uncovered
 
 _PROVIDERS = "pulumi:providers:"
@@ -32,15 +34,24 @@ _OPERATIONS = {
     "create-replacement": Operation.REPLACE,
     "import-replacement": Operation.REPLACE,
     "delete": Operation.DELETE,
-    "discard": Operation.DELETE,
     "same": Operation.SAME,
     "read": Operation.SAME,
     "refresh": Operation.SAME,
 }
 # What the language host adds to the words of a program that failed.
 _ENDED = "an unhandled error occurred: the program ended with exit code"
-# Second halves of what another step has told, and looking up what exists.
-_LEFT_OUT = ("delete-replaced", "discard-replaced", "remove-pending-replace", "read-replacement")
+# Second halves of what another step has told, and looking up what exists, or doing so no longer.
+_LEFT_OUT = ("delete-replaced", "discard", "discard-replaced", "remove-pending-replace", "read-replacement")
+# Where one URN has two steps, what is worse for it counts.
+_WORST_LAST = (Operation.SAME, Operation.CREATE, Operation.UPDATE, Operation.REPLACE, Operation.DELETE)
+# Types of Google's whose labels cannot be changed (ForceNew of `labels`, terraform-provider-google at e03b7622).
+_LABELS_STAY = (
+    "gcp:bigquery/job:Job",
+    "gcp:certificatemanager/certificateIssuanceConfig:CertificateIssuanceConfig",
+    "gcp:dataproc/workflowTemplate:WorkflowTemplate",
+    "gcp:datastream/privateConnection:PrivateConnection",
+    "gcp:monitoring/metricDescriptor:MetricDescriptor",
+)
 
 
 class DigestError(ValueError):
@@ -98,9 +109,11 @@ def parse(text: str) -> Digest:
         raise DigestError("is not what `pulumi preview --json` prints") from None
     if not told.says_something:
         raise DigestError("is not what `pulumi preview --json` prints\n  expected: `steps`, or `changeSummary`")
+    if told.counts_what_it_lacks:
+        raise DigestError("counts changes in `changeSummary`, and has no `steps`: a part of it is missing")
     steps: list[dict[str, Any]] = document.get("steps") or []
     diagnostics = tuple(Diagnostic(one.severity, one.message, one.urn) for one in told.diagnostics or ())
-    states = {step["urn"]: step for step in steps if step["op"] not in _LEFT_OUT}
+    states = _by_urn(steps)
     parents = {urn: str(_state(step).get("parent") or "") for urn, step in states.items()}
     unclear = {found[1] for one in diagnostics if (found := _UNTOLD.match(one.message))}
     resources = tuple(
@@ -112,6 +125,24 @@ def parse(text: str) -> Digest:
         {urn: step["newState"] for urn, step in states.items() if isinstance(step.get("newState"), dict)},
         diagnostics,
     )
+
+
+def _by_urn(steps: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The step that tells of each resource. DigestError for an operation that nobody here knows."""
+    found: dict[str, dict[str, Any]] = {}
+    for step in steps:
+        if (done := step["op"]) in _LEFT_OUT:
+            continue
+        if done not in _OPERATIONS:
+            raise DigestError(f"has an operation that is not known here\n  got: {ascii(done)[:100]}")
+        other = found.get(step["urn"])
+        if other is None or _badness(other) <= _badness(step):
+            found[step["urn"]] = step
+    return found
+
+
+def _badness(step: Mapping[str, Any]) -> int:
+    return _WORST_LAST.index(_OPERATIONS[step["op"]])
 
 
 def of_state(text: str) -> tuple[Resource, ...]:
@@ -155,7 +186,7 @@ def _resource(step: Mapping[str, Any], urn: str, parents: Mapping[str, str], unc
     if operation is Operation.CREATE:
         properties = differences.created(new.get("inputs") or {})
     elif operation in (Operation.UPDATE, Operation.REPLACE):
-        properties = differences.told(old, new, differences.hints(step))
+        properties = _with_uncovered(differences.told(old, new, differences.hints(step)), old, new)
     else:
         properties = ()
     parent = str(state.get("parent") or "")
@@ -172,24 +203,47 @@ def _resource(step: Mapping[str, Any], urn: str, parents: Mapping[str, str], unc
         depends_on=tuple(sorted(str(one) for one in state.get("dependencies") or ())),
         protected=bool(state.get("protect")),
         retained=old.get("retainOnDelete") is True,
-        may_replace=operation is Operation.UPDATE and type_of(urn) in unclear and not _of_tags(properties),
+        imported=str(step["op"]).startswith("import"),
+        may_replace=step["op"] == "update" and type_of(urn) in unclear and not _harmless(type_of(urn), properties),
     )
 
 
 def _operation(step: Mapping[str, Any], old: Mapping[str, Any], new: Mapping[str, Any]) -> Operation:
-    """The engine's, but for a secret that is plain from now on with the same value.
+    """The engine's, but for a secret that is plain from now on with the same value, and for what was only looked up.
 
-    The engine calls that the same, as it changes nothing in the cloud; the value then stands in the state as it is.
+    The engine calls the first the same, as it changes nothing in the cloud; the value then stands in the state as it
+    is. And what it replaces of somebody else's it forgets, and deletes nothing.
     """
     if step["op"] == "same" and any(uncovered(old.get("inputs") or {}, new.get("inputs") or {})):
         return Operation.UPDATE
-    return _OPERATIONS[str(step["op"])]
+    operation = _OPERATIONS[str(step["op"])]
+    return Operation.CREATE if operation is Operation.REPLACE and old.get("external") is True else operation
 
 
-def _of_tags(properties: Sequence[PropertyChange]) -> bool:
-    """Whether tags are all that differs, which any resource of AWS takes as it is
-    (docs.aws.amazon.com/tag-editor/latest/userguide/tagging.html: tags are added, changed and removed at any time)."""
-    return bool(properties) and all(re.match(r"tags(All)?\b", each.path) for each in properties)
+def _with_uncovered(
+    found: tuple[PropertyChange, ...], old: Mapping[str, Any], new: Mapping[str, Any]
+) -> tuple[PropertyChange, ...]:
+    """What the engine tells, and secrets that are plain with the same value, which are no difference to it."""
+    known = {each.path for each in found}
+    more = [
+        PropertyChange(path=pair.text, kind="update", before=SECRET, after=WAS_SECRET)
+        for pair in uncovered(old.get("inputs") or {}, new.get("inputs") or {})
+        if pair.text not in known
+    ]
+    return tuple(sorted([*found, *more], key=lambda each: each.path)) if more else found
+
+
+def _harmless(type_: str, properties: Sequence[PropertyChange]) -> bool:
+    """Whether no property differs that could make another resource: tags, labels, and what is only secret no longer.
+
+    Any resource of AWS takes tags as it is (docs.aws.amazon.com/tag-editor/latest/userguide/tagging.html: they are
+    added, changed and removed at any time), and nearly every one of Google labels.
+    """
+    marks = "tags(All)?" if type_.startswith("aws:") else "(user|effective|pulumi)?[lL]abels"
+    takes_marks = type_.startswith(("aws:", "gcp:")) and type_ not in _LABELS_STAY
+    return bool(properties) and all(
+        each.after == WAS_SECRET or (takes_marks and re.match(rf"{marks}\b", each.path)) for each in properties
+    )
 
 
 def _component(urn: str, parents: Mapping[str, str]) -> str:

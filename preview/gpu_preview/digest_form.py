@@ -74,6 +74,13 @@ class Document(_Form):
         failed = any(each.severity == "error" for each in self.diagnostics or ())
         return failed or any(part is not None for part in (self.steps, self.change_summary, self.duration))
 
+    @property
+    def counts_what_it_lacks(self) -> bool:
+        """Whether it tells of changes in its summary alone."""
+        counts = self.change_summary or {}
+        failed = any(each.severity == "error" for each in self.diagnostics or ())
+        return not failed and not self.steps and any(count for name, count in counts.items() if name != "same")
+
 
 def problems(error: ValidationError) -> Iterator[str]:
     """The first few, a line each, without any value."""

@@ -102,7 +102,13 @@ def _finding(violation: Violation, change: Change | None) -> Finding:
 
 
 def warnings(found: Digest) -> Iterator[Finding]:
-    """What the program, the engine and the providers warn of."""
+    """What the program, the engine and the providers warn of, and what exists already."""
+    for resource in found.resources:
+        if resource.imported:
+            text = f"{resource.name} exists already and is imported: the stack takes it over, and nothing is made"
+            yield Finding(
+                rule="imported", severity=Severity.NOTE, text=text, urn=resource.urn, component=resource.component
+            )
     components = {each.urn: each.component for each in found.resources}
     for each in found.warnings:
         text, _, hint = clean(each.message.removeprefix("warning: ")).partition("; hint: ")

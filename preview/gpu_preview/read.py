@@ -10,6 +10,7 @@ from .compare import CompareError
 from .digest import DigestError
 from .judge import Files, judged
 from .report import Report, Side, Stack, Status
+from .visible import visible
 from .words import clean, made_by
 
 
@@ -47,6 +48,9 @@ def _stack(given: str, folder: Path, max_usd_month: float | None) -> Stack:
         # Never the file that was given: it is something else, which the shell would empty first.
         hint = f"pulumi preview --json --show-sames --stack {name} > a-new-file.json"
         raise CompareError(f"--digest {name}: {path}: {error}\n  hint: {hint}") from None
+    if others := sorted({each.urn.split("::")[0].removeprefix("urn:pulumi:") for each in found.resources} - {name}):
+        shown = ", ".join(visible(each, 100) for each in others[:3])
+        raise CompareError(f"--digest {name}: {path}: is of another stack\n  got: {shown}\n  expected: {name}")
     file = git.stack_files(folder).get(name)
     known = str(file.relative_to(folder)) if file else ""
     if found.errors:

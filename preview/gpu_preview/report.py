@@ -80,6 +80,8 @@ class Resource(Model):
     """Whether the engine forgets it without deleting it in the cloud (retainOnDelete)."""
     may_replace: bool = False
     """Whether it is told as an update, and nobody here knows whether that replaces it."""
+    imported: bool = False
+    """Whether it is told as created, and exists already: the stack takes it over."""
 
 
 class Counts(Model):

@@ -29,6 +29,8 @@ class State:
     protect: bool = False
     retained: bool = False
     """Whether the engine forgets it without deleting it in the cloud (retainOnDelete)."""
+    external: bool = False
+    """Whether it is only looked up, and somebody else's."""
     positions: tuple[str, ...] = ()
     """Where the program makes it, the innermost call first, such as `project:///infra/pools.py#55`."""
 
@@ -47,6 +49,7 @@ class State:
             dependencies=tuple(each for each in as_list(state.get("dependencies")) if isinstance(each, str)),
             protect=state.get("protect") is True,
             retained=state.get("retainOnDelete") is True,
+            external=state.get("external") is True,
             positions=tuple(dict.fromkeys(filter(None, positions))),
         )
 
@@ -71,7 +74,7 @@ class Change:
     @property
     def ends(self) -> str:
         """`is deleted` or `is replaced`, and nothing where what there is stays in the cloud."""
-        if self.before is None or self.before.retained:
+        if self.before is None or self.before.retained or self.before.external:
             return ""
         return {Operation.DELETE: "is deleted", Operation.REPLACE: "is replaced"}.get(self.resource.operation, "")
 

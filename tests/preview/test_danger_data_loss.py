@@ -104,3 +104,27 @@ def test_what_stayed_in_the_cloud_when_it_was_forgotten_and_does_so_no_longer_is
     assert told.rule == "protected"
     assert told.text == "Bucket x stays in the cloud no longer when the engine forgets it: it is deleted then"
     assert find({after.urn: after}, {before.urn: before}, [resource(BUCKET, SAME)]) == []
+
+
+def test_a_protection_that_goes_with_what_it_protects_is_a_danger() -> None:
+    before, after = state("my:own:Thing", protect=True), state("my:own:Thing")
+    [finding] = find({before.urn: before}, {after.urn: after}, [resource("my:own:Thing", REPLACE)])
+    assert finding.text == "Thing x was protected, and is replaced by the change that takes the protection off"
+    assert (finding.rule, finding.severity) == ("protected", Severity.DANGER)
+
+
+def test_what_stayed_in_the_cloud_and_is_replaced_by_what_does_not_is_told_once() -> None:
+    before, after = (state(BUCKET, retained=each) for each in (True, False))
+    assert find({before.urn: before}, {after.urn: after}, [resource(BUCKET, REPLACE)]) == []
+
+
+def test_what_was_only_looked_up_loses_nothing() -> None:
+    assert found(BUCKET, DELETE, external=True) == found(BUCKET, REPLACE, external=True) == []
+
+
+def test_what_the_stack_lets_go_of_is_told_though_the_engine_calls_it_the_same() -> None:
+    before, after = (state(BUCKET, external=each) for each in (False, True))
+    assert texts(find({before.urn: before}, {after.urn: after}, [resource(BUCKET, SAME)])) == [
+        "protected: Bucket x is only looked up from now on: the stack lets go of it"
+    ]
+    assert find({after.urn: after}, {after.urn: after}, [resource(BUCKET, SAME)]) == []

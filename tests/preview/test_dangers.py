@@ -98,7 +98,7 @@ def test_a_state_is_read_as_the_engine_writes_it() -> None:
             "sourcePosition": "project:///a.py#1",
             "stackTrace": [{"sourcePosition": "project:///a.py#1"}, {}, {"sourcePosition": "project:///b.py#2"}],
         }
-    ) == State("u", "t", {"a": 1}, {"b": 2}, "p", ("d",), True, True, ("project:///a.py#1", "project:///b.py#2"))
+    ) == State("u", "t", {"a": 1}, {"b": 2}, "p", ("d",), True, True, False, ("project:///a.py#1", "project:///b.py#2"))
 
 
 def test_a_value_that_nests_without_an_end_ends_nothing() -> None:

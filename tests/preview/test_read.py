@@ -44,3 +44,10 @@ def test_the_hint_for_another_file_does_not_write_over_it(tmp_path: Path) -> Non
 def test_an_object_that_is_no_preview_is_no_clean_bill(tmp_path: Path) -> None:
     with pytest.raises(CompareError, match="expected: `steps`, or `changeSummary`"):
         read([f"dev={written(tmp_path, 'any.json', a=1)}"], tmp_path, None)
+
+
+def test_a_preview_of_another_stack_is_refused(tmp_path: Path) -> None:
+    step = {"op": "same", "urn": "urn:pulumi:prod::p::a:b/c:D::e"}
+    with pytest.raises(CompareError) as refused:
+        read([f"dev={written(tmp_path, 'dev.json', steps=[step])}"], tmp_path, None)
+    assert str(refused.value).endswith("dev.json: is of another stack\n  got: prod\n  expected: dev")

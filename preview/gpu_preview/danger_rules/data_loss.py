@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ..report import Finding
+from ..report import Finding, Operation, Severity
 from ..states import Change, World
 from .rule import LOSES_DATA, PROTECTED, REPLACE_UNKNOWN
 
@@ -77,13 +77,21 @@ def check(change: Change, _world: World) -> Iterator[Finding]:
     before, after = change.before, change.after
     if before is None:
         return
-    if before.protect and change.ends:
+    if before.protect and change.ends and after and not after.protect:
+        text = f"{change.name} was protected, and {change.ends} by the change that takes the protection off"
+        hint = "read twice whether it may go: the engine does it without asking again"
+        yield PROTECTED.found(change, text, hint).model_copy(update={"severity": Severity.DANGER})
+    elif before.protect and change.ends:
         text = f"{change.name} {change.ends}, and is protected: the engine refuses, and the update ends with an error"
         yield PROTECTED.found(change, text)
     elif before.protect and after and not after.protect and not change.ends:
         hint = "make sure that the next change which deletes it is meant"
         yield PROTECTED.found(change, f"{change.name} is protected no longer: the engine will delete it if asked", hint)
-    if before.retained and after and not after.retained and not change.ends:
+    if after and after.external and not before.external:
+        hint = "import it again to manage it; nothing here deletes it any more"
+        yield PROTECTED.found(change, f"{change.name} is only looked up from now on: the stack lets go of it", hint)
+    stays = after is not None and change.resource.operation != Operation.REPLACE
+    if before.retained and after and not after.retained and stays:
         hint = "make sure that the next change which deletes it is meant"
         text = f"{change.name} stays in the cloud no longer when the engine forgets it: it is deleted then"
         yield PROTECTED.found(change, text, hint)

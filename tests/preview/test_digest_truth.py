@@ -1,0 +1,98 @@
+"""What the engine's digest says in other words than a reviewer takes it for, and what makes it unfit to be believed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from gpu_preview.digest import Digest, DigestError, parse
+from gpu_preview.judge import warnings
+from gpu_preview.report import Operation
+
+from .test_digest import BUCKET, read, step
+
+SECRET = "[secret]"
+TOPIC = "urn:pulumi:s::p::gcp:bigquery/job:Job::j"
+VM = "urn:pulumi:s::p::aws:ec2/instance:Instance::vm"
+
+
+def unclear(urn: str, before: dict[str, Any], after: dict[str, Any], op: str = "update") -> Any:
+    """One step on a type of which the sandbox says that it knows no more than the shape."""
+    kind = urn.split("::")[2]
+    said = {"severity": "info", "message": f"{kind}: only its shape is checked; more", "urn": urn}
+    [found] = read(step(op, urn, {"inputs": before}, {"inputs": after}), diagnostics=[said]).resources
+    return found
+
+
+@pytest.mark.parametrize(
+    ("urn", "before", "after", "expected"),
+    [
+        (BUCKET, {"name": "a"}, {"name": "b"}, True),
+        (BUCKET, {"labels": {"a": "1"}}, {"labels": {"a": "2"}}, False),
+        (BUCKET, {"labels": {"a": "1"}, "name": "a"}, {"labels": {"a": "2"}, "name": "b"}, True),
+        (BUCKET, {"tags": {"a": "1"}}, {"tags": {"a": "2"}}, True),
+        (TOPIC, {"labels": {"a": "1"}}, {"labels": {"a": "2"}}, True),
+        (VM, {"tags": {"a": "1"}}, {"tags": {"a": "2"}}, False),
+        (BUCKET, {"name": SECRET}, {"name": "b"}, False),
+        (BUCKET, {}, {}, True),
+    ],
+)
+def test_an_update_of_labels_or_of_secrecy_alone_is_no_replacement(
+    urn: str, before: dict[str, Any], after: dict[str, Any], expected: bool
+) -> None:
+    assert unclear(urn, before, after).may_replace is expected
+
+
+def test_what_the_engine_calls_the_same_is_no_replacement_though_a_secret_is_plain() -> None:
+    found = unclear(BUCKET, {"name": SECRET}, {"name": "b"}, "same")
+    assert (found.operation, found.may_replace) == (Operation.UPDATE, False)
+
+
+def test_a_secret_that_is_plain_with_the_same_value_is_among_the_differences() -> None:
+    found = unclear(BUCKET, {"a": SECRET, "b": "1"}, {"a": "x", "b": "2"})
+    assert [(each.path, each.before, each.after) for each in found.properties] == [
+        ("a", SECRET, "[was secret, not shown]"),
+        ("b", '"1"', '"2"'),
+    ]
+
+
+def test_what_replaces_something_that_was_only_looked_up_is_new_and_deletes_nothing() -> None:
+    [found] = read(step("replace", BUCKET, {"inputs": {}, "external": True}, {"inputs": {}})).resources
+    assert found.operation == Operation.CREATE
+
+
+def test_what_is_imported_is_said_to_exist_already() -> None:
+    found = read(step("import", BUCKET, None, {"inputs": {}}))
+    assert (found.resources[0].operation, found.resources[0].imported) == (Operation.CREATE, True)
+    assert [(each.rule, each.text) for each in warnings(found)] == [
+        ("imported", "logs exists already and is imported: the stack takes it over, and nothing is made")
+    ]
+    assert not read(step("create", BUCKET, None, {"inputs": {}})).resources[0].imported
+
+
+@pytest.mark.parametrize("order", [("delete", "create"), ("create", "delete")])
+def test_of_two_steps_on_one_resource_the_worse_one_counts(order: tuple[str, str]) -> None:
+    [found] = read(*(step(op, BUCKET, {"inputs": {}}, {"inputs": {}}) for op in order)).resources
+    assert found.operation == Operation.DELETE
+
+
+def refused(document: dict[str, Any]) -> str:
+    with pytest.raises(DigestError) as error:
+        parse(json.dumps(document))
+    return str(error.value)
+
+
+def test_an_operation_that_nobody_knows_is_refused() -> None:
+    assert refused({"steps": [step("frobnicate\n", BUCKET, {}, {})]}) == (
+        "has an operation that is not known here\n  got: 'frobnicate\\n'"
+    )
+
+
+def test_a_summary_that_counts_what_no_step_tells_is_refused() -> None:
+    assert refused({"steps": [], "changeSummary": {"delete": 3}}) == (
+        "counts changes in `changeSummary`, and has no `steps`: a part of it is missing"
+    )
+    assert parse(json.dumps({"steps": [], "changeSummary": {"same": 3}})) == Digest()
+    failed = {"steps": [], "changeSummary": {"create": 1}, "diagnostics": [{"severity": "error", "message": "x"}]}
+    assert parse(json.dumps(failed)).errors == ["x"]
