@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from .danger_rules import data_loss, exposure, gates, identity, jobs, pins, secrecy
+from .danger_rules import data_loss, exposure, gates, identity, jobs, pins, renames, secrecy
 from .danger_rules.rule import RULES
 from .report import Finding, Operation, Resource
 from .states import STACK, Change, State, World
@@ -29,7 +29,7 @@ def find(before: Mapping[str, State], after: Mapping[str, State], resources: Seq
     changes = [Change(each, before.get(each.moved_from or each.urn), after.get(each.urn)) for each in resources]
     changes += _stacks(before, after, {each.urn for each in resources})
     world = World(before, after, tuple(changes))
-    found = list(gates.check(world))
+    found = [*gates.check(world), *renames.check(world)]
     for change in changes:
         changes_something = change.resource.operation != Operation.SAME or change.type == STACK or _unguarded(change)
         checks = _CHECKS if changes_something else (secrecy.exposed,)

@@ -24,14 +24,14 @@ class Outputs(NamedTuple):
     before: Mapping[str, Any]
     after: Mapping[str, Any]
 
-    def differing(self, *, is_same: bool) -> tuple[PropertyChange, ...]:
+    def differing(self, *, makes_something: bool) -> tuple[PropertyChange, ...]:
         """Those that differ.
 
-        With `is_same`, nothing else of the stack does. What the base has no value of, and nobody can know before an
-        update, is no difference then: it is what the sandbox never tells of a resource that stays as it is.
+        What the base has no value of, and nobody can know before an update, is a difference only where a resource is
+        made that it can be of. Else it is what the sandbox never tells of a resource that stays.
         """
         found = differences.between(self.before, self.after)
-        return tuple(each for each in found if not (is_same and each.kind == "add" and each.after == UNKNOWN))
+        return tuple(each for each in found if makes_something or each.kind != "add" or each.after != UNKNOWN)
 
 
 def outputs(log: Path) -> Outputs:

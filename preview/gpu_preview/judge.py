@@ -40,7 +40,7 @@ def judged(
     if outputs:
         # The engine's digest is written before the program has told them.
         before, after = (_with_outputs(*side) for side in ((before, outputs.before), (after, outputs.after)))
-    changes_nothing = not any(each.operation != Operation.SAME or each.moved_from for each in found.resources)
+    makes_something = any(each.operation in (Operation.CREATE, Operation.REPLACE) for each in found.resources)
     cost, unknown = money.cost(files.before, files.after)
     findings = [
         *dangers.find(before, after, found.resources),
@@ -74,7 +74,7 @@ def judged(
         update={
             "counts": found.counts,
             "resources": found.resources,
-            "outputs": outputs.differing(is_same=changes_nothing) if outputs else (),
+            "outputs": outputs.differing(makes_something=makes_something) if outputs else (),
             "findings": tuple(map(placed, findings)),
             "violations": tuple(violations),
             "policies": f"{stack.policies}{more}",

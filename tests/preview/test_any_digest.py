@@ -112,7 +112,7 @@ def test_any_value_in_any_place_of_the_engines_log_is_read_or_left_out(
     broken, asked = policies.violations(log)
     assert asked
     assert all(each.text.encode() is not None for each in broken)
-    assert all(each.path.encode() is not None for each in engine_events.outputs(log).differing(is_same=True))
+    assert all(each.path.encode() is not None for each in engine_events.outputs(log).differing(makes_something=False))
 
 
 @ANY_EXAMPLE

@@ -77,8 +77,14 @@ def test_a_group_that_replaces_its_machines_at_once_interrupts_them() -> None:
     assert texts(found(GROUP, UPDATE, group("a", "OPPORTUNISTIC"), group(UNKNOWN, "PROACTIVE"))) == [
         f"interrupts-jobs: RegionInstanceGroupManager x {text}: it replaces its machines at once, whatever runs on them"
     ]
-    assert found(GROUP, UPDATE, group("a", "OPPORTUNISTIC"), group(UNKNOWN, "OPPORTUNISTIC")) == []
     assert found(GROUP, UPDATE, group("a", "OPPORTUNISTIC"), group("a", "PROACTIVE")) == []
+
+
+def test_a_group_that_gives_new_machines_another_template_is_said_to_interrupt_nothing() -> None:
+    [told] = found(GROUP, UPDATE, group("a", "OPPORTUNISTIC"), group(UNKNOWN, "OPPORTUNISTIC"))
+    text = "gets another template: machines that are there keep theirs, and no job is interrupted"
+    assert (told.severity, told.text) == (Severity.NOTE, f"RegionInstanceGroupManager x {text}")
+    assert found(GROUP, UPDATE, group("a", "OPPORTUNISTIC"), group("a", "OPPORTUNISTIC")) == []
 
 
 def test_a_group_that_shrinks_picks_machines_that_may_be_busy() -> None:

@@ -152,7 +152,7 @@ def test_a_resource_without_its_state_is_no_danger(operation: Operation) -> None
 
 
 def test_every_rule_has_a_name_of_its_own_and_says_all() -> None:
-    assert len({rule.name for rule in RULES}) == len(RULES) == 11
+    assert len({rule.name for rule in RULES}) == len(RULES) == 13
     assert all(rule.what.endswith(".") and rule.hint and rule.source for rule in RULES)
 
 

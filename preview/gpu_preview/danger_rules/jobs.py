@@ -1,4 +1,4 @@
-"""`interrupts-jobs`: what becomes of the jobs when what they run on goes."""
+"""`interrupts-jobs` and `keeps-jobs`: what becomes of the jobs when what they run on goes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from ..report import Finding, Operation
 from ..states import Change, World
-from .rule import INTERRUPTS_JOBS
+from .rule import INTERRUPTS_JOBS, KEEPS_JOBS
 
 
 @dataclass(frozen=True)
@@ -142,6 +142,9 @@ def _updated(change: Change, runs: Runs) -> Iterator[Finding]:
         text = f"{change.name} gets other {' and '.join(told)}, and updatePolicy.type is PROACTIVE"
         hint = "OPPORTUNISTIC gives new machines the new template and leaves the others to their jobs"
         yield INTERRUPTS_JOBS.found(change, f"{text}: it replaces its machines at once, whatever runs on them", hint)
+    elif "versions" in changed and isinstance(policy, dict) and policy.get("type") == "OPPORTUNISTIC":
+        text = "gets another template: machines that are there keep theirs, and no job is interrupted"
+        yield KEEPS_JOBS.found(change, f"{change.name} {text}")
     was, now = (_number(state.inputs.get("targetSize")) for state in (change.before, change.after))
     if was is not None and now is not None and now < was:
         text = f"{change.name} shrinks from {was:g} to {now:g} machines: it picks those to delete itself, busy or not"

@@ -124,6 +124,20 @@ IDENTITY = Rule(
     "grant what is used, to whom uses it, by name",
     "docs.github.com, OpenID Connect reference: a trust without a condition on sub trusts every repository",
 )
+KEEPS_JOBS = Rule(
+    "keeps-jobs",
+    Severity.NOTE,
+    "A group of machines that run jobs gets another template, and those that are there keep the one they have.",
+    "the others are there when these have ended their jobs",
+    "docs.cloud.google.com/compute/docs/instance-groups/updating-migs: updatePolicy.type OPPORTUNISTIC",
+)
+RENAME = Rule(
+    "like-a-rename",
+    Severity.NOTE,
+    "One resource goes, and one of the same type and the same parent comes, with much the same inputs.",
+    "where it is the same one, an alias of the old name keeps it: ResourceOptions(aliases=[Alias(name=…)])",
+    "www.pulumi.com/docs/iac/concepts/resources/options/aliases/",
+)
 
 RULES = (
     INTERRUPTS_JOBS,
@@ -137,5 +151,7 @@ RULES = (
     PROTECTED,
     REPLACE_UNKNOWN,
     GOES_BACK,
+    KEEPS_JOBS,
+    RENAME,
 )
 """In the order in which findings are told."""

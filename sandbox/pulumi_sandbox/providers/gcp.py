@@ -219,8 +219,8 @@ class Gcp(Cloud):
     def computed(self, res: Resource) -> dict[str, Any]:
         site = self.site(res)
         if res.token not in types.TARGETS:
-            known = {"name": res.inputs.get("name") or last(res.id), "project": site.place(res.inputs)[0]}
-            return {name: value for name, value in known.items() if name in self.shapes.shape(res.token).outputs}
+            known, shape = outputs.plain(res, site), self.shapes.shape(res.token)
+            return {name: value for name, value in known.items() if name in shape.outputs}
         made = outputs.computed(res.token, res.inputs, res.outputs, site, res.id)
         if res.token in types.TEMPLATES and not res.inputs.get("name"):
             made["name"] = last(res.id)

@@ -73,6 +73,23 @@ def plain_identity(res: Resource, site: Site) -> str:
     return f"projects/{project}{middle}/{singular}{'es' if kind.endswith('s') else 's'}/{last(name)}"
 
 
+# terraform-provider-google e03b7622, google/services/storage/resource_storage_bucket.go: a bucket's name is all that
+# its addresses are made of.
+_ADDRESSES = {
+    "gcp:storage/bucket:Bucket": {
+        "selfLink": "https://www.googleapis.com/storage/v1/b/{}",
+        "url": "gs://{}",
+    }
+}
+
+
+def plain(res: Resource, site: Site) -> Values:
+    """What the provider adds to the inputs of a type that no table knows."""
+    name = res.inputs.get("name") or last(res.id)
+    addresses = {key: form.format(name) for key, form in _ADDRESSES.get(res.token, {}).items()}
+    return {"name": name, "project": site.place(res.inputs)[0], **addresses}
+
+
 def _member(target: str, inputs: Values) -> str:
     condition = text_of(table(inputs.get("condition")), "title")
     return "/".join([target, text_of(inputs, "role"), text_of(inputs, "member"), *([condition] if condition else [])])

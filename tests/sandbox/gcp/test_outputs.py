@@ -205,3 +205,11 @@ def test_a_type_that_is_only_checked_by_shape_gets_googles_kind_of_id(google: Go
     topic = google.make("gcp:pubsub/topic:Topic", "events", {"name": "events"})
     assert topic.id == "projects/ci-project/topics/events"
     assert topic.outputs["project"] == "ci-project"
+
+
+def test_a_bucket_tells_its_addresses(google: Google) -> None:
+    made = google.make("gcp:storage/bucket:Bucket", "logs", {"name": "my-logs", "location": "EU"})
+    assert (made.outputs["url"], made.outputs["selfLink"]) == (
+        "gs://my-logs",
+        "https://www.googleapis.com/storage/v1/b/my-logs",
+    )

@@ -1,0 +1,59 @@
+"""`like-a-rename`: an alias is offered for what goes under one name and comes under another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from gpu_preview.dangers import find
+from gpu_preview.report import Operation, Severity
+
+from .danger_cases import CREATE, DELETE, UNKNOWN, resource, state
+
+TOPIC, POOL = "gcp:pubsub/topic:Topic", "gpu-ci:gcp:RunnerPool"
+
+
+def renamed(
+    before: dict[str, Any], after: dict[str, Any], types: tuple[str, str] = (TOPIC, TOPIC), **others: Any
+) -> Any:
+    old, new = state(types[0], "old", before), state(types[1], "new", after, **others)
+    changes = [resource(types[0], DELETE, "old"), resource(types[1], CREATE, "new")]
+    return [each for each in find({old.urn: old}, {new.urn: new}, changes) if each.rule == "like-a-rename"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"name": "a", "kind": "x"}, {"name": "b", "kind": "x"}),
+        ({"a": {"b": [1, 2]}}, {"a": {"b": [1, UNKNOWN]}}),
+    ],
+)
+def test_what_comes_much_as_it_went_may_be_a_rename(before: Any, after: Any) -> None:
+    [finding] = renamed(before, after)
+    assert finding.text == "Topic old goes and new comes: it may be a rename of old"
+    assert (finding.severity, finding.urn.rpartition("::")[2]) == (Severity.NOTE, "new")
+
+
+def test_what_has_little_in_common_is_another() -> None:
+    assert renamed({"name": "a", "kind": "x", "size": 1}, {"name": "b", "kind": "x", "size": 2}) == []
+    assert renamed({}, {}) == []
+    assert renamed({"a": 1}, {"a": 1}, (TOPIC, POOL)) == []
+    assert renamed({"a": 1}, {"a": 1}, parent="urn:other") == []
+
+
+def test_of_two_that_go_nobody_knows_which_one_comes() -> None:
+    sides = [{each.urn: each for each in (state(TOPIC, name) for name in names)} for names in (("a", "b"), ("c",))]
+    operations: tuple[tuple[Operation, str], ...] = ((DELETE, "a"), (DELETE, "b"), (CREATE, "c"))
+    assert find(sides[0], sides[1], [resource(TOPIC, operation, name) for operation, name in operations]) == []
+
+
+def test_of_a_component_with_all_that_is_in_it_only_the_component_is_told() -> None:
+    found, sides = [], []
+    for name, operation in (("old", DELETE), ("new", CREATE)):
+        pool = state(POOL, name)
+        topic = state(TOPIC, f"{name}-topic", parent=pool.urn)
+        sides.append({each.urn: each for each in (pool, topic)})
+        found += [resource(POOL, operation, name), resource(TOPIC, operation, f"{name}-topic")]
+    assert [each.text for each in find(sides[0], sides[1], found) if each.rule == "like-a-rename"] == [
+        "RunnerPool old goes and new comes: it may be a rename of old"
+    ]
