@@ -150,6 +150,11 @@ def test_a_state_is_its_resources_as_they_are() -> None:
     assert [of_state(text) for text in ("", "[]", "{}", '{"deployment": {"resources": null}}')] == [()] * 4
 
 
+def test_a_digest_that_has_an_error_and_nothing_else_is_one() -> None:
+    found = parse('{"diagnostics": [{"severity": "error", "message": "x"}]}')
+    assert (found.errors, found.resources) == (["x"], ())
+
+
 def test_a_digest_of_nothing_is_one() -> None:
     for text in ('{"steps": []}', '{"changeSummary": {"same": 1}}', '{"config": {}, "duration": 7}'):
         assert parse(text).resources == ()
@@ -211,6 +216,14 @@ def test_an_update_of_a_type_that_the_sandbox_knows_by_its_shape_alone_may_be_a_
 def test_what_stays_in_the_cloud_is_known_of_what_goes() -> None:
     [resource] = read(step("delete", BUCKET, {"inputs": {}, "retainOnDelete": True})).resources
     assert resource.retained
+    new = {"inputs": {}, "retainOnDelete": True}  # which keeps the next one, and not the one that goes now
+    [resource] = read(step("replace", BUCKET, {"inputs": {}}, new)).resources
+    assert not resource.retained
+
+
+def test_what_is_deleted_though_it_is_protected_is_known_as_such() -> None:
+    [resource] = read(step("delete", BUCKET, {"inputs": {}, "protect": True})).resources
+    assert resource.protected
 
 
 def test_what_was_only_looked_up_is_nothing_when_it_is_forgotten_or_read_in_another_ones_place() -> None:

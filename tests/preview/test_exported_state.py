@@ -15,6 +15,7 @@ from pulumi_sandbox.providers import values
 
 SIGNATURE = "4dabf18193072939515e22adb298388d"
 SECRET = {SIGNATURE: "1b47061264138c4ac30d75fd1eb44270"}
+TOO_FEW_PARTS = ("", "::web", "::web::a:b:C")
 STRIPPED = {**SECRET, "plaintext": '"[secret taken out of the state]"'}
 
 
@@ -77,7 +78,7 @@ def test_the_sandbox_knows_the_same_words() -> None:
         *('{"deployment": 4}', '{"deployment": [1]}', '{"deployment": {"resources": 4}}'),
         *(
             f'{{"deployment": {{"resources": [{one}]}}}}'
-            for one in ("4", "{}", '{"urn": 4}', '{"urn": "urn:pulumi:a"}')
+            for one in ("4", "{}", '{"urn": 4}', *(f'{{"urn": "urn:pulumi:prod{rest}"}}' for rest in TOO_FEW_PARTS))
         ),
     ],
 )
@@ -94,6 +95,14 @@ def test_anything_else_is_refused_in_words(text: str) -> None:
 def test_the_state_of_another_stack_is_refused() -> None:
     with pytest.raises(StateError, match=r"^is the state of another stack\n  got: dev\n  expected: prod$"):
         strip(state(resource(), resource(stack="dev")), "prod")
+
+
+def test_a_state_is_of_the_project_that_its_urns_name() -> None:
+    states = {"prod": strip(state(resource()))}
+    exported_state.of_projects(states, {"web", "other"})
+    with pytest.raises(StateError) as caught:
+        exported_state.of_projects(states, {"other"})
+    assert str(caught.value) == "the state of prod is of another project\n  got: web\n  expected: other"
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

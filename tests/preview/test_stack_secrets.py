@@ -26,6 +26,16 @@ def test_a_secret_becomes_a_placeholder_of_its_own(tmp_path: Path) -> None:
     }
 
 
+def test_a_map_that_has_more_than_a_ciphertext_is_no_secret_and_stays(tmp_path: Path) -> None:
+    file = tmp_path / "Pulumi.dev.yaml"
+    more = {"secure": "x", "other": "y"}
+    file.write_text(
+        yaml.safe_dump({"config": {"app:token": {"secure": "v1:AAA"}, "app:map": {"a": more, "b": [more]}}})
+    )
+    assert list(open_to_all(file)) == ["app:token"]
+    assert yaml.safe_load(file.read_text()) == {"config": {"app:map": {"a": more, "b": [more]}}}
+
+
 def test_a_file_without_secrets_keeps_every_other_line(tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.dev.yaml"
     file.write_text("# why\nconfig:\n  a: 1 # that\nencryptionsalt: v1:abc\n")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from gpu_preview.placeholders import SECRET
-from gpu_preview.walk import leaves, pairs, plain
+from gpu_preview.walk import decoded, leaves, pairs, plain
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 
@@ -34,6 +34,12 @@ def test_the_parts_of_a_json_text_stand_behind_a_sign() -> None:
 def test_a_text_that_only_begins_like_json_is_a_text() -> None:
     assert told({}, {"a": "{nothing"}) == [("a", None, "{nothing")]
     assert told({}, {"a": "[" * 5000}) == [("a", None, "[" * 5000)]
+
+
+def test_a_text_longer_than_any_policy_is_a_text_and_no_json() -> None:
+    longest = f"[{' ' * 199_997}1]"
+    assert decoded(longest) == [1]
+    assert decoded(f"{longest} ") == f"{longest} "
 
 
 def test_below_what_is_gone_secret_or_unknown_there_is_nothing() -> None:
