@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from gpu_preview.differences import ABSENT, at, between, created, hints, told
+from gpu_preview.values import as_json
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +21,21 @@ JSON = st.recursive(
 
 def lines(before: Any, after: Any) -> list[tuple[str, str, str | None, str | None]]:
     return [(each.path, each.kind, each.before, each.after) for each in between(before, after)]
+
+
+def opened(value: Any) -> Any:
+    """The same with what its texts of JSON say in their places: another spelling of that is no difference."""
+    if isinstance(value, dict):
+        return {key: opened(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [opened(part) for part in value]
+    said = as_json(value)
+    return value if said is None else {"a text of JSON": opened(said)}
+
+
+def written(value: Any) -> str:
+    """By this, unlike in Python, True is not 1."""
+    return json.dumps(opened(value), sort_keys=True)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +73,7 @@ def test_a_secret_that_becomes_plain_is_not_shown() -> None:
 @given(JSON, JSON)
 def test_whatever_the_values_are_they_are_compared(before: Any, after: Any) -> None:
     found = list(between(before, after, "p"))
-    assert (found == []) is not any(each.before != each.after for each in found)
+    assert bool(found) is (written(before) != written(after))
     assert len({each.path for each in found}) == len(found)
 
 
@@ -99,6 +115,15 @@ def test_without_a_detailed_diff_the_reasons_are_taken_and_without_these_the_inp
     by_reason = told(old, new, hints({"diffReasons": ["a"], "replaceReasons": ["a"]}))
     assert [(each.path, each.forces_replacement) for each in by_reason] == [("a", True)]
     assert [each.path for each in told(old, new, hints({}))] == ["a", "b"]
+    assert hints({"replaceReasons": ["id"]}) == {"id": ("update-replace", True)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("add", "add"), ("add-replace", "add"), ("delete", "delete"), ("update", "update")]
+)
+def test_what_the_engine_says_of_a_path_without_values_is_told_as_its_word(kind: str, expected: str) -> None:
+    [change] = told({}, {}, hints({"detailedDiff": {"x": {"kind": kind}}}))
+    assert (change.path, change.kind, change.before, change.after) == ("x", expected, None, None)
 
 
 def test_something_new_is_its_properties() -> None:
