@@ -154,3 +154,9 @@ def test_a_grant_that_only_moves_is_not_told_again() -> None:
     moved = resource(MEMBER, UPDATE, "new", moved_from=before.urn)
     assert find({before.urn: before}, {after.urn: after}, [moved]) == []
     assert len(find({}, {after.urn: after}, [resource(MEMBER, CREATE, "new")])) == 1
+
+
+def test_a_grant_that_is_deleted_is_none_also_where_the_digest_still_has_it() -> None:
+    before, after = ({"role": role, "member": "user:a"} for role in ("roles/viewer", "roles/owner"))
+    sides = [{each.urn: each} for each in (state(MEMBER, inputs=before), state(MEMBER, inputs=after))]
+    assert find(*sides, [resource(MEMBER, DELETE)]) == []

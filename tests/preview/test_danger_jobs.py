@@ -87,6 +87,21 @@ def test_a_group_that_gives_new_machines_another_template_is_said_to_interrupt_n
     assert found(GROUP, UPDATE, group("a", "OPPORTUNISTIC"), group("a", "OPPORTUNISTIC")) == []
 
 
+def test_a_group_whose_machines_are_all_to_be_another_way_at_once_interrupts_them() -> None:
+    before, after = ({"allInstancesConfig": {"metadata": {"a": each}}} for each in "xy")
+    policy = {"updatePolicy": {"type": "PROACTIVE"}}
+    [finding] = found(GROUP, UPDATE, {**policy, **before}, {**policy, **after})
+    assert finding.text.startswith(
+        "RegionInstanceGroupManager x gets other allInstancesConfig, and updatePolicy.type is"
+    )
+
+
+def test_a_release_runs_what_it_ran_until_its_chart_is_another() -> None:
+    before, after = ({"chart": each} for each in ("gha-runner-scale-set-controller", "nvidia-device-plugin"))
+    assert [each.rule for each in found(RELEASE, REPLACE, before, after)] == ["interrupts-jobs"]
+    assert found(RELEASE, REPLACE, after, before) == []
+
+
 def test_a_group_that_shrinks_picks_machines_that_may_be_busy() -> None:
     before = group("a", "OPPORTUNISTIC")
     assert texts(found(GROUP, UPDATE, before, {**before, "targetSize": 2})) == [
@@ -181,6 +196,12 @@ def test_a_job_is_a_gate_below_the_component_of_the_check_alone() -> None:
         job = state(JOB, "job", parent=parent)
         found = find({release.urn: release, job.urn: job}, after, resources)
         assert [finding.rule for finding in found] == expected
+
+
+def test_a_group_that_is_deleted_waits_for_nothing_and_keeps_no_gate_also_where_the_digest_still_has_it() -> None:
+    assert [each.rule for each in find(gated(BETWEEN), gated(()), pool(SAME, DELETE))] == ["interrupts-jobs"]
+    gone = find(gated(()), gated((), gate=False), pool(DELETE, DELETE))
+    assert [each.rule for each in gone] == ["interrupts-jobs"]
 
 
 def test_dependencies_in_a_circle_end() -> None:

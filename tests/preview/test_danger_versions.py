@@ -23,6 +23,7 @@ def config(**values: Any) -> dict[str, Any]:
     ("newer", "older", "text"),
     [
         ({"version": "0.13.1"}, {"version": "0.9.3"}, "version goes back from 0.13.1 to 0.9.3"),
+        ({"version": 12}, {"version": 11}, "version goes back from 12 to 11"),
         ({"version": "v1.10"}, {"version": "v1.9"}, "version goes back from v1.10 to v1.9"),
         ({"releaseVersion": "1.34.1-20260801"}, {"releaseVersion": "1.34.1-20260701"},
          "releaseVersion goes back from 1.34.1-20260801 to 1.34.1-20260701"),
@@ -62,6 +63,7 @@ def test_an_older_version_is_told_and_a_newer_or_the_same_is_not(newer: Any, old
         ({"version": "latest"}, {"version": "1"}),
         ({"version": "main"}, {"version": "dev"}),
         ({"version": "9" * 65}, {"version": "1"}),
+        ({"version": 10**12}, {"version": 1}),
         ({"version": "2"}, {"version": {"a": "1"}}),
         ({"apiVersion": "v2"}, {"apiVersion": "v1"}),
         ({"launchTemplate": {"id": "lt-1", "version": "7"}}, {"launchTemplate": {"id": "lt-2", "version": "1"}}),

@@ -11,7 +11,7 @@ from gpu_preview.danger_rules import data_loss, exposure, firewalls, jobs, secre
 from gpu_preview.danger_rules.rule import RULES
 from gpu_preview.dangers import find
 from gpu_preview.report import Operation
-from gpu_preview.states import State
+from gpu_preview.states import STACK, State
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -129,6 +129,14 @@ def test_nothing_is_found_where_nothing_changes() -> None:
     assert found(template, SAME, public, public) == []
     assert found(template, SAME, {}, public) == []
     assert find({}, {}, []) == []
+
+
+def test_the_outputs_of_a_stack_that_the_report_has_too_are_told_once() -> None:
+    sides = [State(urn(STACK, "x"), STACK, outputs={"key": each}) for each in (SECRET, "plain")]
+    before, after = ({each.urn: each} for each in sides)
+    told = find(before, after, [resource(STACK, SAME)])
+    assert [each.text for each in told] == ["Stack x: key was secret and is plain now"]
+    assert len(find(before, after, [])) == 1
 
 
 def test_what_looks_like_a_secret_is_in_no_text() -> None:
