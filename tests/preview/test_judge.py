@@ -8,7 +8,7 @@ from typing import Any
 
 from gpu_preview.digest import parse
 from gpu_preview.judge import Files, judged
-from gpu_preview.report import Stack, Violation
+from gpu_preview.report import Place, Stack, Violation
 
 from tests.preview.reports import stack
 
@@ -58,6 +58,47 @@ def test_a_stack_output_that_is_secret_no_longer_is_a_danger_by_the_log_alone(tm
     assert [each.text for each in found.findings] == ["Stack outputs: key was secret and is plain now"]
     assert [(each.path, each.before) for each in found.outputs] == [("key", "[secret]")]
     assert "hunter2" not in found.model_dump_json()
+
+
+def outputs(tmp_path: Path, *steps: dict[str, Any]) -> list[tuple[str, str | None]]:
+    """What is told of an output that is new, and of which nobody knows the value."""
+    unknown = {"key": "04da6b54-80e4-46f7-96ec-b56ff0331ba9"}
+    metadata = {"type": "pulumi:pulumi:Stack", "old": {"outputs": {}}, "new": {"outputs": unknown}}
+    log = tmp_path / "events"
+    log.write_text(json.dumps({"resOutputsEvent": {"metadata": metadata}}) + "\n")
+    found = parse(json.dumps({"steps": [step("same", STACK, {}, {}), *steps]}))
+    judgement = judged(stack("dev"), found, Files("", tmp_path, "", None, None), events=log)
+    return [(each.path, each.after) for each in judgement.outputs]
+
+
+def test_an_unknown_new_output_is_told_where_a_resource_is_made_that_it_can_be_of(tmp_path: Path) -> None:
+    moved, updated = step("same", MOVED, {}, {}, was=f"{MOVED}-once"), step("update", UPDATED, {"a": 1}, {"a": 2})
+    assert outputs(tmp_path, moved, updated) == []
+    for op in ("create", "replace"):
+        assert outputs(tmp_path, moved, updated, step(op, SAME, {}, {})) == [("key", "(unknown)")]
+
+
+def test_a_finding_stands_where_the_program_makes_its_resource(tmp_path: Path) -> None:
+    (tmp_path / "infra").mkdir()
+    (tmp_path / "infra" / "disks.py").write_text("\n")
+    pinned = step("update", UPDATED, {"version": "2"}, {"version": "1"})
+    pinned["newState"]["sourcePosition"] = "project:///disks.py#7"
+    found = judged(stack("dev"), parse(json.dumps({"steps": [pinned]})), Files("", tmp_path, "infra", None, None))
+    assert [(each.rule, each.place) for each in found.findings] == [
+        ("goes-back", Place(file="infra/disks.py", line=7, end_line=7))
+    ]
+
+
+def test_a_worst_month_over_the_ceiling_is_told_beside_the_cost(tmp_path: Path) -> None:
+    file = tmp_path / "Pulumi.dev.yaml"
+    pool = "{kind: gce-runners, machineType: g2-standard-8, zones: [us-central1-a], market: spot, max: 2}"
+    file.write_text(f"config:\n  gcp:project: p\n  gpu-ci:pools:\n    l4: {pool}\n")
+    for ceiling, rules in ((1.0, ["beyond-budget"]), (None, [])):
+        found = judged(
+            stack("dev"), parse('{"steps": []}'), Files(file.name, tmp_path, "", None, file), max_usd_month=ceiling
+        )
+        assert [each.rule for each in found.findings] == rules
+        assert found.cost is not None
 
 
 def test_a_stack_whose_outputs_are_the_same_has_none_that_differ(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 from gpu_preview import markdown
-from gpu_preview.report import Cost, Finding, Report, Stack, Violation, Wall
+from gpu_preview.markdown_stack import Detail, lines
+from gpu_preview.report import Cost, Finding, Operation, Report, Stack, Violation, Wall
 
 from tests.preview import reports
 from tests.preview.reports import report, stack
@@ -146,3 +147,12 @@ def test_what_a_rule_is_for_and_how_to_mend_it_are_said_once() -> None:
         "- `labels` (mandatory): It is c. (`d`)",
         "- `other` (mandatory): Title of other. It is b. To fix it: mend it. (`b`)",
     ]
+
+
+def test_of_as_many_lines_as_are_shown_none_is_said_to_be_left_out() -> None:
+    detail = Detail(properties=1, value_chars=1, resources=0, listed=2, items=2, text_chars=100, stacks=1)
+    deleted = [reports.resource("a:b:C", name, Operation.DELETE) for name in "xyz"]
+    dangers = (reports.JOBS_END,) * 3
+    for count, told in ((2, []), (3, ["> - and 1 more", "- and 1 more"])):
+        shown = lines(stack("dev", *deleted[:count], findings=dangers[:count]), detail, "base")
+        assert [line for line in shown if " more" in line] == told

@@ -6,8 +6,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+from gpu_preview.exported_state import ExportedState, strip
+from gpu_preview.limits import Finished
 from gpu_preview.one_stack import Comparison
-from gpu_preview.report import Status
+from gpu_preview.report import Stack, Status
 
 
 def side(tmp_path: Path, stacks: list[str], **more: Any) -> Any:
@@ -39,3 +41,39 @@ def test_a_head_that_cannot_run_is_told_of_each_stack_that_it_has(tmp_path: Path
         (Status.FAILED, "its packages cannot be installed"),
         (Status.REMOVED, ""),
     ]
+
+
+def previewed(tmp_path: Path, code: int = 0, state: ExportedState | None = None) -> Stack:
+    """The report on a stack that is new, whose preview ends with this code and without a word about an error."""
+    out, error, events = (tmp_path / name for name in ("out", "error", "events"))
+    out.write_text('{"steps": []}')
+    error.write_text("it ended in the middle\n")
+    events.touch()
+    head = side(
+        tmp_path,
+        ["dev"],
+        root=tmp_path,
+        project=tmp_path,
+        open_secrets=lambda _: None,
+        take_state=lambda *_: None,
+        preview=lambda *_: (Finished(code, out, error, 1.0), events),
+    )
+    held_to = SimpleNamespace(options=(), told=lambda asked: asked)
+    states = {"dev": state} if state else {}
+    files = {"dev": Path("state.json")} if state else {}
+    comparison = Comparison(
+        side(tmp_path, []), head, cast(Any, held_to), lambda _: None, states=states, state_files=files
+    )
+    return comparison.stack("dev")
+
+
+def test_a_preview_that_fails_without_an_error_in_its_digest_is_a_failure(tmp_path: Path) -> None:
+    assert (previewed(tmp_path).status, previewed(tmp_path).error) == (Status.NEW, "")
+    failed = previewed(tmp_path, code=1)
+    assert (failed.status, failed.error) == (Status.FAILED, "it ended in the middle")
+
+
+def test_a_stack_whose_file_is_new_and_whose_state_was_given_is_not_new(tmp_path: Path) -> None:
+    given = strip('{"version": 3, "deployment": {"resources": []}}')
+    found = previewed(tmp_path, state=given)
+    assert (found.status, found.state) == (Status.PREVIEWED, "state.json")
