@@ -21,6 +21,7 @@ PERSONAL = "a personal access token"
 @pytest.mark.parametrize(
     ("kind", "props", "said"),
     [
+        ("pulumi:pulumi:Stack", {"token": CLASSIC}, [f"token holds {PERSONAL}"]),
         (TEMPLATE, {"metadata": {"startup-script": f"T={CLASSIC}"}}, [f"metadata.startup-script holds {PERSONAL}"]),
         (
             LAUNCH_TEMPLATE,

@@ -43,6 +43,8 @@ def wide(text: str) -> list[str]:
         (subject("StringLike", "repo:*"), wide("repo:*")),
         (subject("StringLike", "repo:*/kernels:*"), wide("repo:*/kernels:*")),
         (subject("StringLike", "repo:acme*/x"), wide("repo:acme*/x")),
+        (subject("StringEquals", "repo:/x"), wide("repo:/x")),
+        (subject("StringEquals", ":acme/x"), wide(":acme/x")),
         (subject("StringLike", "repo:acme/kernels:*", "*"), wide("*")),
         (subject("StringNotEquals", "repo:evil/x:*"), [NOTHING]),
         (subject("StringLikeIfExists", "repo:acme/kernels:*"), [NOTHING]),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from pulumi_sandbox.providers.sdk_replace import says_new
+from pulumi_sandbox.providers.sdk_reader import SdkReader
+from pulumi_sandbox.providers.sdk_replace import PLACES, Replacing, says_new
 
 # Sentences of pulumi-gcp 10.2 and pulumi-aws 7, and what they say of every change.
 SENTENCES = {
@@ -29,3 +30,17 @@ SENTENCES = {
 @pytest.mark.parametrize("text", SENTENCES)
 def test_a_sentence_says_that_every_change_makes_a_new_resource(text: str) -> None:
     assert says_new(text) is SENTENCES[text]
+
+
+def test_a_documented_type_is_moved_by_a_new_one_whatever_its_documentation_says_of_the_place() -> None:
+    reader, attachment = SdkReader("gcp"), "gcp:apigee/endpointAttachment:EndpointAttachment"
+    google = Replacing(reader, reader.tokens(), PLACES)
+    # `deletionPolicy` is the provider's own, and `endpointAttachmentId` is a part of what it is imported by.
+    told = {path: google.replaces(attachment, path) for path in ("location", "endpointAttachmentId", "deletionPolicy")}
+    assert told == {"location": True, "endpointAttachmentId": True, "deletionPolicy": None}
+
+
+def test_a_type_of_amazons_whose_import_names_nothing_is_renamed_in_place() -> None:
+    """CloudFormation's documentation of AWS::Amplify::App says of Name: Update requires: No interruption."""
+    reader = SdkReader("aws")
+    assert Replacing(reader, reader.tokens(), ()).replaces("aws:amplify/app:App", "name") is None
