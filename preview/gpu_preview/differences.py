@@ -46,9 +46,8 @@ def between(
     elif isinstance(before, Mapping) and isinstance(after, Mapping):
         for key in sorted({*before, *after} - {"__defaults"}, key=str):
             one, other = before.get(key, ABSENT), after.get(key, ABSENT)
-            if not _same(one, other):
-                own = veil or Veil.of(one, other)
-                yield from between(one, other, joined(path, key), replaces, depth + 1, own)
+            own = veil or (Veil.of(one, other) if one != other else Veil())
+            yield from between(one, other, joined(path, key), replaces, depth + 1, own)
     elif isinstance(before, list) and isinstance(after, list) and not _reordered(before, after):
         own = veil or Veil.of(before, after)
         for at, one, other in _matched(before, after):
