@@ -15,17 +15,28 @@ from typing import Any
 
 from .report import Report, Stack
 from .visible import visible, visible_lines
-from .wording import SECRETS_TAKEN, asked, change, concerns, failed_first, origin, outcome
+from .wording import (
+    SECRETS_TAKEN,
+    asked,
+    change,
+    concerns,
+    failed_first,
+    origin,
+    outcome,
+    said_once,
+    sentence,
+    worst_month,
+)
 
 _PAGE = Path(__file__).with_name("page")
 _SCRIPTS = ("elements.js", "layout.js", "graph.js", "page.js")
-# The one text whose lines matter.
-_IN_LINES = {"error"}
+# What an error and a policy say has lines that matter.
+_IN_LINES = {"error", "text"}
 
 
 def render(report: Report) -> str:
     """The whole file."""
-    report = report.model_copy(update={"stacks": tuple(failed_first(report.stacks))})
+    report = report.model_copy(update={"stacks": tuple(map(_punctuated, failed_first(report.stacks)))})
     style = (_PAGE / "page.css").read_text(encoding="utf-8")
     script = "\n".join((_PAGE / name).read_text(encoding="utf-8") for name in _SCRIPTS)
     data = {"report": _shown(report.model_dump(mode="json", by_alias=True)), "words": _words(report)}
@@ -48,10 +59,21 @@ def render(report: Report) -> str:
 def _words(report: Report) -> dict[str, Any]:
     """What the page says in the words of the other forms."""
     stacks = [
-        {"outcome": outcome(each, report.how), "concerns": concerns(each), "cost": _cost(each)}
+        {
+            "outcome": outcome(each, report.how),
+            "concerns": concerns(each),
+            "cost": _cost(each),
+            "worstMonth": worst_month(each),
+            "violations": _shown([one.model_dump(mode="json", by_alias=True) for one in said_once(each.violations)]),
+        }
         for each in report.stacks
     ]
     return {"origin": origin(report), "asked": asked(report), "stacks": stacks, "secretsTaken": SECRETS_TAKEN}
+
+
+def _punctuated(stack: Stack) -> Stack:
+    findings = tuple(each.model_copy(update={"text": sentence(each)}) for each in stack.findings)
+    return stack.model_copy(update={"findings": findings})
 
 
 def _cost(stack: Stack) -> list[list[str]]:

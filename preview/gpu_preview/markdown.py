@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from .markdown_stack import Detail, heading, lines
 from .markdown_text import cell, code, prose
 from .report import Report, Side, Stack, Status
-from .wording import asked, change, commit, concerns, failed_first, is_quiet, number, origin, outcome, total
+from .wording import asked, commit, concerns, failed_first, is_quiet, number, origin, outcome, total, worst_month
 
 MARKER = "<!-- gpu-ci-preview -->"
 """The first line, which nobody sees: by it the comment is found again."""
@@ -101,8 +101,7 @@ def _speaks(stack: Stack) -> bool:
 def _table(report: Report, stacks: list[Stack]) -> Iterator[str]:
     yield from (f"| stack | {asked(report)} | look at | worst month, USD |", "|---|---|---|--:|")
     for each in stacks:
-        month = change(each.cost.before, each.cost.after, "worst_month_usd") if each.cost else ""
-        yield f"| {cell(each.stack, 100)} | {outcome(each, report.how)} | {concerns(each)} | {month} |"
+        yield f"| {cell(each.stack, 100)} | {outcome(each, report.how)} | {concerns(each)} | {worst_month(each)} |"
 
 
 def _walls(report: Report, detail: Detail) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from .markdown_text import block, cell, code, html_code, prose
@@ -20,11 +21,22 @@ from .report import (
     Violation,
 )
 from .visible import visible as _line
-from .wording import DONE, SECRETS_TAKEN, change, concerns, counted, number, of_severity, outcome, worst_first
+from .wording import (
+    DONE,
+    SECRETS_TAKEN,
+    change,
+    concerns,
+    counted,
+    number,
+    of_severity,
+    outcome,
+    said_once,
+    sentence,
+    worst_first,
+)
 
 # A path or a name is cut here, whatever else there is room for: nobody reads on.
 _NAME_CHARS = 200
-_STOPS = (".", "!", "?", "…")
 _COSTS = ("at_rest_usd_per_hour", "at_max_usd_per_hour", "worst_month_usd")
 
 
@@ -95,18 +107,11 @@ def _warnings(found: Sequence[Finding], detail: Detail) -> Iterator[str]:
 
 def _violations(found: Sequence[Violation], detail: Detail) -> Iterator[str]:
     if found:
-        worst = sorted(found, key=lambda each: (each.level != "mandatory", each.pack, each.policy))
         yield from ("", "**Policies broken**", "")
-        said: dict[tuple[str, str], list[str]] = {}
-        for each in worst[: detail.items]:
-            # What a rule is for and how to mend it are the same for each resource: its first line, and its last.
-            lines = each.text.splitlines()
-            known = said.get((each.pack, each.policy), [])
-            new = "\n".join([line for line in lines if line not in known] or lines)
-            said.setdefault((each.pack, each.policy), [lines[0], lines[-1]] if len(lines) > 2 else [])
-            text = f"{code(each.policy, _NAME_CHARS)} ({each.level}): {prose(new, detail.text_chars)}"
+        for each in islice(said_once(found), detail.items):
+            text = f"{code(each.policy, _NAME_CHARS)} ({each.level}): {prose(each.text, detail.text_chars)}"
             yield f"- {text}{_about(each.urn)}{_place(each.place)}"
-        yield from (f"- {rest}" for rest in _rest(worst, detail.items))
+        yield from (f"- {rest}" for rest in _rest(found, detail.items))
 
 
 def _lost(stack: Stack, operation: Operation, consequence: str, detail: Detail) -> Iterator[str]:
@@ -153,7 +158,8 @@ def _components(changed: Sequence[Resource], detail: Detail) -> Iterator[str]:
 
 
 def _resource(each: Resource, detail: Detail) -> Iterator[str]:
-    yield f"@@ {_happens(each)} {_line(each.name, _NAME_CHARS)} ({_line(each.type, _NAME_CHARS)}) @@"
+    unclear = ", may be a replacement" if each.may_replace else ""
+    yield f"@@ {_happens(each)} {_line(each.name, _NAME_CHARS)} ({_line(each.type, _NAME_CHARS)}){unclear} @@"
     if each.moved_from:
         yield f"! {_line(_name_in(each.moved_from), _NAME_CHARS)} → {_line(each.name, _NAME_CHARS)}"
     for changed in each.properties[: detail.properties]:
@@ -178,7 +184,7 @@ def _difference(changed: PropertyChange, detail: Detail) -> Iterator[str]:
 
 def _finding(found: Finding, detail: Detail) -> str:
     hint = f" *{prose(found.hint, detail.text_chars)}*" if found.hint else ""
-    text = prose(found.text if not hint or found.text[-1:] in _STOPS else f"{found.text}.", detail.text_chars)
+    text = prose(sentence(found), detail.text_chars)
     return f"**{prose(found.rule, _NAME_CHARS)}**: {text}{hint}{_about(found.urn)}{_place(found.place)}"
 
 

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from .report import Amount, Counts, Finding, Operation, Report, Resource, Severity, Side, Stack, Status
+from .report import (
+    Amount,
+    Counts,
+    Finding,
+    Operation,
+    Report,
+    Resource,
+    Severity,
+    Side,
+    Stack,
+    Status,
+    Violation,
+)
 
 SECRETS_TAKEN = "whose secrets are taken for unchanged"
 """What a comparison with an exported state cannot see."""
@@ -17,6 +29,7 @@ DONE = {
     Operation.UPDATE: "updated",
     Operation.SAME: "unchanged",
 }
+_STOPS = (".", "!", "?", "…")
 HOW = {
     "base": "compared with the base, brought up offline",
     "state": "compared with what is exported of each stack",
@@ -98,6 +111,23 @@ def of_severity(stack: Stack, *severities: Severity) -> list[Finding]:
     return [each for each in stack.findings if each.severity in severities]
 
 
+def sentence(found: Finding) -> str:
+    """What it says, with a full stop where a hint follows."""
+    return found.text if not found.hint or found.text[-1:] in _STOPS else f"{found.text}."
+
+
+def said_once(violations: Iterable[Violation]) -> Iterator[Violation]:
+    """Violations, the mandatory first, each without what the same rule has said before: what it is for, which is the
+    first line of its text, and how to mend it, which is the last."""
+    said: dict[tuple[str, str], list[str]] = {}
+    for each in sorted(violations, key=lambda each: (each.level != "mandatory", each.pack, each.policy)):
+        lines = each.text.splitlines()
+        known = said.get((each.pack, each.policy), [])
+        new = [line for line in lines if line not in known] or lines
+        said.setdefault((each.pack, each.policy), [lines[0], lines[-1]] if len(lines) > 2 else [])
+        yield each.model_copy(update={"text": "\n".join(new)})
+
+
 def worst_first(resources: Iterable[Resource]) -> list[Resource]:
     """Resources, the worst operation first."""
     order = list(DONE)
@@ -107,6 +137,11 @@ def worst_first(resources: Iterable[Resource]) -> list[Resource]:
 def failed_first(stacks: Iterable[Stack]) -> list[Stack]:
     """Stacks, those that could not be previewed first: that is the first thing to know."""
     return sorted(stacks, key=lambda each: each.status not in (Status.FAILED, Status.BASE_FAILED))
+
+
+def worst_month(stack: Stack) -> str:
+    """What its pools cost in the worst month, before and after; empty where no cost is known."""
+    return change(stack.cost.before, stack.cost.after, "worst_month_usd") if stack.cost else ""
 
 
 def change(before: Amount | None, after: Amount | None, field: str) -> str:

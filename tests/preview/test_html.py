@@ -66,9 +66,34 @@ def test_a_text_that_would_end_the_data_or_ask_for_a_part_of_the_page_does_not(t
     assert page.count("class Graph {") == 1
 
 
-def test_texts_are_made_visible_and_only_the_engines_words_keep_their_lines() -> None:
-    [found] = data(html.render(report(stack("a\u202eb", error="one\ntwo\x1b", policies="a\nb"))))["report"]["stacks"]
+def test_texts_are_made_visible_and_only_what_somebody_says_keeps_its_lines() -> None:
+    danger = reports.JOBS_END.model_copy(update={"text": "a.\nb.", "hint": "c\nd"})
+    given = stack("a\u202eb", error="one\ntwo\x1b", policies="a\nb", findings=(danger,))
+    [found] = data(html.render(report(given)))["report"]["stacks"]
     assert (found["stack"], found["error"], found["policies"]) == ("a\\u202eb", "one\ntwo\\u001b", "a\\nb")
+    assert [(each["text"], each["hint"]) for each in found["findings"]] == [("a.\nb.", "c\\nd")]
+
+
+def test_what_a_rule_said_before_is_not_said_again_in_the_list_and_is_at_its_resource() -> None:
+    found = data(html.render(report(stack(violations=(reports.UNLABELLED, *reports.TWICE)))))
+    assert [(each["policy"], each["text"]) for each in found["words"]["stacks"][0]["violations"]] == [
+        ("gate", "A pool has a gate.\nl4 has none.\nTo fix it: give it one."),
+        ("gate", "t4 has none."),
+        ("labels", "The label cost-center is missing."),
+    ]
+    assert found["report"]["stacks"][0]["violations"][2]["text"] == reports.TWICE[1].text
+
+
+def test_a_finding_ends_with_a_full_stop_where_a_hint_follows() -> None:
+    given = [("a", "b"), ("a!", "b"), ("a", "")]
+    findings = tuple(reports.JOBS_END.model_copy(update={"text": text, "hint": hint}) for text, hint in given)
+    [found] = data(html.render(report(stack(findings=findings))))["report"]["stacks"]
+    assert [each["text"] for each in found["findings"]] == ["a.", "a!", "a"]
+
+
+def test_the_table_of_several_stacks_has_the_worst_month_of_each() -> None:
+    words = data(html.render(reports.SEVERAL))["words"]["stacks"]
+    assert [each["worstMonth"] for each in words] == ["", "876.00 → 1,314.00 (+438.00)", "", "", ""]
 
 
 def test_whoever_runs_no_script_reads_the_verdicts() -> None:

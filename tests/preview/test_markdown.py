@@ -110,6 +110,13 @@ def test_a_wall_that_does_not_stand_is_told_also_where_nothing_changes() -> None
     assert "\n**No wall**: `network`. This machine has no network namespaces.\n" in text
 
 
+def test_an_update_that_may_be_a_replacement_is_marked_where_it_stands() -> None:
+    unclear = reports.LARGER_DISK.model_copy(update={"may_replace": True})
+    shown = markdown.render(report(stack("staging", reports.POOL_T4, unclear, reports.UPDATED_GROUP)))
+    assert "\n@@ updated t4-cache (gcp:compute/disk:Disk), may be a replacement @@\n" in shown
+    assert f"\n@@ updated t4-group ({reports.GROUP}) @@\n" in shown
+
+
 def test_a_stack_without_pools_has_no_table_of_costs() -> None:
     assert "USD" not in markdown.render(reports.ONE_UPDATE)
 

@@ -54,6 +54,36 @@ def test_the_verdict_the_dangers_and_the_costs_are_read_first(browser: Browser) 
     assert browser.texts(".filter") == ["± 2 replaced", "~ 1 updated", "= 2 unchanged"]
 
 
+def test_the_lines_of_a_policy_are_lines(browser: Browser) -> None:
+    browser.show(report(stack("staging", reports.POOL_T4, violations=reports.TWICE)))
+    assert browser.texts(".box.policy li") == [
+        "gate (mandatory): A pool has a gate.\nl4 has none.\nTo fix it: give it one. l4-group",
+        "gate (mandatory): t4 has none. t4-group",
+    ]
+
+
+def test_the_table_of_several_stacks_says_what_each_may_cost(browser: Browser) -> None:
+    browser.show(reports.SEVERAL)
+    assert browser.texts(".stacks th") == ["stack", "what would happen", "look at", "worst month, USD"]
+    assert browser.texts(".stacks tbody tr")[1] == (
+        "staging 2 replaced, 1 updated, 2 unchanged, 1 output differs 1 danger 876.00 → 1,314.00 (+438.00)"
+    )
+
+
+def test_a_resource_says_that_it_stays_in_the_cloud_or_may_be_a_replacement(browser: Browser) -> None:
+    kept = resource(TEMPLATE, "kept", Operation.DELETE, retained=True)
+    gone = resource(TEMPLATE, "gone", Operation.DELETE)
+    unclear = resource(TEMPLATE, "unclear", Operation.UPDATE, retained=True, may_replace=True)
+    browser.show(report(stack("staging", reports.POOL_T4, kept, gone, unclear)))
+    browser.node("kept").click()
+    assert "it stays; the engine forgets it" in browser.texts(".panel dd")
+    for name in ("gone", "unclear"):
+        browser.node(name).click()
+        assert browser.texts(".panel dt") == ["type", "URN"]
+    assert browser.texts(".panel h3") == ["~ unclear updated, may be a replacement"]
+    assert str(browser.node("unclear").get_attribute("aria-label")).endswith(", updated, may be a replacement")
+
+
 def test_unchanged_resources_are_folded_until_they_are_asked_for(browser: Browser) -> None:
     browser.show(reports.REPLACEMENT)
     assert browser.names() == ["t4", "t4-template", "t4-gate", "t4-group"]

@@ -15,6 +15,11 @@ function kindOf(resource) {
   return resource.operation === 'same' && resource.movedFrom ? 'moved' : resource.operation;
 }
 
+// What happens to it, in words.
+function wordOf(resource) {
+  return KINDS[kindOf(resource)].word + (resource.mayReplace ? ', may be a replacement' : '');
+}
+
 // An element whose strings become text, never HTML.
 function make(namespace, name, attributes, children) {
   const element = document.createElementNS(namespace, name);

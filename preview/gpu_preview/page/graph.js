@@ -66,7 +66,8 @@ class Graph {
   box(node) {
     const {resource, kind, x, y, width, height} = node;
     const letters = Math.floor((width - 16) / 7.3);
-    const {sign, word} = KINDS[kind];
+    const {sign} = KINDS[kind];
+    const word = wordOf(resource);
     const also = resource.movedFrom && kind !== 'moved' ? ` ${KINDS.moved.sign}` : '';
     const group = svg('g', {
       class: `node ${kind}`, tabindex: 0, role: 'button', 'data-urn': resource.urn,

@@ -24,7 +24,7 @@ function difference(change) {
 
 function remarks(list, label) {
   return html('ul', {}, list.map((each) => html('li', {},
-    html('b', {}, `${each.rule || each.policy}${label ? ` (${label(each)})` : ''}: `), each.text,
+    html('b', {}, `${each.rule || each.policy}${label ? ` (${label(each)})` : ''}: `), html('span', {class: 'said'}, each.text),
     each.hint ? html('em', {}, ` ${each.hint}`) : '',
     each.urn ? html('span', {}, ' ', html('code', {}, nameIn(each.urn))) : '',
     each.place ? html('span', {}, ' at ', html('code', {}, `${each.place.file}:${each.place.line}`)) : '')));
@@ -38,6 +38,7 @@ function about(resource, stack, graph, choose) {
     ['moved from', resource.movedFrom && nameIn(resource.movedFrom)],
     ['forced by', resource.replacedFor.join(', ')],
     ['protected', resource.protected ? 'yes' : ''],
+    ['in the cloud', resource.retained && ['delete', 'replace'].includes(resource.operation) ? 'it stays; the engine forgets it' : ''],
     ['URN', resource.urn],
   ];
   const links = (title, urns) => (urns.length === 0 ? '' : html('div', {}, html('h4', {}, title), urns.map((urn) => (
@@ -45,7 +46,7 @@ function about(resource, stack, graph, choose) {
       : html('code', {}, nameIn(urn))))));
   const said = [...stack.findings, ...stack.violations].filter((each) => each.urn === resource.urn);
   return [
-    html('h3', {class: kindOf(resource)}, html('span', {class: 'sign'}, kind.sign), ' ', resource.name, ' ', html('small', {}, kind.word)),
+    html('h3', {class: kindOf(resource)}, html('span', {class: 'sign'}, kind.sign), ' ', resource.name, ' ', html('small', {}, wordOf(resource))),
     html('dl', {}, facts.filter(([, text]) => text).map(([name, text]) => [html('dt', {}, name), html('dd', {}, text)])),
     said.length ? remarks(said) : '',
     resource.properties.length ? html('div', {}, resource.properties.map(difference)) : html('p', {class: 'quiet'}, 'No property differs.'),
@@ -105,7 +106,7 @@ function section(stack, at, explorers) {
     html('p', {class: 'verdict'}, word.outcome, word.concerns ? ['; ', html('b', {}, word.concerns)] : ''),
     stack.error ? html('pre', {class: 'error'}, stack.error) : '',
     box('danger', 'Dangers', severe('danger')),
-    box('policy', 'Policies broken', stack.violations, (each) => each.level),
+    box('policy', 'Policies broken', word.violations, (each) => each.level),
     word.cost.length ? table(['USD', 'at rest, an hour', 'at max, an hour', 'worst month'], word.cost, 'cost') : '',
     explored ? explored.element : '',
     stack.outputs.length ? folded(number(stack.outputs.length, 'output differs', 'outputs differ'), stack.outputs.map(difference)) : '',
@@ -130,8 +131,9 @@ const stands = report.walls.filter((each) => each.stands).map((each) => each.nam
 document.getElementById('page').append(
   html('header', {}, html('h1', {}, 'Preview of a change'),
     html('p', {}, 'Base ', side(report.base), ', head ', side(report.head), `; ${words.origin} by `, html('code', {}, report.madeBy), '.')),
-  report.stacks.length > 1 ? table(['stack', words.asked, 'look at'], report.stacks.map((stack, at) => [
-    html('a', {href: `#stack-${at}`}, stack.stack), words.stacks[at].outcome, words.stacks[at].concerns]), 'stacks') : '',
+  report.stacks.length > 1 ? table(['stack', words.asked, 'look at', 'worst month, USD'], report.stacks.map((stack, at) => [
+    html('a', {href: `#stack-${at}`}, stack.stack), words.stacks[at].outcome, words.stacks[at].concerns,
+    words.stacks[at].worstMonth]), 'stacks') : '',
   ...report.stacks.map((stack, at) => section(stack, at, explorers)),
   html('footer', {},
     stands ? html('p', {}, `Walls around the head's code that stood: ${stands}.`) : '',
