@@ -16,6 +16,7 @@ from typing import Any
 from .report import Report, Stack
 from .visible import visible, visible_lines
 from .wording import (
+    NOT_IN_COSTS,
     SECRETS_TAKEN,
     asked,
     change,
@@ -25,6 +26,7 @@ from .wording import (
     outcome,
     said_once,
     sentence,
+    signs,
     worst_month,
 )
 
@@ -62,13 +64,20 @@ def _words(report: Report) -> dict[str, Any]:
         {
             "outcome": outcome(each, report.how),
             "concerns": concerns(each),
-            "cost": _cost(each),
+            "cost": (rows := _cost(each)),
+            "costNote": f"{signs(cell for row in rows for cell in row[1:])} {NOT_IN_COSTS}".strip(),
             "worstMonth": worst_month(each),
             "violations": _shown([one.model_dump(mode="json", by_alias=True) for one in said_once(each.violations)]),
         }
         for each in report.stacks
     ]
-    return {"origin": origin(report), "asked": asked(report), "stacks": stacks, "secretsTaken": SECRETS_TAKEN}
+    return {
+        "origin": origin(report),
+        "asked": asked(report),
+        "signs": signs(map(worst_month, report.stacks)),
+        "stacks": stacks,
+        "secretsTaken": SECRETS_TAKEN,
+    }
 
 
 def _punctuated(stack: Stack) -> Stack:

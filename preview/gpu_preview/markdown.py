@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from .markdown_stack import Detail, heading, lines
 from .markdown_text import cell, code, prose
 from .report import Report, Side, Stack, Status
-from .wording import asked, commit, concerns, failed_first, is_quiet, number, origin, outcome, total, worst_month
+from .wording import asked, commit, concerns, failed_first, is_quiet, number, origin, outcome, signs, total, worst_month
 
 MARKER = "<!-- gpu-ci-preview -->"
 """The first line, which nobody sees: by it the comment is found again."""
@@ -102,6 +102,8 @@ def _table(report: Report, stacks: list[Stack]) -> Iterator[str]:
     yield from (f"| stack | {asked(report)} | look at | worst month, USD |", "|---|---|---|--:|")
     for each in stacks:
         yield f"| {cell(each.stack, 100)} | {outcome(each, report.how)} | {concerns(each)} | {worst_month(each)} |"
+    if told := signs(map(worst_month, stacks)):
+        yield from ("", prose(told))
 
 
 def _walls(report: Report, detail: Detail) -> Iterator[str]:

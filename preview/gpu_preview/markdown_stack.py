@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 from .markdown_text import block, cell, code, html_code, prose
@@ -23,7 +23,9 @@ from .report import (
 from .visible import visible as _line
 from .wording import (
     DONE,
+    NOT_IN_COSTS,
     SECRETS_TAKEN,
+    causes_first,
     change,
     concerns,
     counted,
@@ -32,6 +34,7 @@ from .wording import (
     outcome,
     said_once,
     sentence,
+    signs,
     worst_first,
 )
 
@@ -115,11 +118,13 @@ def _violations(found: Sequence[Violation], detail: Detail) -> Iterator[str]:
 
 
 def _lost(stack: Stack, operation: Operation, consequence: str, detail: Detail) -> Iterator[str]:
-    found = [each for each in stack.resources if each.operation == operation]
+    found = causes_first([each for each in stack.resources if each.operation == operation])
     if not found:
         return
     users: dict[str, list[str]] = {}
     for other in stack.resources:
+        if other.operation == operation == Operation.DELETE:
+            continue  # what goes as well needs it no more
         for used in other.depends_on:
             users.setdefault(used, []).append(other.name)
     yield from ("", f"**{DONE[operation].capitalize()}**{f' ({consequence})' if consequence else ''}", "")
@@ -138,10 +143,11 @@ def _cost(cost: Cost, detail: Detail) -> Iterator[str]:
     rows = [("**all pools**", cost.before, cost.after)]
     rows[:0] = [(cell(each.pool, _NAME_CHARS), each.before, each.after) for each in cost.pools[: detail.listed]]
     yield from ("", "| USD | at rest, an hour | at max, an hour | worst month |", "|---|--:|--:|--:|")
-    for name, before, after in rows:
-        yield f"| {name} | {' | '.join(change(before, after, field) for field in _COSTS)} |"
+    amounts = [[change(before, after, field) for field in _COSTS] for _, before, after in rows]
+    yield from (f"| {name} | {' | '.join(told)} |" for (name, _, _), told in zip(rows, amounts, strict=True))
     for more in _rest(cost.pools, detail.listed):
         yield from ("", f"{more} pools cost something else")
+    yield from ("", prose(f"{signs(chain(*amounts))} {NOT_IN_COSTS}"))
 
 
 def _components(changed: Sequence[Resource], detail: Detail) -> Iterator[str]:

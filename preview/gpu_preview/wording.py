@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from graphlib import CycleError, TopologicalSorter
+
+from gpu_catalog.cost import NOT_INCLUDED
 
 from .report import (
     Amount,
@@ -21,6 +24,13 @@ from .report import (
 SECRETS_TAKEN = "whose secrets are taken for unchanged"
 """What a comparison with an exported state cannot see."""
 
+NOT_IN_COSTS = f"{' and '.join(NOT_INCLUDED).capitalize()} are in none of these amounts."
+"""What no price of the catalog holds."""
+
+_SIGNS = {
+    "≥": "≥: at least that, without what is billed by use or has no known price.",
+    "?": "?: billed by use, or no price is known.",
+}
 # The worst first, as in the sentences that count them.
 DONE = {
     Operation.REPLACE: "replaced",
@@ -128,6 +138,19 @@ def said_once(violations: Iterable[Violation]) -> Iterator[Violation]:
         yield each.model_copy(update={"text": "\n".join(new)})
 
 
+def causes_first(resources: Sequence[Resource]) -> list[Resource]:
+    """Resources, each after those among them that it depends on; as they are where they depend on each other."""
+    listed = {each.urn: each for each in resources}
+    # Each goes in by itself first, because the sorter keeps the order in which it met them.
+    sorter = TopologicalSorter(dict.fromkeys(listed, ()))
+    for each in listed.values():
+        sorter.add(each.urn, *(urn for urn in each.depends_on if urn in listed))
+    try:
+        return [listed[urn] for urn in sorter.static_order()]
+    except CycleError:
+        return list(resources)
+
+
 def worst_first(resources: Iterable[Resource]) -> list[Resource]:
     """Resources, the worst operation first."""
     order = list(DONE)
@@ -137,6 +160,12 @@ def worst_first(resources: Iterable[Resource]) -> list[Resource]:
 def failed_first(stacks: Iterable[Stack]) -> list[Stack]:
     """Stacks, those that could not be previewed first: that is the first thing to know."""
     return sorted(stacks, key=lambda each: each.status not in (Status.FAILED, Status.BASE_FAILED))
+
+
+def signs(amounts: Iterable[str]) -> str:
+    """What the signs mean that stand in these amounts; empty where none does."""
+    shown = "".join(amounts)
+    return " ".join(told for sign, told in _SIGNS.items() if sign in shown)
 
 
 def worst_month(stack: Stack) -> str:

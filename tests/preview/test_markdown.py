@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from gpu_preview import markdown
 from gpu_preview.markdown_stack import Detail, lines
-from gpu_preview.report import Cost, Finding, Operation, Report, Stack, Violation, Wall
+from gpu_preview.report import Cost, Finding, Operation, Report, Resource, Stack, Violation, Wall
 
 from tests.preview import reports
 from tests.preview.reports import report, stack
@@ -125,7 +125,33 @@ def test_a_pool_that_comes_and_one_at_an_unknown_price_are_told_apart() -> None:
     unknown = reports.usd(1).model_copy(update={"at_max_usd_per_hour": None, "at_least": True})
     cost = Cost(before=None, after=unknown)
     text = markdown.render(report(stack("staging", reports.LARGER_DISK, cost=cost)))
-    assert "| **all pools** | none → ≥ 0.00 | none → ? | none → ≥ 730.00 |" in text
+    assert (
+        "| **all pools** | none → ≥ 0.00 | none → ? | none → ≥ 730.00 |\n\n"
+        "`≥`: at least that, without what is billed by use or has no known price. "
+        "`?`: billed by use, or no price is known. Boot disks and network traffic are in none of these amounts.\n"
+    ) in text
+
+
+def test_the_table_of_several_stacks_explains_its_signs_too() -> None:
+    least = reports.usd(1).model_copy(update={"at_least": True})
+    known, unknown = (stack(name, cost=Cost(before=each, after=each)) for name, each in (("a", None), ("b", least)))
+    told = "`≥`: at least that, without what is billed by use or has no known price.\n"
+    changed = stack("c", reports.LARGER_DISK)
+    assert told in markdown.render(report(known, unknown, changed))
+    assert told not in markdown.render(report(known, changed))
+
+
+def test_of_what_is_deleted_causes_go_first_and_what_goes_with_it_is_no_user() -> None:
+    def gone(name: str, operation: Operation = Operation.DELETE, *needs: Resource) -> Resource:
+        return reports.resource("a:b:C", name, operation, depends_on=tuple(each.urn for each in needs))
+
+    network = gone("network")
+    group = gone("group", Operation.DELETE, network)
+    stays = gone("stays", Operation.UPDATE, network)
+    text = markdown.render(report(stack("dev", group, network, stays)))
+    assert "**Deleted**\n\n- `network`, `a:b:C`; used by `stays`\n- `group`, `a:b:C`\n" in text
+    text = markdown.render(report(stack("dev", group, network)))
+    assert "**Deleted**\n\n- `network`, `a:b:C`\n- `group`, `a:b:C`\n" in text
 
 
 def test_the_place_of_a_finding_and_what_it_is_about_are_named() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from gpu_preview.report import Operation
+from gpu_preview.report import Cost, Operation
 from selenium.webdriver.common.keys import Keys
 
 from tests.preview import hostile, reports
@@ -68,6 +68,17 @@ def test_the_table_of_several_stacks_says_what_each_may_cost(browser: Browser) -
     assert browser.texts(".stacks tbody tr")[1] == (
         "staging 2 replaced, 1 updated, 2 unchanged, 1 output differs 1 danger 876.00 → 1,314.00 (+438.00)"
     )
+
+
+def test_the_signs_of_amounts_are_explained_below_them(browser: Browser) -> None:
+    least = "≥: at least that, without what is billed by use or has no known price."
+    most = "Boot disks and network traffic are in none of these amounts."
+    amount = reports.usd(1).model_copy(update={"at_least": True})
+    dearer = stack("dev", reports.LARGER_DISK, cost=Cost(before=None, after=amount))
+    browser.show(report(dearer, reports.REPLACED))
+    assert browser.texts(".stacks-note, .cost-note") == [least, f"{least} {most}", most]
+    browser.show(reports.SEVERAL)
+    assert browser.texts(".stacks-note, .cost-note") == [most]
 
 
 def test_a_resource_says_that_it_stays_in_the_cloud_or_may_be_a_replacement(browser: Browser) -> None:

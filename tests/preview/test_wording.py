@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from gpu_preview import html, markdown, wording
-from gpu_preview.report import Amount, Counts, Finding, Severity, Status
+from gpu_preview.report import Amount, Counts, Finding, Resource, Severity, Status
 
 from tests.preview import reports
 from tests.preview.reports import stack
@@ -66,6 +66,29 @@ def test_what_became_of_a_stack_that_drifted_or_did_not(status: Status, counts: 
     )
     assert words in html.render(drifted)
     assert "merge" not in shown
+
+
+def test_the_signs_of_amounts_are_explained_where_they_are_shown() -> None:
+    least = "≥: at least that, without what is billed by use or has no known price."
+    unknown = "?: billed by use, or no price is known."
+    assert wording.signs(["1.00", "1.00 → 2.00 (+1.00)", "none"]) == ""
+    assert wording.signs(["1.00", "≥ 2.00"]) == least
+    assert wording.signs(["?", "≥ 2.00"]) == f"{least} {unknown}"
+    assert wording.NOT_IN_COSTS == "Boot disks and network traffic are in none of these amounts."
+
+
+def test_causes_stand_before_what_follows_from_them() -> None:
+    def named(name: str, *needs: str) -> Resource:
+        return reports.resource("a:b:C", name, depends_on=tuple(reports.urn("a:b:C", each) for each in needs))
+
+    def order(*resources: Resource) -> str:
+        return "".join(each.name for each in wording.causes_first(resources))
+
+    assert order(named("b"), named("a"), named("c")) == "bac"
+    assert order(named("a", "c"), named("b"), named("c", "elsewhere")) == "bca"
+    assert order(named("a", "b"), named("b", "c"), named("c")) == "cba"
+    assert order(named("b", "a"), named("a", "b"), named("c")) == "bac"
+    assert order(named("a", "a"), named("b")) == "ab"
 
 
 def test_dangers_and_broken_policies_are_counted() -> None:

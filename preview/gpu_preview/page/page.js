@@ -107,7 +107,8 @@ function section(stack, at, explorers) {
     stack.error ? html('pre', {class: 'error'}, stack.error) : '',
     box('danger', 'Dangers', severe('danger')),
     box('policy', 'Policies broken', word.violations, (each) => each.level),
-    word.cost.length ? table(['USD', 'at rest, an hour', 'at max, an hour', 'worst month'], word.cost, 'cost') : '',
+    word.cost.length ? [table(['USD', 'at rest, an hour', 'at max, an hour', 'worst month'], word.cost, 'cost'),
+      html('p', {class: 'quiet cost-note'}, word.costNote)] : '',
     explored ? explored.element : '',
     stack.outputs.length ? folded(number(stack.outputs.length, 'output differs', 'outputs differ'), stack.outputs.map(difference)) : '',
     warnings.length ? folded(number(warnings.length, 'warning'), remarks(warnings)) : '',
@@ -134,6 +135,7 @@ document.getElementById('page').append(
   report.stacks.length > 1 ? table(['stack', words.asked, 'look at', 'worst month, USD'], report.stacks.map((stack, at) => [
     html('a', {href: `#stack-${at}`}, stack.stack), words.stacks[at].outcome, words.stacks[at].concerns,
     words.stacks[at].worstMonth]), 'stacks') : '',
+  report.stacks.length > 1 && words.signs ? html('p', {class: 'quiet stacks-note'}, words.signs) : '',
   ...report.stacks.map((stack, at) => section(stack, at, explorers)),
   html('footer', {},
     stands ? html('p', {}, `Walls around the head's code that stood: ${stands}.`) : '',
