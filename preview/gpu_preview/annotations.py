@@ -18,6 +18,7 @@ AT_MOST = 10
 
 _LEVELS = {Severity.DANGER: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 _MESSAGE_CHARS = 4_000
+_CALLS = "Traceback (most recent call last):"
 
 
 class _Annotation(NamedTuple):
@@ -53,7 +54,7 @@ def _of(stack: Stack, how: str) -> Iterator[_Annotation]:
     if stack.status in (Status.FAILED, Status.BASE_FAILED):
         first_line = stack.place or Place(file=stack.file, line=1, end_line=1)
         # Of a base that failed, the log is no matter of this change.
-        error = stack.error if stack.status is Status.FAILED else _first_error(stack.error)
+        error = _without_calls(stack.error) if stack.status is Status.FAILED else _first_error(stack.error)
         yield _Annotation("error", stack.stack, f"{outcome(stack, how)}\n{error}", first_line)
     for violation in stack.violations:
         level = "error" if violation.level == "mandatory" else "warning"
@@ -66,6 +67,21 @@ def _of(stack: Stack, how: str) -> Iterator[_Annotation]:
 def _first_error(log: str) -> str:
     """The first line that is the engine's word of an error; all of it where none is."""
     return next((line.strip() for line in log.splitlines() if line.lstrip().startswith("error:")), log)
+
+
+def _without_calls(error: str) -> str:
+    """Without the calls of a traceback, whose last line says what went wrong."""
+    lines = error.split("\n")
+    heads = [at for at, line in enumerate(lines) if line.strip() == _CALLS]
+    if not heads:
+        return error
+    depth = _depth(lines[heads[-1]])
+    after = (at for at in range(heads[-1] + 1, len(lines)) if lines[at].strip() and _depth(lines[at]) <= depth)
+    return "\n".join([*lines[: heads[0]], *lines[next(after, len(lines)) :]])
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _command(each: _Annotation) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from importlib import metadata
 from pathlib import Path
 
@@ -12,6 +13,11 @@ from .limits import Finished, tail
 # Colours and whatever else a terminal would obey; a report is read elsewhere.
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
 _ERROR_CHARACTERS = 4_000
+# What `pulumi up` prints: every step, then this heading with what it and the program said, indented, then the sums.
+_DIAGNOSTICS = re.compile(r"^Diagnostics:\n((?:[ \t].*(?:\n|\Z)|\n)+)", re.MULTILINE)
+# What the C library says where there is no network (gai_strerror(3), strerror(3)).
+_OFFLINE = ("Temporary failure in name resolution", "Name or service not known", "Network is unreachable")
+_NO_NETWORK = "  hint: the program has no network here; --with-network gives it one"
 
 
 def made_by() -> str:
@@ -19,18 +25,26 @@ def made_by() -> str:
     return f"gpu-ci {metadata.version('gpu-ci')}"
 
 
-def failure(finished: Finished, root: Path, found: Digest | None = None) -> str:
+def failure(finished: Finished, root: Path, found: Digest | None = None, *, walled: bool = True) -> str:
     """Why a command failed: the limit it broke, the engine's errors, or the end of what it said.
 
-    Paths are those of the repository: that its files lay below `root` meanwhile is of no use to anybody.
+    Paths are those of the repository: that its files lay below `root` meanwhile is of no use to anybody. Of a command
+    behind walls (`walled`) that missed the network, the last line says how to give it one.
     """
     said = "\n\n".join(found.errors) if found else ""
     if not said:
         # An `up` tells its errors among its results; a digest that broke off tells nothing.
-        printed = tail(finished.stdout)
+        printed = _diagnostics(tail(finished.stdout))
         said = "\n".join(filter(None, ("" if printed.lstrip().startswith("{") else printed, finished.error_tail())))
     told = "\n".join(filter(None, (finished.broke, said)))
-    return clean(told.replace(f"{root}/", ""))
+    text = clean(told.replace(f"{root}/", ""))
+    return f"{text}\n{_NO_NETWORK}" if walled and any(sign in told for sign in _OFFLINE) else text
+
+
+def _diagnostics(printed: str) -> str:
+    """What an `up` says of its errors, without the steps before it; all of it where there is no such part."""
+    found = _DIAGNOSTICS.search(printed)
+    return textwrap.dedent(found[1]).strip() if found else printed
 
 
 def clean(text: str) -> str:

@@ -55,6 +55,21 @@ def test_of_a_base_that_does_not_come_up_the_first_error_is_told_and_not_the_log
     ]
 
 
+def test_of_a_traceback_its_last_line_is_told_and_what_stands_around_it() -> None:
+    calls = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\n    b()\n'
+    told = {
+        f"error: it failed:\n{calls}ValueError: no\n  hint: c": "error: it failed:%0AValueError: no%0A  hint: c",
+        f"{calls}KeyError: 1\n\nDuring it:\n\n{calls}\nValueError: no": "ValueError: no",
+        "  Traceback (most recent call last):\n    b()\n  no": "  no",
+        "Traceback (most recent call last):\n  b()": "",
+        "a\n  b": "a%0A  b",
+    }
+    for error, shown in told.items():
+        failed = stack("dev", status=Status.FAILED, error=error)
+        [line] = annotations.render(report(failed))
+        assert line.partition("merge%0A")[2] == shown
+
+
 def test_nothing_to_say_is_nothing() -> None:
     assert annotations.render(reports.NOTHING) == []
 

@@ -34,6 +34,38 @@ def test_the_engines_own_errors_go_first_and_paths_are_the_repositorys(tmp_path:
     assert failure(finished(tmp_path, "out", "err"), tmp_path, found) == "infra/a.py: wrong"
 
 
+UP = """\
+Updating (dev):
+ +  pulumi:pulumi:Stack p-dev creating
+ +  a:b:C c creating error: no d
+Diagnostics:
+  a:b:C (c):
+    error: no d
+      got: e
+
+  pulumi:pulumi:Stack (p-dev):
+    error: update failed
+{}"""
+
+
+@pytest.mark.parametrize("after", ["", "\nResources:\n    + 1 created\n\nDuration: 1s\n"])
+def test_of_an_up_the_steps_before_its_errors_are_left_out(tmp_path: Path, after: str) -> None:
+    assert failure(finished(tmp_path, UP.format(after), "error: update failed"), tmp_path) == (
+        "a:b:C (c):\n  error: no d\n    got: e\n\npulumi:pulumi:Stack (p-dev):\n  error: update failed\n"
+        "error: update failed"
+    )
+
+
+@pytest.mark.parametrize(
+    "said", ["Temporary failure in name resolution", "Name or service not known", "Network is unreachable"]
+)
+def test_a_program_that_missed_the_network_is_told_how_to_have_it(tmp_path: Path, said: str) -> None:
+    text = f"OSError: [Errno -3] {said}"
+    told = failure(finished(tmp_path, err=text), tmp_path)
+    assert told == f"{text}\n  hint: the program has no network here; --with-network gives it one"
+    assert failure(finished(tmp_path, err=text), tmp_path, walled=False) == text
+
+
 def test_escape_codes_and_control_characters_are_taken_out() -> None:
     assert clean("\x1b[31mred\x1b[0m \x1b]0;title\x07a\x00b\tc\nd\u202ee\x9b1m") == "red ab\tc\nde1m"
 
