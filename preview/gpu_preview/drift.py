@@ -15,7 +15,7 @@ from . import dangers, digest, git, limits
 from .digest import Digest, DigestError
 from .judge import states, warnings
 from .limits import Finished, Limits
-from .report import Finding, Report, Severity, Side, Stack, Status
+from .report import Counts, Finding, Report, Resource, Severity, Side, Stack, Status
 from .words import failure, made_by
 
 # `refresh --preview-only` reads each resource and compares it with the state; the program does not run, and neither the
@@ -23,8 +23,9 @@ from .words import failure, made_by
 _WORDS = ("refresh", "--preview-only", "--json", "--show-sames", "--non-interactive")
 _WAYS = (
     "what is shown as deleted exists no more, and what is shown as updated is another than it was left",
-    "pulumi up --refresh puts it back; pulumi refresh keeps it as it is",
+    "pulumi up with --refresh puts it back; pulumi refresh keeps it as it is",
 )
+_LOGIN = "  hint: log in with pulumi login first, or ask the sandbox with --sandbox"
 # The dangers that a state is in, whoever brought it there; the others are of what is about to happen.
 _LASTING = ("public", "identity", "secret-exposed")
 
@@ -96,18 +97,32 @@ def _read(stack: Stack, finished: Finished, project: Path) -> Stack:
     try:
         found = digest.parse(finished.stdout.read_text(errors="replace"))
     except DigestError:
-        why = failure(finished, project) or "pulumi said nothing"
-        return stack.model_copy(update={"status": Status.FAILED, "error": why})
-    update: dict[str, object] = {"counts": found.counts, "resources": found.resources}
+        return stack.model_copy(update={"status": Status.FAILED, "error": _why(finished, project)})
+    resources = tuple(map(_without_plans, found.resources))
+    update: dict[str, object] = {"counts": Counts.of(resources), "resources": resources}
     if finished.broke or found.errors or finished.code:
-        update |= {"status": Status.FAILED, "error": failure(finished, project, found)}
+        update |= {"status": Status.FAILED, "error": _why(finished, project, found)}
     else:
         update |= {"findings": tuple(_findings(found))}
     return stack.model_copy(update=update)
 
 
+def _why(finished: Finished, project: Path, found: Digest | None = None) -> str:
+    said = failure(finished, project, found, walled=False) or "pulumi said nothing"
+    return f"{said}\n{_LOGIN}" if "PULUMI_ACCESS_TOKEN" in said else said
+
+
+def _without_plans(resource: Resource) -> Resource:
+    """A resource without what an update would mean for it: what exists is no change that anybody is about to make."""
+    properties = tuple(each.model_copy(update={"forces_replacement": False}) for each in resource.properties)
+    return resource.model_copy(update={"properties": properties, "replaced_for": (), "may_replace": False})
+
+
 def _findings(found: Digest) -> Iterator[Finding]:
-    yield from (each for each in dangers.find(*states(found), found.resources) if each.rule in _LASTING)
+    for each in dangers.find(*states(found), found.resources):
+        if each.rule in _LASTING:
+            # Its hint is for whoever asks for a change, and nobody does here.
+            yield each.model_copy(update={"hint": ""})
     if found.counts.update or found.counts.replace or found.counts.delete:
         text, hint = _WAYS
         yield Finding(rule="drift", severity=Severity.NOTE, text=text, hint=hint)

@@ -90,7 +90,7 @@ def test_before_is_the_state_and_after_is_what_exists(project: Path, capsys: pyt
         ("location", '"EU"', '"US"')
     ]
     assert [(one["rule"], one["severity"], one["hint"]) for one in stack["findings"]] == [
-        ("drift", "note", "pulumi up --refresh puts it back; pulumi refresh keeps it as it is")
+        ("drift", "note", "pulumi up with --refresh puts it back; pulumi refresh keeps it as it is")
     ]
 
 
@@ -105,6 +105,42 @@ def test_a_firewall_that_somebody_opened_by_hand_is_a_danger(project: Path, caps
     drift()
     [stack] = reported(capsys)["stacks"]
     assert [(one["rule"], one["urn"]) for one in stack["findings"]] == [("public", urn), ("drift", "")]
+    assert stack["findings"][0]["hint"] == "", "the hints of dangers are for whoever asks for a change"
+
+
+def test_what_an_update_would_mean_is_no_word_of_drift(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    details = {"location": {"kind": "update-replace", "inputDiff": True}}
+    told = [{"severity": "warning", "message": f"{STATE['type']}: only its shape is checked"}]
+    answer({**CHANGED, "detailedDiff": details, "replaceReasons": ["location"]}, diagnostics=told)
+    drift()
+    [stack] = reported(capsys)["stacks"]
+    [resource] = stack["resources"]
+    assert (stack["counts"]["update"], stack["counts"]["mayReplace"]) == (1, 0)
+    assert (resource["replacedFor"], resource["mayReplace"]) == ([], False)
+    assert [(one["path"], one["forcesReplacement"]) for one in resource["properties"]] == [("location", False)]
+
+
+def test_without_a_login_it_says_how_to_log_in(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("answer.json").write_text("")
+    said = "error: PULUMI_ACCESS_TOKEN must be set for login during non-interactive CLI sessions"
+    Path("error.txt").write_text(f"{said}\n")
+    assert drift() == 1
+    [stack] = reported(capsys)["stacks"]
+    assert stack["error"] == f"{said}\n  hint: log in with pulumi login first, or ask the sandbox with --sandbox"
+
+
+def test_a_network_that_is_missing_is_no_matter_of_walls(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("answer.json").write_text("")
+    Path("error.txt").write_text("error: Name or service not known\n")
+    drift()
+    [stack] = reported(capsys)["stacks"]
+    assert stack["error"] == "error: Name or service not known"
+
+
+def test_the_commands_that_mend_drift_are_not_half_in_code(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer(CHANGED)
+    run(["drift"])
+    assert "*pulumi up with `--refresh` puts it back; pulumi refresh keeps it as it is*" in capsys.readouterr().out
 
 
 def test_what_is_gone_is_told_once(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
