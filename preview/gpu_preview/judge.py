@@ -63,7 +63,7 @@ def judged(
     violations = [each for each in stack.violations if each.level == "mandatory" or each.urn in touched]
     left_out = len(stack.violations) - len(violations)
     more = (
-        f"; {number(left_out, 'piece of advice', 'pieces of advice')} left out, on what this change leaves alone"
+        f"; {number(left_out, 'advisory finding')} on unchanged resources {'is' if left_out == 1 else 'are'} not listed"
         if left_out
         else ""
     )

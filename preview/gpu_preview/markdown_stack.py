@@ -17,7 +17,6 @@ from .report import (
     Resource,
     Severity,
     Stack,
-    Status,
     Violation,
 )
 from .visible import visible as _line
@@ -25,6 +24,7 @@ from .wording import (
     DONE,
     NOT_IN_COSTS,
     SECRETS_TAKEN,
+    base_hint,
     causes_first,
     change,
     concerns,
@@ -32,6 +32,7 @@ from .wording import (
     number,
     of_severity,
     outcome,
+    policies,
     said_once,
     sentence,
     signs,
@@ -72,6 +73,8 @@ def lines(stack: Stack, detail: Detail, how: str) -> Iterator[str]:
     if stack.error:
         yield ""
         yield from block(stack.error, detail.text_chars * 4, "text")
+    if hint := base_hint(stack):
+        yield from ("", prose(hint))
     if stack.error and stack.changed:
         yield from ("", "This is as far as it came; what else would happen is not known:")
     yield from _dangers(of_severity(stack, Severity.DANGER), detail)
@@ -90,8 +93,8 @@ def lines(stack: Stack, detail: Detail, how: str) -> Iterator[str]:
     yield from _warnings(of_severity(stack, Severity.WARNING, Severity.NOTE), detail)
     if stack.state:
         yield from ("", f"Compared with the exported state {code(stack.state, _NAME_CHARS)}, {SECRETS_TAKEN}.")
-    if stack.policies and stack.status != Status.FAILED:
-        yield from ("", f"Policies: {prose(stack.policies, detail.text_chars)}")
+    if told := policies(stack):
+        yield from ("", f"Policies: {prose(told, detail.text_chars)}")
 
 
 def _dangers(found: Sequence[Finding], detail: Detail) -> Iterator[str]:

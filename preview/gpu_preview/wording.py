@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from gpu_catalog.cost import NOT_INCLUDED
 
+from .policies import NONE_ASKED
 from .report import (
     Amount,
     Counts,
@@ -27,6 +29,9 @@ SECRETS_TAKEN = "whose secrets are taken for unchanged"
 NOT_IN_COSTS = f"{' and '.join(NOT_INCLUDED).capitalize()} are in none of these amounts."
 """What no price of the catalog holds."""
 
+# The sandbox's hint at a reference to something that neither the program makes nor sandbox.yaml names.
+_MISSED = re.compile(r"\b(?:list|add) (?:it|its \w+) in sandbox\.yaml\b")
+_LIST_IT = "The base's own sandbox.yaml has to list what exists already: commit it to the base first."
 _SIGNS = {
     "≥": "≥: at least that, without what is billed by use or has no known price.",
     "?": "?: billed by use, or no price is known.",
@@ -76,7 +81,7 @@ def outcome(stack: Stack, how: str = "base") -> str:
         return "not compared, because the base does not come up"
     if stack.status == Status.REMOVED:
         stays = "stays until somebody destroys it" if total(stack) == 1 else "stay until somebody destroys them"
-        return f"its file is gone, and {number(total(stack), 'resource')} {stays}"
+        return f"its stack file is gone, and {number(total(stack), 'resource')} {stays}"
     if is_quiet(stack):
         # A gate that is gone from a program's code changes no property, and much.
         nothing = "no property changes" if of_severity(stack, Severity.DANGER) else "nothing changes"
@@ -114,6 +119,16 @@ def is_quiet(stack: Stack) -> bool:
     counts = stack.counts
     differs = counts.create or counts.update or counts.replace or counts.delete or counts.moved or stack.outputs
     return stack.status in (Status.PREVIEWED, Status.NEW) and not differs
+
+
+def base_hint(stack: Stack) -> str:
+    """What to do about a base in which something is missed that exists; empty where nothing says so."""
+    return _LIST_IT if stack.status == Status.BASE_FAILED and _MISSED.search(stack.error) else ""
+
+
+def policies(stack: Stack) -> str:
+    """Which policies were asked; empty where none was to be, or where the preview failed before they were."""
+    return "" if stack.status == Status.FAILED or stack.policies == NONE_ASKED else stack.policies
 
 
 def of_severity(stack: Stack, *severities: Severity) -> list[Finding]:

@@ -91,6 +91,11 @@ def test_a_finding_ends_with_a_full_stop_where_a_hint_follows() -> None:
     assert [each["text"] for each in found["findings"]] == ["a.", "a!", "a"]
 
 
+def test_the_line_on_policies_is_that_of_the_comment() -> None:
+    stacks = [stack(policies=said) for said in ("no policy pack was asked", "asked:\nx")]
+    assert [each["policies"] for each in data(html.render(report(*stacks)))["words"]["stacks"]] == ["", "asked:\\nx"]
+
+
 def test_the_table_of_several_stacks_has_the_worst_month_of_each() -> None:
     words = data(html.render(reports.SEVERAL))["words"]["stacks"]
     assert [each["worstMonth"] for each in words] == ["", "876.00 → 1,314.00 (+438.00)", "", "", ""]

@@ -50,7 +50,9 @@ def test_advice_on_what_stays_as_it_is_is_left_out_and_counted(tmp_path: Path) -
         (UPDATED, "advisory"),
         (SAME, "mandatory"),
     ]
-    assert found.policies == "asked: x; 1 piece of advice left out, on what this change leaves alone"
+    assert found.policies == "asked: x; 1 advisory finding on unchanged resources is not listed"
+    more = ask(tmp_path, (*given, advice(SAME)))
+    assert more.policies == "asked: x; 2 advisory findings on unchanged resources are not listed"
 
 
 def test_a_stack_output_that_is_secret_no_longer_is_a_danger_by_the_log_alone(tmp_path: Path) -> None:

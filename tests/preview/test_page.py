@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from gpu_preview.report import Cost, Operation
+from gpu_preview.report import Cost, Operation, Status
 from selenium.webdriver.common.keys import Keys
 
 from tests.preview import hostile, reports
@@ -79,6 +79,17 @@ def test_the_signs_of_amounts_are_explained_below_them(browser: Browser) -> None
     assert browser.texts(".stacks-note, .cost-note") == [least, f"{least} {most}", most]
     browser.show(reports.SEVERAL)
     assert browser.texts(".stacks-note, .cost-note") == [most]
+
+
+def test_below_the_error_of_a_base_stands_what_to_do_and_policies_only_where_some_were_asked(browser: Browser) -> None:
+    error = "error: no x\n  hint: if it is there in the cloud, list it in sandbox.yaml: exists: {gcp: [x]}"
+    base = stack("a", status=Status.BASE_FAILED, error=error, policies="asked: x")
+    other = stack("b", reports.LARGER_DISK, policies="no policy pack was asked")
+    browser.show(report(base, other))
+    assert browser.texts(".base-hint") == [
+        "The base's own sandbox.yaml has to list what exists already: commit it to the base first."
+    ]
+    assert browser.texts("section .quiet:not(.panel *)") == ["Policies: asked: x"]
 
 
 def test_a_resource_says_that_it_stays_in_the_cloud_or_may_be_a_replacement(browser: Browser) -> None:

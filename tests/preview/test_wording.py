@@ -37,8 +37,8 @@ def test_a_cost_before_and_after(before: Amount | None, after: Amount | None, sh
         (Status.PREVIEWED, Counts(same=3, moved=1), "1 moved, 3 unchanged"),
         (Status.PREVIEWED, Counts(create=1, delete=2), "2 deleted, 1 created"),
         (Status.NEW, Counts(create=4), "new, 4 created"),
-        (Status.REMOVED, Counts(same=1), "its file is gone, and 1 resource stays until somebody destroys it"),
-        (Status.REMOVED, Counts(same=3), "its file is gone, and 3 resources stay until somebody destroys them"),
+        (Status.REMOVED, Counts(same=1), "its stack file is gone, and 1 resource stays until somebody destroys it"),
+        (Status.REMOVED, Counts(same=3), "its stack file is gone, and 3 resources stay until somebody destroys them"),
         (Status.FAILED, Counts(), "cannot be previewed, so it is not safe to merge"),
         (Status.BASE_FAILED, Counts(), "not compared, because the base does not come up"),
     ],
@@ -89,6 +89,33 @@ def test_causes_stand_before_what_follows_from_them() -> None:
     assert order(named("a", "b"), named("b", "c"), named("c")) == "cba"
     assert order(named("b", "a"), named("a", "b"), named("c")) == "bac"
     assert order(named("a", "a"), named("b")) == "ab"
+
+
+def test_a_base_that_misses_what_exists_is_told_whose_sandbox_file_names_it() -> None:
+    error = "error: 404: no x\n  hint: if it is there in the cloud, list it in sandbox.yaml: exists: {gcp: [x]}"
+    failed = stack(status=Status.BASE_FAILED, error=error)
+    hint = "The base's own sandbox.yaml has to list what exists already: commit it to the base first."
+    assert wording.base_hint(failed) == hint
+    assert "\n\nThe base's own `sandbox.yaml` has to list what exists" in markdown.render(reports.report(failed))
+    assert hint in html.render(reports.report(failed))
+    told = error.replace("list it", "its words are in")
+    for other in (stack(status=Status.FAILED, error=error), stack(status=Status.BASE_FAILED, error=told)):
+        assert wording.base_hint(other) == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "told"),
+    [
+        ("no policy pack was asked", Status.PREVIEWED, ""),
+        ("no policy pack was asked; not asked: x", Status.PREVIEWED, "no policy pack was asked; not asked: x"),
+        ("asked: x", Status.PREVIEWED, "asked: x"),
+        ("asked: x", Status.FAILED, ""),
+    ],
+)
+def test_the_line_on_policies_is_left_out_where_none_was_wanted(said: str, status: Status, told: str) -> None:
+    found = stack("dev", reports.LARGER_DISK, policies=said, status=status)
+    assert wording.policies(found) == told
+    assert ("Policies: " in markdown.render(reports.report(found))) == bool(told)
 
 
 def test_dangers_and_broken_policies_are_counted() -> None:

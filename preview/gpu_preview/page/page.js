@@ -105,6 +105,7 @@ function section(stack, at, explorers) {
     html('h2', {}, stack.stack),
     html('p', {class: 'verdict'}, word.outcome, word.concerns ? ['; ', html('b', {}, word.concerns)] : ''),
     stack.error ? html('pre', {class: 'error'}, stack.error) : '',
+    word.baseHint ? html('p', {class: 'base-hint'}, word.baseHint) : '',
     box('danger', 'Dangers', severe('danger')),
     box('policy', 'Policies broken', word.violations, (each) => each.level),
     word.cost.length ? [table(['USD', 'at rest, an hour', 'at max, an hour', 'worst month'], word.cost, 'cost'),
@@ -113,7 +114,7 @@ function section(stack, at, explorers) {
     stack.outputs.length ? folded(number(stack.outputs.length, 'output differs', 'outputs differ'), stack.outputs.map(difference)) : '',
     warnings.length ? folded(number(warnings.length, 'warning'), remarks(warnings)) : '',
     stack.state ? html('p', {class: 'quiet'}, `Compared with the exported state ${stack.state}, ${words.secretsTaken}.`) : '',
-    stack.policies ? html('p', {class: 'quiet'}, `Policies: ${stack.policies}`) : '');
+    word.policies ? html('p', {class: 'quiet'}, `Policies: ${word.policies}`) : '');
 }
 
 // On paper nobody can click, so everything that changes is written out below each graph.
