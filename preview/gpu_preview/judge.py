@@ -29,6 +29,8 @@ class Files:
     """The folder of Pulumi.yaml, relative to the root."""
     before: Path | None
     after: Path | None
+    base: Path | None = None
+    """The base's files; None where there are none."""
 
 
 def judged(
@@ -42,8 +44,7 @@ def judged(
         before, after = (_with_outputs(*side) for side in ((before, outputs.before), (after, outputs.after)))
     makes_something = any(each.operation in (Operation.CREATE, Operation.REPLACE) for each in found.resources)
     cost, unknown = money.cost(files.before, files.after)
-    findings = [
-        *dangers.find(before, after, found.resources),
+    told = [
         *stack_file.find(files.before, files.after, files.name),
         *money.beyond_budget(cost, max_usd_month),
         *unknown,
@@ -52,11 +53,18 @@ def judged(
     changes = {
         each.urn: Change(each, before.get(each.moved_from or each.urn), after.get(each.urn)) for each in found.resources
     }
-    lines = StackLines.read(files.after, files.name) if files.after else None
-    old = StackLines.read(files.before, files.name) if files.before else None
+    lines, old = (StackLines.read(path, files.name) if path else None for path in (files.after, files.before))
+    sides = places.Sides(files.root, files.project, lines, old, files.base)
+
+    def changed(finding: Finding) -> Finding:
+        return finding.model_copy(update={"place": places.of_change(finding, changes.get(finding.urn), sides)})
 
     def placed(finding: Finding) -> Finding:
-        return places.placed(finding, changes.get(finding.urn), files.root, files.project, lines, old)
+        place = finding.place or places.of_pool_or_source(finding, changes.get(finding.urn), sides)
+        return finding.model_copy(update={"place": place})
+
+    def broken(violation: Violation) -> Violation:
+        return violation.model_copy(update={"place": placed(_finding(violation, changes.get(violation.urn))).place})
 
     touched = {each.urn for each in found.resources if each.operation != Operation.SAME or each.moved_from}
     # What was advised against before, of what this change leaves as it is, is for another day.
@@ -67,16 +75,13 @@ def judged(
         if left_out
         else ""
     )
-    violations = [
-        each.model_copy(update={"place": placed(_finding(each, changes.get(each.urn))).place}) for each in violations
-    ]
     return stack.model_copy(
         update={
             "counts": found.counts,
             "resources": found.resources,
             "outputs": outputs.differing(makes_something=makes_something) if outputs else (),
-            "findings": tuple(map(placed, findings)),
-            "violations": tuple(violations),
+            "findings": (*map(changed, dangers.find(before, after, found.resources)), *map(placed, told)),
+            "violations": tuple(map(broken, violations)),
             "policies": f"{stack.policies}{more}",
             "cost": cost,
         }

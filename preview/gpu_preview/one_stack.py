@@ -54,7 +54,7 @@ class Comparison:
 
         def told(status: Status, **more: object) -> Stack:
             if (read := new or old) and (error := more.get("error")):
-                more["place"] = places.of_error(str(error), read, file)
+                more["place"] = places.of_error(str(error), read, file, after.root if status is Status.FAILED else None)
             return Stack.model_validate({**common, "status": status, **more})
 
         if name in self.base_failed:
@@ -83,7 +83,7 @@ class Comparison:
         if finished.broke or (not by_policy and (found.errors or finished.code)):
             why = failure(finished, after.root, found)
             return told(Status.FAILED, error=why, resources=found.resources, counts=found.counts)
-        files = Files(file, after.root, str(after.project.relative_to(after.root)), old, new)
+        files = Files(file, after.root, str(after.project.relative_to(after.root)), old, new, before.root)
         status = Status.NEW if old is None and state is None else Status.PREVIEWED
         stack = told(status, violations=broken, policies=self.held_to.told(asked))
         return judged(stack, found, files, events=events, max_usd_month=self.max_usd_month)

@@ -5,22 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from functools import cached_property
+from pathlib import Path
 
 import yaml
 from gpu_ci.stack.pools import POOLS
 
-from . import stack_nodes
+from . import source_places, stack_nodes
 from .paths import Step, parts
-from .report import Finding, Operation, Place
+from .report import Finding, Place
 from .states import Change
 
-# The engine's form, with a column where the language tells one: project:///infra/pools.py#55 or …#55,12.
-_POSITION = re.compile(r"project:///(?P<file>[^#]+)#(?P<line>[0-9]{1,9})(?:,[0-9]+)?")
 # Such as gpu-ci:pools.t4.machineType.
 _KEY = re.compile(r"\b[A-Za-z][\w-]*:[A-Za-z][\w.\[\]-]*")
-# What is installed into a checkout is nobody's to review.
-_INSTALLED = ("site-packages", "dist-packages", "node_modules")
 
 
 @dataclass(frozen=True)
@@ -71,6 +68,11 @@ class StackLines:
         changed = list(_changed(before._node(POOLS, name), self._node(POOLS, name)))
         return self.at((POOLS, name, *changed[0])) if len(changed) == 1 else whole
 
+    @property
+    def config(self) -> yaml.Node | None:
+        """All that stands under `config:`."""
+        return self._node()
+
     def _node(self, *steps: Step) -> yaml.Node | None:
         node = self.root
         for step in ("config", *steps):
@@ -83,8 +85,9 @@ class StackLines:
         return place.model_copy(update={"end_line": place.line})
 
 
-def of_error(text: str, path: Path, file: str) -> Place | None:
-    """The first place in a stack file that an error names: a line of it, or a key that it has; None for none.
+def of_error(text: str, path: Path, file: str, root: Path | None = None) -> Place | None:
+    """The first place in a stack file that an error names: a line of it, or a key that it has; else the last call of a
+    traceback that stands in a file below `root`; None for none.
 
     Of a key that is not there, such as one that is missing, it is the line of what it would be in.
     """
@@ -96,52 +99,66 @@ def of_error(text: str, path: Path, file: str) -> Place | None:
         if lines.has(*steps[:1]):
             place = lines.at(steps)
             return place if lines.has(*steps) else place.model_copy(update={"end_line": place.line})
-    return None
+    return source_places.of_traceback(text, root) if root else None
 
 
-def of_source(positions: Iterable[str], root: Path, project: str = "") -> Place | None:
-    """The innermost call of a program that stands in a file of the repository; None where none does.
+@dataclass(frozen=True)
+class Sides:
+    """What tells where a finding stands."""
 
-    `project` is the folder with Pulumi.yaml, relative to the root of the repository: positions are relative to it.
+    root: Path
+    """Of the head's files."""
+    project: str = ""
+    """The folder of Pulumi.yaml, relative to the root."""
+    lines: StackLines | None = None
+    before: StackLines | None = None
+    base: Path | None = None
+    """The root of the base's files; None where they are not there."""
+
+    @cached_property
+    def has_same_file(self) -> bool:
+        """Whether the stack file says the same at both sides."""
+        if self.lines is None or self.before is None or self.lines.root is None or self.before.root is None:
+            return False
+        return _text(self.lines.root) == _text(self.before.root)
+
+    @cached_property
+    def only_change(self) -> Place | None:
+        """The one key under `config:` that is new or differs; None where there are none or several."""
+        if self.lines is None or self.before is None:
+            return None
+        changed = list(_changed(self.before.config, self.lines.config))
+        return self.lines.at(changed[0]) if len(changed) == 1 and changed[0] else None
+
+
+def of_pool_or_source(finding: Finding, change: Change | None, sides: Sides) -> Place | None:
+    """The lines of its pool in the stack file (of either side), else where the program makes the resource."""
+    return _of_pool(finding, sides) or next(iter(_calls(change, sides)), None)
+
+
+def of_change(finding: Finding, change: Change | None, sides: Sides) -> Place | None:
+    """As above, but where something changed: in the program where the stack file is the same at both sides, and at the
+    one key of the stack file that differs where the program's files that make the resource are the same.
     """
-    for position in positions:
-        found = _POSITION.fullmatch(position)
-        if found is None:
-            continue
-        file = PurePosixPath(project, found["file"])
-        hidden = any(part in _INSTALLED or part.startswith(".") for part in file.parts)
-        if hidden or file.is_absolute() or "\0" in str(file) or not _is_file(root / file):
-            continue
-        return Place(file=str(file), line=max(1, int(found["line"])), end_line=max(1, int(found["line"])))
-    return None
+    calls = _calls(change, sides)
+    changed = [call for call in calls if sides.base and not source_places.is_same(call.file, sides.root, sides.base)]
+    in_source = next(iter((*changed, *calls)), None)
+    if in_pool := _of_pool(finding, sides):
+        return in_source if in_source and sides.has_same_file else in_pool
+    return sides.only_change or in_source if in_source and sides.base and not changed else in_source
 
 
-def placed(
-    finding: Finding,
-    change: Change | None,
-    root: Path,
-    project: str = "",
-    lines: StackLines | None = None,
-    before: StackLines | None = None,
-) -> Finding:
-    """The finding with its place: of a pool of the stack file (of either side) there, else where the program makes the
-    resource. One that has a place, or for which none is found, stays as it is."""
-    if finding.place is not None:
-        return finding
+def _of_pool(finding: Finding, sides: Sides) -> Place | None:
     pool = finding.component
-    known = bool(pool) and any(side.has(POOLS, pool) for side in (lines, before) if side)
-    if lines is not None and known:
-        return finding.model_copy(update={"place": lines.of_pool(pool, before)})
-    if change is None or change.after is None or change.resource.operation == Operation.DELETE:
-        return finding
-    return finding.model_copy(update={"place": of_source(change.after.positions, root, project)})
+    known = bool(pool) and any(side.has(POOLS, pool) for side in (sides.lines, sides.before) if side)
+    return sides.lines.of_pool(pool, sides.before) if sides.lines and known else None
 
 
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file() and not path.is_symlink()
-    except OSError:
-        return False
+def _calls(change: Change | None, sides: Sides) -> list[Place]:
+    """Where the program makes it, the innermost call first."""
+    if change is None or change.after is None:
+        return []
+    return list(source_places.of_source(change.after.positions, sides.root, sides.project))
 
 
 def _entry(node: yaml.Node | None, step: Step) -> tuple[yaml.Node, yaml.Node] | None:

@@ -11,6 +11,7 @@ from gpu_preview.judge import Files, judged
 from gpu_preview.report import Place, Stack, Violation
 
 from tests.preview.reports import stack
+from tests.preview.test_source_places import program
 
 STACK = "urn:pulumi:dev::p::pulumi:pulumi:Stack::p-dev"
 SAME, MOVED, UPDATED = (f"urn:pulumi:dev::p::a:b/c:D::{name}" for name in ("same", "moved", "updated"))
@@ -53,6 +54,28 @@ def test_advice_on_what_stays_as_it_is_is_left_out_and_counted(tmp_path: Path) -
     assert found.policies == "asked: x; 1 advisory finding on unchanged resources is not listed"
     more = ask(tmp_path, (*given, advice(SAME)))
     assert more.policies == "asked: x; 2 advisory findings on unchanged resources are not listed"
+
+
+def test_a_danger_stands_where_the_change_is_and_a_policy_and_a_warning_at_the_pool(tmp_path: Path) -> None:
+    head, base = program(tmp_path / "head"), program(tmp_path / "base")
+    pool, rule = "urn:pulumi:dev::p::my:own:Pool::l4", "urn:pulumi:dev::p::gcp:compute/firewall:Firewall::ssh"
+    open_to = {"direction": "INGRESS", "allows": [{"protocol": "tcp", "ports": ["22"]}]}
+    sides = [{**open_to, "sourceRanges": [one]} for one in ("10.0.0.0/8", "0.0.0.0/0")]
+    opened = step("update", rule, *sides)
+    for side in ("oldState", "newState"):
+        opened[side] |= {"parent": pool, "sourcePosition": "project:///infra/pools.py#55"}
+    files = []
+    for name in ("old.yaml", "new.yaml"):
+        (tmp_path / name).write_text("config:\n  gpu-ci:pools:\n    l4: {}\n")
+        files.append(tmp_path / name)
+    warning = {"severity": "warning", "message": "old", "urn": rule}
+    document = {"steps": [step("same", pool, {}, {}), opened], "diagnostics": [warning]}
+    given = stack("dev", violations=(advice(rule),))
+    found = judged(given, parse(json.dumps(document)), Files("Pulumi.dev.yaml", head, "", *files, base))
+    at = {each.rule: each.place for each in found.findings}
+    in_file = Place(file="Pulumi.dev.yaml", line=3, end_line=3)
+    assert (at["public"], at["warning"]) == (Place(file="infra/pools.py", line=55, end_line=55), in_file)
+    assert [each.place for each in found.violations] == [in_file]
 
 
 def test_a_stack_output_that_is_secret_no_longer_is_a_danger_by_the_log_alone(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from gpu_preview.report import Stack, Status
 
 def side(tmp_path: Path, stacks: list[str], **more: Any) -> Any:
     return SimpleNamespace(
+        root=tmp_path,
         files={name: tmp_path / f"Pulumi.{name}.yaml" for name in stacks},
         file=lambda name: f"Pulumi.{name}.yaml",
         **more,
@@ -52,7 +53,6 @@ def previewed(tmp_path: Path, code: int = 0, state: ExportedState | None = None)
     head = side(
         tmp_path,
         ["dev"],
-        root=tmp_path,
         project=tmp_path,
         open_secrets=lambda _: None,
         take_state=lambda *_: None,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from gpu_preview import places
 from gpu_preview.danger_rules.rule import INTERRUPTS_JOBS
-from gpu_preview.places import StackLines, of_source, placed
-from gpu_preview.report import Place
+from gpu_preview.places import Sides, StackLines, of_change, of_pool_or_source
+from gpu_preview.report import Finding, Place
 from gpu_preview.states import Change
 from gpu_preview.walk import Step
+
+from tests.preview.test_source_places import program
 
 from .danger_cases import CREATE, DELETE, UPDATE, resource, state
 
@@ -118,66 +121,68 @@ def test_pools_that_are_json_text_or_an_alias_stand_where_they_are_named(tmp_pat
     assert lines(tmp_path, text).of_pool("l4") == place(5)
 
 
-def program(root: Path) -> Path:
-    for name in ("infra/pools.py", "app/a.py", ".venv/lib/x.py", "lib/site-packages/y.py"):
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text("")
-    return root
+def sides(folder: Path, head: str = BEFORE, base: str = BEFORE) -> Sides:
+    """A program whose files are the same at both sides, and two stack files."""
+    stack_files = lines(folder, head, "head.yaml"), lines(folder, base, "base.yaml")
+    return Sides(program(folder / "head"), "", *stack_files, program(folder / "base"))
 
 
-@pytest.mark.parametrize(
-    ("positions", "project", "expected"),
-    [
-        (["project:///infra/pools.py#55"], "", ("infra/pools.py", 55)),
-        (["project:///infra/pools.py#55,12"], "", ("infra/pools.py", 55)),
-        (["project:///a.py#3"], "app", ("app/a.py", 3)),
-        (["project:///a.py#3"], "", None),
-        (["project:///.venv/lib/x.py#1", "project:///lib/site-packages/y.py#2", "project:///infra/pools.py#3"], "",
-         ("infra/pools.py", 3)),
-        (["project:///../infra/pools.py#3"], "", None),
-        (["project:///../infra/pools.py#3"], "app", None),
-        (["project:////etc/passwd#3"], "", None),
-        (["project:///infra#3"], "", None),
-        (["project:///infra/pools.py#0"], "", ("infra/pools.py", 1)),
-        (["project:///infra/pools.py#99999999999"], "", None),
-        (["project:///a\0b#1", "", "http://x#1", "project:///" + "a" * 5000 + "#1"], "", None),
-        ([], "", None),
-    ],
-)  # fmt: skip
-def test_a_position_of_the_engine_is_a_line_of_a_file_of_the_repository(
-    tmp_path: Path, positions: list[str], project: str, expected: tuple[str, int] | None
-) -> None:
-    found = of_source(positions, program(tmp_path), project)
-    assert (found and (found.file, found.line, found.end_line)) == (expected and (*expected, expected[1]))
+THING = state("my:own:Thing", positions=("project:///infra/pools.py#55", "project:///app/a.py#7"))
+UPDATED = Change(resource(THING.type, UPDATE), THING, THING)
+IN_SOURCE, FURTHER_OUT = (
+    Place(file=file, line=at, end_line=at) for file, at in (("infra/pools.py", 55), ("app/a.py", 7))
+)
 
 
-def test_a_link_out_of_the_repository_is_no_place(tmp_path: Path) -> None:
-    (tmp_path / "link.py").symlink_to("/etc/passwd")
-    assert of_source(["project:///link.py#1"], tmp_path) is None
+def about(component: str) -> Finding:
+    return INTERRUPTS_JOBS.of("text", component=component, urn=THING.urn)
 
 
-def test_a_finding_about_a_pool_stands_in_the_stack_file_and_any_other_in_the_program(tmp_path: Path) -> None:
-    thing = state("my:own:Thing", positions=("project:///infra/pools.py#55",))
-    changed = Change(resource(thing.type, UPDATE), thing, thing)
-    finding = INTERRUPTS_JOBS.of("text", component="l4", urn=thing.urn)
-    root, stack = program(tmp_path), lines(tmp_path)
-    in_source = Place(file="infra/pools.py", line=55, end_line=55)
-    assert placed(finding, changed, root, lines=stack).place == place(5, 12)
-    assert placed(finding, changed, root).place == in_source
-    assert placed(finding.model_copy(update={"component": "runners"}), changed, root, lines=stack).place == in_source
-    assert placed(finding.model_copy(update={"place": place(1)}), changed, root, lines=stack).place == place(1)
-    assert placed(finding, None, root).place is None
+def test_what_is_about_a_pool_stands_in_the_stack_file_and_any_other_in_the_program(tmp_path: Path) -> None:
+    both = sides(tmp_path)
+    assert of_pool_or_source(about("l4"), UPDATED, both) == place(5, 12)
+    assert of_pool_or_source(about("l4"), UPDATED, Sides(both.root)) == IN_SOURCE
+    assert of_pool_or_source(about("runners"), UPDATED, both) == IN_SOURCE
+    assert of_pool_or_source(about("l4"), None, both) == place(5, 12)
+    assert of_pool_or_source(about("runners"), None, both) is None
 
 
-def test_a_finding_about_a_pool_that_is_gone_stands_at_the_map_it_was_in(tmp_path: Path) -> None:
-    thing = state("my:own:Thing", positions=("project:///infra/pools.py#55",))
-    gone, new = Change(resource(thing.type, DELETE), thing, None), Change(resource(thing.type, CREATE), None, thing)
-    finding = INTERRUPTS_JOBS.of("text", component="t4", urn=thing.urn)
-    head = lines(tmp_path, BEFORE.replace("t4", "t5"), "b.yaml")
-    root = program(tmp_path)
-    assert placed(finding, gone, root, "", head, lines(tmp_path)).place == place(3)
-    assert placed(finding, gone, root).place is None
-    assert placed(finding, new, root).place == Place(file="infra/pools.py", line=55, end_line=55)
+def test_what_is_about_a_pool_that_is_gone_stands_at_the_map_it_was_in(tmp_path: Path) -> None:
+    gone, new = Change(resource(THING.type, DELETE), THING, None), Change(resource(THING.type, CREATE), None, THING)
+    both = sides(tmp_path, BEFORE.replace("t4", "t5"))
+    for find in (of_pool_or_source, of_change):
+        assert find(about("t4"), gone, both) == place(3)
+        assert find(about("t4"), gone, Sides(both.root)) is None
+        assert find(about("t4"), new, Sides(both.root)) == IN_SOURCE
+
+
+def test_a_change_of_a_pool_whose_stack_file_says_the_same_stands_in_the_program(tmp_path: Path) -> None:
+    same = sides(tmp_path, BEFORE.replace("# who pays", "# nobody pays"))
+    assert of_change(about("l4"), UPDATED, same) == IN_SOURCE
+    assert of_change(about("l4"), None, same) == place(5, 12)
+    assert of_change(about("l4"), UPDATED, sides(tmp_path, BEFORE.replace("g2-standard-8", "x"))) == place(7)
+    for unknown in ((None, same.before), (same.lines, None), (lines(tmp_path, "a: ["), lines(tmp_path, "a: ["))):
+        assert not Sides(same.root, "", *unknown).has_same_file
+
+
+def test_a_change_in_no_pool_stands_at_the_one_key_of_the_stack_file_that_differs(tmp_path: Path) -> None:
+    one = BEFORE.replace("      one", "      two")
+    two = one.replace("gcp:project: p ", "gcp:project: q ")
+    gone = BEFORE.replace("  gcp:project: p  # who pays\n", "")
+    assert of_change(about("runners"), UPDATED, sides(tmp_path, one)) == place(17, 19)
+    assert of_change(about("runners"), None, sides(tmp_path, one)) is None
+    for other in (two, gone, BEFORE):
+        assert of_change(about("runners"), UPDATED, sides(tmp_path, other)) == IN_SOURCE
+    both = sides(tmp_path, one)
+    assert of_change(about("runners"), UPDATED, replace(both, base=None)) == IN_SOURCE
+
+
+def test_a_change_stands_in_the_file_of_the_program_that_differs(tmp_path: Path) -> None:
+    for head in (BEFORE, BEFORE.replace("      one", "      two")):
+        both = sides(tmp_path, head)
+        (both.root / "app/a.py").write_text("another")
+        assert of_change(about("runners"), UPDATED, both) == FURTHER_OUT
+    assert of_change(about("l4"), UPDATED, replace(both, lines=both.before)) == FURTHER_OUT
 
 
 CONFIG = (
@@ -208,3 +213,23 @@ def test_an_error_that_names_nothing_of_the_file_has_no_place(tmp_path: Path) ->
     for error in ("", "gcp:compute/disk:Disk disk", "Pulumi.prod.yaml: line 3", "aws:region: no"):
         assert places.of_error(error, tmp_path / "Pulumi.dev.yaml", "Pulumi.dev.yaml") is None
     assert places.of_error("gpu-ci:pools", tmp_path / "none", "Pulumi.dev.yaml") is None
+
+
+def test_an_error_of_the_program_stands_at_the_last_call_in_a_file_of_the_repository(tmp_path: Path) -> None:
+    (tmp_path / "Pulumi.dev.yaml").write_text(CONFIG)
+    program(tmp_path)
+    calls = '  File "app/a.py", line 7, in x\n    y()\n  File "/usr/lib/y.py", line 9, in y\n'
+    found = Place(file="app/a.py", line=7, end_line=7)
+
+    def in_file(line: int) -> Place:
+        return Place(file="Pulumi.dev.yaml", line=line, end_line=line)
+
+    asked = tmp_path / "Pulumi.dev.yaml", "Pulumi.dev.yaml"
+    assert places.of_error(f"{calls}ValueError: no", *asked, tmp_path) == found
+    assert places.of_error(f"{calls}ValueError: no", *asked) is None
+    assert places.of_error(f"{calls}gpu-ci:pools.t4.market: no", *asked, tmp_path) == found.model_copy(
+        update={"file": asked[1]}
+    )
+    assert places.of_error(f"{calls}Pulumi.dev.yaml: line 3", *asked, tmp_path) == Place(
+        file=asked[1], line=3, end_line=3
+    )
