@@ -9,7 +9,7 @@ from gpu_preview.report import Cost, Operation, Status
 from selenium.webdriver.common.keys import Keys
 
 from tests.preview import hostile, reports
-from tests.preview.browser import Browser, find
+from tests.preview.browser import Browser
 from tests.preview.reports import POOL, TEMPLATE, changed, report, resource, stack, urn
 
 
@@ -246,12 +246,3 @@ def test_a_thousand_resources_are_drawn_and_found(browser: Browser) -> None:
     assert browser.texts(".shown") == ["1,000 of 1,000 resources shown"]
     browser.one("input[type=search]").send_keys("part-777")
     assert browser.names() == ["pool-17", "part-777"]
-
-
-@pytest.mark.parametrize(("ci", "ends"), [("true", pytest.fail.Exception), ("", pytest.skip.Exception)])
-def test_without_a_browser_these_tests_fail_in_ci_and_are_skipped_elsewhere(
-    ci: str, ends: type[BaseException], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CI", ci)
-    with pytest.raises(ends, match="needs chromedriver: apt-get install chromium chromium-driver"):
-        find(lambda program: None if program == "chromedriver" else f"/usr/bin/{program}")
