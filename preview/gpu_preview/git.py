@@ -14,6 +14,19 @@ from typing import IO
 from . import git_files, project_file
 
 _TIMEOUT_SEC = 300
+# Each leads git to another repository than the one that was found, or to other objects than its own.
+_OF_ANOTHER = (
+    "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_GRAFT_FILE", "GIT_SHALLOW_FILE", "GIT_REPLACE_REF_BASE", "GIT_PREFIX",
+)  # fmt: skip
+# No question, no other language, nothing from a remote, and no object in another's place (refs/replace). An older git
+# does not know GIT_NO_LAZY_FETCH (2.39.5 does); GIT_ALLOW_PROTOCOL outdoes what any configuration allows.
+_ALWAYS = {
+    "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C",
+    "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "", "GIT_NO_REPLACE_OBJECTS": "1",
+}  # fmt: skip
+# No program that a repository's configuration names; and a folder of the tree is no repository, whatever it looks like.
+_SETTINGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "safe.bareRepository=explicit")
 _STACK_FILE = re.compile(r"Pulumi\.(.+)\.ya?ml", re.DOTALL)
 # What the engine takes for the name of a stack (pulumi/pulumi v3.259.0, sdk/go/common/tokens/stack_name.go).
 _STACK_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
@@ -30,15 +43,27 @@ class Repository:
     root: Path
     project: Path
     """The folder of Pulumi.yaml, relative to the root."""
+    git_folder: Path
+    """What the root's `.git` is, or leads to. Every git is told it, and looks for none."""
 
     @classmethod
     def find(cls, start: Path) -> Repository:
-        """The checkout around a folder, and the nearest project upwards from there. GitError where one is missing."""
+        """The checkout around a folder, and the nearest project upwards from there. GitError where one is missing.
+
+        By `.git` alone, which no commit can hold. git itself also takes a folder for a repository that has the files of
+        one, and does as its `config` says: a head may hold all of them.
+        """
         start = start.resolve()
-        root = Path(_git(start, "rev-parse", "--show-toplevel")).resolve()
+        root = next((each for each in (start, *start.parents) if os.path.lexists(each / ".git")), None)
+        if root is None:
+            raise GitError(
+                f"not a git repository\n  got: {start}\n  expected: a .git in it or above it\n"
+                "  hint: change into a checkout; GIT_DIR is not followed"
+            )
+        git_folder = _git_folder(root)
         project = project_above(start)
         if project is not None and project.is_relative_to(root):
-            return cls(root, project.relative_to(root))
+            return cls(root, project.relative_to(root), git_folder)
         raise GitError(
             f"no Pulumi project\n  got: {start}\n  expected: a Pulumi.yaml in it or above it, inside {root}\n"
             "  hint: change into the project's folder"
@@ -47,7 +72,7 @@ class Repository:
     def commit(self, ref: str) -> str:
         """The commit a name means."""
         try:
-            return _git(self.root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+            return self._git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
         except GitError:
             hint = "git fetch --depth=1 origin " + ref.removeprefix("origin/")
             raise GitError(f"no commit named {ref!r}\n  hint: a shallow clone may lack it: {hint}") from None
@@ -55,13 +80,13 @@ class Repository:
     def fork_point(self, base: str, head: str) -> str:
         """The newest commit both have, as GitHub compares a pull request; the base itself where none is known."""
         try:
-            return _git(self.root, "merge-base", base, head)
+            return self._git("merge-base", base, head)
         except GitError:
             return base
 
     def tree(self, commit: str) -> str:
         """The id of all files of a commit, which two commits with the same files share."""
-        return _git(self.root, "rev-parse", f"{commit}^{{tree}}")
+        return self._git("rev-parse", f"{commit}^{{tree}}")
 
     def export(self, commit: str, folder: Path) -> None:
         """The files of a commit, in an empty folder. GitError where they are none that can be written.
@@ -71,23 +96,27 @@ class Repository:
         """
         folder.mkdir(parents=True)
         try:
-            files = git_files.entries(_run(self.root, "ls-tree", "-r", "-z", "--full-tree", commit).stdout)
+            files = git_files.entries(self._run("ls-tree", "-r", "-z", "--full-tree", commit).stdout)
             with tempfile.TemporaryFile(dir=folder.parent) as ids, tempfile.TemporaryFile(dir=folder.parent) as content:
                 ids.writelines(f"{each.id}\n".encode() for each in files)
                 ids.seek(0)
-                _run(self.root, "cat-file", "--batch", stdin=ids, stdout=content)
+                self._run("cat-file", "--batch", stdin=ids, stdout=content)
                 content.seek(0)
                 git_files.write(files, folder, content)
         except git_files.UnfitTreeError as error:
             raise GitError(f"{commit[:10]}: {error}") from None
 
-    def differs(self, one: str, other: str) -> bool:
-        """Whether any file differs between two commits."""
-        return bool(_git(self.root, "diff", "--name-only", "--no-ext-diff", one, other))
-
     def is_dirty(self) -> bool:
         """Whether there are changes that no commit has."""
-        return bool(_git(self.root, "status", "--porcelain", "--untracked-files=no"))
+        return bool(self._git("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all"))
+
+    def _git(self, *words: str) -> str:
+        return _said(self._run(*words))
+
+    def _run(
+        self, *words: str, stdin: int | IO[bytes] = subprocess.DEVNULL, stdout: int | IO[bytes] = subprocess.PIPE
+    ) -> subprocess.CompletedProcess[bytes]:
+        return _run(self.root, *words, repository=(f"--git-dir={self.git_folder}",), stdin=stdin, stdout=stdout)
 
 
 def project_above(start: Path) -> Path | None:
@@ -123,19 +152,38 @@ def _named_as_stacks(project: Path) -> Iterator[tuple[str, Path]]:
             yield named[1], path
 
 
-def _git(folder: Path, *words: str) -> str:
-    return _run(folder, *words).stdout.decode(errors="replace").strip()
+def _git_folder(root: Path) -> Path:
+    """What `.git` in this folder is, or leads to. GitError where that is no repository, or another user's."""
+    meant = Path(_said(_run(root, "rev-parse", "--resolve-git-dir", str(root / ".git")))).resolve()
+    # git's own search also looks at whose it is (safe.directory), which it does not where it is told the folder.
+    found = Path(_said(_run(root, "rev-parse", "--absolute-git-dir"))).resolve()
+    if found != meant:
+        raise GitError(f"{root}: git takes another repository for its own\n  got: {found}\n  expected: {meant}")
+    asked = os.environ.get("GIT_DIR")
+    if asked and Path(asked).resolve() not in (meant, root / ".git"):
+        raise GitError(
+            f"GIT_DIR is not the repository around this folder\n  got: {asked}\n  expected: {meant}\n"
+            "  hint: unset it, or change into the checkout that it belongs to"
+        )
+    return meant
+
+
+def _said(answer: subprocess.CompletedProcess[bytes]) -> str:
+    return os.fsdecode(answer.stdout).strip()
 
 
 def _run(
-    folder: Path, *words: str, stdin: int | IO[bytes] = subprocess.DEVNULL, stdout: int | IO[bytes] = subprocess.PIPE
+    folder: Path,
+    *words: str,
+    repository: tuple[str, ...] = (),
+    stdin: int | IO[bytes] = subprocess.DEVNULL,
+    stdout: int | IO[bytes] = subprocess.PIPE,
 ) -> subprocess.CompletedProcess[bytes]:
-    # Neither a pager nor a question, and no configuration of a repository that would run a program.
-    settings = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+    kept = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER}
     try:
         answer = subprocess.run(
-            ["git", *settings, *words],
-            cwd=folder, env={**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"},
+            ["git", *_SETTINGS, *repository, *words],
+            cwd=folder, env={**kept, **_ALWAYS},
             stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, timeout=_TIMEOUT_SEC, check=False,
         )  # fmt: skip
     except FileNotFoundError:
@@ -144,5 +192,6 @@ def _run(
         raise GitError(f"git {words[0]} did not end within {_TIMEOUT_SEC} s") from None
     if answer.returncode:
         said = answer.stderr.decode(errors="replace").strip() or f"it ended with {answer.returncode}"
-        raise GitError(f"git {words[0]}: {said}")
+        hint = "\n  hint: a partial clone lacks files; clone without --filter" if "promisor" in said else ""
+        raise GitError(f"git {words[0]}: {said}{hint}")
     return answer
