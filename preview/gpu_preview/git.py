@@ -4,36 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
-from . import git_files, project_file
+from . import git_files, git_program, project_file
+from .git_program import GitError as GitError
 
-_TIMEOUT_SEC = 300
-# Each leads git to another repository than the one that was found, or to other objects than its own.
-_OF_ANOTHER = (
-    "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_GRAFT_FILE", "GIT_SHALLOW_FILE", "GIT_REPLACE_REF_BASE", "GIT_PREFIX",
-)  # fmt: skip
-# No question, no other language, nothing from a remote, and no object in another's place (refs/replace). An older git
-# does not know GIT_NO_LAZY_FETCH (2.39.5 does); GIT_ALLOW_PROTOCOL outdoes what any configuration allows.
-_ALWAYS = {
-    "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C",
-    "GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "", "GIT_NO_REPLACE_OBJECTS": "1",
-}  # fmt: skip
-# No program that a repository's configuration names; and a folder of the tree is no repository, whatever it looks like.
-_SETTINGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "safe.bareRepository=explicit")
 _STACK_FILE = re.compile(r"Pulumi\.(.+)\.ya?ml", re.DOTALL)
 # What the engine takes for the name of a stack (pulumi/pulumi v3.259.0, sdk/go/common/tokens/stack_name.go).
 _STACK_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
-
-
-class GitError(Exception):
-    """git has no answer; the text says what was asked, and what git said."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +53,7 @@ class Repository:
     def commit(self, ref: str) -> str:
         """The commit a name means."""
         try:
-            return self._git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+            return self._said("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
         except GitError:
             hint = "git fetch --depth=1 origin " + ref.removeprefix("origin/")
             raise GitError(f"no commit named {ref!r}\n  hint: a shallow clone may lack it: {hint}") from None
@@ -80,27 +61,31 @@ class Repository:
     def fork_point(self, base: str, head: str) -> str:
         """The newest commit both have, as GitHub compares a pull request; the base itself where none is known."""
         try:
-            return self._git("merge-base", base, head)
+            return self._said("merge-base", base, head)
         except GitError:
             return base
 
     def tree(self, commit: str) -> str:
         """The id of all files of a commit, which two commits with the same files share."""
-        return self._git("rev-parse", f"{commit}^{{tree}}")
+        return self._said("rev-parse", f"{commit}^{{tree}}")
 
-    def export(self, commit: str, folder: Path) -> None:
-        """The files of a commit, in an empty folder. GitError where they are none that can be written.
+    def export(self, commit: str, folder: Path, most_gib: float = 10.0) -> None:
+        """The files of a commit, in an empty folder. GitError where they are none that can be written, or too much.
 
         Without a `.git`, so that the program that will run there finds no way back to the checkout; and without a
-        filter or a hook of anybody's, so nothing of the commit's runs yet. Pointers of LFS stay pointers.
+        filter or a hook of anybody's, so nothing of the commit's runs yet. Pointers of LFS stay pointers, and of a
+        submodule there is nothing. Meanwhile the files take their room on the disk, at most `most_gib`, twice.
         """
         folder.mkdir(parents=True)
         try:
-            files = git_files.entries(self._run("ls-tree", "-r", "-z", "--full-tree", commit).stdout)
+            # Read while it is printed, because git's list may have no end in our time.
+            words = ("ls-tree", "-r", "-t", "-l", "-z", "--full-tree", commit)
+            with git_program.reading(self.root, *words, git_folder=self.git_folder) as listed:
+                files = git_files.entries(listed, most_gib)
             with tempfile.TemporaryFile(dir=folder.parent) as ids, tempfile.TemporaryFile(dir=folder.parent) as content:
                 ids.writelines(f"{each.id}\n".encode() for each in files)
                 ids.seek(0)
-                self._run("cat-file", "--batch", stdin=ids, stdout=content)
+                git_program.run(self.root, "cat-file", "--batch", git_folder=self.git_folder, stdin=ids, stdout=content)
                 content.seek(0)
                 git_files.write(files, folder, content)
         except git_files.UnfitTreeError as error:
@@ -108,15 +93,10 @@ class Repository:
 
     def is_dirty(self) -> bool:
         """Whether there are changes that no commit has."""
-        return bool(self._git("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all"))
+        return bool(self._said("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all"))
 
-    def _git(self, *words: str) -> str:
-        return _said(self._run(*words))
-
-    def _run(
-        self, *words: str, stdin: int | IO[bytes] = subprocess.DEVNULL, stdout: int | IO[bytes] = subprocess.PIPE
-    ) -> subprocess.CompletedProcess[bytes]:
-        return _run(self.root, *words, repository=(f"--git-dir={self.git_folder}",), stdin=stdin, stdout=stdout)
+    def _said(self, *words: str) -> str:
+        return git_program.said(self.root, *words, git_folder=self.git_folder)
 
 
 def project_above(start: Path) -> Path | None:
@@ -154,9 +134,9 @@ def _named_as_stacks(project: Path) -> Iterator[tuple[str, Path]]:
 
 def _git_folder(root: Path) -> Path:
     """What `.git` in this folder is, or leads to. GitError where that is no repository, or another user's."""
-    meant = Path(_said(_run(root, "rev-parse", "--resolve-git-dir", str(root / ".git")))).resolve()
+    meant = Path(git_program.said(root, "rev-parse", "--resolve-git-dir", str(root / ".git"))).resolve()
     # git's own search also looks at whose it is (safe.directory), which it does not where it is told the folder.
-    found = Path(_said(_run(root, "rev-parse", "--absolute-git-dir"))).resolve()
+    found = Path(git_program.said(root, "rev-parse", "--absolute-git-dir")).resolve()
     if found != meant:
         raise GitError(f"{root}: git takes another repository for its own\n  got: {found}\n  expected: {meant}")
     asked = os.environ.get("GIT_DIR")
@@ -166,32 +146,3 @@ def _git_folder(root: Path) -> Path:
             "  hint: unset it, or change into the checkout that it belongs to"
         )
     return meant
-
-
-def _said(answer: subprocess.CompletedProcess[bytes]) -> str:
-    return os.fsdecode(answer.stdout).strip()
-
-
-def _run(
-    folder: Path,
-    *words: str,
-    repository: tuple[str, ...] = (),
-    stdin: int | IO[bytes] = subprocess.DEVNULL,
-    stdout: int | IO[bytes] = subprocess.PIPE,
-) -> subprocess.CompletedProcess[bytes]:
-    kept = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER}
-    try:
-        answer = subprocess.run(
-            ["git", *_SETTINGS, *repository, *words],
-            cwd=folder, env={**kept, **_ALWAYS},
-            stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, timeout=_TIMEOUT_SEC, check=False,
-        )  # fmt: skip
-    except FileNotFoundError:
-        raise GitError("there is no git on PATH\n  hint: install it") from None
-    except subprocess.TimeoutExpired:
-        raise GitError(f"git {words[0]} did not end within {_TIMEOUT_SEC} s") from None
-    if answer.returncode:
-        said = answer.stderr.decode(errors="replace").strip() or f"it ended with {answer.returncode}"
-        hint = "\n  hint: a partial clone lacks files; clone without --filter" if "promisor" in said else ""
-        raise GitError(f"git {words[0]}: {said}{hint}")
-    return answer

@@ -10,13 +10,23 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import IO, NamedTuple
 
-_LINK, _SUBMODULE = "120000", "160000"
+_LINK, _SUBMODULE, _FOLDER = "120000", "160000", "040000"
 _MODES = {"100644": 0o644, "100664": 0o644, "100755": 0o755}
 # What no tree that git itself wrote has in a path, and what it refuses to check out (git, read-cache.c, verify_path).
 _NO_NAMES = ("", ".", "..", ".git")
 _CHUNK_BYTES = 1024**2
+
+# What a commit may come to. The number, the depth and the length of the list are figures of ours, some times those of
+# large repositories: a dozen objects of git can stand for any number of files, as each may be in many places. The other
+# two are Linux's (PATH_MAX with the byte that ends it; symlink(2)).
+_MOST_ENTRIES = 200_000
+_MOST_LISTED_MIB = 64
+_MOST_PARTS = 200
+_MOST_PATH_BYTES = 4_095
+_MOST_LINK_BYTES = 4_095
+_MOST_SHOWN = 100
 
 
 class UnfitTreeError(Exception):
@@ -28,6 +38,8 @@ class Entry(NamedTuple):
 
     mode: str
     id: str
+    size: int
+    """Of its content, in bytes."""
     path: bytes
 
     @property
@@ -35,27 +47,64 @@ class Entry(NamedTuple):
         return self.mode == _LINK
 
 
-def entries(listed: bytes) -> list[Entry]:
-    """What `git ls-tree -r -z` prints, links last; submodules, which are commits of elsewhere, are left out.
+def entries(listed: IO[bytes], most_gib: float) -> list[Entry]:
+    """What `git ls-tree -r -t -l -z` prints, links last; submodules, which are commits of elsewhere, are left out.
 
-    UnfitTreeError for a path that leads anywhere but into the folder, and for a kind of file that git does not know.
+    UnfitTreeError for a path that leads anywhere but into the folder, for a kind of file that git does not know, for
+    what git lacks, and where it is more than may be written: `most_gib` for all files together.
     """
-    found = []
-    for line in filter(None, listed.split(b"\0")):
+    found, number, most_bytes = [], 0, most_gib * 1024**3
+    for line in _lines(listed):
+        number += 1
+        if number > _MOST_ENTRIES:
+            raise UnfitTreeError(f"it has more than {_MOST_ENTRIES:,} files and folders")
         words, _, path = line.partition(b"\t")
-        mode, _, name = words.decode().split(" ")
-        if mode == _SUBMODULE:
+        mode, _, name, size = words.decode().split()
+        shown = _shown(path)
+        _look_at(path)
+        if mode in (_SUBMODULE, _FOLDER):
             continue
-        if any(part.lower() in _NO_NAMES for part in os.fsdecode(path).split("/")):
-            raise UnfitTreeError(f"{os.fsdecode(path)!a}: is no path that git would check out")
         if mode != _LINK and mode not in _MODES:
-            raise UnfitTreeError(f"{os.fsdecode(path)!a}: has the mode {mode}, which git does not know")
-        found.append(Entry(mode, name, path))
+            raise UnfitTreeError(f"{shown}: has the mode {mode}, which git does not know")
+        if not size.isdecimal():
+            raise UnfitTreeError(f"{shown}: git does not have its content, {name}")
+        if mode == _LINK and int(size) > _MOST_LINK_BYTES:
+            raise UnfitTreeError(f"{shown}: is a link to a path of more than {_MOST_LINK_BYTES:,} bytes")
+        most_bytes -= int(size)
+        if most_bytes < 0:
+            raise UnfitTreeError(f"its files have more than {most_gib:g} GiB")
+        found.append(Entry(mode, name, int(size), path))
     # Nothing is ever written through a link of the same tree, if all of them come last.
     return sorted(found, key=lambda each: each.is_link)
 
 
-def write(files: list[Entry], folder: Path, objects: BinaryIO) -> None:
+def _lines(listed: IO[bytes]) -> Iterator[bytes]:
+    read, left = 0, b""
+    while chunk := listed.read(_CHUNK_BYTES):
+        read += len(chunk)
+        if read > _MOST_LISTED_MIB * 1024**2:
+            raise UnfitTreeError(f"the list of its files has more than {_MOST_LISTED_MIB} MiB")
+        *whole, left = (left + chunk).split(b"\0")
+        yield from whole
+
+
+def _look_at(path: bytes) -> None:
+    if len(path) > _MOST_PATH_BYTES:
+        raise UnfitTreeError(f"{_shown(path)}: is a path of more than {_MOST_PATH_BYTES:,} bytes")
+    parts = os.fsdecode(path).split("/")
+    if len(parts) > _MOST_PARTS:
+        raise UnfitTreeError(f"{_shown(path)}: has more than {_MOST_PARTS} parts")
+    if any(part.lower() in _NO_NAMES for part in parts):
+        raise UnfitTreeError(f"{_shown(path)}: is no path that git would check out")
+
+
+def _shown(path: bytes) -> str:
+    """A path in a message: its beginning, in one line."""
+    text = os.fsdecode(path)
+    return f"{text[:_MOST_SHOWN]!a}" + ("..." if len(text) > _MOST_SHOWN else "")
+
+
+def write(files: list[Entry], folder: Path, objects: IO[bytes]) -> None:
     """Write them below a folder. `objects` is what `git cat-file --batch` prints for their ids, in this order.
 
     UnfitTreeError where two have the same place, or where git lacks one.
@@ -64,7 +113,7 @@ def write(files: list[Entry], folder: Path, objects: BinaryIO) -> None:
         path = folder / os.fsdecode(each.path)
         head = objects.readline().split()
         if len(head) != 3 or head[1] != b"blob":
-            raise UnfitTreeError(f"{os.fsdecode(each.path)!a}: git does not have its content, {each.id}")
+            raise UnfitTreeError(f"{_shown(each.path)}: git does not have its content, {each.id}")
         content = _chunks(objects, int(head[2]))
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,7 +123,7 @@ def write(files: list[Entry], folder: Path, objects: BinaryIO) -> None:
                 _write(path, _MODES[each.mode], content)
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else "its name is none"
-            raise UnfitTreeError(f"{os.fsdecode(each.path)!a}: cannot be written: {why}") from None
+            raise UnfitTreeError(f"{_shown(each.path)}: cannot be written: {why}") from None
         objects.read(1)  # the end of a line
 
 
@@ -84,7 +133,7 @@ def _write(path: Path, mode: int, content: Iterator[bytes]) -> None:
             file.write(chunk)
 
 
-def _chunks(source: BinaryIO, size: int) -> Iterator[bytes]:
+def _chunks(source: IO[bytes], size: int) -> Iterator[bytes]:
     while size > 0 and (chunk := source.read(min(size, _CHUNK_BYTES))):
         size -= len(chunk)
         yield chunk

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 from tests.preview.repository import git
@@ -22,3 +23,25 @@ def start(root: Path) -> Path:
     git(root, "add", ".")
     git(root, "commit", "-qm", "two")
     return root
+
+
+def tree(folder: Path, *entries: bytes) -> str:
+    """A tree of any entries, as git itself would write none."""
+    answer = subprocess.run(
+        ["git", "hash-object", "-t", "tree", "-w", "--stdin", "--literally"],
+        cwd=folder, input=b"".join(entries), capture_output=True, check=True,
+    )  # fmt: skip
+    return answer.stdout.decode().strip()
+
+
+def entry(mode: str, name: str, ident: str) -> bytes:
+    """One of its entries."""
+    return f"{mode} {name}".encode() + b"\0" + bytes.fromhex(ident)
+
+
+def blob(folder: Path, content: bytes) -> str:
+    """A file's content, kept by git."""
+    answer = subprocess.run(
+        ["git", "hash-object", "-w", "--stdin"], cwd=folder, input=content, capture_output=True, check=True
+    )
+    return answer.stdout.decode().strip()

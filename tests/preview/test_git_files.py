@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 from gpu_preview.git import GitError, Repository
 
 from tests.preview import checkouts
+from tests.preview.checkouts import entry, tree
 from tests.preview.repository import git
 
 
@@ -50,26 +50,17 @@ def test_files_keep_their_content_their_mode_and_their_links(checkout: Path, tmp
     assert not (side / "module").exists()
 
 
-def tree(folder: Path, *entries: bytes) -> str:
-    """A tree of any entries, as git itself would write none."""
-    answer = subprocess.run(
-        ["git", "hash-object", "-t", "tree", "-w", "--stdin", "--literally"],
-        cwd=folder, input=b"".join(entries), capture_output=True, check=True,
-    )  # fmt: skip
-    return answer.stdout.decode().strip()
-
-
-def entry(mode: str, name: str, ident: str) -> bytes:
-    return f"{mode} {name}".encode() + b"\0" + bytes.fromhex(ident)
-
-
 @pytest.mark.parametrize(
     ("names", "problem"),
     [
-        (["..", "file"], "'../file': is no path that git would check out"),
-        ([".git", "hooks"], "'.git/hooks': is no path that git would check out"),
-        ([".GIT", "hooks"], "'.GIT/hooks': is no path that git would check out"),
-        ([".", "file"], "'./file': is no path that git would check out"),
+        (["..", "file"], "'..': is no path that git would check out"),
+        ([".git", "hooks"], "'.git': is no path that git would check out"),
+        ([".GIT", "hooks"], "'.GIT': is no path that git would check out"),
+        ([".", "file"], "'.': is no path that git would check out"),
+        (["infra", ".git"], "'infra/.git': is no path that git would check out"),
+        (["infra", ".Git"], "'infra/.Git': is no path that git would check out"),
+        (["infra", "../../x"], "'infra/../../x': is no path that git would check out"),
+        (["infra", "/x"], "'infra//x': is no path that git would check out"),
     ],
 )
 def test_a_path_that_leads_elsewhere_is_refused(checkout: Path, tmp_path: Path, names: list[str], problem: str) -> None:
