@@ -18,9 +18,9 @@ _MODES = {"100644": 0o644, "100664": 0o644, "100755": 0o755}
 _NO_NAMES = ("", ".", "..", ".git")
 _CHUNK_BYTES = 1024**2
 
-# What a commit may come to. The number, the depth and the length of the list are figures of ours, some times those of
-# large repositories: a dozen objects of git can stand for any number of files, as each may be in many places. The other
-# two are Linux's (PATH_MAX with the byte that ends it; symlink(2)).
+# What a commit may come to, for a dozen objects of git can stand for any number of files: each may be in many places.
+# The number, the length of the list and the parts of a path are figures of ours, the other two Linux's (PATH_MAX in
+# limits.h, which counts a byte that ends the path; symlink(2)).
 _MOST_ENTRIES = 200_000
 _MOST_LISTED_MIB = 64
 _MOST_PARTS = 200
@@ -38,8 +38,6 @@ class Entry(NamedTuple):
 
     mode: str
     id: str
-    size: int
-    """Of its content, in bytes."""
     path: bytes
 
     @property
@@ -60,20 +58,19 @@ def entries(listed: IO[bytes], most_gib: float) -> list[Entry]:
             raise UnfitTreeError(f"it has more than {_MOST_ENTRIES:,} files and folders")
         words, _, path = line.partition(b"\t")
         mode, _, name, size = words.decode().split()
-        shown = _shown(path)
         _look_at(path)
         if mode in (_SUBMODULE, _FOLDER):
             continue
         if mode != _LINK and mode not in _MODES:
-            raise UnfitTreeError(f"{shown}: has the mode {mode}, which git does not know")
+            raise UnfitTreeError(f"{_shown(path)}: has the mode {mode}, which git does not know")
         if not size.isdecimal():
-            raise UnfitTreeError(f"{shown}: git does not have its content, {name}")
+            raise UnfitTreeError(f"{_shown(path)}: git does not have its content, {name}")
         if mode == _LINK and int(size) > _MOST_LINK_BYTES:
-            raise UnfitTreeError(f"{shown}: is a link to a path of more than {_MOST_LINK_BYTES:,} bytes")
+            raise UnfitTreeError(f"{_shown(path)}: is a link to a path of more than {_MOST_LINK_BYTES:,} bytes")
         most_bytes -= int(size)
         if most_bytes < 0:
             raise UnfitTreeError(f"its files have more than {most_gib:g} GiB")
-        found.append(Entry(mode, name, int(size), path))
+        found.append(Entry(mode, name, path))
     # Nothing is ever written through a link of the same tree, if all of them come last.
     return sorted(found, key=lambda each: each.is_link)
 

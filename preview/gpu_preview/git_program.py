@@ -12,7 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
+from .visible import visible_lines
+
 _TIMEOUT_SEC = 300
+_MOST_TOLD = 2_000
 # A figure of ours. git holds a whole folder at once, and a file that is stored as its difference to another; either may
 # be far more than what a pull request brought.
 _MEMORY_BYTES = 4 * 1024**3
@@ -107,6 +110,6 @@ def _too_late(what: str) -> GitError:
 
 
 def _failed(what: str, code: int, told: bytes) -> GitError:
-    text = told.decode(errors="replace").strip() or f"it ended with {code}"
+    text = visible_lines(told.decode(errors="replace").strip(), _MOST_TOLD) or f"it ended with {code}"
     hint = "\n  hint: a partial clone lacks files; clone without --filter" if "promisor" in text else ""
     return GitError(f"git {what}: {text}{hint}")

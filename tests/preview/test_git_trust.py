@@ -212,3 +212,12 @@ def test_a_submodule_is_a_checkout_of_its_own(checkout: Path, tmp_path: Path) ->
     found = Repository.find(outer / "inner" / "infra")
     assert (found.root, found.git_folder) == (outer / "inner", outer / ".git" / "modules" / "inner")
     assert (found.commit("HEAD"), found.is_dirty()) == (git(checkout, "rev-parse", "change"), False)
+
+
+def test_what_git_says_is_shown_so_that_nothing_in_it_reorders_the_rest(tmp_path: Path) -> None:
+    hidden = tmp_path / "\u202e"
+    hidden.mkdir()
+    (hidden / ".git").write_text("gitdir: nowhere")
+    with pytest.raises(GitError) as refused:
+        Repository.find(hidden)
+    assert str(refused.value) == f"git rev-parse: fatal: not a git repository: {tmp_path}/\\u202e/nowhere"
