@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import secrets
 import tempfile
@@ -30,13 +31,18 @@ def remove(top: Path, patience_sec: float = _PATIENCE_SEC) -> None:
     shutil.rmtree calls itself for each folder in a folder, and no path may be longer than 4,096 bytes. So here every
     folder is first moved to the top, where its path is short however deep it lay, by a name that nobody can foresee.
     """
+    if top.is_symlink():  # untrusted code put it there, and what it leads to is not ours
+        return
+    with contextlib.suppress(OSError):
+        top.chmod(0o700)
     until = time.monotonic() + patience_sec
     left, emptied = [top], []
     while left and time.monotonic() < until:
         here = left.pop()
         emptied.append(here)
         with contextlib.suppress(OSError), os.scandir(here) as entries:
-            for entry in list(entries):
+            # One at a time, because a folder may have more entries than there is memory and time for.
+            for entry in itertools.takewhile(lambda _: time.monotonic() < until, entries):
                 with contextlib.suppress(OSError):
                     if not entry.is_dir(follow_symlinks=False):
                         Path(entry).unlink()

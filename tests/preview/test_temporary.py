@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,25 @@ def test_a_folder_that_nobody_may_write_into_is_removed(tmp_path: Path) -> None:
         (folder / "a" / "b" / "file").write_text("")
         (folder / "a" / "b").chmod(0)
         (folder / "a").chmod(0)
+        folder.chmod(0)
+    assert not folder.exists()
+
+
+def test_a_link_in_the_place_of_the_folder_leads_to_nothing_that_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").write_text("kept")
+    with temporary.folder("it-") as folder:
+        folder.rmdir()
+        folder.symlink_to(tmp_path / "mine")
+    assert (tmp_path / "mine" / "file").read_text() == "kept"
+    folder.unlink()
+
+
+def test_names_of_any_bytes_are_removed() -> None:
+    with temporary.folder("it-") as folder:
+        inner = folder / os.fsdecode(b"\xff\n")
+        inner.mkdir()
+        (inner / os.fsdecode(b"\x80")).write_text("")
     assert not folder.exists()
 
 
@@ -61,6 +81,15 @@ def test_what_takes_too_long_to_remove_is_left(tmp_path: Path) -> None:
     (tmp_path / "it" / "file").write_text("")
     temporary.remove(tmp_path / "it", patience_sec=-1)
     assert (tmp_path / "it" / "file").exists()
+
+
+def test_the_time_has_its_end_within_one_folder_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in range(100):
+        (tmp_path / f"{name}").write_text("")
+    seconds = iter(range(1_000))
+    monkeypatch.setattr(time, "monotonic", lambda: next(seconds))
+    temporary.remove(tmp_path, patience_sec=10)
+    assert len([*tmp_path.iterdir()]) == 92
 
 
 def test_an_error_inside_is_the_callers(tmp_path: Path) -> None:
