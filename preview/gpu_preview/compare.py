@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from . import exported_state, packs, project_file, sides, temporary, worlds
@@ -52,20 +53,26 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
     """The report. CompareError, GitError or StateError where there is nothing to compare."""
     states = exported_state.read_all(request.states)
     head = repository.commit(request.head)
-    base = repository.commit(request.base)
+    tip = base = repository.commit(request.base)
     if request.from_fork_point:
         base = repository.fork_point(base, head)
     with temporary.folder("gpu-ci-preview-") as folder:
         packages = Packages(repository.root, repository.root / repository.project)
         try:
-            asked = packs.chosen(request.packs, request.pack_configs, repository.root)
+            # The newest policies of the base: those of where the head left it may be older than a rule that it breaks.
+            policies = folder / "policies"
+            if request.packs:
+                repository.export(tip, policies)
+            asked = packs.chosen(request.packs, request.pack_configs, repository.root, policies)
+            for whose, commit in (("base", tip), ("head", head)):
+                packs.refuse_bent(asked, partial(repository.kind, commit), whose)
             around = surroundings(
                 folder, packages, asked, request.limits, say,
                 network=request.network, require_walls=request.require_walls,
             )  # fmt: skip
+            held_to = packs.held_to(asked)
             before = side("base", base, repository, around)
-            fixed = replace(around, walls=around.walls.reading_only(before.root))
-            held_to = packs.held_to(asked, before.root)
+            fixed = replace(around, walls=around.walls.reading_only(before.root, *([policies] if asked else [])))
             after = side("head", head, repository, fixed)
         except (SideError, PackError) as error:
             raise CompareError(str(error)) from None

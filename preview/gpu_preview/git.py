@@ -69,6 +69,11 @@ class Repository:
         """The id of all files of a commit, which two commits with the same files share."""
         return self._said("rev-parse", f"{commit}^{{tree}}")
 
+    def kind(self, commit: str, path: Path) -> str:
+        """What a commit has at a path: `blob`, `tree`, `commit` for a submodule; empty for nothing."""
+        listed = self._said("ls-tree", "-z", "--full-tree", commit, "--", str(path))
+        return listed.split(" ", 2)[1] if listed else ""
+
     def export(self, commit: str, folder: Path, most_gib: float = 10.0) -> None:
         """The files of a commit, in an empty folder. GitError where they are none that can be written, or too much.
 

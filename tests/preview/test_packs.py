@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from gpu_preview.packs import HeldTo, Pack, PackError, chosen, held_to, inside
+from gpu_preview.packs import HeldTo, Pack, PackError, chosen, held_to, inside, refuse_bent, within
 
 PACK = "runtime: {name: python, options: {virtualenv: ../.venv-policy}}\n"
 
@@ -43,7 +43,7 @@ def options(*words: object) -> tuple[str, ...]:
 
 
 def ask(root: Path, base: Path, folder: str = "policies", *settings: Path) -> HeldTo:
-    return held_to(chosen([root / folder], settings, root), base)
+    return held_to(chosen([root / folder], settings, root, base))
 
 
 def test_pack_and_settings_of_the_repository_are_the_bases(root: Path, base: Path) -> None:
@@ -77,8 +77,8 @@ def test_each_pack_keeps_its_own_settings_when_another_is_left_out(root: Path, b
     own = tmp_path / "own.json"
     own.write_text("{}")
     pack(root, "more")
-    packs = chosen([root / "more", elsewhere, root / "policies"], [root / "pol.json", own], root)
-    assert held_to(packs, base).options == options(
+    packs = chosen([root / "more", elsewhere, root / "policies"], [root / "pol.json", own], root, base)
+    assert held_to(packs).options == options(
         "--policy-pack", elsewhere, "--policy-pack-config", own,
         "--policy-pack", base / "policies", "--policy-pack-config", "/dev/null",
     )  # fmt: skip
@@ -95,18 +95,18 @@ def test_a_pack_and_settings_from_elsewhere_are_taken_as_they_are_and_can_be_rea
     (packages / "own.pth").write_text(f"{catalog}\n")
     own = tmp_path / "own.json"
     own.write_text("{}")
-    [asked] = chosen([folder], [own], root)
-    assert (asked.at(base), asked.settings_at(base)) == (folder, own)
+    [asked] = chosen([folder], [own], root, base)
+    assert (asked.at(), asked.settings_at()) == (folder, own)
     assert asked.needed[:4] == [environment, own, folder, catalog]
 
 
-def test_of_the_repository_only_the_environment_can_be_read(root: Path) -> None:
+def test_of_the_repository_only_the_environment_can_be_read(root: Path, base: Path) -> None:
     environment = root / ".venv-policy"
-    assert Pack(root / "policies", root, root / "pol.json").needed[0] == environment
-    assert root / "policies" not in Pack(root / "policies", root).needed
+    assert Pack(root / "policies", root, base, root / "pol.json").needed[0] == environment
+    assert root / "policies" not in Pack(root / "policies", root, base).needed
     environment.rename(root / "moved")
     environment.symlink_to(root / "moved")
-    assert Pack(root / "policies", root).needed == []
+    assert Pack(root / "policies", root, base).needed == []
 
 
 def test_a_link_of_the_head_in_the_place_of_the_pack_is_not_followed(root: Path, base: Path) -> None:
@@ -121,14 +121,42 @@ def test_a_checkout_of_another_repository_below_the_workspace_is_taken_as_it_is(
     folder = pack(root, ".gpu-ci/policies", "runtime: python\n")
     (root / ".gpu-ci" / ".git").mkdir()
     assert ask(root, base, ".gpu-ci/policies").options[1] == str(folder)
-    assert inside(root / ".gpu-ci", root) is None
+    assert inside(root / ".gpu-ci", root, base) is None
+
+
+def test_what_the_base_has_is_the_bases_whatever_a_submodule_left_in_its_place(root: Path, base: Path) -> None:
+    (root / "policies" / ".git").write_text("gitdir: ../.git/modules/policies\n")
+    assert ask(root, base).options[1] == str(base / "policies")
+
+
+@pytest.mark.parametrize("place", ["policies", "pol.json", ".venv-policy"])
+def test_a_submodule_in_the_place_of_a_pack_its_settings_or_packages_is_refused(
+    root: Path, base: Path, place: str
+) -> None:
+    packs = chosen([root / "policies"], [root / "pol.json"], root, base)
+    refuse_bent(packs, lambda path: "tree" if path == Path("policies") else "", "base")
+    with pytest.raises(PackError, match=rf"^{place}: nobody can say .*\n  got: a submodule at {place} in the head\n"):
+        refuse_bent(packs, lambda path: "commit" if path == Path(place) else "", "head")
+
+
+def test_a_submodule_around_a_pack_is_refused(root: Path, base: Path) -> None:
+    packs = chosen([root / "a" / "policies"], [], root, base)
+    with pytest.raises(PackError, match=r"^a/policies: .*\n  got: a submodule at a in the head\n"):
+        refuse_bent(packs, lambda path: "commit" if path == Path("a") else "", "head")
+
+
+def test_an_environment_of_the_policies_that_a_commit_has_is_refused(root: Path, base: Path) -> None:
+    """A file of the head in it would be imported before a rule is asked."""
+    packs = chosen([root / "policies"], [], root, base)
+    with pytest.raises(PackError, match=r"^\.venv-policy: the policies' environment is a part of the head's commit\n"):
+        refuse_bent(packs, lambda path: "tree" if path == Path(".venv-policy") else "", "head")
 
 
 def test_a_path_through_a_link_from_outside_is_still_one_of_the_repository(root: Path, tmp_path: Path) -> None:
     (tmp_path / "a link").symlink_to(root)
-    assert inside(tmp_path / "a link" / "policies", root) == Path("policies")
-    assert inside(root / "policies" / ".." / "pol.json", root) == Path("pol.json")
-    assert inside(tmp_path / "elsewhere", root) is None
+    assert within(tmp_path / "a link" / "policies", root) == Path("policies")
+    assert within(root / "policies" / ".." / "pol.json", root) == Path("pol.json")
+    assert within(tmp_path / "elsewhere", root) is None
 
 
 def test_the_environment_of_the_bases_pack_has_to_be_the_checkouts(root: Path, base: Path) -> None:
@@ -151,4 +179,4 @@ def test_settings_that_are_nowhere_are_an_error(root: Path, base: Path, file: st
 
 def test_more_settings_than_packs_are_an_error(root: Path) -> None:
     with pytest.raises(PackError, match=r"settings without a policy pack\n  got: 2 .*\n  expected: at most 1"):
-        chosen([root / "policies"], [root / "pol.json", root / "b.json"], root)
+        chosen([root / "policies"], [root / "pol.json", root / "b.json"], root, root)

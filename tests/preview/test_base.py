@@ -1,0 +1,68 @@
+"""What a head is compared with and held to is the base's, whatever the head does to it: with the real engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from gpu_preview.compare import CompareError, Request, compare
+from gpu_preview.git import Repository
+from gpu_preview.packages import Packages
+from gpu_preview.report import Report
+
+from tests.conftest import ROOT
+from tests.preview import small
+from tests.preview.repository import commit, git
+
+PACK = """
+from pulumi_policy import EnforcementLevel, PolicyPack, ResourceValidationPolicy
+def judge(args, report):
+    if args.props.get("location") == "US":
+        report("no buckets in the US")
+PolicyPack("p", [ResourceValidationPolicy("no-us", "no us", judge, enforcement_level=EnforcementLevel.MANDATORY)])
+"""
+IN_US = small.BUCKET.replace("EU", "US")
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(300), pytest.mark.usefixtures("policy_python")]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    return small.repository(tmp_path / "repository")
+
+
+def with_policies(repository: Path) -> None:
+    """Commit a pack; its environment is there, and not committed."""
+    (repository / "policies").mkdir()
+    (repository / "policies" / "PulumiPolicy.yaml").write_text(
+        "runtime: {name: python, options: {virtualenv: ../.venv-policy}}\n"
+    )
+    (repository / "policies" / "__main__.py").write_text(PACK)
+    (repository / ".gitignore").write_text(".venv\n.venv-policy\n.sandbox\n__pycache__\n")
+    commit(repository, "policies")
+    Packages(ROOT, ROOT / "policies").lend(repository)
+
+
+def ask(repository: Path, *packs: Path) -> Report:
+    return compare(Request(base="main", head="change", packs=packs), Repository.find(repository), lambda _: None)
+
+
+def test_a_head_that_left_the_base_before_a_policy_was_added_is_held_to_it(repository: Path) -> None:
+    small.change(repository, IN_US)
+    with_policies(repository)
+    report = ask(repository, repository / "policies")
+    assert [each.policy for stack in report.stacks for each in stack.violations] == ["no-us"]
+    assert report.exit_code == 4
+
+
+def test_a_head_that_has_a_submodule_in_the_place_of_the_policies_is_refused(repository: Path) -> None:
+    with_policies(repository)
+    git(repository, "checkout", "-q", "-b", "change")
+    git(repository, "rm", "-rq", "policies")
+    git(repository, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},policies")
+    git(repository, "commit", "-qm", "a submodule")
+    git(repository, "checkout", "-q", "-f", "main")
+    with pytest.raises(
+        CompareError, match=r"^policies: nobody can say .*\n  got: a submodule at policies in the head\n"
+    ):
+        ask(repository, repository / "policies")
