@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from .packages import Packages, PackagesError, virtualenv
 from .visible import visible
 
 _FILE = "PulumiPolicy.yaml"
+_SETTINGS = "the settings of a policy pack, as a JSON object of its policies by name"
 _NO_SETTINGS = os.devnull  # the engine takes a file for each pack or none at all, and an empty one is no settings
 
 
@@ -73,15 +75,22 @@ class Pack:
         return base / ours
 
     def settings_at(self) -> Path | None:
-        """The file of its settings; None where it is one of the repository that the base has not."""
+        """The file of its settings; None where it is one of the repository that the base has not.
+
+        PackError where there is none, and where it is no JSON: the engine would blame the head for it.
+        """
         if self.settings is None:
             return None
         ours = self._inside(self.settings)
         if ours is not None and (self.base / ours).is_file():
+            _check(self.base / ours, f"{ours} of the base")
             return self.base / ours
         if not self.settings.is_file():
-            raise PackError(f"{self.settings}: no such file\n  expected: the settings of a policy pack, as JSON")
-        return self.settings if ours is None else None
+            raise PackError(f"{self.settings}: no such file\n  expected: {_SETTINGS}")
+        if ours is not None:
+            return None
+        _check(self.settings, str(self.settings))
+        return self.settings
 
     def places(self) -> list[Path]:
         """Where the repository has it and its settings, or would have them."""
@@ -159,6 +168,23 @@ def held_to(packs: Sequence[Pack]) -> HeldTo:
             left_out.append(f"no settings: the base has no {within(pack.settings, pack.root)}")
         options += ["--policy-pack", str(folder), "--policy-pack-config", str(settings or _NO_SETTINGS)]
     return HeldTo(tuple(options), tuple(left_out))
+
+
+def _check(settings: Path, name: str) -> None:
+    try:
+        found = json.loads(settings.read_text(encoding="utf-8"), parse_constant=_no_number)
+    except json.JSONDecodeError as error:
+        raise PackError(
+            f"{name}, line {error.lineno}: is no JSON\n  got: {error.msg}\n  expected: {_SETTINGS}"
+        ) from None
+    except (OSError, ValueError, RecursionError):
+        raise PackError(f"{name}: cannot be read as JSON\n  expected: {_SETTINGS}") from None
+    if not isinstance(found, dict):
+        raise PackError(f"{name}: has no settings\n  got: {type(found).__name__}\n  expected: {_SETTINGS}")
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(name)
 
 
 def inside(path: Path, root: Path, base: Path) -> Path | None:

@@ -177,6 +177,32 @@ def test_settings_that_are_nowhere_are_an_error(root: Path, base: Path, file: st
         ask(root, base, "policies", root / file)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{\n  one: 1\n}", ", line 2: is no JSON\n  got: Expecting property name"),
+        ("", ", line 1: is no JSON\n"),
+        ("[" * 100_000, ": cannot be read as JSON\n"),
+        ('{"one": NaN}', ": cannot be read as JSON\n"),
+        ("[1]", ": has no settings\n  got: list\n"),
+    ],
+)
+def test_settings_that_are_no_json_object_are_refused_before_the_head_is_blamed(
+    root: Path, base: Path, tmp_path: Path, text: str, told: str
+) -> None:
+    (base / "pol.json").write_text(text)
+    with pytest.raises(PackError) as refused:
+        ask(root, base, "policies", root / "pol.json")
+    assert str(refused.value).startswith(f"pol.json of the base{told}")
+    assert str(refused.value).endswith(
+        "\n  expected: the settings of a policy pack, as a JSON object of its policies by name"
+    )
+    elsewhere = tmp_path / "elsewhere.json"
+    elsewhere.write_text(text)
+    with pytest.raises(PackError, match=r"elsewhere\.json"):
+        ask(root, base, "policies", elsewhere)
+
+
 def test_more_settings_than_packs_are_an_error(root: Path) -> None:
     with pytest.raises(PackError, match=r"settings without a policy pack\n  got: 2 .*\n  expected: at most 1"):
         chosen([root / "policies"], [root / "pol.json", root / "b.json"], root, root)
