@@ -108,7 +108,7 @@ def _report(asked: dict[str, Any]) -> Any:
             require_walls=asked["require_walls"],
             from_fork_point=not asked["exact_base"],
             max_usd_month=asked["max_usd_month"],
-            cache=asked["cache"] and asked["cache"].resolve(),
+            cache=asked["cache"] and asked["cache"].absolute(),
         )
         repository = Repository.find(Path.cwd())
         if asked["head"] == "HEAD" and repository.is_dirty():

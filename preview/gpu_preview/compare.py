@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from . import exported_state, packs, project_file, sides, temporary, worlds
-from .git import Repository
+from .exported_state import StateError
+from .git import GitError, Repository
 from .limits import Limits
 from .one_stack import Comparison
 from .packages import Packages
@@ -16,7 +17,10 @@ from .packs import PackError
 from .preparation import lend_cache, side, surroundings
 from .report import Report, Side
 from .sides import SideError
+from .visible import visible
+from .walls import WallsError
 from .words import clean, failure, made_by
+from .worlds import WorldError
 
 
 class CompareError(Exception):
@@ -74,23 +78,37 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
             before = side("base", base, repository, around)
             fixed = replace(around, walls=around.walls.reading_only(before.root, *([policies] if asked else [])))
             after = side("head", head, repository, fixed)
-        except (SideError, PackError) as error:
+            if why := project_file.moved(before.project, after.project, (before.root, after.root)):
+                raise CompareError(why)
+            names = chosen(request, before, after)
+            exported_state.of_projects(states, {project_file.name(each.project) for each in (before, after)})
+            offline = [name for name in names if name not in states]
+            cache = request.cache if offline else None
+            kept = worlds.Kept.of(cache, repository.tree(base), offline, repository.root)
+        except (SideError, PackError, WorldError) as error:
             raise CompareError(str(error)) from None
-        if why := project_file.moved(before.project, after.project, (before.root, after.root)):
-            raise CompareError(why)
-        names = chosen(request, before, after)
-        exported_state.of_projects(states, {project_file.name(each.project) for each in (before, after)})
-        offline = [name for name in names if name not in states]
-        kept = worlds.Kept.of(request.cache if offline else None, repository.tree(base), offline)
+        except (CompareError, GitError, StateError, WallsError):
+            raise
+        except Exception as error:  # what nobody thought of: the head's files are whatever its author wants
+            raise CompareError(f"the two sides cannot be read: {_fault(error)}") from None
         # All of the base first: nothing of the head has run by then that could have changed it.
-        base_failed = _bring_up(offline, before, kept, packages, request.install, say)
+        own_cache = not any(repository.kind(commit, repository.project / ".sandbox") for commit in (base, head))
+        try:
+            base_failed = _bring_up(offline, before, kept, packages, request.install, say, own_cache=own_cache)
+            # An earlier stack of the head, or what installs its packages, may write over what a later one starts from.
+            alone = len(names) == 1 and not packages.wants_others(after.root)
+            saved = None if alone else worlds.Saved.of(around.scratch, around.own / "base came to")
+        except WorldError as error:
+            raise CompareError(str(error)) from None
         installed_with = head_failed = ""
         try:
             installed_with = after.install(packages, request.install, before)
         except SideError as error:
             head_failed = clean(str(error))
+        except Exception as error:
+            head_failed = f"its packages cannot be installed: {_fault(error)}"
         comparison = Comparison(
-            before, after, held_to, say, base_failed, head_failed, states, request.states, request.max_usd_month
+            before, after, held_to, say, base_failed, head_failed, states, request.states, request.max_usd_month, saved
         )
         return Report(
             made_by=made_by(),
@@ -109,14 +127,17 @@ def _bring_up(
     packages: Packages,
     install: str,
     say: Callable[[str], None],
+    *,
+    own_cache: bool,
 ) -> dict[str, str]:
     """Bring every stack of the base up, in one world; why one did not, by its name."""
     failed = {}
     world = before.around.scratch / "world"
-    if kept.lend(world):
+    if kept.lend(world, say):
         say("the base is taken from the cache")
         return {}
-    lend_cache(packages.project, world)
+    if own_cache:
+        lend_cache(packages.project, world)
     try:
         before.install(packages, install)
     except SideError as error:
@@ -133,8 +154,12 @@ def _bring_up(
         except SideError as error:
             failed[name] = clean(str(error))
     if not failed:
-        kept.keep(world)
+        kept.keep(world, say)
     return failed
+
+
+def _fault(error: Exception) -> str:
+    return clean(f"which is a fault of gpu-ci's: {type(error).__name__}: {visible(str(error), 300)}")
 
 
 def chosen(request: Request, before: sides.Side, after: sides.Side) -> list[str]:

@@ -15,6 +15,7 @@ from .packs import HeldTo
 from .report import Counts, Stack, Status
 from .sides import Side, SideError
 from .words import clean, failure
+from .worlds import Saved, WorldError
 
 _PREVIEW_FAILED = "error: preview failed"
 
@@ -34,6 +35,8 @@ class Comparison:
     states: Mapping[str, ExportedState] = field(default_factory=dict)
     state_files: Mapping[str, Path] = field(default_factory=dict)
     max_usd_month: float | None = None
+    saved: Saved | None = None
+    """What the base came to; None where no other code of the head has run before."""
 
     def stack(self, name: str) -> Stack:
         """The report on it."""
@@ -59,6 +62,11 @@ class Comparison:
 
         if name in self.base_failed:
             return told(Status.BASE_FAILED, error=self.base_failed[name])
+        try:
+            if self.saved:
+                self.saved.put_back()
+        except WorldError as error:
+            return told(Status.FAILED, error=clean(str(error)))
         if new is None:
             left = digest.of_state(state.text if state else before.exported(name))
             return told(Status.REMOVED, resources=left, counts=Counts.of(left))

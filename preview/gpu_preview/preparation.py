@@ -58,8 +58,12 @@ def side(name: str, commit: str, repository: Repository, around: Surroundings) -
 
 
 def lend_cache(project: Path, world: Path) -> None:
-    """What the checkout's own sandbox has read out of the SDKs: reading it again takes two seconds."""
-    if (cache := project / ".sandbox" / "cache").is_dir() and not cache.is_symlink():
+    """What the checkout's own sandbox has read out of the SDKs: reading it again takes two seconds.
+
+    Nothing behind a link, which the head may have put into the checkout to lead anywhere.
+    """
+    cache = project / ".sandbox" / "cache"
+    if cache.is_dir() and cache.resolve() == cache:
         world.mkdir()
         worlds.copy(cache, world / "cache")
 

@@ -66,3 +66,34 @@ def test_a_head_that_has_a_submodule_in_the_place_of_the_policies_is_refused(rep
         CompareError, match=r"^policies: nobody can say .*\n  got: a submodule at policies in the head\n"
     ):
         ask(repository, repository / "policies")
+
+
+def test_a_stack_of_the_head_cannot_change_what_the_next_one_is_compared_with(repository: Path) -> None:
+    (repository / "Pulumi.dev.yaml").rename(repository / "Pulumi.aa.yaml")
+    (repository / "Pulumi.zz.yaml").write_text((repository / "Pulumi.aa.yaml").read_text())
+    commit(repository, "two stacks")
+    program = f"""{IN_US}
+import os, pulumi
+from pathlib import Path
+if pulumi.get_stack() == "aa":
+    for state in Path(os.environ["PULUMI_SANDBOX_DIR"]).rglob("*zz*.json"):
+        state.write_text(state.read_text().replace('"EU"', '"US"'))
+"""
+    small.change(repository, program)
+    assert {stack.stack: stack.counts.replace for stack in ask(repository).stacks} == {"aa": 1, "zz": 1}
+
+
+def test_what_the_head_commits_for_the_sandbox_is_not_lent_to_the_base(repository: Path, tmp_path: Path) -> None:
+    """The checkout of somebody who has the pull request in the working tree holds it."""
+    (tmp_path / "secrets" / "cache").mkdir(parents=True)
+    (tmp_path / "secrets" / "cache" / "key.json").write_text("planted")
+    git(repository, "checkout", "-q", "-b", "change")
+    (repository / ".gitignore").write_text(".venv\n")
+    (repository / ".sandbox").symlink_to(tmp_path / "secrets")
+    (repository / "__main__.py").write_text(
+        "import os\nraise Exception(str(os.listdir(os.environ['PULUMI_SANDBOX_DIR'] + '/cache')))\n"
+    )
+    commit(repository, "change")
+    [stack] = ask(repository).stacks
+    assert "key.json" not in stack.error
+    assert "shapes-gcp" in stack.error
