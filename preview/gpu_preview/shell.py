@@ -39,13 +39,17 @@ def tell(report: Report, text: str, *, as_json: bool, annotations: Sequence[str]
 def write(folder: Path, report: Report, text: str) -> None:
     """The report as Markdown, JSON and HTML into a folder, which is made. Wrong, in words, where that cannot be."""
     files = {"report.md": text, "report.json": to_json(report), "report.html": html.render(report)}
-    # Half a report is worse than none: each file gets its name when all of them are written.
-    drafts = {name: folder / f".{name}.{os.getpid()}" for name in files}
+    # Half a report is worse than none: each file gets its name when all of them are written. Nobody can foresee the
+    # name of a draft, and put a link there to be written through.
+    drafts = {name: folder / f".{name}.{secrets.token_hex(16)}" for name in files}
     try:
+        _refuse_links(folder)
         folder.mkdir(parents=True, exist_ok=True)
         try:
             for name, content in files.items():
-                drafts[name].write_text(content, encoding="utf-8", errors="replace")
+                descriptor = os.open(drafts[name], os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+                with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
+                    file.write(content)
             for name, draft in drafts.items():
                 draft.replace(folder / name)
         finally:
@@ -53,6 +57,20 @@ def write(folder: Path, report: Report, text: str) -> None:
                 draft.unlink(missing_ok=True)
     except OSError as error:
         raise Wrong(f"{error.filename or folder}: cannot be written", got=error.strerror or str(error)) from None
+
+
+def _refuse_links(folder: Path) -> None:
+    """Wrong where a folder lies behind a link of the checkout around: a commit may have put it there, to anywhere."""
+    here = Path.cwd()
+    root = next((each for each in (here, *here.parents) if (each / ".git").exists()), None)
+    whole = folder.absolute()
+    for each in (whole, *whole.parents):
+        if root and each.is_symlink() and Path(os.path.realpath(each.parent)).is_relative_to(root):
+            raise Wrong(
+                f"{folder}: is behind a link of the checkout, which a commit may have put there",
+                got=f"{each} is a link",
+                expected="a folder without links, or one outside of the checkout",
+            )
 
 
 def to_json(report: Report) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from gpu_ci.cli.main import run
+from gpu_ci.cli.output import Wrong
 from gpu_preview import preparation, shell
 from gpu_preview.git import Repository
 
@@ -96,13 +97,48 @@ def test_a_report_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: py
     before = {file.name: file.read_text() for file in folder.iterdir()}
     assert set(before) == {"report.md", "report.json", "report.html"}
 
-    def full(path: Path, *_: object, **__: object) -> int:
-        raise OSError(28, "No space left on device", str(path))
+    def full(*_: object, **__: object) -> int:
+        raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr("os.fdopen", full)
     with pytest.raises(Exception, match=r"cannot be written\n  got: No space left on device"):
         shell.write(folder, reports.FAILED, "the second")
     assert {file.name: file.read_text() for file in folder.iterdir()} == before
+
+
+def test_a_link_that_a_commit_brought_is_not_written_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("mine")
+    folder = tmp_path / "report"
+    folder.mkdir()
+    (folder / "report.md").symlink_to(outside)
+    monkeypatch.setattr("secrets.token_hex", lambda _: "foreseen")
+    (folder / ".report.json.foreseen").symlink_to(outside)
+    with pytest.raises(Wrong, match="cannot be written"):
+        shell.write(folder, reports.NOTHING, "text")
+    (folder / ".report.json.foreseen").unlink(missing_ok=True)
+    shell.write(folder, reports.NOTHING, "text")
+    assert outside.read_text() == "mine"
+    assert (folder / "report.md").read_text() == "text"
+
+
+@pytest.mark.parametrize("output", ["report", "report/below", "../checkout/report", "../to the checkout/report"])
+def test_a_folder_behind_a_link_of_the_checkout_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str
+) -> None:
+    checkout = tmp_path / "checkout"
+    (checkout / ".git").mkdir(parents=True)
+    (checkout / "infra").mkdir()
+    (tmp_path / "outside").mkdir()
+    (checkout / "report").symlink_to(tmp_path / "outside")
+    (tmp_path / "to the checkout").symlink_to(checkout)
+    monkeypatch.chdir(checkout)
+    with pytest.raises(Wrong, match="is behind a link of the checkout"):
+        shell.write(Path(output), reports.NOTHING, "text")
+    monkeypatch.chdir(checkout / "infra")
+    shell.write(tmp_path / "to the checkout" / "new", reports.NOTHING, "text")
+    assert [each.name for each in (tmp_path / "outside").iterdir()] == []
+    assert (checkout / "new" / "report.md").read_text() == "text"
 
 
 def test_a_text_that_no_file_takes_is_written_all_the_same(tmp_path: Path) -> None:
