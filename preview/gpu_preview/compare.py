@@ -90,7 +90,7 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
         except (CompareError, GitError, StateError, WallsError):
             raise
         except Exception as error:  # what nobody thought of: the head's files are whatever its author wants
-            raise CompareError(f"the two sides cannot be read: {_fault(error)}") from None
+            raise CompareError(f"the two sides cannot be read, {_fault(error)}") from None
         # All of the base first: nothing of the head has run by then that could have changed it.
         own_cache = not any(repository.kind(commit, repository.project / ".sandbox") for commit in (base, head))
         try:
@@ -106,7 +106,7 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
         except SideError as error:
             head_failed = clean(str(error))
         except Exception as error:
-            head_failed = f"its packages cannot be installed: {_fault(error)}"
+            head_failed = f"its packages cannot be installed, {_fault(error)}"
         comparison = Comparison(
             before, after, held_to, say, base_failed, head_failed, states, request.states, request.max_usd_month, saved
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from .limits import Limits
 from .packages import Packages
 from .packs import Pack
 from .sides import Side, SideError, Surroundings
+from .stack_secrets import SecretsError
 from .visible import visible
 
 _ENGINE_SEC = 900
@@ -48,8 +50,10 @@ def side(name: str, commit: str, repository: Repository, around: Surroundings) -
     repository.export(commit, root)
     made = Side(name, root, root / repository.project, around)
     try:
+        if os.path.realpath(made.project) != str(made.project):  # links without an end have none
+            raise SideError(f"{repository.project} is a link, or below one")
         made.read_files()
-    except SideError as error:
+    except (SideError, SecretsError) as error:
         raise SideError(f"{name} ({commit[:10]}): {error}") from None
     for file in git.misnamed(made.project):
         shown = visible(file, 100)

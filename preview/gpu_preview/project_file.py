@@ -54,10 +54,14 @@ def stack_folder(project: Path) -> Path:
     inside = as_text(said.get("stackConfigDir")) or as_text(said.get("config"))
     if not inside:
         return project
-    whole = project.resolve()
-    folder = whole / inside
-    if "\0" in inside or folder.resolve() != folder or not folder.is_relative_to(whole):
-        raise OutsideError("stackConfigDir of Pulumi.yaml leads out of the project, or over a link")
+    try:
+        whole = project.resolve()
+        folder = whole / inside
+        fits = folder.resolve() == folder and folder.is_relative_to(whole) and not folder.is_symlink()
+    except (OSError, RuntimeError, ValueError):  # a name that is none, or links without an end
+        fits = False
+    if not fits:
+        raise OutsideError("stackConfigDir of Pulumi.yaml leads out of the project, or over a link, or is no path")
     return project / inside
 
 

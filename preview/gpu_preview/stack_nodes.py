@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import stat
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,11 @@ from yaml.constructor import SafeConstructor
 _LARGEST_BYTES = 256 * 1024
 # Aliases let a few lines stand for billions of values, and whoever reads the values would count them one by one.
 _MOST_NODES = 100_000
+# Of a number's digits Python makes one number in a time that grows with their square, and no text beyond 4,300 of them.
+_LONGEST_NUMBER = 256
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+# Half a character of UTF-16, which no UTF-8 holds, and the end of a text to whatever is written in C.
+_NO_TEXT = re.compile("[\\ud800-\\udfff\\0]")
 # Of what is no number, date or map, PyYAML's constructors raise whatever int(), re and a table of theirs do.
 _NO_VALUE = (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
 
@@ -63,6 +70,11 @@ def _composed(text: str) -> yaml.Node | None:
         raise UnfitError("is nested without an end") from None
     if node is not None and _size(node) > _MOST_NODES:
         raise UnfitError(f"stands for more than {_MOST_NODES} values by its aliases")
+    for each in _scalars(node):
+        if each.tag in _NUMBERS and len(each.value) > _LONGEST_NUMBER:
+            raise UnfitError(f"has a number of {len(each.value)} characters, and no number has {_LONGEST_NUMBER}")
+        if _NO_TEXT.search(each.value):
+            raise UnfitError("has a character that no text holds")
     return node
 
 
@@ -74,6 +86,19 @@ def children(node: yaml.Node) -> list[yaml.Node]:
     if isinstance(node, yaml.MappingNode):
         return [each for pair in node.value for each in pair]
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+
+
+def _scalars(root: yaml.Node | None) -> Iterator[yaml.ScalarNode]:
+    seen: set[int] = set()
+    left = [root] if root else []
+    while left:
+        node = left.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.ScalarNode):
+            yield node
+        left += children(node)
 
 
 def _size(root: yaml.Node) -> int:

@@ -17,14 +17,22 @@ from . import stack_nodes
 from .paths import joined
 from .placeholders import PLACEHOLDER
 
+# bubblewrap takes 9,000 words (bubblewrap.c, MAX_ARGS), and Linux 2 MiB of them (execve(2)); each secret is two.
+_MOST_SECRETS = 1_000
+_LONGEST_PATH_BYTES = 1_000
 # What encrypts the values (pulumi/pulumi v3.259.0, sdk/go/common/workspace/project.go, ProjectStack).
 _KEYS = ("secretsprovider", "encryptedkey", "encryptionsalt")
+
+
+class SecretsError(Exception):
+    """A stack file whose secrets are too many to be replaced; the text says why."""
 
 
 def open_to_all(file: Path) -> dict[str, str]:
     """Take the secrets and what encrypts them out of a side's copy of a stack file; the placeholders, by their path.
 
-    A file without any is left as it is, but for the lines that name a provider of secrets.
+    A file without any is left as it is, but for the lines that name a provider of secrets. SecretsError where there
+    are more, or under longer paths, than the words of one command take.
     """
     try:
         document = stack_nodes.loaded(file)
@@ -34,6 +42,12 @@ def open_to_all(file: Path) -> dict[str, str]:
         return {}
     config = document.get("config")
     found = dict(_secure(config)) if isinstance(config, Mapping) else {}
+    if len(found) > _MOST_SECRETS:
+        raise SecretsError(f"{file.name}: has {len(found)} secrets\n  expected: at most {_MOST_SECRETS}")
+    if (longest := max((len(path.encode()) for path in found), default=0)) > _LONGEST_PATH_BYTES:
+        raise SecretsError(
+            f"{file.name}: has a secret under a path of {longest} bytes\n  expected: at most {_LONGEST_PATH_BYTES}"
+        )
     if found:
         document["config"] = _without(config)
         kept = {key: value for key, value in document.items() if key not in _KEYS}

@@ -30,16 +30,29 @@ def test_stack_files_are_where_the_project_says(tmp_path: Path, key: str) -> Non
     assert git.stack_files(folder) == {"prod": folder / "conf" / "all" / "Pulumi.prod.yaml"}
 
 
-@pytest.mark.parametrize("said", ["..", "/etc", "conf/../..", "linked", "linked/deeper", '"a\\0b"'])
+@pytest.mark.parametrize("said", ["..", "/etc", "conf/../..", "linked", "linked/deeper", "loop", "loop/a", "a" * 300])
 def test_a_folder_outside_of_the_project_is_refused(tmp_path: Path, said: str) -> None:
     (tmp_path / "outside" / "deeper").mkdir(parents=True)
     folder = project(tmp_path / "in", f"stackConfigDir: {said}\n")
     (folder / "linked").symlink_to(tmp_path / "outside")
+    (folder / "loop").symlink_to("loop")
     with pytest.raises(git.GitError, match=r"stackConfigDir of Pulumi\.yaml leads out of the project, or over a link"):
         git.stack_files(folder)
 
 
-@pytest.mark.parametrize("text", ["[", "stackConfigDir: [a]\n", "config: {a: b}\n", "3", "", "a: &a [*a]\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[",
+        "stackConfigDir: [a]\n",
+        'stackConfigDir: "a\\0b"\n',
+        'stackConfigDir: "\\ud800"\n',
+        "config: {a: b}\n",
+        "3",
+        "",
+        "a: &a [*a]\n",
+    ],
+)
 def test_of_a_project_that_says_nothing_of_it_they_stand_beside_it(tmp_path: Path, text: str) -> None:
     (tmp_path / "Pulumi.yaml").write_text(text)
     (tmp_path / "Pulumi.dev.yaml").touch()

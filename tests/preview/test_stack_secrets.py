@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from gpu_preview.stack_secrets import open_to_all
+from gpu_preview.stack_secrets import SecretsError, open_to_all
 
 
 def test_a_secret_becomes_a_placeholder_of_its_own(tmp_path: Path) -> None:
@@ -54,14 +54,43 @@ ALIASES = (
         "config: [", "", "[]", "\x00", "config: 4\n", "a: " + "[" * 3000, ALIASES, "config: &a {b: *a}\n",
         "config: {a: 2026-99-99, b: {secure: x}}\n", "config: {a: !!int '', b: {secure: x}}\n",
         "config: {b: {secure: x}}\n#" + "x" * 300_000,
+        "config: {a: 0x" + "f" * 6_000 + ", b: {secure: x}}\n",
+        "config: {a: 1" + ":1" * 120_000 + ", b: {secure: x}}\n",
+        "config: {a: !!float '" + "1" * 300 + "', b: {secure: x}}\n", 'config: {b: {secure: "\\ud800"}}\n',
+        'config: {"a:\\ud800": {secure: x}}\n', 'config: {"a:\\0": {secure: x}}\n',
     ],
-    ids=range(11),
+    ids=range(17),
 )  # fmt: skip
 def test_a_file_that_cannot_be_read_is_left_to_the_engine(tmp_path: Path, text: str) -> None:
     file = tmp_path / "Pulumi.dev.yaml"
     file.write_text(text)
     assert open_to_all(file) == {}
     assert file.read_text() == text
+
+
+def test_a_number_and_a_text_of_any_use_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "Pulumi.dev.yaml"
+    file.write_text("config: {a: 0x" + "f" * 64 + ", b: '" + "1" * 5_000 + "', c: {secure: x}}\n")
+    assert list(open_to_all(file)) == ["c"]
+
+
+def test_more_secrets_than_one_command_takes_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "Pulumi.dev.yaml"
+    text = "config:\n" + "".join(f"  a:k{number}: {{secure: x}}\n" for number in range(1_001))
+    file.write_text(text)
+    with pytest.raises(SecretsError, match=r"^Pulumi\.dev\.yaml: has 1001 secrets\n  expected: at most 1000$"):
+        open_to_all(file)
+    file.write_text(text.replace("  a:k0: {secure: x}\n", ""))
+    assert len(open_to_all(file)) == 1_000
+
+
+def test_a_secret_under_a_longer_path_than_one_command_takes_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "Pulumi.dev.yaml"
+    file.write_text("config:\n  ? " + "ä" * 501 + "\n  : {secure: x}\n")
+    with pytest.raises(SecretsError, match=r"has a secret under a path of 1002 bytes\n  expected: at most 1000$"):
+        open_to_all(file)
+    file.write_text("config:\n  ? " + "ä" * 500 + "\n  : {secure: x}\n")
+    assert list(open_to_all(file)) == ["ä" * 500]
 
 
 def test_neither_a_pipe_nor_a_link_is_read_or_written(tmp_path: Path) -> None:
