@@ -115,7 +115,7 @@ def _report(asked: dict[str, Any]) -> Any:
             note("gpu-ci preview: there are changes that no commit has; they are not looked at")
         return compare(request, repository, shell.progress("gpu-ci preview"))
     except (GitError, CompareError, StateError, WallsError) as error:
-        raise Found(f"gpu-ci preview: {error}", [{"text": str(error)}]) from None
+        raise Found(shell.unobeyed(f"gpu-ci preview: {error}"), [{"text": shell.unobeyed(str(error))}]) from None
 
 
 def _states(given: tuple[str, ...]) -> dict[str, Path]:

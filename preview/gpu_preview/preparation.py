@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from . import environments, git, walls, worlds
+from . import environments, git, project_file, stack_nodes, walls, worlds
 from .git import Repository
 from .limits import Limits
 from .packages import Packages
@@ -50,8 +49,7 @@ def side(name: str, commit: str, repository: Repository, around: Surroundings) -
     repository.export(commit, root)
     made = Side(name, root, root / repository.project, around)
     try:
-        if os.path.realpath(made.project) != str(made.project):  # links without an end have none
-            raise SideError(f"{repository.project} is a link, or below one")
+        _refuse(made.project, repository.project)
         made.read_files()
     except (SideError, SecretsError) as error:
         raise SideError(f"{name} ({commit[:10]}): {error}") from None
@@ -59,6 +57,18 @@ def side(name: str, commit: str, repository: Repository, around: Surroundings) -
         shown = visible(file, 100)
         around.say(f"{name}: {shown} is passed over: a stack is named by letters, digits, `.`, `_` and `-`")
     return made
+
+
+def _refuse(project: Path, named: Path) -> None:
+    """SideError for a project's folder that is a link without an end, and for a project's file that nobody can read."""
+    if project.is_symlink():
+        raise SideError(f"{named} is a link, or below one")
+    for name in project_file.NAMES:
+        if (project / name).is_file():
+            try:
+                stack_nodes.loaded(project / name)
+            except stack_nodes.UnfitError as error:
+                raise SideError(f"{named / name} {error}") from None
 
 
 def lend_cache(project: Path, world: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from . import stack_nodes
 from .json_text import as_map, as_text
+from .visible import visible
 
 NAMES = ("Pulumi.yaml", "Pulumi.yml")
 _LEFT_OUT = ("node_modules", "site-packages")
@@ -84,7 +85,7 @@ def moved(before: Path, after: Path, roots: tuple[Path, Path]) -> str:
     if old and new and old != new:
         return (
             "the project has another name in the head, so to the engine its stacks are others, and all that the old "
-            f"ones have stays as it is\n  got: {new}\n  expected: {old}\n"
+            f"ones have stays as it is\n  got: {visible(new, 100)}\n  expected: {visible(old, 100)}\n"
             "  hint: pulumi stack rename, in a change of its own"
         )
     if bool(old) == bool(new):
@@ -93,8 +94,9 @@ def moved(before: Path, after: Path, roots: tuple[Path, Path]) -> str:
     for other in _projects(root):
         if name(other) == (old or new):
             return (
-                f"the project {old or new} is in another folder in the {lacks}, so nothing can be compared\n"
-                f"  got: {other.relative_to(root)} in the {lacks}, {after.relative_to(roots[1])} in the {has}\n"
+                f"the project {visible(old or new, 100)} is in another folder in the {lacks}, so nothing can be "
+                f"compared\n  got: {visible(str(other.relative_to(root)), 100)} in the {lacks}, "
+                f"{visible(str(after.relative_to(roots[1])), 100)} in the {has}\n"
                 "  hint: move it in a change of its own; its stacks stay the same, as its name does"
             )
     return ""

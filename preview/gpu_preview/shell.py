@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -14,16 +15,28 @@ from gpu_ci.cli.output import Wrong, note
 
 from . import html
 from .report import Report
+from .visible import visible_lines
 from .wording import number
 
 # What a step's summary may hold (docs.github.com, "Workflow commands for GitHub Actions", "Step isolation and limits").
 _SUMMARY_BYTES = 1024 * 1024
+_MESSAGE_CHARACTERS = 20_000
+_COMMAND = re.compile(r"^([ \t]*)::", re.MULTILINE)
 
 
 def progress(command: str) -> Callable[[str], None]:
     """Tells of long work on the error output, each line with the seconds since this call."""
     began = time.monotonic()
-    return lambda text: note(f"{command}: {time.monotonic() - began:5.1f} s  {text}")
+    return lambda text: note(unobeyed(f"{command}: {time.monotonic() - began:5.1f} s  {text}"))
+
+
+def unobeyed(text: str) -> str:
+    """A message with words of the head's in it, of which neither a terminal nor the runner obeys any.
+
+    The runner looks for `::` where a line begins, and for `##[` anywhere in it (actions/runner,
+    src/Runner.Common/ActionCommand.cs, TryParseV2 and TryParse).
+    """
+    return _COMMAND.sub(r"\1: :", visible_lines(text, _MESSAGE_CHARACTERS)).replace("##[", "# #[")
 
 
 def tell(report: Report, text: str, *, as_json: bool, annotations: Sequence[str] | None) -> None:
@@ -74,8 +87,9 @@ def _refuse_links(folder: Path) -> None:
 
 
 def to_json(report: Report) -> str:
-    """The report as its schema has it."""
-    return json.dumps(report.model_dump(mode="json", by_alias=True), indent=2, ensure_ascii=False) + "\n"
+    """The report as its schema has it, with nothing that the runner would obey where it is printed."""
+    text = json.dumps(report.model_dump(mode="json", by_alias=True), indent=2, ensure_ascii=False)
+    return text.replace("##[", "#\\u0023[") + "\n"
 
 
 def show(text: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from gpu_preview.compare import CompareError, Request, compare
-from gpu_preview.git import Repository
+from gpu_preview.git import GitError, Repository
 from gpu_preview.packages import Packages
 from gpu_preview.report import Report
 
@@ -97,3 +97,56 @@ def test_what_the_head_commits_for_the_sandbox_is_not_lent_to_the_base(repositor
     [stack] = ask(repository).stacks
     assert "key.json" not in stack.error
     assert "shapes-gcp" in stack.error
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("Pulumi.yaml", b'name: "\\ud800"', "Pulumi.yaml has a character that no text holds"),
+        ("Pulumi.yaml", b"name: [", "Pulumi.yaml is no YAML"),
+        (
+            "Pulumi.yaml",
+            b"name: small\nruntime: python\nstackConfigDir: " + b"a" * 300,
+            "stackConfigDir of Pulumi.yaml",
+        ),
+        (
+            "Pulumi.dev.yaml",
+            b"config:\n  ? a:" + b"b" * 2_000 + b"\n  : {secure: x}\n",
+            "Pulumi.dev.yaml: has a secret",
+        ),
+    ],
+)
+def test_a_head_whose_files_nobody_can_read_is_refused_in_words(
+    repository: Path, name: str, text: bytes, told: str
+) -> None:
+    git(repository, "checkout", "-q", "-b", "change")
+    (repository / name).write_bytes(text)
+    commit(repository, "change")
+    git(repository, "checkout", "-q", "-f", "main")
+    with pytest.raises((CompareError, GitError), match=told):
+        ask(repository)
+
+
+def test_a_head_whose_project_is_a_link_to_itself_is_refused_in_words(repository: Path) -> None:
+    (repository / "infra").mkdir()
+    (repository / "Pulumi.yaml").rename(repository / "infra" / "Pulumi.yaml")
+    commit(repository, "a folder")
+    git(repository, "checkout", "-q", "-b", "change")
+    git(repository, "rm", "-q", "infra/Pulumi.yaml")
+    (repository / "infra").symlink_to("infra")
+    commit(repository, "change")
+    git(repository, "checkout", "-q", "-f", "main")
+    with pytest.raises(CompareError, match=r"^head \([0-9a-f]{10}\): infra is a link, or below one$"):
+        ask(repository / "infra")
+
+
+def test_a_fault_of_ours_in_the_heads_files_is_told(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small.change(repository)
+
+    def breaks(*_: object) -> str:
+        raise RecursionError("too deep\x1b[2J")
+
+    monkeypatch.setattr("gpu_preview.project_file.moved", breaks)
+    told = r"^the two sides cannot be read, which is a fault of gpu-ci's: RecursionError: too deep\\u001b\[2J$"
+    with pytest.raises(CompareError, match=told):
+        ask(repository)

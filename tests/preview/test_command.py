@@ -10,6 +10,7 @@ import pytest
 from gpu_ci.cli.main import run
 from gpu_ci.cli.output import Wrong
 from gpu_preview import preparation, shell
+from gpu_preview.compare import CompareError
 from gpu_preview.git import Repository
 
 from tests.preview import reports
@@ -104,6 +105,31 @@ def test_a_report_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: py
     with pytest.raises(Exception, match=r"cannot be written\n  got: No space left on device"):
         shell.write(folder, reports.FAILED, "the second")
     assert {file.name: file.read_text() for file in folder.iterdir()} == before
+
+
+def test_nothing_of_a_message_is_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "a\n::error::b\r\n \t::c\x1b[31m ##[error]d\r::e\ud800 f::g"
+    assert shell.unobeyed(text) == "a\n: :error::b\n \t: :c\\u001b[31m # #[error]d\\r::e\\ud800 f::g"
+    assert len(shell.unobeyed("a" * 100_000)) == 20_000
+    shell.progress("gpu-ci preview")("a\n::error::b")
+    assert capsys.readouterr().err.endswith(" s  a\n: :error::b\n")
+
+
+def test_nothing_of_an_error_is_obeyed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def refused(*_: object) -> None:
+        raise CompareError("what\n::error::INJECTED ##[error]INJECTED")
+
+    monkeypatch.setattr("gpu_preview.compare.compare", refused)
+    assert run(["preview", "--base", "main", "--json"]) == 1
+    said = capsys.readouterr()
+    assert said.err.endswith("gpu-ci preview: what\n: :error::INJECTED # #[error]INJECTED\n")
+    assert "##[" not in said.out
+
+
+def test_a_report_as_json_has_nothing_that_is_obeyed_and_says_the_same() -> None:
+    report = reports.NOTHING.model_copy(update={"made_by": "##[error]x"})
+    assert "##[" not in shell.to_json(report)
+    assert json.loads(shell.to_json(report))["madeBy"] == "##[error]x"
 
 
 def test_a_link_that_a_commit_brought_is_not_written_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

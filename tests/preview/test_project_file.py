@@ -125,6 +125,18 @@ def test_a_project_in_another_folder_is_no_new_one_and_none_that_is_gone(tmp_pat
     assert text in moved(tmp_path, asked)
 
 
+def test_names_and_folders_that_are_written_for_a_terminal_are_shown_in_one_line(tmp_path: Path) -> None:
+    project(tmp_path / "base")
+    project(tmp_path / "head", name='"x\\n::error::INJECTED\\e[31m"')
+    assert "got: x\\n::error::INJECTED\\u001b[31m\n  expected: shop\n" in moved(tmp_path)
+    project(tmp_path / "head", name="a" * 1_000)
+    assert f"got: {'a' * 99}…\n" in moved(tmp_path)
+    (tmp_path / "base" / "Pulumi.yaml").unlink()
+    project(tmp_path / "base" / "a\n::error::b")
+    project(tmp_path / "head")
+    assert "  got: a\\n::error::b in the base, . in the head\n" in moved(tmp_path)
+
+
 def test_a_project_that_is_new_or_goes_is_that(tmp_path: Path) -> None:
     project(tmp_path / "base" / "other", name="other")
     project(tmp_path / "head" / "new")
