@@ -117,7 +117,7 @@ def build(scratch: Path, checkout: Path, needed: Iterable[Path], *, network: boo
 
 
 def _options(scratch: Path, checkout: Path, needed: list[Path], network: bool) -> list[str]:
-    hidden = dict.fromkeys([*map(Path, _ALWAYS_HIDDEN), Path.home(), checkout])
+    hidden = dict.fromkeys([*map(Path, _ALWAYS_HIDDEN), Path.home(), checkout, *_of_runner()])
     options = ["--die-with-parent", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL"]
     options += [] if network else [_NO_NETWORK]
     options += ["--ro-bind", "/", "/", "--dev", "/dev", *_IN_MEMORY, _SHARED_MEMORY]
@@ -137,6 +137,13 @@ def _hide(path: Path) -> list[str]:
     if path.is_dir():
         return [*_IN_MEMORY, str(path)]
     return ["--ro-bind", os.devnull, str(path)] if path.exists() else []
+
+
+def _of_runner() -> list[Path]:
+    """Folders of a step of GitHub Actions, with its event and its files; in a job's container they lie below /__w."""
+    given = [os.environ.get(name, "") for name in ("RUNNER_TEMP", "GITHUB_WORKSPACE")]
+    given.append(str(Path(os.environ.get("GITHUB_EVENT_PATH", "")).parent))
+    return [Path(os.path.realpath(each)) for each in given if each.strip("./")]
 
 
 def own_paths() -> list[Path]:

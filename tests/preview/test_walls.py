@@ -52,6 +52,38 @@ def test_it_sees_neither_the_home_nor_the_checkouts_git(built: walls.Walls, tmp_
     assert "No such file" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("RUNNER_TEMP", "step"), ("GITHUB_WORKSPACE", "step/"), ("GITHUB_EVENT_PATH", "step/event.json"),
+     ("RUNNER_TEMP", "link to step")],
+)  # fmt: skip
+def test_the_folders_of_a_step_are_hidden_wherever_they_lie(
+    built: walls.Walls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    """In the container of a job they lie below /__w."""
+    (tmp_path / "step").mkdir()
+    (tmp_path / "link to step").symlink_to(tmp_path / "step")
+
+    def hidden() -> list[str]:
+        words = walls.build(tmp_path / "scratch", tmp_path / "checkout", walls.own_paths()).prefix
+        return [words[at + 1] for at, word in enumerate(words) if word == "--tmpfs"]
+
+    assert built.prefix
+    assert str(tmp_path / "step") not in hidden()
+    monkeypatch.setenv(name, str(tmp_path / value))
+    assert str(tmp_path / "step") in hidden()
+
+
+def test_a_step_that_names_no_folder_of_its_own_hides_none(
+    built: walls.Walls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RUNNER_TEMP", "GITHUB_WORKSPACE", "GITHUB_EVENT_PATH"):
+        monkeypatch.setenv(name, "/")
+    assert (
+        walls.build(tmp_path / "scratch", tmp_path / "checkout", [*walls.own_paths(), tmp_path / "checkout"]) == built
+    )
+
+
 def test_it_writes_nowhere_else(built: walls.Walls, tmp_path: Path) -> None:
     done = python(built, f"open({str(tmp_path / 'checkout/tools/program')!r}, 'w')")
     assert "Read-only file system" in done.stderr
