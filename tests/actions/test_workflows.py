@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT
+from tests.preview.repository import commit, git
 from tests.test_docs import fences
 
 BIN = Path(sys.executable).parent
@@ -67,6 +69,30 @@ def test_who_runs_the_pull_request_may_not_write_and_who_writes_runs_nothing_of_
     assert not any("run" in step for step in write["steps"])
     checkouts = [step["with"] for step in write["steps"] if step["uses"].startswith("actions/checkout@")]
     assert checkouts == [{"persist-credentials": False}] * own_files
+
+
+@pytest.mark.parametrize("text", [SHOWN[0], OURS[0]], ids=["of the page", "ours"])
+def test_nothing_of_the_pull_request_is_ever_checked_out(tmp_path: Path, text: str) -> None:
+    """A submodule's files would stay there when the base is put into its place."""
+    first, second, *rest = yaml.safe_load(text)["jobs"]["preview"]["steps"]
+    checkout = {"ref": "${{ github.base_ref }}", "fetch-depth": 0, "persist-credentials": False, "submodules": False}
+    assert first["with"] == checkout
+    assert not any("git " in step.get("run", "") for step in rest)
+    origin, clone = tmp_path / "origin", tmp_path / "clone"
+    origin.mkdir()
+    git(origin, "init", "-q", "-b", "main")
+    commit(origin, "base")
+    git(tmp_path, "clone", "-q", f"file://{origin}", "clone")
+    (origin / "theirs").touch()
+    git(origin, "checkout", "-q", "--detach")
+    commit(origin, "head")
+    git(origin, "update-ref", "refs/pull/1/head", "HEAD")
+    head = git(origin, "rev-parse", "HEAD")
+    git(origin, "checkout", "-q", "main")
+    environment = {**os.environ, "HEAD": head, "TOKEN": "token"}
+    subprocess.run(["bash", "-euc", second["run"]], cwd=clone, env=environment, check=True)
+    assert git(clone, "ls-tree", "--name-only", head) == "theirs"
+    assert [each.name for each in clone.iterdir()] == [".git"]
 
 
 def test_both_pairs_use_the_same_versions_of_githubs_actions() -> None:
