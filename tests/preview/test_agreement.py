@@ -55,7 +55,7 @@ def test_a_plain_preview_in_a_checkout_says_the_same(
     lend_environment(checkout)
     if report.stacks[0].status == Status.PREVIEWED:  # a new stack has nothing to begin with
         [world] = (pull_requests.parent / "worlds").glob(f"{repository.tree(repository.commit('main'))}-*")
-        shutil.copytree(world, tmp_path / "a sandbox")
+        shutil.copytree(world / "world", tmp_path / "a sandbox")
     assert plain(checkout, tmp_path / "a sandbox", change.stack) == reported(report)
 
 
@@ -84,5 +84,5 @@ def test_a_program_that_knows_nothing_of_ours_is_previewed_alike(tmp_path: Path)
     repository.export(repository.commit("change"), checkout)
     lend_environment(checkout)
     [world] = (tmp_path / "worlds").iterdir()
-    shutil.copytree(world, tmp_path / "a sandbox")
+    shutil.copytree(world / "world", tmp_path / "a sandbox")
     assert plain(checkout, tmp_path / "a sandbox", "dev") == reported(report)
