@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from .json_text import DEEPEST
+from .json_text import DEEPEST, TooMuchError
 from .parts import NAMES, places
 from .paths import IN_TEXT, joined, parts
 from .placeholders import SECRET, is_unknown
 from .report import PropertyChange
 from .values import ANOTHER_SECRET, WAS_SECRET, as_json, is_secret, shown
 from .veil import ANOTHER_MAYBE, MAYBE_SECRET, Veil
+
+_TOO_MUCH = "more properties differ than a report holds"
 
 
 class Missing:
@@ -136,10 +139,12 @@ def at(value: Any, path: str) -> Any:
     return value
 
 
-def told(old: Mapping[str, Any], new: Mapping[str, Any], hints: Mapping[str, Hint]) -> tuple[PropertyChange, ...]:
+def told(
+    old: Mapping[str, Any], new: Mapping[str, Any], hints: Mapping[str, Hint], most: int = 10**9
+) -> tuple[PropertyChange, ...]:
     """What the engine says differs, with its values; where it names no paths, what differs between the inputs.
 
-    `old` and `new` are states of the engine's digest: maps with inputs and outputs.
+    `old` and `new` are states of the engine's digest: maps with inputs and outputs. TooMuchError for more than `most`.
     """
     before, after = old.get("inputs") or {}, new.get("inputs") or {}
     found: dict[str, PropertyChange] = {}
@@ -147,7 +152,7 @@ def told(old: Mapping[str, Any], new: Mapping[str, Any], hints: Mapping[str, Hin
         source = before if hint.input_diff else old.get("outputs") or before
         whole = parts(path)[:1]
         veil = Veil.of(*(at(side, joined("", whole[0])) if whole else side for side in (source, after)))
-        changes = list(between(at(source, path), at(after, path), path, hint.replaces, veil=veil))
+        changes = at_most(most, between(at(source, path), at(after, path), path, hint.replaces, veil=veil))
         if not changes:  # a difference that the texts of the digest do not show, such as between two secrets
             kind: Literal["add", "delete", "update"] = (
                 "add" if hint.kind.startswith("add") else "delete" if hint.kind.startswith("delete") else "update"
@@ -164,18 +169,30 @@ def told(old: Mapping[str, Any], new: Mapping[str, Any], hints: Mapping[str, Hin
                 )
             ]
         found |= {change.path: change for change in changes}
+        if len(found) > most:
+            raise TooMuchError(_TOO_MUCH)
     if not hints:
-        found = {change.path: change for change in between(before, after)}
+        found = {change.path: change for change in at_most(most, between(before, after))}
     return tuple(found[path] for path in sorted(found))
 
 
-def created(inputs: Mapping[str, Any]) -> tuple[PropertyChange, ...]:
-    """Each top property of something new."""
+def created(inputs: Mapping[str, Any], most: int = 10**9) -> tuple[PropertyChange, ...]:
+    """Each top property of something new. TooMuchError for more than `most`."""
+    if len(inputs) > most:
+        raise TooMuchError(_TOO_MUCH)
     return tuple(
         PropertyChange(path=joined("", key), kind="add", after=shown(value))
         for key, value in sorted(inputs.items())
         if key != "__defaults"
     )
+
+
+def at_most(most: int, changes: Iterator[PropertyChange]) -> list[PropertyChange]:
+    """All of them. TooMuchError for more, before they are made."""
+    found = list(itertools.islice(changes, most + 1))
+    if len(found) > most:
+        raise TooMuchError(_TOO_MUCH)
+    return found
 
 
 def hints(step: Mapping[str, Any]) -> dict[str, Hint]:

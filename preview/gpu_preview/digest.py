@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from . import differences, digest_form, json_text
-from .json_text import as_list, as_map
+from .json_text import DEEPEST, as_list, as_map
 from .placeholders import SECRET
 from .report import Counts, Operation, PropertyChange, Resource
 from .states import STACK
@@ -54,8 +55,16 @@ _LABELS_STAY = (
 )
 
 
+# Of all resources together, as each takes 1 KiB of memory. An update of 100 pools has 900.
+_MOST_CHANGES = 100_000
+
+
 class DigestError(ValueError):
     """What was read is no such document; the text says why."""
+
+
+class DigestTooLargeError(DigestError):
+    """It would take more memory than anybody's, and is not read."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +85,9 @@ class Digest:
     """The engine's states of the resources that are there, by their URN after the change."""
     after: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     diagnostics: tuple[Diagnostic, ...] = ()
+    unlisted: int = 0
+    """How many stay as they are and are not among the resources, because it was made without `--show-sames`. Providers
+    that the engine makes by itself are counted, as it counts them."""
 
     @property
     def errors(self) -> list[str]:
@@ -93,20 +105,43 @@ class Digest:
     @property
     def counts(self) -> Counts:
         """How many of each; providers, which are no resources of a cloud, are left out as the engine leaves them."""
-        return Counts.of(self.resources)
+        listed = Counts.of(self.resources)
+        return listed.model_copy(update={"same": listed.same + self.unlisted})
+
+
+def read(file: Path) -> Digest:
+    """The digest in a file. DigestError for anything else, such as the words of a command that failed before it.
+
+    OSError where it cannot be read.
+    """
+    return _digest(lambda: json_text.read_file(file))
 
 
 def parse(text: str) -> Digest:
-    """The digest. DigestError for anything else, such as the words of a command that failed before it."""
+    """The digest. DigestError for anything else."""
+    return _digest(lambda: json_text.read(text))
+
+
+def _digest(source: Callable[[], Any]) -> Digest:
     try:
-        document = json_text.read(text)
+        document = source()
+        if much := digest_form.too_many(document):
+            raise json_text.TooMuchError(much)
         told = digest_form.Document.model_validate(document)
+        return _of(document, told)
+    except json_text.TooMuchError as error:
+        raise DigestTooLargeError(f"is larger than the preview of anything: {error}") from None
     except ValidationError as error:
         raise DigestError(
             "\n".join(["is not what `pulumi preview --json` prints", *digest_form.problems(error)])
         ) from None
+    except DigestError:
+        raise
     except ValueError:
         raise DigestError("is not what `pulumi preview --json` prints") from None
+
+
+def _of(document: Mapping[str, Any], told: digest_form.Document) -> Digest:
     if not told.says_something:
         raise DigestError("is not what `pulumi preview --json` prints\n  expected: `steps`, or `changeSummary`")
     if told.counts_what_it_lacks:
@@ -116,14 +151,18 @@ def parse(text: str) -> Digest:
     states = _by_urn(steps)
     parents = {urn: str(_state(step).get("parent") or "") for urn, step in states.items()}
     unclear = {found[1] for one in diagnostics if (found := _UNTOLD.match(one.message))}
-    resources = tuple(
-        _resource(step, urn, parents, unclear) for urn, step in sorted(states.items()) if not _is_left_out(urn, step)
-    )
+    resources = []
+    left = _MOST_CHANGES
+    for urn, step in sorted(states.items()):
+        if not _is_left_out(urn, step):
+            resources.append(_resource(step, urn, parents, unclear, left))
+            left -= len(resources[-1].properties)
     return Digest(
-        resources,
+        tuple(resources),
         {urn: step["oldState"] for urn, step in states.items() if isinstance(step.get("oldState"), dict)},
         {urn: step["newState"] for urn, step in states.items() if isinstance(step.get("newState"), dict)},
         diagnostics,
+        _unlisted(states, (told.change_summary or {}).get("same", 0)),
     )
 
 
@@ -143,6 +182,13 @@ def _by_urn(steps: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def _badness(step: Mapping[str, Any]) -> int:
     return _WORST_LAST.index(_OPERATIONS[step["op"]])
+
+
+def _unlisted(states: Mapping[str, Mapping[str, Any]], same: int) -> int:
+    """How many of those that the engine counts as unchanged it did not list; the stack itself is always one of all."""
+    if any(step["op"] == "same" for step in states.values()):
+        return 0
+    return max(0, same - (not any(type_of(urn) == STACK for urn in states)))
 
 
 def of_state(text: str) -> tuple[Resource, ...]:
@@ -178,15 +224,18 @@ def name_of(urn: str) -> str:
     return parts[3] if len(parts) == 4 else urn
 
 
-def _resource(step: Mapping[str, Any], urn: str, parents: Mapping[str, str], unclear: Collection[str]) -> Resource:
+def _resource(
+    step: Mapping[str, Any], urn: str, parents: Mapping[str, str], unclear: Collection[str], most: int
+) -> Resource:
     old, new = step.get("oldState") or {}, step.get("newState") or {}
     operation = _operation(step, old, new)
     state = _state(step)
     was = str(old.get("urn") or urn)
     if operation is Operation.CREATE:
-        properties = differences.created(new.get("inputs") or {})
+        properties = differences.created(new.get("inputs") or {}, most)
     elif operation in (Operation.UPDATE, Operation.REPLACE):
-        properties = _with_uncovered(differences.told(old, new, differences.hints(step)), old, new)
+        found = differences.told(old, new, differences.hints(step), most)
+        properties = _with_uncovered(found, old, new, most)
     else:
         properties = ()
     parent = str(state.get("parent") or "")
@@ -221,16 +270,16 @@ def _operation(step: Mapping[str, Any], old: Mapping[str, Any], new: Mapping[str
 
 
 def _with_uncovered(
-    found: tuple[PropertyChange, ...], old: Mapping[str, Any], new: Mapping[str, Any]
+    found: tuple[PropertyChange, ...], old: Mapping[str, Any], new: Mapping[str, Any], most: int
 ) -> tuple[PropertyChange, ...]:
     """What the engine tells, and secrets that are plain with the same value, which are no difference to it."""
     known = {each.path for each in found}
-    more = [
+    more = (
         PropertyChange(path=pair.text, kind="update", before=SECRET, after=WAS_SECRET)
         for pair in uncovered(old.get("inputs") or {}, new.get("inputs") or {})
         if pair.text not in known
-    ]
-    return tuple(sorted([*found, *more], key=lambda each: each.path)) if more else found
+    )
+    return tuple(sorted([*found, *differences.at_most(most - len(found), more)], key=lambda each: each.path))
 
 
 def _harmless(type_: str, properties: Sequence[PropertyChange]) -> bool:
@@ -249,7 +298,7 @@ def _harmless(type_: str, properties: Sequence[PropertyChange]) -> bool:
 def _component(urn: str, parents: Mapping[str, str]) -> str:
     """The name of the topmost resource above it, below the stack; its own where it is that and has children."""
     top, seen = urn, {urn}
-    while (above := parents.get(top, "")) and type_of(above) != STACK and above not in seen:
+    while (above := parents.get(top, "")) and type_of(above) != STACK and above not in seen and len(seen) < DEEPEST:
         top = above
         seen.add(above)
     has_children = top != urn or any(above == urn for above in parents.values())

@@ -5,18 +5,50 @@ What is not named here is kept as it is. The engine leaves out what is empty, or
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 _PROBLEMS = 5
 _CHARACTERS = 100
+# What is wrong with a part takes 1 KiB to tell, and its model as much: so the parts of these are counted first. A
+# digest of 100 pools has 741 steps.
+_MOST = {"steps": 20_000, "diagnostics": 20_000}
+
+_LARGEST_COUNT = 10**8
 
 
 class _Form(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, strict=True)
+
+
+def _all_diffs(given: dict[str, Any]) -> dict[str, Any]:
+    # Not a model for each path: there may be many, and only the first that is wrong is told.
+    for one in given.values():
+        if not (
+            isinstance(one, dict)
+            and isinstance(one.get("kind", ""), str)
+            and isinstance(one.get("inputDiff", False), bool)
+        ):
+            raise ValueError("each path should have an object with `kind` and `inputDiff`")
+    return given
+
+
+def _all_counts(given: dict[str, Any]) -> dict[str, Any]:
+    if not all(type(one) is int and 0 <= one <= _LARGEST_COUNT for one in given.values()):
+        raise ValueError("each operation should have a valid count")
+    return given
+
+
+def _all_texts(given: list[Any]) -> list[Any]:
+    if not all(isinstance(one, str) for one in given):
+        raise ValueError("each should be a valid string")
+    return given
+
+
+_Names = Annotated[list[Any], AfterValidator(_all_texts)]
 
 
 class State(_Form):
@@ -26,15 +58,8 @@ class State(_Form):
     parent: str | None = None
     inputs: dict[str, Any] | None = None
     outputs: dict[str, Any] | None = None
-    dependencies: list[str] | None = None
+    dependencies: _Names | None = None
     protect: bool | None = None
-
-
-class PropertyDiff(_Form):
-    """What the engine says of one path."""
-
-    kind: str = "update"
-    input_diff: bool = False
 
 
 class Step(_Form):
@@ -44,9 +69,9 @@ class Step(_Form):
     urn: str
     old_state: State | None = None
     new_state: State | None = None
-    detailed_diff: dict[str, PropertyDiff] | None = None
-    diff_reasons: list[str] | None = None
-    replace_reasons: list[str] | None = None
+    detailed_diff: Annotated[dict[str, Any], AfterValidator(_all_diffs)] | None = None
+    diff_reasons: _Names | None = None
+    replace_reasons: _Names | None = None
 
 
 class Diagnostic(_Form):
@@ -62,7 +87,7 @@ class Document(_Form):
 
     steps: list[Step] | None = Field(default=None)
     diagnostics: list[Diagnostic] | None = None
-    change_summary: dict[str, int] | None = None
+    change_summary: Annotated[dict[str, Any], AfterValidator(_all_counts)] | None = None
     duration: int | None = None
 
     @property
@@ -80,6 +105,14 @@ class Document(_Form):
         counts = self.change_summary or {}
         failed = any(each.severity == "error" for each in self.diagnostics or ())
         return not failed and not self.steps and any(count for name, count in counts.items() if name != "same")
+
+
+def too_many(document: Any) -> str:
+    """What there is more of than in anybody's, in words; empty for nothing."""
+    for part, most in _MOST.items():
+        if isinstance(document, Mapping) and isinstance(found := document.get(part), list) and len(found) > most:
+            return f"{part}: got {len(found):,}\n  expected: {most:,} at most"
+    return ""
 
 
 def problems(error: ValidationError) -> Iterator[str]:

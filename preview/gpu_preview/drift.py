@@ -95,7 +95,7 @@ def _stack(name: str, file: str, command: Sequence[str], project: Path, timeout_
 
 def _read(stack: Stack, finished: Finished, project: Path) -> Stack:
     try:
-        found = digest.parse(finished.stdout.read_text(errors="replace"))
+        found = digest.read(finished.stdout)
     except DigestError:
         return stack.model_copy(update={"status": Status.FAILED, "error": _why(finished, project)})
     resources = tuple(map(_without_plans, found.resources))

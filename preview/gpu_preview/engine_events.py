@@ -5,6 +5,7 @@ One event a line, as sdk/go/common/apitype/events.go of pulumi/pulumi v3.259.0 h
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -47,16 +48,23 @@ def outputs(log: Path) -> Outputs:
     return last
 
 
-def of_kinds(log: Path, kinds: Collection[str], text: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+def of_kinds(
+    log: Path, kinds: Collection[str], text: str = "", most_mib: float = math.inf
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The events of these kinds whose line has this text, each with its kind, in their order.
 
     The log is large, and most of it is never parsed. A line that is no event is passed over, such as one that was cut
-    off as the engine was ended, or that is longer than any event. OSError where there is no log.
+    off as the engine was ended, or that is longer than any event. OSError where there is no log; TooMuchError where
+    these lines together are more than `most_mib`, for whoever keeps what they say.
     """
     wanted, either = text.encode(), [kind.encode() for kind in kinds]
+    left = most_mib * 1024**2
     with log.open("rb") as file:
         for line in _lines(file):
             if wanted in line and any(kind in line for kind in either):
+                left -= len(line)
+                if left < 0:
+                    raise json_text.TooMuchError(f"it tells more than {most_mib:g} MiB")
                 try:
                     event = json_text.read(line.decode(errors="replace"))
                 except ValueError:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import digest, places, policies
-from .digest import DigestError
+from .digest import DigestError, DigestTooLargeError
 from .exported_state import ExportedState
+from .json_text import TooMuchError
 from .judge import Files, judged
 from .packs import HeldTo
 from .report import Counts, Stack, Status
@@ -82,10 +83,15 @@ class Comparison:
         self.say(f"{name}: previewing the head")
         finished, events = after.preview(name, self.held_to.options)
         try:
-            found = digest.parse(finished.stdout.read_text(errors="replace"))
+            found = digest.read(finished.stdout)
+        except DigestTooLargeError as error:
+            return told(Status.FAILED, error=clean(f"the engine's digest {error}"))
         except DigestError:
             return told(Status.FAILED, error=failure(finished, after.root))
-        broken, asked = policies.violations(events)
+        try:
+            broken, asked = policies.violations(events)
+        except TooMuchError as error:
+            return told(Status.FAILED, error=clean(f"the engine's log of events is larger than anybody's: {error}"))
         # The engine fails a preview in which a mandatory policy is broken, and says no more than that it failed.
         by_policy = any(each.level == "mandatory" for each in broken) and found.errors in ([], [_PREVIEW_FAILED])
         if finished.broke or (not by_policy and (found.errors or finished.code)):

@@ -41,7 +41,7 @@ def _stack(given: str, folder: Path, max_usd_month: float | None) -> Stack:
     if not equals or not name:
         raise CompareError(f"--digest {given}: is no STACK=FILE\n  hint: --digest staging=preview.json")
     try:
-        found = digest.parse(Path(path).read_text(encoding="utf-8", errors="replace"))
+        found = digest.read(Path(path))
     except OSError as error:
         raise CompareError(f"--digest {name}: {path}: {error.strerror or error}") from None
     except DigestError as error:

@@ -232,3 +232,18 @@ def test_what_was_only_looked_up_is_nothing_when_it_is_forgotten_or_read_in_anot
         step("discard", BUCKET, {"inputs": {}}), step("read-replacement", other, {"inputs": {}}, {"inputs": {}})
     )
     assert found.resources == ()
+
+
+def test_what_a_digest_counts_and_does_not_list_is_unchanged() -> None:
+    """`pulumi preview --json` without --show-sames; the stack itself is one of those it counts."""
+    some = parse(json.dumps({"steps": [step("create", BUCKET, None, {"inputs": {}})], "changeSummary": {"same": 8}}))
+    assert (some.counts.create, some.counts.same) == (1, 7)
+    none = parse(json.dumps({"changeSummary": {"same": 8}}))
+    assert (none.counts.same, none.resources) == (7, ())
+    new = {"steps": [step("create", ROOT, None, {"inputs": {}})], "changeSummary": {"same": 1, "create": 1}}
+    assert parse(json.dumps(new)).counts.same == 1
+    listed = {"steps": [step("same", ROOT, {}, {}), step("same", BUCKET, {}, {})], "changeSummary": {"same": 8}}
+    assert parse(json.dumps(listed)).counts.same == 1
+    for count in (-1, 10**9, True, "8"):
+        with pytest.raises(DigestError, match="changeSummary: value error, each operation should have a valid count"):
+            parse(json.dumps({"changeSummary": {"same": count}}))
