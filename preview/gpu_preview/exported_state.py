@@ -11,11 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .placeholders import SECRET_SIGNATURE, SIGNATURE
+from . import json_text, state_secrets
 from .wording import number
-
-STRIPPED = "[secret taken out of the state]"
-"""What stands for a secret; the sandbox takes any secret in its place for the same one (docs/sandbox.md)."""
 
 # A salt of the sandbox's own passphrase, which guards nothing (docs/sandbox.md): the engine imports no state that says
 # nothing of who encrypts its secrets.
@@ -98,11 +95,15 @@ def of_projects(states: Mapping[str, ExportedState], projects: Collection[str]) 
 def strip(text: str, stack: str = "") -> ExportedState:
     """The state without its secrets. StateError for anything that is no state, or another stack's than this one."""
     try:
-        document = json.loads(text)
+        document = json_text.read(text)
         deployment = document["deployment"]
-        stacks = {each["urn"].split("::")[0].removeprefix("urn:pulumi:") for each in deployment.get("resources") or []}
-        if not all(each["urn"].count("::") >= 3 for each in deployment.get("resources") or []):
+        resources, pending = (deployment.get(key) or [] for key in ("resources", "pending_operations"))
+        stacks = {each["urn"].split("::")[0].removeprefix("urn:pulumi:") for each in resources}
+        if not isinstance(pending, list) or not all(each["urn"].count("::") >= 3 for each in resources):
             raise ValueError
+        kept, secrets = state_secrets.taken_out(deployment)
+    except json_text.TooMuchError as error:
+        raise StateError(f"is larger than the state of anything: {error}") from None
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
         raise StateError(
             "is not what `pulumi stack export` prints\n"
@@ -110,20 +111,6 @@ def strip(text: str, stack: str = "") -> ExportedState:
         ) from None
     if stack and (others := sorted(stacks - {stack})):
         raise StateError(f"is the state of another stack\n  got: {', '.join(others)}\n  expected: {stack}")
-    pending = deployment.get("pending_operations") or []
-    left_out = ("secrets_providers", "pending_operations")
-    found: list[Any] = []
-    kept = {key: _without(value, found) for key, value in deployment.items() if key not in left_out}
-    return ExportedState({**document, "deployment": kept}, len(found), len(pending))
-
-
-def _without(value: Any, found: list[Any]) -> Any:
-    """The same, with STRIPPED in the place of each secret; those are counted in `found`."""
-    if isinstance(value, Mapping):
-        if value.get(SIGNATURE) == SECRET_SIGNATURE:
-            found.append(None)
-            return {SIGNATURE: SECRET_SIGNATURE, "plaintext": json.dumps(STRIPPED)}
-        return {key: _without(one, found) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_without(one, found) for one in value]
-    return value
+    # Nothing else of it is read, and nobody knows what it would hold.
+    version = {"version": document["version"]} if isinstance(document.get("version"), int) else {}
+    return ExportedState({**version, "deployment": kept}, secrets, len(pending))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,7 +35,7 @@ def read(text: str) -> Any:
     if sum(map(text.count, _BEFORE_PARTS)) > MOST_PARTS:
         raise TooMuchError(f"it has more than {MOST_PARTS:,} parts")
     try:
-        value = json.loads(text, parse_constant=_refused)
+        value = json.loads(text, parse_constant=_refused, parse_float=_finite)
     except RecursionError:
         raise ValueError("nests too deep") from None
     if _nests_too_deep(value):
@@ -74,6 +75,13 @@ def _of_whole_signs(value: Any) -> Any:
 
 def _refused(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):  # `1e999`, which is written again as a word that is no JSON
+        _refused(digits)
+    return value
 
 
 def _nests_too_deep(value: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from gpu_ci.cli.commands import gpu_ci
-from gpu_preview import exported_state
+from gpu_preview import exported_state, json_text, state_secrets
 from gpu_preview.exported_state import ExportedState, StateError, strip
 from pulumi_sandbox.providers import values
 
@@ -51,6 +51,55 @@ def test_every_secret_goes_encrypted_or_not_and_the_rest_stays() -> None:
         assert secret not in found.text + found.for_sandbox
 
 
+def outputs_of(given: dict[str, Any], **more: Any) -> Any:
+    [kept] = resources(strip(state({**resource(), "outputs": given, **more})))
+    return kept["outputs"]
+
+
+def test_a_secret_in_a_json_text_goes_and_the_rest_of_the_text_stays() -> None:
+    inner = [{"a": 1, "key": {**SECRET, "ciphertext": "v1:AAAA"}}, {**SECRET, "plaintext": '"hunter2"'}]
+    told = outputs_of({"text": json.dumps(inner), "twice": json.dumps([json.dumps(inner)]), "other": '{"a": 1}'})
+    assert json.loads(told["text"]) == [{"a": 1, "key": STRIPPED}, STRIPPED]
+    assert json.loads(json.loads(told["twice"])[0]) == [{"a": 1, "key": STRIPPED}, STRIPPED]
+    assert told["other"] == '{"a": 1}'
+
+
+def test_a_text_with_a_secret_in_it_that_is_no_json_goes_as_a_whole() -> None:
+    assert outputs_of({"text": f"key: {json.dumps(SECRET)}"}) == {"text": STRIPPED}
+
+
+def test_an_output_that_its_resource_names_as_secret_goes_though_nothing_marks_it() -> None:
+    given = {"password": "hunter2", "user": "admin", "marked": {**SECRET, "ciphertext": "v1:AAAA"}, "url": "hunter2"}
+    told = outputs_of(given, additionalSecretOutputs=["password", "marked", "missing"])
+    assert told == {"password": STRIPPED, "user": "admin", "marked": STRIPPED, "url": STRIPPED}
+
+
+def test_a_text_that_is_a_secret_elsewhere_goes_too_where_it_is_long_enough_to_be_no_accident() -> None:
+    secrets = {
+        "a": {**SECRET, "plaintext": '"hunter2"'},
+        "b": {**SECRET, "plaintext": '{"x": ["longer", 7], "y": "on"}'},
+    }
+    one = resource("one", **secrets, plain=["hunter2", {"x": "longer", "y": "on"}, "hunter2 and more"])
+    two = {**resource("hunter2"), "id": "hunter2", "outputs": {"name": "hunter2"}, "parent": one["urn"]}
+    found = strip(state(one, two))
+    assert resources(found)[0]["inputs"]["plain"] == [STRIPPED, {"x": STRIPPED, "y": "on"}, "hunter2 and more"]
+    assert resources(found)[1] == {**two, "id": "[secret taken out of the state]", "outputs": {"name": STRIPPED}}
+    assert found.secrets == 6
+    assert strip(found.text).document == found.document
+
+
+def test_nothing_is_kept_but_the_version_and_the_deployment() -> None:
+    given = {**json.loads(state()), "config": {"a": "hunter2"}}
+    assert strip(json.dumps(given)).document == {"version": 3, "deployment": {"resources": []}}
+    assert strip(json.dumps({**given, "version": "hunter2"})).document == {"deployment": {"resources": []}}
+
+
+def test_a_state_larger_than_any_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_text, "MOST_PARTS", 10)
+    with pytest.raises(StateError, match="is larger than the state of anything: it has more than 10 parts"):
+        strip(state(*map(resource, "abc")))
+
+
 def test_an_interrupted_operation_is_left_out_and_counted() -> None:
     found = strip(state(resource(), pending_operations=[{"resource": resource("two"), "type": "creating"}]))
     assert (found.pending, found.told) == (1, "without 0 secrets and 1 interrupted operation")
@@ -68,7 +117,7 @@ def test_an_empty_stack_is_a_state_too() -> None:
 
 
 def test_the_sandbox_knows_the_same_words() -> None:
-    assert exported_state.STRIPPED == values.STRIPPED == json.loads(STRIPPED["plaintext"])
+    assert state_secrets.STRIPPED == values.STRIPPED == json.loads(STRIPPED["plaintext"])
 
 
 @pytest.mark.parametrize(
@@ -80,6 +129,10 @@ def test_the_sandbox_knows_the_same_words() -> None:
             f'{{"deployment": {{"resources": [{one}]}}}}'
             for one in ("4", "{}", '{"urn": 4}', *(f'{{"urn": "urn:pulumi:prod{rest}"}}' for rest in TOO_FEW_PARTS))
         ),
+        '{"deployment": {"resources": [], "pending_operations": 7}}',
+        state(resource()).replace("{}", "[" * 700 + "]" * 700),
+        state(resource()).replace("{}", '{"a": 1e999}'),
+        state({**resource(), "outputs": {}, "additionalSecretOutputs": [[]]}),
     ],
 )
 def test_anything_else_is_refused_in_words(text: str) -> None:
@@ -126,3 +179,9 @@ def test_the_command_refuses_what_is_no_state(tmp_path: Path) -> None:
     assert (done.exit_code, done.stdout) == (1, "")
     assert "is not what `pulumi stack export` prints" in done.output
     assert "hunter2" not in done.output
+
+
+def test_a_file_that_is_not_there_ends_with_one_as_all_that_is_no_state(tmp_path: Path) -> None:
+    done = CliRunner().invoke(gpu_ci, ["strip-state", str(tmp_path / "missing")])
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "No such file or directory" in done.output
