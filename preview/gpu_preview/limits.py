@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,14 +12,10 @@ from pathlib import Path
 
 import psutil
 
-from . import plain_file
+from . import first_steps, plain_file, processes
 
 _LOOK_EVERY_SEC = 0.2
 _GRACE_SEC = 3.0
-# prctl(2): orphans of our children become ours, so that a process that hides from its parent is still found.
-_PR_SET_CHILD_SUBREAPER = 36
-# proc(5): where memory runs out, the system ends these first.
-_OOM_SCORE = "800"
 _TAIL_BYTES = 65_536
 # As much as each of the streams may have.
 _MOST_TAKEN_MIB = 512
@@ -34,7 +28,8 @@ class Limits:
 
     timeout_sec: float = 300.0
     memory_gib: float = 6.0
-    """Resident memory of all its processes together; and as much again in files that lie in memory (tmpfs, memfd)."""
+    """Resident memory of all its processes together; and as much again in files that lie in memory (tmpfs, memfd). Of
+    the whole machine's memory twice as much may be gone meanwhile."""
     disk_gib: float = 10.0
     """By how much the free room of the disk that it writes to may shrink meanwhile."""
     processes: int = 200
@@ -59,11 +54,20 @@ class Finished:
 
 
 @dataclass(frozen=True)
+class _Memory:
+    """The machine's, as it is now."""
+
+    available_bytes: int
+    shared_bytes: int
+    """What all files that lie in memory take of it (proc(5), Shmem); 0 where the system does not tell."""
+
+
+@dataclass(frozen=True)
 class _Room:
     """What the machine had before a command."""
 
     free_bytes: int
-    shared_bytes: int
+    memory: _Memory
 
 
 def tail(path: Path, limit: int = _TAIL_BYTES) -> str:
@@ -82,22 +86,24 @@ def run(
     name: str,
     limits: Limits,
     writes_to: Path | None = None,
+    trusted: bool = False,
 ) -> Finished:
     """Run it to its end, or to a limit; its streams go to files in `scratch`. Nothing that it started is left.
 
-    `writes_to` is a folder on the disk whose free room is looked at; none for `scratch`.
+    `writes_to` is a folder on the disk whose free room is looked at; none for `scratch`. A `trusted` command keeps the
+    caller's keyring, open files and place among those that the system ends where memory runs out.
     """
-    _adopt_orphans()
+    processes.adopt_orphans()
     disk = writes_to or scratch
-    room = _Room(_free_bytes(disk), _shared_bytes())
-    before = {child.pid for child in psutil.Process().children()}
+    room = _Room(_free_bytes(disk), _memory())
+    before = processes.children()
     stdout, stderr = scratch / f"{name}.stdout", scratch / f"{name}.stderr"
     started, broke = time.monotonic(), ""
     with stdout.open("wb") as out, stderr.open("wb") as err:
         process = subprocess.Popen(
             list(command),
             cwd=folder, env=dict(environment), stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-            start_new_session=True, preexec_fn=_first_to_go,
+            start_new_session=True, preexec_fn=None if trusted else first_steps.take,
         )  # fmt: skip
     try:
         while process.poll() is None:
@@ -120,7 +126,7 @@ def taken(finished: Finished, source: Path, target: Path, most_mib: float = _MOS
     left = int(most_mib * 1024**2)
     with target.open("wb") as copy, contextlib.suppress(OSError), plain_file.opened(source) as file:
         if os.fstat(file.fileno()).st_size > left:
-            told = f"it left a file of more than {most_mib:g} MiB: {source.name}"
+            told = f"the program left a file of more than {most_mib:g} MiB: {source.name}"
             return replace(finished, broke=finished.broke or told), target
         # It may grow while it is read, where a process of the command's has outlived it.
         while left > 0 and (chunk := file.read(min(left, _CHUNK_BYTES))):
@@ -131,24 +137,30 @@ def taken(finished: Finished, source: Path, target: Path, most_mib: float = _MOS
 def _over(before: set[int], limits: Limits, seconds: float, streams: Sequence[Path]) -> str:
     """The limit that is passed."""
     if seconds > limits.timeout_sec:
-        return f"it took longer than {limits.timeout_sec:g} s"
-    ours = _descendants(before)
+        return f"the program took longer than {limits.timeout_sec:g} s (--timeout-sec)"
+    ours = processes.below(before)
     if len(ours) > limits.processes:
-        return f"it had more than {limits.processes} processes"
-    if sum(map(_resident, ours)) > limits.memory_gib * 1024**3:
-        return f"it took more than {limits.memory_gib:g} GiB of memory"
+        return f"the program had more than {limits.processes} processes"
+    if sum(each.resident_bytes for each in ours) > limits.memory_gib * 1024**3:
+        return f"the program took more than {limits.memory_gib:g} GiB of memory (--memory-gib)"
     if any(path.stat().st_size > limits.output_mib * 1024**2 for path in streams):
-        return f"it printed more than {limits.output_mib:g} MiB"
+        return f"the program printed more than {limits.output_mib:g} MiB"
     return ""
 
 
 def _too_full(disk: Path, before: _Room, limits: Limits) -> str:
     """The room that is used up. Only the whole machine's is known for certain: a program can hide what it wrote in
-    files without a name, and in memory that is nobody's resident memory."""
+    files without a name, and in memory that is nobody's resident memory, such as that of sockets."""
     if before.free_bytes - _free_bytes(disk) > limits.disk_gib * 1024**3:
-        return f"the disk lost more than {limits.disk_gib:g} GiB of room while it ran"
-    if _shared_bytes() - before.shared_bytes > limits.memory_gib * 1024**3:
-        return f"files in memory grew by more than {limits.memory_gib:g} GiB while it ran"
+        return f"the disk lost more than {limits.disk_gib:g} GiB of room while the program ran (--disk-gib)"
+    now, most = _memory(), limits.memory_gib * 1024**3
+    if now.shared_bytes - before.memory.shared_bytes > most:
+        return f"files in memory grew by more than {limits.memory_gib:g} GiB while the program ran (--memory-gib)"
+    if before.memory.available_bytes - now.available_bytes > 2 * most:
+        return (
+            f"the machine lost more than {2 * limits.memory_gib:g} GiB of memory while the program ran "
+            "(twice --memory-gib)"
+        )
     return ""
 
 
@@ -156,28 +168,9 @@ def _free_bytes(folder: Path) -> int:
     return psutil.disk_usage(str(folder)).free
 
 
-def _shared_bytes() -> int:
-    """What all files that lie in memory take of it (proc(5), Shmem); 0 where the system does not tell."""
-    return int(getattr(psutil.virtual_memory(), "shared", 0))
-
-
-def _descendants(before: set[int]) -> list[psutil.Process]:
-    """All processes below this one, but for those that were there before and what is theirs."""
-    this = psutil.Process()
-    if not before:
-        return this.children(recursive=True)  # one look at all of /proc, which is most of what a poll costs
-    found: list[psutil.Process] = []
-    for child in this.children():
-        if child.pid not in before:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                found += [child, *child.children(recursive=True)]
-    return found
-
-
-def _resident(process: psutil.Process) -> int:
-    with contextlib.suppress(psutil.Error):
-        return int(process.memory_info().rss)
-    return 0
+def _memory() -> _Memory:
+    found = psutil.virtual_memory()
+    return _Memory(found.available, int(getattr(found, "shared", 0)))
 
 
 def _end(before: set[int], process: subprocess.Popen[bytes]) -> None:
@@ -186,24 +179,7 @@ def _end(before: set[int], process: subprocess.Popen[bytes]) -> None:
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_GRACE_SEC)
-    until = time.monotonic() + _GRACE_SEC
-    while (left := _descendants(before)) and time.monotonic() < until:
-        for one in left:
-            with contextlib.suppress(psutil.Error):
-                one.kill()
-        # Its own exit code is for whoever started it to take; that of an orphan is for nobody.
-        psutil.wait_procs([one for one in left if one.pid != process.pid], timeout=0.5)
-        process.poll()
-
-
-def _adopt_orphans() -> None:
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def _first_to_go() -> None:
-    with contextlib.suppress(OSError), Path("/proc/self/oom_score_adj").open("w") as file:
-        file.write(_OOM_SCORE)
+    processes.end(before, process.pid)
 
 
 def environment(scratch: Path, given: Mapping[str, str] | None = None) -> dict[str, str]:

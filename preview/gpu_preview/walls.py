@@ -121,7 +121,9 @@ def _options(scratch: Path, checkout: Path, needed: list[Path], network: bool) -
     options = ["--die-with-parent", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL"]
     options += [] if network else [_NO_NETWORK]
     options += ["--ro-bind", "/", "/", "--dev", "/dev", *_IN_MEMORY, _SHARED_MEMORY]
-    options += ["--remount-ro", "/dev", "--proc", "/proc"]
+    # To bubblewrap's own eyes /proc/sys cannot be written; but root owns its files, with or without capabilities, and
+    # kernel.core_pattern names a program that the kernel runs outside (core(5)).
+    options += ["--remount-ro", "/dev", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
     for folder in hidden:
         if folder.is_dir():
             options += [*_IN_MEMORY, str(folder)]

@@ -189,7 +189,7 @@ def test_a_cli_that_hangs_is_ended(project: Path, capsys: pytest.CaptureFixture[
     Path("hang").touch()
     assert drift("--timeout-sec", "1") == 1
     [stack] = reported(capsys)["stacks"]
-    assert stack["error"].startswith("it took longer than 1 s")
+    assert stack["error"].startswith("the program took longer than 1 s (--timeout-sec)")
 
 
 def test_every_stack_with_a_file_is_asked_about_or_those_that_are_named(project: Path) -> None:

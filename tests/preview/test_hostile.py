@@ -85,14 +85,14 @@ def test_one_that_hangs_is_ended_and_said(place: Path, tmp_path: Path) -> None:
     report = small.ask(place, Limits(timeout_sec=15), tmp_path)
     [stack] = report.stacks
     assert (stack.status, report.exit_code) == (Status.FAILED, 1)
-    assert "it took longer than 15 s" in stack.error
+    assert "the program took longer than 15 s (--timeout-sec)" in stack.error
 
 
 @pytest.mark.slow
 def test_one_that_eats_memory_is_ended_and_said(place: Path) -> None:
     small.change(place, "import time\nkept = [bytearray(50_000_000) for _ in range(60)]\ntime.sleep(3600)\n")
     [stack] = small.ask(place, Limits(memory_gib=2)).stacks
-    assert "it took more than 2 GiB of memory" in stack.error
+    assert "the program took more than 2 GiB of memory (--memory-gib)" in stack.error
 
 
 @pytest.mark.slow

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import psutil
 import pytest
-from gpu_preview import limits
+from gpu_preview import first_steps, limits, processes
 from gpu_preview.limits import Finished, Limits, environment, run, taken
 
 
@@ -28,7 +29,7 @@ def test_what_it_says_and_how_it_ends_is_kept(tmp_path: Path) -> None:
 
 def test_one_that_hangs_is_ended(tmp_path: Path) -> None:
     done = python(tmp_path, "import time; time.sleep(600)", Limits(timeout_sec=0.5))
-    assert done.broke == "it took longer than 0.5 s"
+    assert done.broke == "the program took longer than 0.5 s (--timeout-sec)"
     assert done.code != 0
 
 
@@ -40,7 +41,7 @@ def test_one_that_will_not_end_is_killed(tmp_path: Path) -> None:
 def test_one_that_eats_memory_is_ended(tmp_path: Path) -> None:
     program = "import time; kept = [bytearray(20_000_000) for _ in range(20)]; time.sleep(600)"
     done = python(tmp_path, program, Limits(memory_gib=0.2))
-    assert done.broke == "it took more than 0.2 GiB of memory"
+    assert done.broke == "the program took more than 0.2 GiB of memory (--memory-gib)"
 
 
 def test_one_that_starts_too_many_processes_is_ended(tmp_path: Path) -> None:
@@ -48,13 +49,13 @@ def test_one_that_starts_too_many_processes_is_ended(tmp_path: Path) -> None:
         "import os, time\nfor _ in range(30):\n    if not os.fork(): time.sleep(600); os._exit(0)\ntime.sleep(600)"
     )
     done = python(tmp_path, program, Limits(processes=10))
-    assert done.broke == "it had more than 10 processes"
+    assert done.broke == "the program had more than 10 processes"
     assert ours(tmp_path) == []
 
 
 def test_one_that_prints_without_end_is_ended(tmp_path: Path) -> None:
     done = python(tmp_path, "while True: print('x' * 10_000)", Limits(output_mib=1))
-    assert done.broke == "it printed more than 1 MiB"
+    assert done.broke == "the program printed more than 1 MiB"
 
 
 def test_nothing_it_started_is_left_even_if_it_hides(tmp_path: Path) -> None:
@@ -76,6 +77,26 @@ def ours(folder: Path) -> list[str]:
         with contextlib.suppress(psutil.Error):
             found.append(" ".join(one.cmdline()))
     return [command for command in found if folder.name in command]
+
+
+def test_thousands_of_orphans_are_ended_at_once_beside_what_was_there_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is asked about in the one look at all of them, and none by itself."""
+    looks = []
+    seen = processes._all
+    monkeypatch.setattr(processes, "_all", lambda: looks.append(None) or seen())
+    program = (
+        "import os, time\nfor _ in range(600):\n    if not os.fork(): time.sleep(600); os._exit(0)\n"
+        "if not os.fork(): time.sleep(600)"
+    )
+    with psutil.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as other:
+        try:
+            assert python(tmp_path, program, Limits(processes=10_000)).code == 0
+            assert [each.pid for each in psutil.Process().children(recursive=True)] == [other.pid]
+        finally:
+            other.kill()
+    assert len(looks) < 100
 
 
 def test_processes_that_were_there_before_are_left_alone(tmp_path: Path) -> None:
@@ -116,7 +137,7 @@ def test_a_file_that_is_larger_than_anybodys_is_not_taken_and_is_a_limit_that_wa
         file.truncate(2 * 1024**2 + 1)
     done = Finished(0, tmp_path / "out", tmp_path / "err", 0.1)
     found, copy = taken(done, tmp_path / "events", tmp_path / "copy", most_mib=2)
-    assert (found.broke, copy.stat().st_size) == ("it left a file of more than 2 MiB: events", 0)
+    assert (found.broke, copy.stat().st_size) == ("the program left a file of more than 2 MiB: events", 0)
     (tmp_path / "events").write_bytes(b"x" * 2 * 1024**2)
     found, copy = taken(done, tmp_path / "events", tmp_path / "copy", most_mib=2)
     assert (found, copy.stat().st_size) == (done, 2 * 1024**2)
@@ -136,7 +157,7 @@ def test_one_that_fills_the_disk_is_ended(tmp_path: Path, monkeypatch: pytest.Mo
         folder=tmp_path, environment=environment(tmp_path), scratch=tmp_path, name="it", limits=Limits(),
         writes_to=tmp_path / "work",
     )  # fmt: skip
-    assert done.broke == "the disk lost more than 10 GiB of room while it ran"
+    assert done.broke == "the disk lost more than 10 GiB of room while the program ran (--disk-gib)"
     assert asked == [tmp_path / "work"] * 3
 
 
@@ -147,12 +168,50 @@ def test_one_that_hides_its_memory_in_files_without_a_name_is_ended(tmp_path: Pa
         "for _ in range(60): os.write(file, bytes(5_000_000))\ntime.sleep(600)"
     )
     done = python(tmp_path, program, Limits(memory_gib=0.2, timeout_sec=60))
-    assert done.broke == "files in memory grew by more than 0.2 GiB while it ran"
+    assert done.broke == "files in memory grew by more than 0.2 GiB while the program ran (--memory-gib)"
+
+
+def test_what_others_take_is_no_limit_until_it_is_twice_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was sent into a socket and never received is no process's memory, and no file's."""
+    left = iter([20 * 1024**3, 8 * 1024**3, 8 * 1024**3 - 1])
+    monkeypatch.setattr(limits, "_memory", lambda: limits._Memory(next(left), 0))
+    done = python(tmp_path, "import time; time.sleep(600)", Limits(memory_gib=6, timeout_sec=60))
+    assert done.broke == "the machine lost more than 12 GiB of memory while the program ran (twice --memory-gib)"
+    assert list(left) == []
+
+
+def test_it_opens_no_more_files_than_an_engine_needs(tmp_path: Path) -> None:
+    program = "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[1])"
+    assert int(python(tmp_path, program).stdout.read_text()) <= 4096
+
+
+# keyctl(2), KEYCTL_GET_KEYRING_ID of the session's.
+KEYRING = "import ctypes, sys; print(ctypes.CDLL(None).syscall(int(sys.argv[-1]), 0, -3, 0))"
+
+
+@pytest.mark.skipif(first_steps._KEYCTL is None, reason="the number of the system call is not known here")
+def test_the_callers_keys_are_not_its_own(tmp_path: Path) -> None:
+    command = [sys.executable, "-I", "-c", KEYRING, str(first_steps._KEYCTL)]
+    mine = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    if mine == -1:
+        pytest.skip("the system refuses keyctl(2)")
+
+    def keyring(trusted: bool) -> int:
+        done = run(
+            command,
+            folder=tmp_path, environment={}, scratch=tmp_path, name="it", limits=Limits(), trusted=trusted,
+        )  # fmt: skip
+        return int(done.stdout.read_text())
+
+    assert keyring(trusted=True) == mine
+    assert keyring(trusted=False) not in (mine, -1)
 
 
 def test_what_it_says_on_its_error_stream_is_limited_too(tmp_path: Path) -> None:
     done = python(tmp_path, "import sys\nwhile True: sys.stderr.write('x' * 10_000)", Limits(output_mib=1))
-    assert done.broke == "it printed more than 1 MiB"
+    assert done.broke == "the program printed more than 1 MiB"
 
 
 def test_where_memory_runs_out_the_system_ends_it_first(tmp_path: Path) -> None:

@@ -121,6 +121,11 @@ def test_it_writes_nothing_among_the_devices_but_to_them(built: walls.Walls) -> 
     assert python(built, "open('/dev/shm/small', 'wb').write(b'x')").returncode == 0
 
 
+def test_it_sets_nothing_of_the_kernel_not_even_as_root(built: walls.Walls) -> None:
+    done = python(built, "open('/proc/sys/kernel/core_pattern', 'a')")
+    assert "Read-only file system" in done.stderr
+
+
 def test_it_has_no_network_but_its_own(built: walls.Walls) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
