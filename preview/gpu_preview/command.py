@@ -9,6 +9,7 @@ import click
 from gpu_ci.cli.output import Found, Wrong, note
 
 from .exit_codes import ReportCommand
+from .options import FiniteRange
 
 
 @click.command("preview", cls=ReportCommand)
@@ -36,15 +37,17 @@ from .exit_codes import ReportCommand
 @click.option("--install", default="", metavar="COMMAND", help="Installs a side's packages where its lock differs.")
 @click.option("--with-network", is_flag=True, help="Let the program use the network.")
 @click.option("--require-walls", is_flag=True, help="Run nothing where bubblewrap does not keep the program in.")
-@click.option("--timeout-sec", default=300.0, show_default=True, type=click.FloatRange(1), metavar="SECONDS",
+@click.option("--timeout-sec", default=300.0, show_default=True, type=FiniteRange(1), metavar="SECONDS",
               help="For each command of each stack.")  # fmt: skip
-@click.option("--memory-gib", default=6.0, show_default=True, type=click.FloatRange(0.1), metavar="GIB",
+@click.option("--memory-gib", default=6.0, show_default=True, type=FiniteRange(0.1), metavar="GIB",
               help="For each command, with all it starts.")  # fmt: skip
-@click.option("--disk-gib", default=10.0, show_default=True, type=click.FloatRange(0.1), metavar="GIB",
+@click.option("--disk-gib", default=10.0, show_default=True, type=FiniteRange(0.1), metavar="GIB",
               help="For each command.")  # fmt: skip
 @click.option("--cache", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
               help="Keep what the base came to there, for the next call with the same base.")  # fmt: skip
-@click.option("--max-usd-month", type=click.FloatRange(0), metavar="USD", help="A worst month above it is a danger.")
+@click.option(
+    "--max-usd-month", type=FiniteRange(0), metavar="USD", help="A worst month that grows above it is a danger."
+)
 @click.option("--json", "as_json", is_flag=True, help="The report as JSON instead of Markdown.")
 @click.pass_context
 def command(context: click.Context, /, as_json: bool, output: Path | None, annotate: bool, **asked: Any) -> None:
@@ -67,6 +70,8 @@ def command(context: click.Context, /, as_json: bool, output: Path | None, annot
     """
     from gpu_preview import annotations, markdown, shell
 
+    if output:
+        shell.prepare(output)
     report = _report(asked)
     text = markdown.render(report)
     if output:

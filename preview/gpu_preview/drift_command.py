@@ -8,12 +8,13 @@ import click
 from gpu_ci.cli.output import Found
 
 from .exit_codes import ReportCommand
+from .options import FiniteRange
 
 
 @click.command("drift", cls=ReportCommand)
 @click.option("--stack", "stacks", multiple=True, metavar="NAME", help="Only this stack; may be given again.")
 @click.option("--sandbox", is_flag=True, help="Ask the sandbox's world, not the clouds.")
-@click.option("--timeout-sec", default=900.0, show_default=True, type=click.FloatRange(1), metavar="SECONDS",
+@click.option("--timeout-sec", default=900.0, show_default=True, type=FiniteRange(1), metavar="SECONDS",
               help="For each stack.")  # fmt: skip
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
               help="Also write report.md, report.json and report.html there.")  # fmt: skip
@@ -47,6 +48,8 @@ def command(
     from gpu_preview import markdown, shell
     from gpu_preview.drift import DriftError, drift
 
+    if output:
+        shell.prepare(output)
     try:
         report = drift(stacks, Path.cwd(), timeout_sec, sandbox, shell.progress("gpu-ci drift"))
     except DriftError as error:

@@ -49,6 +49,19 @@ def tell(report: Report, text: str, *, as_json: bool, annotations: Sequence[str]
         annotate(annotations, text)
 
 
+def prepare(folder: Path) -> None:
+    """Make the folder and try it, before there is a report that would be lost. Wrong, in words, where that cannot be."""
+    draft = folder / f".try.{os.getpid()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            draft.touch()
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+
+
 def write(folder: Path, report: Report, text: str) -> None:
     """The report as Markdown, JSON and HTML into a folder, which is made. Wrong, in words, where that cannot be."""
     files = {"report.md": text, "report.json": to_json(report), "report.html": html.render(report)}
@@ -69,7 +82,11 @@ def write(folder: Path, report: Report, text: str) -> None:
             for draft in drafts.values():
                 draft.unlink(missing_ok=True)
     except OSError as error:
-        raise Wrong(f"{error.filename or folder}: cannot be written", got=error.strerror or str(error)) from None
+        raise _unwritable(folder, error) from None
+
+
+def _unwritable(folder: Path, error: OSError) -> Wrong:
+    return Wrong(f"{error.filename or folder}: cannot be written", got=error.strerror or str(error))
 
 
 def _refuse_links(folder: Path) -> None:

@@ -40,6 +40,14 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["preview", "--digest", "dev"], "--digest dev: is no STACK=FILE"),
         (["preview", "--digest", "dev=dev.json", "--digest", "dev=dev.json"], "is the second of dev"),
         (["preview", "--digest", "dev=dev.json", "--output", "Pulumi.yaml/x"], "cannot be written"),
+        *(
+            (["preview", "--base", "main", option, value], f"'{value}' is no finite number")
+            for option in ("--timeout-sec", "--memory-gib", "--disk-gib", "--max-usd-month")
+            for value in ("nan", "inf")
+        ),
+        (["preview", "--base", "main", "--memory-gib", "-inf"], "is not in the range x>=0.1"),
+        (["preview", "--base", "main", "--max-usd-month", "-1"], "is not in the range x>=0"),
+        (["drift", "--timeout-sec", "nan"], "'nan' is no finite number"),
         (["drift", "--nothing"], "gpu-ci drift: No such option"),
         (["drift", "--timeout-sec", "0"], "gpu-ci drift: Invalid value"),
     ],
@@ -51,6 +59,24 @@ def test_every_mistake_ends_with_one_because_two_is_an_answer(
     said = capsys.readouterr()
     assert problem in said.err
     assert said.out == ""
+
+
+@pytest.mark.parametrize("words", [["preview", "--base", "HEAD"], ["preview", "--digest", "dev=dev.json"], ["drift"]])
+def test_a_folder_that_takes_no_report_is_known_before_anything_runs(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ran(*_: object, **__: object) -> None:
+        raise AssertionError("it ran")
+
+    for name in ("compare.compare", "read.read", "drift.drift"):
+        monkeypatch.setattr(f"gpu_preview.{name}", ran)
+    assert run([*words, "--output", "/proc/report"]) == 1
+    assert "/proc/report: cannot be written" in capsys.readouterr().err
+
+
+def test_a_folder_is_tried_and_left_empty(tmp_path: Path) -> None:
+    shell.prepare(tmp_path / "a" / "report")
+    assert list((tmp_path / "a" / "report").iterdir()) == []
 
 
 def test_other_commands_still_end_with_two_for_a_wrong_question() -> None:
