@@ -50,7 +50,7 @@ def tell(report: Report, text: str, *, as_json: bool, annotations: Sequence[str]
 
 
 def prepare(folder: Path) -> None:
-    """Make the folder and try it, before there is a report that would be lost. Wrong, in words, where that cannot be."""
+    """Make the folder, and try whether it takes a report, before there is one. Wrong, in words, where it does not."""
     draft = folder / f".try.{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from gpu_preview.digest import name_of, type_of
+from gpu_preview.digest_steps import name_of, type_of
 from gpu_preview.git import Repository
 from gpu_preview.report import Report, Status
 

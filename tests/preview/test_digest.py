@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from gpu_preview.digest import DigestError, name_of, of_state, parse, type_of
+from gpu_preview.digest import DigestError, of_state, parse
+from gpu_preview.digest_steps import name_of, type_of
 from gpu_preview.report import Counts, Operation
 
 from tests.conftest import ROOT as REPOSITORY
