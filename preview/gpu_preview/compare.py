@@ -100,9 +100,9 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
             saved = None if alone else worlds.Saved.of(around.scratch, around.own / "base came to")
         except WorldError as error:
             raise CompareError(str(error)) from None
-        installed_with = head_failed = ""
+        head_failed = ""
         try:
-            installed_with = after.install(packages, request.install, before)
+            after.install(packages, request.install, before)
         except SideError as error:
             head_failed = clean(str(error))
         except Exception as error:
@@ -116,7 +116,7 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
             base=Side(ref=request.base, commit=base),
             head=Side(ref=request.head, commit=head),
             stacks=tuple(comparison.stack(name) for name in names),
-            walls=fixed.walls.told(request.limits, installed_with),
+            walls=fixed.walls.told(request.limits, (*before.installed_with, *after.installed_with)),
         )
 
 

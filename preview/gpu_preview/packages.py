@@ -7,17 +7,20 @@ commit with this one's modules would be of neither.
 from __future__ import annotations
 
 import os
-import shutil
+import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from . import environments, requirements, stack_nodes
 from .environments import LendError, site_packages
+from .visible import visible
 
 _LOCKS = ("requirements*.lock", "requirements*.txt", "uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock")
 _INSTALLED = ("requirements.lock", "requirements.txt")
+_MOST_BYTES = 4 * 1024**2
+_SHELL = ("|", "||", "&&", "&", ";", ">", ">>", "<")
 
 
 class PackagesError(Exception):
@@ -81,38 +84,68 @@ class Packages:
                         inside = folder.is_relative_to(self.root) and ".venv" not in folder.parts
                         yield str(side / folder.relative_to(self.root)) if inside else str(folder)
 
-    def installation(self, side: Path, trusted: Path | None = None) -> list[list[str]]:
-        """The commands that give a side packages of its own. PackagesError where nothing says which.
+    def installation(self, side: Path, base: Path, folder: Path) -> list[str]:
+        """The command that installs a side's own packages, to be run in `folder`. PackagesError where nothing says
+        which.
 
-        With `trusted`, the root of another side, the side's lock may hold nothing that runs code, and no address that
-        the other's has not.
+        What is installed is written there, an empty folder of ours: nothing beside it is imported or obeyed. The
+        side's lock may hold nothing that runs code, and no address that the lock has not in the files of the base.
         """
-        project = side / self.project.relative_to(self.root)
-        places = [path for name in _INSTALLED for path in (project / name, side / name)]
-        wanted = next((path for path in places if path.is_file() and not path.is_symlink()), None)
-        made = self.place(side)
-        if wanted is None or made == project:
+        lock = self._wanted(side)
+        if lock is None or not self.creation(side):
             raise PackagesError(
-                f"{project.name}: its lock differs from the checkout's, and nothing says how to install it\n"
+                f"{self.project.name}: its lock differs from the checkout's, and nothing says how to install it\n"
                 f"  expected: one of {', '.join(_INSTALLED)}, and a virtualenv in Pulumi.yaml\n"
                 "  hint: name the command with --install"
             )
-        if trusted is not None:
-            known = trusted / wanted.relative_to(side)
-            _refuse(wanted, known.read_text(errors="replace") if known.is_file() else "", side)
+        known = base / lock.relative_to(side)
+        text, trusted = _text(lock), _text(known) if known.is_file() else ""
+        _refuse(lock.relative_to(side), requirements.refused(text, trusted))
+        ours = folder / "requirements.txt"
+        ours.write_text(requirements.written(text, trusted), encoding="utf-8")
+        pip = [str(self.place(side) / "bin" / "python"), "-I", "-m", "pip", "--quiet", "--disable-pip-version-check"]
         # Wheels only: a source distribution runs code of its own to be installed.
-        hashed = ["--require-hashes"] if "--hash=" in wanted.read_text(errors="replace") else []
-        words = ["install", "--only-binary", ":all:", *hashed, "-r", str(wanted)]
-        if uv := shutil.which("uv"):
-            return [[uv, "venv", "--quiet", str(made)], [uv, "pip", *words, "--python", str(made / "bin" / "python")]]
-        pip = [str(made / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet"]
-        return [[sys.executable, "-m", "venv", str(made)], [*pip, *words]]
+        return [*pip, "install", "--no-cache-dir", "--only-binary", ":all:", "-r", str(ours)]
+
+    def creation(self, side: Path) -> list[str]:
+        """The command that makes a side's environment, with pip in it; nothing where Pulumi.yaml names none."""
+        place = self.place(side)
+        named = place != side / self.project.relative_to(self.root)
+        return [sys.executable, "-I", "-m", "venv", str(place)] if named else []
+
+    def chosen(self, command: str) -> list[str]:
+        """The words of a command that somebody chose. PackagesError for one that only a shell would understand."""
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise PackagesError(f"--install: {str(error).lower()}\n  got: {command}") from None
+        if not words or any(word in _SHELL for word in words):
+            raise PackagesError(
+                f"--install: is no command\n  got: {command}\n  expected: one command, which no shell reads\n"
+                "  hint: --install \"sh -c 'first && second'\""
+            )
+        return words
+
+    def variables(self, side: Path, given: Mapping[str, str]) -> dict[str, str]:
+        """What an installer gets of its surroundings: the side's virtual environment is active in them."""
+        # pip, other than the rest, does not know SSL_CERT_FILE.
+        own = {"PIP_CERT": given["SSL_CERT_FILE"]} if "SSL_CERT_FILE" in given else {}
+        if self.creation(side):
+            place = self.place(side)
+            own["VIRTUAL_ENV"] = own["UV_PROJECT_ENVIRONMENT"] = str(place)
+            own["PATH"] = os.pathsep.join(filter(None, (str(place / "bin"), given.get("PATH", ""))))
+        return {**given, **own}
+
+    def _wanted(self, root: Path) -> Path | None:
+        """The lock that a side is installed from. A link is none: it may lead anywhere."""
+        places = [folder / name for folder in (root / self.project.relative_to(self.root), root) for name in _INSTALLED]
+        return next((path for path in places if path.is_file() and not path.is_symlink()), None)
 
     def clear(self, side: Path) -> None:
         """Remove what the side's commit has where its environment is to be: nothing of it may be started."""
-        if (place := self.place(side)) != side / self.project.relative_to(self.root):
+        if self.creation(side):
             try:
-                environments.clear(place)
+                environments.clear(self.place(side))
             except LendError as error:
                 raise PackagesError(str(error)) from None
 
@@ -141,11 +174,17 @@ def virtualenv(project: Path, root: Path) -> str:
     return ""
 
 
-def _refuse(file: Path, trusted: str, side: Path) -> None:
-    if lines := requirements.refused(file.read_text(errors="replace"), trusted):
-        listed = "\n".join(f"  got: {line[:200]}" for line in lines[:10])
+def _text(file: Path) -> str:
+    if file.stat().st_size > _MOST_BYTES:
+        raise PackagesError(f"{file.name}: has more than {_MOST_BYTES // 1024**2} MiB\n  expected: a list of packages")
+    return file.read_text(encoding="utf-8", errors="replace")
+
+
+def _refuse(file: Path, lines: Sequence[str]) -> None:
+    if lines:
+        listed = "\n".join(f"  got: {visible(line, 200)}" for line in lines[:10])
         raise PackagesError(
-            f"{file.relative_to(side)}: has lines that nobody trusts, because they may run code while they are "
-            f"installed, with the network\n{listed}\n  expected: names with versions and hashes; and indexes that the "
-            "base has too\n  hint: where nothing is worth stealing, name the command with --install"
+            f"{file}: has lines that are not installed, because they may run code while they are, with the network\n"
+            f"{listed}\n  expected: names with versions, markers and hashes; and indexes that the base has too\n"
+            "  hint: where nothing is worth stealing, name the command with --install"
         )

@@ -1,41 +1,97 @@
 """What a lock may name where nobody trusts it: packages by name, as wheels, from where the base gets its own.
 
 A path, an address or a source distribution runs code of its own while it is installed, and installing has the network
-(https://pip.pypa.io/en/stable/reference/requirements-file-format/).
+(https://pip.pypa.io/en/stable/reference/requirements-file-format/). An installer never sees the lock itself, only what
+is written here of what was understood: so no two readers can disagree on what a line says.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
+from packaging.markers import UndefinedComparison, UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
+from packaging.version import InvalidVersion
 
-_CONTINUED = re.compile(r"\\\r?\n")
 _COMMENT = re.compile(r"(^|\s)#.*$")
-_HASH = re.compile(r"\s--hash=[A-Za-z0-9]+:[0-9a-fA-F]+")
+_HASH = re.compile(r"\s--hash=((?:sha256|sha384|sha512):[0-9a-fA-F]+)(?=\s|$)")
 # To an installer a name that ends so is a file (pip 25, _internal/utils/filetypes.py, ARCHIVE_EXTENSIONS).
 _ARCHIVES = (".whl", ".zip", ".gz", ".tgz", ".tar", ".bz2", ".tbz", ".xz", ".txz", ".tlz", ".lz", ".lzma")
-# Where packages come from; only as the base has it.
-_SOURCES = ("-i ", "--index-url", "--extra-index-url", "--find-links", "-f ", "--pre", "--prefer-binary")
+# Where packages come from; only as the base has it, and nothing that lies in a folder.
+_SOURCE = re.compile(r"(?:--index-url|--extra-index-url|--find-links|-i|-f)[\s=]\s*https?://\S+|--pre|--prefer-binary")
+# A line without its hashes; the longest that poetry writes have a few hundred characters.
+_LONGEST = 2000
+# A program has some hundreds of packages; a list without an end would be read without an end.
+_MOST = 5000
+
+
+class Named(NamedTuple):
+    """One package of a lock."""
+
+    requirement: Requirement
+    hashes: tuple[str, ...] = ()
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether its marker holds for this interpreter, which is the one that a side gets."""
+        return self.requirement.marker is None or self.requirement.marker.evaluate()
+
+    @property
+    def text(self) -> str:
+        """The package as a line of ours, without its marker."""
+        extras = ",".join(sorted(self.requirement.extras))
+        name = f"{self.requirement.name}[{extras}]" if extras else self.requirement.name
+        return " ".join([f"{name}{self.requirement.specifier}", *(f"--hash={each}" for each in self.hashes)])
 
 
 def refused(text: str, trusted: str) -> list[str]:
     """The lines that must not be installed from; `trusted` is the file as the base has it."""
-    known = set(_lines(trusted))
-    return [line for line in _lines(text) if not (_is_named(line) or (line in known and line.startswith(_SOURCES)))]
+    known, lines = set(_sources(trusted)), list(_lines(text))
+    if len(lines) > _MOST:
+        return [f"{len(lines)} packages, more than {_MOST}"]
+    return [line for line in lines if line not in known and _named(line) is None]
+
+
+def named(text: str) -> list[Named]:
+    """The packages that this interpreter is to have; every other line is passed over."""
+    found = (_named(line) for line in _lines(text))
+    return [each for each in found if each is not None and each.is_wanted]
+
+
+def written(text: str, trusted: str) -> str:
+    """A list of our own for an installer: the packages of a lock, from where the base gets its own."""
+    return "".join(f"{line}\n" for line in [*_sources(trusted), *(each.text for each in named(text))])
+
+
+def _sources(text: str) -> list[str]:
+    return [line for line in _lines(text) if _SOURCE.fullmatch(line)]
 
 
 def _lines(text: str) -> Iterator[str]:
-    for line in _CONTINUED.sub(" ", text).splitlines():
-        if stripped := _COMMENT.sub("", line).strip():
-            yield stripped
+    """What the lines say: each without its comment first, as no comment goes on in the next line."""
+    begun: list[str] = []
+    for line in [*text.splitlines(), ""]:
+        stripped = _COMMENT.sub("", line).strip()
+        begun.append(stripped.removesuffix("\\").strip())
+        if not stripped.endswith("\\"):
+            if whole := " ".join(filter(None, begun)):
+                yield whole
+            begun = []
 
 
-def _is_named(line: str) -> bool:
-    """Whether it is a name, perhaps with versions, markers and hashes."""
+def _named(line: str) -> Named | None:
+    """A name, perhaps with extras, versions, a marker and hashes; None for anything else."""
+    bare = _HASH.sub("", line)
     try:
-        named = Requirement(_HASH.sub("", line))
-    except InvalidRequirement:
-        return False
-    return named.url is None and not named.name.lower().endswith(_ARCHIVES)
+        found = Named(Requirement(bare), tuple(_HASH.findall(line))) if len(bare) <= _LONGEST else None
+        fits = found is not None and isinstance(found.is_wanted, bool)
+    except (InvalidRequirement, InvalidVersion, UndefinedComparison, UndefinedEnvironmentName, RecursionError):
+        return None
+    if found is None or not fits or found.requirement.url is not None:
+        return None
+    text = Named(found.requirement).text
+    # `===` takes any text for a version, with a variable of the environment in it too.
+    unfit = "===" in text or text.lower().endswith(_ARCHIVES) or found.requirement.name.lower().endswith(_ARCHIVES)
+    return None if unfit else found

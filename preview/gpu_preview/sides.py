@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import shlex
+import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -67,6 +67,8 @@ class Side:
     around: Surroundings
     placeholders: dict[str, dict[str, str]] = field(default_factory=dict)
     """What stands for each stack's encrypted values, by their path."""
+    installed_with: list[str] = field(default_factory=list)
+    """What ran with the network to give it its packages."""
 
     @cached_property
     def files(self) -> dict[str, Path]:
@@ -95,13 +97,20 @@ class Side:
         file = self.files[stack].relative_to(self.around.own / self.name)
         return str(self.project.relative_to(self.root) / file)
 
-    def run(self, *words: str, name: str, walls: Walls | None = None) -> Finished:
-        """A command in the project's folder, behind the walls and within the limits."""
+    def run(
+        self,
+        *words: str,
+        name: str,
+        walls: Walls | None = None,
+        folder: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> Finished:
+        """A command behind the walls and within the limits, in the project's folder where no other is named."""
         command = (walls or self.around.walls).around(words)
         return limits.run(
             command,
-            folder=self.project,
-            environment=self.around.environment,
+            folder=folder or self.project,
+            environment=environment or self.around.environment,
             scratch=self.around.own,
             name=f"{self.name}-{name}",
             limits=self.around.limits,
@@ -112,33 +121,43 @@ class Side:
         """A command of Pulumi's, over offline providers."""
         return self.run(sys.executable, "-P", "-m", "pulumi_sandbox", *words, name=name)
 
-    def install(self, packages: Packages, command: str, trusted: Side | None = None) -> str:
+    def install(self, packages: Packages, command: str, base: Side | None = None) -> None:
         """Give it its packages: the checkout's, or its own where its lock is another. SideError where that fails.
 
-        With `trusted`, only a lock that runs no code is installed from. What comes back is the command that somebody
-        chose, where one ran: it had the network.
+        Its own come from a lock that runs no code, and from where those of `base` do, or by the command that somebody
+        chose. Both have the network, so they are noted in `installed_with`.
         """
         try:
             if not git.is_project(self.project):
-                return ""
+                return
             if not packages.wants_others(self.root):
                 packages.lend(self.root)
-                return ""
-            steps = (
-                [shlex.split(command)]
-                if command
-                else packages.installation(self.root, trusted.root if trusted else None)
-            )
+                return
             packages.clear(self.root)
-            for at, step in enumerate(steps):
-                self.around.say(f"{self.name}: {shlex.join(step)[:100]}")
-                done = self.run(*step, name=f"install-{at}", walls=self.around.walls.with_network())
-                if done.code or done.broke:
-                    raise SideError(f"its packages cannot be installed: {done.broke or done.error_tail()[-2000:]}")
+            # A home and a folder that nothing which ran before knows: an installer's settings may lie in both.
+            apart = Path(tempfile.mkdtemp(prefix="install-", dir=self.around.scratch))
+            environment = packages.variables(self.root, limits.environment(apart))
+            if command:
+                folder, step = self.project, packages.chosen(command)
+            else:
+                folder, step = apart, packages.installation(self.root, (base or self).root, apart)
+                environment["PIP_CONFIG_FILE"] = os.devnull
+            if made := packages.creation(self.root):
+                self._prepare("making an environment", made, apart, environment, self.around.walls)
+            what = command or "packages by name, as wheels"
+            self.installed_with.append(f"{self.name}: {what}")
+            self._prepare(f"installing: {what[:100]}", step, folder, environment, self.around.walls.with_network())
             packages.finish(self.root)
         except PackagesError as error:
             raise SideError(str(error)) from None
-        return command
+
+    def _prepare(
+        self, said: str, step: Sequence[str], folder: Path, environment: Mapping[str, str], walls: Walls
+    ) -> None:
+        self.around.say(f"{self.name}: {said}")
+        done = self.run(*step, name="install", walls=walls, folder=folder, environment=environment)
+        if done.code or done.broke:
+            raise SideError(f"its packages cannot be installed: {done.broke or done.error_tail()[-2000:]}")
 
     def open_secrets(self, stack: str) -> None:
         """Make the stack, with a placeholder for each value that is encrypted for somebody else."""

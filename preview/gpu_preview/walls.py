@@ -67,12 +67,12 @@ class Walls:
         bound = [word for folder in folders for word in ("--ro-bind", str(folder), str(folder))]
         return Walls((*self.prefix, *bound), self.reason, self.network)
 
-    def told(self, limits: Limits, installed_with: str = "") -> tuple[Wall, ...]:
-        """For the report: each wall, and whether it stood; a command that installed packages had the network."""
+    def told(self, limits: Limits, installed_with: Sequence[str] = ()) -> tuple[Wall, ...]:
+        """For the report: each wall, and whether it stood; what installed packages had the network."""
         up = bool(self.prefix)
         given = "it was given the network" if self.network else ""
         if installed_with and not given:
-            given = f"it had the network while its packages were installed: {installed_with[:200]}"
+            given = f"it had the network while its packages were installed: {'; '.join(installed_with)[:200]}"
         return (
             Wall(name="environment", stands=True, text="it gets ten variables by name, and a home of its own"),
             Wall(

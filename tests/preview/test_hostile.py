@@ -148,7 +148,7 @@ def test_one_whose_packages_would_run_code_is_reported_on_and_installs_nothing(p
     report = small.ask(place)
     [stack] = report.stacks
     assert (stack.status, report.exit_code) == (Status.FAILED, 1)
-    assert "requirements.txt: has lines that nobody trusts" in stack.error
+    assert "requirements.txt: has lines that are not installed" in stack.error
     assert "got: ./evil" in stack.error
     assert not (tmp_path / "ran").exists()
 

@@ -79,32 +79,59 @@ def test_a_lock_that_is_a_link_is_none(checkout: Path) -> None:
     assert Packages(checkout, checkout).locks(folder) == {}
 
 
-def test_an_installation_takes_wheels_by_their_hashes(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.which", lambda _: "/usr/bin/uv")
-    folder = side(checkout, requirements_txt="pulumi==3.273.0 --hash=sha256:00\n")
-    made, wanted = str(folder / ".venv"), str(folder / "requirements.txt")
-    assert Packages(checkout, checkout).installation(folder) == [
-        ["/usr/bin/uv", "venv", "--quiet", made],
-        ["/usr/bin/uv", "pip", "install", "--only-binary", ":all:", "--require-hashes", "-r", wanted, "--python",
-         f"{made}/bin/python"],
+def test_an_installation_takes_wheels_from_a_list_of_ours(checkout: Path, tmp_path: Path) -> None:
+    folder = side(checkout, requirements_txt="# the only one \\\npulumi==3.273.0 --hash=sha256:00\n")
+    packages = Packages(checkout, checkout)
+    assert packages.creation(folder) == [sys.executable, "-I", "-m", "venv", str(folder / ".venv")]
+    assert packages.installation(folder, checkout, tmp_path) == [
+        str(folder / ".venv" / "bin" / "python"), "-I", "-m", "pip", "--quiet", "--disable-pip-version-check",
+        "install", "--no-cache-dir", "--only-binary", ":all:", "-r", str(tmp_path / "requirements.txt"),
     ]  # fmt: skip
+    assert (tmp_path / "requirements.txt").read_text() == "pulumi==3.273.0 --hash=sha256:00\n"
 
 
-def test_a_lock_that_nobody_trusts_installs_nothing_that_runs_code(checkout: Path) -> None:
+def test_a_lock_installs_nothing_that_runs_code(checkout: Path, tmp_path: Path) -> None:
     folder = side(checkout, requirements_txt="./evil\npulumi==3.273.0\n--index-url https://example.com/simple\n")
     packages = Packages(checkout, checkout)
-    assert packages.installation(folder)
     with pytest.raises(PackagesError) as caught:
-        packages.installation(folder, checkout)
+        packages.installation(folder, checkout, tmp_path)
     assert str(caught.value) == (
-        "requirements.txt: has lines that nobody trusts, because they may run code while they are installed, with the "
-        "network\n  got: ./evil\n  got: --index-url https://example.com/simple\n"
-        "  expected: names with versions and hashes; and indexes that the base has too\n"
+        "requirements.txt: has lines that are not installed, because they may run code while they are, with the network"
+        "\n  got: ./evil\n  got: --index-url https://example.com/simple\n"
+        "  expected: names with versions, markers and hashes; and indexes that the base has too\n"
         "  hint: where nothing is worth stealing, name the command with --install"
     )
+    assert not (tmp_path / "requirements.txt").exists()
     (checkout / "requirements.txt").write_text("--index-url https://example.com/simple\n")
     (folder / "requirements.txt").write_text("pulumi==3.273.0\n--index-url https://example.com/simple\n")
-    assert packages.installation(folder, checkout)
+    assert packages.installation(folder, checkout, tmp_path)
+
+
+def test_a_lock_of_more_than_any_size_is_refused(checkout: Path, tmp_path: Path) -> None:
+    folder = side(checkout, requirements_txt="#" * (4 * 1024**2 + 1))
+    with pytest.raises(PackagesError, match=r"^requirements.txt: has more than 4 MiB"):
+        Packages(checkout, checkout).installation(folder, checkout, tmp_path)
+
+
+def test_a_chosen_command_finds_the_environment_of_the_side(checkout: Path) -> None:
+    folder, packages = side(checkout), Packages(checkout, checkout)
+    assert packages.chosen("pip install -r 'a file.txt'") == ["pip", "install", "-r", "a file.txt"]
+    assert packages.variables(folder, {"PATH": "/usr/bin", "SSL_CERT_FILE": "/ca.pem"}) == {
+        "PATH": f"{folder / '.venv' / 'bin'}:/usr/bin",
+        "SSL_CERT_FILE": "/ca.pem",
+        "PIP_CERT": "/ca.pem",
+        "VIRTUAL_ENV": str(folder / ".venv"),
+        "UV_PROJECT_ENVIRONMENT": str(folder / ".venv"),
+    }
+    (folder / "Pulumi.yaml").write_text("name: small\nruntime: python\n")
+    assert packages.creation(folder) == []
+    assert packages.variables(folder, {"PATH": "/usr/bin"}) == {"PATH": "/usr/bin"}
+
+
+@pytest.mark.parametrize("command", ["pip freeze | pip install -r /dev/stdin", "a && b", " ", "pip install 'x"])
+def test_what_only_a_shell_understands_is_no_command(checkout: Path, command: str) -> None:
+    with pytest.raises(PackagesError, match=r"^--install: (is no command|no closing quotation)\n  got: "):
+        Packages(checkout, checkout).chosen(command)
 
 
 def test_what_a_commit_has_in_the_place_of_its_environment_is_removed(checkout: Path) -> None:
@@ -123,7 +150,7 @@ def test_a_side_without_anything_to_install_from_says_so(checkout: Path) -> None
     folder = side(checkout)
     (folder / "requirements.txt").unlink()
     with pytest.raises(PackagesError, match=r"nothing says how to install it\n  expected: one of requirements.lock"):
-        Packages(checkout, checkout).installation(folder)
+        Packages(checkout, checkout).installation(folder, checkout, folder)
 
 
 def test_an_environment_that_is_not_there_is_said(checkout: Path) -> None:
@@ -137,7 +164,7 @@ def test_a_requirements_file_that_is_a_link_is_none(checkout: Path) -> None:
     (folder / "requirements.txt").unlink()
     (folder / "requirements.txt").symlink_to(checkout / "requirements.txt")
     with pytest.raises(PackagesError, match="nothing says how to install it"):
-        Packages(checkout, checkout).installation(folder)
+        Packages(checkout, checkout).installation(folder, checkout, folder)
 
 
 @pytest.mark.parametrize(

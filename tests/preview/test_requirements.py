@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpu_preview.requirements import refused
+from gpu_preview.requirements import refused, written
 
 FINE = """# a lock
 pulumi==3.272.0 \\
@@ -43,6 +43,14 @@ def test_names_with_versions_markers_and_hashes_are_fine() -> None:
         "pulumi==3.272.0 --global-option=x",
         "/somewhere/evil",
         "~/evil",
+        "evil==1.0+a.zip",
+        "evil===$HOME",
+        "evil==1; os_name == 'posix' and 'x' not in extras and (",
+        "evil; " + "(" * 900 + "os_name == 'posix'" + ")" * 900,
+        "evil; python_version ~= 'x y'",
+        "evil==1 --hash=md5:00",
+        "evil==1 --hash=sha256:00--no-binary=evil",
+        "--find-links https://example.com/a --no-binary :all:",
     ],
 )
 def test_what_runs_code_or_leads_elsewhere_is_refused(line: str) -> None:
@@ -50,12 +58,32 @@ def test_what_runs_code_or_leads_elsewhere_is_refused(line: str) -> None:
 
 
 def test_a_line_that_is_continued_is_one_line() -> None:
-    assert refused("pulumi==3.272.0 \\\n  --no-binary=x\n", "") == ["pulumi==3.272.0    --no-binary=x"]
+    assert refused("pulumi==3.272.0 \\\n  --no-binary=x\n", "") == ["pulumi==3.272.0 --no-binary=x"]
 
 
 def test_an_index_that_the_base_has_is_fine_and_nothing_else_of_it() -> None:
-    base = "--extra-index-url https://example.com/torch\n-r others.txt\n./mine\n--no-binary :all:\n"
-    assert refused(base, base) == ["-r others.txt", "./mine", "--no-binary :all:"]
+    base = "--extra-index-url https://example.com/torch\n-r others.txt\n./mine\n--no-binary :all:\n-f ./wheels\n"
+    assert refused(base, base) == ["-r others.txt", "./mine", "--no-binary :all:", "-f ./wheels"]
     assert refused("--extra-index-url https://example.com/other\n", base) == [
         "--extra-index-url https://example.com/other"
     ]
+
+
+@pytest.mark.parametrize("line", ["-e .", "./evil"])
+def test_a_comment_does_not_go_on_in_the_next_line(line: str) -> None:
+    """pip and uv take `\\` at the end of a comment for a part of it."""
+    assert refused(f"# a comment \\\n{line}\nsix==1.17.0\n", "") == [line]
+    assert refused(f"six==1.17.0 # a comment \\\n{line}\n", "") == [line]
+
+
+def test_what_an_installer_gets_is_written_anew() -> None:
+    base = "--index-url https://example.com/simple\n--pre\n"
+    lock = "Six [b,a] (>= 1.16, <2); os_name == 'posix' \\\n  --hash=sha256:00ab --hash=sha512:11 # why\n"
+    lock += "x==1; os_name == 'nt'\n"
+    assert written(lock, base) == (
+        "--index-url https://example.com/simple\n--pre\nSix[a,b]<2,>=1.16 --hash=sha256:00ab --hash=sha512:11\n"
+    )
+
+
+def test_a_list_without_an_end_is_refused() -> None:
+    assert refused("six\n" * 5001, "") == ["5001 packages, more than 5000"]

@@ -102,10 +102,12 @@ def test_a_folder_that_stays_as_it_is_can_only_be_read(built: walls.Walls, tmp_p
 
 
 def test_a_command_that_installed_packages_is_told_because_it_had_the_network(built: walls.Walls) -> None:
-    [network] = [each for each in built.told(Limits(), "make deps") if each.name == "network"]
+    [network] = [
+        each for each in built.told(Limits(), ["base: make deps", "head: make deps"]) if each.name == "network"
+    ]
     assert (network.stands, network.text) == (
         False,
-        "it had the network while its packages were installed: make deps",
+        "it had the network while its packages were installed: base: make deps; head: make deps",
     )
 
 

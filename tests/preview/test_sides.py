@@ -1,0 +1,69 @@
+"""How a side gets packages of its own: what is run, where, and with which surroundings."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from gpu_preview.limits import Limits
+from gpu_preview.packages import Packages
+from gpu_preview.sides import Side, SideError, Surroundings
+from gpu_preview.walls import Walls
+
+PROJECT = "name: small\nruntime: {name: python, options: {virtualenv: .venv}}\n"
+NOTE = (
+    "import json, os, sys; print(json.dumps([os.getcwd(), os.environ['HOME'], os.environ.get('VIRTUAL_ENV'), "
+    "sys.prefix, sorted(os.listdir('.'))]))"
+)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    (folder / "Pulumi.yaml").write_text(PROJECT)
+    (folder / "requirements.txt").write_text("six==1.16.0\n")
+    return folder
+
+
+@pytest.fixture
+def head(tmp_path: Path) -> Side:
+    scratch = tmp_path / "work"
+    root = scratch / "head"
+    root.mkdir(parents=True)
+    (tmp_path / "own").mkdir()
+    (root / "Pulumi.yaml").write_text(PROJECT)
+    (root / "requirements.txt").write_text("six==1.17.0\n")
+    around = Surroundings(scratch, tmp_path / "own", Walls((), "none"), Limits(), tmp_path, lambda _: None)
+    return Side("head", root, root, around)
+
+
+def test_a_chosen_command_runs_in_the_project_with_its_environment_active(checkout: Path, head: Side) -> None:
+    made = head.root / ".venv"
+    head.install(Packages(checkout, checkout), f'python -c "{NOTE}"')
+    cwd, home, active, prefix, _ = json.loads((head.around.own / "head-install.stdout").read_text())
+    assert (cwd, active, prefix) == (str(head.root), str(made), str(made))
+    assert Path(home).parent.name.startswith("install-")
+    assert head.installed_with == [f'head: python -c "{NOTE}"']
+
+
+def test_a_lock_is_installed_where_nothing_of_the_side_is_imported_or_obeyed(
+    checkout: Path, head: Side, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("venv.py", "pip.py", "sitecustomize.py"):
+        (head.root / name).write_text(f"open({str(tmp_path / 'imported')!r}, 'w')\n")
+    monkeypatch.setattr(Packages, "installation", lambda *_: [sys.executable, "-I", "-c", NOTE])
+    head.install(Packages(checkout, checkout), "")
+    cwd, home, _, _, beside = json.loads((head.around.own / "head-install.stdout").read_text())
+    assert (Path(cwd).parent, Path(home).parent) == (head.around.scratch, Path(cwd))
+    assert beside == ["home", "tmp"]
+    assert not (tmp_path / "imported").exists()
+    assert head.installed_with == ["head: packages by name, as wheels"]
+
+
+def test_an_installation_that_fails_had_the_network_all_the_same(checkout: Path, head: Side) -> None:
+    with pytest.raises(SideError, match=r"^its packages cannot be installed: .*no such thing"):
+        head.install(Packages(checkout, checkout), "python -c \"raise SystemExit('no such thing')\"")
+    assert len(head.installed_with) == 1
