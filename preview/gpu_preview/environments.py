@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from . import temporary
 
 
 class LendError(Exception):
@@ -36,12 +38,14 @@ def lend(ours: Path, theirs: Path, imports: Sequence[str]) -> None:
 
 def clear(folder: Path) -> None:
     """Remove what a commit has in the place of an environment. LendError where the place is behind a link."""
-    if folder.parent.resolve() != folder.parent:
+    if resolved(folder.parent) != folder.parent:
         raise LendError(f"{folder.name}: lies behind a link")
     if folder.is_symlink() or folder.is_file():
         folder.unlink()
     elif folder.exists():
-        shutil.rmtree(folder)
+        temporary.remove(folder)
+        if folder.exists():
+            raise LendError(f"{folder.name}: is in the way of an environment, and cannot be removed")
 
 
 def add(environment: Path, imports: Sequence[str]) -> None:
@@ -56,23 +60,54 @@ def add(environment: Path, imports: Sequence[str]) -> None:
             written.writelines(f"{folder}\n" for folder in imports)
 
 
-def readable(environment: Path) -> list[Path]:
+def readable(environment: Path, checkout: Path) -> list[Path]:
     """What of an environment may be seen behind the walls: itself and its Python, and nothing where it is none.
 
     The name comes from a file that a pull request may have changed, so it may be that of any folder, or of a link. A
     Python that was installed for a user lies in a home, which is hidden otherwise.
     """
     folder = Path(os.path.normpath(environment))
-    if folder.resolve() != folder or not (folder / "pyvenv.cfg").is_file() or not site_packages(folder):
+    if resolved(folder) != folder or not (folder / "pyvenv.cfg").is_file() or not site_packages(folder):
         return []
-    python = installation(folder)
+    if checkout.is_relative_to(folder):
+        return []
+    python = installation(folder, checkout)
     return [folder, *([python] if python else [])]
 
 
-def installation(environment: Path) -> Path | None:
-    """The Python that an environment was made of, where what its link leads to is one: it may lead anywhere."""
+def installation(environment: Path, checkout: Path) -> Path | None:
+    """The Python that an environment was made of, where what its link leads to is one: it may lead anywhere.
+
+    What is in the checkout, or around it, is none: that would show all that lies there untracked.
+    """
     prefix = Path(os.path.realpath(environment / "bin" / "python")).parent.parent
+    if prefix.is_relative_to(checkout) or checkout.is_relative_to(prefix):
+        return None
     return prefix if any(prefix.glob("lib/python3*/os.py")) else None
+
+
+def brings_python(environment: Path, checkout: Path) -> bool:
+    """Whether its Python is a file of the checkout, beside the environment: that could be the pull request's."""
+    return any(
+        path.is_relative_to(checkout) and not path.is_relative_to(environment) for path in _interpreters(environment)
+    )
+
+
+def _interpreters(environment: Path) -> Iterator[Path]:
+    """Where its Python is: by its link, and by the `home` that a Python looks for itself at (PEP 405)."""
+    yield Path(os.path.realpath(environment / "bin" / "python"))
+    for line in (environment / "pyvenv.cfg").read_text(errors="replace").splitlines():
+        key, _, value = line.partition("=")
+        if key.strip().lower() == "home" and "\0" not in value:
+            yield Path(os.path.realpath(environment / value.strip()))
+
+
+def resolved(path: Path) -> Path | None:
+    """Where a path leads; None for a link that leads to itself."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):
+        return None
 
 
 def site_packages(environment: Path) -> list[Path]:

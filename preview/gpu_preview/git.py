@@ -104,6 +104,13 @@ class Repository:
         return git_program.said(self.root, *words, git_folder=self.git_folder)
 
 
+def tracks(root: Path, path: Path) -> bool:
+    """Whether anything at or below a path is a file of the repository's. GitError where the root has no `.git`."""
+    # Options of git's own stand before its command; a name may hold the signs of a pattern.
+    words = ("--literal-pathspecs", "ls-files", "--", str(path))
+    return bool(git_program.said(root, *words, git_folder=_git_folder(root)))
+
+
 def project_above(start: Path) -> Path | None:
     """The nearest folder from `start` upwards with a Pulumi project in it."""
     return next((each for each in (start, *start.parents) if is_project(each)), None)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import environments, requirements, stack_nodes
+from . import environments, git, requirements, stack_nodes
 from .environments import LendError, site_packages
 from .visible import visible
 
@@ -64,10 +64,41 @@ class Packages:
                 f"{ours}: no virtual environment, though Pulumi.yaml names it\n  expected: the program's dependencies\n"
                 "  hint: install them first, as for `pulumi preview`"
             )
+        self._refuse_theirs(ours)
         try:
             environments.lend(ours, self.place(side), [*self.imported(ours, side), *map(str, site_packages(ours))])
         except LendError as error:
             raise PackagesError(str(error)) from None
+        except OSError as error:
+            raise PackagesError(f"{self.place(side).name}: cannot be written: {error.strerror}") from None
+
+    def readable(self) -> list[Path]:
+        """What of the checkout's environment may be seen behind the walls."""
+        ours = self.project / self.folder
+        try:
+            self._refuse_theirs(ours)
+        except PackagesError:
+            return []
+        return environments.readable(ours, self.root)
+
+    def _refuse_theirs(self, ours: Path) -> None:
+        """PackagesError for an environment that came with the repository: the checkout may be a pull request's."""
+        ours = Path(os.path.normpath(ours))
+        real = environments.resolved(ours)
+        if real is None or environments.resolved(ours.parent) != ours.parent:
+            raise PackagesError(f"{ours.name}: lies behind a link")
+        try:
+            inside = [each for each in (ours, real) if each.is_relative_to(self.root)]
+            theirs = self.project.is_relative_to(real) or any(git.tracks(self.root, each) for each in inside)
+        except git.GitError as error:
+            raise PackagesError(f"{ours.name}: nobody knows whether it was installed here: {error}") from None
+        if theirs or environments.brings_python(ours, self.root):
+            raise PackagesError(
+                f"{ours.name}: is no environment of this checkout's own\n"
+                "  got: files that git tracks, or a Python in the repository\n"
+                "  expected: a folder that git ignores, with the program's dependencies installed\n"
+                "  hint: .gitignore, and git rm -r --cached"
+            )
 
     def place(self, side: Path) -> Path:
         """Where a side's environment is, as its own Pulumi.yaml says; the project itself where it names none."""
@@ -153,6 +184,7 @@ class Packages:
         """Add the side's own packages to what was installed there."""
         ours, theirs = self.project / self.folder, self.place(side)
         if self.folder and ours.is_dir():
+            self._refuse_theirs(ours)
             try:
                 environments.add(theirs, list(self.imported(ours, side)))
             except LendError as error:

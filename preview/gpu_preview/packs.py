@@ -42,16 +42,16 @@ class Pack:
         Of the repository only the environment: the pack is the base's, and a link of the head's could lead anywhere.
         """
         elsewhere = [self.settings] if self.settings and self._inside(self.settings) is None else []
-        ours = self._inside(self.folder) is not None
-        name = virtualenv(self.folder, self.root if ours else Path("/"))
+        if (within := self._inside(self.folder)) is not None:
+            return [*Packages(self.root, self.root / within).readable(), *elsewhere]
+        elsewhere.append(self.folder)
+        name = virtualenv(self.folder, Path("/"))
         environment = Path(os.path.normpath(self.folder / name))
-        if not ours:
-            elsewhere.append(self.folder)
-        if not name or not environments.site_packages(environment) or (ours and environment.resolve() != environment):
+        if not name or not environments.site_packages(environment):
             return elsewhere
-        if not ours:  # what it imports from its own checkout, as ours does the catalog
-            elsewhere += map(Path, Packages(Path("/"), self.folder).imported(environment, Path("/")))
-        python = environments.installation(environment)
+        # What it imports from its own checkout, as ours does the catalog.
+        elsewhere += map(Path, Packages(Path("/"), self.folder).imported(environment, Path("/")))
+        python = environments.installation(environment, self.root)
         return [environment, *elsewhere, *([python] if python else [])]
 
     def at(self) -> Path | None:

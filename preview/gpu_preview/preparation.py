@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from . import environments, git, project_file, stack_nodes, walls, worlds
+from . import git, project_file, stack_nodes, walls, worlds
 from .git import Repository
 from .limits import Limits
 from .packages import Packages
@@ -35,7 +35,7 @@ def surroundings(
     scratch.mkdir()
     own.mkdir()
     engine = _engine(say)
-    needed = [*walls.own_paths(), engine, *environments.readable(packages.project / packages.folder)]
+    needed = [*walls.own_paths(), engine, *packages.readable()]
     needed += [path for pack in packs for path in pack.needed]
     build = walls.build(scratch, packages.root, needed, network=network)
     if require_walls:

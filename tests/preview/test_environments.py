@@ -89,21 +89,54 @@ def test_what_is_no_environment_is_said(tmp_path: Path) -> None:
 
 def test_the_python_behind_an_environment_is_one_or_nothing(ours: Path, tmp_path: Path) -> None:
     """What is found is readable behind the walls, so a link to somebody's keys must not count."""
-    assert environments.installation(ours) == Path(sys.base_prefix).resolve()
+    checkout = tmp_path / "checkout"
+    assert environments.installation(ours, checkout) == Path(sys.base_prefix).resolve()
     secret = tmp_path / "home" / ".aws" / "bin"
     secret.mkdir(parents=True)
     (secret / "python").write_text("")
     (ours / "bin" / "python").unlink()
     (ours / "bin" / "python").symlink_to(secret / "python")
-    assert environments.installation(ours) is None
-    assert environments.installation(tmp_path / "none") is None
+    assert environments.installation(ours, checkout) is None
+    assert environments.installation(tmp_path / "none", checkout) is None
+
+
+@pytest.mark.parametrize("around", ["", "checkout", "checkout/inner"])
+def test_a_checkout_is_no_python_and_neither_is_a_part_of_it_or_what_is_around_it(
+    ours: Path, tmp_path: Path, around: str
+) -> None:
+    """A pull request may have the files of one, and all that is untracked beside them would be readable."""
+    prefix = tmp_path / around
+    (prefix / "bin").mkdir(parents=True)
+    (prefix / "lib" / "python3.11").mkdir(parents=True)
+    for file in (prefix / "bin" / "python", prefix / "lib" / "python3.11" / "os.py"):
+        file.write_text("")
+    (ours / "bin" / "python").unlink()
+    (ours / "bin" / "python").symlink_to(prefix / "bin" / "python")
+    assert environments.installation(ours, tmp_path / "checkout") is None
+    assert environments.readable(ours, tmp_path / "checkout") == [ours]
+    assert environments.installation(ours, tmp_path / "another" / "checkout") == (prefix if around else None)
 
 
 def test_only_an_environment_in_its_own_place_may_be_seen(ours: Path, tmp_path: Path) -> None:
     """A pull request names it, so it may name any folder, or one that is a link to somebody's keys."""
-    assert environments.readable(ours) == [ours, Path(sys.base_prefix).resolve()]
+    assert environments.readable(ours, tmp_path) == [ours, Path(sys.base_prefix).resolve()]
+    for checkout in (ours, ours / "a" / "checkout"):
+        assert environments.readable(ours, checkout) == []
     (tmp_path / "keys").mkdir()
-    assert environments.readable(tmp_path / "keys") == []
     (tmp_path / "link").symlink_to(ours)
-    assert environments.readable(tmp_path / "link") == []
-    assert environments.readable(tmp_path / "none") == []
+    (tmp_path / "loop").symlink_to("loop")
+    for name in ("keys", "link", "none", "loop", "loop/.venv"):
+        assert environments.readable(tmp_path / name, tmp_path) == []
+
+
+def test_a_place_behind_a_link_to_itself_is_refused(ours: Path, tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(LendError, match=r"^\.venv: lies behind a link$"):
+        environments.lend(ours, tmp_path / "loop" / ".venv", [])
+
+
+def test_folders_in_folders_without_an_end_are_removed_too(ours: Path, tmp_path: Path) -> None:
+    deep = tmp_path / "side" / ".venv" / "/".join(["a"] * 1500)
+    subprocess.run(["mkdir", "-p", deep], check=True)  # Path.mkdir calls itself for each
+    environments.lend(ours, tmp_path / "side" / ".venv", [])
+    assert not (tmp_path / "side" / ".venv" / "a").exists()

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from gpu_preview.git import GitError, Repository, misnamed, stack_files
+from gpu_preview.git import GitError, Repository, misnamed, stack_files, tracks
 
 from tests.preview import checkouts
 from tests.preview.repository import git
@@ -73,3 +73,14 @@ def test_what_no_commit_has_is_known(checkout: Path) -> None:
     assert not found.is_dirty()
     (checkout / "infra" / "Pulumi.dev.yaml").write_text("other")
     assert found.is_dirty()
+
+
+def test_what_git_tracks_is_known_by_its_name_alone(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / "env" / "bin").mkdir(parents=True)
+    (tmp_path / "env" / "bin" / "python").write_text("")
+    (tmp_path / "link").symlink_to("env")
+    assert not tracks(tmp_path, tmp_path / "env")
+    git(tmp_path, "add", "--all")
+    for name, tracked in (("env", True), ("env/bin", True), ("link", True), ("en*", False), (":(top)env", False)):
+        assert tracks(tmp_path, tmp_path / name) is tracked

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from gpu_preview.packages import Packages, PackagesError, virtualenv
 
+from tests.preview.repository import git
+
 PROJECT = "name: small\nruntime:\n  name: python\n  options: {virtualenv: .venv}\n"
 
 
@@ -17,6 +19,7 @@ def checkout(tmp_path: Path) -> Path:
     """A checkout with an environment that imports `mine` from it, and `other` from elsewhere."""
     root = tmp_path / "a checkout"
     (root / "src" / "mine").mkdir(parents=True)
+    git(root, "init", "-q")
     (root / "src" / "mine" / "__init__.py").write_text("SIDE = 'checkout'\n")
     (root / "Pulumi.yaml").write_text(PROJECT)
     (root / "requirements.txt").write_text("pulumi==3.272.0\n")
@@ -59,6 +62,7 @@ def test_what_was_lent_can_be_lent_again(checkout: Path) -> None:
     """A side may be a checkout of its own, as in the tests of whole pull requests."""
     folder = side(checkout)
     Packages(checkout, checkout).lend(folder)
+    git(folder, "init", "-q")
     third = checkout.parent / "third"
     (third / "src" / "mine").mkdir(parents=True)
     (third / "src" / "mine" / "__init__.py").write_text("SIDE = 'third'\n")
@@ -157,6 +161,80 @@ def test_an_environment_that_is_not_there_is_said(checkout: Path) -> None:
     (checkout / "Pulumi.yaml").write_text(PROJECT.replace(".venv", "env"))
     with pytest.raises(PackagesError, match=r"no virtual environment, though Pulumi.yaml names it"):
         Packages(checkout, checkout).lend(side(checkout))
+
+
+def theirs(checkout: Path, folder: Path) -> str:
+    """Why the checkout's environment is not lent; and nothing of it is read either."""
+    packages = Packages(checkout, checkout)
+    with pytest.raises(PackagesError) as caught:
+        packages.lend(folder)
+    assert packages.readable() == []
+    return str(caught.value)
+
+
+NOT_OURS = (
+    ".venv: is no environment of this checkout's own\n  got: files that git tracks, or a Python in the repository\n"
+    "  expected: a folder that git ignores, with the program's dependencies installed\n"
+    "  hint: .gitignore, and git rm -r --cached"
+)
+
+
+def test_the_environment_of_a_checkout_may_be_read(checkout: Path) -> None:
+    assert Packages(checkout, checkout).readable() == [checkout / ".venv", Path(sys.base_prefix).resolve()]
+
+
+@pytest.mark.parametrize("tracked", ["pyvenv.cfg", "lib/python{}.{}/site-packages/installed.py"])
+def test_an_environment_that_came_with_the_repository_is_not_lent(checkout: Path, tracked: str) -> None:
+    """The checkout may be the pull request's: the base would import its code."""
+    folder = side(checkout)
+    git(checkout, "add", ".venv/" + tracked.format(*sys.version_info[:2]))
+    assert theirs(checkout, folder) == NOT_OURS
+    with pytest.raises(PackagesError, match="is no environment of this checkout's own"):
+        Packages(checkout, checkout).finish(folder)
+
+
+def test_an_environment_behind_a_link_that_came_with_the_repository_is_not_lent(checkout: Path) -> None:
+    folder = side(checkout)
+    (checkout / ".venv").rename(checkout / "real")
+    (checkout / ".venv").symlink_to("real")
+    git(checkout, "add", "real/pyvenv.cfg")
+    assert theirs(checkout, folder) == NOT_OURS
+    git(checkout, "rm", "-rq", "--cached", "real")
+    (checkout / ".venv").unlink()
+    (checkout / "inner").mkdir()
+    (checkout / "real").rename(checkout / "inner" / ".venv")
+    (checkout / "link").symlink_to("inner")
+    (checkout / "Pulumi.yaml").write_text(PROJECT.replace(".venv", "link/.venv"))
+    assert theirs(checkout, folder) == ".venv: lies behind a link"
+
+
+@pytest.mark.parametrize("home", ["/usr/bin", "../bin", "{checkout}/bin"])
+def test_an_environment_with_a_python_of_the_repositorys_is_not_lent(checkout: Path, home: str) -> None:
+    folder, packages = side(checkout), Packages(checkout, checkout)
+    (checkout / "bin").mkdir()
+    (checkout / "lib" / "python3.11").mkdir(parents=True)
+    for file in (checkout / "bin" / "python", checkout / "lib" / "python3.11" / "os.py"):
+        file.write_text("")
+    (checkout / ".venv" / "pyvenv.cfg").write_text(f"home = {home.format(checkout=checkout)}\n")
+    if home == "/usr/bin":
+        packages.lend(folder)
+        (checkout / ".venv" / "bin" / "python").unlink()
+        (checkout / ".venv" / "bin" / "python").symlink_to("../../bin/python")
+    assert theirs(checkout, folder) == NOT_OURS
+
+
+@pytest.mark.parametrize("name", [".", "..", "infra/.."])
+def test_a_folder_around_the_project_is_no_environment(checkout: Path, name: str) -> None:
+    project = checkout / "infra"
+    (project / "infra").mkdir(parents=True)
+    (project / "Pulumi.yaml").write_text(PROJECT.replace(".venv", name))
+    for made in (".venv/bin", ".venv/lib", ".venv/pyvenv.cfg"):
+        (checkout / made).rename(checkout / made.removeprefix(".venv/"))
+        (project / made.removeprefix(".venv/")).symlink_to(checkout / made.removeprefix(".venv/"))
+    packages = Packages(checkout, project)
+    with pytest.raises(PackagesError, match="is no environment of this checkout's own"):
+        packages.lend(side(checkout))
+    assert packages.readable() == []
 
 
 def test_a_requirements_file_that_is_a_link_is_none(checkout: Path) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from gpu_preview.packs import HeldTo, Pack, PackError, chosen, held_to, inside, refuse_bent, within
 
+from tests.preview.repository import git
+
 PACK = "runtime: {name: python, options: {virtualenv: ../.venv-policy}}\n"
 
 
@@ -24,6 +26,7 @@ def root(tmp_path: Path) -> Path:
     """The head's checkout: a pack with its environment, and settings."""
     root = (tmp_path / "checkout").resolve()
     pack(root)
+    git(root, "init", "-q")
     environment = root / ".venv-policy"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
     (root / "pol.json").write_text("{}")
@@ -157,6 +160,13 @@ def test_a_path_through_a_link_from_outside_is_still_one_of_the_repository(root:
     assert within(tmp_path / "a link" / "policies", root) == Path("policies")
     assert within(root / "policies" / ".." / "pol.json", root) == Path("pol.json")
     assert within(tmp_path / "elsewhere", root) is None
+
+
+def test_an_environment_that_git_tracks_is_neither_read_nor_lent(root: Path, base: Path) -> None:
+    git(root, "add", "--force", ".venv-policy/pyvenv.cfg")
+    assert Pack(root / "policies", root).needed == []
+    with pytest.raises(PackError, match=r"^\.venv-policy: is no environment of this checkout's own"):
+        ask(root, base)
 
 
 def test_the_environment_of_the_bases_pack_has_to_be_the_checkouts(root: Path, base: Path) -> None:
