@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import environments, git, requirements, stack_nodes
+from . import environments, git, requirements
 from .environments import LendError, site_packages
+from .virtualenv_option import unfit, virtualenv
 from .visible import visible
 
 _LOCKS = ("requirements*.lock", "requirements*.txt", "uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock")
@@ -54,9 +55,16 @@ class Packages:
         """Whether a side asks for other packages than the checkout has."""
         return self.locks(side) != self.locks(self.root)
 
+    def refuse_names(self, side: Path) -> None:
+        """PackagesError where the checkout or a side names an environment that can be none."""
+        for project in (self.project, side / self.project.relative_to(self.root)):
+            if why := unfit(project):
+                raise PackagesError(f"{why}\n  expected: a folder in the repository, such as .venv")
+
     def lend(self, side: Path) -> None:
-        """Give the side the checkout's packages, with the editable ones as they are there."""
-        if not self.folder:
+        """Give the side the checkout's packages, with the editable ones as they are there; nothing where one of the
+        two names no environment."""
+        if not self.folder or not self.creation(side):
             return
         ours = self.project / self.folder
         if not (ours / "bin" / "python").is_file():
@@ -74,6 +82,8 @@ class Packages:
 
     def readable(self) -> list[Path]:
         """What of the checkout's environment may be seen behind the walls."""
+        if not self.folder:
+            return []
         ours = self.project / self.folder
         try:
             self._refuse_theirs(ours)
@@ -89,7 +99,7 @@ class Packages:
             raise PackagesError(f"{ours.name}: lies behind a link")
         try:
             inside = [each for each in (ours, real) if each.is_relative_to(self.root)]
-            theirs = self.project.is_relative_to(real) or any(git.tracks(self.root, each) for each in inside)
+            theirs = any(git.tracks(self.root, each) for each in inside)
         except git.GitError as error:
             raise PackagesError(f"{ours.name}: nobody knows whether it was installed here: {error}") from None
         if theirs or environments.brings_python(ours, self.root):
@@ -183,27 +193,12 @@ class Packages:
     def finish(self, side: Path) -> None:
         """Add the side's own packages to what was installed there."""
         ours, theirs = self.project / self.folder, self.place(side)
-        if self.folder and ours.is_dir():
+        if self.folder and ours.is_dir() and self.creation(side):
             self._refuse_theirs(ours)
             try:
                 environments.add(theirs, list(self.imported(ours, side)))
             except LendError as error:
                 raise PackagesError(str(error)) from None
-
-
-def virtualenv(project: Path, root: Path) -> str:
-    """The option of that name of a project or a policy pack; nothing where it leads out of the repository."""
-    for name in ("Pulumi.yaml", "Pulumi.yml", "PulumiPolicy.yaml"):
-        try:
-            settings = stack_nodes.loaded(project / name)
-        except stack_nodes.UnfitError:
-            continue
-        runtime = settings.get("runtime") if isinstance(settings, dict) else None
-        options = runtime.get("options") if isinstance(runtime, dict) else None
-        folder = options.get("virtualenv") if isinstance(options, dict) else None
-        inside = isinstance(folder, str) and Path(os.path.normpath(project / folder)).is_relative_to(root)
-        return str(folder) if inside else ""
-    return ""
 
 
 def _text(file: Path) -> str:

@@ -10,7 +10,8 @@ from itertools import zip_longest
 from pathlib import Path
 
 from . import environments
-from .packages import Packages, PackagesError, virtualenv
+from .packages import Packages, PackagesError
+from .virtualenv_option import virtualenv
 from .visible import visible
 
 _FILE = "PulumiPolicy.yaml"

@@ -130,6 +130,7 @@ class Side:
         try:
             if not git.is_project(self.project):
                 return
+            packages.refuse_names(self.root)
             if not packages.wants_others(self.root):
                 packages.lend(self.root)
                 return

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from gpu_preview.packages import Packages, PackagesError, virtualenv
+from gpu_preview.packages import Packages, PackagesError
 
 from tests.preview.repository import git
 
@@ -223,20 +223,6 @@ def test_an_environment_with_a_python_of_the_repositorys_is_not_lent(checkout: P
     assert theirs(checkout, folder) == NOT_OURS
 
 
-@pytest.mark.parametrize("name", [".", "..", "infra/.."])
-def test_a_folder_around_the_project_is_no_environment(checkout: Path, name: str) -> None:
-    project = checkout / "infra"
-    (project / "infra").mkdir(parents=True)
-    (project / "Pulumi.yaml").write_text(PROJECT.replace(".venv", name))
-    for made in (".venv/bin", ".venv/lib", ".venv/pyvenv.cfg"):
-        (checkout / made).rename(checkout / made.removeprefix(".venv/"))
-        (project / made.removeprefix(".venv/")).symlink_to(checkout / made.removeprefix(".venv/"))
-    packages = Packages(checkout, project)
-    with pytest.raises(PackagesError, match="is no environment of this checkout's own"):
-        packages.lend(side(checkout))
-    assert packages.readable() == []
-
-
 def test_a_requirements_file_that_is_a_link_is_none(checkout: Path) -> None:
     folder = side(checkout)
     (folder / "requirements.txt").unlink()
@@ -245,22 +231,32 @@ def test_a_requirements_file_that_is_a_link_is_none(checkout: Path) -> None:
         Packages(checkout, checkout).installation(folder, checkout, folder)
 
 
-@pytest.mark.parametrize(
-    ("text", "folder"),
-    [
-        (PROJECT, ".venv"),
-        (PROJECT.replace(".venv", "../.venv"), "../.venv"),
-        ("runtime: python\n", ""),
-        ("runtime: {name: python}\n", ""),
-        ("runtime: {options: {virtualenv: /usr}}\n", ""),
-        ("runtime: {options: {virtualenv: ../../x}}\n", ""),
-        ("runtime: {options: {virtualenv: [a]}}\n", ""),
-        ("a: [", ""),
-        ("[]", ""),
-    ],
-)
-def test_the_environment_is_one_inside_the_project(tmp_path: Path, text: str, folder: str) -> None:
-    project = tmp_path / "infra"
-    project.mkdir()
-    (project / "Pulumi.yaml").write_text(text)
-    assert virtualenv(project, tmp_path) == folder
+@pytest.mark.parametrize("changed", ["side", "checkout"])
+def test_a_name_that_can_be_none_is_refused_of_both(checkout: Path, changed: str) -> None:
+    folder = side(checkout)
+    (checkout.parent / changed.replace("checkout", checkout.name) / "Pulumi.yaml").write_text(
+        PROJECT.replace(".venv", '"a\\0b"')
+    )
+    with pytest.raises(PackagesError) as caught:
+        Packages(checkout, checkout).refuse_names(folder)
+    assert str(caught.value) == (
+        "Pulumi.yaml: virtualenv has a character that no folder's name has\n  got: a\\u0000b\n"
+        "  expected: a folder in the repository, such as .venv"
+    )
+
+
+def test_a_side_that_names_no_environment_stays_as_it_is(checkout: Path) -> None:
+    folder, packages = side(checkout), Packages(checkout, checkout)
+    (folder / "Pulumi.yaml").write_text("name: small\nruntime: python\n")
+    packages.lend(folder)
+    packages.finish(folder)
+    assert sorted(each.name for each in folder.iterdir()) == ["Pulumi.yaml", "requirements.txt", "src"]
+
+
+@pytest.mark.parametrize("name", ["loop/.venv", "Pulumi.yaml/.venv"])
+def test_a_place_where_no_folder_can_be_is_refused(checkout: Path, name: str) -> None:
+    folder = side(checkout)
+    (folder / "loop").symlink_to("loop")
+    (folder / "Pulumi.yaml").write_text(PROJECT.replace(".venv", name))
+    with pytest.raises(PackagesError, match=r"^\.venv: (lies behind a link|cannot be written: Not a directory)$"):
+        Packages(checkout, checkout).lend(folder)
