@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import metadata
 from pathlib import Path
 
 from . import temporary
+from .requirements import Named
 
 
 class LendError(Exception):
@@ -108,6 +110,18 @@ def resolved(path: Path) -> Path | None:
         return path.resolve()
     except (OSError, RuntimeError):
         return None
+
+
+def lacking(folders: Sequence[str], wanted: Iterable[Named]) -> list[str]:
+    """The packages that none of these folders has, or has in another version than is wanted."""
+    found = []
+    for each in wanted:
+        there = next(iter(metadata.distributions(name=each.requirement.name, path=list(folders))), None)
+        # A package without a version is one that was half removed (importlib.metadata).
+        version = there.metadata["Version"] if there else None
+        if not version or not each.requirement.specifier.contains(version, prereleases=True):
+            found.append(f"{each.requirement.name}{each.requirement.specifier}")
+    return found
 
 
 def site_packages(environment: Path) -> list[Path]:

@@ -6,6 +6,7 @@ commit with this one's modules would be of neither.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shlex
 import sys
@@ -42,18 +43,29 @@ class Packages:
         return virtualenv(self.project, self.root)
 
     def locks(self, root: Path) -> dict[str, bytes]:
-        """The files that decide which packages are there, by their path."""
+        """The files that decide which packages are there, by their path: what their content comes to, as SHA-256."""
         return {
-            str(path.relative_to(root)): path.read_bytes()
+            str(path.relative_to(root)): _digest(path)
             for folder in dict.fromkeys((root, root / self.project.relative_to(self.root)))
             for pattern in _LOCKS
             for path in sorted(folder.glob(pattern))
             if path.is_file() and not path.is_symlink()
         }
 
-    def wants_others(self, side: Path) -> bool:
-        """Whether a side asks for other packages than the checkout has."""
-        return self.locks(side) != self.locks(self.root)
+    def wants_others(self, side: Path) -> str:
+        """Why a side needs other packages than the checkout has; nothing where it does not.
+
+        With the same lock it does where that is not what was installed: somebody has the change checked out, whose
+        lock names a package more.
+        """
+        if self.locks(side) != self.locks(self.root):
+            return "its lock is another than the checkout's"
+        ours, lock = self.project / self.folder, self._wanted(side)
+        if lock is None or not self.folder or not site_packages(ours):
+            return ""
+        folders = [*map(str, site_packages(ours)), *self.imported(ours, self.root)]
+        lacks = environments.lacking(folders, requirements.named(_text(lock)))
+        return f"the checkout's environment lacks {', '.join(lacks)[:200]}" if lacks else ""
 
     def refuse_names(self, side: Path) -> None:
         """PackagesError where the checkout or a side names an environment that can be none."""
@@ -199,6 +211,11 @@ class Packages:
                 environments.add(theirs, list(self.imported(ours, side)))
             except LendError as error:
                 raise PackagesError(str(error)) from None
+
+
+def _digest(file: Path) -> bytes:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").digest()
 
 
 def _text(file: Path) -> str:

@@ -131,9 +131,10 @@ class Side:
             if not git.is_project(self.project):
                 return
             packages.refuse_names(self.root)
-            if not packages.wants_others(self.root):
+            if not (why := packages.wants_others(self.root)):
                 packages.lend(self.root)
                 return
+            self.around.say(f"{self.name} needs packages of its own: {why}")
             packages.clear(self.root)
             # A home and a folder that nothing which ran before knows: an installer's settings may lie in both.
             apart = Path(tempfile.mkdtemp(prefix="install-", dir=self.around.scratch))
@@ -158,7 +159,8 @@ class Side:
         self.around.say(f"{self.name}: {said}")
         done = self.run(*step, name="install", walls=walls, folder=folder, environment=environment)
         if done.code or done.broke:
-            raise SideError(f"its packages cannot be installed: {done.broke or done.error_tail()[-2000:]}")
+            told = done.broke or done.error_tail()[-2000:]
+            raise PackagesError(f"its packages cannot be installed: {told}")
 
     def open_secrets(self, stack: str) -> None:
         """Make the stack, with a placeholder for each value that is encrypted for somebody else."""

@@ -26,11 +26,17 @@ def checkout(tmp_path: Path) -> Path:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(root / ".venv")], check=True)
     [packages] = (root / ".venv").glob("lib/python3*/site-packages")
     (packages / "installed.py").write_text("")
+    installed(packages, "pulumi", "3.272.0")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "other.py").write_text("")
     (packages / "editable.pth").write_text(f"{root / 'src'}\n{elsewhere}\nimport sys\n# a comment\nrelative\n")
     return root
+
+
+def installed(folder: Path, name: str, version: str) -> None:
+    (folder / f"{name}-{version}.dist-info").mkdir()
+    (folder / f"{name}-{version}.dist-info" / "METADATA").write_text(f"Name: {name}\nVersion: {version}\n")
 
 
 def side(checkout: Path, **files: str) -> Path:
@@ -73,7 +79,28 @@ def test_what_was_lent_can_be_lent_again(checkout: Path) -> None:
 
 def test_another_lock_wants_other_packages(checkout: Path) -> None:
     packages = Packages(checkout, checkout)
-    assert packages.wants_others(side(checkout, requirements_txt="pulumi==3.273.0\n"))
+    wanted = packages.wants_others(side(checkout, requirements_txt="pulumi==3.273.0\n"))
+    assert wanted == "its lock is another than the checkout's"
+
+
+@pytest.mark.parametrize(
+    ("lock", "lacks"),
+    [
+        ("pulumi==3.272.0\n# another\n-e .\n", ""),
+        ("Pulumi[x]>=3,<4\nother.package\nabsent; os_name == 'nt'\n", ""),
+        ("pulumi>=3.273\npulumi-random\n", "pulumi>=3.273, pulumi-random"),
+        ("other-package==2\n", "other-package==2"),
+        ("half\n", "half"),
+    ],
+)
+def test_a_lock_that_is_checked_out_but_was_not_installed_wants_other_packages(
+    checkout: Path, lock: str, lacks: str
+) -> None:
+    installed(checkout.parent / "elsewhere", "other_package", "1.0rc1")
+    (checkout.parent / "elsewhere" / "half-1.dist-info").mkdir()
+    (checkout / "requirements.txt").write_text(lock)
+    wanted = Packages(checkout, checkout).wants_others(side(checkout, requirements_txt=lock))
+    assert wanted == (f"the checkout's environment lacks {lacks}" if lacks else "")
 
 
 def test_a_lock_that_is_a_link_is_none(checkout: Path) -> None:
