@@ -98,7 +98,8 @@ def brings_python(environment: Path, checkout: Path) -> bool:
 def _interpreters(environment: Path) -> Iterator[Path]:
     """Where its Python is: by its link, and by the `home` that a Python looks for itself at (PEP 405)."""
     yield Path(os.path.realpath(environment / "bin" / "python"))
-    for line in (environment / "pyvenv.cfg").read_text(errors="replace").splitlines():
+    settings = environment / "pyvenv.cfg"
+    for line in settings.read_text(errors="replace").splitlines() if settings.is_file() else ():
         key, _, value = line.partition("=")
         if key.strip().lower() == "home" and "\0" not in value:
             yield Path(os.path.realpath(environment / value.strip()))

@@ -210,6 +210,16 @@ def test_the_environment_of_a_checkout_may_be_read(checkout: Path) -> None:
     assert Packages(checkout, checkout).readable() == [checkout / ".venv", Path(sys.base_prefix).resolve()]
 
 
+def test_what_is_no_environment_is_neither_read_nor_lent(checkout: Path) -> None:
+    packages = Packages(checkout, checkout)
+    (checkout / ".venv" / "pyvenv.cfg").unlink()
+    assert theirs(checkout, side(checkout)) == f"{checkout / '.venv'}: is no virtual environment"
+    (checkout / "Pulumi.yaml").write_text(PROJECT.replace(".venv", "nowhere"))
+    assert packages.readable() == []
+    (checkout / "Pulumi.yaml").write_text("name: small\nruntime: python\n")
+    assert packages.readable() == []
+
+
 @pytest.mark.parametrize("tracked", ["pyvenv.cfg", "lib/python{}.{}/site-packages/installed.py"])
 def test_an_environment_that_came_with_the_repository_is_not_lent(checkout: Path, tracked: str) -> None:
     """The checkout may be the pull request's: the base would import its code."""
