@@ -46,7 +46,7 @@ def surroundings(
 def side(name: str, commit: str, repository: Repository, around: Surroundings) -> Side:
     """A commit's files; nothing of it has run. SideError where they are not to be read."""
     root = around.scratch / name
-    repository.export(commit, root)
+    repository.export(commit, root, around.limits.disk_gib)
     made = Side(name, root, root / repository.project, around)
     try:
         _refuse(made.project, repository.project)
