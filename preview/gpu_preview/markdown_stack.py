@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
+from .danger_rules.rule import KEEPS_JOBS
 from .markdown_text import block, cell, code, html_code, prose
 from .report import (
     Cost,
@@ -81,6 +82,7 @@ def lines(stack: Stack, detail: Detail, how: str) -> Iterator[str]:
     yield from _violations(stack.violations, detail)
     for operation, consequence in ((Operation.REPLACE, "a new one takes its place"), (Operation.DELETE, "")):
         yield from _lost(stack, operation, consequence, detail)
+    yield from _kept(stack, detail)
     if stack.cost:
         yield from _cost(stack.cost, detail)
     if detail.resources:
@@ -90,7 +92,8 @@ def lines(stack: Stack, detail: Detail, how: str) -> Iterator[str]:
         yield from _folded(
             f"Outputs: {number(len(stack.outputs), 'differs', 'differ')}", block("\n".join(body), None, "diff")
         )
-    yield from _warnings(of_severity(stack, Severity.WARNING, Severity.NOTE), detail)
+    remarks = of_severity(stack, Severity.WARNING, Severity.NOTE)
+    yield from _warnings([each for each in remarks if each.rule != KEEPS_JOBS.name], detail)
     if stack.state:
         yield from ("", f"Compared with the exported state {code(stack.state, _NAME_CHARS)}, {SECRETS_TAKEN}.")
     if told := policies(stack):
@@ -139,6 +142,17 @@ def _lost(stack: Stack, operation: Operation, consequence: str, detail: Detail) 
             line += f"; used by {_some(users[each.urn])}"
         stays = "; it stays in the cloud" if each.retained else ""
         yield f"{line}{stays}{'; it is protected' if each.protected else ''}"
+    yield from (f"- {rest}" for rest in _rest(found, detail.listed))
+
+
+def _kept(stack: Stack, detail: Detail) -> Iterator[str]:
+    """What interrupts no job: as much of an answer as what interrupts one."""
+    found = [each for each in stack.findings if each.rule == KEEPS_JOBS.name]
+    if found:
+        yield ""
+    for each in found[: detail.listed]:
+        where = f" ({_place(each.place).strip()})" if each.place else ""
+        yield f"- {prose(each.text, detail.text_chars)}{where}"
     yield from (f"- {rest}" for rest in _rest(found, detail.listed))
 
 

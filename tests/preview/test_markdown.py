@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from gpu_preview import markdown
 from gpu_preview.markdown_stack import Detail, lines
-from gpu_preview.report import Cost, Finding, Operation, Report, Resource, Stack, Violation, Wall
+from gpu_preview.report import Cost, Finding, Operation, Report, Resource, Severity, Stack, Violation, Wall
 
 from tests.preview import reports
 from tests.preview.reports import report, stack
@@ -189,3 +189,10 @@ def test_of_as_many_lines_as_are_shown_none_is_said_to_be_left_out() -> None:
     for count, told in ((2, []), (3, ["> - and 1 more", "- and 1 more"])):
         shown = lines(stack("dev", *deleted[:count], findings=dangers[:count]), detail, "base")
         assert [line for line in shown if " more" in line] == told
+
+
+def test_what_interrupts_no_job_stands_above_the_folds_and_is_no_warning() -> None:
+    kept = Finding(rule="keeps-jobs", severity=Severity.NOTE, text="Group t4-group: no job is interrupted")
+    shown = markdown.render(report(stack("staging", findings=(kept,))))
+    assert "\n- Group `t4-group`: no job is interrupted\n" in shown
+    assert "<details>" not in shown
