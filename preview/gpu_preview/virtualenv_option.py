@@ -26,7 +26,7 @@ def unfit(project: Path) -> str:
     """Why what is named can be no environment; nothing where it can, or where none is named."""
     folder = _named(project)
     got = f"\n  got: {visible(folder, _SHOWN)}"
-    if any(unicodedata.category(character) in ("Cc", "Cs") for character in folder):
+    if any(unicodedata.category(character) == "Cc" for character in folder):
         return f"Pulumi.yaml: virtualenv has a character that no folder's name has{got}"
     size, names = len(folder.encode()), folder.encode().split(b"/")
     if size > _LONGEST_PATH or any(len(name) > _LONGEST_NAME for name in names):

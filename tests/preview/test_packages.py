@@ -272,12 +272,12 @@ def test_a_requirements_file_that_is_a_link_is_none(checkout: Path) -> None:
 def test_a_name_that_can_be_none_is_refused_of_both(checkout: Path, changed: str) -> None:
     folder = side(checkout)
     (checkout.parent / changed.replace("checkout", checkout.name) / "Pulumi.yaml").write_text(
-        PROJECT.replace(".venv", '"a\\0b"')
+        PROJECT.replace(".venv", '"a\\x01b"')
     )
     with pytest.raises(PackagesError) as caught:
         Packages(checkout, checkout).refuse_names(folder)
     assert str(caught.value) == (
-        "Pulumi.yaml: virtualenv has a character that no folder's name has\n  got: a\\u0000b\n"
+        "Pulumi.yaml: virtualenv has a character that no folder's name has\n  got: a\\u0001b\n"
         "  expected: a folder in the repository, such as .venv"
     )
 

@@ -164,7 +164,7 @@ def test_a_path_through_a_link_from_outside_is_still_one_of_the_repository(root:
 
 def test_an_environment_that_git_tracks_is_neither_read_nor_lent(root: Path, base: Path) -> None:
     git(root, "add", "--force", ".venv-policy/pyvenv.cfg")
-    assert Pack(root / "policies", root).needed == []
+    assert Pack(root / "policies", root, base).needed == []
     with pytest.raises(PackError, match=r"^\.venv-policy: is no environment of this checkout's own"):
         ask(root, base)
 
