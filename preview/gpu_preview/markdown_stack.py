@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
-from .danger_rules.rule import KEEPS_JOBS
 from .markdown_text import block, cell, code, html_code, prose
 from .report import (
     Cost,
@@ -23,6 +22,7 @@ from .report import (
 from .visible import visible as _line
 from .wording import (
     DONE,
+    KEEPS_JOBS,
     NOT_IN_COSTS,
     SECRETS_TAKEN,
     base_hint,
@@ -93,7 +93,7 @@ def lines(stack: Stack, detail: Detail, how: str) -> Iterator[str]:
             f"Outputs: {number(len(stack.outputs), 'differs', 'differ')}", block("\n".join(body), None, "diff")
         )
     remarks = of_severity(stack, Severity.WARNING, Severity.NOTE)
-    yield from _warnings([each for each in remarks if each.rule != KEEPS_JOBS.name], detail)
+    yield from _warnings([each for each in remarks if each.rule != KEEPS_JOBS], detail)
     if stack.state:
         yield from ("", f"Compared with the exported state {code(stack.state, _NAME_CHARS)}, {SECRETS_TAKEN}.")
     if told := policies(stack):
@@ -147,7 +147,7 @@ def _lost(stack: Stack, operation: Operation, consequence: str, detail: Detail) 
 
 def _kept(stack: Stack, detail: Detail) -> Iterator[str]:
     """What interrupts no job: as much of an answer as what interrupts one."""
-    found = [each for each in stack.findings if each.rule == KEEPS_JOBS.name]
+    found = [each for each in stack.findings if each.rule == KEEPS_JOBS]
     if found:
         yield ""
     for each in found[: detail.listed]:

@@ -36,6 +36,9 @@ _SIGNS = {
     "≥": "≥: at least that, without what is billed by use or has no known price.",
     "?": "?: billed by use, or no price is known.",
 }
+KEEPS_JOBS = "keeps-jobs"
+"""The rule of a finding that says what interrupts no job; a comment is made without the rules themselves."""
+
 # The worst first, as in the sentences that count them.
 DONE = {
     Operation.REPLACE: "replaced",

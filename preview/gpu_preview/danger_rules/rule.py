@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gpu_ci.errors import veiled
 
+from .. import wording
 from ..report import Finding, Severity
 from ..states import Change
 
@@ -125,7 +126,7 @@ IDENTITY = Rule(
     "docs.github.com, OpenID Connect reference: a trust without a condition on sub trusts every repository",
 )
 KEEPS_JOBS = Rule(
-    "keeps-jobs",
+    wording.KEEPS_JOBS,
     Severity.NOTE,
     "A group of machines that run jobs gets another template, and those that are there keep the one they have.",
     "the others are there when these have ended their jobs",
