@@ -12,7 +12,7 @@ from .exported_state import StateError
 from .git import GitError, Repository
 from .limits import Limits
 from .one_stack import Comparison
-from .packages import Packages
+from .packages import Packages, PackagesError
 from .packs import PackError
 from .preparation import lend_cache, side, surroundings
 from .report import Report, Side
@@ -66,7 +66,7 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
             # The newest policies of the base: those of where the head left it may be older than a rule that it breaks.
             policies = folder / "policies"
             if request.packs:
-                repository.export(tip, policies)
+                repository.export(tip, policies, request.limits.disk_gib)
             asked = packs.chosen(request.packs, request.pack_configs, repository.root, policies)
             for whose, commit in (("base", tip), ("head", head)):
                 packs.refuse_bent(asked, partial(repository.kind, commit), whose)
@@ -98,8 +98,12 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
             # An earlier stack of the head, or what installs its packages, may write over what a later one starts from.
             alone = len(names) == 1 and not packages.wants_others(after.root)
             saved = None if alone else worlds.Saved.of(around.scratch, around.own / "base came to")
-        except WorldError as error:
+        except (WorldError, PackagesError) as error:
             raise CompareError(str(error)) from None
+        except CompareError:
+            raise
+        except Exception as error:
+            raise CompareError(f"the base cannot be brought up, {_fault(error)}") from None
         head_failed = ""
         try:
             after.install(packages, request.install, before)
@@ -131,7 +135,9 @@ def _bring_up(
     own_cache: bool,
 ) -> dict[str, str]:
     """Bring every stack of the base up, in one world; why one did not, by its name."""
-    failed = {}
+    failed: dict[str, str] = {}
+    if not any(name in before.files for name in names):
+        return failed
     world = before.around.scratch / "world"
     if kept.lend(world, say):
         say("the base is taken from the cache")

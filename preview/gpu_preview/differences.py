@@ -148,11 +148,13 @@ def told(
     """
     before, after = old.get("inputs") or {}, new.get("inputs") or {}
     found: dict[str, PropertyChange] = {}
+    veils: dict[tuple[str, bool], Veil] = {}  # one for a whole property, of which the engine may name every part
     for path, hint in hints.items():
         source = before if hint.input_diff else old.get("outputs") or before
-        whole = parts(path)[:1]
-        veil = Veil.of(*(at(side, joined("", whole[0])) if whole else side for side in (source, after)))
-        changes = at_most(most, between(at(source, path), at(after, path), path, hint.replaces, veil=veil))
+        whole = joined("", parts(path)[0]) if parts(path) else ""
+        if (key := (whole, source is before)) not in veils:
+            veils[key] = Veil.of(at(source, whole), at(after, whole))
+        changes = at_most(most, between(at(source, path), at(after, path), path, hint.replaces, veil=veils[key]))
         if not changes:  # a difference that the texts of the digest do not show, such as between two secrets
             kind: Literal["add", "delete", "update"] = (
                 "add" if hint.kind.startswith("add") else "delete" if hint.kind.startswith("delete") else "update"

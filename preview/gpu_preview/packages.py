@@ -6,6 +6,7 @@ commit with this one's modules would be of neither.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shlex
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import environments, git, requirements
+from . import environments, git, plain_file, requirements
 from .environments import LendError, site_packages
 from .virtualenv_option import unfit, virtualenv
 from .visible import visible
@@ -22,6 +23,7 @@ from .visible import visible
 _LOCKS = ("requirements*.lock", "requirements*.txt", "uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock")
 _INSTALLED = ("requirements.lock", "requirements.txt")
 _MOST_BYTES = 4 * 1024**2
+_LARGEST_PTH_BYTES = 64 * 1024  # an installer writes a line for each folder
 _SHELL = ("|", "||", "&&", "&", ";", ">", ">>", "<")
 
 
@@ -63,6 +65,7 @@ class Packages:
         ours, lock = self.project / self.folder, self._wanted(side)
         if lock is None or not self.folder or not site_packages(ours):
             return ""
+        self._refuse_theirs(ours)
         folders = [*map(str, site_packages(ours)), *self.imported(ours, self.root)]
         lacks = environments.lacking(folders, requirements.named(_text(lock)))
         return f"the checkout's environment lacks {', '.join(lacks)[:200]}" if lacks else ""
@@ -111,7 +114,7 @@ class Packages:
             raise PackagesError(f"{ours.name}: lies behind a link")
         try:
             inside = [each for each in (ours, real) if each.is_relative_to(self.root)]
-            theirs = any(git.tracks(self.root, each) for each in inside)
+            theirs = any(git.tracks(self.root, each) or _in_submodule(each, self.root) for each in inside)
         except git.GitError as error:
             raise PackagesError(f"{ours.name}: nobody knows whether it was installed here: {error}") from None
         if theirs or environments.brings_python(ours, self.root):
@@ -131,7 +134,7 @@ class Packages:
         """The folders an environment imports from beside its own: those of the checkout as they are in the side."""
         for packages in site_packages(environment):
             for file in sorted(packages.glob("*.pth")):
-                for line in file.read_text(errors="replace").splitlines():
+                for line in _small(file):
                     folder = Path(line.strip())
                     if folder.is_absolute():
                         inside = folder.is_relative_to(self.root) and ".venv" not in folder.parts
@@ -232,3 +235,17 @@ def _refuse(file: Path, lines: Sequence[str]) -> None:
             f"{listed}\n  expected: names with versions, markers and hashes; and indexes that the base has too\n"
             "  hint: where nothing is worth stealing, name the command with --install"
         )
+
+
+def _in_submodule(environment: Path, root: Path) -> bool:
+    """Whether another repository than the checkout's has it, of whose files that one knows nothing."""
+    around = (environment, *environment.parents)
+    return any((each / ".git").exists() for each in around if each != root and each.is_relative_to(root))
+
+
+def _small(file: Path) -> list[str]:
+    """The lines of a file that an installer writes; none of one that is no plain file, or is larger than any."""
+    with contextlib.suppress(OSError), plain_file.opened(file) as opened:
+        text = opened.read(_LARGEST_PTH_BYTES + 1)
+        return text.decode(errors="replace").splitlines() if len(text) <= _LARGEST_PTH_BYTES else []
+    return []

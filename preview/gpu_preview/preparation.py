@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from . import git, project_file, stack_nodes, walls, worlds
+from . import environments, git, project_file, stack_nodes, walls, worlds
 from .git import Repository
 from .limits import Limits
 from .packages import Packages
@@ -61,7 +62,7 @@ def side(name: str, commit: str, repository: Repository, around: Surroundings) -
 
 def _refuse(project: Path, named: Path) -> None:
     """SideError for a project's folder that is a link without an end, and for a project's file that nobody can read."""
-    if project.is_symlink():
+    if environments.resolved(project) != project:
         raise SideError(f"{named} is a link, or below one")
     for name in project_file.NAMES:
         if (project / name).is_file():
@@ -79,7 +80,8 @@ def lend_cache(project: Path, world: Path) -> None:
     cache = project / ".sandbox" / "cache"
     if cache.is_dir() and cache.resolve() == cache:
         world.mkdir()
-        worlds.copy(cache, world / "cache")
+        with contextlib.suppress(OSError):  # another process may write there meanwhile; it only saves time
+            worlds.copy(cache, world / "cache")
 
 
 def _engine(say: Callable[[str], None]) -> Path:

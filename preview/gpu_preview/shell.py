@@ -51,11 +51,12 @@ def tell(report: Report, text: str, *, as_json: bool, annotations: Sequence[str]
 
 def prepare(folder: Path) -> None:
     """Make the folder, and try whether it takes a report, before there is one. Wrong, in words, where it does not."""
-    draft = folder / f".try.{os.getpid()}"
+    draft = folder / f".try.{secrets.token_hex(16)}"
     try:
+        _refuse_links(folder)
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            draft.touch()
+            os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
         finally:
             draft.unlink(missing_ok=True)
     except OSError as error:

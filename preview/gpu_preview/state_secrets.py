@@ -83,9 +83,10 @@ def _without_repeated(resource: Mapping[str, Any], plain: set[str], found: list[
         return value if _is_secret(value) else _mapped(value, part)
 
     kept = {key: part(resource[key]) for key in ("inputs", "outputs") if key in resource}
-    if resource.get("id") in plain:
-        found.append(resource["id"])
-        kept["id"] = STRIPPED
+    for key in ("id", "importID"):
+        if resource.get(key) in plain:
+            found.append(resource[key])
+            kept[key] = STRIPPED
     return {**resource, **kept}
 
 
@@ -106,6 +107,9 @@ def _opened(plaintext: Any) -> Any:
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
+        if value[:1] in ("{", "["):
+            opened = _opened(value)
+            yield from _texts(opened) if isinstance(opened, Mapping | list) else ()
     elif isinstance(value, Mapping | list):
         parts = [value[key] for key in value if key != SIGNATURE] if isinstance(value, Mapping) else value
         for one in parts:

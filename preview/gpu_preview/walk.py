@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -99,13 +100,14 @@ def _matched(before: Sequence[Any], after: Sequence[Any]) -> Iterator[tuple[int,
     Here the order is of no meaning: a rule asks what becomes of a thing. Of what is shown it has one (differences.py).
     """
     name = name_of(before, after)
-    old: dict[Any, list[int]] = {}
+    old: dict[Any, deque[int]] = {}
     for index, value in enumerate(before):
-        old.setdefault(_mark(value, name), []).append(index)
-    together = {at: old[mark].pop(0) for at, value in enumerate(after) if old.get(mark := _mark(value, name))}
-    rest = [] if name else [index for index in range(len(before)) if index not in set(together.values())]
+        old.setdefault(_mark(value, name), deque()).append(index)
+    together = {at: old[mark].popleft() for at, value in enumerate(after) if old.get(mark := _mark(value, name))}
+    taken = set(together.values())
+    rest = deque(() if name else (index for index in range(len(before)) if index not in taken))
     for index, value in enumerate(after):
-        at = together.get(index, rest.pop(0) if index not in together and rest else None)
+        at = together.get(index, rest.popleft() if index not in together and rest else None)
         yield index, None if at is None else before[at], value
 
 

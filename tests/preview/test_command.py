@@ -79,6 +79,18 @@ def test_a_folder_is_tried_and_left_empty(tmp_path: Path) -> None:
     assert list((tmp_path / "a" / "report").iterdir()) == []
 
 
+def test_a_folder_behind_a_link_of_the_checkout_is_not_even_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "checkout" / ".git").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "checkout" / "report").symlink_to(tmp_path / "elsewhere")
+    monkeypatch.chdir(tmp_path / "checkout")
+    with pytest.raises(Wrong, match="is behind a link of the checkout"):
+        shell.prepare(Path("report/x"))
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
 def test_other_commands_still_end_with_two_for_a_wrong_question() -> None:
     assert run(["cost", "--nothing"]) == 2
 

@@ -128,3 +128,5 @@ def test_what_the_stack_lets_go_of_is_told_though_the_engine_calls_it_the_same()
         "protected: Bucket x is only looked up from now on: the stack lets go of it"
     ]
     assert find({after.urn: after}, {after.urn: after}, [resource(BUCKET, SAME)]) == []
+    replaced = find({before.urn: before}, {after.urn: after}, [resource(BUCKET, REPLACE)])
+    assert [each.rule for each in replaced] == ["loses-data"]

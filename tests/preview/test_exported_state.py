@@ -81,11 +81,18 @@ def test_a_text_that_is_a_secret_elsewhere_goes_too_where_it_is_long_enough_to_b
     }
     one = resource("one", **secrets, plain=["hunter2", {"x": "longer", "y": "on"}, "hunter2 and more"])
     two = {**resource("hunter2"), "id": "hunter2", "outputs": {"name": "hunter2"}, "parent": one["urn"]}
+    two["importID"] = "hunter2"
     found = strip(state(one, two))
     assert resources(found)[0]["inputs"]["plain"] == [STRIPPED, {"x": STRIPPED, "y": "on"}, "hunter2 and more"]
-    assert resources(found)[1] == {**two, "id": "[secret taken out of the state]", "outputs": {"name": STRIPPED}}
-    assert found.secrets == 6
+    gone = "[secret taken out of the state]"
+    assert resources(found)[1] == {**two, "id": gone, "importID": gone, "outputs": {"name": STRIPPED}}
+    assert found.secrets == 7
     assert strip(found.text).document == found.document
+
+
+def test_a_part_of_a_secret_that_is_json_goes_elsewhere_too() -> None:
+    secret = {**SECRET, "plaintext": json.dumps(json.dumps({"password": "hunter22"}))}
+    assert outputs_of({"a": secret, "b": "hunter22"}) == {"a": STRIPPED, "b": STRIPPED}
 
 
 def test_nothing_is_kept_but_the_version_and_the_deployment() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from gpu_preview.differences import between, hints, told
 from gpu_preview.report import Severity
-from gpu_preview.veil import ANOTHER_MAYBE, MAYBE_SECRET, gains
+from gpu_preview.veil import ANOTHER_MAYBE, MAYBE_SECRET, Veil, gains
 
 from .danger_cases import CREATE, SECRET, UPDATE, found
 
@@ -103,3 +103,14 @@ def test_a_value_that_the_stack_file_encrypts_is_a_danger_where_it_is_used_as_pl
     assert found("my:own:Thing", UPDATE, inputs, {**inputs, "b": 1}) == []  # as it was
     [change, *_] = between({}, inputs)
     assert change.after == '{"k": "a-(a secret, in plain)"}'
+
+
+def test_of_one_property_one_veil_is_made_however_many_parts_the_engine_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each looks through the whole property, which a pull request may make as large as it likes."""
+    made = []
+    of = Veil.of
+    monkeypatch.setattr(Veil, "of", lambda *sides: made.append(sides) or of(*sides))
+    before, after = ([f"{side}{at}" for at in range(50)] for side in "ab")
+    named = {"detailedDiff": {f"list[{at}]": {"inputDiff": True} for at in range(50)}}
+    assert len(told({"inputs": {"list": before}}, {"inputs": {"list": after}}, hints(named))) == 50
+    assert made == [(before, after)]

@@ -87,11 +87,11 @@ def check(change: Change, _world: World) -> Iterator[Finding]:
     elif before.protect and after and not after.protect and not change.ends:
         hint = "make sure that the next change which deletes it is meant"
         yield PROTECTED.found(change, f"{change.name} is protected no longer: the engine will delete it if asked", hint)
-    if after and after.external and not before.external:
+    replaced = change.resource.operation == Operation.REPLACE
+    if after and after.external and not before.external and not replaced:
         hint = "import it again to manage it; nothing here deletes it any more"
         yield PROTECTED.found(change, f"{change.name} is only looked up from now on: the stack lets go of it", hint)
-    stays = after is not None and change.resource.operation != Operation.REPLACE
-    if before.retained and after and not after.retained and stays:
+    if before.retained and after and not after.retained and not replaced:
         hint = "make sure that the next change which deletes it is meant"
         text = f"{change.name} stays in the cloud no longer when the engine forgets it: it is deleted then"
         yield PROTECTED.found(change, text, hint)

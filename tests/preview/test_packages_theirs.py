@@ -1,0 +1,37 @@
+"""What a pull request may have put into the environment of a checkout, before anybody asks whose it is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from gpu_preview.packages import Packages, PackagesError
+
+from .test_packages import checkout, side  # noqa: F401 - a fixture
+from .test_packages import git as run_git
+
+OURS = r"^\.venv: is no environment of this checkout's own"
+
+
+def test_whose_an_environment_is_is_asked_before_it_is_read(checkout: Path) -> None:  # noqa: F811
+    run_git(checkout, "add", ".venv/pyvenv.cfg")
+    with pytest.raises(PackagesError, match=OURS):
+        Packages(checkout, checkout).wants_others(side(checkout))
+
+
+def test_an_environment_in_a_submodule_is_the_submodules(checkout: Path) -> None:  # noqa: F811
+    """The repository around knows nothing of a submodule's files."""
+    (checkout / ".venv" / ".git").write_text("gitdir: ../.git/modules/sub\n")
+    with pytest.raises(PackagesError, match=OURS):
+        Packages(checkout, checkout).lend(side(checkout))
+
+
+def test_what_is_no_small_plain_file_names_no_folder(checkout: Path) -> None:  # noqa: F811
+    [packages] = (checkout / ".venv").glob("lib/python3*/site-packages")
+    (packages / "folder.pth").mkdir()
+    (packages / "endless.pth").symlink_to("/dev/zero")
+    os.mkfifo(packages / "pipe.pth")
+    (packages / "large.pth").write_text("/large\n" * 10_000)
+    found = list(Packages(checkout, checkout).imported(checkout / ".venv", side(checkout)))
+    assert [Path(each).name for each in found] == ["src", "elsewhere"]
