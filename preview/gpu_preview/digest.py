@@ -6,7 +6,6 @@ the engine from its own events. With `--show-sames` the unchanged are in it too.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +21,6 @@ from .report import Counts, Operation, Resource
 from .states import STACK
 
 _PROVIDERS = "pulumi:providers:"
-# Steps of one replacement; the engine's digest tells `replace` alone, its events all three.
 _UNTOLD = re.compile(r"(\S+): only its shape is checked\b")
 """What the sandbox says of a type of which it knows no more: then an update may be a replacement."""
 # What the language host adds to the words of a program that failed.
@@ -131,7 +129,7 @@ def _of(document: Mapping[str, Any], told: digest_form.Document) -> Digest:
     resources = []
     left = _MOST_CHANGES
     for urn, step in sorted(states.items()):
-        if not _is_left_out(urn, step):
+        if not _is_left_out(urn):
             resources.append(resource(step, urn, parents, unclear, left))
             left -= len(resources[-1].properties)
     return Digest(
@@ -173,12 +171,12 @@ def of_state(text: str) -> tuple[Resource, ...]:
     try:
         states = as_list(as_map(as_map(json_text.read(text)).get("deployment")).get("resources"))
         steps = [{"op": "same", "urn": one.get("urn"), "newState": one} for one in states if isinstance(one, dict)]
-        return parse(json.dumps({"steps": steps})).resources
+        return _digest(lambda: {"steps": steps}).resources
     except ValueError:
         return ()
 
 
-def _is_left_out(urn: str, step: Mapping[str, Any]) -> bool:
+def _is_left_out(urn: str) -> bool:
     kind = type_of(urn)
     default = kind.startswith(_PROVIDERS) and name_of(urn).startswith("default")
-    return kind == STACK or default or str(step.get("op")) not in OPERATIONS
+    return kind == STACK or default

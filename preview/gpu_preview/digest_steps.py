@@ -14,6 +14,7 @@ from .states import STACK
 from .values import WAS_SECRET
 from .walk import uncovered
 
+# Steps of one replacement; the engine's digest tells `replace` alone, its events all three.
 OPERATIONS = {
     "create": Operation.CREATE,
     "import": Operation.CREATE,

@@ -56,7 +56,7 @@ def prepare(folder: Path) -> None:
         _refuse_links(folder)
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666))
+            os.close(_made(draft))
         finally:
             draft.unlink(missing_ok=True)
     except OSError as error:
@@ -74,8 +74,7 @@ def write(folder: Path, report: Report, text: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         try:
             for name, content in files.items():
-                descriptor = os.open(drafts[name], os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
-                with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
+                with os.fdopen(_made(drafts[name]), "w", encoding="utf-8", errors="replace") as file:
                     file.write(content)
             for name, draft in drafts.items():
                 draft.replace(folder / name)
@@ -84,6 +83,11 @@ def write(folder: Path, report: Report, text: str) -> None:
                 draft.unlink(missing_ok=True)
     except OSError as error:
         raise _unwritable(folder, error) from None
+
+
+def _made(draft: Path) -> int:
+    """A new file, to be written into; never one that is there, nor what a link leads to."""
+    return os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
 
 
 def _unwritable(folder: Path, error: OSError) -> Wrong:
