@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from datetime import date
 
 import pulumi
 
 from infra import advice, networks, pools, registration, settings
+
+# Pulumi's Python language host ends a program with SIGINT once a resource has failed; Python would print a traceback.
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 # Everything the stack file says, checked as a whole: nothing is registered while one mistake is left in it.
 chosen = settings.load()

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 from gpu_ci.kubernetes import arc_definitions
+from gpu_preview.environments import lend, site_packages
 from hypothesis import HealthCheck, settings
 
 from tests.sandbox_runner import SandboxRunner
@@ -98,13 +99,22 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
 
+def imports(environment: Path) -> list[str]:
+    """The folders that an environment imports from: its packages, and those of this project."""
+    [packages] = site_packages(environment)
+    lines = [line for file in sorted(packages.glob("*.pth")) for line in file.read_text().splitlines()]
+    return [str(packages), *(line for line in lines if line.startswith("/"))]
+
+
 def lay_out(folder: Path) -> None:
     """This project in another folder, but for its stack files and sandbox.yaml.
 
     The program is copied: a link would lead its providers, and with them the sandbox, back to this checkout.
     """
-    for name in ("components", ".venv", ".venv-torch"):
+    for name in ("components", ".venv-torch"):
         (folder / name).symlink_to(ROOT / name)
+    # An environment of its own: Pulumi's own language host installs into that of a plugin whose schema it is asked for.
+    lend(ROOT / ".venv", folder / ".venv", imports(ROOT / ".venv"))
     shutil.copytree(ROOT / "infra", folder / "infra", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "Pulumi.yaml", folder)
 

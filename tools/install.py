@@ -201,7 +201,9 @@ def install(name: str) -> None:
     else:
         sync(python, lock)
     if with_project:
-        run(UV, "pip", "install", "--quiet", "--no-deps", "--python", python, "--editable", ".")
+        # Without isolation, the build tool is the lock's; in isolation uv would fetch one that no hash holds.
+        run(UV, "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--python", python,
+            "--editable", ".")  # fmt: skip
     else:
         lines = "".join(f"{ROOT / each}\n" for each in FOLDERS[name])
         for packages in folder.glob("lib/python*/site-packages"):

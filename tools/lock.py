@@ -11,7 +11,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMON = ["--quiet", "--universal", "--python-version", "3.11", "--generate-hashes", "--no-header"]
-PROJECT = ["pyproject.toml", "--extra", "cli", "--extra", "comment", "--extra", "preview", "--extra", "sandbox"]
+PROJECT = ["pyproject.toml", "--group", "build",
+           *(part for extra in ("cli", "comment", "preview", "sandbox") for part in ("--extra", extra))]  # fmt: skip
 LOCKS = {
     "requirements-uv.lock": ["--group", "uv"],
     "requirements.lock": PROJECT,

@@ -84,7 +84,7 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
             exported_state.of_projects(states, {project_file.name(each.project) for each in (before, after)})
             offline = [name for name in names if name not in states]
             cache = request.cache if offline else None
-            kept = worlds.Kept.of(cache, repository.tree(base), offline, repository.root)
+            kept = worlds.Kept.of(cache, repository.tree(base), offline, repository.root, around.engine.version)
         except (SideError, PackError, WorldError) as error:
             raise CompareError(str(error)) from None
         except (CompareError, GitError, StateError, WallsError):

@@ -24,7 +24,7 @@ _PROVIDERS = "pulumi:providers:"
 _UNTOLD = re.compile(r"(\S+): only its shape is checked\b")
 """What the sandbox says of a type of which it knows no more: then an update may be a replacement."""
 # What the language host adds to the words of a program that failed.
-_ENDED = "an unhandled error occurred: the program ended with exit code"
+_ENDED = "an unhandled error occurred: program exited with non-zero exit code"
 # Second halves of what another step has told, and looking up what exists, or doing so no longer.
 _LEFT_OUT = ("delete-replaced", "discard", "discard-replaced", "remove-pending-replace", "read-replacement")
 # Where one URN has two steps, what is worse for it counts.

@@ -130,6 +130,9 @@ def _findings(found: Digest) -> Iterator[Finding]:
 
 
 def _cli() -> str:
-    if program := shutil.which("pulumi"):
+    by_installer = Path.home() / ".pulumi" / "bin"
+    if program := shutil.which("pulumi") or shutil.which("pulumi", path=str(by_installer)):
         return program
-    raise DriftError("no pulumi on PATH\n  hint: install the Pulumi CLI, or ask the sandbox with --sandbox")
+    raise DriftError(
+        f"no pulumi on PATH, nor in {by_installer}\n  hint: install the Pulumi CLI, or ask the sandbox with --sandbox"
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from importlib import metadata
+from importlib import metadata, util
 from pathlib import Path
 
 from . import temporary
@@ -35,7 +35,20 @@ def lend(ours: Path, theirs: Path, imports: Sequence[str]) -> None:
         (theirs / "bin" / packages.parent.name).symlink_to("python")
         (theirs / packages.relative_to(ours)).mkdir(parents=True)
     (theirs / "bin" / "python3").symlink_to("python")
+    _add_pip(theirs, imports)
     add(theirs, imports)
+
+
+def _add_pip(environment: Path, imports: Sequence[str]) -> None:
+    """Lend pip too, where these folders have none: Pulumi's own language host lists the packages with it.
+
+    uv makes environments without pip.
+    """
+    ours = util.find_spec("pip")
+    if ours is None or ours.origin is None or any((Path(folder) / "pip").is_dir() for folder in imports):
+        return
+    for packages in site_packages(environment):
+        (packages / "pip").symlink_to(Path(ours.origin).parent)
 
 
 def clear(folder: Path) -> None:

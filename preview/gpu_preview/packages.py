@@ -17,13 +17,19 @@ from pathlib import Path
 
 from . import environments, git, plain_file, requirements
 from .environments import LendError, site_packages
-from .virtualenv_option import unfit, virtualenv
+from .virtualenv_option import toolchain, unfit, virtualenv
 from .visible import visible
 
 _LOCKS = ("requirements*.lock", "requirements*.txt", "uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock")
 _INSTALLED = ("requirements.lock", "requirements.txt")
 _MOST_BYTES = 4 * 1024**2
 _LARGEST_PTH_BYTES = 64 * 1024  # an installer writes a line for each folder
+# What makes the environment of the checkout, by the toolchain.
+_INSTALLS = {
+    "pip": "install them first, as for `pulumi preview`",
+    "uv": "uv sync",
+    "poetry": "poetry config virtualenvs.in-project true --local; poetry env remove --all; poetry install",
+}
 _SHELL = ("|", "||", "&&", "&", ";", ">", ">>", "<")
 
 
@@ -84,8 +90,8 @@ class Packages:
         ours = self.project / self.folder
         if not (ours / "bin" / "python").is_file():
             raise PackagesError(
-                f"{ours}: no virtual environment, though Pulumi.yaml names it\n  expected: the program's dependencies\n"
-                "  hint: install them first, as for `pulumi preview`"
+                f"{ours}: no virtual environment\n  expected: the program's dependencies, where Pulumi.yaml or a lock "
+                f"has them\n  hint: {_INSTALLS.get(toolchain(self.project), _INSTALLS['pip'])}"
             )
         self._refuse_theirs(ours)
         try:

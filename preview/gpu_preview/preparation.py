@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from . import environments, git, project_file, stack_nodes, walls, worlds
+from .engine import Engine, EngineError
 from .git import Repository
 from .limits import Limits
 from .packages import Packages
@@ -17,8 +15,6 @@ from .packs import Pack
 from .sides import Side, SideError, Surroundings
 from .stack_secrets import SecretsError
 from .visible import visible
-
-_ENGINE_SEC = 900
 
 
 def surroundings(
@@ -35,8 +31,11 @@ def surroundings(
     scratch, own = folder / "work", folder / "own"
     scratch.mkdir()
     own.mkdir()
-    engine = _engine(say)
-    needed = [*walls.own_paths(), engine, *packages.readable()]
+    try:
+        engine = Engine.find(say)
+    except EngineError as error:
+        raise SideError(str(error)) from None
+    needed = [*walls.own_paths(), *engine.readable, *packages.readable()]
     needed += [path for pack in packs for path in pack.needed]
     build = walls.build(scratch, packages.root, needed, network=network)
     if require_walls:
@@ -82,15 +81,3 @@ def lend_cache(project: Path, world: Path) -> None:
         world.mkdir()
         with contextlib.suppress(OSError):  # another process may write there meanwhile; it only saves time
             worlds.copy(cache, world / "cache")
-
-
-def _engine(say: Callable[[str], None]) -> Path:
-    """Where the sandbox keeps the CLI; got first, with the network, where it is missing."""
-    say("looking for the Pulumi CLI")
-    asked = subprocess.run(
-        [sys.executable, "-P", "-m", "pulumi_sandbox", "engine", "--json"],
-        capture_output=True, text=True, timeout=_ENGINE_SEC, check=False, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    if asked.returncode:
-        raise SideError(asked.stderr.strip() or "there is no Pulumi CLI")
-    return Path(json.loads(asked.stdout)["folder"])

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from . import stack_nodes
 from .json_text import as_map, as_text
 from .visible import visible
@@ -35,6 +37,16 @@ def settings(project: Path) -> Mapping[str, Any]:
 def name(project: Path) -> str:
     """The name of the project; empty where none can be read."""
     return as_text(settings(project).get("name"))
+
+
+def set_runtime_options(project: Path, **options: str) -> None:
+    """Write the file again with these options of its runtime; nothing where it cannot be read."""
+    file, said = _read(project)
+    if file and isinstance(said, dict):
+        runtime = said.get("runtime")
+        known = as_map(runtime) if isinstance(runtime, Mapping) else {"name": runtime}
+        said["runtime"] = {**known, "options": {**as_map(known.get("options")), **options}}
+        file.write_text(yaml.safe_dump(said, sort_keys=False), encoding="utf-8")
 
 
 def _read(project: Path) -> tuple[Path | None, Any]:

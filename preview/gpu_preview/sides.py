@@ -15,9 +15,11 @@ from pathlib import Path
 from gpu_ci.gcp.verdict import VERDICT_KEY
 
 from . import git, limits, project_file, stack_secrets
+from .engine import Engine
 from .exported_state import ExportedState
 from .limits import Finished, Limits
 from .packages import Packages, PackagesError
+from .virtualenv_option import toolchain
 from .walls import Walls
 
 # What the sandbox's machines say instead of being booted: whether a GPU computes is no question of a preview.
@@ -38,16 +40,17 @@ class Surroundings:
     """Where only this program does: what it reads afterwards must not be a link that somebody put there meanwhile."""
     walls: Walls
     limits: Limits
-    engine_folder: Path
+    engine: Engine
     say: Callable[[str], None]
 
     @property
     def environment(self) -> dict[str, str]:
         """For every command: ten variables of this process's, and the sandbox's own."""
+        common = limits.environment(self.scratch)
         return {
-            **limits.environment(self.scratch),
+            **common,
+            **self.engine.variables(common.get("PATH", os.defpath)),
             "PULUMI_SANDBOX_DIR": str(self.scratch / "world"),
-            "PULUMI_SANDBOX_ENGINE_DIR": str(self.engine_folder),
             "PULUMI_SANDBOX_ASSUME": json.dumps(_ASSUMED),
             "PULUMI_DEBUG_COMMANDS": "true",  # without it the engine does not know --event-log
             # The state is written once, at the end: a world that is thrown away needs none of the steps between, and
@@ -122,7 +125,15 @@ class Side:
         return self.run(sys.executable, "-P", "-m", "pulumi_sandbox", *words, name=name)
 
     def install(self, packages: Packages, command: str, base: Side | None = None) -> None:
-        """Give it its packages: the checkout's, or its own where its lock is another. SideError where that fails.
+        """Give it its packages, and have its program run with them. SideError where that fails."""
+        self._install(packages, command, base)
+        folder = packages.place(self.root)
+        if folder != self.project and toolchain(self.project) in ("uv", "poetry"):
+            # uv and poetry would install into the environment again, and have no network here.
+            project_file.set_runtime_options(self.project, toolchain="pip", virtualenv=str(folder))
+
+    def _install(self, packages: Packages, command: str, base: Side | None) -> None:
+        """Give it the checkout's packages, or its own where its lock is another. SideError where that fails.
 
         Its own come from a lock that runs no code, and from where those of `base` do, or by the command that somebody
         chose. Both have the network, so they are noted in `installed_with`.

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import unicodedata
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from . import stack_nodes
+from . import project_file, stack_nodes
+from .json_text import as_map
 from .visible import visible
 
 # Of a name (NAME_MAX), and a quarter of what a whole path may have (PATH_MAX): a checkout lies somewhere too.
@@ -36,15 +39,41 @@ def unfit(project: Path) -> str:
     return ""
 
 
+def toolchain(project: Path) -> str:
+    """What manages the program's packages: pip, uv or poetry, as Pulumi.yaml or a lock says; another text for none.
+
+    pulumi/pulumi v3.259.0, sdk/python/toolchain/toolchain.go, ResolveToolchain.
+    """
+    named = _options(project).get("toolchain")
+    if isinstance(named, str) and named:
+        return named
+    return next((name for name in ("uv", "poetry") if _above(project, f"{name}.lock")), "pip")
+
+
 def _named(project: Path) -> str:
-    """The option as it is written."""
+    """The option; without it, where uv keeps an environment, and poetry with its setting `virtualenvs.in-project`."""
+    folder, tool = _options(project).get("virtualenv"), toolchain(project)
+    if isinstance(folder, str) and folder and tool != "poetry":  # which passes over the option
+        return folder
+    if tool not in ("uv", "poetry"):
+        return ""
+    home = _above(project, f"{tool}.lock") or _above(project, "pyproject.toml") or project
+    return os.path.relpath(home / ".venv", project)
+
+
+def _above(project: Path, name: str) -> Path | None:
+    """The nearest folder from the program's upwards that has the file."""
+    main = project_file.settings(project).get("main")
+    program = project / main if isinstance(main, str) and "\0" not in main else project
+    start = Path(os.path.normpath(program))
+    return next((each for each in (start, *start.parents) if (each / name).is_file()), None)
+
+
+def _options(project: Path) -> Mapping[str, Any]:
     for name in ("Pulumi.yaml", "Pulumi.yml", "PulumiPolicy.yaml"):
         try:
             settings = stack_nodes.loaded(project / name)
         except stack_nodes.UnfitError:
             continue
-        runtime = settings.get("runtime") if isinstance(settings, dict) else None
-        options = runtime.get("options") if isinstance(runtime, dict) else None
-        folder = options.get("virtualenv") if isinstance(options, dict) else None
-        return folder if isinstance(folder, str) else ""
-    return ""
+        return as_map(as_map(as_map(settings).get("runtime")).get("options"))
+    return {}

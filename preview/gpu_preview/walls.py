@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,9 @@ _ALWAYS_HIDDEN = ("/root", "/home", "/tmp", "/var/tmp", "/run", "/mnt", "/media"
 _IN_MEMORY = ("--size", str(64 * 1024**2), "--tmpfs")
 _SAME = "for the same reason"
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108
+# Often a link into a hidden folder: on Ubuntu to /run/systemd/resolve/stub-resolv.conf, in WSL to /mnt/wsl/resolv.conf.
+# Without it the C library asks 127.0.0.1, where no resolver listens.
+_RESOLVER = Path("/etc/resolv.conf")
 _WITHOUT = (
     "bubblewrap keeps nothing from it here: {}. Run it where nothing is worth stealing, as the workflow of "
     "docs/preview.md does: a job with a read-only token and no secrets"
@@ -119,6 +122,9 @@ def build(scratch: Path, checkout: Path, needed: Iterable[Path], *, network: boo
 def _options(scratch: Path, checkout: Path, needed: list[Path], network: bool) -> list[str]:
     hidden = dict.fromkeys([*map(Path, _ALWAYS_HIDDEN), Path.home(), checkout, *_of_runner()])
     options = ["--die-with-parent", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL"]
+    # A user namespace inside this one would have all capabilities, and with them much more of the kernel to attack.
+    # (`--disable-userns` is in bubblewrap since 0.8.0.)
+    options += ["--unshare-user", "--disable-userns"]
     options += [] if network else [_NO_NETWORK]
     options += ["--ro-bind", "/", "/", "--dev", "/dev", *_IN_MEMORY, _SHARED_MEMORY]
     # To bubblewrap's own eyes /proc/sys cannot be written; but root owns its files, with or without capabilities, and
@@ -129,10 +135,23 @@ def _options(scratch: Path, checkout: Path, needed: list[Path], network: bool) -
             options += [*_IN_MEMORY, str(folder)]
     for path in dict.fromkeys(str(one) for one in needed if one.exists()):
         options += ["--ro-bind", path, path]
+    for step in _steps(_RESOLVER):
+        if any(step.is_relative_to(folder) for folder in hidden) and _RESOLVER.is_file():
+            options += ["--ro-bind", os.path.realpath(_RESOLVER), str(step)]
     # After what is needed, which may be the checkout itself: its history and its credentials are not.
     for name in (".git", ".sandbox"):
         options += _hide(checkout / name) if any(checkout.is_relative_to(one) for one in needed) else []
     return [*options, "--bind", str(scratch), str(scratch)]
+
+
+def _steps(path: Path) -> Iterator[Path]:
+    """The path, and each that it leads to as a link."""
+    for _ in range(40):  # as many as Linux follows
+        path = Path(os.path.realpath(path.parent), path.name)
+        yield path
+        if not path.is_symlink():
+            return
+        path = path.parent / path.readlink()
 
 
 def _hide(path: Path) -> list[str]:

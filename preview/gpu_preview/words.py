@@ -15,6 +15,12 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 _ERROR_CHARACTERS = 4_000
 # What `pulumi up` prints: every step, then this heading with what it and the program said, indented, then the sums.
 _DIAGNOSTICS = re.compile(r"^Diagnostics:\n((?:[ \t].*(?:\n|\Z)|\n)+)", re.MULTILINE)
+# What Python prints when Pulumi's language host ends a program with SIGINT, because one of its resources has failed.
+_INTERRUPTED = re.compile(
+    r"^([ \t]*)Traceback \(most recent call last\):\n(?:\1[ \t]+\S[^\n]*\n)+\1KeyboardInterrupt(?:\n|\Z)"
+    r"(?:\s*During handling of the above exception, another exception occurred:\n\s*?(?=^[ \t]*Traceback))?",
+    re.MULTILINE,
+)
 # What the C library says where there is no network (gai_strerror(3), strerror(3)).
 _OFFLINE = ("Temporary failure in name resolution", "Name or service not known", "Network is unreachable")
 _NO_NETWORK = "  hint: the program has no network here; --with-network gives it one"
@@ -36,7 +42,7 @@ def failure(finished: Finished, root: Path, found: Digest | None = None, *, wall
         # An `up` tells its errors among its results; a digest that broke off tells nothing.
         printed = _diagnostics(tail(finished.stdout))
         said = "\n".join(filter(None, ("" if printed.lstrip().startswith("{") else printed, finished.error_tail())))
-    told = "\n".join(filter(None, (finished.broke, said)))
+    told = "\n".join(filter(None, (finished.broke, _INTERRUPTED.sub("", said).strip("\n"))))
     text = clean(told.replace(f"{root}/", ""))
     return f"{text}\n{_NO_NETWORK}" if walled and any(sign in told for sign in _OFFLINE) else text
 

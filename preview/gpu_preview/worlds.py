@@ -34,8 +34,8 @@ class Kept:
     """None: nothing is kept."""
 
     @classmethod
-    def of(cls, cache: Path | None, tree: str, stacks: Sequence[str], root: Path) -> Kept:
-        """The place for these stacks of these files, as this version of the program brings them up.
+    def of(cls, cache: Path | None, tree: str, stacks: Sequence[str], root: Path, engine: str) -> Kept:
+        """The place for these stacks of these files, as this version of the program and of the `engine` deploys them.
 
         WorldError for a cache in the checkout, whose root is `root`: a commit may have put anything there.
         """
@@ -47,7 +47,7 @@ class Kept:
                 f"--cache {cache}: is in the checkout, where a commit may have put anything\n"
                 f"  expected: a folder outside of {root}"
             )
-        said = "\0".join([metadata.version("gpu-ci"), metadata.version("pulumi"), *stacks])
+        said = "\0".join([metadata.version("gpu-ci"), metadata.version("pulumi"), engine, *stacks])
         return cls(whole / f"{tree}-{hashlib.sha256(said.encode()).hexdigest()[:12]}")
 
     def lend(self, world: Path, say: Callable[[str], None]) -> bool:

@@ -32,6 +32,10 @@ STACK_CHANGES = frozenset({"import", "rename", *REMOVES})
 # Commands that start providers, which read sandbox.yaml.
 STARTS_PROVIDERS = frozenset({"up", "preview", "refresh", "destroy", "import", "watch"})
 
+# Commands that run the program, and the flag with which others do.
+RUNS_PROGRAM = frozenset({"up", "preview", "import", "watch"})
+RUN_PROGRAM = "--run-program"
+
 KEEPS_FILE = "--preserve-config"
 
 
@@ -47,6 +51,7 @@ class CommandLine:
     stack: str | None = None
     cwd: str | None = None
     wants_help: bool = False
+    run_program: bool = False
 
     @property
     def changes_something(self) -> bool:
@@ -57,6 +62,10 @@ class CommandLine:
     @property
     def starts_providers(self) -> bool:
         return self.name in STARTS_PROVIDERS and not self.wants_help
+
+    @property
+    def runs_program(self) -> bool:
+        return (self.name in RUNS_PROGRAM or self.run_program) and not self.wants_help
 
     @property
     def removes_stack(self) -> bool:
@@ -108,7 +117,8 @@ def parse(words: Sequence[str]) -> CommandLine:
                 name, first = ALIASES.get(word, word), index - 1
     # The engine reads these too: every flag has a variable of that form.
     chosen = stack or os.environ.get("PULUMI_OPTION_STACK") or os.environ.get("PULUMI_STACK")
-    return CommandLine(name, first, second, tuple(rest), chosen or None, cwd, wants_help)
+    run_program = any(word in (RUN_PROGRAM, f"{RUN_PROGRAM}=true") for word in words)
+    return CommandLine(name, first, second, tuple(rest), chosen or None, cwd, wants_help, run_program)
 
 
 def keeping_file(words: Sequence[str], command: CommandLine) -> list[str]:

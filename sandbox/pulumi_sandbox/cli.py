@@ -91,6 +91,12 @@ def pulumi(words: list[str], command: arguments.CommandLine) -> int:
     environment = workspace.apply()
     if command.name and command.name != "version":
         plugins.install(workspace)
+    if found.has_official_host and command.runs_program:
+        from pulumi_sandbox import official_host
+
+        if problem := official_host.prepare(workspace):
+            sys.stderr.write(f"{problem}\n")
+            return 1
     stack = command.stack_to_make
     if stack is not None:
         from pulumi_sandbox import stacks
@@ -99,7 +105,7 @@ def pulumi(words: list[str], command: arguments.CommandLine) -> int:
     passed = arguments.keeping_file(words, command)
     if passed != words:
         say(f"stack {command.rest[0]} keeps the stack's file; {arguments.KEEPS_FILE}=false deletes it too")
-    code = passthrough.run(found.executable, passed, environment)
+    code = passthrough.run(found.executable, passed, environment, ends_group=found.has_official_host)
     if code and stack is not None:
         stacks.explain(workspace, found, stack, environment, say)
     if command.changes_something:

@@ -1,7 +1,9 @@
-"""Finds the Pulumi CLI, or gets one: from PATH, from the official installer, or built from pinned Go modules."""
+"""Finds the Pulumi CLI, or gets one: from PATH, from ~/.pulumi/bin, from the official installer, or built from pinned
+Go modules."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -9,12 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-# The newest version of the Go module pkg/v3 that can be built from published modules, and the oldest the sandbox was
-# tried with.
+# The newest version of the Go module pkg/v3 that can be built from published modules. The official installer is asked
+# for it too, so it is the only version that the tests run with: older ones are refused, and newer ones get a warning.
 VERSION = "3.259.0"
 HOST = "pulumi-language-python"
 STAMP = "engine.json"
-WAYS = ("path", "official", "build")
+WAYS = ("path", "home", "official", "build")
 
 
 class EngineError(Exception):
@@ -30,17 +32,43 @@ class WayError(Exception):
         self.hint = hint
 
 
+class MissingError(WayError):
+    """There is nothing at the end of a way; whatever is there and cannot be used is told to the user."""
+
+
 @dataclass(frozen=True)
 class Engine:
     """A Pulumi CLI that can be used."""
 
     folder: Path
+    """Where the CLI and its language hosts lie, behind any link."""
     version: str
     way: str
 
     @property
     def executable(self) -> Path:
         return self.folder / "pulumi"
+
+    @property
+    def files(self) -> list[Path]:
+        """The CLI and what it starts from its own folder: all that an isolated process needs to see of that folder."""
+        return sorted(self.folder.glob("pulumi*"))
+
+    @property
+    def has_official_host(self) -> bool:
+        """Whether Pulumi's own Python language host runs the programs; pulumi_sandbox's does for a CLI built here."""
+        return self.way != "build"
+
+    @property
+    def warning(self) -> str:
+        """What to tell the user about a version newer than the tested one; empty for the tested one."""
+        version, tested = parse_version(self.version), parse_version(VERSION)
+        if version is None or tested is None or version[:2] <= tested[:2]:
+            return ""
+        return (
+            f"Pulumi {self.version} ({self.executable}) is newer than {VERSION}, the version the sandbox is tested "
+            "with\n  hint: if a command fails, PULUMI_SANDBOX_ENGINE=official installs and runs that version"
+        )
 
 
 def home() -> Path:
@@ -110,14 +138,29 @@ def on_path() -> Engine:
     """The first way: `pulumi` on PATH, with the Python language host that belongs to it."""
     found = next(executables_on_path(), None)
     if found is None:
-        raise WayError("there is no `pulumi` on PATH", "install Pulumi, or put it on PATH")
-    beside = (found.parent / HOST, found.resolve().parent / HOST)
-    if not any(os.access(host, os.X_OK) for host in beside):
-        raise WayError(f"{found} has no {HOST} beside it", "reinstall Pulumi; its Python language host is missing")
-    version = known_version(found)
+        raise MissingError("there is no `pulumi` on PATH", "install Pulumi, or put it on PATH")
+    return distribution(found, "path")
+
+
+def in_home() -> Engine:
+    """The second way: the default folder of Pulumi's installer, for a shell that does not have it on PATH."""
+    found = Path.home() / ".pulumi" / "bin" / "pulumi"
+    if not os.access(found, os.X_OK):
+        raise MissingError(f"there is no {found}", "install Pulumi (https://www.pulumi.com/docs/install)")
+    return distribution(found, "home")
+
+
+def distribution(executable: Path, way: str) -> Engine:
+    """An official Pulumi that is whole: the CLI, and its Python language host in the same folder."""
+    real = executable.resolve()
+    folders = [real.parent] if real.name == "pulumi" else []
+    folder = next((each for each in (*folders, executable.parent) if os.access(each / HOST, os.X_OK)), None)
+    if folder is None:
+        raise WayError(f"{executable} has no {HOST} beside it", "reinstall Pulumi; its Python language host is missing")
+    version = known_version(executable)
     if not new_enough(version):
-        raise WayError(f"{found} is version {version or 'unknown'}", f"upgrade it to {VERSION} or newer")
-    return Engine(found.parent, version, "path")
+        raise WayError(f"{executable} is version {version or 'unknown'}", f"upgrade it to {VERSION} or newer")
+    return Engine(folder, version, way)
 
 
 def executables_on_path() -> Iterator[Path]:
@@ -135,10 +178,11 @@ def known_version(executable: Path) -> str:
     key = f"{executable.resolve()} {status.st_size} {status.st_mtime_ns}"
     notes = home() / "versions.json"
     known = read_json(notes)
-    if known.get("executable") != key:
-        known = {"executable": key, "version": ask_version(executable)}
-        write_whole(notes, json.dumps(known))
-    return str(known["version"])
+    if key not in known:
+        known = {**known, key: ask_version(executable)}
+        with contextlib.suppress(OSError):  # a folder that is read-only costs time, not the answer
+            write_whole(notes, json.dumps(known))
+    return str(known[key])
 
 
 def read_json(path: Path) -> dict[str, object]:
@@ -180,15 +224,23 @@ def keep(engine: Engine) -> Engine:
     return engine
 
 
+FINDERS = {"path": on_path, "home": in_home}
+
+
 def installed() -> Engine | None:
-    """The engine that is there already: on PATH, else in our folder."""
-    allowed = ways()
-    if "path" in allowed:
-        try:
-            return on_path()
-        except WayError:
-            pass
-    return kept(allowed)
+    """The engine that is there already: on PATH, else in the installer's folder, else in ours."""
+    return found_there([]) or kept(ways())
+
+
+def found_there(failures: list[tuple[str, WayError]]) -> Engine | None:
+    """A Pulumi that the user installed; `failures` gets the reasons where there is none."""
+    for way in ways():
+        if find := FINDERS.get(way):
+            try:
+                return find()
+            except WayError as error:
+                failures.append((way, error))
+    return None
 
 
 def folder() -> Path | None:
@@ -198,13 +250,25 @@ def folder() -> Path | None:
 
 
 def ensure(say: Callable[[str], None]) -> Engine:
-    """The engine, got by the first way that works. `say` is told what takes long."""
+    """The engine, got by the first way that works. `say` is told what takes long, and of a version not tested."""
     engine = installed() or obtain(say)
     if engine.way == "build":
         from pulumi_sandbox.engine_build import write_launcher
 
         write_launcher(engine.folder)
+    if engine.warning and first_time(engine.warning):
+        say(engine.warning)
     return engine
+
+
+def first_time(warning: str) -> bool:
+    """Whether this warning has not been given before: one command of make runs several of ours."""
+    notes = home() / "warned.json"
+    if (warned := read_json(notes)).get(warning):
+        return False
+    with contextlib.suppress(OSError):
+        write_whole(notes, json.dumps({**warned, warning: True}))
+    return True
 
 
 def obtain(say: Callable[[str], None]) -> Engine:
@@ -213,19 +277,19 @@ def obtain(say: Callable[[str], None]) -> Engine:
 
     makers = {"official": engine_official.install, "build": engine_build.build}
     failures: list[tuple[str, WayError]] = []
-    allowed = ways()
-    if "path" in allowed:
-        try:
-            return on_path()
-        except WayError as error:
-            failures.append(("path", error))
+    if engine := found_there(failures):
+        return engine
+    for way, error in failures:
+        if not isinstance(error, MissingError):
+            say(f"{TITLES[way]} is not used: {error.reason}\n  hint: {error.hint}")
+    making = [way for way in ways() if way in makers]
+    if not making:
+        raise EngineError(report(failures))
     with engine_build.only_one(home(), say):
-        engine = kept(allowed)  # another call may have got it while this one waited
+        engine = kept(ways())  # another call may have got it while this one waited
         if engine is not None:
             return engine
-        for way in allowed:
-            if way not in makers:
-                continue
+        for way in making:
             try:
                 return keep(makers[way](home(), say))
             except WayError as error:
@@ -236,6 +300,7 @@ def obtain(say: Callable[[str], None]) -> Engine:
 
 TITLES = {
     "path": "`pulumi` on PATH",
+    "home": "`pulumi` in ~/.pulumi/bin",
     "official": "the official installer",
     "build": "building it from Go modules",
 }

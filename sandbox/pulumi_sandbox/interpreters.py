@@ -9,10 +9,11 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-TOOLCHAINS = ("pip", "uv")
+TOOLCHAINS = ("pip", "poetry", "uv")
 TYPECHECKERS = ("mypy", "pyright")
 
 
@@ -58,17 +59,17 @@ class Runtime:
             if name in known and not isinstance(value, str):
                 raise problem(root_folder, name, "not a string", value, "a string")
         program_folder = Path(program or root)
-        toolchain = options.get("toolchain", "") or ("uv" if above(program_folder, "uv.lock") else "pip")
+        toolchain = options.get("toolchain", "") or detected(program_folder)
         if toolchain not in TOOLCHAINS:
-            hint = "install its packages into a virtual environment and name that one in `virtualenv`"
-            text = "not available with this language host"
-            raise problem(root_folder, "toolchain", text, toolchain, " or ".join(TOOLCHAINS), hint)
+            raise problem(root_folder, "toolchain", "unknown toolchain", toolchain, ", ".join(TOOLCHAINS))
         typechecker = options.get("typechecker", "")
         if typechecker and typechecker not in TYPECHECKERS:
             text = "unknown type checker"
             raise problem(root_folder, "typechecker", text, typechecker, " or ".join(TYPECHECKERS))
         option = options.get("virtualenv", "")
         folder = root_folder / option if option else None
+        if toolchain == "poetry":  # which passes over `virtualenv`
+            folder = poetry_environment(root_folder, program_folder)
         if folder is None and toolchain == "uv":
             home = above(program_folder, "uv.lock") or above(program_folder, "pyproject.toml") or program_folder
             folder = home / os.environ.get("UV_PROJECT_ENVIRONMENT", ".venv")
@@ -113,6 +114,9 @@ class Runtime:
     def installation(self) -> Iterator[Step]:
         """The commands that bring the program's dependencies in; each may be run again."""
         uv = shutil.which("uv")
+        if self.toolchain == "poetry":
+            yield Step("Installing dependencies with poetry", [poetry(self.root), "install", "--no-ansi"])
+            return
         if self.toolchain == "uv":
             if uv is None:
                 raise problem(self.root, "toolchain", "there is no `uv` on PATH", "uv", "`uv`, or `toolchain: pip`")
@@ -131,6 +135,32 @@ class Runtime:
             else:
                 yield Step(title, [self.python, "-m", "pip", "install", "--disable-pip-version-check",
                                    "-r", "requirements.txt"])  # fmt: skip
+
+
+def detected(program: Path) -> str:
+    """The toolchain of a program whose Pulumi.yaml names none (sdk/python/toolchain/toolchain.go, ResolveToolchain)."""
+    return next((tool for tool in ("uv", "poetry") if above(program, f"{tool}.lock")), "pip")
+
+
+def poetry(root: Path) -> str:
+    found = shutil.which("poetry")
+    if found is None:
+        hint = "install poetry; or install the packages into a virtual environment and name that one in `virtualenv`"
+        text = "there is no `poetry` on PATH"
+        raise problem(root, "toolchain", text, "poetry", "`poetry`, or `toolchain: pip`", hint)
+    return found
+
+
+@cache
+def poetry_environment(root: Path, program: Path) -> Path:
+    """Where poetry keeps the program's environment; it alone knows."""
+    answer = subprocess.run(
+        [poetry(root), "env", "info", "--path", "--no-ansi"], cwd=program, capture_output=True, text=True, check=False
+    )
+    if answer.returncode or not answer.stdout.strip():
+        text, expected = "poetry has made no environment for this project", "one with the program's dependencies"
+        raise problem(root, "toolchain", text, "poetry", expected, "poetry install")
+    return Path(answer.stdout.strip())
 
 
 def above(start: Path, name: str) -> Path | None:

@@ -138,11 +138,17 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
             code = program.wait()
         if code == SHOWN:
             return lp.RunResponse(bail=True)
-        return lp.RunResponse(error="the program was cancelled" if program.cancelled else ending("the program", code))
+        return lp.RunResponse(error="the program was cancelled" if program.cancelled else ending("program", code))
 
     def RunPlugin(self, request: lp.RunPluginRequest, context: Context) -> Iterator[lp.RunPluginResponse]:
         """Run a plugin that is Python source: PulumiPlugin.yaml or PulumiPolicy.yaml with `runtime: python`."""
-        runtime = runtime_of(request.info, context)
+        info = lp.ProgramInfo()
+        info.CopyFrom(request.info)
+        uses_pip = "toolchain" not in info.options or info.options["toolchain"] == "pip"
+        if request.kind != "analyzer" and uses_pip and "virtualenv" not in info.options:
+            # sdk/python/cmd/pulumi-language-python/main.go, parseOptions: no plugin runs in the Python of the shell.
+            info.options["virtualenv"] = "venv"
+        runtime = runtime_of(info, context)
         asked = dict(entry.split("=", 1) for entry in request.env if "=" in entry)
         environment = runtime.environment({**os.environ, **asked})
         command = [runtime.python, "-u", *plugin_arguments(request)]

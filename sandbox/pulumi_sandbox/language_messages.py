@@ -61,7 +61,8 @@ def plugin_arguments(request: lp.RunPluginRequest) -> list[str]:
 
 
 def ending(subject: str, code: int) -> str:
-    """Empty when all went well."""
+    """Empty when all went well; else the official host's text, which has -1 for a signal, with the signal's number."""
     if code == 0:
         return ""
-    return f"{subject} ended by signal {-code}" if code < 0 else f"{subject} ended with exit code {code}"
+    by_signal = f" (signal {-code})" if code < 0 else ""
+    return f"{subject} exited with non-zero exit code: {max(code, -1)}{by_signal}"

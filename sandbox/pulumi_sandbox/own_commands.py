@@ -88,16 +88,19 @@ def engine_command(quiet: bool, as_json: bool) -> None:
     providers = {name: plugins.sdk_version(name) for name in plugins.PROVIDERS}
     if as_json:
         facts = {"version": found.version, "way": found.way, "executable": str(found.executable),
-                 "folder": str(engine.home()), "python": sys.executable, "providers": providers}  # fmt: skip
+                 "files": [str(file) for file in found.files], "folder": str(engine.home()),
+                 "python": sys.executable, "providers": providers}  # fmt: skip
         click.echo(json.dumps(facts, indent=2))
         return
     click.echo(f"Pulumi CLI   {found.version} (at least {engine.VERSION} is needed)")
     click.echo(f"came from    {engine.TITLES[found.way]}")
     click.echo(f"executable   {found.executable}")
-    host = "pulumi_sandbox" if found.way == "build" else "the official one"
-    click.echo(f"Python host  {host}, {sys.executable}")
+    host = f"Pulumi's own, {found.folder / engine.HOST}"
+    click.echo(f"Python host  {host if found.has_official_host else 'pulumi_sandbox, ' + sys.executable}")
     for name, version in providers.items():
         click.echo(f"provider     {name} {version or '(the package pulumi-' + name + ' is not installed)'}")
+    if found.warning:
+        click.echo(f"warning: {found.warning}")
 
 
 def run(words: list[str]) -> int:

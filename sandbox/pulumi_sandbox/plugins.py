@@ -29,9 +29,12 @@ def plugin_folder(home: Path, name: str, version: str) -> Path:
     return home / "plugins" / f"resource-{name}-v{version}"
 
 
-def offer(name: str, version: str) -> bool:
-    """Whether the engine finds this plugin; a provider of ours is made to stand in for any version of its SDK."""
-    home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
+def offer(name: str, version: str, home: Path | None = None) -> bool:
+    """Whether the engine finds this plugin; a provider of ours is installed for any version of an SDK it knows.
+
+    Without a `home` it is that of PULUMI_HOME.
+    """
+    home = home or Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
     folder = plugin_folder(home, name, version.removeprefix("v"))
     if not folder.is_dir() and name in PROVIDERS and sdk_version(name):
         write_whole(folder / f"pulumi-resource-{name}", launcher(name, version.removeprefix("v")), 0o755)

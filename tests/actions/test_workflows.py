@@ -72,6 +72,19 @@ def test_who_runs_the_pull_request_may_not_write_and_who_writes_runs_nothing_of_
 
 
 @pytest.mark.parametrize("text", [SHOWN[0], OURS[0]], ids=["of the page", "ours"])
+def test_the_program_runs_isolated_or_not_at_all_and_with_the_tested_cli(text: str) -> None:
+    steps = yaml.safe_load(text)["jobs"]["preview"]["steps"]
+    [preview] = [step for step in steps if "actions/preview" in step.get("uses", "")]
+    assert preview["with"]["require-walls"] == "true"
+    assert "engine" not in preview["with"]
+    inputs = yaml.safe_load((ROOT / "actions" / "preview" / "action.yml").read_text())["inputs"]
+    assert inputs["engine"]["default"] == "official"
+    # The job ends at once where bubblewrap cannot do what the preview asks of it.
+    [prepared] = [step["run"] for step in steps if "bubblewrap" in step.get("run", "")]
+    assert prepared.splitlines()[-1] == "bwrap --unshare-user --disable-userns --ro-bind / / true"
+
+
+@pytest.mark.parametrize("text", [SHOWN[0], OURS[0]], ids=["of the page", "ours"])
 def test_nothing_of_the_pull_request_is_ever_checked_out(tmp_path: Path, text: str) -> None:
     """A submodule's files would stay there when the base is put into its place."""
     first, second, *rest = yaml.safe_load(text)["jobs"]["preview"]["steps"]
@@ -117,5 +130,5 @@ def test_the_page_shows_how_to_name_policies() -> None:
     shown = SHOWN[0].replace("        #   policy-packs", "          policy-packs")
     [step] = [one for one in yaml.safe_load(shown)["jobs"]["preview"]["steps"] if one.get("id") == "preview"]
     assert step["with"].pop("head") == "${{ github.event.pull_request.head.sha }}"
-    assert step["with"] == {"policy-packs": "policies"}
+    assert step["with"] == {"policy-packs": "policies", "require-walls": "true"}
     assert step["with"].keys() <= inputs.keys()

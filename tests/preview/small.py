@@ -5,23 +5,25 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from gpu_preview import environments
 from gpu_preview.compare import Request, compare
 from gpu_preview.git import Repository
 from gpu_preview.limits import Limits
-from gpu_preview.packages import Packages
 from gpu_preview.report import Report
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, imports
 from tests.preview.repository import commit, git
 
 PROGRAMS = ROOT / "tests" / "programs"
 BUCKET = 'import pulumi_gcp as gcp\ngcp.storage.Bucket("logs", location="EU")\n'
 
 
-def repository(folder: Path, program: str = BUCKET, config: str = "  gcp:project: p\n") -> Path:
+def repository(
+    folder: Path, program: str = BUCKET, config: str = "  gcp:project: p\n", options: str = "virtualenv: .venv"
+) -> Path:
     """One stack, `dev`, of one program, committed as `main`."""
-    folder.mkdir(parents=True)
-    (folder / "Pulumi.yaml").write_text("name: small\nruntime: {name: python, options: {virtualenv: .venv}}\n")
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "Pulumi.yaml").write_text(f"name: small\nruntime: {{name: python, options: {{{options}}}}}\n")
     (folder / "Pulumi.dev.yaml").write_text(f"config:\n{config}")
     (folder / "__main__.py").write_text(program)
     return started(folder)
@@ -37,7 +39,7 @@ def unrelated(folder: Path) -> Path:
 
 def started(folder: Path) -> Path:
     (folder / ".gitignore").write_text(".venv\n.sandbox\n__pycache__\n")
-    Packages(ROOT, ROOT).lend(folder)
+    environments.lend(ROOT / ".venv", folder / ".venv", imports(ROOT / ".venv"))
     git(folder, "init", "-q", "-b", "main")
     commit(folder, "base")
     return folder

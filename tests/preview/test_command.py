@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from gpu_ci.cli.main import run
 from gpu_ci.cli.output import Wrong
-from gpu_preview import preparation, shell
+from gpu_preview import shell
 from gpu_preview.compare import CompareError
+from gpu_preview.engine import Engine
 from gpu_preview.git import Repository
 
 from tests.preview import reports
@@ -119,7 +120,7 @@ def test_where_walls_are_required_and_do_not_stand_not_even_a_file_is_written(
         "one",
     ]
     subprocess.run(commit, check=True)
-    monkeypatch.setattr(preparation, "_engine", lambda _: project)
+    monkeypatch.setattr(Engine, "find", lambda _: Engine("3.259.0", "build", project / "pulumi", (), project))
     monkeypatch.setattr("shutil.which", lambda _: None)
 
     def exported(*_: object) -> None:

@@ -131,7 +131,7 @@ def test_errors_and_warnings_are_told_once() -> None:
 
 
 def test_that_the_program_ended_is_told_only_where_nothing_else_is() -> None:
-    ended = {"severity": "error", "message": "an unhandled error occurred: the program ended with exit code 1"}
+    ended = {"severity": "error", "message": "an unhandled error occurred: program exited with non-zero exit code: 1"}
     assert read(diagnostics=[ended]).errors == [ended["message"]]
     assert read(diagnostics=[{"severity": "error", "message": "why"}, ended]).errors == ["why"]
 

@@ -211,8 +211,11 @@ def test_without_a_project_a_stack_or_a_cli_it_says_so(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("HOME", str(project))
     assert drift() == 1
-    assert "gpu-ci drift: no pulumi on PATH\n  hint: install the Pulumi CLI" in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith(
+        f"gpu-ci drift: no pulumi on PATH, nor in {project}/.pulumi/bin\n  hint: install the Pulumi CLI"
+    )
     Path("Pulumi.prod.yaml").unlink()
     assert drift() == 1
     assert "no stack file\n  expected: a Pulumi.<stack>.yaml" in capsys.readouterr().err

@@ -29,6 +29,26 @@ def test_its_interpreter_knows_where_it_is(ours: Path, tmp_path: Path) -> None:
     assert runs(tmp_path / "side" / ".venv") == f"{tmp_path / 'side' / '.venv'} True"
 
 
+def pip_of(environment: Path) -> str:
+    line = "import pip, os; print(os.path.realpath(os.path.dirname(pip.__file__)))"
+    python = environment / "bin" / "python"
+    return subprocess.run([python, "-c", line], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_pip_is_lent_where_the_environment_has_none(ours: Path, tmp_path: Path) -> None:
+    """uv makes environments without it, and Pulumi's own language host lists the packages with it."""
+    import pip
+
+    [packages] = environments.site_packages(ours)
+    (tmp_path / "side").mkdir()
+    environments.lend(ours, tmp_path / "side" / ".venv", [str(packages)])
+    assert pip_of(tmp_path / "side" / ".venv") == str(Path(pip.__file__).resolve().parent)
+    (packages / "pip").mkdir()
+    (packages / "pip" / "__init__.py").touch()
+    environments.lend(ours, tmp_path / "side" / ".venv", [str(packages)])
+    assert pip_of(tmp_path / "side" / ".venv") == str(packages / "pip")
+
+
 def test_nothing_of_the_environment_that_is_lent_is_started(ours: Path, tmp_path: Path) -> None:
     """It may be a file of the pull request that is checked out."""
     (ours / "bin" / "python").unlink()

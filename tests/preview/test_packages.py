@@ -186,7 +186,7 @@ def test_a_side_without_anything_to_install_from_says_so(checkout: Path) -> None
 
 def test_an_environment_that_is_not_there_is_said(checkout: Path) -> None:
     (checkout / "Pulumi.yaml").write_text(PROJECT.replace(".venv", "env"))
-    with pytest.raises(PackagesError, match=r"no virtual environment, though Pulumi.yaml names it"):
+    with pytest.raises(PackagesError, match=r"env: no virtual environment\n  expected: .*\n  hint: install them first"):
         Packages(checkout, checkout).lend(side(checkout))
 
 

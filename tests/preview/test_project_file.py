@@ -165,3 +165,29 @@ def test_the_name_of_a_project_is_a_text_or_none(tmp_path: Path, text: str, name
 def test_a_projects_file_that_never_ends_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "Pulumi.yaml")
     assert project_file.name(tmp_path) == ""
+
+
+@pytest.mark.parametrize(
+    ("runtime", "options"),
+    [
+        ("python", {"toolchain": "pip"}),
+        ("{name: python}", {"toolchain": "pip"}),
+        ("{name: python, options: {toolchain: uv, typechecker: mypy}}", {"toolchain": "pip", "typechecker": "mypy"}),
+        ("{name: python, options: 3}", {"toolchain": "pip"}),
+    ],
+)
+def test_options_of_the_runtime_are_set_beside_what_the_file_says(
+    tmp_path: Path, runtime: str, options: dict[str, str]
+) -> None:
+    (tmp_path / "Pulumi.yaml").write_text(f"name: shop\nruntime: {runtime}\nmain: code\n")
+    project_file.set_runtime_options(tmp_path, toolchain="pip")
+    assert project_file.settings(tmp_path) == {
+        "name": "shop", "runtime": {"name": "python", "options": options}, "main": "code"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["[", "- a\n", ""])
+def test_of_a_file_that_is_no_project_nothing_is_written(tmp_path: Path, text: str) -> None:
+    (tmp_path / "Pulumi.yaml").write_text(text)
+    project_file.set_runtime_options(tmp_path, toolchain="pip")
+    assert (tmp_path / "Pulumi.yaml").read_text() == text

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from gpu_preview import project_file
+from gpu_preview.engine import Engine
 from gpu_preview.limits import Limits
 from gpu_preview.packages import Packages
 from gpu_preview.sides import Side, SideError, Surroundings
 from gpu_preview.walls import Walls
 
+from tests.preview.repository import git
+
+ENGINE = Engine("3.259.0", "build", Path("/nowhere/pulumi"), (), Path("/nowhere"))
 PROJECT = "name: small\nruntime: {name: python, options: {virtualenv: .venv}}\n"
 NOTE = (
     "import json, os, sys; print(json.dumps([os.getcwd(), os.environ['HOME'], os.environ.get('VIRTUAL_ENV'), "
@@ -36,7 +42,7 @@ def head(tmp_path: Path) -> Side:
     (tmp_path / "own").mkdir()
     (root / "Pulumi.yaml").write_text(PROJECT)
     (root / "requirements.txt").write_text("six==1.17.0\n")
-    around = Surroundings(scratch, tmp_path / "own", Walls((), "none"), Limits(), tmp_path, lambda _: None)
+    around = Surroundings(scratch, tmp_path / "own", Walls((), "none"), Limits(), ENGINE, lambda _: None)
     return Side("head", root, root, around)
 
 
@@ -67,3 +73,31 @@ def test_an_installation_that_fails_had_the_network_all_the_same(checkout: Path,
     with pytest.raises(SideError, match=r"^its packages cannot be installed: .*no such thing"):
         head.install(Packages(checkout, checkout), "python -c \"raise SystemExit('no such thing')\"")
     assert len(head.installed_with) == 1
+
+
+@pytest.mark.parametrize(("options", "rewritten"), [("{toolchain: uv}", True), ("{virtualenv: .venv}", False)])
+def test_neither_uv_nor_poetry_is_started_for_a_program_that_has_its_packages(
+    checkout: Path, head: Side, options: str, rewritten: bool
+) -> None:
+    """They would install into the environment again, and have no network."""
+    text = f"name: small\nruntime: {{name: python, options: {options}}}\n"
+    for folder in (checkout, head.root):
+        (folder / "Pulumi.yaml").write_text(text)
+        (folder / "requirements.txt").write_text("")
+    git(checkout, "init", "-q")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", checkout / ".venv"], check=True)
+    head.install(Packages(checkout, checkout), "")
+    assert (head.root / ".venv" / "bin" / "python").exists()
+    expected = {"toolchain": "pip", "virtualenv": str(head.root / ".venv")} if rewritten else {"virtualenv": ".venv"}
+    assert project_file.settings(head.project)["runtime"]["options"] == expected
+
+
+def test_a_project_of_poetry_is_told_how_its_packages_come_beside_it(checkout: Path, head: Side) -> None:
+    for folder in (checkout, head.root):
+        (folder / "Pulumi.yaml").write_text("name: small\nruntime: {name: python, options: {toolchain: poetry}}\n")
+        (folder / "requirements.txt").write_text("")
+    git(checkout, "init", "-q")
+    with pytest.raises(
+        SideError, match=r"\.venv: no virtual environment\n.*\n  hint: poetry config virtualenvs\.in-project"
+    ):
+        head.install(Packages(checkout, checkout), "")

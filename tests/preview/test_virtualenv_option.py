@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gpu_preview.virtualenv_option import unfit, virtualenv
+from gpu_preview.virtualenv_option import toolchain, unfit, virtualenv
 
 PROJECT = "name: small\nruntime:\n  name: python\n  options: {virtualenv: .venv}\n"
 
@@ -53,3 +53,41 @@ def test_what_can_be_no_folder_is_said(tmp_path: Path, name: str, why: str) -> N
     (tmp_path / "Pulumi.yaml").write_text(PROJECT.replace(".venv", name))
     assert unfit(tmp_path) == (f"Pulumi.yaml: virtualenv {why}" if why else "")
     assert (virtualenv(tmp_path, tmp_path) == "") == (bool(why) or name.startswith("/"))
+
+
+@pytest.mark.parametrize(
+    ("options", "files", "tool", "folder"),
+    [
+        ("", [], "pip", ""),
+        ("", ["uv.lock"], "uv", "../.venv"),
+        ("", ["uv.lock", "infra/code/uv.lock"], "uv", "code/.venv"),
+        ("", ["poetry.lock"], "poetry", "../.venv"),
+        ("", ["uv.lock", "poetry.lock"], "uv", "../.venv"),
+        ("toolchain: pip", ["uv.lock"], "pip", ""),
+        ("toolchain: uv", [], "uv", ".venv"),
+        ("toolchain: uv", ["pyproject.toml"], "uv", "../.venv"),
+        ("toolchain: uv, virtualenv: mine", ["uv.lock"], "uv", "mine"),
+        ("toolchain: poetry, virtualenv: mine", ["poetry.lock"], "poetry", "../.venv"),
+        ("toolchain: conda", ["uv.lock"], "conda", ""),
+        ("toolchain: 3", [], "pip", ""),
+    ],
+)
+def test_the_environment_of_uv_and_poetry_is_beside_their_lock(
+    tmp_path: Path, options: str, files: list[str], tool: str, folder: str
+) -> None:
+    project = tmp_path / "infra"
+    (project / "code").mkdir(parents=True)
+    (project / "Pulumi.yaml").write_text(
+        f"name: small\nmain: code/\nruntime: {{name: python, options: {{{options}}}}}\n"
+    )
+    for file in files:
+        (tmp_path / file).touch()
+    assert (toolchain(project), virtualenv(project, tmp_path)) == (tool, folder)
+
+
+def test_a_lock_above_the_repository_names_no_environment_of_it(tmp_path: Path) -> None:
+    project = tmp_path / "repository"
+    project.mkdir()
+    (project / "Pulumi.yaml").write_text("name: small\nruntime: python\n")
+    (tmp_path / "uv.lock").touch()
+    assert virtualenv(project, project) == ""

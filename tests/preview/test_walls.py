@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import socket
@@ -126,6 +127,45 @@ def test_it_writes_nothing_among_the_devices_but_to_them(built: walls.Walls) -> 
 def test_it_sets_nothing_of_the_kernel_not_even_as_root(built: walls.Walls) -> None:
     done = python(built, "open('/proc/sys/kernel/core_pattern', 'a')")
     assert "Read-only file system" in done.stderr
+
+
+def test_it_makes_no_user_namespace_that_would_give_it_capabilities(built: walls.Walls) -> None:
+    program = (
+        "import ctypes; libc = ctypes.CDLL(None, use_errno=True); print(libc.unshare(0x10000000), ctypes.get_errno())"
+    )
+    assert python(built, program).stdout == f"-1 {errno.ENOSPC}\n"  # user_namespaces(7): the limit is reached
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_the_resolvers_settings_are_read_where_they_are_a_link_into_a_hidden_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    """As /etc/resolv.conf is on Ubuntu, where it leads into /run."""
+    if shutil.which("bwrap") is None and "CI" not in os.environ:
+        pytest.skip("bubblewrap is not installed")
+    etc, run = tmp_path / "etc", tmp_path / "run"
+    for folder in (etc, run / "resolve", tmp_path / "scratch"):
+        folder.mkdir(parents=True)
+    (run / "resolve" / "stub.conf").write_text("nameserver 127.0.0.53\n")
+    (run / "resolve" / "secret").write_text("planted")
+    (run / "resolv.conf").symlink_to("resolve/stub.conf")
+    link = etc / "resolv.conf"
+    link.symlink_to("../run/resolv.conf" if steps == 2 else "../run/resolve/stub.conf")
+    monkeypatch.setattr(walls, "_RESOLVER", link)
+    monkeypatch.setattr(walls, "_ALWAYS_HIDDEN", (str(run),))
+    found = walls.build(tmp_path / "scratch", tmp_path / "checkout", walls.own_paths())
+    assert python(found, f"print(open({str(link)!r}).read(), end='')").stdout == "nameserver 127.0.0.53\n"
+    assert "No such file" in python(found, f"open({str(run / 'resolve' / 'secret')!r})").stderr
+    assert "Read-only file system" in python(found, f"open({str(link)!r}, 'a')").stderr
+
+
+def test_a_resolver_without_settings_hinders_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    for each in (loop, tmp_path / "missing"):
+        monkeypatch.setattr(walls, "_RESOLVER", each)
+        (tmp_path / "scratch").mkdir(exist_ok=True)
+        assert python(walls.build(tmp_path / "scratch", tmp_path, walls.own_paths()), "print(1)").stdout == "1\n"
 
 
 def test_it_has_no_network_but_its_own(built: walls.Walls) -> None:

@@ -73,3 +73,43 @@ def test_escape_codes_and_control_characters_are_taken_out() -> None:
 def test_a_long_text_keeps_its_beginning_and_its_end() -> None:
     text = clean("a" * 5000 + "b" * 5000)
     assert text == "a" * 2000 + "\n[… 6,000 characters …]\n" + "b" * 2000
+
+
+INTERRUPTED = """\
+Diagnostics:
+  pulumi:pulumi:Stack (p-dev):
+    error: update failed
+
+    Traceback (most recent call last):
+      File "/opt/pulumi/pulumi-language-python-exec", line 232, in <module>
+        loop.run_until_complete(coro)
+        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+    KeyboardInterrupt
+    During handling of the above exception, another exception occurred:
+    Traceback (most recent call last):
+      File "/opt/pulumi/pulumi-language-python-exec", line 244, in <module>
+        executor.shutdown(wait=True)
+    KeyboardInterrupt
+
+  a:b:C (c):
+    error: no d
+    Traceback (most recent call last):
+      File "program.py", line 1, in <module>
+        d()
+    ValueError: a word of the program's own
+"""
+
+
+def test_that_pulumi_ended_the_program_is_no_error_of_the_program(tmp_path: Path) -> None:
+    """Pulumi's own language host interrupts it once a resource has failed, and Python prints where it was."""
+    said = failure(finished(tmp_path, INTERRUPTED), tmp_path)
+    assert [line for line in said.splitlines() if line] == [
+        "pulumi:pulumi:Stack (p-dev):",
+        "  error: update failed",
+        "a:b:C (c):",
+        "  error: no d",
+        "  Traceback (most recent call last):",
+        '    File "program.py", line 1, in <module>',
+        "      d()",
+        "  ValueError: a word of the program's own",
+    ]

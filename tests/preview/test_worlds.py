@@ -20,7 +20,7 @@ def world(folder: Path) -> Path:
 
 
 def cached(tmp_path: Path) -> Kept:
-    return Kept.of(tmp_path / "cache", "tree", ["dev"], tmp_path / "checkout")
+    return Kept.of(tmp_path / "cache", "tree", ["dev"], tmp_path / "checkout", "3.259.0")
 
 
 def everything(folder: Path) -> list[str]:
@@ -66,20 +66,22 @@ def test_nothing_is_written_into_what_is_there_already(tmp_path: Path) -> None:
 def test_each_base_stacks_and_versions_have_a_world_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def place(tree: str = "tree", *stacks: str) -> Path | None:
-        return Kept.of(tmp_path, tree, stacks or ["dev"], tmp_path / "checkout").folder
+    def place(tree: str = "tree", *stacks: str, engine: str = "3.259.0") -> Path | None:
+        return Kept.of(tmp_path, tree, stacks or ["dev"], tmp_path / "checkout", engine).folder
 
     found = {place(), place("other"), place("tree", "prod"), place("tree", "dev", "prod")}
     real = metadata.version
     for package in ("gpu-ci", "pulumi"):
         monkeypatch.setattr(metadata, "version", lambda name, other=package: "9" if name == other else real(name))
         found.add(place())
-    assert len(found) == 6
+    monkeypatch.setattr(metadata, "version", real)
+    found.add(place(engine="3.260.0"))
+    assert len(found) == 7
     assert place("tree", "dev") == place()
 
 
 def test_without_a_cache_nothing_is_kept(tmp_path: Path) -> None:
-    kept = Kept.of(None, "tree", ["dev"], tmp_path)
+    kept = Kept.of(None, "tree", ["dev"], tmp_path, "3.259.0")
     kept.keep(world(tmp_path / "world"), print)
     assert not kept.lend(tmp_path / "new", print)
     assert everything(tmp_path) == ["world", *(f"world/{one}" for one in everything(tmp_path / "world"))]
@@ -126,13 +128,15 @@ def test_a_cache_in_the_checkout_is_refused_even_behind_a_link(tmp_path: Path, c
     (root / "a link").symlink_to(tmp_path)
     (tmp_path / "in").symlink_to(root)
     with pytest.raises(WorldError, match=r"^--cache .*: is in the checkout, .*\n  expected: a folder outside of "):
-        Kept.of(tmp_path / cache, "tree", ["dev"], root)
+        Kept.of(tmp_path / cache, "tree", ["dev"], root, "3.259.0")
 
 
 def test_a_cache_that_cannot_be_written_is_said_and_nothing_is_left_of_it(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     said: list[str] = []
-    Kept.of(tmp_path / "file", "tree", ["dev"], tmp_path / "checkout").keep(world(tmp_path / "world"), said.append)
+    Kept.of(tmp_path / "file", "tree", ["dev"], tmp_path / "checkout", "3.259.0").keep(
+        world(tmp_path / "world"), said.append
+    )
     assert said == ["the base cannot be kept in the cache: Not a directory"]
 
 

@@ -56,10 +56,11 @@ def program(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """An empty engine folder, and a PATH with nothing but the system's tools."""
+    """An empty engine folder, an empty home, and a PATH with nothing but the system's tools."""
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE_DIR", str(tmp_path / "engine"))
     monkeypatch.delenv("PULUMI_SANDBOX_ENGINE", raising=False)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "bin").mkdir()
     return tmp_path / "engine"
 

@@ -110,6 +110,92 @@ def test_path_comes_before_the_kept_engine_unless_another_way_is_forced(
     assert engine.installed() is None
 
 
+def test_the_installers_folder_is_searched_where_it_is_not_on_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli = fake_cli(tmp_path / "home" / ".pulumi" / "bin")
+    found = Engine(cli.parent, engine.VERSION, "home")
+    assert (engine.installed(), engine.folder()) == (found, cli.parent)
+    fake_cli(tmp_path / "bin", "3.1.0")
+    assert engine.installed() == found
+    fake_cli(tmp_path / "bin", "3.300.0 ")
+    assert engine.installed() == Engine(tmp_path / "bin", "3.300.0", "path")
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "home")
+    assert engine.installed() == found
+
+
+def test_a_cli_behind_a_link_is_taken_from_where_its_language_host_is(tmp_path: Path) -> None:
+    cli = fake_cli(tmp_path / "opt" / "pulumi")
+    for name in ("pulumi", engine.HOST):
+        (tmp_path / "bin" / name).symlink_to(cli.with_name(name))
+    found = engine.installed()
+    assert found == Engine(cli.parent, engine.VERSION, "path")
+    assert found.files == [cli, cli.with_name(engine.HOST)]
+
+
+def test_a_cli_that_another_program_stands_in_for_is_taken_where_it_is(tmp_path: Path) -> None:
+    """As version managers have it: every name is a link to the manager."""
+    manager = fake_cli(tmp_path / "manager").rename(tmp_path / "manager" / "manage")
+    for name in ("pulumi", engine.HOST):
+        (tmp_path / "bin" / name).symlink_to(manager)
+    assert engine.installed() == Engine(tmp_path / "bin", engine.VERSION, "path")
+
+
+@pytest.mark.parametrize(
+    ("version", "warned"),
+    [("3.259.0", False), ("3.259.7", False), ("3.260.0", True), ("3.1000.0", True), ("3.260.0-alpha.1", True)],
+)
+def test_a_version_newer_than_the_tested_one_gets_one_warning(tmp_path: Path, version: str, warned: bool) -> None:
+    cli = fake_cli(tmp_path / "bin", version)
+    said: list[str] = []
+    for _ in range(2):
+        assert engine.ensure(said.append).version == version
+    warning = (
+        f"Pulumi {version} ({cli}) is newer than 3.259.0, the version the sandbox is tested with\n"
+        "  hint: if a command fails, PULUMI_SANDBOX_ENGINE=official installs and runs that version"
+    )
+    assert said == ([warning] if warned else [])
+
+
+def test_a_cli_that_is_too_old_is_named_before_another_one_is_installed(
+    tmp_path: Path, own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_cli(tmp_path / "bin", "3.258.0")
+
+    def official(home: Path, _: object) -> Engine:
+        fake_cli(home)
+        return Engine(home, engine.VERSION, "official")
+
+    monkeypatch.setattr(engine_official, "install", official)
+    said: list[str] = []
+    assert engine.ensure(said.append) == Engine(own_folder, engine.VERSION, "official")
+    [told] = said
+    assert told == (
+        f"`pulumi` on PATH is not used: {tmp_path}/bin/pulumi is version 3.258.0\n"
+        "  hint: upgrade it to 3.259.0 or newer"
+    )
+
+
+def test_where_only_an_installed_cli_may_be_used_nothing_is_written(
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An isolated process sees the folder of engines, and cannot write to it."""
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "path")
+    with pytest.raises(EngineError, match=r"1\. `pulumi` on PATH: there is no `pulumi` on PATH"):
+        engine.ensure(lambda _: None)
+    assert not own_folder.exists()
+
+
+def test_a_version_that_cannot_be_noted_is_asked_again(tmp_path: Path, own_folder: Path) -> None:
+    fake_cli(tmp_path / "bin", "3.300.0 ")
+    own_folder.write_text("a file, where the folder of engines should be")
+    said: list[str] = []
+    for _ in range(2):
+        assert engine.ensure(said.append).version == "3.300.0"
+    assert (tmp_path / "bin" / "asked").read_text() == "asked\n" * 2
+    assert len(said) == 2
+
+
 @pytest.mark.parametrize("damage", ["stamp", "version", "cli", "host"])
 def test_half_an_engine_is_never_used(own_folder: Path, damage: str) -> None:
     fake_cli(own_folder)
@@ -160,9 +246,11 @@ def test_when_every_way_is_closed_each_is_named_with_its_reason_and_what_to_do(
         "pulumi-sandbox: no Pulumi CLI (version 3.259.0 or newer) could be had. Tried, in this order:",
         f"  1. `pulumi` on PATH: {tmp_path}/bin/pulumi is version 3.100.0",
         "     hint: upgrade it to 3.259.0 or newer",
-        "  2. the official installer: no route to host",
+        f"  2. `pulumi` in ~/.pulumi/bin: there is no {tmp_path}/home/.pulumi/bin/pulumi",
+        "     hint: install Pulumi (https://www.pulumi.com/docs/install)",
+        "  3. the official installer: no route to host",
         "     hint: open the network",
-        "  3. building it from Go modules: there is no `go` on PATH",
+        "  4. building it from Go modules: there is no `go` on PATH",
         "     hint: install Go",
         "  One of these is enough. Then run the same command again; it goes on from what is already there.",
     ]
@@ -170,7 +258,7 @@ def test_when_every_way_is_closed_each_is_named_with_its_reason_and_what_to_do(
 
 def test_an_unknown_forced_way_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "magic")
-    with pytest.raises(EngineError, match=r"got: magic\n  expected: one of path, official, build"):
+    with pytest.raises(EngineError, match=r"got: magic\n  expected: one of path, home, official, build"):
         engine.ensure(lambda _: None)
 
 

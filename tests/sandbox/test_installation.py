@@ -56,5 +56,5 @@ def test_a_failed_installation_shows_why(host: Stub, program: Path) -> None:
     shown: list[bytes] = []
     with pytest.raises(grpc.RpcError) as caught:
         shown.extend(answer.stderr for answer in call)
-    assert "-r requirements.txt` ended with exit code" in caught.value.details()
+    assert "-r requirements.txt` exited with non-zero exit code" in caught.value.details()
     assert b"".join(shown) != b""

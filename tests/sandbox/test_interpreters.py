@@ -20,7 +20,7 @@ def program(tmp_path: Path) -> Path:
     ("options", "text"),
     [
         ({"virtualenv": "gone"}, "runtime.options.virtualenv: {folder}/gone does not exist\n  got: 'gone'"),
-        ({"toolchain": "poetry"}, "runtime.options.toolchain: not available with this language host\n  got: 'poetry'"),
+        ({"toolchain": "conda"}, "runtime.options.toolchain: unknown toolchain\n  got: 'conda'"),
         ({"typechecker": "pytype"}, "runtime.options.typechecker: unknown type checker\n  got: 'pytype'"),
         ({"virtualenv": 3}, "runtime.options.virtualenv: not a string\n  got: 3"),
     ],

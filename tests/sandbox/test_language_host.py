@@ -114,7 +114,19 @@ time.sleep(600)
 
 def plugin_request(folder: Path, argument: str) -> lp.RunPluginRequest:
     (folder / "__main__.py").write_text(PLUGIN)
-    return lp.RunPluginRequest(pwd="/", args=[argument], env=["ASKED=a=b"], info=info(folder), kind="resource")
+    return lp.RunPluginRequest(
+        pwd="/", args=[argument], env=["ASKED=a=b"], info=info(folder, virtualenv=sys.prefix), kind="resource"
+    )
+
+
+@pytest.mark.parametrize(("kind", "options"), [("resource", {}), ("resource", {"toolchain": "pip"}), ("tool", {})])
+def test_a_plugin_that_names_no_environment_runs_in_one_beside_it_as_with_the_official_host(
+    host: Stub, program: Path, kind: str, options: dict[str, str]
+) -> None:
+    request = lp.RunPluginRequest(pwd="/", args=["e:1"], info=info(program, **options), kind=kind)
+    with pytest.raises(grpc.RpcError) as caught:
+        list(host.RunPlugin(request))
+    assert f"runtime.options.virtualenv: {program}/venv does not exist\n" in caught.value.details()
 
 
 def test_a_plugins_output_and_exit_code_are_streamed(host: Stub, program: Path) -> None:

@@ -37,7 +37,7 @@ def test_a_program_that_raises_shows_its_own_lines_and_fails(project: Project) -
     finished = project("import pulumi\n\ndef broken():\n    raise KeyError('a key')\n\nbroken()\n").run(*UP, ok=False)
     assert finished.has("Program failed with an unhandled exception", "in broken", "KeyError: 'a key'")
     assert "language_host" not in finished.output
-    assert "ended with exit code" not in finished.output  # the engine is told that the error was shown
+    assert "exited with non-zero exit code" not in finished.output  # the engine is told that the error was shown
 
 
 def test_an_error_meant_for_people_is_shown_without_a_traceback(project: Project) -> None:
@@ -47,12 +47,16 @@ def test_an_error_meant_for_people_is_shown_without_a_traceback(project: Project
 
 
 def test_an_exit_code_of_the_programs_own_is_named(project: Project) -> None:
-    assert "the program ended with exit code 5" in project("import os\nos._exit(5)\n").run(*UP, ok=False).output
+    assert (
+        "error: an unhandled error occurred: program exited with non-zero exit code: 5\n"
+        in project("import os\nos._exit(5)\n").run(*UP, ok=False).output
+    )
 
 
 def test_a_missing_virtual_environment_is_named_with_what_makes_it(project: Project) -> None:
     runner = project("", "    virtualenv: gone\n")
-    finished = runner.run(*UP, ok=False)
+    # Pulumi's own host makes one instead, and installs into it.
+    finished = runner.run(*UP, ok=False, PULUMI_SANDBOX_ENGINE="build")
     assert finished.has("runtime.options.virtualenv", "does not exist", "hint: `pulumi install` makes it")
 
 
@@ -127,7 +131,9 @@ def test_a_component_plugin_written_in_python_is_run_for_a_stack(project: Projec
     runner = project(CONSUMER)
     plugin = runner.project / "loud plugin"
     plugin.mkdir()
-    (plugin / "PulumiPlugin.yaml").write_text("name: loud\nruntime: python\nversion: 1.0.0\n")
+    (plugin / "PulumiPlugin.yaml").write_text(
+        f"name: loud\nruntime: {{name: python, options: {{virtualenv: '{sys.prefix}'}}}}\nversion: 1.0.0\n"
+    )
     (plugin / "__main__.py").write_text(PLUGIN)
     with (runner.project / "Pulumi.yaml").open("a") as file:
         file.write("plugins:\n  providers:\n    - name: loud\n      path: ./loud plugin\n")

@@ -1,0 +1,63 @@
+"""The Pulumi CLI that runs both revisions, and what of it an isolated process has to see."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+_FIND_SEC = 900  # building it takes minutes
+
+
+class EngineError(Exception):
+    """There is no Pulumi CLI; the text says what was tried."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A Pulumi CLI, as `pulumi-sandbox engine --json` describes it."""
+
+    version: str
+    way: str
+    """How the sandbox came to it."""
+    executable: Path
+    files: tuple[Path, ...]
+    """The CLI and its language hosts, which lie beside it."""
+    kept: Path
+    """The folder in which the sandbox keeps the CLIs that it installed or built itself."""
+
+    @classmethod
+    def find(cls, say: Callable[[str], None]) -> Engine:
+        """Find the CLI; where there is none, install or build it first, with the network. EngineError if that fails."""
+        say("looking for the Pulumi CLI")
+        asked = subprocess.run(
+            [sys.executable, "-P", "-m", "pulumi_sandbox", "engine", "--json"],
+            capture_output=True, text=True, timeout=_FIND_SEC, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        if asked.returncode:
+            raise EngineError(asked.stderr.strip() or "there is no Pulumi CLI")
+        found = json.loads(asked.stdout)
+        for line in asked.stderr.splitlines():
+            say(line.removeprefix("pulumi-sandbox: "))
+        files = tuple(map(Path, found["files"]))
+        made = cls(found["version"], found["way"], Path(found["executable"]), files, Path(found["folder"]))
+        say(f"Pulumi {made.version}, {made.executable}")
+        return made
+
+    @property
+    def readable(self) -> list[Path]:
+        """What an isolated process has to see: no folder that the user chose, as a home may be one."""
+        return [self.kept, *(file for file in self.files if not file.is_symlink())]
+
+    def variables(self, path: str) -> dict[str, str]:
+        """The variables with which the sandbox takes this CLI and no other, whatever else it finds on `path`."""
+        installed = self.way in ("path", "home")
+        return {
+            "PATH": os.pathsep.join([str(self.executable.parent), path]) if installed else path,
+            "PULUMI_SANDBOX_ENGINE": "path" if installed else self.way,
+            "PULUMI_SANDBOX_ENGINE_DIR": str(self.kept),
+        }

@@ -1,0 +1,82 @@
+"""What Pulumi's own Python language host needs before it runs a program: pip, and a provider for each installed SDK.
+
+The host comes with the official CLI. Before every `up` and `preview` it lists the packages of the program's
+environment, and the engine then looks for a plugin of each Pulumi SDK among them (pulumi/pulumi v3.259.0,
+sdk/python/cmd/pulumi-language-python/main.go, GetRequiredPackages).
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pulumi_sandbox import plugins
+from pulumi_sandbox.interpreters import PACKAGES, OptionError, Runtime, above, manifest
+from pulumi_sandbox.stacks import project_settings
+from pulumi_sandbox.workspace import Workspace
+
+# The files that the host reads the packages from, where pip is not asked (sdk/python/toolchain/uv.go and poetry.go).
+LOCKS = {"uv": "uv.lock", "poetry": "poetry.lock"}
+
+HAS_PIP = "import importlib.util, json; print(json.dumps(importlib.util.find_spec('pip') is not None))"
+
+
+def prepare(workspace: Workspace) -> str:
+    """Install the providers that a program will ask for.
+
+    Returns:
+        The message for the user where the host would fail; empty where it would not. What the host reports well
+        itself (an environment that is missing, an option that is unknown) is left to it.
+    """
+    runtime = program_runtime(workspace.project)
+    if runtime is None:
+        return ""
+    try:
+        if runtime.toolchain == "pip" and not runtime.ask(HAS_PIP):
+            return without_pip(runtime)
+        for name, version in sdks(runtime).items():
+            plugins.offer(name, version, workspace.home)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return ""  # no environment yet, or one whose Python does not run
+    return ""
+
+
+def program_runtime(project: Path) -> Runtime | None:
+    """How Pulumi.yaml has the program run; None for one in another language, and for options that cannot be read."""
+    settings = project_settings(project)
+    runtime = settings.get("runtime")
+    name, options = (runtime.get("name"), runtime.get("options")) if isinstance(runtime, dict) else (runtime, None)
+    main = settings.get("main")
+    if name != "python":
+        return None
+    program = (project / main).resolve() if isinstance(main, str) else project
+    try:
+        return Runtime.of(str(project), str(program), options if isinstance(options, dict) else {})
+    except OptionError:
+        return None
+
+
+def sdks(runtime: Runtime) -> dict[str, str]:
+    """The versions of the Pulumi SDKs that the host will find, by provider."""
+    name = LOCKS.get(runtime.toolchain, "")
+    if name and (folder := above(runtime.program, name)):
+        packages: list[dict[str, Any]] = tomllib.loads((folder / name).read_text()).get("package", [])
+        found = {each["name"].removeprefix("pulumi-"): each.get("version", "") for each in packages}
+    else:
+        found = {each["name"]: each.get("version", "") for each in runtime.ask(PACKAGES) if each.get("name")}
+    return {name: version for name, version in found.items() if name in plugins.PROVIDERS and version}
+
+
+def without_pip(runtime: Runtime) -> str:
+    folder = runtime.environment_folder
+    where = f"runtime.options.virtualenv: {folder}" if runtime.option else f"the program's environment, {folder}"
+    return (
+        f"{manifest(runtime.root)}: {where or runtime.python}: has no pip\n"
+        "  got: an environment such as `uv venv` makes it\n"
+        "  expected: pip in it, because Pulumi's Python language host lists the program's packages with "
+        "`python -m pip list`\n"
+        f"  hint: uv pip install --python '{runtime.python}' pip; or `toolchain: uv` in {manifest(runtime.root)}, for "
+        "a project with a uv.lock"
+    )

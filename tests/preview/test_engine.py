@@ -1,0 +1,103 @@
+"""Which Pulumi CLI runs a preview, and that an isolated process sees it wherever it is installed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from gpu_preview.engine import Engine, EngineError
+from gpu_preview.report import Report, Status
+from pulumi_sandbox import engine as sandbox_engine
+
+from tests.preview import small
+from tests.sandbox.official import distribution
+
+SYSTEM = "/usr/local/bin:/usr/bin:/bin"
+IN_US = small.BUCKET.replace("EU", "US")
+
+
+def found(way: str, folder: Path, kept: Path) -> Engine:
+    names = ("pulumi", "pulumi-language-python", "pulumi-language-python-exec")
+    return Engine("3.259.0", way, folder / "pulumi", tuple(folder / name for name in names), kept)
+
+
+@pytest.mark.parametrize(
+    ("way", "path", "forced"),
+    [("path", "/a/b:/usr/bin", "path"), ("home", "/a/b:/usr/bin", "path"), ("official", "/usr/bin", "official"),
+     ("build", "/usr/bin", "build")],
+)  # fmt: skip
+def test_an_isolated_process_takes_the_same_cli_and_no_other(way: str, path: str, forced: str) -> None:
+    assert found(way, Path("/a/b"), Path("/kept")).variables("/usr/bin") == {
+        "PATH": path,
+        "PULUMI_SANDBOX_ENGINE": forced,
+        "PULUMI_SANDBOX_ENGINE_DIR": "/kept",
+    }
+
+
+def test_of_the_folder_that_has_the_cli_only_the_cli_is_seen(tmp_path: Path) -> None:
+    """It may be somebody's home."""
+    names = ("pulumi", "pulumi-language-python", "pulumi-language-python-exec")
+    for name in names:
+        (tmp_path / name).touch()
+    assert found("path", tmp_path, tmp_path / "kept").readable == [
+        tmp_path / "kept",
+        *(tmp_path / name for name in names),
+    ]
+
+
+def test_without_a_cli_the_reasons_are_those_of_the_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "path")
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(EngineError, match=r"1\. `pulumi` on PATH: there is no `pulumi` on PATH"):
+        Engine.find(lambda _: None)
+
+
+def walls_of(report: Report) -> dict[str, bool]:
+    return {each.name: each.stands for each in report.walls}
+
+
+@pytest.mark.engine
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("place", ["the installer's folder", "a link on PATH"])
+def test_an_official_cli_in_a_hidden_folder_runs_a_preview(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    home = tmp_path / "home"
+    real = sandbox_engine.ensure(print)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE_DIR", str(tmp_path / "no engine of the sandbox"))
+    monkeypatch.delenv("PULUMI_SANDBOX_ENGINE", raising=False)
+    if place == "a link on PATH":
+        folder = distribution(home / "tools" / "pulumi-3", real)
+        (home / "bin").mkdir()
+        for name in ("pulumi", "pulumi-language-python"):
+            (home / "bin" / name).symlink_to(folder / name)
+        monkeypatch.setenv("PATH", f"{home / 'bin'}{os.pathsep}{SYSTEM}")
+    else:
+        distribution(home / ".pulumi" / "bin", real)
+        (home / ".pulumi" / "credentials.json").write_text("planted-token")
+        monkeypatch.setenv("PATH", SYSTEM)
+    seen = f"""
+from pathlib import Path
+assert not Path({str(home / ".pulumi" / "credentials.json")!r}).exists()
+{IN_US}"""
+    repository = small.repository(tmp_path / "repository")
+    small.change(repository, seen)
+    report = small.ask(repository)
+    assert [(stack.status, stack.counts.replace, stack.error) for stack in report.stacks] == [(Status.PREVIEWED, 1, "")]
+    if "CI" in os.environ:
+        assert walls_of(report) == dict.fromkeys(["environment", "limits", "files", "network", "processes"], True)
+
+
+@pytest.mark.engine
+@pytest.mark.timeout(300)
+def test_a_project_of_uv_is_previewed_with_the_packages_that_uv_installed(tmp_path: Path) -> None:
+    """uv itself is not started: it would install again, and have no network."""
+    lock = tmp_path / "repository" / "uv.lock"
+    lock.parent.mkdir()
+    lock.write_text("version = 1\n")
+    repository = small.repository(tmp_path / "repository", options="")
+    small.change(repository, IN_US)
+    report = small.ask(repository)
+    assert [(stack.status, stack.counts.replace, stack.error) for stack in report.stacks] == [(Status.PREVIEWED, 1, "")]
