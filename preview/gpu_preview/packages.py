@@ -28,7 +28,7 @@ _LARGEST_PTH_BYTES = 64 * 1024  # an installer writes a line for each folder
 _INSTALLS = {
     "pip": "install them first, as for `pulumi preview`",
     "uv": "uv sync",
-    "poetry": "poetry config virtualenvs.in-project true --local; poetry env remove --all; poetry install",
+    "poetry": "poetry env remove --all; poetry config virtualenvs.in-project true --local; poetry install",
 }
 _SHELL = ("|", "||", "&&", "&", ";", ">", ">>", "<")
 
@@ -190,8 +190,9 @@ class Packages:
 
     def variables(self, side: Path, given: Mapping[str, str]) -> dict[str, str]:
         """What an installer gets of its surroundings: the side's virtual environment is active in them."""
-        # pip, other than the rest, does not know SSL_CERT_FILE.
-        own = {"PIP_CERT": given["SSL_CERT_FILE"]} if "SSL_CERT_FILE" in given else {}
+        # Neither pip nor poetry, whose client is requests, knows SSL_CERT_FILE.
+        authorities = given.get("SSL_CERT_FILE")
+        own = dict.fromkeys(("PIP_CERT", "REQUESTS_CA_BUNDLE"), authorities) if authorities else {}
         if self.creation(side):
             place = self.place(side)
             own["VIRTUAL_ENV"] = own["UV_PROJECT_ENVIRONMENT"] = str(place)

@@ -170,7 +170,7 @@ class Side:
         self.around.say(f"{self.name}: {said}")
         done = self.run(*step, name="install", walls=walls, folder=folder, environment=environment)
         if done.code or done.broke:
-            told = done.broke or done.error_tail()[-2000:]
+            told = done.broke or (done.error_tail().strip() or limits.tail(done.stdout))[-2000:]
             raise PackagesError(f"its packages cannot be installed: {told}")
 
     def open_secrets(self, stack: str) -> None:

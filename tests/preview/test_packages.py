@@ -151,6 +151,7 @@ def test_a_chosen_command_finds_the_environment_of_the_side(checkout: Path) -> N
         "PATH": f"{folder / '.venv' / 'bin'}:/usr/bin",
         "SSL_CERT_FILE": "/ca.pem",
         "PIP_CERT": "/ca.pem",
+        "REQUESTS_CA_BUNDLE": "/ca.pem",
         "VIRTUAL_ENV": str(folder / ".venv"),
         "UV_PROJECT_ENVIRONMENT": str(folder / ".venv"),
     }

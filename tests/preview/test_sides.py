@@ -98,6 +98,6 @@ def test_a_project_of_poetry_is_told_how_its_packages_come_beside_it(checkout: P
         (folder / "requirements.txt").write_text("")
     git(checkout, "init", "-q")
     with pytest.raises(
-        SideError, match=r"\.venv: no virtual environment\n.*\n  hint: poetry config virtualenvs\.in-project"
+        SideError, match=r"\.venv: no virtual environment\n.*\n  hint: poetry env remove --all; poetry config"
     ):
         head.install(Packages(checkout, checkout), "")
