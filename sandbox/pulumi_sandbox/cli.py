@@ -105,7 +105,7 @@ def pulumi(words: list[str], command: arguments.CommandLine) -> int:
     passed = arguments.keeping_file(words, command)
     if passed != words:
         say(f"stack {command.rest[0]} keeps the stack's file; {arguments.KEEPS_FILE}=false deletes it too")
-    code = passthrough.run(found.executable, passed, environment, ends_group=found.has_official_host)
+    code = passthrough.run(found.executable, passed, environment)
     if code and stack is not None:
         stacks.explain(workspace, found, stack, environment, say)
     if command.changes_something:

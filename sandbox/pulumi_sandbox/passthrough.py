@@ -14,11 +14,8 @@ from types import FrameType
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
-def run(executable: Path, arguments: Sequence[str], environment: Mapping[str, str], *, ends_group: bool = False) -> int:
+def run(executable: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """The exit code a shell would see.
-
-    With `ends_group`, what a killed pulumi leaves behind is interrupted too: Pulumi's own language host notices only
-    after minutes that its engine is gone, and the program goes on meanwhile.
 
     On a terminal, Ctrl-C reaches pulumi by itself, since it shares our process group; a second one would make it give
     up at once and leave half-made resources, so nothing is passed on. Elsewhere pulumi gets a group of its own, so that
@@ -46,9 +43,6 @@ def run(executable: Path, arguments: Sequence[str], environment: Mapping[str, st
         if received and not on_terminal:
             process.send_signal(received[-1])
         code = process.wait()
-        if code < 0 and ends_group and not on_terminal:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGINT)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

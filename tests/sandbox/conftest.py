@@ -7,11 +7,17 @@ from pathlib import Path
 
 import grpc
 import pytest
-from pulumi_sandbox import language_host
+from pulumi_sandbox import engine, language_host
 
 from tests.sandbox.fake_cloud import Bench
 from tests.sandbox.hosts import Stub
 from tests.sandbox_runner import SandboxRunner
+
+# For what Pulumi's own language host does otherwise. CI builds a CLI; a user's machine may have an official one alone.
+needs_our_host = pytest.mark.skipif(
+    engine.kept(("build",)) is None, reason="no Pulumi CLI was built here: PULUMI_SANDBOX_ENGINE=build make engine"
+)
+OUR_HOST = {"PULUMI_SANDBOX_ENGINE": "build"}
 
 Project = Callable[..., SandboxRunner]
 

@@ -118,7 +118,7 @@ def test_what_the_world_and_the_stacks_do_not_agree_on_is_told_after_every_chang
     monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path))
     monkeypatch.setattr(engine, "ensure", lambda _: engine.Engine(tmp_path, engine.VERSION, "path"))
     monkeypatch.setattr(plugins, "install", lambda _: {})
-    monkeypatch.setattr(passthrough, "run", lambda *_, **__: code)
+    monkeypatch.setattr(passthrough, "run", lambda *_: code)
     monkeypatch.setattr(orphans, "find", lambda _: ["half made\n  hint: adopt it"])
     assert cli.run(words.split()) == code
     notice = (
@@ -138,7 +138,7 @@ def test_faults_that_are_still_planted_are_told_after_a_failure(
     monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path / "sandbox"))
     monkeypatch.setattr(engine, "ensure", lambda *_: engine.Engine(tmp_path, engine.VERSION, "a test"))
     monkeypatch.setattr(plugins, "install", lambda *_: None)
-    monkeypatch.setattr(passthrough, "run", lambda *_, **__: code)
+    monkeypatch.setattr(passthrough, "run", lambda *_: code)
     (tmp_path / "sandbox").mkdir()
     world = World(tmp_path / "sandbox" / "world.db")
     if planted:
@@ -158,7 +158,7 @@ def test_a_world_that_cannot_be_read_is_one_message(
     World(file).close()
     ran = []
 
-    def up(*_: object, **__: object) -> int:
+    def up(*_: object) -> int:
         ran.append(words)
         file.write_text("no database" * 400)
         return 0

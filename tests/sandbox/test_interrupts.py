@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from pulumi_sandbox import passthrough
 
-from tests.sandbox.conftest import Project
+from tests.sandbox.conftest import OUR_HOST, Project, needs_our_host
 from tests.sandbox_runner import SandboxRunner, read_until
 
 pytestmark = pytest.mark.engine
@@ -62,9 +62,10 @@ def test_when_the_wrapper_is_killed_pulumi_stops_in_good_order(project: Project)
     assert locks(runner) == []
 
 
+@needs_our_host
 def test_when_pulumi_is_killed_its_program_ends_and_the_next_command_says_what_to_do(project: Project) -> None:
     runner = project(NAP)
-    process = runner.start(*UP)
+    process = runner.start(*UP, **OUR_HOST)
     read_until(process, "asleep")
     [pulumi] = [pid for pid, command in runner.processes().items() if "/pulumi up " in f"{command} "]
     os.kill(pulumi, signal.SIGKILL)

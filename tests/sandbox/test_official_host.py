@@ -15,7 +15,7 @@ from pulumi_sandbox import engine, language_host, official_host
 from pulumi_sandbox.workspace import Workspace
 
 from tests.conftest import ROOT
-from tests.sandbox.conftest import Project
+from tests.sandbox.conftest import OUR_HOST, Project, needs_our_host
 from tests.sandbox.hosts import Stub, info, script
 from tests.sandbox.official import OfficialHost, distribution
 from tests.sandbox_runner import SandboxRunner
@@ -193,22 +193,24 @@ def test_an_environment_of_uv_sync_works(project: Project, installed: Path) -> N
     if engine.ensure(print).has_official_host:
         output = run(runner, installed, *UP)
     else:
-        output = runner.run(*UP, PATH=f"{UV.parent}:/usr/local/bin:/usr/bin:/bin", PULUMI_SANDBOX_ENGINE="build").output
+        output = runner.run(*UP, PATH=f"{UV.parent}:/usr/local/bin:/usr/bin:/bin", **OUR_HOST).output
     assert 'greeting: "hello"' in output
 
 
 @pytest.mark.engine
+@needs_our_host
 def test_an_environment_of_poetry_works(project: Project, tmp_path: Path) -> None:
     runner = project(GREETING, "    toolchain: poetry\n")
     lend_sdk(by_uv_venv(tmp_path / "poetry's"))
     script(tmp_path / "bin" / "poetry", f'[ "$*" = \'env info --path --no-ansi\' ] && echo "{tmp_path}/poetry\'s"')
     (runner.project / "code" / "poetry.lock").write_text("")
     path = f"{tmp_path / 'bin'}:/usr/local/bin:/usr/bin:/bin"
-    assert 'greeting: "hello"' in runner.run(*UP, PATH=path, PULUMI_SANDBOX_ENGINE="build").output
+    assert 'greeting: "hello"' in runner.run(*UP, PATH=path, **OUR_HOST).output
 
 
 @pytest.mark.engine
+@needs_our_host
 def test_a_project_of_poetry_without_poetry_ends_with_what_to_do(project: Project) -> None:
     runner = project(GREETING, "    toolchain: poetry\n")
-    failed = runner.run(*UP, ok=False, PATH="/usr/local/bin:/usr/bin:/bin", PULUMI_SANDBOX_ENGINE="build")
+    failed = runner.run(*UP, ok=False, PATH="/usr/local/bin:/usr/bin:/bin", **OUR_HOST)
     assert failed.has("runtime.options.toolchain: there is no `poetry` on PATH", "hint: install poetry")

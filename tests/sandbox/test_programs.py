@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sandbox.conftest import Project
+from tests.sandbox.conftest import OUR_HOST, Project, needs_our_host
 
 pytestmark = pytest.mark.engine
 
@@ -53,10 +53,11 @@ def test_an_exit_code_of_the_programs_own_is_named(project: Project) -> None:
     )
 
 
+@needs_our_host
 def test_a_missing_virtual_environment_is_named_with_what_makes_it(project: Project) -> None:
     runner = project("", "    virtualenv: gone\n")
     # Pulumi's own host makes one instead, and installs into it.
-    finished = runner.run(*UP, ok=False, PULUMI_SANDBOX_ENGINE="build")
+    finished = runner.run(*UP, ok=False, **OUR_HOST)
     assert finished.has("runtime.options.virtualenv", "does not exist", "hint: `pulumi install` makes it")
 
 

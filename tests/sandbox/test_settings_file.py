@@ -22,7 +22,7 @@ def test_a_typo_in_sandbox_yaml_is_told_before_anything_is_run(
     monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path / "sandbox"))
     monkeypatch.setattr(engine, "ensure", lambda _: engine.Engine(tmp_path, engine.VERSION, "path"))
     monkeypatch.setattr(plugins, "install", lambda _: {})
-    monkeypatch.setattr(passthrough, "run", lambda _, given, __, **___: ran.append(given) or 0)
+    monkeypatch.setattr(passthrough, "run", lambda _, given, __: ran.append(given) or 0)
     assert cli.run(words.split()) == int(refused)
     told = (
         "sandbox.yaml: gest: no such entry\n  expected: guest, exists, lookups, values\n  hint: did you mean 'guest'?\n"

@@ -33,6 +33,6 @@ def test_removing_a_stack_keeps_its_file_unless_the_user_says_otherwise(
     monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path))
     monkeypatch.setattr(engine, "ensure", lambda _: engine.Engine(tmp_path, engine.VERSION, "path"))
     monkeypatch.setattr(plugins, "install", lambda _: {})
-    monkeypatch.setattr(passthrough, "run", lambda _, given, __, **___: ran.append(given) or 0)
+    monkeypatch.setattr(passthrough, "run", lambda _, given, __: ran.append(given) or 0)
     assert cli.run(words.split()) == 0
     assert (ran, capsys.readouterr().err) == ([passed.split()], told)
