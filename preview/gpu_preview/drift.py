@@ -130,7 +130,7 @@ def _findings(found: Digest) -> Iterator[Finding]:
 
 
 def _cli() -> str:
-    by_installer = Path.home() / ".pulumi" / "bin"
+    by_installer = Path(os.environ.get("HOME", "/")) / ".pulumi" / "bin"
     if program := shutil.which("pulumi") or shutil.which("pulumi", path=str(by_installer)):
         return program
     raise DriftError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import unicodedata
 from collections.abc import Mapping
@@ -66,7 +67,9 @@ def _above(project: Path, name: str) -> Path | None:
     main = project_file.settings(project).get("main")
     program = project / main if isinstance(main, str) and "\0" not in main else project
     start = Path(os.path.normpath(program))
-    return next((each for each in (start, *start.parents) if (each / name).is_file()), None)
+    with contextlib.suppress(OSError):  # a path that is longer than one can be
+        return next((each for each in (start, *start.parents) if (each / name).is_file()), None)
+    return None
 
 
 def _options(project: Path) -> Mapping[str, Any]:

@@ -144,7 +144,7 @@ def on_path() -> Engine:
 
 def in_home() -> Engine:
     """The second way: the default folder of Pulumi's installer, for a shell that does not have it on PATH."""
-    found = Path.home() / ".pulumi" / "bin" / "pulumi"
+    found = Path(os.environ.get("HOME", "/")) / ".pulumi" / "bin" / "pulumi"  # install.sh asks $HOME, too
     if not os.access(found, os.X_OK):
         raise MissingError(f"there is no {found}", "install Pulumi (https://www.pulumi.com/docs/install)")
     return distribution(found, "home")

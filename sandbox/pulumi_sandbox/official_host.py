@@ -10,7 +10,6 @@ from __future__ import annotations
 import subprocess
 import tomllib
 from pathlib import Path
-from typing import Any
 
 from pulumi_sandbox import plugins
 from pulumi_sandbox.interpreters import PACKAGES, OptionError, Runtime, above, manifest
@@ -38,8 +37,8 @@ def prepare(workspace: Workspace) -> str:
             return without_pip(runtime)
         for name, version in sdks(runtime).items():
             plugins.offer(name, version, workspace.home)
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return ""  # no environment yet, or one whose Python does not run
+    except (OSError, ValueError, RecursionError, subprocess.SubprocessError):
+        return ""  # no environment yet, one whose Python does not run, or a lock that is no TOML
     return ""
 
 
@@ -62,18 +61,19 @@ def sdks(runtime: Runtime) -> dict[str, str]:
     """The versions of the Pulumi SDKs that the host will find, by provider."""
     name = LOCKS.get(runtime.toolchain, "")
     if name and (folder := above(runtime.program, name)):
-        packages: list[dict[str, Any]] = tomllib.loads((folder / name).read_text()).get("package", [])
-        found = {each["name"].removeprefix("pulumi-"): each.get("version", "") for each in packages}
+        packages = tomllib.loads((folder / name).read_text()).get("package")
+        prefix = "pulumi-"
     else:
-        found = {each["name"]: each.get("version", "") for each in runtime.ask(PACKAGES) if each.get("name")}
-    return {name: version for name, version in found.items() if name in plugins.PROVIDERS and version}
+        packages, prefix = runtime.ask(PACKAGES), ""
+    named = [each for each in packages if isinstance(each, dict)] if isinstance(packages, list) else []
+    found = {each.get("name"): each.get("version") for each in named}
+    return {name: str(found[prefix + name]) for name in plugins.PROVIDERS if found.get(prefix + name)}
 
 
 def without_pip(runtime: Runtime) -> str:
-    folder = runtime.environment_folder
-    where = f"runtime.options.virtualenv: {folder}" if runtime.option else f"the program's environment, {folder}"
+    where = f"runtime.options.virtualenv: {runtime.environment_folder}" if runtime.option else runtime.python
     return (
-        f"{manifest(runtime.root)}: {where or runtime.python}: has no pip\n"
+        f"{manifest(runtime.root)}: {where}: has no pip\n"
         "  got: an environment such as `uv venv` makes it\n"
         "  expected: pip in it, because Pulumi's Python language host lists the program's packages with "
         "`python -m pip list`\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from importlib import metadata
@@ -13,6 +14,8 @@ from pulumi_sandbox.workspace import Workspace
 
 # The clouds the sandbox stands in for; each is the package `pulumi-<name>` and the module providers/<name>.py.
 PROVIDERS = ("aws", "gcp", "github", "kubernetes")
+# It becomes the name of a folder, and comes from a file of the program's.
+VERSION = re.compile(r"v?[0-9][0-9A-Za-z.+-]{0,99}")
 # Tells a provider which version the program's SDK is of, where that is not the sandbox's own.
 ASKED = "PULUMI_SANDBOX_SDK_VERSION"
 
@@ -34,6 +37,8 @@ def offer(name: str, version: str, home: Path | None = None) -> bool:
 
     Without a `home` it is that of PULUMI_HOME.
     """
+    if not VERSION.fullmatch(version):
+        return False
     home = home or Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
     folder = plugin_folder(home, name, version.removeprefix("v"))
     if not folder.is_dir() and name in PROVIDERS and sdk_version(name):

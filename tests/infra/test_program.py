@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import runpy
+import signal
 from collections.abc import Mapping
 from datetime import date
 from typing import Any
@@ -53,13 +54,25 @@ STACK = "urn:pulumi:stack::project::pulumi:pulumi:Stack::project-stack"
 
 def run(values: Mapping[str, Any], *, preview: bool = False, calls: Calls = ALL_CALLS) -> Deployment:
     program = str(ROOT / "infra" / "__main__.py")
-    return deploy(
-        lambda: runpy.run_path(program, run_name="__main__"),
-        computed=COMPUTED,
-        calls=calls,
-        preview=preview,
-        config=texts(values),
-    )
+    ours = signal.getsignal(signal.SIGINT)  # the program changes it for its whole process, which is this test's here
+    try:
+        return deploy(
+            lambda: runpy.run_path(program, run_name="__main__"),
+            computed=COMPUTED,
+            calls=calls,
+            preview=preview,
+            config=texts(values),
+        )
+    finally:
+        signal.signal(signal.SIGINT, ours)
+
+
+def test_an_interrupted_program_ends_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pulumi's own language host interrupts a program once one of its resources has failed."""
+    seen: list[object] = []
+    monkeypatch.setattr(signal, "signal", lambda number, handler: seen.append((number, handler)))
+    run(one_pool())
+    assert seen[0] == (signal.SIGINT, signal.SIG_DFL)
 
 
 def test_a_pool_becomes_one_component_of_that_name() -> None:

@@ -91,3 +91,9 @@ def test_a_lock_above_the_repository_names_no_environment_of_it(tmp_path: Path) 
     (project / "Pulumi.yaml").write_text("name: small\nruntime: python\n")
     (tmp_path / "uv.lock").touch()
     assert virtualenv(project, project) == ""
+
+
+@pytest.mark.parametrize("main", ["a" * 5000, "x/" * 3000, '"a\\0b"', "/", "../..", "[1]"])
+def test_a_folder_of_the_program_that_can_be_none_is_no_reason_to_stop(tmp_path: Path, main: str) -> None:
+    (tmp_path / "Pulumi.yaml").write_text(f"name: small\nruntime: python\nmain: {main}\n")
+    assert (toolchain(tmp_path), virtualenv(tmp_path, tmp_path)) == ("pip", "")

@@ -172,6 +172,30 @@ def test_for_uv_and_poetry_the_versions_are_those_of_the_lock(
 
 
 @pytest.mark.parametrize(
+    "lock",
+    ["package = 3", "package = [3]", "[[package]]\nversion = 3", '[[package]]\nname = "pulumi-aws"', "[", "\0",
+     "[" * 9999,
+     '[[package]]\nname = "pulumi-aws"\nversion = "1/../../../outside"',
+     '[[package]]\nname = "aws"\nversion = "7.1.2"'],
+)  # fmt: skip
+def test_a_lock_that_is_none_and_a_version_that_is_none_install_nothing(tmp_path: Path, lock: str) -> None:
+    project = with_options(tmp_path / "a project", "{toolchain: uv}")
+    (project / "uv.lock").write_text(lock)
+    assert versions(project) == {}
+    assert not list(tmp_path.rglob("outside"))
+
+
+def test_an_active_environment_without_pip_is_named_by_its_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = with_options(tmp_path / "a project", "{}")
+    python = by_uv_venv(tmp_path / "active") / "bin" / "python"
+    monkeypatch.setenv("PULUMI_PYTHON_CMD", str(python))
+    told = official_host.prepare(Workspace(project / ".sandbox", project))
+    assert told.startswith(f"Pulumi.yaml: {python}: has no pip\n")
+
+
+@pytest.mark.parametrize(
     "text",
     ["name: small\nruntime: nodejs\n", "name: small\nruntime: {name: python, options: {toolchain: 3}}\n", "[", "",
      "name: small\nruntime: {name: python, options: {virtualenv: missing}}\n"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -35,11 +36,9 @@ def child_of(parent: int) -> int:
 
 
 def kill_all_but(apart: set[int]) -> None:
-    """The machine is off."""
-    for _ in range(3):
+    """The machine is off: all of it at one moment, so that no script goes on because a command of it was killed."""
+    for number in (signal.SIGSTOP, signal.SIGKILL, signal.SIGKILL):
         for pid in numbers() - apart:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
         time.sleep(0.01)
