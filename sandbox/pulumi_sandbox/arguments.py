@@ -35,6 +35,7 @@ STARTS_PROVIDERS = frozenset({"up", "preview", "refresh", "destroy", "import", "
 # Commands that run the program, and the flag with which others do.
 RUNS_PROGRAM = frozenset({"up", "preview", "import", "watch"})
 RUN_PROGRAM = "--run-program"
+POLICY_PACK = "--policy-pack"
 
 KEEPS_FILE = "--preserve-config"
 
@@ -52,6 +53,7 @@ class CommandLine:
     cwd: str | None = None
     wants_help: bool = False
     run_program: bool = False
+    policy_packs: tuple[str, ...] = ()
 
     @property
     def changes_something(self) -> bool:
@@ -87,6 +89,7 @@ class CommandLine:
 def parse(words: Sequence[str]) -> CommandLine:
     name, first, second, stack, cwd, wants_help = "", -1, -1, None, None, False
     rest: list[str] = []
+    packs: list[str] = []
     index = 0
     while index < len(words):
         word, following = words[index], words[index + 1] if index + 1 < len(words) else None
@@ -107,6 +110,10 @@ def parse(words: Sequence[str]) -> CommandLine:
             cwd = word.removeprefix("--cwd=")
         elif re.match(r"-C.", word):
             cwd = word[2:].removeprefix("=")
+        elif word == POLICY_PACK and following is not None:
+            packs, index = [*packs, following], index + 1
+        elif word.startswith(f"{POLICY_PACK}="):
+            packs.append(word.removeprefix(f"{POLICY_PACK}="))
         elif word in VALUED:
             index += 1
         elif not word.startswith("-") or word == "-":
@@ -118,7 +125,7 @@ def parse(words: Sequence[str]) -> CommandLine:
     # The engine reads these too: every flag has a variable of that form.
     chosen = stack or os.environ.get("PULUMI_OPTION_STACK") or os.environ.get("PULUMI_STACK")
     run_program = any(word in (RUN_PROGRAM, f"{RUN_PROGRAM}=true") for word in words)
-    return CommandLine(name, first, second, tuple(rest), chosen or None, cwd, wants_help, run_program)
+    return CommandLine(name, first, second, tuple(rest), chosen or None, cwd, wants_help, run_program, tuple(packs))
 
 
 def keeping_file(words: Sequence[str], command: CommandLine) -> list[str]:

@@ -94,7 +94,9 @@ def pulumi(words: list[str], command: arguments.CommandLine) -> int:
     if found.has_official_host and command.runs_program:
         from pulumi_sandbox import official_host
 
-        if problem := official_host.prepare(workspace):
+        if problem := official_host.prepare(
+            workspace, [Path(command.cwd or ".", pack) for pack in command.policy_packs]
+        ):
             sys.stderr.write(f"{problem}\n")
             return 1
     stack = command.stack_to_make

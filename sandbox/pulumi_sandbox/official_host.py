@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import subprocess
 import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from pulumi_sandbox import plugins
 from pulumi_sandbox.interpreters import PACKAGES, OptionError, Runtime, above, manifest
@@ -22,14 +26,17 @@ LOCKS = {"uv": "uv.lock", "poetry": "poetry.lock"}
 HAS_PIP = "import importlib.util, json; print(json.dumps(importlib.util.find_spec('pip') is not None))"
 
 
-def prepare(workspace: Workspace) -> str:
+def prepare(workspace: Workspace, policy_packs: Sequence[Path] = ()) -> str:
     """Install the providers that a program will ask for.
 
     Returns:
-        The message for the user where the host would fail; empty where it would not. What the host reports well
-        itself (an environment that is missing, an option that is unknown) is left to it.
+        The message for the user where the host would fail, or wait for ever; empty where it would not. What the host
+        reports well itself (a program's environment that is missing, an option that is unknown) is left to it.
     """
-    runtime = program_runtime(workspace.project)
+    for pack in policy_packs:
+        if problem := missing_environment(pack):
+            return problem
+    runtime = runtime_of(workspace.project, project_settings(workspace.project))
     if runtime is None:
         return ""
     try:
@@ -42,9 +49,23 @@ def prepare(workspace: Workspace) -> str:
     return ""
 
 
-def program_runtime(project: Path) -> Runtime | None:
-    """How Pulumi.yaml has the program run; None for one in another language, and for options that cannot be read."""
-    settings = project_settings(project)
+def missing_environment(pack: Path) -> str:
+    """The message for a policy pack without its environment: the engine would wait for the pack, which never starts."""
+    try:
+        settings = yaml.safe_load((pack / "PulumiPolicy.yaml").read_text())
+        runtime = runtime_of(pack.resolve(), settings if isinstance(settings, dict) else {})
+    except (OSError, ValueError, yaml.YAMLError):
+        return ""  # the engine says what it expects of a pack
+    try:
+        if runtime:
+            runtime.check()
+    except OptionError as error:
+        return str(error)
+    return ""
+
+
+def runtime_of(project: Path, settings: Mapping[str, Any]) -> Runtime | None:
+    """How a project's file has it run; None for one in another language, and for options that cannot be read."""
     runtime = settings.get("runtime")
     name, options = (runtime.get("name"), runtime.get("options")) if isinstance(runtime, dict) else (runtime, None)
     main = settings.get("main")

@@ -208,6 +208,20 @@ def test_what_the_official_host_reports_itself_is_left_to_it(tmp_path: Path, tex
 
 
 @pytest.mark.engine
+@pytest.mark.parametrize("words", [["--policy-pack", "rules"], ["--policy-pack=rules"]])
+def test_a_policy_pack_without_its_environment_is_said_and_not_waited_for(
+    project: Project, installed: Path, words: list[str]
+) -> None:
+    """With the official host the engine would wait for ever."""
+    runner = project(GREETING, f"    virtualenv: {sys.prefix}\n")
+    rules = runner.project / "rules"
+    rules.mkdir()
+    (rules / "PulumiPolicy.yaml").write_text("runtime: {name: python, options: {virtualenv: ../.venv-rules}}\n")
+    failed = run(runner, installed, "preview", "--stack", "dev", *words, ok=False)
+    assert failed.startswith(f"PulumiPolicy.yaml: runtime.options.virtualenv: {rules}/../.venv-rules does not exist\n")
+
+
+@pytest.mark.engine
 def test_an_environment_of_uv_sync_works(project: Project, installed: Path) -> None:
     runner = project(GREETING, "    toolchain: uv\n")
     (runner.project / "pyproject.toml").write_text('[project]\nname = "small"\nversion = "1.0"\n')
