@@ -28,7 +28,8 @@ _LARGEST_PTH_BYTES = 64 * 1024  # an installer writes a line for each folder
 _INSTALLS = {
     "pip": "install them first, as for `pulumi preview`",
     "uv": "uv sync",
-    "poetry": "poetry env remove --all; poetry config virtualenvs.in-project true --local; poetry install",
+    "poetry": "poetry config virtualenvs.in-project true --local; poetry install (after poetry env remove --all, where "
+    "there is one elsewhere)",
 }
 _SHELL = ("|", "||", "&&", "&", ";", ">", ">>", "<")
 
@@ -91,7 +92,7 @@ class Packages:
         if not (ours / "bin" / "python").is_file():
             raise PackagesError(
                 f"{ours}: no virtual environment\n  expected: the program's dependencies, where Pulumi.yaml or a lock "
-                f"has them\n  hint: {_INSTALLS.get(toolchain(self.project), _INSTALLS['pip'])}"
+                f"has them\n  hint: {_installs(self.project)}"
             )
         self._refuse_theirs(ours)
         try:
@@ -221,6 +222,12 @@ class Packages:
                 environments.add(theirs, list(self.imported(ours, side)))
             except LendError as error:
                 raise PackagesError(str(error)) from None
+
+
+def _installs(project: Path) -> str:
+    if (project / "PulumiPolicy.yaml").is_file():
+        return "make policy for the policies of gpu-ci; else pulumi install in the folder of the policies"
+    return _INSTALLS.get(toolchain(project), _INSTALLS["pip"])
 
 
 def _digest(file: Path) -> bytes:

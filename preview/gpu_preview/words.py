@@ -23,6 +23,10 @@ _INTERRUPTED = re.compile(
 )
 # What the C library says where there is no network (gai_strerror(3), strerror(3)).
 _OFFLINE = ("Temporary failure in name resolution", "Name or service not known", "Network is unreachable")
+_NO_PACKAGE = (
+    "  hint: the program runs with the packages of the environment that Pulumi.yaml names (virtualenv); where it names "
+    "none, with those of gpu-ci"
+)
 _NO_NETWORK = "  hint: the program has no network here; --with-network gives it one"
 
 
@@ -44,6 +48,8 @@ def failure(finished: Finished, root: Path, found: Digest | None = None, *, wall
         said = "\n".join(filter(None, ("" if printed.lstrip().startswith("{") else printed, finished.error_tail())))
     told = "\n".join(filter(None, (finished.broke, _INTERRUPTED.sub("", said).strip("\n"))))
     text = clean(told.replace(f"{root}/", ""))
+    if walled and "ModuleNotFoundError: " in told:
+        text += f"\n{_NO_PACKAGE}"
     return f"{text}\n{_NO_NETWORK}" if walled and any(sign in told for sign in _OFFLINE) else text
 
 

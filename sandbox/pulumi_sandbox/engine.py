@@ -159,8 +159,17 @@ def distribution(executable: Path, way: str) -> Engine:
         raise WayError(f"{executable} has no {HOST} beside it", "reinstall Pulumi; its Python language host is missing")
     version = known_version(executable)
     if not new_enough(version):
-        raise WayError(f"{executable} is version {version or 'unknown'}", f"upgrade it to {VERSION} or newer")
+        raise WayError(f"{executable} is version {version or 'unknown'}", how_to_replace(version))
     return Engine(folder, version, way)
+
+
+def how_to_replace(version: str) -> str:
+    found, tested = parse_version(version), parse_version(VERSION)
+    if found is None:
+        return "reinstall Pulumi; `pulumi version` prints no version"
+    if tested is not None and found[0] > tested[0]:
+        return f"install Pulumi {tested[0]}; PULUMI_SANDBOX_ENGINE=official installs {VERSION} for the sandbox alone"
+    return f"upgrade it to {VERSION} or newer"
 
 
 def executables_on_path() -> Iterator[Path]:
@@ -174,6 +183,8 @@ def executables_on_path() -> Iterator[Path]:
 
 def known_version(executable: Path) -> str:
     """The CLI's version, asked once for each file: starting it takes longer than all else `pulumi-sandbox` does."""
+    if is_script(executable):  # of a version manager; what it starts may change while the script stays the same
+        return ask_version(executable)
     status = executable.resolve().stat()
     key = f"{executable.resolve()} {status.st_size} {status.st_mtime_ns}"
     notes = home() / "versions.json"
@@ -183,6 +194,11 @@ def known_version(executable: Path) -> str:
         with contextlib.suppress(OSError):  # a folder that is read-only costs time, not the answer
             write_whole(notes, json.dumps(known))
     return str(known[key])
+
+
+def is_script(file: Path) -> bool:
+    with file.open("rb") as opened:
+        return opened.read(2) == b"#!"
 
 
 def read_json(path: Path) -> dict[str, object]:
@@ -251,7 +267,15 @@ def folder() -> Path | None:
 
 def ensure(say: Callable[[str], None]) -> Engine:
     """The engine, got by the first way that works. `say` is told what takes long, and of a version not tested."""
-    engine = installed() or obtain(say)
+    failures: list[tuple[str, WayError]] = []
+    found = found_there(failures)
+    engine = found or kept(ways())
+    if engine is not None or len(ways()) > 1:  # else the error says it
+        for way, error in failures:
+            text = f"{TITLES[way]} is not used: {error.reason}\n  hint: {error.hint}"
+            if not isinstance(error, MissingError) and first_time(text):
+                say(text)
+    engine = engine or obtain(say, failures)
     if engine.way == "build":
         from pulumi_sandbox.engine_build import write_launcher
 
@@ -271,17 +295,11 @@ def first_time(warning: str) -> bool:
     return True
 
 
-def obtain(say: Callable[[str], None]) -> Engine:
-    """Get an engine where there is none."""
+def obtain(say: Callable[[str], None], failures: list[tuple[str, WayError]]) -> Engine:
+    """Get an engine where there is none; `failures` says why none that the user installed can be used."""
     from pulumi_sandbox import engine_build, engine_official
 
     makers = {"official": engine_official.install, "build": engine_build.build}
-    failures: list[tuple[str, WayError]] = []
-    if engine := found_there(failures):
-        return engine
-    for way, error in failures:
-        if not isinstance(error, MissingError):
-            say(f"{TITLES[way]} is not used: {error.reason}\n  hint: {error.hint}")
     making = [way for way in ways() if way in makers]
     if not making:
         raise EngineError(report(failures))

@@ -82,7 +82,13 @@ WRITERS: dict[str, tuple[Callable[[str, str], str], Callable[[str], str]]] = {
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def engine_command(quiet: bool, as_json: bool) -> None:
     """Get the Pulumi CLI where it is missing, and tell where it came from."""
-    found = engine.ensure(say)
+    told: list[str] = []
+
+    def tell(text: str) -> None:
+        told.append(text)
+        say(text)
+
+    found = engine.ensure(tell)
     if quiet:
         return
     providers = {name: plugins.sdk_version(name) for name in plugins.PROVIDERS}
@@ -99,7 +105,7 @@ def engine_command(quiet: bool, as_json: bool) -> None:
     click.echo(f"Python host  {host if found.has_official_host else 'pulumi_sandbox, ' + sys.executable}")
     for name, version in providers.items():
         click.echo(f"provider     {name} {version or '(the package pulumi-' + name + ' is not installed)'}")
-    if found.warning:
+    if found.warning and found.warning not in told:
         click.echo(f"warning: {found.warning}")
 
 

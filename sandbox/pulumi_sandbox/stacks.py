@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import glob
 import os
 import subprocess
 from collections.abc import Callable, Mapping
@@ -49,6 +50,13 @@ def in_state(workspace: Workspace, stack: str) -> bool:
     return any((states / f"{short}{ending}").is_file() for ending in (".json", ".json.gz"))
 
 
+def locks(workspace: Workspace, stack: str) -> list[Path]:
+    """The files with which commands of the engine hold the stack."""
+    name, short = project_settings(workspace.project).get("name"), stack.rsplit("/", 1)[-1]
+    folders = (workspace.backend / ".pulumi" / "locks").glob(f"*/{glob.escape(str(name))}/{glob.escape(short)}")
+    return [file for folder in folders for file in folder.glob("*.json")]
+
+
 def missing(workspace: Workspace, stack: str) -> Path | None:
     """The file of a stack that the project has and the state has not."""
     file = stack_file(workspace, stack)
@@ -87,6 +95,11 @@ def explain(
                 say(why)
         if PASSPHRASES & os.environ.keys():
             say(NOT_OURS)
+        if locks(workspace, stack):
+            say(
+                f"the stack {stack} is locked: another command runs, or one was interrupted before it could unlock it\n"
+                f"  hint: for an interrupted one, pulumi-sandbox cancel --stack {stack} --yes"
+            )
     elif not file.is_file():
         known = sorted(
             path.stem.removeprefix("Pulumi.") for path in file.parent.glob(f"Pulumi.?*{file.suffix}") if path != file

@@ -191,6 +191,15 @@ def test_an_environment_that_is_not_there_is_said(checkout: Path) -> None:
         Packages(checkout, checkout).lend(side(checkout))
 
 
+def test_the_policies_environment_is_installed_in_another_way(checkout: Path) -> None:
+    folder = side(checkout)
+    for each in (checkout, folder):
+        (each / "policies").mkdir()
+        (each / "policies" / "PulumiPolicy.yaml").write_text("runtime: {options: {virtualenv: .venv}}\n")
+    with pytest.raises(PackagesError, match=r"  hint: make policy for the policies of gpu-ci; else pulumi install"):
+        Packages(checkout, checkout / "policies").lend(folder)
+
+
 def theirs(checkout: Path, folder: Path) -> str:
     """Why the checkout's environment is not lent; and nothing of it is read either."""
     packages = Packages(checkout, checkout)

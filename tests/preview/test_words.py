@@ -113,3 +113,9 @@ def test_that_pulumi_ended_the_program_is_no_error_of_the_program(tmp_path: Path
         "      d()",
         "  ValueError: a word of the program's own",
     ]
+
+
+@pytest.mark.parametrize("walled", [True, False])
+def test_a_package_that_is_missing_says_whose_packages_the_program_has(tmp_path: Path, walled: bool) -> None:
+    said = failure(finished(tmp_path, "", "ModuleNotFoundError: No module named 'x'"), tmp_path, walled=walled)
+    assert ("hint: the program runs with the packages of the environment that Pulumi.yaml names" in said) is walled

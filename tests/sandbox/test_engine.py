@@ -54,12 +54,55 @@ def test_only_a_version_that_was_tried_or_a_later_one_is_used(text: str, enough:
     assert engine.new_enough(text) is enough
 
 
-def test_a_cli_on_path_is_used_and_asked_for_its_version_once(tmp_path: Path) -> None:
+def test_a_cli_on_path_is_used_and_asked_for_its_version_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "is_script", lambda _: False)
     cli = fake_cli(tmp_path / "bin")
     assert engine.installed() == Engine(cli.parent, engine.VERSION, "path")
     assert engine.installed() == Engine(cli.parent, engine.VERSION, "path")
     assert (tmp_path / "bin" / "asked").read_text() == "asked\n"
     assert engine.folder() is None  # it is on PATH already
+
+
+def test_a_version_managers_script_is_asked_each_time_because_what_it_starts_may_change(tmp_path: Path) -> None:
+    fake_cli(tmp_path / "bin")
+    for _ in range(2):
+        engine.installed()
+    assert (tmp_path / "bin" / "asked").read_text() == "asked\n" * 2
+
+
+@pytest.mark.parametrize(
+    ("version", "hint"),
+    [
+        ("3.258.0", "upgrade it to 3.259.0 or newer"),
+        ("4.0.1", "install Pulumi 3; PULUMI_SANDBOX_ENGINE=official installs 3.259.0 for the sandbox alone"),
+        ("banana", "reinstall Pulumi; `pulumi version` prints no version"),
+    ],
+)
+def test_what_is_wrong_with_a_version_says_what_to_do(tmp_path: Path, version: str, hint: str) -> None:
+    fake_cli(tmp_path / "bin", version)
+    with pytest.raises(WayError) as caught:
+        engine.on_path()
+    assert caught.value.hint == hint
+
+
+def test_a_cli_that_cannot_be_used_is_named_once_although_another_one_is_there(
+    own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_cli(tmp_path / "bin", "3.258.0")
+    fake_cli(own_folder)
+    engine.keep(Engine(own_folder, engine.VERSION, "official"))
+    said: list[str] = []
+    for _ in range(2):
+        assert engine.ensure(said.append).way == "official"
+    assert [text.splitlines()[0] for text in said] == [
+        f"`pulumi` on PATH is not used: {tmp_path}/bin/pulumi is version 3.258.0"
+    ]
+    # Where nothing else may be used, the error has it, and nothing says it before.
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "path")
+    fake_cli(tmp_path / "bin", "3.257.0")
+    with pytest.raises(EngineError, match=r"1\. `pulumi` on PATH: .* is version 3\.257\.0"):
+        engine.ensure(said.append)
+    assert len(said) == 1
 
 
 def test_an_upgraded_cli_on_path_is_asked_again(tmp_path: Path) -> None:

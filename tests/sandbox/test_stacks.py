@@ -125,3 +125,17 @@ def test_a_passphrase_of_the_environment_that_does_not_fit_is_named(
         [said] = setting.make("dev")
     assert said.endswith(stacks.NOT_OURS)
     assert "another" not in said
+
+
+def test_a_locked_stack_says_how_it_is_unlocked_in_the_sandbox(setting: Setting) -> None:
+    """The engine's own advice, `pulumi cancel`, asks for a login there."""
+    setting.known("dev")
+    locks = setting.workspace.backend / ".pulumi" / "locks" / "organization" / "ci"
+    for stack in ("other", "de*"):
+        (locks / stack).mkdir(parents=True)
+        (locks / stack / "1.json").write_text("{}")
+    assert setting.explain("dev") == []
+    (locks / "dev").mkdir()
+    (locks / "dev" / "1.json").write_text("{}")
+    [said] = setting.explain("org/ci/dev")
+    assert said.splitlines()[1] == "  hint: for an interrupted one, pulumi-sandbox cancel --stack org/ci/dev --yes"
