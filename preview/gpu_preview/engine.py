@@ -46,9 +46,9 @@ class Engine:
         files = tuple(map(Path, found["files"]))
         made = cls(found["version"], found["way"], Path(found["executable"]), files, Path(found["folder"]))
         say(f"Pulumi {made.version}, {made.executable}")
-        if made.executable.is_file() and made.executable.read_bytes()[:2] == b"#!":
+        if found["shim"]:
             say(
-                "this is a script: if what it starts lies in a home, put the folder of the CLI itself on PATH before it"
+                "a version manager's: if what it starts lies in a home, put the folder of the CLI itself on PATH before"
             )
         return made
 

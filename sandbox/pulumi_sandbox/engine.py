@@ -183,7 +183,7 @@ def executables_on_path() -> Iterator[Path]:
 
 def known_version(executable: Path) -> str:
     """The CLI's version, asked once for each file: starting it takes longer than all else `pulumi-sandbox` does."""
-    if is_script(executable):  # of a version manager; what it starts may change while the script stays the same
+    if is_shim(executable):
         return ask_version(executable)
     status = executable.resolve().stat()
     key = f"{executable.resolve()} {status.st_size} {status.st_mtime_ns}"
@@ -196,9 +196,13 @@ def known_version(executable: Path) -> str:
     return str(known[key])
 
 
-def is_script(file: Path) -> bool:
+def is_shim(file: Path) -> bool:
+    """Whether a version manager starts the CLI by this file: a script, or a link to the manager.
+
+    Which CLI it starts may change while the file stays the same.
+    """
     with file.open("rb") as opened:
-        return opened.read(2) == b"#!"
+        return opened.read(2) == b"#!" or file.resolve().name != file.name
 
 
 def read_json(path: Path) -> dict[str, object]:

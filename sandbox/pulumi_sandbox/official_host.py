@@ -7,6 +7,7 @@ sdk/python/cmd/pulumi-language-python/main.go, GetRequiredPackages).
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -54,7 +55,7 @@ def missing_environment(pack: Path) -> str:
     try:
         settings = yaml.safe_load((pack / "PulumiPolicy.yaml").read_text())
         runtime = runtime_of(pack.resolve(), settings if isinstance(settings, dict) else {})
-    except (OSError, ValueError, yaml.YAMLError):
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return ""  # the engine says what it expects of a pack
     try:
         if runtime:
@@ -98,6 +99,6 @@ def without_pip(runtime: Runtime) -> str:
         "  got: an environment such as `uv venv` makes it\n"
         "  expected: pip in it, because Pulumi's Python language host lists the program's packages with "
         "`python -m pip list`\n"
-        f"  hint: uv pip install --python '{runtime.python}' pip; or `toolchain: uv` in {manifest(runtime.root)}, for "
-        "a project with a uv.lock"
+        f"  hint: uv pip install --python {shlex.quote(runtime.python)} pip; or `toolchain: uv` in "
+        f"{manifest(runtime.root)}, for a project with a uv.lock"
     )

@@ -94,8 +94,8 @@ def engine_command(quiet: bool, as_json: bool) -> None:
     providers = {name: plugins.sdk_version(name) for name in plugins.PROVIDERS}
     if as_json:
         facts = {"version": found.version, "way": found.way, "executable": str(found.executable),
-                 "files": [str(file) for file in found.files], "folder": str(engine.home()),
-                 "python": sys.executable, "providers": providers}  # fmt: skip
+                 "shim": engine.is_shim(found.executable), "files": [str(file) for file in found.files],
+                 "folder": str(engine.home()), "python": sys.executable, "providers": providers}  # fmt: skip
         click.echo(json.dumps(facts, indent=2))
         return
     click.echo(f"Pulumi CLI   {found.version} (at least {engine.VERSION} is needed)")

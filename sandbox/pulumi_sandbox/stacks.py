@@ -27,7 +27,7 @@ def project_settings(folder: Path) -> dict[str, Any]:
     for name in PROJECT_FILES:
         try:
             settings = yaml.safe_load((folder / name).read_text())
-        except (OSError, ValueError, yaml.YAMLError):
+        except (OSError, ValueError, RecursionError, yaml.YAMLError):
             continue
         if isinstance(settings, dict):
             return settings

@@ -46,6 +46,22 @@ def test_of_the_folder_that_has_the_cli_only_the_cli_is_seen(tmp_path: Path) -> 
     ]
 
 
+def test_a_cli_of_a_version_manager_says_what_may_be_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("pulumi", "pulumi-language-python"):
+        (tmp_path / name).write_text("#!/bin/sh\necho v3.259.0\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{SYSTEM}")
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "path")
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE_DIR", str(tmp_path / "engine"))
+    said: list[str] = []
+    made = Engine.find(said.append)
+    assert (made.version, made.way, made.executable) == ("3.259.0", "path", tmp_path / "pulumi")
+    assert said[1:] == [
+        f"Pulumi 3.259.0, {tmp_path}/pulumi",
+        "a version manager's: if what it starts lies in a home, put the folder of the CLI itself on PATH before",
+    ]
+
+
 def test_without_a_cli_the_reasons_are_those_of_the_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "path")
     monkeypatch.setenv("PATH", "/nowhere")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pulumi.automation import PulumiCommand
-from pulumi_sandbox import engine, engine_build, engine_official
+from pulumi_sandbox import cli, engine, engine_build, engine_official
 from pulumi_sandbox.engine import Engine, EngineError, WayError
 
 from tests.sandbox.hosts import script
@@ -55,7 +56,7 @@ def test_only_a_version_that_was_tried_or_a_later_one_is_used(text: str, enough:
 
 
 def test_a_cli_on_path_is_used_and_asked_for_its_version_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "is_script", lambda _: False)
+    monkeypatch.setattr(engine, "is_shim", lambda _: False)
     cli = fake_cli(tmp_path / "bin")
     assert engine.installed() == Engine(cli.parent, engine.VERSION, "path")
     assert engine.installed() == Engine(cli.parent, engine.VERSION, "path")
@@ -103,6 +104,48 @@ def test_a_cli_that_cannot_be_used_is_named_once_although_another_one_is_there(
     with pytest.raises(EngineError, match=r"1\. `pulumi` on PATH: .* is version 3\.257\.0"):
         engine.ensure(said.append)
     assert len(said) == 1
+
+
+def test_an_upgraded_cli_of_the_same_size_is_asked_again_and_the_other_one_is_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "is_shim", lambda _: False)
+    old = fake_cli(tmp_path / "home" / ".pulumi" / "bin", "3.100.0")
+    cli = fake_cli(tmp_path / "bin", "3.300.0 ")
+    os.utime(cli, ns=(1, 1))
+    assert engine.on_path().version == "3.300.0"
+    with pytest.raises(WayError):
+        engine.in_home()
+    fake_cli(tmp_path / "bin", "3.301.0 ")
+    assert engine.on_path().version == "3.301.0"
+    with pytest.raises(WayError):
+        engine.in_home()
+    assert (old.with_name("asked")).read_text() == "asked\n"
+
+
+@pytest.mark.parametrize(("way", "official"), [("path", True), ("home", True), ("official", True), ("build", False)])
+def test_only_a_cli_that_was_built_here_runs_programs_with_our_language_host(
+    tmp_path: Path, way: str, official: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = Engine(tmp_path, "3.300.0", way)
+    monkeypatch.setattr(engine, "ensure", lambda _: found)
+    assert cli.run(["engine"]) == 0
+    printed = capsys.readouterr().out
+    host = f"Pulumi's own, {tmp_path}/{engine.HOST}" if official else f"pulumi_sandbox, {sys.executable}"
+    assert f"\nPython host  {host}\n" in printed
+    assert printed.endswith(f"\nwarning: {found.warning}\n")
+
+
+def test_what_was_said_while_the_cli_was_sought_is_not_said_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_cli(tmp_path / "bin", "3.300.0 ")
+    assert cli.run(["engine"]) == 0
+    said = capsys.readouterr()
+    assert (said.out.count("is newer than"), said.err.count("is newer than")) == (0, 1)
+    assert cli.run(["engine"]) == 0
+    said = capsys.readouterr()
+    assert (said.out.count("is newer than"), said.err.count("is newer than")) == (1, 0)
 
 
 def test_an_upgraded_cli_on_path_is_asked_again(tmp_path: Path) -> None:

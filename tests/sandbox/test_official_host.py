@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -117,8 +118,8 @@ def test_an_environment_of_uv_venv_ends_with_what_to_do_and_then_works(
         "  got: an environment such as `uv venv` makes it\n"
         "  expected: pip in it, because Pulumi's Python language host lists the program's packages with "
         "`python -m pip list`\n"
-        f"  hint: uv pip install --python '{python}' pip; or `toolchain: uv` in Pulumi.yaml, for a project with a "
-        "uv.lock\n"
+        f"  hint: uv pip install --python {shlex.quote(str(python))} pip; or `toolchain: uv` in Pulumi.yaml, "
+        "for a project with a uv.lock\n"
     )
     lend_sdk(runner.project / ".venv")
     if words == UP:
@@ -197,7 +198,8 @@ def test_an_active_environment_without_pip_is_named_by_its_python(
 
 @pytest.mark.parametrize(
     "text",
-    ["name: small\nruntime: nodejs\n", "name: small\nruntime: {name: python, options: {toolchain: 3}}\n", "[", "",
+    ["[" * 9999, "name: small\nruntime: nodejs\n",
+     "name: small\nruntime: {name: python, options: {toolchain: 3}}\n", "[", "",
      "name: small\nruntime: {name: python, options: {virtualenv: missing}}\n"],
 )  # fmt: skip
 def test_what_the_official_host_reports_itself_is_left_to_it(tmp_path: Path, text: str) -> None:
