@@ -4,6 +4,7 @@
     make bench ARGS="--pools 1,10"    smaller
     make bench ARGS="--only import"
     make bench ARGS="--only boot"     not among everything: a machine's boot, step by step, as root
+    make bench ARGS="--only boot --device cuda"     the same where a GPU is
     make bench ARGS="--only pull-request --pools 5,100"     neither: `gpu-ci preview` beside two plain previews
 
 Two ways of saying the same thing are run in turn (A B A B …), so a machine that gets slower slows both. The numbers of
@@ -157,6 +158,7 @@ def main() -> None:
     )
     parser.add_argument("--pools", default="1,10,100,1000", help="numbers of pools, e.g. 1,10,100")
     parser.add_argument("--rounds", type=int, default=3, help="rounds per number of pools (1 from 1,000 on)")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="what a boot checks")
     args = parser.parse_args()
     if args.only in (None, "import"):
         bench_import(rounds=15)
@@ -167,7 +169,7 @@ def main() -> None:
     if args.only == "boot":  # it needs root, and what a machine has
         from bench.boot import bench_boot
 
-        bench_boot(args.rounds, console)
+        bench_boot(args.rounds, args.device, console)
     if args.only == "pull-request":
         from bench.pull_request import bench_pull_request
 

@@ -1,8 +1,11 @@
 """How long a machine takes from its boot script to a registered runner, step by step (`make bench ARGS="--only boot"`).
 
 All parts are real but these: Google and GitHub are servers on this machine, so no network is in it; the GPU is this
-machine's CPU; and the runner's archive has random bytes in the size of GitHub's, with a stand-in for its program. Needs
-root, nft and the environment with torch (`make torch`).
+machine's CPU, and nvidia-smi a stand-in; and the runner's archive has random bytes in the size of GitHub's, with a
+stand-in for its program. Needs root, nft and the environment with torch (`make torch`).
+
+With `--device cuda` the GPU, the driver and nvidia-smi are real too: this machine's own, with the torch of the Python
+that runs this. Its job computes on the GPU, as the runner's user.
 """
 
 from __future__ import annotations
@@ -27,16 +30,22 @@ from tests.agent.fakes import github_server, machine, runner
 from tests.agent.fakes.boot import Boot, config
 from tests.agent.fakes.google import FakeGoogle
 from tests.agent.fakes.google import serving as serving_google
+from tests.agent.fakes.jobs import job
 from tests.agent.fakes.life import SECRET, Github
 
 ROOT = Path(__file__).resolve().parent.parent
-[TORCH] = (ROOT / ".venv-torch" / "lib").glob("python3*/site-packages")
 # actions-runner-linux-x64-2.338.0.tar.gz has 227,660,598 bytes (seen in notes of 2026-10-08 on installing it).
 ARCHIVE_BYTES = 227_660_598
 DOES = """
 hook = os.environ["ACTIONS_RUNNER_HOOK_JOB_STARTED"]
 say("Running job: train")
 end(subprocess.run([hook], env={**os.environ, "GITHUB_JOB": "train"}).returncode)
+"""
+# The one step of a job on a GPU: it ends with 1 where the product is wrong.
+STEP = """
+import sys, torch
+ones = torch.ones(4096, 4096, device="cuda")
+sys.exit(not (ones @ ones).eq(4096).all())
 """
 STEPS = {
     "config": "the agent is there, its configuration read",
@@ -49,25 +58,29 @@ STEPS = {
 }
 
 
-def bench_boot(rounds: int, console: Console) -> None:
+def bench_boot(rounds: int, device: str, console: Console) -> None:
     """Seconds of each step, with the runner fetched and with the runner in the image."""
     machine.needs("nft", "ip")
+    on_gpu = device == "cuda"
+    python = machine.open_python()
+    step = f"code = subprocess.run([{python!r}, '-c', {STEP!r}]).returncode\nhook('COMPLETED')\nend(code)"
     # Hexadecimal digits of random bytes, which pack to little more than those bytes.
     filling = runner.Entry("./externals/filling", os.urandom(ARCHIVE_BYTES * 7 // 8).hex())
-    archive = runner.archive(runner.listener(machine.open_python(), DOES), filling)
-    runs: dict[str, list[dict[str, float]]] = {"fetched": [], "baked": []}
+    archive = runner.archive(runner.listener(python, job(step) if on_gpu else DOES), filling)
+    # Where a runner is in the image, /opt is a folder of the test's own; torch for CUDA may lie there.
+    runs: dict[str, list[dict[str, float]]] = {"fetched": []} | ({} if on_gpu else {"baked": []})
     with tempfile.TemporaryDirectory(prefix="bench-boot-", dir="/srv") as folder:
         for number in range(rounds):
             for how, found in runs.items():
                 place = Path(folder, f"{how}-{number}")
                 place.mkdir(mode=0o755)
-                found.append(machine.inside(partial(_boot, place, archive, how == "baked")))
+                found.append(machine.inside(partial(_boot, place, archive, how == "baked", on_gpu)))
+    names = {"fetched": "runner fetched, s", "baked": "runner in the image, s"}
     table = Table(
         "step",
         "what",
-        "runner fetched, s",
-        "runner in the image, s",
-        title=f"boot, median of {rounds}; an archive of {len(archive) / 1e6:.0f} MB",
+        *(names[how] for how in runs),
+        title=f"boot on {device}, median of {rounds}; an archive of {len(archive) / 1e6:.0f} MB",
     )
     for step, what in STEPS.items():
         table.add_row(step, what, *(f"{statistics.median(run[step] for run in found):.1f}" for found in runs.values()))
@@ -77,8 +90,9 @@ def bench_boot(rounds: int, console: Console) -> None:
     console.print(table)
 
 
-def _boot(folder: Path, archive: bytes, baked: bool) -> dict[str, float]:
+def _boot(folder: Path, archive: bytes, baked: bool, on_gpu: bool) -> dict[str, float]:
     """One machine's life: how many seconds each step took."""
+    smi = shutil.which("nvidia-smi")
     machine.network()
     folder.parent.chmod(0o755)  # the stand-ins are for the runner's user too
     for path in ("/var/lib", "/usr/local/sbin"):
@@ -96,23 +110,28 @@ def _boot(folder: Path, archive: bytes, baked: bool) -> dict[str, float]:
         boot = Boot(folder, google)
         shutil.rmtree(boot.torch)
         boot.tools.add("python3", f'exec "{machine.open_python()}" "$@"')
-        smi = boot.tools.add("nvidia-smi", "[[ $* != *query-gpu* ]] || echo 'GPU-1a2b3c4d, 3, 0'")
+        if not on_gpu:
+            smi = str(boot.tools.add("nvidia-smi", "[[ $* != *query-gpu* ]] || echo 'GPU-1a2b3c4d, 3, 0'"))
+        assert smi, "there is no nvidia-smi on PATH"
         Path("/usr/local/sbin/nvidia-smi").symlink_to(smi)
         if baked:
             _bake(archive, sha256)
         told = json.dumps(config(github={**own, "labels": ["gpu"]}, runner=pin))
-        environ = boot.environ() | {
-            "GPU_AGENT_GITHUB_URL": url, "GPU_AGENT_RUNNER_URL": base, "GPU_SMOKE_DEVICE": "cpu",
-            "PYTHONPATH": str(TORCH),
-        }  # fmt: skip
+        environ = boot.environ() | {"GPU_AGENT_GITHUB_URL": url, "GPU_AGENT_RUNNER_URL": base}
+        environ |= {"PYTHONPATH": ""} if on_gpu else {"PYTHONPATH": _torch_for_cpu(), "GPU_SMOKE_DEVICE": "cpu"}
         boot.environ = lambda: environ  # type: ignore[method-assign]
         process = boot.start(gpu_ci_role="", gpu_agent_config=told, gpu_smoke_pyz=smoke_archive())
         serial, _ = process.communicate(timeout=300)
     lines = [json.loads(line.split(" ", 1)[1]) for line in serial.splitlines() if line.startswith("GPU-AGENT-STEP ")]
     times = {line["step"]: float(line["seconds"]) for line in lines}
     names = [*times, ""]
-    assert "job" in times, serial
+    assert '"reason":"job-done"' in serial, serial
     return {step: times[names[names.index(step) + 1]] - times[step] for step in STEPS}
+
+
+def _torch_for_cpu() -> str:
+    [packages] = (ROOT / ".venv-torch" / "lib").glob("python3*/site-packages")
+    return str(packages)
 
 
 def _bake(archive: bytes, sha256: str) -> None:

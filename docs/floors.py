@@ -14,7 +14,7 @@ def page() -> Iterator[str]:
     yield "Generated from `smoke/gpu_smoke/data/gpus.py` by `make docs`; a test fails when it is stale."
     yield "How they are used: [what gpu-smoke checks](gpu-checks.md#speed)."
     yield "How to have floors of your own: [measure, and record](gpu-checks.md#floors-of-your-own)."
-    yield "None of these figures was measured by this project on a pool."
+    yield "Those of the H100 and the H200 were measured by this project, on machines that were no pool of its own."
     yield ""
     yield f"A speed below {WARN:.2f} of the lowest credible measurement warns, below {FAIL:.2f} it fails."
     yield "What one party alone has measured only warns, and has no second figure."

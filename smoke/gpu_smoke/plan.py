@@ -15,9 +15,10 @@ class Limit:
     element: float  # of the worst element, in units of the reference's root mean square
 
 
-# Right products of random normal matrices have, measured with torch 2.15 on a CPU at n = 512..2048 (norm, element):
-# float32 2.5e-7, 2.5e-6; float16 2.1e-4, 2.0e-3; bfloat16 1.7e-3, 1.6e-2. They do not grow with n. One flipped bit of
-# weight hardly moves the norm, so the worst element has a limit of its own.
+# Errors of right products of random matrices (norm, element). On a CPU with torch 2.15, at n = 512..2048: float32
+# 2.5e-7, 2.5e-6; float16 2.1e-4, 2.0e-3; bfloat16 1.7e-3, 1.6e-2. They do not grow with n. On an H100 and an H200: the
+# same, but float32 4.1e-7, 8.1e-6 (bench/results/2026-11-23-h100-h200.md). One flipped bit of weight hardly moves the
+# norm, so the worst element has a limit of its own.
 LIMITS = {
     "float32": Limit(1e-5, 1e-4),
     "float16": Limit(2e-3, 1e-2),
@@ -28,11 +29,23 @@ LIMITS = {
 # (its `including_emulation` defaults to True).
 BFLOAT16_SINCE = (8, 0)
 
-REPEATS = 8  # times that a product must come out the same, bit for bit
+# Times that a product must come out the same, bit for bit.
+REPEATS = {"cuda": 32, "cpu": 8}
 
-# On a GPU, enough blocks to reach every multiprocessor of the largest one, at a reference of well under a second. A CPU
-# proves the code only, and multiplies float16 slowly: 44 s at 2048 against 0.1 s at 512 on one core.
-SIZES = {"cuda": 2048, "cpu": 256}
+
+@dataclass(frozen=True)
+class Shape:
+    """An n x k matrix times a k x n matrix."""
+
+    n: int
+    k: int
+
+
+# cuBLAS gives a block of an H100 256 x 128 elements of the product: of 2048 x 2048 that is 128 blocks, which leaves 4
+# of its 132 multiprocessors without work; of 4096 x 4096 it is 512, enough for the 188 of an RTX PRO 6000. A small k
+# keeps the reference on the CPU well under a second. A CPU proves the code only, and multiplies float16 slowly: 44 s at
+# 2048 against 0.1 s at 512 on one core.
+SHAPES = {"cuda": Shape(4096, 512), "cpu": Shape(256, 256)}
 
 # How a stage begins. TOGETHER: once every device that still answers has come to it, as jobs would load the machine.
 # ALONE: so too, and one device after the other, for they share what is measured.

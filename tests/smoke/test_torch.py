@@ -34,6 +34,25 @@ def test_real_torch_without_a_gpu_is_refused_in_cudas_words(torch_python: Path) 
     assert "CUDA" in done.stderr.splitlines()[-1]
 
 
+INPUTS = """\
+import torch
+from gpu_smoke import plan
+from gpu_smoke.measure import gemm
+pair = gemm._pair(torch, plan.SHAPES["cuda"], "float32")
+print(*(gemm._digest(each) for each in pair))
+"""
+
+
+def test_products_have_the_same_inputs_whatever_the_cpu_of_the_machine(torch_python: Path) -> None:
+    # On a CPU with AVX2 torch.randn gives other numbers than on one without; so would this, had it been used.
+    found = set()
+    for capability in ({}, {"ATEN_CPU_CAPABILITY": "default"}):
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "smoke"), **capability}
+        found.add(subprocess.check_output([torch_python, "-c", INPUTS], env=environment, text=True, timeout=100))
+    # Seen so on x86-64; machines of one pool compare their products, and a pool may have both kinds of CPU.
+    assert found == {"271a341960da8de3 cf418a73a2361cea\n"}
+
+
 # One bit of one element, flipped in what a real matrix product gives; bit 8 of a bfloat16 belongs to its exponent.
 FLIP = """\
 import json, torch

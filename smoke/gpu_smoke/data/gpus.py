@@ -12,7 +12,8 @@ SOURCES = {
     "stas00-net": "stas00/ml-engineering@744d01e network/benchmarks/README.md",
     "dcgm": "NVIDIA/DCGM@72fa3fe nvvs/diag-skus.yaml.in, comment of that GPU: STREAM triad",
     "nvforum-t4": "forums.developer.nvidia.com/t/about-gpu-peak-performance/264462: 70 W holds it to 24",
-    "h200": "our own, by torch alone and not gpu-smoke: one H200, torch 2.11.0+cu130, random numbers, 2026-11-04",
+    "h100": "our own, by gpu-smoke: one H100 at 700 W, torch 2.11.0+cu130, bench/results/2026-11-23-h100-h200.md",
+    "h200": "our own, by gpu-smoke: one H200 at 700 W, torch 2.11.0+cu130, bench/results/2026-11-23-h100-h200.md",
     "aznhc": "Azure/azurehpc-health-checks@0e0a1ac conf/*.conf: floors of nvbandwidth",
     "gpuhunt": "dstackai/gpuhunt@3584151 src/gpuhunt/_internal/constraints.py: memory and compute capability",
     "known": "NVIDIA's data sheet as generally known, not read again",
@@ -88,11 +89,11 @@ GPUS: dict[str, Gpu] = {
     ),
     "h100-sxm": Gpu(
         ("NVIDIA H100 80GB HBM3",), "9.0", 132, 80, "bfloat16", 8192,
-        Speed(758.14, ("zzc", "stas00")), Speed(2540, ("dcgm",), alone=True), 48,
+        Speed(687.9, ("h100", "zzc", "stas00")), Speed(2540, ("dcgm", "h100")), 48,
     ),
     "h200-sxm": Gpu(
         ("NVIDIA H200",), "9.0", 132, 141, "bfloat16", 8192,
-        Speed(769, ("h200", "zzc")), Speed(4300, ("h200",), alone=True), 48,
+        Speed(668.7, ("h200", "zzc")), Speed(4251, ("h200",), alone=True), 48,
     ),
     # The higher of the two figures for the B200 is of the best shape found, so for 8192^3 there is one party.
     "b200": Gpu(

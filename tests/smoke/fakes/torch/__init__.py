@@ -109,6 +109,10 @@ class Tensor:
     def requires_grad_(self) -> Any:
         return learning.Learner()
 
+    def sub_(self, other: Tensor) -> Tensor:
+        self.values = [a - b for a, b in zip(self.values, other.values, strict=True)]
+        return self
+
     def __sub__(self, other: Tensor) -> Tensor:
         return Tensor([a - b for a, b in zip(self.values, other.values, strict=True)], float64)
 
@@ -120,6 +124,10 @@ class Tensor:
 
     def abs(self) -> Tensor:
         return Tensor([abs(v) for v in self.values], float64)
+
+    def abs_(self) -> Tensor:
+        self.values = [abs(v) for v in self.values]
+        return self
 
     def max(self) -> Tensor:
         return Tensor([math.nan if any(map(math.isnan, self.values)) else max(self.values)], float64)
@@ -235,6 +243,10 @@ def randn(
 ) -> Tensor:
     luck = generator or random.Random(1)
     return Tensor([luck.gauss(0.0, 1.0) for _ in range(SIDE * SIDE)], float64, device, rows).to(dtype)
+
+
+def randint(low: int, high: int, size: tuple[int, int], generator: random.Random) -> Tensor:
+    return Tensor([float(generator.randrange(low, high)) for _ in range(SIDE * SIDE)], float64, CPU, size[0])
 
 
 def equal(one: Any, other: Any) -> bool:
