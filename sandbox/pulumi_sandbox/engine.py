@@ -72,14 +72,15 @@ class Engine:
 
 
 def home() -> Path:
-    """Where engines of our own are kept."""
-    chosen = os.environ.get("PULUMI_SANDBOX_ENGINE_DIR")
-    if chosen:
-        return Path(chosen).resolve()
+    """Where engines of our own are kept, behind any link: bubblewrap shows an isolated process no link."""
     checkout = Path(__file__).resolve().parents[2]
-    if (checkout / "tools" / "engine" / "go.mod").is_file():
-        return checkout / ".engine"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pulumi-sandbox" / "engine"
+    if chosen := os.environ.get("PULUMI_SANDBOX_ENGINE_DIR"):
+        place = Path(chosen)
+    elif (checkout / "tools" / "engine" / "go.mod").is_file():
+        place = checkout / ".engine"
+    else:
+        place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pulumi-sandbox" / "engine"
+    return place.resolve()
 
 
 def ways() -> tuple[str, ...]:

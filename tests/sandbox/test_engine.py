@@ -55,6 +55,18 @@ def test_only_a_version_that_was_tried_or_a_later_one_is_used(text: str, enough:
     assert engine.new_enough(text) is enough
 
 
+def test_a_folder_of_engines_that_is_a_link_is_known_by_where_it_leads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PULUMI_SANDBOX_ENGINE_DIR")
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "cache").symlink_to("disk")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    # As installed: with no checkout around it.
+    monkeypatch.setattr(engine, "__file__", str(tmp_path / "packages" / "pulumi_sandbox" / "engine.py"))
+    assert engine.home() == tmp_path / "disk" / "pulumi-sandbox" / "engine"
+
+
 def test_a_cli_on_path_is_used_and_asked_for_its_version_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "is_shim", lambda _: False)
     cli = fake_cli(tmp_path / "bin")
