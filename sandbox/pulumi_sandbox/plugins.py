@@ -12,8 +12,8 @@ from pathlib import Path
 from pulumi_sandbox.engine import write_whole
 from pulumi_sandbox.workspace import Workspace
 
-# The clouds the sandbox stands in for; each is the package `pulumi-<name>` and the module providers/<name>.py.
-PROVIDERS = ("aws", "gcp", "github", "kubernetes")
+# The clouds the sandbox stands in for: each is a folder of providers/, and the package `pulumi-<name>`.
+PROVIDERS = tuple(sorted(file.parent.name for file in (Path(__file__).parent / "providers").glob("*/provider.py")))
 # It becomes the name of a folder, and comes from a file of the program's.
 VERSION = re.compile(r"v?[0-9][0-9A-Za-z.+-]{0,99}")
 # Tells a provider which version the program's SDK is of, where that is not the sandbox's own.

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from pulumi_sandbox.providers import paths
-from pulumi_sandbox.providers.cloud import Problem
+from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.sealing import is_sealed, sealed_paths
 from pulumi_sandbox.providers.values import at
 from pulumi_sandbox.world import Record, World
@@ -93,8 +93,8 @@ def checked(row: Record, path: Path, inputs: dict[str, Any], outputs: dict[str, 
     A name must be one the SDK gives the resource, or one it has already. What was wrong before is no fault of this
     change. What no stack made is kept as the vendor's API has it, of which the SDK knows nothing.
     """
-    from pulumi_sandbox.providers.shape_check import ShapeCheck, did_you_mean
-    from pulumi_sandbox.providers.shapes import Shapes, UnknownTypeError
+    from pulumi_sandbox.providers.sdk.shape_check import ShapeCheck, did_you_mean
+    from pulumi_sandbox.providers.sdk.shapes import Shapes, UnknownTypeError
 
     name, package = str(path[0]), row.type.partition(":")[0]
     plain = at(outputs, path)

@@ -12,7 +12,7 @@ import pytest
 from googleapiclient import discovery
 from googleapiclient.http import HttpMockSequence
 from gpu_catalog.upstream import UpstreamError, google_billing, google_compute
-from pulumi_sandbox.providers.gcp_discovery import document
+from pulumi_sandbox.providers.gcp.discovery import document
 
 ANSWERS = Path(__file__).with_name("answers")
 G2_STANDARD_8 = {("g2", "core"): 8, ("g2", "ram"): 32, ("nvidia-l4", "gpu"): 1}

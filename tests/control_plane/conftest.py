@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs
 from kubernetes.dynamic.exceptions import DynamicApiError
-from pulumi_sandbox.providers.kubernetes import Kubernetes
+from pulumi_sandbox.providers.kubernetes.provider import Kubernetes
 from pulumi_sandbox.providers.lifecycle import Lifecycle
 from pulumi_sandbox.providers.values import Unknown, leaves
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers import kubernetes_job_rules as rules
-from pulumi_sandbox.providers.kubernetes_containers import Ended
+from pulumi_sandbox.providers.kubernetes import job_rules
+from pulumi_sandbox.providers.kubernetes.containers import Ended
 
 from tests.control_plane.api import until
 from tests.control_plane.cluster_state import Both, gpu_node
@@ -24,11 +24,11 @@ def job(**spec: Any) -> dict[str, Any]:
     return {**found, "spec": {**found["spec"], **spec}}
 
 
-def run(both: Both, given: Mapping[str, Any], codes: list[int]) -> tuple[dict[str, Any], rules.Tally]:
+def run(both: Both, given: Mapping[str, Any], codes: list[int]) -> tuple[dict[str, Any], job_rules.Tally]:
     """The Job's status in the real cluster once its pods ended so, and what the sandbox counted."""
     both.nodes(gpu_node(gpus=2))
     both.make(given)
-    tally, wanted = rules.Tally(given["spec"]), len(codes)
+    tally, wanted = job_rules.Tally(given["spec"]), len(codes)
     pods = until(lambda: found if len(found := both.pods_of(given)) == wanted else None, f"there are {wanted} pods")
     for pod in pods:
         name, space = pod["metadata"]["name"], pod["metadata"]["namespace"]
@@ -45,7 +45,7 @@ def run(both: Both, given: Mapping[str, Any], codes: list[int]) -> tuple[dict[st
 
 def test_a_check_that_passes_completes_its_job(both: Both) -> None:
     real, tally = run(both, job(), [0])
-    said = rules.status(tally, "then", "later", 0)
+    said = job_rules.status(tally, "then", "later", 0)
     assert (real["succeeded"], said["succeeded"]) == (1, 1)
     assert ("Complete", "True") in {(one["type"], one["status"]) for one in real["conditions"]}
     assert said["conditions"] == [{"type": "Complete", "status": "True"}]
@@ -91,7 +91,7 @@ def test_a_job_whose_pod_finds_no_node_ends_at_its_deadline(both: Both) -> None:
     both.make(given)
     [failed] = [one for one in both.status_of(given)["conditions"] if one["type"] == "Failed"]
     expected = ("DeadlineExceeded", "Job was active longer than specified deadline")
-    assert {"real": (failed["reason"], failed["message"]), "sandbox": rules.DEADLINE} == {
+    assert {"real": (failed["reason"], failed["message"]), "sandbox": job_rules.DEADLINE} == {
         "real": expected,
         "sandbox": expected,
     }

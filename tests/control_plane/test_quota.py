@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs
-from pulumi_sandbox.providers import kubernetes_quota as quota
-from pulumi_sandbox.providers.kubernetes_scheduler import Placement
-from pulumi_sandbox.providers.kubernetes_workloads import pod
+from pulumi_sandbox.providers.kubernetes import quota
+from pulumi_sandbox.providers.kubernetes.scheduler import Placement
+from pulumi_sandbox.providers.kubernetes.workloads import pod
 from pulumi_sandbox.world import Record
 
 from tests.control_plane.api import Api, until

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pulumi_sandbox.providers.cloud import Cloud, Context, Resource
+from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.lifecycle import Lifecycle
-from pulumi_sandbox.providers.shapes import Shapes
+from pulumi_sandbox.providers.resource import Context, Resource
+from pulumi_sandbox.providers.sdk.shapes import Shapes
 from pulumi_sandbox.providers.values import Decoded
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world import Record, World

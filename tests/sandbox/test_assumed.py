@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from pulumi_sandbox.providers.guest_settings import ASSUME, guest
+from pulumi_sandbox.providers.machines.settings import ASSUME, guest
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 
 

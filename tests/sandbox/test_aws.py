@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers import aws_tables
-from pulumi_sandbox.providers.aws import Aws
+from pulumi_sandbox.providers.aws import tables as aws_tables
+from pulumi_sandbox.providers.aws.provider import Aws
 from pulumi_sandbox.providers.values import UNKNOWN
 
 from tests.sandbox.clouds import Bench

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from pulumi_sandbox.providers import github_tables
-from pulumi_sandbox.providers.github import Github
+from pulumi_sandbox.providers.github import tables
+from pulumi_sandbox.providers.github.provider import Github
 
 from tests.sandbox.clouds import Bench
 
@@ -82,9 +82,9 @@ def test_what_replaces_is_what_the_real_provider_forces_new(bench: Bench) -> Non
 
 def test_the_tables_name_only_what_the_sdk_has(bench: Bench) -> None:
     shapes = bench.cloud.shapes
-    assert [t for t in (*github_tables.ID_FORMS, *github_tables.REPLACES) if t not in shapes.tokens] == []
-    for token, form in github_tables.ID_FORMS.items():
+    assert [t for t in (*tables.ID_FORMS, *tables.REPLACES) if t not in shapes.tokens] == []
+    for token, form in tables.ID_FORMS.items():
         used = set(re.findall(r"\{(\w+)\}", form)) - {"owner", "number"}
         assert used <= shapes.shape(token).inputs.properties.keys(), token
-    for token, paths in github_tables.REPLACES.items():
+    for token, paths in tables.REPLACES.items():
         assert set(paths) <= shapes.shape(token).inputs.properties.keys(), token

@@ -11,8 +11,8 @@ import pytest
 import yaml
 from pulumi_sandbox.providers.invokes import Lookups
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError
-from pulumi_sandbox.providers.sdk_types import Type
-from pulumi_sandbox.providers.shapes import Shapes
+from pulumi_sandbox.providers.sdk.shapes import Shapes
+from pulumi_sandbox.providers.sdk.types import Type
 
 ZONES = "gcp:compute/getZones:getZones"
 # Arguments for the fixtures that cannot be asked without any.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pulumi.runtime.proto import provider_pb2 as pb
-from pulumi_sandbox.providers.cloud import Problem, Resource
+from pulumi_sandbox.providers.resource import Problem, Resource
 from pulumi_sandbox.providers.sealing import masked
 from pulumi_sandbox.providers.values import UNKNOWN
 from pulumi_sandbox.providers.wire import decode, sent

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pulumi_sandbox.providers.invokes import Lookups
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError
-from pulumi_sandbox.providers.shapes import Shapes
+from pulumi_sandbox.providers.sdk.shapes import Shapes
 
 POLICY = "aws:iam/getPolicyDocument:getPolicyDocument"
 IAM = "gcp:organizations/getIAMPolicy:getIAMPolicy"

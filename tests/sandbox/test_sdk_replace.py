@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from pulumi_sandbox.providers.sdk_reader import SdkReader
-from pulumi_sandbox.providers.sdk_replace import PLACES, Replacing, says_new
+from pulumi_sandbox.providers.sdk.reader import SdkReader
+from pulumi_sandbox.providers.sdk.replace import PLACES, Replacing, says_new
 
 # Sentences of pulumi-gcp 10.2 and pulumi-aws 7, and what they say of every change.
 SENTENCES = {

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.sdk_reader import SdkReader
-from pulumi_sandbox.providers.shapes import Shapes
+from pulumi_sandbox.providers.sdk.reader import SdkReader
+from pulumi_sandbox.providers.sdk.shapes import Shapes
 
 TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
 INPUTS = {"machineType": "g2-standard-8", "disks": [{"boot": True, "sourceImage": "debian-12"}], "bad": 1}

@@ -9,10 +9,10 @@ from typing import Any
 import pulumi_github
 import pytest
 from pulumi._types import input_type_py_to_pulumi_names
-from pulumi_sandbox.providers.cloud import Problem
-from pulumi_sandbox.providers.sdk_reader import SdkReadError
-from pulumi_sandbox.providers.sdk_types import Type
-from pulumi_sandbox.providers.shapes import Shapes
+from pulumi_sandbox.providers.resource import Problem
+from pulumi_sandbox.providers.sdk.reader import SdkReadError
+from pulumi_sandbox.providers.sdk.shapes import Shapes
+from pulumi_sandbox.providers.sdk.types import Type
 from pulumi_sandbox.providers.values import UNKNOWN, Asset, ResourceReference
 
 TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"

@@ -17,7 +17,7 @@ def main(arguments: list[str]) -> int:
     warnings.simplefilter("ignore")
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
-    from pulumi_sandbox.providers.cloud import Refused
+    from pulumi_sandbox.providers.resource import Refused
     from pulumi_sandbox.providers.server import cloud_of, serve
     from pulumi_sandbox.workspace import NoProjectError
     from pulumi_sandbox.world import WorldError

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from pulumi_sandbox.providers import paths
-from pulumi_sandbox.providers.cloud import Resource
 from pulumi_sandbox.providers.diff import UPDATE, Change
-from pulumi_sandbox.providers.sdk_types import Shape
+from pulumi_sandbox.providers.resource import Resource
+from pulumi_sandbox.providers.sdk.types import Shape
 from pulumi_sandbox.providers.values import Path
 
 

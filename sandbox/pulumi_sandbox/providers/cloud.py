@@ -22,21 +22,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pulumi_sandbox.providers.resource import DEFAULTS, Context, Problem, Refused, Resource
-from pulumi_sandbox.providers.values import UNKNOWN, Asset, ResourceReference, Unknown
+from pulumi_sandbox.providers.resource import Context, Problem, Refused, Resource
 from pulumi_sandbox.world import Fault, Record
 
 if TYPE_CHECKING:
     from pulumi_sandbox.providers.diff import Change
     from pulumi_sandbox.providers.invokes import Lookups
     from pulumi_sandbox.providers.readiness import Unready
-    from pulumi_sandbox.providers.sdk_replace import Replacing
-    from pulumi_sandbox.providers.shapes import Shapes
-
-__all__ = [
-    "DEFAULTS", "UNKNOWN", "Asset", "Cloud", "Context", "Problem", "Refused", "Resource", "ResourceReference",
-    "Unknown",
-]  # fmt: skip
+    from pulumi_sandbox.providers.sdk.replace import Replacing
+    from pulumi_sandbox.providers.sdk.shapes import Shapes
 
 
 class Cloud:
@@ -195,13 +189,13 @@ class Cloud:
 
     @cached_property
     def shapes(self) -> Shapes:
-        from pulumi_sandbox.providers.shapes import Shapes
+        from pulumi_sandbox.providers.sdk.shapes import Shapes
 
         return Shapes.for_package(self.package, self.context.workspace.cache)
 
     @cached_property
     def _sdk_replacing(self) -> Replacing:
-        from pulumi_sandbox.providers.sdk_replace import Replacing
+        from pulumi_sandbox.providers.sdk.replace import Replacing
 
         return Replacing(self.shapes.reader, self.shapes.tokens, self.always_new)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pulumi_sandbox.providers.cloud import DEFAULTS, UNKNOWN
+from pulumi_sandbox.providers.resource import DEFAULTS
+from pulumi_sandbox.providers.values import UNKNOWN
 
 
 def plain(value: Any) -> bool:

@@ -18,9 +18,9 @@ import yaml
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError, fill, merged
 from pulumi_sandbox.providers.pure_functions import PURE, PureFunction
 from pulumi_sandbox.providers.sandbox_file import SettingsError, read
-from pulumi_sandbox.providers.sdk_types import Shape
-from pulumi_sandbox.providers.shape_check import did_you_mean
-from pulumi_sandbox.providers.shapes import Shapes
+from pulumi_sandbox.providers.sdk.shape_check import did_you_mean
+from pulumi_sandbox.providers.sdk.shapes import Shapes
+from pulumi_sandbox.providers.sdk.types import Shape
 
 # A lookup's arguments arrive without their secret mark, so what a name calls secret is never printed.
 SENSITIVE = re.compile(r"password|secret_?(string|data|value)|token|private_?key|credential", re.IGNORECASE)

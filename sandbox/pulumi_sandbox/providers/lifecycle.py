@@ -10,13 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pulumi_sandbox.faults import Fault
-from pulumi_sandbox.providers.cloud import DEFAULTS, UNKNOWN, Cloud, Context, Problem, Refused, Resource
+from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import Change, Comparison, compare, heeded
 from pulumi_sandbox.providers.readiness import Unready
-from pulumi_sandbox.providers.sdk_types import Shape
+from pulumi_sandbox.providers.resource import DEFAULTS, Context, Problem, Refused, Resource
+from pulumi_sandbox.providers.sdk.shapes import UnknownTypeError
+from pulumi_sandbox.providers.sdk.types import Shape
 from pulumi_sandbox.providers.sealing import seal, secret_paths, unseal
-from pulumi_sandbox.providers.shapes import UnknownTypeError
-from pulumi_sandbox.providers.values import NO_SECRETS, Decoded, outermost
+from pulumi_sandbox.providers.values import NO_SECRETS, UNKNOWN, Decoded, outermost
 from pulumi_sandbox.world import Exists, Record
 
 CANCELLED = "stopped while it waited, as was asked"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pulumi_sandbox.providers.cloud import Refused
+from pulumi_sandbox.providers.resource import Refused
 
 REFERENCE = re.compile(r"\$\{([^}]+)\}")
 STEP = re.compile(r"\.?([\w-]+)|\[([^\[\]]+)\]")

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pulumi_sandbox.providers.aws_policy import get_policy_document, go_json
+from pulumi_sandbox.providers.aws.policy import get_policy_document, go_json
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError
 
 PureFunction = Callable[[Mapping[str, Any]], dict[str, Any]]

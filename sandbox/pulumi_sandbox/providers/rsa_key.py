@@ -7,7 +7,7 @@ import re
 import subprocess
 from collections.abc import Iterator, Mapping
 
-from pulumi_sandbox.providers.cloud import Refused
+from pulumi_sandbox.providers.resource import Refused
 from pulumi_sandbox.world import World
 
 SETTING = "rsa-private-key"

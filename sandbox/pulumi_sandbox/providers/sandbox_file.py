@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from pulumi_sandbox import yaml_file
-from pulumi_sandbox.providers.shape_check import did_you_mean
+from pulumi_sandbox.providers.sdk.shape_check import did_you_mean
 from pulumi_sandbox.workspace import YamlFileError
 
 ENTRIES = ("guest", "exists", "lookups", "values")

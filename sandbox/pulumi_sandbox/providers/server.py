@@ -17,9 +17,10 @@ from types import FrameType
 import grpc
 from pulumi.runtime.proto import provider_pb2_grpc
 
-from pulumi_sandbox.providers.cloud import Cloud, Context
+from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.engine_log import EngineLog, keep_log
 from pulumi_sandbox.providers.protocol import Servicer
+from pulumi_sandbox.providers.resource import Context
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world import World
 
@@ -33,8 +34,8 @@ PR_SET_PDEATHSIG = 1
 
 
 def cloud_of(package: str) -> Cloud:
-    """The one subclass of `Cloud` that providers/<package>.py defines."""
-    module = import_module(f"pulumi_sandbox.providers.{package}")
+    """The one subclass of `Cloud` that providers/<package>/provider.py defines."""
+    module = import_module(f"pulumi_sandbox.providers.{package}.provider")
     own = [one for one in vars(module).values() if isinstance(one, type) and issubclass(one, Cloud)]
     (found,) = (one for one in own if one.__module__ == module.__name__ and getattr(one, "package", "") == package)
     return found()

@@ -11,7 +11,7 @@ from gpu_ci.errors import ArgsError
 from gpu_ci.gcp.boot import METADATA_LIMIT, script
 from gpu_ci.gcp.gpu_instance_template import GpuInstanceTemplate, GpuInstanceTemplateArgs
 from gpu_ci.payload import agent_archive, smoke_archive
-from pulumi_sandbox.providers.gcp_mapping import REGION_TEMPLATE
+from pulumi_sandbox.providers.gcp.types import REGION_TEMPLATE
 
 from tests.gpu_ci.gcp.as_pool import as_pool
 from tests.gpu_ci.gcp.test_boot import CONTAINER, COS, PLAIN

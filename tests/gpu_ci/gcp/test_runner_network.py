@@ -7,7 +7,7 @@ from typing import Any
 import pulumi_gcp as gcp
 import pytest
 from gpu_ci.gcp.runner_network import RunnerNetwork, RunnerNetworkArgs
-from pulumi_sandbox.providers.gcp_discovery import locations
+from pulumi_sandbox.providers.gcp.discovery import locations
 
 from tests.gpu_ci.harness import Deployment, deploy
 from tests.gpu_ci.support import COMPUTED

@@ -17,7 +17,7 @@ from gpu_ci.kubernetes.gpu_namespace import GpuNamespace
 from gpu_ci.kubernetes.runner_scale_set import RunnerScaleSet
 from gpu_ci.kubernetes.smoke_job import SmokeJob
 from pulumi_sandbox.providers import bridged
-from pulumi_sandbox.providers.kubernetes_tables import DATA, IDENTITY, REPLACES
+from pulumi_sandbox.providers.kubernetes.tables import DATA, IDENTITY, REPLACES
 
 from tests.gpu_ci.harness import Row, deploy
 from tests.gpu_ci.support import COMPUTED, CONTROLLER, scale_set_wiring

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from pulumi_sandbox.providers import aws_mapping as types
-from pulumi_sandbox.providers.aws import Aws
-from pulumi_sandbox.providers.cloud import Refused, Resource
-from pulumi_sandbox.providers.shapes import Shapes
+from pulumi_sandbox.providers.aws import types
+from pulumi_sandbox.providers.aws.provider import Aws
+from pulumi_sandbox.providers.resource import Refused, Resource
+from pulumi_sandbox.providers.sdk.shapes import Shapes
 from pulumi_sandbox.providers.values import Decoded
 
 from tests.sandbox.clouds import Account

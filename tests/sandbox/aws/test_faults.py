@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from pulumi_sandbox.faults import Fault
-from pulumi_sandbox.providers import aws_mapping as types
-from pulumi_sandbox.providers.cloud import Refused
+from pulumi_sandbox.providers.aws import types
+from pulumi_sandbox.providers.resource import Refused
 
 from tests.sandbox.aws.conftest import NODE_GROUP, TEMPLATE, Amazon, refused
 

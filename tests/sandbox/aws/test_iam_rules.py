@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers import aws_mapping as types
-from pulumi_sandbox.providers.cloud import UNKNOWN
+from pulumi_sandbox.providers.aws import types
+from pulumi_sandbox.providers.values import UNKNOWN
 
 from tests.sandbox.aws.conftest import Amazon
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers import aws_mapping as types
-from pulumi_sandbox.providers.cloud import Refused
+from pulumi_sandbox.providers.aws import types
+from pulumi_sandbox.providers.resource import Refused
 
 from tests.sandbox.aws.conftest import NODE_GROUP, REGION, Amazon, listing
 

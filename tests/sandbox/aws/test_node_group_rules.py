@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers import aws_instance_types as types
-from pulumi_sandbox.providers.cloud import UNKNOWN
+from pulumi_sandbox.providers.aws import instance_types
+from pulumi_sandbox.providers.values import UNKNOWN
 
 from tests.sandbox.aws.conftest import NODE_GROUP, Amazon
 
@@ -260,7 +260,7 @@ ARCHITECTURES = {
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_the_name_of_a_type_tells_its_architecture(name: str) -> None:
-    assert types.architecture(name) == ARCHITECTURES[name]
+    assert instance_types.architecture(name) == ARCHITECTURES[name]
 
 
 def test_the_node_group_that_the_tests_change_is_read_with_nothing_missing() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers import aws_mapping as types
-from pulumi_sandbox.providers.cloud import Refused
+from pulumi_sandbox.providers.aws import types
+from pulumi_sandbox.providers.resource import Refused
 from pulumi_sandbox.world import Record
 
 from tests.sandbox.aws.conftest import NODE_GROUP, ROLE_ARN, TEMPLATE, Amazon, creating, listing, refused

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers import aws_mapping as types
-from pulumi_sandbox.providers import aws_schema as schema
-from pulumi_sandbox.providers import aws_tables
+from pulumi_sandbox.providers.aws import schema, tables, types
 from pulumi_sandbox.providers.values import Decoded
 
 from tests.sandbox.aws.conftest import SHAPES, Amazon
@@ -53,7 +51,7 @@ def test_a_change_replaces_what_amazon_cannot_change(amazon: Amazon, token: str,
 def test_a_table_of_the_providers_own_is_there_only_where_it_differs() -> None:
     same = [
         token
-        for token, paths in aws_tables.REPLACES.items()
+        for token, paths in tables.REPLACES.items()
         if token in types.TARGETS
         and all(
             schema.replaces(token, path) is any(path == one or path.startswith(f"{one}.") for one in paths)

@@ -7,10 +7,8 @@ import sys
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers import aws_documents as documents
-from pulumi_sandbox.providers import aws_mapping as types
-from pulumi_sandbox.providers import aws_schema as schema
-from pulumi_sandbox.providers.cloud import UNKNOWN
+from pulumi_sandbox.providers.aws import documents, schema, types
+from pulumi_sandbox.providers.values import UNKNOWN
 
 from tests.sandbox.aws.conftest import SHAPES, Amazon
 from tests.sandbox.gcp.test_discovery import properties
@@ -73,7 +71,7 @@ def test_every_property_is_in_a_schema_or_in_the_list_of_what_none_sees(token: s
 
 def test_the_schemas_are_read_without_importing_the_packages_that_hold_them() -> None:
     code = (
-        "import sys; from pulumi_sandbox.providers import aws_schema as s; "
+        "import sys; from pulumi_sandbox.providers.aws import schema as s; "
         "list(s.check('aws:eks/nodeGroup:NodeGroup', {'amiType': 'x'}, 'us-east-1')); "
         "print(sorted(sys.modules.keys() & {'cfnlint', 'botocore', 'sympy', 'networkx'}))"
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from pulumi_sandbox.providers.guest_metadata import TOKEN
+from pulumi_sandbox.providers.machines.metadata import TOKEN
 
 from tests.sandbox.gcp.conftest import Google
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from pulumi_sandbox.providers import gcp_mapping as types
-from pulumi_sandbox.providers.cloud import Resource
-from pulumi_sandbox.providers.gcp import Gcp
-from pulumi_sandbox.providers.shapes import Shapes
+from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp.provider import Gcp
+from pulumi_sandbox.providers.resource import Resource
+from pulumi_sandbox.providers.sdk.shapes import Shapes
 
 from tests.sandbox.clouds import Account
 

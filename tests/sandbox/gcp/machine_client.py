@@ -11,9 +11,10 @@ import urllib.request
 from dataclasses import dataclass, field
 from typing import Any
 
-from pulumi_sandbox.providers import machine_services, rsa_key
-from pulumi_sandbox.providers.guest_metadata import token_of
-from pulumi_sandbox.providers.local_services import LocalServices
+from pulumi_sandbox.providers import rsa_key
+from pulumi_sandbox.providers.machines import services as machine_services
+from pulumi_sandbox.providers.machines.local_services import LocalServices
+from pulumi_sandbox.providers.machines.metadata import token_of
 
 from tests.sandbox.gcp.api import OPENER
 from tests.sandbox.gcp.conftest import Google

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers import gcp_mapping as types
-from pulumi_sandbox.providers.cloud import UNKNOWN
+from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.values import UNKNOWN
 
 from tests.sandbox.gcp.conftest import Google
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from pulumi_sandbox.faults import Fault
-from pulumi_sandbox.providers.gcp_vm import INSTANCE
+from pulumi_sandbox.providers.gcp.vm import INSTANCE
 
 from tests.sandbox.gcp.api import Api, script
 from tests.sandbox.gcp.conftest import Google

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pulumi_sandbox.faults import Fault
-from pulumi_sandbox.providers.cloud import Refused
+from pulumi_sandbox.providers.resource import Refused
 
 from tests.sandbox.gcp.api import Api
 from tests.sandbox.gcp.conftest import Google

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from pulumi_sandbox.providers import gcp_discovery as discovery
-from pulumi_sandbox.providers import gcp_mapping as types
-from pulumi_sandbox.providers.sdk_types import Type
-from pulumi_sandbox.providers.shapes import Shapes
+from pulumi_sandbox.providers.gcp import discovery, types
+from pulumi_sandbox.providers.sdk.shapes import Shapes
+from pulumi_sandbox.providers.sdk.types import Type
 
 from tests.sandbox.gcp.conftest import SHAPES
 

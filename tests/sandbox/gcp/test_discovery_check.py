@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers import gcp_mapping as types
+from pulumi_sandbox.providers.gcp import types
 
 from tests.sandbox.gcp.conftest import GROUP, TEMPLATE, Google
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.cloud import UNKNOWN, Refused
-from pulumi_sandbox.providers.gcp_mapping import GROUP as ZONAL
-from pulumi_sandbox.providers.gcp_mapping import REGION_GROUP
-from pulumi_sandbox.providers.gcp_mapping import TEMPLATE as GLOBAL_TEMPLATE
+from pulumi_sandbox.providers.gcp.types import GROUP as ZONAL
+from pulumi_sandbox.providers.gcp.types import REGION_GROUP
+from pulumi_sandbox.providers.gcp.types import TEMPLATE as GLOBAL_TEMPLATE
+from pulumi_sandbox.providers.resource import Refused
+from pulumi_sandbox.providers.values import UNKNOWN
 
 from tests.sandbox.gcp.conftest import GROUP, TEMPLATE, Google
 

@@ -9,9 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-from pulumi_sandbox.providers.gcp_mapping import REGION_TEMPLATE
-from pulumi_sandbox.providers.gcp_vm import INSTANCE
-from pulumi_sandbox.providers.guest import alive, started
+from pulumi_sandbox.providers.gcp.types import REGION_TEMPLATE
+from pulumi_sandbox.providers.gcp.vm import INSTANCE
+from pulumi_sandbox.providers.machines.guest import alive, started
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world import World
 

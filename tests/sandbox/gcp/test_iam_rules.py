@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from pulumi.runtime.proto import provider_pb2 as pb
-from pulumi_sandbox.providers import gcp_mapping as types
-from pulumi_sandbox.providers.cloud import Refused
+from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.protocol import Servicer
+from pulumi_sandbox.providers.resource import Refused
 from pulumi_sandbox.providers.values import at
 from pulumi_sandbox.providers.wire import encode
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.gcp_mapping import REGION_TEMPLATE
-from pulumi_sandbox.providers.gcp_mapping import TEMPLATE as GLOBAL_TEMPLATE
+from pulumi_sandbox.providers.gcp.types import REGION_TEMPLATE
+from pulumi_sandbox.providers.gcp.types import TEMPLATE as GLOBAL_TEMPLATE
 
 from tests.sandbox.gcp.conftest import TEMPLATE, Google
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from pulumi_sandbox.faults import Fault
-from pulumi_sandbox.providers import guest_settings, rsa_key
-from pulumi_sandbox.providers.cloud import Refused
-from pulumi_sandbox.providers.gcp_machine_apis import crc32c
-from pulumi_sandbox.providers.guest_metadata import token_of
+from pulumi_sandbox.providers import rsa_key
+from pulumi_sandbox.providers.gcp.machine_apis import crc32c
+from pulumi_sandbox.providers.machines import settings
+from pulumi_sandbox.providers.machines.metadata import token_of
+from pulumi_sandbox.providers.resource import Refused
 
 from tests.sandbox.gcp.api import Api, printed, script
 from tests.sandbox.gcp.conftest import Google
@@ -130,7 +131,7 @@ def test_nothing_is_served_before_a_machine_asks_for_an_address(client: Client) 
 
 def test_addresses_are_for_machines_and_not_for_containers(client: Client) -> None:
     workspace = client.google.workspace
-    found = guest_settings.guest(workspace.settings_file, workspace.project)
+    found = settings.guest(workspace.settings_file, workspace.project)
     assert found.environment == {"PLAIN": "x"}
     assert found.addresses == {"SECRETS": "${secretmanager}", "MIXED": "${github}/api/v3"}
 

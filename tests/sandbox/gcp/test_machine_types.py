@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pulumi_sandbox.providers import gcp_machine_types as machine_types
+from pulumi_sandbox.providers.gcp import machine_types
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers import gcp_mapping as types
+from pulumi_sandbox.providers.gcp import types
 
 from tests.sandbox.gcp.conftest import GROUP, TEMPLATE, Google
 

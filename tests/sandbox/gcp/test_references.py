@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers import gcp_mapping as types
-from pulumi_sandbox.providers.cloud import Refused
+from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.resource import Refused
 
 from tests.sandbox.gcp.conftest import TEMPLATE, Google
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers import gcp_mapping as types
-from pulumi_sandbox.providers.cloud import UNKNOWN
-from pulumi_sandbox.providers.gcp import Gcp
-from pulumi_sandbox.providers.gcp_replace import FORCE_NEW, IN_PLACE
-from pulumi_sandbox.providers.values import Decoded
+from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp.provider import Gcp
+from pulumi_sandbox.providers.gcp.replace import FORCE_NEW, IN_PLACE
+from pulumi_sandbox.providers.values import UNKNOWN, Decoded
 
 from tests.sandbox.gcp.conftest import GROUP, Google
 

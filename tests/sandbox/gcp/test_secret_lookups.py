@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pulumi_sandbox.providers import gcp_mapping as types
-from pulumi_sandbox.providers.cloud import Refused
-from pulumi_sandbox.providers.gcp_secret_lookups import ACCESS, VERSION
+from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp.secret_lookups import ACCESS, VERSION
+from pulumi_sandbox.providers.resource import Refused
 
 from tests.sandbox.gcp.conftest import Google
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers import github_types as types
+from pulumi_sandbox.providers.github import types
 
 from tests.sandbox.github.conftest import GROUP, RULESET, Hub
 

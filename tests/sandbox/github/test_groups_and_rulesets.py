@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pulumi_sandbox.providers import github_types as types
+from pulumi_sandbox.providers.github import types
 from pulumi_sandbox.providers.wire import decode
 from pulumi_sandbox.world_file import EDITED
 

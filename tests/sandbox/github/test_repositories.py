@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pulumi_sandbox.providers import github_types as types
-from pulumi_sandbox.providers.cloud import Refused
+from pulumi_sandbox.providers.github import types
+from pulumi_sandbox.providers.resource import Refused
 from pulumi_sandbox.providers.wire import decode
 
 from tests.sandbox.github.conftest import RULESET, Hub

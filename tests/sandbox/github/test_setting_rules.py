@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers import github_types as types
+from pulumi_sandbox.providers.github import types
 
 from tests.sandbox.github.conftest import Hub
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pulumi_sandbox import world as world_module
-from pulumi_sandbox.providers import github_types as types
+from pulumi_sandbox.providers.github import types
 from pulumi_sandbox.providers.wire import decode
 from pulumi_sandbox.world_file import EDITED
 
@@ -50,7 +50,7 @@ def test_a_new_value_updates_the_secret_and_its_times(hub: Hub, monkeypatch: pyt
     hub.repository()
     made = hub.make(types.SECRET, "t", **SECRET)
     assert hub.diff(made, **{**SECRET, "value": "another-one"}) == {"value": "UPDATE"}
-    monkeypatch.setattr("pulumi_sandbox.providers.github.now", lambda: "2030-01-02T03:04:05.678Z")
+    monkeypatch.setattr("pulumi_sandbox.providers.github.provider.now", lambda: "2030-01-02T03:04:05.678Z")
     changed = hub.update(made, **{**SECRET, "value": "another-one"})
     assert changed.values["updatedAt"] == changed.values["remoteUpdatedAt"] == "2030-01-02 03:04:05 +0000 UTC"
     assert changed.values["createdAt"] == made.values["createdAt"] != changed.values["updatedAt"]

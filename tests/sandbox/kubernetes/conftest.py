@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.cloud import Resource
-from pulumi_sandbox.providers.kubernetes import Kubernetes
+from pulumi_sandbox.providers.kubernetes.provider import Kubernetes
 from pulumi_sandbox.providers.lifecycle import Lifecycle
-from pulumi_sandbox.providers.shapes import Shapes
+from pulumi_sandbox.providers.resource import Resource
+from pulumi_sandbox.providers.sdk.shapes import Shapes
 from pulumi_sandbox.providers.values import NO_SECRETS, Decoded, Secrets
 
 from tests.sandbox.clouds import Bench

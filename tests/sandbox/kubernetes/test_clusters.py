@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.cloud import Refused
-from pulumi_sandbox.providers.kubernetes import NAMESPACE
-from pulumi_sandbox.providers.kubernetes_cluster import identity
-from pulumi_sandbox.providers.kubernetes_scheduler import Placement
+from pulumi_sandbox.providers.kubernetes.cluster import identity
+from pulumi_sandbox.providers.kubernetes.provider import NAMESPACE
+from pulumi_sandbox.providers.kubernetes.scheduler import Placement
+from pulumi_sandbox.providers.resource import Refused
 from pulumi_sandbox.providers.values import UNKNOWN
 from pulumi_sandbox.world import Record, World
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.cloud import Refused
-from pulumi_sandbox.providers.kubernetes_charts import CONTROLLER
-from pulumi_sandbox.providers.kubernetes_definitions import DEFINITION, PATCH
+from pulumi_sandbox.providers.kubernetes.charts import CONTROLLER
+from pulumi_sandbox.providers.kubernetes.definitions import DEFINITION, PATCH
+from pulumi_sandbox.providers.resource import Refused
 
 from tests.sandbox.kubernetes.conftest import Cluster, changed
 from tests.sandbox.kubernetes.test_charts import RELEASE, release

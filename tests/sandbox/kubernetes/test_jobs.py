@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from gpu_ci.payload import smoke_archive
-from pulumi_sandbox.providers import kubernetes_jobs
-from pulumi_sandbox.providers.cloud import Refused, Resource
-from pulumi_sandbox.providers.kubernetes_scheduler import POD
+from pulumi_sandbox.providers.kubernetes import jobs
+from pulumi_sandbox.providers.kubernetes.scheduler import POD
 from pulumi_sandbox.providers.readiness import Unready
+from pulumi_sandbox.providers.resource import Refused, Resource
 from pulumi_sandbox.providers.values import Decoded
 from pulumi_sandbox.world import Fault
 
@@ -32,7 +32,7 @@ HINT = "the sandbox does not wait for the 600 s after which the provider gives u
 
 @pytest.fixture(autouse=True)
 def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kubernetes_jobs, "PATIENCE_SEC", 0.0)
+    monkeypatch.setattr(jobs, "PATIENCE_SEC", 0.0)
 
 
 @pytest.fixture

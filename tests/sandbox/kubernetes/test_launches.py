@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pulumi_sandbox.faults import Fault
-from pulumi_sandbox.providers.kubernetes_scheduler import POD
+from pulumi_sandbox.providers.kubernetes.scheduler import POD
 from pulumi_sandbox.providers.readiness import Unready
 
 from tests.sandbox.aws.test_faults import NO_SPOT, sold_out

@@ -9,9 +9,9 @@ import pytest
 from google.protobuf import any_pb2
 from pulumi.runtime.proto import provider_pb2 as pb
 from pulumi.runtime.proto import status_pb2
-from pulumi_sandbox.providers.cloud import Resource
 from pulumi_sandbox.providers.diff import UPDATE, Change
 from pulumi_sandbox.providers.readiness import DETAILS, Unready
+from pulumi_sandbox.providers.resource import Resource
 from pulumi_sandbox.world import Record
 
 from tests.sandbox.fake_cloud import BOX, Aborted, Bench, FakeCall, Toys, plain, struct, urn

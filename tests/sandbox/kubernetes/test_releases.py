@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.cloud import Refused, Resource
-from pulumi_sandbox.providers.kubernetes_chart_objects import DAEMON_SET, DEPLOYMENT, RUNNER_SET
-from pulumi_sandbox.providers.kubernetes_charts import CONTROLLER, PLUGIN
+from pulumi_sandbox.providers.kubernetes.chart_objects import DAEMON_SET, DEPLOYMENT, RUNNER_SET
+from pulumi_sandbox.providers.kubernetes.charts import CONTROLLER, PLUGIN
+from pulumi_sandbox.providers.resource import Refused, Resource
 
 from tests.sandbox.kubernetes.conftest import Cluster, changed
 from tests.sandbox.kubernetes.test_charts import RELEASE, release, scale_set, told

@@ -7,11 +7,11 @@ import time
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.cloud import Refused, Resource
-from pulumi_sandbox.providers.kubernetes_chart_objects import RUNNER_SET
-from pulumi_sandbox.providers.kubernetes_charts import CONTROLLER
-from pulumi_sandbox.providers.kubernetes_runners import RUNNER
-from pulumi_sandbox.providers.kubernetes_scheduler import POD
+from pulumi_sandbox.providers.kubernetes.chart_objects import RUNNER_SET
+from pulumi_sandbox.providers.kubernetes.charts import CONTROLLER
+from pulumi_sandbox.providers.kubernetes.runners import RUNNER
+from pulumi_sandbox.providers.kubernetes.scheduler import POD
+from pulumi_sandbox.providers.resource import Refused, Resource
 
 from tests.sandbox.kubernetes.conftest import Cluster, changed
 from tests.sandbox.kubernetes.test_charts import RELEASE, release, scale_set

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.kubernetes_chart_objects import RUNNER_SET
-from pulumi_sandbox.providers.kubernetes_scheduler import POD, Placement
+from pulumi_sandbox.providers.kubernetes.chart_objects import RUNNER_SET
+from pulumi_sandbox.providers.kubernetes.scheduler import POD, Placement
 from pulumi_sandbox.world import Record
 
 from tests.sandbox.kubernetes.conftest import GPU, Cluster

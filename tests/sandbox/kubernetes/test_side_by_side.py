@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers import kubernetes_jobs
-from pulumi_sandbox.providers.kubernetes_scheduler import POD, Placement
+from pulumi_sandbox.providers.kubernetes import jobs
+from pulumi_sandbox.providers.kubernetes.scheduler import POD, Placement
 from pulumi_sandbox.providers.readiness import Unready
 from pulumi_sandbox.world import Record
 
@@ -43,7 +43,7 @@ sys.exit(0 if len(seen) == len(wanted) else 4)
 
 @pytest.fixture
 def ready(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    monkeypatch.setattr(kubernetes_jobs, "PATIENCE_SEC", 0.0)
+    monkeypatch.setattr(jobs, "PATIENCE_SEC", 0.0)
     meta = {"name": "check", "namespace": "default"}
     cluster.up(CONFIG_MAP, "check", {"metadata": meta, "binaryData": {"check.pyz": archive(PROGRAM)}})
     nodes(cluster, *TWO)

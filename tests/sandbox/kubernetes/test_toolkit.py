@@ -9,8 +9,8 @@ import pytest
 from gpu_ci.aws.node_user_data import user_data
 from gpu_ci.kubernetes.smoke_job import SmokeJob, SmokeJobArgs
 from gpu_ci.payload import smoke_archive
-from pulumi_sandbox.providers import kubernetes_jobs
-from pulumi_sandbox.providers.kubernetes_toolkit import BOTTLEROCKET, PACKAGED, Toolkit, gpus, toolkit
+from pulumi_sandbox.providers.kubernetes import jobs
+from pulumi_sandbox.providers.kubernetes.toolkit import BOTTLEROCKET, PACKAGED, Toolkit, gpus, toolkit
 from pulumi_sandbox.providers.readiness import Unready
 from pulumi_sandbox.world import Record
 
@@ -64,7 +64,7 @@ def test_a_container_has_what_the_page_on_kubernetes_says(
 @pytest.fixture
 def proven(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """A cluster with the plugin, and what a smoke Job brings; its own check is taken to pass."""
-    monkeypatch.setattr(kubernetes_jobs, "PATIENCE_SEC", 0.0)
+    monkeypatch.setattr(jobs, "PATIENCE_SEC", 0.0)
     plugin(cluster, deviceListStrategy="volume-mounts", affinity={}, tolerations=[{"operator": "Exists"}])
     cluster.settings("guest: {}\nvalues: {kubernetes: {namespaces: [ci]}}\n")
     meta = {"name": "check", "namespace": "ci"}

@@ -1,0 +1,45 @@
+"""What Amazon refuses because something is there: the name is taken, or something still uses what is to be deleted.
+
+The words are those that EKS, EC2 and IAM are known for; unlike those of aws_eks_errors no report of each was looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pulumi_sandbox.providers.aws import eks_errors, types
+from pulumi_sandbox.providers.inputs import text_of
+from pulumi_sandbox.world import World
+
+
+def taken(world: World, token: str, inputs: dict[str, Any]) -> Iterator[str]:
+    """The name is in use."""
+    name, cluster = text_of(inputs, "name"), text_of(inputs, "clusterName")
+    match token:
+        case types.NODE_GROUP if world.get(token, group := f"{cluster}:{text_of(inputs, 'nodeGroupName')}"):
+            words = f"NodeGroup already exists with name {group.partition(':')[2]} and cluster name {cluster}"
+            yield eks_errors.creating(group, eks_errors.IN_USE, words)
+        case types.ACCESS_ENTRY if world.get(token, entry := f"{cluster}:{text_of(inputs, 'principalArn')}"):
+            words = f"{eks_errors.IN_USE}: The specified access entry resource is already in use on this cluster."
+            yield f"creating EKS Access Entry ({entry}): operation error EKS: CreateAccessEntry, {words}"
+        case types.CLUSTER if world.get(token, name):
+            words = f"{eks_errors.IN_USE}: Cluster already exists with name: {name}"
+            yield f"creating EKS Cluster ({name}): operation error EKS: CreateCluster, {words}"
+        case types.ROLE if name and world.get(token, name):
+            words = f"EntityAlreadyExists: Role with name {name} already exists."
+            yield f"creating IAM Role ({name}): operation error IAM: CreateRole, {words}"
+        case types.LAUNCH_TEMPLATE if name and world.find(token, name=name):
+            words = "InvalidLaunchTemplateName.AlreadyExistsException: Launch template name already in use."
+            yield f"creating EC2 Launch Template ({name}): operation error EC2: CreateLaunchTemplate, api error {words}"
+
+
+def users(world: World, token: str, identity: str) -> Iterator[str]:
+    """What keeps it from being deleted."""
+    match token:
+        case types.CLUSTER if world.find(types.NODE_GROUP, clusterName=identity):
+            words = f"{eks_errors.IN_USE}: Cluster has nodegroups attached"
+            yield f"deleting EKS Cluster ({identity}): operation error EKS: DeleteCluster, {words}"
+        case types.ROLE if world.find(types.ATTACHMENT, role=identity):
+            words = "DeleteConflict: Cannot delete entity, must detach all policies first."
+            yield f"deleting IAM Role ({identity}): operation error IAM: DeleteRole, {words}"

@@ -1,0 +1,113 @@
+"""What Amazon adds to a cluster, a node group and a launch template once they are there.
+
+Forms: terraform-provider-aws, internal/service/eks/node_group.go (at 012e0a32), internal/service/ec2/
+ec2_launch_template.go (at 025e4f81).
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from pulumi_sandbox.providers.aws import instance_types
+from pulumi_sandbox.providers.aws.world import Surroundings
+from pulumi_sandbox.providers.inputs import rows, table
+from pulumi_sandbox.providers.resource import Resource
+from pulumi_sandbox.providers.values import UNKNOWN
+from pulumi_sandbox.world import now
+
+Json = dict[str, Any]
+# What a change of makes no new version of a launch template (upstream, resourceLaunchTemplateUpdate: updateKeys).
+SAME_VERSION = {"defaultVersion", "name", "namePrefix", "region", "tags", "updateDefaultVersion"}
+# What EKS chooses where nobody does: https://github.com/HHS/simpler-grants-gov/pull/12404.
+AMI_TYPE = "AL2023_x86_64_STANDARD"
+# botocore, eks 2017-11-01, CreateNodegroupRequest.diskSize.
+DISK_GIB, WINDOWS_DISK_GIB = 20, 50
+
+
+def node_group(res: Resource, around: Surroundings, arn: str) -> Json:
+    """The Auto Scaling group is named after the node group and the end of its ARN
+    (https://github.com/hashicorp/terraform-provider-aws/issues/39904)."""
+    inputs, old = res.inputs, res.outputs
+    name = str(inputs.get("nodeGroupName") or res.id.partition(":")[2])
+    template = around.template(inputs.get("launchTemplate"))
+    held = template.inputs if template else {}
+    version = str(inputs.get("version") or old.get("version") or around.version(str(inputs.get("clusterName"))))
+    image = inputs.get("amiType") or ("CUSTOM" if held.get("imageId") else AMI_TYPE)
+    kinds = rows(inputs.get("instanceTypes")) or ([] if held.get("instanceType") else [instance_types.DEFAULT])
+    found: Json = {
+        "nodeGroupName": name,
+        "status": "ACTIVE",
+        "amiType": image,
+        "capacityType": inputs.get("capacityType") or "ON_DEMAND",
+        "instanceTypes": kinds,
+        "diskSize": inputs.get("diskSize") or (0 if inputs.get("launchTemplate") else disk_gib(str(image))),
+        "updateConfig": inputs.get("updateConfig") or {"maxUnavailable": 1},
+        "nodeRepairConfig": inputs.get("nodeRepairConfig") or {"enabled": False},
+        "resources": [
+            {
+                "autoscalingGroups": [{"name": f"eks-{name}-{arn.rpartition('/')[2]}"}],
+                "remoteAccessSecurityGroupId": "",
+            }
+        ],
+    }
+    if image != "CUSTOM":
+        releases = table(around.values.get("releases"))
+        family = "bottlerocket" if str(image).startswith("BOTTLEROCKET") else "al"
+        found |= {"version": version, "releaseVersion": inputs.get("releaseVersion") or old.get("releaseVersion")}
+        found["releaseVersion"] = (
+            found["releaseVersion"] or f"{'' if family != 'al' else version}{releases.get(family, '')}"
+        )
+    if template:
+        given = table(inputs.get("launchTemplate"))
+        found["launchTemplate"] = {**given, "id": template.id, "name": template.outputs.get("name")}
+    return found
+
+
+def disk_gib(image: str) -> int:
+    return WINDOWS_DISK_GIB if image.startswith("WINDOWS") else DISK_GIB
+
+
+def cluster(res: Resource, around: Surroundings, region: str) -> Json:
+    inputs, old, values = res.inputs, res.outputs, around.values
+    network = table(inputs.get("vpcConfig"))
+    subnets = [around.world.get("aws:ec2/subnet:Subnet", one) for one in rows(network.get("subnetIds"))]
+    vpcs = [made.inputs.get("vpcId") for made in subnets if made]
+    number = (old.get("endpoint") or f"https://{uuid.uuid4().hex.upper()}").removeprefix("https://").partition(".")[0]
+    return {
+        "status": "ACTIVE",
+        "version": inputs.get("version") or old.get("version") or values.get("kubernetesVersion"),
+        "platformVersion": old.get("platformVersion") or "eks.9",
+        "createdAt": old.get("createdAt") or now(),
+        "endpoint": f"https://{number}.gr7.{region}.eks.amazonaws.com",
+        "certificateAuthority": {"data": values.get("certificate")},
+        "identities": [{"oidcs": [{"issuer": f"https://oidc.eks.{region}.amazonaws.com/id/{number}"}]}],
+        "vpcConfig": {
+            **network,
+            "clusterSecurityGroupId": table(old.get("vpcConfig")).get("clusterSecurityGroupId")
+            or f"sg-0{res.suffix(16)}",
+            "vpcId": next(iter(vpcs), None) or values.get("vpcId"),
+        },
+    }
+
+
+def launch_template(res: Resource) -> Json:
+    """The first version is 1; what is kept in one makes another when it changes."""
+    latest = int(res.outputs.get("latestVersion") or 0)
+    if not latest or changed(res, SAME_VERSION):
+        latest += 1
+    default = res.inputs.get("defaultVersion") or res.outputs.get("defaultVersion") or 1
+    return {"latestVersion": latest, "defaultVersion": latest if res.inputs.get("updateDefaultVersion") else default}
+
+
+def planned_template(res: Resource) -> Json:
+    """What a preview of an update cannot know (upstream, ComputedIf): which number the next version gets."""
+    if res.old_inputs is None or not changed(res, SAME_VERSION | {"description"}):
+        return {}
+    return {"latestVersion": UNKNOWN} | ({"defaultVersion": UNKNOWN} if res.inputs.get("updateDefaultVersion") else {})
+
+
+def changed(res: Resource, but: set[str]) -> bool:
+    before, after = res.old_inputs or {}, res.inputs
+    names = {name for name in before.keys() | after.keys() if not name.startswith("__")} - but
+    return any(before.get(name) != after.get(name) for name in names)

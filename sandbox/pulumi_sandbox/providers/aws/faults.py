@@ -1,0 +1,60 @@
+"""What a planted fault does to resources of EKS, in the words that somebody saw (aws_eks_errors)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pulumi_sandbox.faults import Fault
+from pulumi_sandbox.providers.aws import eks_errors, instance_types, types
+from pulumi_sandbox.providers.aws.world import Surroundings
+from pulumi_sandbox.providers.inputs import rows, table
+from pulumi_sandbox.providers.resource import Resource
+
+
+def node_group(res: Resource, around: Surroundings, identity: str, region: str) -> Iterator[str]:
+    """What its first machines meet. Without any it meets nothing: no stock and no quota is asked for."""
+    if not table(res.inputs.get("scalingConfig")).get("desiredSize"):
+        return
+    if met := launch(around, res.name, res.inputs, identity, region):
+        yield eks_errors.failed(identity, f"eks-{identity.partition(':')[2]}", met[1])
+
+
+def launch(
+    around: Surroundings, name: str, inputs: Mapping[str, Any], identity: str, region: str
+) -> tuple[Fault, str] | None:
+    """The fault that a machine of a node group meets, and what EC2 says then."""
+    zones = around.zones(inputs.get("subnetIds"), region)
+    for kind in ("quota", "stockout"):
+        for zone in zones or [""]:
+            place = {"zone": zone} if zone else {}
+            fault = around.world.take(kind, types.NODE_GROUP, name, id=identity, **place)
+            if fault is None:
+                continue
+            if fault.message:
+                return fault, fault.message
+            if kind == "quota":
+                return fault, eks_errors.quota(str(inputs.get("capacityType") or "ON_DEMAND"))
+            return fault, _sold_out(inputs, around, zone, [one for one in _zones(around, region) if one != zone])
+    return None
+
+
+def _sold_out(inputs: Mapping[str, Any], around: Surroundings, zone: str, others: list[str]) -> str:
+    if inputs.get("capacityType") == "SPOT":
+        return eks_errors.NO_SPOT
+    template = around.template(inputs.get("launchTemplate"))
+    held = template.inputs.get("instanceType") if template else None
+    given = rows(inputs.get("instanceTypes"))
+    return eks_errors.sold_out(str(given[0] if given else held or instance_types.DEFAULT), zone, others)
+
+
+def _zones(around: Surroundings, region: str) -> list[str]:
+    return [str(one) for one in table(table(around.values.get("regions")).get(region)).get("names") or []]
+
+
+def text(fault: Fault, res: Resource) -> str:
+    """The words for a fault that strikes elsewhere; empty for those of any cloud."""
+    if res.token == types.NODE_GROUP and fault.kind == "busy":
+        words = "ResourceInUseException: Nodegroup cannot be deleted while it is being updated (a planted fault)"
+        return f"deleting EKS Node Group ({res.id}): operation error EKS: DeleteNodegroup, {words}"
+    return ""

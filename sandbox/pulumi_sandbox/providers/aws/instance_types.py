@@ -1,0 +1,75 @@
+"""What EC2 knows of an instance type's name: where it is, its architecture, and what it offers a GPU workload."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from functools import cache
+
+import gpu_catalog
+
+from pulumi_sandbox.providers.aws import documents
+
+# What EKS takes where nobody names a type (botocore, eks 2017-11-01, CreateNodegroupRequest.instanceTypes).
+DEFAULT = "t3.medium"
+NAME = re.compile(r"(?P<series>[a-z]+)(?P<generation>\d+)(?P<options>[a-z0-9-]*)\.(?P<size>[a-z0-9-]+)")
+# What EKS calls the ways to buy a machine, by the catalog's word.
+CAPACITY = {"standard": "ON_DEMAND", "spot": "SPOT", "capacity-block": "CAPACITY_BLOCK"}
+
+
+@cache
+def offer(name: str) -> gpu_catalog.Machine | None:
+    """What the catalog knows of a machine with GPUs."""
+    try:
+        return gpu_catalog.machine(name, "aws")
+    except LookupError:
+        return None
+
+
+def is_in(name: str, region: str) -> bool:
+    """Whether a region has it: it has a price there, or the catalog has read of it. True where nothing is known."""
+    there, known = documents.instance_types(region), offer(name)
+    return not there or name in there or bool(known and region in known.regions)
+
+
+def architecture(name: str) -> str:
+    """x86_64 or arm64; empty for what is no name of a type.
+
+    A `g` behind the generation is a Graviton processor (docs.aws.amazon.com/ec2/latest/instancetypes/
+    instance-type-names.html); a1 was the first of them, before there were such letters.
+    """
+    known, found = offer(name), NAME.fullmatch(name)
+    if known:
+        return known.architecture
+    if found is None:
+        return ""
+    return "arm64" if "g" in found["options"] or name.startswith("a1.") else "x86_64"
+
+
+def nearest(name: str, region: str) -> str:
+    """The type of that region that comes nearest: of its GPU, else of its family, else of its size."""
+    there, wanted = documents.instance_types(region), offer(name)
+    if wanted:
+        cards = [one for one in gpu_catalog.machines(cloud="aws") if one.machine_type in there and not one.legacy]
+        same = [one for one in cards if one.gpu.key == wanted.gpu.key] or cards
+        same.sort(key=lambda one: (one.architecture != wanted.architecture, *_distance(one, wanted), one.machine_type))
+        return same[0].machine_type if same else ""
+    family, _, size = name.partition(".")
+    alike = [one for one in there if one.startswith(f"{family}.")] or [one for one in there if one.endswith(f".{size}")]
+    close = difflib.get_close_matches(name, sorted(alike or there), n=1, cutoff=0.5)
+    return close[0] if close else ""
+
+
+def _distance(one: gpu_catalog.Machine, wanted: gpu_catalog.Machine) -> tuple[float, float, float]:
+    memory, sought = (each.gpu_count * each.gpu_memory_gib for each in (one, wanted))
+    return abs(one.gpu_count - wanted.gpu_count), abs(memory - sought), abs(one.vcpus - wanted.vcpus)
+
+
+def where_it_is(name: str, region: str) -> str:
+    """A hint for a type that a region lacks: what is there instead, and which regions have it."""
+    instead = nearest(name, region)
+    others = [one for one in sorted(documents.regions()) if name in documents.instance_types(one)]
+    near = [one for one in others if one.split("-")[0] == region.split("-")[0]] or others
+    parts = [f"the nearest in {region} is {instead}"] if instead else []
+    parts += [f"{', '.join(near[:3])} {'has' if len(near) == 1 else 'have'} it"] if near else []
+    return "; ".join(parts)

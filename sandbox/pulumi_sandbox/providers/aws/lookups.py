@@ -1,0 +1,125 @@
+"""Lookups that the examples alone would answer wrongly: what the world has, what there is not, and who sells what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+import gpu_catalog
+
+from pulumi_sandbox.providers.aws import documents, types
+from pulumi_sandbox.providers.aws.instance_types import is_in
+from pulumi_sandbox.providers.aws.references import hint
+from pulumi_sandbox.providers.aws.world import Surroundings
+from pulumi_sandbox.providers.inputs import rows, table
+
+Json = dict[str, Any]
+
+CLUSTER = "aws:eks/getCluster:getCluster"
+CLUSTER_AUTH = "aws:eks/getClusterAuth:getClusterAuth"
+OFFERINGS = "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings"
+PARAMETER = "aws:ssm/getParameter:getParameter"
+SUBNET = "aws:ec2/getSubnet:getSubnet"
+SUBNETS = "aws:ec2/getSubnets:getSubnets"
+# The parameters that Amazon publishes: docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html and
+# retrieve-ami-id-bottlerocket.html. Amazon Linux 2 has none for newer versions.
+_FIELDS = r"(?:image_id|image_name|release_version)"
+_AL2023 = r"amazon-linux-2023/(?:x86_64/(?:standard|nvidia|neuron)|arm64/(?:standard|nvidia))"
+_AL2 = r"amazon-linux-2(?:-gpu|-arm64)?"
+_NUMBER = r"(?:latest|\d+\.\d+\.\d+(?:-[0-9a-f]+)?)"
+PARAMETERS = {
+    "/aws/service/eks/optimized-ami/": (
+        rf"1\.\d+/(?:(?:{_AL2023}|{_AL2})/(?:recommended|amazon-eks-[\w.-]+)|recommended)(?:/{_FIELDS})?",
+        "<1.x>/amazon-linux-2023/{x86_64|arm64}/{standard|nvidia|neuron}/recommended/{image_id|release_version}",
+    ),
+    "/aws/service/bottlerocket/": (
+        rf"aws-k8s-1\.\d+(?:-nvidia)?(?:-fips)?/(?:x86_64|arm64)/{_NUMBER}/(?:image_id|image_version)",
+        "aws-k8s-<1.x>[-nvidia][-fips]/{x86_64|arm64}/latest/{image_id|image_version}",
+    ),
+}
+
+
+def refusal(around: Surroundings, token: str, arguments: Mapping[str, Any]) -> str:
+    """Why the provider would find nothing; empty where it would. Once sandbox.yaml lists clusters or subnets, others
+    are not there."""
+    name, identity = str(arguments.get("name") or ""), str(arguments.get("id") or "")
+    if token in (CLUSTER, CLUSTER_AUTH) and around.lists("cluster/") and not around.has_cluster(name):
+        return f"reading EKS Cluster ({name}): couldn't find resource{hint(f'cluster/{name}')}"
+    if token == SUBNET and identity and around.lists("subnet-") and not around.exists(identity):
+        return f"no matching EC2 Subnet found{hint(identity)}"
+    if token == PARAMETER:
+        for beginning, (pattern, form) in PARAMETERS.items():
+            if name.startswith(beginning) and not re.fullmatch(pattern, name.removeprefix(beginning)):
+                return (
+                    f"reading SSM Parameter ({name}): operation error SSM: GetParameter, https response error "
+                    f"StatusCode: 400, ParameterNotFound:\n  expected: {beginning}{form}"
+                )
+    return ""
+
+
+def made(around: Surroundings, token: str, arguments: Mapping[str, Any]) -> Json:
+    """What the world knows better than the examples."""
+    if token == CLUSTER and (cluster := around.cluster(str(arguments.get("name")))):
+        known = {name: cluster.outputs.get(name) for name in ("arn", "createdAt", "endpoint", "identities", "roleArn")}
+        known |= {name: cluster.outputs.get(name) for name in ("platformVersion", "status", "version", "vpcConfig")}
+        known["certificateAuthorities"] = [table(cluster.outputs.get("certificateAuthority"))]
+        access = table(cluster.outputs.get("accessConfig"))
+        return {name: value for name, value in known.items() if value} | ({"accessConfigs": [access]} if access else {})
+    if token == SUBNET and (subnet := around.world.get(types.SUBNET, str(arguments.get("id")))):
+        zone = subnet.outputs.get("availabilityZone")
+        known = {name: subnet.outputs.get(name) for name in ("arn", "cidrBlock", "vpcId", "tags")}
+        return {name: value for name, value in {**known, "availabilityZone": zone}.items() if value}
+    if token == SUBNETS:
+        vpcs = [
+            str(value)
+            for one in rows(arguments.get("filters"))
+            if table(one).get("name") == "vpc-id"
+            for value in rows(table(one).get("values"))
+        ]
+        there = [one.id for vpc in vpcs for one in around.world.find(types.SUBNET, vpcId=vpc)]
+        return {"ids": there} if any(around.world.get(types.VPC, vpc) for vpc in vpcs) else {}
+    return {}
+
+
+def paths(token: str, result: Mapping[str, Any]) -> set[str]:
+    """What an answer shows to be there."""
+    if token == CLUSTER:
+        network = table(result.get("vpcConfig"))
+        ids = [*rows(network.get("subnetIds")), network.get("clusterSecurityGroupId"), network.get("vpcId")]
+        return {f"cluster/{result.get('id')}", *(str(one) for one in ids if one)}
+    if token == SUBNETS:
+        return {str(one) for one in rows(result.get("ids"))}
+    identity = result.get("id")
+    kinds = ("subnet-", "sg-", "vpc-", "lt-", "cr-")
+    return {identity} if isinstance(identity, str) and identity.startswith(kinds) else set()
+
+
+def offerings(arguments: Mapping[str, Any], region: str, values: Mapping[str, Any]) -> Json:
+    """Which types are where. Nobody publishes which zones have a type, so every zone of its region is said to."""
+    kind = str(arguments.get("locationType") or "region")
+    about = table(table(values.get("regions")).get(region))
+    places = {"region": [region], "availability-zone": about.get("names"), "availability-zone-id": about.get("ids")}
+    known = documents.instance_types(region) | {
+        one.machine_type for one in gpu_catalog.machines(cloud="aws") if is_in(one.machine_type, region)
+    }
+    wanted = {
+        str(table(one).get("name")): [str(value) for value in rows(table(one).get("values"))]
+        for one in rows(arguments.get("filters"))
+    }
+    pairs = [
+        (name, place)
+        for name in sorted(known)
+        if any(fnmatchcase(name, one) for one in wanted.get("instance-type", ["*"]))
+        for place in places.get(kind) or []
+        if any(fnmatchcase(place, one) for one in wanted.get("location", ["*"]))
+    ]
+    return {
+        **{name: value for name, value in arguments.items() if value is not None},
+        "id": region,
+        "region": region,
+        "instanceTypes": [name for name, _ in pairs],
+        "locations": [place for _, place in pairs],
+        "locationTypes": [kind for _ in pairs],
+    }

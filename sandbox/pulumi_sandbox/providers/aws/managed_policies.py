@@ -1,0 +1,41 @@
+"""Policies of Amazon's own that roles of a cluster and its nodes have, and what to say of others.
+
+Sources: docs.aws.amazon.com/eks/latest/userguide/security-iam-awsmanpol.html and create-node-role.html, and for their
+paths docs.aws.amazon.com/aws-managed-policy/latest/reference/policy-list.html.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from typing import Any
+
+from pulumi_sandbox.providers.aws import types
+from pulumi_sandbox.providers.inputs import rows
+
+OURS = "arn:aws:iam::aws:policy/"
+KNOWN = (
+    "AmazonEBSCSIDriverEKSClusterScopedPolicy", "AmazonEC2ContainerRegistryFullAccess",
+    "AmazonEC2ContainerRegistryPowerUser", "AmazonEC2ContainerRegistryPullOnly", "AmazonEC2ContainerRegistryReadOnly",
+    "AmazonEKSBlockStoragePolicy", "AmazonEKSClusterPolicy", "AmazonEKSComputePolicy",
+    "AmazonEKSFargatePodExecutionRolePolicy", "AmazonEKSLoadBalancingPolicy", "AmazonEKSLocalOutpostClusterPolicy",
+    "AmazonEKSNetworkingPolicy", "AmazonEKSServicePolicy", "AmazonEKSVPCResourceController",
+    "AmazonEKSWorkerNodeMinimalPolicy", "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy",
+    "AmazonSSMManagedEC2InstanceDefaultPolicy", "AmazonSSMManagedInstanceCore", "CloudWatchAgentServerPolicy",
+    "service-role/AmazonEBSCSIDriverPolicy",
+)  # fmt: skip
+LIKENESS = 0.8
+
+
+def notes(token: str, inputs: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is said of policies that are not in the list, and how loud: one that resembles a known name is a slip."""
+    given = rows(inputs.get("managedPolicyArns")) if token == types.ROLE else [inputs.get("policyArn")]
+    for arn in given if token in (types.ROLE, types.ATTACHMENT) else ():
+        if not isinstance(arn, str) or not arn.startswith(OURS) or arn.removeprefix(OURS) in KNOWN:
+            continue
+        name = arn.removeprefix(OURS)
+        close = difflib.get_close_matches(name, KNOWN, n=1, cutoff=LIKENESS)
+        if close:
+            yield f"the sandbox does not know whether {arn} exists; did you mean {OURS}{close[0]}?", "warning"
+        else:
+            yield f"the sandbox does not know whether {arn} exists", "info"

@@ -1,0 +1,92 @@
+"""What EKS refuses of a node group for what its launch template says.
+
+Source of each rule: docs.aws.amazon.com/eks/latest/userguide/launch-templates.html ("Launch template configuration
+basics"), botocore's service model of EKS (CreateNodegroupRequest, LaunchTemplateSpecification), and for reservations
+docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html. Words without a report in aws_eks_errors are the
+documents' own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pulumi_sandbox.providers.aws import eks_errors, instance_types
+from pulumi_sandbox.providers.aws.node_group_rules import architectures, sold
+from pulumi_sandbox.providers.inputs import rows, table
+
+Inputs = dict[str, Any]
+FORBIDDEN = (
+    "The launch template can't include SubnetId, IamInstanceProfile, RequestSpotInstances, HibernationOptions, or "
+    "TerminateInstances, or the node group deployment or update will fail."
+)
+
+
+def refusals(group: Inputs, template: Inputs) -> Iterator[tuple[str, str]]:
+    """Code and words of each."""
+    for name in forbidden(template):
+        yield eks_errors.INVALID, f"{FORBIDDEN}\n  got: {name}"
+    if template.get("vpcSecurityGroupIds") and template.get("networkInterfaces"):
+        # EC2's words (RunInstances, InvalidParameterCombination).
+        text = "Network interfaces and an instance-level security groups may not be specified on the same request"
+        yield eks_errors.REFUSED, text
+    if template.get("instanceType") and group.get("instanceTypes"):
+        yield eks_errors.REFUSED, eks_errors.TYPES_TWICE
+    if template.get("imageId"):
+        if group.get("amiType") not in (None, "", "CUSTOM"):
+            yield eks_errors.INVALID, eks_errors.AMI_TWICE
+        if group.get("version") or group.get("releaseVersion"):
+            yield eks_errors.INVALID, eks_errors.VERSION_TWICE
+    elif group.get("amiType") == "CUSTOM":
+        # The words are the sandbox's; that an image has to be there is what CUSTOM means (botocore, AMITypes).
+        yield eks_errors.INVALID, "AMI type CUSTOM needs an image id in the launch template"
+    yield from capacity(group, template)
+    yield from machines(group, template)
+
+
+def forbidden(template: Inputs) -> Iterator[str]:
+    if template.get("iamInstanceProfile"):
+        yield "iamInstanceProfile"
+    if table(template.get("hibernationOptions")).get("configured"):
+        yield "hibernationOptions"
+    if any(table(row).get("subnetId") for row in rows(template.get("networkInterfaces"))):
+        yield "networkInterfaces[].subnetId"
+    if table(template.get("instanceMarketOptions")).get("marketType") == "spot":
+        yield "instanceMarketOptions.marketType spot; set capacityType to SPOT on the node group"
+
+
+def capacity(group: Inputs, template: Inputs) -> Iterator[tuple[str, str]]:
+    block = group.get("capacityType") == "CAPACITY_BLOCK"
+    market = table(template.get("instanceMarketOptions")).get("marketType")
+    target = table(table(template.get("capacityReservationSpecification")).get("capacityReservationTarget"))
+    if block:
+        needed = {
+            "instanceType": template.get("instanceType"),
+            'instanceMarketOptions.marketType "capacity-block"': market == "capacity-block",
+            "capacityReservationSpecification.capacityReservationTarget.capacityReservationId": target.get(
+                "capacityReservationId"
+            ),
+        }
+        if lacking := [name for name, there in needed.items() if not there]:
+            text = "a launch template for CAPACITY_BLOCK must name the instance type, the market and the reservation"
+            yield eks_errors.INVALID, f"{text}\n  got: no {', no '.join(lacking)}"
+    elif market == "capacity-block":
+        given = group.get("capacityType") or "ON_DEMAND"
+        text = f"the launch template is for a Capacity Block, and capacityType is {given}"
+        yield eks_errors.INVALID, f"{text}\n  expected: CAPACITY_BLOCK"
+
+
+def machines(group: Inputs, template: Inputs) -> Iterator[tuple[str, str]]:
+    name = template.get("instanceType")
+    if not isinstance(name, str) or not name:
+        name = (
+            instance_types.DEFAULT
+            if not group.get("instanceTypes") and not template.get("instanceRequirements")
+            else ""
+        )
+    if not name:
+        return
+    for problem in architectures([name], group.get("amiType"), "instanceType"):
+        yield eks_errors.INVALID, problem.text
+    for problem in sold(name, str(group.get("capacityType") or "ON_DEMAND"), "instanceType"):
+        yield eks_errors.INVALID, problem.text

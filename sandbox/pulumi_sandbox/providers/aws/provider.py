@@ -1,0 +1,238 @@
+"""The offline aws provider: Amazon's names, ids and ARNs over the shapes of the SDK."""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
+from typing import Any, ClassVar
+
+from pulumi_sandbox.providers import bridged, sandbox_file
+from pulumi_sandbox.providers.aws import (
+    conflicts,
+    eks_outputs,
+    faults,
+    iam_rules,
+    managed_policies,
+    rule_table,
+    schema,
+    types,
+)
+from pulumi_sandbox.providers.aws import lookups as own_lookups
+from pulumi_sandbox.providers.aws.references import References
+from pulumi_sandbox.providers.aws.tables import ARN_IS_ID, ARNS, DESCRIBED, ID_FORMS, ID_PREFIXES, NAMING, REPLACES
+from pulumi_sandbox.providers.aws.world import Surroundings
+from pulumi_sandbox.providers.cloud import Cloud
+from pulumi_sandbox.providers.diff import Change
+from pulumi_sandbox.providers.lookup_template import LookupRefusedError
+from pulumi_sandbox.providers.resource import Problem, Refused, Resource
+from pulumi_sandbox.providers.sandbox_file import SettingsError
+from pulumi_sandbox.providers.sdk.types import Type
+from pulumi_sandbox.providers.values import Unknown, leaves
+from pulumi_sandbox.world import Fault
+
+# The ending of a name made from a prefix (terraform-plugin-sdk helper/id: a timestamp and a counter).
+PREFIX_DIGITS = 26
+# The letters of Amazon's unique ids (docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html).
+BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+
+
+class Aws(Cloud):
+    """Ids and outputs as Amazon forms them for the types of aws_tables; the types of aws_mapping are checked deeper."""
+
+    package: ClassVar[str] = "aws"
+    coerces_scalars: ClassVar[bool] = True
+    always_new: ClassVar[Collection[str]] = schema.ALWAYS_NEW
+
+    @property
+    def account(self) -> str:
+        return str(self.lookups.values["account"])
+
+    def region(self, res: Resource) -> str:
+        return self._region(res.inputs)
+
+    def _region(self, inputs: Mapping[str, Any]) -> str:
+        given = inputs.get("region") or self.context.config.get("region")
+        return given if isinstance(given, str) else str(self.lookups.config({})["region"])
+
+    @cached_property
+    def around(self) -> Surroundings:
+        try:
+            listed = sandbox_file.existing(self.context.workspace.settings_file, "aws", "subnet-* or cluster/ci")
+            return Surroundings(self.context.world, listed, self.lookups.values)
+        except (SettingsError, LookupRefusedError) as wrong:
+            raise Refused(str(wrong)) from None
+
+    def autoname(self, res: Resource) -> None:
+        shape = self.shapes.shape(res.token)
+        naming = NAMING.get(res.token, bridged.Naming())
+        bridged.autoname(res, shape, naming)
+        if res.autonamed(naming.key):
+            res.inputs[naming.key] = _finished(res, str(res.inputs[naming.key]))
+        if res.token in DESCRIBED:
+            res.set_default(DESCRIBED[res.token], lambda: "Managed by Pulumi")
+        for name, declared in shape.inputs.properties.items():
+            # The provider writes a policy that is given as an object as the JSON that Amazon takes.
+            if _is_document(declared.type) and _is_known(res.inputs.get(name)):
+                res.inputs[name] = json.dumps(res.inputs[name], sort_keys=True, separators=(",", ":"))
+
+    def rules(self, res: Resource) -> Iterable[Problem]:
+        region = self.region(res)
+        yield from schema.check(res.token, res.inputs, region)
+        yield from rule_table.rules(res.token, res.inputs, region)
+        for text in iam_rules.notes(res.token, res.inputs):
+            res.log(text, "warning")
+        for text, severity in managed_policies.notes(res.token, res.inputs):
+            res.log(text, severity)
+
+    def replaces(self, token: str, path: str) -> bool | None:
+        return bridged.replaces(REPLACES, token, path) if token in REPLACES else schema.replaces(token, path)
+
+    def documented(self, token: str, path: str) -> bool | None:
+        return schema.replaces_by_name(token, path) or super().documented(token, path)
+
+    def forced(self, res: Resource) -> Iterable[Change]:
+        # terraform-provider-aws 6, internal/provider/sdkv2/region.go: forceNewIfRegionChanges, with the provider's own
+        # region for a resource that names none. One that comes from the environment of a cloud's user is unknown here.
+        return bridged.elsewhere(res, "region", str(self.context.config.get("region") or ""))
+
+    # -- Create, Update, Delete ---------------------------------------------------------------------------------------
+
+    def refusals(self, res: Resource) -> Iterable[str]:
+        if res.old_inputs is None:
+            yield from conflicts.taken(self.context.world, res.token, res.inputs)
+        yield from References(self.around).missing(res.token, res.inputs)
+        if res.token == types.NODE_GROUP and res.old_inputs is None:
+            yield from faults.node_group(res, self.around, self.identity(res), self.region(res))
+
+    def undeletable(self, res: Resource) -> Iterable[str]:
+        return conflicts.users(self.context.world, res.token, res.id)
+
+    def fault_kinds(self, token: str) -> tuple[str, ...]:
+        # A node group meets them when its first machines are launched, which depends on its size: see refusals.
+        return () if token == types.NODE_GROUP else super().fault_kinds(token)
+
+    def fault_text(self, fault: Fault, res: Resource) -> str:
+        return faults.text(fault, res) or super().fault_text(fault, res)
+
+    def planned(self, res: Resource) -> dict[str, Any]:
+        return eks_outputs.planned_template(res) if res.token == types.LAUNCH_TEMPLATE else {}
+
+    def identity(self, res: Resource) -> str:
+        if res.token in ARN_IS_ID:
+            return self._arn(res)
+        if res.token in ID_PREFIXES:
+            return f"{ID_PREFIXES[res.token]}-0{res.suffix(16)}"
+        if res.token in ID_FORMS:
+            return ID_FORMS[res.token].format_map(self._facts(res))
+        return self._name(res) or f"{_kind(res.token)}-0{res.suffix(16)}"
+
+    def _name(self, res: Resource) -> str:
+        """What the resource is called: by the program, else as its id or its outputs say, else after the prefix."""
+        key = NAMING.get(res.token, bridged.Naming()).key
+        chosen, prefix = res.inputs.get(key) or res.outputs.get(key), res.inputs.get(f"{key}Prefix")
+        if isinstance(chosen, str) and chosen:
+            return chosen
+        if not isinstance(prefix, str) or not prefix:
+            return ""
+        if res.id and (res.token in ID_FORMS or res.token in ARN_IS_ID):
+            return re.split("[:/]", res.id)[-1]
+        return prefix + res.suffix(PREFIX_DIGITS, "0123456789")
+
+    def computed(self, res: Resource) -> dict[str, Any]:
+        outputs = self.shapes.shape(res.token).outputs
+        tags = {**(self.context.config.get("defaultTags") or {}).get("tags", {}), **(res.inputs.get("tags") or {})}
+        found: dict[str, Any] = {"region": self.region(res), "tagsAll": tags}
+        arn = str(res.outputs.get("arn") or "")
+        if "arn" in outputs and not arn:
+            found["arn"] = arn = res.id if res.token in ARN_IS_ID else self._arn(res)
+        for name in ("ownerId", "registryId", "accountId"):
+            found[name] = self.account
+        key = NAMING.get(res.token, bridged.Naming()).key
+        if res.inputs.get(f"{key}Prefix"):
+            found[key] = self._name(res)
+        match res.token:
+            case "aws:sqs/queue:Queue":
+                found["url"] = res.id
+            case types.ROLE:
+                found["uniqueId"] = res.outputs.get("uniqueId") or "AROA" + res.suffix(17, BASE32)
+            case types.LAUNCH_TEMPLATE:
+                found |= eks_outputs.launch_template(res)
+            case types.CLUSTER:
+                found |= eks_outputs.cluster(res, self.around, self.region(res))
+            case types.NODE_GROUP:
+                found |= eks_outputs.node_group(res, self.around, arn)
+            case types.PLACEMENT_GROUP:
+                found["placementGroupId"] = res.outputs.get("placementGroupId") or f"pg-0{res.suffix(16)}"
+            case types.POD_IDENTITY:
+                where = f"{self.region(res)}:{self.account}:podidentityassociation/{res.inputs.get('clusterName')}"
+                found |= {"associationId": res.id, "associationArn": f"arn:aws:eks:{where}/{res.id}"}
+        return {name: value for name, value in found.items() if name in outputs}
+
+    def _arn(self, res: Resource) -> str:
+        form = ARNS.get(res.token)
+        if form:
+            return "arn:aws:" + form.format_map(self._facts(res))
+        service = res.token.split(":")[1].split("/")[0]
+        return f"arn:aws:{service}:{self.region(res)}:{self.account}:{_kind(res.token)}/{res.id or res.name}"
+
+    def _facts(self, res: Resource) -> dict[str, Any]:
+        inputs = {name: value for name, value in res.inputs.items() if isinstance(value, str | dict)}
+        inputs[NAMING.get(res.token, bridged.Naming()).key] = self._name(res)
+        return _Facts(
+            {"path": "/", "uuid": str(uuid.uuid4()), **inputs, "region": self.region(res), "account": self.account}
+        )
+
+    # -- lookups ------------------------------------------------------------------------------------------------------
+
+    def invoke(self, token: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+        config = self.context.config
+        mine = self.lookups.answered_by_user(token, arguments, config) if self.lookups.known(token) else False
+        region = self._region(arguments)
+        if not mine and (refused := own_lookups.refusal(self.around, token, arguments)):
+            raise Refused(refused)
+        if not mine and token == own_lookups.OFFERINGS:
+            if wrong := self.shapes.check_arguments(token, arguments).problems:
+                raise Refused(f"{token}: {wrong[0].path}: {wrong[0]}")
+            return own_lookups.offerings(arguments, region, self.lookups.values), ()
+        result, secret = super().invoke(token, arguments)
+        if not mine:
+            result |= own_lookups.made(self.around, token, arguments)
+        self.around.found |= own_lookups.paths(token, result)
+        return result, secret
+
+
+class _Facts(dict[str, Any]):
+    """What forms are filled with; an input left out stays empty, as a vendor's own default would be elsewhere."""
+
+    def __missing__(self, key: str) -> str:
+        return ""
+
+
+def _finished(res: Resource, name: str) -> str:
+    """What some services want around a name (the PostTransform of the provider's AutoNameOptions)."""
+    match res.token:
+        case "aws:sqs/queue:Queue" if res.inputs.get("fifoQueue") is True:
+            return name if name.endswith(".fifo") else f"{name}.fifo"
+        case "aws:sns/topic:Topic" if res.inputs.get("fifoTopic") is True:
+            return name if name.endswith(".fifo") else f"{name}.fifo"
+        case "aws:kms/alias:Alias":
+            return name if name.startswith("alias/") else f"alias/{name}"
+    return name
+
+
+def _kind(token: str) -> str:
+    """`aws:ec2/vpcEndpoint:VpcEndpoint` is a vpc-endpoint in an ARN."""
+    name = token.rsplit(":", 1)[-1]
+    return "".join(f"-{one.lower()}" if one.isupper() and at else one.lower() for at, one in enumerate(name))
+
+
+def _is_document(kind: Type) -> bool:
+    return kind.kind == "union" and any(one.name.endswith("PolicyDocumentArgs") for one in kind.of)
+
+
+def _is_known(value: Any) -> bool:
+    """Whether it is an object without unknowns: one that a preview does not know is left as it is."""
+    return isinstance(value, Mapping) and not any(isinstance(one, Unknown) for _, one in leaves(value))

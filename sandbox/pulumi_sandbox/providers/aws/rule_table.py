@@ -1,0 +1,97 @@
+"""Which rules a resource is held to, by its type, beyond Amazon's schemas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from pulumi_sandbox.providers import paths
+from pulumi_sandbox.providers.aws import iam_rules, node_group_rules, template_rules, types
+from pulumi_sandbox.providers.inputs import table
+from pulumi_sandbox.providers.resource import Problem
+
+Inputs = dict[str, Any]
+TAGS_MOST = 50
+# What upstream holds to verify.ValidARN, or to its type ARN (internal/service/eks, internal/service/iam).
+ARNS = {
+    types.ATTACHMENT: ("policyArn",),
+    types.ACCESS_ENTRY: ("principalArn",),
+    types.ACCESS_POLICY: ("principalArn", "policyArn"),
+    types.POD_IDENTITY: ("roleArn", "targetRoleArn"),
+    types.ADDON: ("serviceAccountRoleArn",),
+    types.CLUSTER: ("roleArn",),
+}
+ARN = r"arn:aws(-[a-z]+)*:[^:]+:([a-z]{2}(-[a-z]+)+-\d{1,2})?:(aws|aws-managed|\d{12}|cw.{10})?:.+"
+CLUSTER_NAME = r"^[0-9A-Za-z][A-Za-z0-9\-_]*$"
+CLUSTER_NAME_MOST = 100
+
+
+def rules(token: str, inputs: Inputs, region: str) -> Iterator[Problem]:
+    """What no schema states and Amazon or its provider says all the same."""
+    if token in types.TARGETS:
+        yield from tags(inputs.get("tags"))
+        yield from cluster_name(inputs.get("clusterName"))
+    yield from iam_rules.rules(token, inputs)
+    for name in ARNS.get(token, ()):
+        yield from arn(inputs.get(name), name)
+    if placed := _PLACED.get(token):
+        yield from placed(inputs, region)
+    if plain := _PLAIN.get(token):
+        yield from plain(inputs)
+
+
+def tags(given: Any) -> Iterator[Problem]:
+    """docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html: reserved names, and how many."""
+    pairs = table(given)
+    if len(pairs) > TAGS_MOST:
+        yield Problem("tags", f"expected at most {TAGS_MOST} tags, got {len(pairs)}")
+    for key in pairs:
+        if key.lower().startswith("aws:"):
+            yield Problem(paths.text(("tags", key)), "tag keys that begin with aws: are reserved for Amazon's own use")
+
+
+def cluster_name(given: Any) -> Iterator[Problem]:
+    """terraform-provider-aws, internal/service/eks/validate.go, validClusterName; botocore, eks, ClusterName."""
+    if not isinstance(given, str):
+        return
+    if not 1 <= len(given) <= CLUSTER_NAME_MOST:
+        text = f"expected length of clusterName to be in the range (1 - {CLUSTER_NAME_MOST}), got {len(given)}"
+        yield Problem("clusterName", text)
+    elif not re.match(CLUSTER_NAME, given):
+        yield Problem("clusterName", f'"clusterName" ("{given}") doesn\'t match regexp "{CLUSTER_NAME}"')
+
+
+def arn(given: Any, name: str) -> Iterator[Problem]:
+    """terraform-provider-aws, internal/verify/validate.go, ValidARN."""
+    if not isinstance(given, str) or not given or re.fullmatch(ARN, given):
+        return
+    why = (
+        "arn: invalid prefix" if not given.startswith("arn:") else "arn: not enough sections, or one that is malformed"
+    )
+    yield Problem(name, f'"{name}" ({given}) is an invalid ARN: {why}')
+
+
+def placement_group(inputs: Inputs) -> Iterator[Problem]:
+    """terraform-provider-aws, internal/service/ec2/ec2_placement_group.go (at 05e34de7)."""
+    strategy, count = inputs.get("strategy"), inputs.get("partitionCount")
+    if isinstance(count, int | float) and not 0 <= count <= 7:
+        yield Problem("partitionCount", f"expected partition_count to be in the range (0 - 7), got {count:g}")
+    if isinstance(strategy, str):
+        if count and strategy != "partition":
+            yield Problem("partitionCount", f'partition_count must not be set when strategy = "{strategy}"')
+        if inputs.get("spreadLevel") and strategy != "spread":
+            yield Problem("spreadLevel", f'spread_level must not be set when strategy = "{strategy}"')
+
+
+def capacity_reservation(inputs: Inputs, region: str) -> Iterator[Problem]:
+    yield from template_rules.machine(inputs.get("instanceType"), region)
+
+
+# Those that need to know the region the resource is in.
+_PLACED: dict[str, Callable[[Inputs, str], Iterable[Problem]]] = {
+    types.NODE_GROUP: node_group_rules.node_group,
+    types.LAUNCH_TEMPLATE: template_rules.launch_template,
+    types.CAPACITY_RESERVATION: capacity_reservation,
+}
+_PLAIN: dict[str, Callable[[Inputs], Iterable[Problem]]] = {types.PLACEMENT_GROUP: placement_group}

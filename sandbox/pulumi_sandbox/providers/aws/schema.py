@@ -1,0 +1,227 @@
+"""Checks inputs against Amazon's own schemas (aws_documents), by the names that aws_mapping gives them there."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pulumi_sandbox.providers.aws import documents
+from pulumi_sandbox.providers.aws.documents import HOME, Document, Node
+from pulumi_sandbox.providers.aws.types import TARGETS
+from pulumi_sandbox.providers.paths import parse, text
+from pulumi_sandbox.providers.resource import DEFAULTS, Problem
+from pulumi_sandbox.providers.values import UNKNOWN, Path
+
+# A place in one schema: the document, and the node in it.
+Place = tuple[Document, Node]
+# What pulumi-aws adds to a type, and always makes a new resource (terraform-provider-aws, ForceNew; `region` since v7).
+ALWAYS_NEW = ("namePrefix", "region")
+# A longer list of choices is not repeated.
+CHOICES_SHOWN = 30
+
+
+def _roots(token: str, region: str) -> Iterator[Place]:
+    """Where the resource's properties are described: CloudFormation first, the API's own words after it."""
+    target = TARGETS[token]
+    document = documents.cloudformation(target.schema, region)
+    if found := _steps((document, document.root), target.base):
+        yield found
+    if target.api:
+        document = documents.api(*target.api)
+        yield document, document.root
+
+
+def _inside(place: Place) -> Place | None:
+    """Through references and lists to what one element looks like."""
+    document, node = place[0], place[0].followed(place[1])
+    while node is not None and "items" in node:
+        node = document.followed(node["items"])
+    return None if node is None else (document, node)
+
+
+def _step(place: Place | None, name: str) -> Place | None:
+    here = _inside(place) if place else None
+    if here is None:
+        return None
+    document, node = here
+    properties = node.get("properties", {})
+    named = next((key for key in properties if key.lower() == name.lower()), None)
+    if named is not None:
+        return document, properties[named]
+    if {"Key", "Value"} <= properties.keys():  # a map of pulumi-aws that is a list of pairs there
+        return document, properties["Value"]
+    other = node.get("additionalProperties") or next(iter(node.get("patternProperties", {}).values()), None)
+    return (document, other) if isinstance(other, dict) else None
+
+
+def _steps(place: Place | None, names: Iterable[str]) -> Place | None:
+    for name in names:
+        place = _step(place, name)
+    return place
+
+
+def _places(token: str, region: str, names: tuple[str, ...]) -> list[Place]:
+    """Every description of a property, given the names on the way to it."""
+    fields, found = TARGETS[token].fields, []
+    for root in _roots(token, region):
+        place: Place | None = root
+        for depth in range(1, len(names) + 1):
+            renamed = fields.get(".".join(names[:depth]), names[depth - 1])
+            above = (root[0], root[0].root) if renamed.startswith("/") else place
+            place = _steps(above, renamed.removeprefix("/").split("."))
+        if place:
+            found.append(place)
+    return found
+
+
+def unmatched(token: str, properties: Iterable[tuple[str, ...]]) -> list[str]:
+    """Of these properties (each the names on the way to it), those that no schema describes: shape-checked only."""
+    return sorted(".".join(names) for names in properties if not _places(token, HOME, names))
+
+
+def replaces(token: str, path: str) -> bool | None:
+    """Whether a change makes a new resource, as CloudFormation says; None for a type that is not in the mapping."""
+    target = TARGETS.get(token)
+    if target is None:
+        return None
+    names = [step for step in parse(path) if isinstance(step, str)]
+    if names[0] in ALWAYS_NEW:
+        return True
+    renamed = target.fields.get(names[0], ".".join((*target.base, names[0])))
+    return _is_create_only(target.schema, (renamed.removeprefix("/"), *names[1:]))
+
+
+def replaces_by_name(token: str, path: str) -> bool:
+    """The same of a type that is not in the mapping, where CloudFormation has a type and a property of the same names.
+
+    That holds for 779 of the 1,749 types of pulumi-aws 7, and for 1,511 of their properties CloudFormation says yes.
+    """
+    names = [step for step in parse(path) if isinstance(step, str)]
+    _, place, kind = token.split(":")
+    schema = documents.type_named(place.partition("/")[0], kind)
+    # The `name` of a queue is QueueName there.
+    return bool(schema) and any(
+        _is_create_only(schema, (first, *names[1:])) for first in (names[0], f"{kind}{names[0]}")
+    )
+
+
+def _is_create_only(schema: str, names: Iterable[str]) -> bool:
+    changed = ".".join(names).lower()
+    return any(
+        f"{changed}.".startswith(f"{one}.") or one.startswith(f"{changed}.") for one in documents.create_only(schema)
+    )
+
+
+def check(token: str, inputs: dict[str, Any], region: str) -> Iterator[Problem]:
+    """What Amazon's schemas say against the inputs."""
+    if token in TARGETS:
+        yield from _Check(token, region).walk(inputs, ())
+
+
+class _Check:
+    def __init__(self, token: str, region: str) -> None:
+        self.token = token
+        self.region = region
+
+    def merged(self, names: tuple[str, ...], *, whole: bool = False) -> Node:
+        """All that is known of a property: the API's word goes before CloudFormation's; `whole`: of a list itself."""
+        found: Node = {}
+        for place in _places(self.token, self.region, names):
+            inner = (place[0], place[0].followed(place[1])) if whole else _inside(place)
+            found |= (inner[1] if inner else None) or {}
+        return found
+
+    def walk(self, value: Any, path: Path) -> Iterator[Problem]:
+        if value is None or value is UNKNOWN:
+            return
+        names = tuple(step for step in path if isinstance(step, str))
+        if isinstance(value, dict):
+            given = {name: inner for name, inner in value.items() if name != DEFAULTS and inner is not None}
+            # The bridge takes an empty list or map for one that is not there.
+            if names and given:
+                yield from self.together(given, path, names)
+            for name, inner in given.items():
+                yield from self.walk(inner, (*path, name))
+        elif isinstance(value, list | tuple):
+            node = self.merged(names, whole=True) if value else {}
+            name = f"number of items in {names[-1]}"
+            yield from _bounds(node, len(value), path, name, "minItems", "maxItems")
+            for index, inner in enumerate(value):
+                yield from self.walk(inner, (*path, index))
+        else:
+            yield from _leaf(self.merged(names), value, path, names[-1])
+
+    def together(self, given: dict[str, Any], path: Path, names: tuple[str, ...]) -> Iterator[Problem]:
+        """Which parts an object must have, and which may not meet; and the keys of a map."""
+        node = self.merged(names)
+        keys = node.get("propertyNames") or node.get("properties", {}).get("Key")
+        there = {name.lower() for name in given}
+        if keys and ("propertyNames" in node or not {"key", "value"} <= there):
+            name = f"number of items in {names[-1]}"
+            yield from _bounds(node, len(given), path, name, "minProperties", "maxProperties")
+            for key in given:
+                for document, _ in _roots(self.token, self.region):
+                    yield from _leaf(document.followed(keys) or {}, key, (*path, key), "the key")
+            return
+        if ".".join(names) in TARGETS[self.token].loose:
+            return
+        for needed in node.get("required", ()):
+            if needed.lower() not in there:
+                yield Problem(text((*path, _small(needed))), "Missing required argument")
+        choice = node.get("requiredXor", ())
+        chosen = [one for one in choice if one.lower() in there]
+        if choice and len(chosen) != 1:
+            listed, got = ", ".join(map(_small, choice)), ", ".join(map(_small, chosen)) or "none of them"
+            yield Problem(text(path), f"expected exactly one of {listed}, got {got}")
+        for one, others in node.get("dependentExcluded", {}).items():
+            for other in others:
+                if one < other and {one.lower(), other.lower()} <= there:
+                    yield Problem(text((*path, _small(one))), f'"{_small(one)}": conflicts with {_small(other)}')
+
+
+def _small(name: str) -> str:
+    """A property as pulumi-aws writes it."""
+    return name[:1].lower() + name[1:]
+
+
+def _leaf(node: Node, value: Any, path: Path, name: str) -> Iterator[Problem]:
+    if value == "":  # the provider takes an empty text for one that is not set
+        return
+    if "enum" in node:
+        if value not in node["enum"]:
+            yield not_one_of(text(path), name, value, node["enum"])
+        return
+    if isinstance(value, str):
+        yield from _bounds(node, len(value), path, f"length of {name}", "minLength", "maxLength")
+        pattern = node.get("pattern", "")
+        if pattern and "\\p{" not in pattern and not re.search(pattern, value):
+            yield Problem(text(path), f'"{name}" ("{value}") doesn\'t match regexp "{pattern}"')
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield from _bounds(node, value, path, name, "minimum", "maximum")
+
+
+def _bounds(node: Node, value: float, path: Path, name: str, low: str, high: str) -> Iterator[Problem]:
+    """In the words of the Terraform SDK's validation functions (helper/validation/int.go)."""
+    least, most = node.get(low), node.get(high)
+    if (least is None or value >= least) and (most is None or value <= most):
+        return
+    expected = f"in the range ({least} - {most})"
+    if most is None:
+        expected = f"at least ({least})"
+    elif least is None:
+        expected = f"at most ({most})"
+    yield Problem(text(path), f"expected {name} to be {expected}, got {value:g}")
+
+
+def not_one_of(path: str, name: str, value: Any, allowed: Iterable[str]) -> Problem:
+    """In the words of the Terraform SDK (validation.StringInSlice)."""
+    choices = list(allowed)
+    close = difflib.get_close_matches(str(value).lower(), [one.lower() for one in choices], n=1)
+    meant = next((one for one in choices if close and one.lower() == close[0]), "")
+    quoted = " ".join(f'"{one}"' for one in choices[:CHOICES_SHOWN])
+    quoted += f" and {len(choices) - CHOICES_SHOWN} more" if choices[CHOICES_SHOWN:] else ""
+    return Problem(
+        path, f"expected {name} to be one of [{quoted}], got {value}", f"did you mean {meant}?" if meant else ""
+    )

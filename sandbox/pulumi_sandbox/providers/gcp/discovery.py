@@ -1,0 +1,213 @@
+"""Checks inputs against Google's own discovery documents, those inside google-api-python-client."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import json
+import re
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pulumi_sandbox.providers.gcp.types import TARGETS
+from pulumi_sandbox.providers.paths import text
+from pulumi_sandbox.providers.resource import DEFAULTS, Problem
+from pulumi_sandbox.providers.values import UNKNOWN
+from pulumi_sandbox.providers.values import Path as ValuePath
+
+Node = dict[str, Any]
+
+WHOLE_NUMBERS = {
+    "int32": (-(2**31), 2**31 - 1),
+    "uint32": (0, 2**32 - 1),
+    "int64": (-(2**63), 2**63 - 1),
+    "uint64": (0, 2**64 - 1),
+}
+# How the documents mark what only the service sets, besides `readOnly`.
+OUTPUT_ONLY = ("[Output Only]", "Output only.", "Output Only.")
+CHANGES = ("patch", "update")
+
+
+@cache
+def document(name: str) -> Node:
+    """One discovery document, as google-api-python-client ships it."""
+    spec = importlib.util.find_spec("googleapiclient")
+    if spec is None or not spec.submodule_search_locations:
+        raise ModuleNotFoundError(
+            "google-api-python-client is not installed; the gcp provider checks against its files"
+        )
+    path = Path(spec.submodule_search_locations[0]) / "discovery_cache" / "documents" / f"{name}.json"
+    loaded: Node = json.loads(path.read_text(encoding="utf-8"))
+    return loaded
+
+
+@cache
+def locations(name: str) -> tuple[str, ...]:
+    """Where a service has an endpoint of its own: its regions, and for some services groups of regions."""
+    return tuple(one["location"] for one in document(name)["endpoints"])
+
+
+@cache
+def methods(name: str, collection: str) -> Node:
+    found = document(name)
+    for part in collection.split("."):
+        found = found["resources"][part]
+    return dict(found["methods"])
+
+
+def immutable(token: str) -> bool:
+    """Whether the API has no method that changes such a resource, so that every change makes a new one."""
+    target = TARGETS[token]
+    return not any(name in methods(target.document, target.collection) for name in CHANGES)
+
+
+def _followed(name: str, node: Node | None) -> Node | None:
+    """The node with references and lists resolved: what one element looks like."""
+    while node is not None and ("$ref" in node or node.get("type") == "array"):
+        if "$ref" in node:
+            marks = {key: value for key, value in node.items() if key in ("readOnly", "description")}
+            node = {**document(name)["schemas"][node["$ref"]], **marks}
+        else:
+            # The documents write the pattern of a list's texts on the list.
+            inherited = {"pattern": node["pattern"]} if "pattern" in node else {}
+            node = {**inherited, **node.get("items", {})}
+    return node
+
+
+def _step(name: str, node: Node | None, part: str) -> Node | None:
+    inside = _followed(name, node)
+    if inside is None:
+        return None
+    child: Node | None = inside.get("properties", {}).get(part) or inside.get("additionalProperties")
+    return child
+
+
+def _steps(name: str, node: Node | None, parts: Iterable[str]) -> Node | None:
+    for part in parts:
+        node = _step(name, node, part)
+    return node
+
+
+@cache
+def field(token: str, names: tuple[str, ...]) -> Node | None:
+    """The API's field of a property, given the names on the way to it; None when no field is known."""
+    target = TARGETS[token]
+    top: Node = document(target.document)["schemas"][target.schema]
+    node = _steps(target.document, top, target.base)
+    for depth in range(1, len(names) + 1):
+        path = names[:depth]
+        rename = _rename(target.fields, path)
+        if rename is None:
+            node = _step(target.document, node, path[-1])
+        elif rename.startswith("@"):
+            node = _parameter(target.document, target.collection, rename[1:])
+        elif rename.startswith("/"):
+            node = _steps(target.document, top, rename[1:].split("."))
+        else:
+            node = _steps(target.document, node, rename.split(".")) if rename else None
+    return node
+
+
+def leaf(token: str, names: tuple[str, ...]) -> Node | None:
+    """The same with references and lists resolved: what one value is checked against."""
+    return _followed(TARGETS[token].document, field(token, names))
+
+
+def _rename(fields: dict[str, str], path: tuple[str, ...]) -> str | None:
+    exact = fields.get(".".join(path))
+    return exact if exact is not None else fields.get(".".join((*path[:-1], "*")))
+
+
+def _parameter(name: str, collection: str, parameter: str) -> Node | None:
+    found = methods(name, collection)
+    insert = found.get("insert") or found["create"]
+    result: Node | None = insert["parameters"].get(parameter)
+    return result
+
+
+def unmatched(token: str, properties: Iterable[tuple[str, ...]]) -> list[str]:
+    """Of these properties (each the names on the way to it), those that no API field matches: shape-checked only."""
+    return sorted(".".join(names) for names in properties if field(token, names) is None)
+
+
+def check(token: str, inputs: dict[str, Any]) -> Iterator[Problem]:
+    """What Google's schema says against the inputs."""
+    if token in TARGETS:
+        yield from _walk(token, inputs, ())
+
+
+def _walk(token: str, value: Any, path: ValuePath) -> Iterator[Problem]:
+    if value is None or value is UNKNOWN:
+        return
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key != DEFAULTS:
+                yield from _walk(token, inner, (*path, key))
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from _walk(token, inner, (*path, index))
+    else:
+        names = tuple(step for step in path if isinstance(step, str))
+        node = leaf(token, names)
+        if node is not None:
+            yield from _leaf(node, value, text(path), names[-1])
+
+
+def _leaf(node: Node, value: Any, path: str, name: str) -> Iterator[Problem]:
+    if node.get("readOnly") or node.get("description", "").startswith(OUTPUT_ONLY):
+        # The words of the Terraform SDK under the bridge.
+        yield Problem(path, f'Computed attributes cannot be set, but a value was set for "{name}".')
+        return
+    if value == "":  # the provider takes an empty string for "not set"
+        return
+    if "enum" in node:
+        yield from _enum(node["enum"], value, path, name)
+    elif isinstance(value, str) and "pattern" in node and not re.fullmatch(node["pattern"].strip("^$"), value):
+        yield Problem(path, f'"{name}" ("{value}") doesn\'t match regexp "^(?:{node["pattern"].strip("^$")})$"')
+    yield from _format(node.get("format", ""), value, path, name)
+
+
+def _enum(allowed: list[str], value: Any, path: str, name: str) -> Iterator[Problem]:
+    if value in allowed:
+        return
+    real = [choice for choice in allowed if not choice.endswith("UNSPECIFIED")]
+    close = difflib.get_close_matches(str(value).upper(), real, n=1)
+    quoted = " ".join(f'"{choice}"' for choice in real)
+    yield Problem(
+        path, f"expected {name} to be one of [{quoted}], got {value}", f"did you mean {close[0]}?" if close else ""
+    )
+
+
+def _format(kind: str, value: Any, path: str, name: str) -> Iterator[Problem]:
+    if kind in WHOLE_NUMBERS:
+        low, high = WHOLE_NUMBERS[kind]
+        number = _whole(value)
+        if number is None:
+            yield Problem(path, f"expected {name} to be a whole number ({kind}), got {value}")
+        elif not low <= number <= high:
+            yield Problem(path, f"expected {name} to be in the range ({low} - {high}), got {number}")
+    elif kind in ("google-datetime", "date-time") and not _timestamp(value):
+        yield Problem(path, f"expected {name} to be a valid RFC3339 date, got {value}")
+    elif kind == "google-duration" and not re.fullmatch(r"-?\d+(?:\.\d{1,9})?s", str(value)):
+        yield Problem(path, f"expected {name} to be a duration in seconds, such as 3.5s, got {value}")
+
+
+def _whole(value: Any) -> int | None:
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return int(value) if value == int(value) else None
+    return int(value) if re.fullmatch(r"-?\d+", str(value)) else None
+
+
+def _timestamp(value: Any) -> bool:
+    if not re.fullmatch(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)", str(value)):
+        return False
+    try:
+        datetime.fromisoformat(str(value).upper())
+    except ValueError:
+        return False
+    return True

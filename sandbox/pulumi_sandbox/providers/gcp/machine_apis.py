@@ -1,0 +1,115 @@
+"""Secret Manager and Cloud Logging, as far as a machine asks them with its own identity; its grants decide."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp.names import last, part
+from pulumi_sandbox.providers.machines.local_services import Call, as_json
+from pulumi_sandbox.providers.machines.metadata import Answer, account_of
+from pulumi_sandbox.world import World
+
+SECRET = re.compile(r"/v1/(projects/[^/]+/secrets/[^/]+)/versions/([^/:]+):access")
+# Google Cloud documentation "Secret Manager roles and permissions" and "Logging access control": who has
+# secretmanager.versions.access and logging.logEntries.create.
+READERS = ("roles/secretmanager.secretAccessor", "roles/secretmanager.admin", "roles/owner")
+WRITERS = ("roles/logging.logWriter", "roles/logging.admin", "roles/owner", "roles/editor")
+UNAUTHENTICATED = (
+    "Request had invalid authentication credentials. Expected OAuth 2 access token, login cookie or other valid "
+    "authentication credential. See https://developers.google.com/identity/sign-in/web/devconsole-project."
+)
+# RFC 3720, appendix B.4, with the bits of each byte reversed.
+CASTAGNOLI = 0x82F63B78
+
+
+@dataclass
+class MachineApis:
+    """What the two services answer; `value_of` tells a secret's value, or None where there is none."""
+
+    world: World
+    value_of: Callable[[str], str | None]
+
+    def secret_manager(self, call: Call) -> Answer:
+        """projects.secrets.versions.access (discovery document secretmanager v1)."""
+        found = SECRET.fullmatch(call.path)
+        if found is None or call.method != "GET":
+            return refused(404, "NOT_FOUND", f"The sandbox serves versions of secrets, and not {call.path}.")
+        secret, version = found.groups()
+        account = account_of(call.authorization)
+        if account is None:
+            return refused(401, "UNAUTHENTICATED", UNAUTHENTICATED)
+        planted = self.world.take("refuse", "gcp:secretmanager/access", last(secret), id=secret)
+        if planted or not self._may_read(account, secret):
+            text = (
+                f"Permission 'secretmanager.versions.access' denied for resource '{secret}/versions/{version}' (or it "
+                "may not exist)."
+            )
+            return refused(403, "PERMISSION_DENIED", (planted and planted.message) or text)
+        value = self.value_of(secret)
+        if value is None:
+            return refused(404, "NOT_FOUND", f"Secret [{secret}] not found or has no versions.")
+        data = value.encode()
+        payload = {"data": base64.b64encode(data).decode(), "dataCrc32c": str(crc32c(data))}
+        return as_json(200, {"name": f"{secret}/versions/1", "payload": payload})
+
+    def logging(self, call: Call) -> Answer:
+        """entries.write (discovery document logging v2). Entries are looked at and not kept."""
+        if call.path != "/v2/entries:write" or call.method != "POST":
+            return refused(404, "NOT_FOUND", f"The sandbox serves entries:write, and not {call.path}.")
+        account = account_of(call.authorization)
+        if account is None:
+            return refused(401, "UNAUTHENTICATED", UNAUTHENTICATED)
+        entries = call.body.get("entries") if isinstance(call.body, dict) else None
+        if not isinstance(entries, list) or not entries:
+            return refused(400, "INVALID_ARGUMENT", "Request must contain at least one log entry.")
+        names = {str(one.get("logName") or call.body.get("logName") or "") for one in entries if isinstance(one, dict)}
+        for project in sorted({part(name, "projects") for name in names}):
+            if not any(self._granted(account, types.PROJECT_MEMBER, WRITERS, project=project)):
+                text = "Permission 'logging.logEntries.create' denied on resource (or it may not exist)."
+                return refused(403, "PERMISSION_DENIED", text)
+        return as_json(200, {})
+
+    def _may_read(self, account: str, secret: str) -> bool:
+        project = part(secret, "projects")
+        on_it = self._granted(account, types.SECRET_MEMBER, READERS)
+        return any(_means(one, secret) for one in on_it) or any(
+            self._granted(account, types.PROJECT_MEMBER, READERS, project=project)
+        )
+
+    def _granted(self, account: str, kind: str, roles: tuple[str, ...], project: str = "") -> list[dict[str, Any]]:
+        """The inputs of grants of these roles to the account; `project` narrows down where."""
+        rows = (one.inputs for one in self.world.find(kind))
+        return [
+            one
+            for one in rows
+            if one.get("member") == f"serviceAccount:{account}"
+            and one.get("role") in roles
+            and (not project or one.get("project") in (None, "", project))
+        ]
+
+
+def _means(grant: dict[str, Any], secret: str) -> bool:
+    """Whether a grant is on that secret, which it may name alone or with its path."""
+    given = str(grant.get("secretId") or "")
+    home = part(given, "projects") or str(grant.get("project") or "")
+    return last(given) == last(secret) and home in ("", part(secret, "projects"))
+
+
+def crc32c(data: bytes) -> int:
+    """The checksum that Google sends with a secret."""
+    found = 0xFFFFFFFF
+    for byte in data:
+        found ^= byte
+        for _ in range(8):
+            found = (found >> 1) ^ (CASTAGNOLI if found & 1 else 0)
+    return found ^ 0xFFFFFFFF
+
+
+def refused(status: int, code: str, message: str) -> Answer:
+    """An error in the form that Google's newer services have (google.aip.dev/193)."""
+    return as_json(status, {"error": {"code": status, "message": message, "status": code}})

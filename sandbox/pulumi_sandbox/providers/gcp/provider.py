@@ -1,0 +1,252 @@
+"""The offline Google Cloud provider: Google's own schemas and rules over the world, and its Compute Engine API."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Iterator
+from functools import cached_property
+from typing import Any, ClassVar
+
+from pulumi_sandbox.providers import bridged, sandbox_file
+from pulumi_sandbox.providers.bridged import Naming
+from pulumi_sandbox.providers.cloud import Cloud
+from pulumi_sandbox.providers.diff import Change
+from pulumi_sandbox.providers.gcp import discovery, errors, outputs, rule_table, secret_lookups, types
+from pulumi_sandbox.providers.gcp import replace as replacing
+from pulumi_sandbox.providers.gcp.compute import ComputeApi, ComputeServer
+from pulumi_sandbox.providers.gcp.instances import Instances
+from pulumi_sandbox.providers.gcp.machine_outputs import labels
+from pulumi_sandbox.providers.gcp.names import last, part, relative, service_account_email
+from pulumi_sandbox.providers.gcp.operations import Operations
+from pulumi_sandbox.providers.gcp.site import Site
+from pulumi_sandbox.providers.gcp.vm import VirtualMachines
+from pulumi_sandbox.providers.gcp.world import Surroundings
+from pulumi_sandbox.providers.lookup_template import LookupRefusedError
+from pulumi_sandbox.providers.machines import services as machine_services
+from pulumi_sandbox.providers.machines import settings as guest_settings
+from pulumi_sandbox.providers.machines.guest import Guests
+from pulumi_sandbox.providers.resource import Problem, Refused, Resource
+from pulumi_sandbox.providers.sandbox_file import SettingsError
+from pulumi_sandbox.providers.sdk.replace import PLACES
+from pulumi_sandbox.providers.values import UNKNOWN
+from pulumi_sandbox.world import Fault, Record
+
+# pulumi-gcp's autonaming, with the lengths Google allows (discovery documents: names, account ids, secret ids).
+AUTONAMED = {types.ACCOUNT: ("accountId", 30), types.SECRET: ("secretId", 255)}
+NAME_MOST = 63
+# The ending of a name made from a prefix (terraform-plugin-sdk helper/id: a timestamp and a counter).
+PREFIX_DIGITS = 26
+
+
+class Gcp(Cloud):
+    package: ClassVar[str] = "gcp"
+    always_new: ClassVar[Collection[str]] = PLACES
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._guests: Guests | None = None
+        self._server: ComputeServer | None = None
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    def configure(self, config: dict[str, Any]) -> None:
+        zone = config.get("zone")
+        if not config.get("region") and isinstance(zone, str) and zone:
+            config["region"] = last(zone).rpartition("-")[0]
+        self.serve(str(config.get("project") or ""))
+
+    def serve(self, project: str) -> None:
+        """Start the Compute Engine API, once."""
+        with self._lock:
+            if self._server:
+                return
+            workspace = self.context.workspace
+            try:
+                settings = guest_settings.guest(workspace.settings_file, workspace.project)
+                around, services = self.around, machine_services.of(self)
+            except SettingsError as wrong:
+                raise Refused(str(wrong)) from None
+            guests = Guests(settings, services)
+            operations = Operations(workspace.root / "operations")
+            machines = VirtualMachines(self.context.world, guests)
+            instances = Instances(self.context.world, machines, operations, around.account_exists)
+            port = workspace.compute_port
+            try:
+                self._server = ComputeServer(port, ComputeApi(instances, operations), project or "sandbox-project")
+            except OSError as wrong:
+                raise Refused(
+                    f"gcp: the sandbox's Compute Engine API cannot listen on 127.0.0.1:{port}\n"
+                    f"  got: {wrong.strerror}\n"
+                    f"  hint: another program has it; remove {workspace.root.name}/ports.json to choose another one"
+                ) from None
+            self._guests = guests
+
+    def stop(self) -> None:
+        with self._lock:
+            if self._server:
+                self._server.close()
+            if self._guests:
+                self._guests.close()
+
+    @cached_property
+    def around(self) -> Surroundings:
+        file = self.context.workspace.settings_file
+        listed = sandbox_file.existing(file, "gcp", "projects/*/regions/us-central1/subnetworks/ci")
+        return Surroundings(self.context.world, listed)
+
+    def site(self, res: Resource) -> Site:
+        try:
+            values = self.lookups.values
+        except LookupRefusedError as wrong:
+            raise Refused(str(wrong)) from None
+        return Site.of(res.config, str(values.get("projectNumber", "0")), values.get("zones"))
+
+    # -- Check --------------------------------------------------------------------------------------------------------
+
+    def autoname(self, res: Resource) -> None:
+        key, most = AUTONAMED.get(res.token, ("name", NAME_MOST))
+        bridged.autoname(res, self.shapes.shape(res.token), Naming(key, most, lower=True))
+
+    def rules(self, res: Resource) -> Iterable[Problem]:
+        if res.token not in types.TARGETS:
+            return
+        yield from discovery.check(res.token, res.inputs)
+        yield from self._place(res)
+        site = self.site(res)
+        _, region, _ = site.place(res.inputs)
+        yield from rule_table.rules(res.token, res.inputs, region)
+
+    def _place(self, res: Resource) -> Iterator[Problem]:
+        """The provider's words when neither the resource nor the configuration says where (tpgresource/utils.go)."""
+        if res.token in types.WITHOUT_PROJECT:
+            return
+        site = self.site(res)
+        needed = ["project"] * (res.token != types.PROJECT_MEMBER)
+        needed += ["region"] * (res.token in types.IN_REGION)
+        needed += ["zone"] * (res.token == types.GROUP)
+        for name, value in zip(("project", "region", "zone"), site.place(res.inputs), strict=True):
+            if name in needed and not value and res.inputs.get(name) is not UNKNOWN:
+                yield Problem(name, f"{name}: required field is not set", f"set gcp:{name}, or {name} on the resource")
+        _, region, _ = site.place(res.inputs)
+        regions = {"", *discovery.locations("compute.v1"), *dict(site.zones)}
+        if "region" in needed and region not in regions and res.inputs.get("region") is not UNKNOWN:
+            text = f"Invalid value for field 'region': '{region}'. Unknown region."
+            hint = "if it is there in the cloud, list its zones in sandbox.yaml, under values: {gcp: {zones: …}}"
+            yield Problem("region", text, hint)
+
+    # -- Diff ---------------------------------------------------------------------------------------------------------
+
+    def replaces(self, token: str, path: str) -> bool | None:
+        return replacing.replaces(token, path)
+
+    def forced(self, res: Resource) -> Iterable[Change]:
+        return replacing.forced(res, self.site(res))
+
+    def same(self, token: str, path: str, old: Any, new: Any) -> bool:
+        return token in types.TARGETS and replacing.same(path, old, new)
+
+    # -- Create, Update, Delete ---------------------------------------------------------------------------------------
+
+    def refusals(self, res: Resource) -> Iterable[str]:
+        if res.token not in types.TARGETS:
+            return
+        site = self.site(res)
+        if res.old_inputs is None and res.token != types.SECRET_VERSION:
+            path = outputs.identity(res.token, res.inputs, site)
+            yield from self.around.taken(res.token, path, site, str(res.inputs.get("name") or ""))
+        yield from self.around.missing(res.token, res.inputs, site)
+
+    def undeletable(self, res: Resource) -> Iterable[str]:
+        for kind, user in self.around.users(res.token, res.id):
+            what = "instance template" if kind == "instance_template" else kind
+            yield f"Error deleting {what}: {errors.in_use(kind, res.id, user)}"
+        # terraform-provider-google e03b7622, resource_secret_manager_secret.go.
+        if res.token == types.SECRET and res.outputs.get("deletionProtection") is True:
+            yield (
+                "cannot destroy secret manager secret without setting deletion_protection=false and running "
+                "`terraform apply`"
+            )
+
+    def fault_kinds(self, token: str) -> tuple[str, ...]:
+        # A GPU quota is met when a machine is made, which the Compute Engine API does; templates and groups meet none.
+        return () if token in types.TARGETS else ("quota",)
+
+    def fault_text(self, fault: Fault, res: Resource) -> str:
+        kind = res.token.rsplit(":", 1)[-1]
+        if fault.kind == "quota":
+            text = f"Quota '{kind.upper()}S' exceeded.  Limit: 0.0 globally."
+            return f"Error creating {kind}: {errors.GoogleError(403, 'quotaExceeded', text)}"
+        if fault.kind == "busy":
+            return f"Error deleting {kind}: {errors.in_use(kind, res.id, 'something (a planted fault)')}"
+        return f"Error creating {kind}: {errors.GoogleError(400, 'badRequest', 'Refused (a planted fault).')}"
+
+    def planned(self, res: Resource) -> dict[str, Any]:
+        """What upstream's plan fills in (CustomizeDiff): project, region, labels; the address of a new account."""
+        if res.token not in types.TARGETS:
+            return {}
+        site = self.site(res)
+        project, region, zone = site.place(res.inputs)
+        known: dict[str, Any] = (
+            {} if res.token in types.WITHOUT_PROJECT else {"project": res.inputs.get("project") or project}
+        )
+        for name, tokens in (("region", types.IN_REGION), ("location", types.IN_LOCATION)):
+            if res.token in tokens:
+                known[name] = res.inputs.get(name) or region
+        if res.token == types.GROUP:
+            known["zone"] = res.inputs.get("zone") or zone
+        if res.token in types.LABELLED and res.inputs.get("labels") is not UNKNOWN:
+            known |= labels(res.inputs, site)
+        account = res.inputs.get("accountId")
+        if res.token == types.ACCOUNT and isinstance(account, str) and isinstance(known["project"], str):
+            email = service_account_email(account, known["project"])
+            known |= {"email": email, "member": f"serviceAccount:{email}"}
+        return known
+
+    def identity(self, res: Resource) -> str:
+        if res.token not in types.TARGETS:
+            return outputs.plain_identity(res, self.site(res))
+        site = self.site(res)
+        if res.token == types.SECRET_VERSION:
+            secret = f"projects/{site.number}/secrets/{last(str(res.inputs.get('secret')))}"
+            return f"{secret}/versions/{self.around.next_version(secret)}"
+        prefix = res.inputs.get("namePrefix")
+        if prefix and not res.inputs.get("name"):
+            ending = res.suffix(min(PREFIX_DIGITS, NAME_MOST - len(prefix)), "0123456789")
+            return outputs.identity(res.token, {**res.inputs, "name": prefix + ending}, site)
+        return outputs.identity(res.token, res.inputs, site)
+
+    def computed(self, res: Resource) -> dict[str, Any]:
+        site = self.site(res)
+        if res.token not in types.TARGETS:
+            known, shape = outputs.plain(res, site), self.shapes.shape(res.token)
+            return {name: value for name, value in known.items() if name in shape.outputs}
+        made = outputs.computed(res.token, res.inputs, res.outputs, site, res.id)
+        if res.token in types.TEMPLATES and not res.inputs.get("name"):
+            made["name"] = last(res.id)
+        return made
+
+    def locate(self, token: str, given: str) -> Record | None:
+        """The forms upstream imports: the path, a self link, or its parts (project/region/name, region/name, name)."""
+        found = super().locate(token, given) or super().locate(token, relative(given))
+        if found or token not in types.TARGETS:
+            return found
+        wanted = relative(given).split("/")
+        fitting = [
+            record
+            for record in self.context.world.find(token)
+            if record.id.split("/")[-1:] == wanted[-1:] and set(wanted) <= set(record.id.split("/"))
+        ]
+        return fitting[0] if len(fitting) == 1 else None
+
+    def invoke(self, token: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+        result, secret = super().invoke(token, arguments)
+        config = self.context.config
+        if token in secret_lookups.BEGINNINGS and not self.lookups.answered_by_user(token, arguments, config):
+            site = Site.of(config, str(self.lookups.values.get("projectNumber", "0")))
+            if refused := secret_lookups.refusal(self.around, token, arguments, site):
+                raise Refused(refused)
+        for key in ("id", "selfLink", "name"):
+            value = result.get(key)
+            if isinstance(value, str) and part(value, "projects"):
+                self.around.looked_up.add(relative(value))
+        return result, secret

@@ -1,0 +1,137 @@
+"""What networks, Cloud Build and Artifact Registry refer to, and is not there or does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pulumi_sandbox.providers.gcp import build_outputs, errors, types
+from pulumi_sandbox.providers.gcp.names import absolute, everywhere, in_region, last, part
+from pulumi_sandbox.providers.gcp.site import Site
+from pulumi_sandbox.providers.inputs import rows, table, text_of
+from pulumi_sandbox.world import World
+
+Inputs = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class References:
+    """Looks things up in the world and what else is there."""
+
+    world: World
+    exists: Callable[[str], bool]
+    account_exists: Callable[[str, str], bool]
+
+    def missing(self, token: str, inputs: Inputs, site: Site) -> Iterator[str]:
+        """Each as the provider would tell it, with the API's words."""
+        checks: dict[str, Callable[[Inputs, Site], Iterator[object]]] = {
+            types.ROUTER: self._network,
+            types.GLOBAL_ADDRESS: self._network,
+            types.ROUTER_NAT: self._nat,
+            types.NETWORK_ATTACHMENT: self._attachment,
+            types.CONNECTION: self._connection,
+            types.WORKER_POOL: self._workers,
+            types.TRIGGER: self._trigger,
+            types.REPOSITORY_MEMBER: self._repository,
+        }
+        if check := checks.get(token):
+            for problem in check(inputs, site):
+                yield f"Error creating {token.rsplit(':', 1)[-1]}: {problem}"
+
+    def _network(self, inputs: Inputs, site: Site) -> Iterator[str]:
+        yield from self._link(inputs.get("network"), site.place(inputs)[0], "networks", "resource.network")
+
+    def _link(self, given: Any, project: str, collection: str, where: str, region: str = "") -> Iterator[str]:
+        """A network, or a subnetwork of this region, by its name or its path."""
+        if not isinstance(given, str) or not given:
+            return
+        short = in_region(project, region, collection, given) if region else everywhere(project, collection, given)
+        path = absolute(given, project) if "/" in given else short
+        kind = collection.removesuffix("s")
+        if region and part(path, "regions") != region:
+            yield str(errors.invalid(where, path, f"The {kind} is not in region {region}."))
+        elif not self.exists(path):
+            yield f"{errors.invalid(where, path, f'The referenced {kind} resource cannot be found.')}{hint(path)}"
+
+    def _nat(self, inputs: Inputs, site: Site) -> Iterator[str]:
+        project, region, _ = site.place(inputs)
+        given = text_of(inputs, "router")
+        path = absolute(given, project) if "/" in given else in_region(project, region, "routers", given)
+        if given and not self.exists(path):
+            yield f"{errors.not_found(path)}{hint(path)}"
+        for index, row in enumerate(rows(inputs.get("subnetworks"))):
+            where = f"resource.nats[0].subnetworks[{index}].name"
+            yield from self._link(table(row).get("name"), project, "subnetworks", where, region)
+
+    def _attachment(self, inputs: Inputs, site: Site) -> Iterator[str]:
+        project, region, _ = site.place(inputs)
+        for index, given in enumerate(rows(inputs.get("subnetworks"))):
+            yield from self._link(given, project, "subnetworks", f"resource.subnetworks[{index}]", region)
+
+    def _connection(self, inputs: Inputs, site: Site) -> Iterator[str]:
+        network = text_of(inputs, "network")
+        project = part(network, "projects") or site.project
+        yield from self._link(network, project, "networks", "network")
+        for name in rows(inputs.get("reservedPeeringRanges")):
+            path = everywhere(project, "addresses", str(name))
+            if isinstance(name, str) and not self.exists(path):
+                yield f"{errors.not_found(path)}{hint(path)}"
+
+    def _workers(self, inputs: Inputs, site: Site) -> Iterator[str]:
+        peered = text_of(table(inputs.get("networkConfig")), "peeredNetwork")
+        if peered:
+            path = with_id(peered, site)
+            if not self.exists(path):
+                yield f"{errors.not_found(path)}{hint(path)}"
+            elif self.world.get(types.NETWORK, path) and not self._peers(path, site):
+                # docs.cloud.google.com/build/docs/private-pools/set-up-private-pool-environment. The words are the
+                # sandbox's; of a network that is listed or looked up it does not know.
+                yield f"the network '{path}' has no private connection to servicenetworking.googleapis.com"
+        attached = text_of(table(inputs.get("privateServiceConnect")), "networkAttachment")
+        if attached:
+            where, place = "private_pool_v1_config.private_service_connect.network_attachment", inputs.get("location")
+            yield from self._link(attached, site.project, "networkAttachments", where, str(place))
+
+    def _peers(self, network: str, site: Site) -> bool:
+        for one in self.world.find(types.CONNECTION):
+            given = text_of(one.inputs, "network")
+            path = absolute(given, site.project) if "/" in given else everywhere(site.project, "networks", given)
+            if with_id(path, site) == network:
+                return True
+        return False
+
+    def _trigger(self, inputs: Inputs, site: Site) -> Iterator[str]:
+        project = site.place(inputs)[0]
+        account = text_of(inputs, "serviceAccount")
+        if account and not self.account_exists(part(account, "projects") or project, last(account)):
+            home = part(account, "projects") or project
+            yield f"{errors.no_account(project, last(account))}{account_hint(home, last(account))}"
+        pool = text_of(table(table(inputs.get("build")).get("options")), "workerPool")
+        place = text_of(inputs, "location") or "global"
+        if part(pool, "locations") not in ("", place):
+            # docs.cloud.google.com/build/docs/locations: the region of a trigger has to be that of its pool.
+            yield str(errors.invalid("build.options.pool.name", pool, f"The trigger is in {place}."))
+        elif part(pool, "projects") == project and not self.exists(pool):
+            # Google says so when a build is to begin; none ever could.
+            yield f"{errors.not_found(pool)}{hint(pool)}"
+
+    def _repository(self, inputs: Inputs, site: Site) -> Iterator[str]:
+        path = build_outputs.repository_path(text_of(inputs, "repository"), inputs, site)
+        if last(path) and not self.exists(path):
+            yield f"{errors.not_found(path)}{hint(path)}"
+
+
+def with_id(path: str, site: Site) -> str:
+    """A path with the project's number, as the API has it, under the project's id."""
+    return path.replace(f"projects/{site.number}/", f"projects/{site.project}/", 1)
+
+
+def hint(path: str) -> str:
+    """How to tell the sandbox of what exists in the cloud."""
+    return f"\n  hint: if it is there in the cloud, list it in sandbox.yaml: exists: {{gcp: [{path}]}}"
+
+
+def account_hint(project: str, email: str) -> str:
+    """The same of a service account."""
+    return hint(f"projects/{project}/serviceAccounts/{email}")

@@ -1,0 +1,173 @@
+"""Whether a change to a Google resource is an update or a replacement, and which differences are none.
+
+Sources: `ForceNew` in terraform-provider-google's schemas at e03b7622 (2026-08-21), which pulumi-gcp bridges
+(google/services/compute/resource_compute_{region_instance_group_manager,instance_group_manager,network,subnetwork,
+firewall,router,router_nat,global_address,network_attachment}.go, google/services/servicenetworking/
+resource_service_networking_connection.go, google/services/cloudbuild/resource_cloudbuild_{worker_pool,trigger}.go,
+google/services/artifactregistry/{resource_artifact_registry_repository,iam_artifact_registry_repository}.go,
+google/services/resourcemanager/resource_google_service_account.go, google/services/secretmanager/
+resource_secret_manager_{secret,secret_version}.go, google/tpgiamresource/resource_iam_member.go). Instance templates
+need no table: their API has no method that changes one (gcp_discovery.immutable).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pulumi_sandbox.providers.bridged import elsewhere
+from pulumi_sandbox.providers.diff import UPDATE, Change
+from pulumi_sandbox.providers.gcp import discovery, types
+from pulumi_sandbox.providers.gcp.names import last, relative
+from pulumi_sandbox.providers.gcp.site import Site
+from pulumi_sandbox.providers.paths import parse
+from pulumi_sandbox.providers.resource import Resource
+
+_GROUP = {"baseInstanceName", "name", "params", "project", "targetSizePolicies.mode"}
+_NETWORK = {
+    "autoCreateSubnetworks", "description", "internalIpv6Range", "name", "networkProfile", "params", "project",
+}  # fmt: skip
+_SUBNETWORK = {
+    "description", "externalIpv6Prefix", "internalIpv6Prefix", "name", "network", "params", "project", "region",
+    "reservedInternalRange", "resolveSubnetMask",
+}  # fmt: skip
+_SECRET = {
+    "project", "replication.auto", "replication.userManaged", "secretId", "tags",
+}  # fmt: skip
+_MEMBER = {"condition", "member", "role"}
+
+FORCE_NEW: dict[str, set[str]] = {
+    types.GROUP: _GROUP | {"zone"},
+    types.REGION_GROUP: _GROUP | {"description", "distributionPolicyZones", "region"},
+    types.NETWORK: _NETWORK,
+    types.SUBNETWORK: _SUBNETWORK,
+    types.FIREWALL: {"direction", "name", "params", "project"},
+    types.ACCOUNT: {"accountId", "project"},
+    types.ACCOUNT_MEMBER: _MEMBER | {"serviceAccountId"},
+    types.PROJECT_MEMBER: _MEMBER | {"project"},
+    types.SECRET_MEMBER: _MEMBER | {"project", "secretId"},
+    types.SECRET: _SECRET,
+    types.SECRET_VERSION: {"isSecretDataBase64", "project", "secret", "secretData", "secretDataWoVersion"},
+    types.ROUTER: {"encryptedInterconnectRouter", "name", "nccGateway", "network", "params", "project", "region"},
+    types.ROUTER_NAT: {"endpointTypes", "initialNatIps", "name", "project", "region", "router", "type"},
+    types.GLOBAL_ADDRESS: {
+        "address", "addressType", "description", "ipVersion", "name", "network", "prefixLength", "project", "purpose",
+    },
+    types.NETWORK_ATTACHMENT: {"connectionPreference", "name", "project", "region"},
+    types.CONNECTION: {"network", "service"},
+    types.WORKER_POOL: {"location", "name", "networkConfig", "privateServiceConnect", "project"},
+    types.TRIGGER: {"location", "project"},
+    types.REPOSITORY: {
+        "format", "kmsKeyName", "location", "mavenConfig.allowSnapshotOverwrites", "mavenConfig.versionPolicy", "mode",
+        "project", "remoteRepositoryConfig", "repositoryId",
+    },
+    types.REPOSITORY_MEMBER: _MEMBER | {"location", "project", "repository"},
+}  # fmt: skip
+# Inside what forces a replacement, what does not: it has no ForceNew of its own.
+IN_PLACE: dict[str, set[str]] = {
+    types.SECRET: {
+        "replication.auto.customerManagedEncryption",
+        "replication.userManaged.replicas.customerManagedEncryption",
+    },
+    types.REPOSITORY: {
+        "remoteRepositoryConfig.disableUpstreamValidation",
+        "remoteRepositoryConfig.upstreamCredentials",
+    },
+}
+# What the provider keeps to itself: never sent to Google.
+OURS = {"deletionPolicy"}
+
+# Upstream's CompareSelfLinkOrResourceName and CompareSelfLinkRelativePaths: a name, a partial link and a full one.
+LINKS = {
+    "healthCheck", "instanceTemplate", "machineType", "nccGateway", "network", "networkAttachment",
+    "repository", "router", "secret", "secretId", "subnetwork", "workloadPolicy", "zone",
+}  # fmt: skip
+# Upstream's TypeSet: the order says nothing.
+SETS = {
+    "advertisedIpRanges", "cleanupPolicies", "destinationRanges", "distributionPolicyZones", "drainNatIps",
+    "initialNatIps", "machineTypes", "natIps", "reservedPeeringRanges", "scopes", "sourceRanges",
+    "sourceServiceAccounts", "sourceTags", "tags", "targetPools", "targetServiceAccounts", "targetTags",
+}  # fmt: skip
+
+# Where the provider's project is not compared with that of the resource: no DefaultProviderProject in their sources,
+# which 675 of the 689 with a `project` have. Those of IAM have a source of their own, without it.
+_STAYS = re.compile(
+    r":(?:storage/bucket|container/cluster|dataflow/job|bigtable/gCPolicy|secretmanager/secretVersion|endpoints/service"
+    r"|gkehub/featureMembership|oslogin/sshPublicKey|servicenetworking/vpcServiceControls):"
+    r"|[iI][aA][mM](?:Member|Binding|Policy|AuditConfig):"
+)
+
+
+def names(path: str) -> tuple[str, ...]:
+    return tuple(step for step in parse(path) if isinstance(step, str))
+
+
+def replaces(token: str, path: str) -> bool | None:
+    """None when the type is in no table."""
+    if token not in types.TARGETS:
+        return None
+    steps = names(path)
+    if steps[0] in OURS:
+        return False
+    if token in types.TEMPLATES:
+        return discovery.immutable(token)
+    prefixes = {".".join(steps[:length]) for length in range(1, len(steps) + 1)}
+    if prefixes & IN_PLACE.get(token, set()):
+        return False
+    # A whole block that comes or goes counts as its parts.
+    joined = ".".join(steps)
+    return bool(prefixes & FORCE_NEW[token]) or any(one.startswith(joined + ".") for one in FORCE_NEW[token])
+
+
+def forced(res: Resource, site: Site) -> Iterator[Change]:
+    """What replaces by its value: a range of a subnetwork grows in place and does nothing else; and what is somewhere
+    else than the provider's configuration says.
+
+    resource_compute_subnetwork.go: customdiff.ForceNewIfChange("ip_cidr_range", IsShrinkageIpCidr);
+    google/tpgresource/utils.go: DefaultProviderProject, DefaultProviderRegion, DefaultProviderZone.
+    """
+    was, wanted = (res.old_inputs or {}).get("ipCidrRange"), res.inputs.get("ipCidrRange")
+    if res.token == types.SUBNETWORK and was != wanted and not _grows(was, wanted):
+        yield Change(("ipCidrRange",), UPDATE, was, wanted, replacing=True)
+    project, region, zone = site.place(res.inputs)
+    if not _STAYS.search(res.token):
+        yield from elsewhere(res, "project", project)
+    if res.token in (types.REGION_GROUP, types.REGION_TEMPLATE):
+        yield from elsewhere(res, "region", region)
+    if res.token == types.GROUP:
+        yield from elsewhere(res, "zone", zone)
+
+
+def _grows(was: Any, wanted: Any) -> bool:
+    """Also where either is no range: upstream takes that for none that shrinks."""
+    try:
+        before, after = ipaddress.ip_network(was, strict=False), ipaddress.ip_network(wanted, strict=False)
+    except ValueError:
+        return True
+    return before.version == after.version and before.subnet_of(after)  # type: ignore[arg-type]
+
+
+def same(path: str, old: Any, new: Any) -> bool:
+    """Whether the provider would see no difference."""
+    field = names(path)[-1]
+    if isinstance(old, list) and isinstance(new, list) and field in SETS:
+        return sorted(map(_name, old)) == sorted(map(_name, new))
+    if isinstance(old, str) and isinstance(new, str) and field == "peeredNetwork":
+        return last(old) == last(new)  # CompareResourceNames: a project's id and its number are one
+    if isinstance(old, str) and isinstance(new, str) and field in LINKS | {"distributionPolicyZones"}:
+        return _same_link(old, new)
+    return False
+
+
+def _name(value: Any) -> str:
+    return relative(value).rsplit("/", 1)[-1] if isinstance(value, str) and "/zones/" in value else str(value)
+
+
+def _same_link(old: str, new: str) -> bool:
+    before, after = relative(old), relative(new)
+    if "/" in before and "/" in after:
+        shorter, longer = sorted((before, after), key=len)
+        return longer == shorter or longer.endswith("/" + shorter)
+    return before.rsplit("/", 1)[-1] == after.rsplit("/", 1)[-1]

@@ -1,0 +1,171 @@
+"""Which field of which Google API each Pulumi property becomes, where the two names differ.
+
+A property not listed has the API's own name inside the object its parent became. A path is written without list
+indexes and map keys (`*` stands for any key). The value is the API's path from the parent, from the top of the request
+when it starts with `/`, a parameter of the insert method when it starts with `@`, or empty for what the provider keeps
+to itself. The renames are those of terraform-provider-google (commit e03b7622, google/services/{compute,
+resourcemanager,secretmanager}), which pulumi-gcp bridges.
+"""
+
+from __future__ import annotations
+
+from pulumi_sandbox.providers.gcp import build_mapping, network_mapping
+from pulumi_sandbox.providers.gcp.target import IN_PROJECT, MEMBER, OURS, REGIONAL, Target
+
+TEMPLATE = "gcp:compute/instanceTemplate:InstanceTemplate"
+REGION_TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
+GROUP = "gcp:compute/instanceGroupManager:InstanceGroupManager"
+REGION_GROUP = "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager"
+NETWORK, SUBNETWORK, FIREWALL = network_mapping.NETWORK, network_mapping.SUBNETWORK, network_mapping.FIREWALL
+ROUTER, ROUTER_NAT = network_mapping.ROUTER, network_mapping.ROUTER_NAT
+GLOBAL_ADDRESS, NETWORK_ATTACHMENT = network_mapping.GLOBAL_ADDRESS, network_mapping.NETWORK_ATTACHMENT
+CONNECTION = network_mapping.CONNECTION
+WORKER_POOL, TRIGGER = build_mapping.WORKER_POOL, build_mapping.TRIGGER
+REPOSITORY, REPOSITORY_MEMBER = build_mapping.REPOSITORY, build_mapping.REPOSITORY_MEMBER
+ACCOUNT = "gcp:serviceaccount/account:Account"
+ACCOUNT_MEMBER = "gcp:serviceaccount/iAMMember:IAMMember"
+PROJECT_MEMBER = "gcp:projects/iAMMember:IAMMember"
+SECRET = "gcp:secretmanager/secret:Secret"  # noqa: S105 - a type
+SECRET_VERSION = "gcp:secretmanager/secretVersion:SecretVersion"  # noqa: S105 - a type
+SECRET_MEMBER = "gcp:secretmanager/secretIamMember:SecretIamMember"  # noqa: S105 - a type
+
+TEMPLATES = (TEMPLATE, REGION_TEMPLATE)
+GROUPS = (GROUP, REGION_GROUP)
+MEMBERS = (ACCOUNT_MEMBER, PROJECT_MEMBER, SECRET_MEMBER, REPOSITORY_MEMBER)
+LABELLED = (*TEMPLATES, SECRET, GLOBAL_ADDRESS, REPOSITORY)
+# What the provider's configuration gives a place where the resource names none.
+IN_REGION = (REGION_TEMPLATE, REGION_GROUP, SUBNETWORK, ROUTER, ROUTER_NAT, NETWORK_ATTACHMENT)
+IN_LOCATION = (REPOSITORY, REPOSITORY_MEMBER)
+# The type has no `project` of its own.
+WITHOUT_PROJECT = (ACCOUNT_MEMBER, CONNECTION)
+
+
+_DISK = {
+    "architecture": "initializeParams.architecture",
+    "diskName": "initializeParams.diskName",
+    "diskSizeGb": "initializeParams.diskSizeGb",
+    "diskType": "initializeParams.diskType",
+    "labels": "initializeParams.labels",
+    "provisionedIops": "initializeParams.provisionedIops",
+    "provisionedThroughput": "initializeParams.provisionedThroughput",
+    "resourceManagerTags": "initializeParams.resourceManagerTags",
+    "resourcePolicies": "initializeParams.resourcePolicies",
+    "sourceImage": "initializeParams.sourceImage",
+    "sourceImageEncryptionKey": "initializeParams.sourceImageEncryptionKey",
+    "sourceImageEncryptionKey.kmsKeySelfLink": "kmsKeyName",
+    "sourceSnapshot": "initializeParams.sourceSnapshot",
+    "sourceSnapshotEncryptionKey": "initializeParams.sourceSnapshotEncryptionKey",
+    "sourceSnapshotEncryptionKey.kmsKeySelfLink": "kmsKeyName",
+    "storagePool": "initializeParams.storagePool",
+    "diskEncryptionKey.kmsKeySelfLink": "kmsKeyName",
+    "guestOsFeatures": "guestOsFeatures.type",
+}
+_TEMPLATE = {
+    "name": "/name",
+    "namePrefix": "",
+    "description": "/description",
+    "instanceDescription": "description",
+    "enableDisplay": "",  # displayDevice is a field of Instance; InstanceProperties has none in v1
+    "partnerMetadata": "",  # beta API only
+    "metadata": "metadata",
+    "metadata.*": "items.value",
+    "metadataStartupScript": "metadata.items.value",
+    "guestAccelerators.count": "acceleratorCount",
+    "guestAccelerators.type": "acceleratorType",
+    "reservationAffinity.type": "consumeReservationType",
+    "reservationAffinity.specificReservation": "",
+    "reservationAffinity.specificReservation.key": "/properties.reservationAffinity.key",
+    "reservationAffinity.specificReservation.values": "/properties.reservationAffinity.values",
+    "scheduling.localSsdRecoveryTimeouts": "localSsdRecoveryTimeout",
+    "scheduling.maintenanceInterval": "",  # beta API only
+    "serviceAccount": "serviceAccounts",
+    "tags": "tags.items",
+    "networkInterfaces.accessConfigs.natIp": "natIP",
+    "networkInterfaces.networkIp": "networkIP",
+    "networkInterfaces.subnetworkProject": "",
+} | {f"disks.{name}": target for name, target in _DISK.items()}
+_GROUP = {
+    "allInstancesConfig.labels": "properties.labels",
+    "allInstancesConfig.metadata": "properties.metadata",
+    "statefulDisks": "statefulPolicy.preservedState.disks.*",
+    "statefulDisks.deviceName": "",  # the key of the API's map
+    "statefulDisks.deleteRule": "autoDelete",
+    "statefulExternalIps": "statefulPolicy.preservedState.externalIPs.*",
+    "statefulExternalIps.interfaceName": "",
+    "statefulExternalIps.deleteRule": "autoDelete",
+    "statefulInternalIps": "statefulPolicy.preservedState.internalIPs.*",
+    "statefulInternalIps.interfaceName": "",
+    "statefulInternalIps.deleteRule": "autoDelete",
+    "targetSizePolicies": "targetSizePolicy",
+    "updatePolicy.maxSurgeFixed": "maxSurge.fixed",
+    "updatePolicy.maxSurgePercent": "maxSurge.percent",
+    "updatePolicy.maxUnavailableFixed": "maxUnavailable.fixed",
+    "updatePolicy.maxUnavailablePercent": "maxUnavailable.percent",
+    "updatePolicy.minReadySec": "",  # beta API only
+    "waitForInstances": "",
+    "waitForInstancesStatus": "",
+}
+_SELECTION = "instanceFlexibilityPolicy.instanceSelections"
+_REGION_GROUP = _GROUP | {
+    "distributionPolicyTargetShape": "distributionPolicy.targetShape",
+    "distributionPolicyZones": "distributionPolicy.zones.zone",
+    _SELECTION: "instanceSelections.*",
+    f"{_SELECTION}.name": "",  # the key of the API's map
+    **{f"{_SELECTION}.disks.{name}": target for name, target in _DISK.items() if name != "storagePool"},
+    f"{_SELECTION}.disks.labels.key": "",
+    f"{_SELECTION}.disks.labels.value": "",
+    f"{_SELECTION}.disks.resourceManagerTags.key": "",
+    f"{_SELECTION}.disks.resourceManagerTags.value": "",
+}
+_ZONAL = IN_PROJECT | {"zone": "@zone"}
+
+TARGETS: dict[str, Target] = (
+    {
+        TEMPLATE: Target(
+            "compute.v1",
+            "InstanceTemplate",
+            "instanceTemplates",
+            ("properties",),
+            _TEMPLATE | {"project": "@project", "region": ""},
+        ),
+        REGION_TEMPLATE: Target(
+            "compute.v1", "InstanceTemplate", "regionInstanceTemplates", ("properties",), _TEMPLATE | REGIONAL
+        ),
+        GROUP: Target("compute.v1", "InstanceGroupManager", "instanceGroupManagers", (), _GROUP | _ZONAL),
+        REGION_GROUP: Target(
+            "compute.v1", "InstanceGroupManager", "regionInstanceGroupManagers", (), _REGION_GROUP | REGIONAL
+        ),
+        ACCOUNT: Target(
+            "iam.v1",
+            "CreateServiceAccountRequest",
+            "projects.serviceAccounts",
+            ("serviceAccount",),
+            # `disabled` is output-only at creation: the provider calls the disable method afterwards.
+            OURS | {"project": "", "accountId": "/accountId", "createIgnoreAlreadyExists": "", "disabled": ""},
+        ),
+        ACCOUNT_MEMBER: Target("iam.v1", "Binding", "projects.serviceAccounts", (), MEMBER | {"serviceAccountId": ""}),
+        PROJECT_MEMBER: Target("cloudresourcemanager.v1", "Binding", "projects", (), MEMBER | {"project": ""}),
+        SECRET: Target(
+            "secretmanager.v1",
+            "Secret",
+            "projects.secrets",
+            (),
+            OURS | {"project": "", "secretId": "@secretId", "deletionProtection": "", "replication.auto": "automatic"},
+        ),
+        SECRET_VERSION: Target(
+            "secretmanager.v1",
+            "AddSecretVersionRequest",
+            "projects.secrets.versions",
+            ("payload",),
+            OURS
+            | {"project": "", "secret": "", "enabled": "", "isSecretDataBase64": "", "secretDataWoVersion": ""}
+            # The provider encodes the value itself: the format `byte` says nothing about what the user gives.
+            | {"secretData": "", "secretDataWo": ""},
+        ),
+        SECRET_MEMBER: Target(
+            "secretmanager.v1", "Binding", "projects.secrets", (), MEMBER | {"project": "", "secretId": ""}
+        ),
+    }
+    | network_mapping.TARGETS
+    | build_mapping.TARGETS
+)

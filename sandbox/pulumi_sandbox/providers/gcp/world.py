@@ -1,0 +1,239 @@
+"""What Google refuses for want of something else: the name is taken, what it refers to is not there, it is in use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from pulumi_sandbox.providers.gcp import errors, group_rules, types
+from pulumi_sandbox.providers.gcp.names import absolute, everywhere, in_region, last, part, region_of
+from pulumi_sandbox.providers.gcp.references import References, account_hint, hint
+from pulumi_sandbox.providers.gcp.site import Site
+from pulumi_sandbox.providers.inputs import rows, table
+from pulumi_sandbox.world import World
+
+# Every project begins with these (documentation "VPC networks", default network; "Default service accounts").
+BUILT_IN = ("projects/*/global/networks/default", "projects/*/regions/*/subnetworks/default")
+GOOGLE_ACCOUNTS = re.compile(r"(?:[^@]+@(?:developer|appspot|cloudservices|[\w.-]+\.iam)\.gserviceaccount\.com)")
+KINDS = {
+    "networks": types.NETWORK,
+    "subnetworks": types.SUBNETWORK,
+    "serviceAccounts": types.ACCOUNT,
+    "secrets": types.SECRET,
+    "routers": types.ROUTER,
+    "addresses": types.GLOBAL_ADDRESS,
+    "networkAttachments": types.NETWORK_ATTACHMENT,
+    "repositories": types.REPOSITORY,
+    "workerPools": types.WORKER_POOL,
+}
+# What uses a resource and keeps it from being deleted: the user's type, and its input.
+USERS = {
+    types.NETWORK: (
+        (types.SUBNETWORK, "network"),
+        (types.FIREWALL, "network"),
+        (types.ROUTER, "network"),
+        (types.GLOBAL_ADDRESS, "network"),
+    ),
+    types.SUBNETWORK: ((types.NETWORK_ATTACHMENT, "subnetworks"),),
+}
+
+
+@dataclass
+class Surroundings:
+    """The world and what else is there."""
+
+    world: World
+    patterns: tuple[str, ...] = ()
+    looked_up: set[str] = field(default_factory=set)
+    """What lookups answered in this run: a stack that found a subnetwork may use it."""
+
+    def exists(self, path: str) -> bool:
+        if path in self.looked_up or any(fnmatchcase(path, one) for one in (*BUILT_IN, *self.patterns)):
+            return True
+        kind = KINDS.get(path.split("/")[-2]) if "/" in path else None
+        return bool(kind and self.world.get(kind, path))
+
+    def account_exists(self, project: str, email: str) -> bool:
+        """Whether an instance of that project may run as the account."""
+        if email == "default" or email.endswith(
+            ("@developer.gserviceaccount.com", "@cloudservices.gserviceaccount.com")
+        ):
+            return True
+        home = part(f"projects/{project}/x", "projects")
+        owner = email.partition("@")[2].removesuffix(".iam.gserviceaccount.com")
+        return any(self.exists(f"projects/{one}/serviceAccounts/{email}") for one in {home, owner})
+
+    # -- at Create and Update -----------------------------------------------------------------------------------------
+
+    def taken(self, token: str, path: str, site: Site, name: str = "") -> Iterator[str]:
+        """The name is in use. IAM members are not named: adding one twice is the same as once."""
+        if token == types.TRIGGER:
+            yield from self._trigger_name(path, name)
+            return
+        if token in types.MEMBERS or token == types.SECRET_VERSION or self.world.get(token, path) is None:
+            return
+        project = part(path, "projects")
+        if token == types.ACCOUNT:
+            email = last(path).partition("@")[0]
+            text = f"Service account {email} already exists within project projects/{project}."
+            yield f"Error creating service account: {errors.GoogleError(409, 'alreadyExists', text)}"
+        elif token == types.SECRET:
+            text = f"Secret [projects/{site.number}/secrets/{last(path)}] already exists."
+            yield f"Error creating Secret: {errors.GoogleError(409, 'alreadyExists', text)}"
+        else:
+            yield f"Error creating {_kind(token)}: {errors.already_exists(path)}"
+
+    def _trigger_name(self, path: str, name: str) -> Iterator[str]:
+        """Discovery document cloudbuild v1, BuildTrigger.name: unique within the project."""
+        project = part(path, "projects")
+        for one in self.world.find(types.TRIGGER):
+            if part(one.id, "projects") == project and one.outputs.get("name") == name:
+                error = errors.GoogleError(409, "alreadyExists", f"trigger {name} already exists")
+                yield f"Error creating Trigger: {error}"
+
+    def missing(self, token: str, inputs: dict[str, Any], site: Site) -> Iterator[str]:
+        """What the inputs refer to and is not there, or does not fit."""
+        project, region, zone = site.place(inputs)
+        if token in types.TEMPLATES:
+            yield from self._template(token, inputs, project, region)
+        elif token in types.GROUPS:
+            yield from self._group(token, inputs, project, region, zone)
+        elif token in (types.SUBNETWORK, types.FIREWALL):
+            yield from self._network(token, inputs, project, "resource.network")
+        elif token in types.MEMBERS:
+            yield from self._references.missing(token, inputs, site)
+            yield from self._member(token, inputs, project, site)
+        elif token == types.SECRET_VERSION:
+            yield from self._secret(inputs.get("secret"), project, site)
+        else:
+            yield from self._references.missing(token, inputs, site)
+
+    @property
+    def _references(self) -> References:
+        return References(self.world, self.exists, self.account_exists)
+
+    def _template(self, token: str, inputs: dict[str, Any], project: str, region: str) -> Iterator[str]:
+        for index, row in enumerate(rows(inputs.get("networkInterfaces"))):
+            place = f"resource.properties.networkInterfaces[{index}]"
+            yield from self._network(token, table(row), project, f"{place}.network")
+            given = table(row).get("subnetwork")
+            if isinstance(given, str) and given:
+                home = str(table(row).get("subnetworkProject") or project)
+                where = region or str(inputs.get("region") or "")
+                path = absolute(given, home) if "/" in given else in_region(home, where, "subnetworks", given)
+                if region and part(path, "regions") not in ("", region):
+                    wrong = errors.invalid(f"{place}.subnetwork", given, f"The subnetwork is not in region {region}.")
+                    yield f"Error creating {_kind(token)}: {wrong}"
+                elif not self.exists(path):
+                    yield self._unreferenced(token, f"{place}.subnetwork", path, "subnetwork")
+        email = table(inputs.get("serviceAccount")).get("email")
+        if isinstance(email, str) and email and not self.account_exists(project, email):
+            yield f"Error creating {_kind(token)}: {errors.no_account(project, email)}{account_hint(project, email)}"
+
+    def _network(self, token: str, inputs: dict[str, Any], project: str, where: str) -> Iterator[str]:
+        given = inputs.get("network")
+        if not isinstance(given, str) or not given:
+            return
+        path = absolute(given, project) if "/" in given else everywhere(project, "networks", given)
+        if not self.exists(path):
+            yield self._unreferenced(token, where, path, "network")
+
+    def _unreferenced(self, token: str, where: str, path: str, kind: str) -> str:
+        error = errors.invalid(where, path, f"The referenced {kind} resource cannot be found.")
+        return f"Error creating {_kind(token)}: {error}{hint(path)}"
+
+    def _group(self, token: str, inputs: dict[str, Any], project: str, region: str, zone: str) -> Iterator[str]:
+        for row in rows(inputs.get("versions")):
+            given = table(row).get("instanceTemplate")
+            if not isinstance(given, str) or not given:
+                continue
+            path = absolute(given, project) if "/" in given else everywhere(project, "instanceTemplates", given)
+            home = part(path, "regions")
+            record = self.world.get(types.REGION_TEMPLATE if home else types.TEMPLATE, path)
+            if record is None:
+                yield f"Error creating {_kind(token)}: {errors.not_found(path)}"
+                continue
+            where = region if token == types.REGION_GROUP else region_of(zone)
+            if home and home != where:
+                wrong = errors.invalid(
+                    "resource.versions[0].instanceTemplate", path, f"The template is not in region {where}."
+                )
+                yield f"Error creating {_kind(token)}: {wrong}"
+                continue
+            outside = group_rules.without_gpu(inputs, record.inputs, where, "" if token == types.REGION_GROUP else zone)
+            if outside:
+                yield f"Error creating {_kind(token)}: {errors.GoogleError(400, 'invalid', outside)}"
+
+    def _member(self, token: str, inputs: dict[str, Any], project: str, site: Site) -> Iterator[str]:
+        if token == types.SECRET_MEMBER:
+            yield from self._secret(inputs.get("secretId"), project, site)
+        target = inputs.get("serviceAccountId")
+        if token == types.ACCOUNT_MEMBER and isinstance(target, str):
+            home = part(target, "projects") or project
+            if not self.account_exists(home, last(target)):
+                error = errors.GoogleError(404, "notFound", f"Unknown service account {last(target)}")
+                words = f"Error retrieving IAM policy for service account '{target}': {error}"
+                yield f"{words}{account_hint(home, last(target))}"
+        member = inputs.get("member")
+        if isinstance(member, str) and member.startswith("serviceAccount:") and "svc.id.goog[" not in member:
+            email = member.partition(":")[2]
+            home = email.partition("@")[2].removesuffix(".iam.gserviceaccount.com")
+            # Accounts of other projects and Google's own cannot be known here.
+            if home == project and not self.account_exists(project, email):
+                error = errors.GoogleError(400, "badRequest", f"Service account {email} does not exist.")
+                yield f'Error applying IAM policy for project "{project}": {error}{account_hint(project, email)}'
+
+    def _secret(self, given: Any, project: str, site: Site) -> Iterator[str]:
+        if not isinstance(given, str) or not given:
+            return
+        home, name, there = self.secret(given, project, site)
+        if not there:
+            error = errors.GoogleError(404, "notFound", f"Secret [projects/{site.number}/secrets/{name}] not found.")
+            yield f"{error}{hint(f'projects/{home}/secrets/{name}')}"
+
+    def secret(self, given: str, project: str, site: Site) -> tuple[str, str, bool]:
+        """The project and the name of a secret, and whether it is there."""
+        home = part(given, "projects") or project
+        name = part(given, "secrets") or last(given)
+        known = {home, project} if home == site.number else {home}
+        return home, name, any(self.exists(f"projects/{one}/secrets/{name}") for one in known)
+
+    # -- at Delete ----------------------------------------------------------------------------------------------------
+
+    def users(self, token: str, path: str) -> Iterator[tuple[str, str]]:
+        """What still uses a resource: its own kind in Google's words, and the user's path."""
+        if token in types.TEMPLATES:
+            for kind in types.GROUPS:
+                for group in self.world.find(kind):
+                    for row in rows(group.inputs.get("versions")):
+                        given = table(row).get("instanceTemplate")
+                        if isinstance(given, str) and absolute(given, part(group.id, "projects")) == path:
+                            yield "instance_template", group.id
+        for kind, field_name in USERS.get(token, ()):
+            for user in self.world.find(kind):
+                given = user.inputs.get(field_name)
+                links = given if isinstance(given, list) else [given]
+                if any(isinstance(link, str) and _is(link, path, user.id) for link in links):
+                    yield _kind(token).lower(), user.id
+
+    def next_version(self, secret: str) -> int:
+        """Version ids of a secret begin at 1 and are counted up (discovery document secretmanager v1)."""
+        taken = [
+            int(last(one.id))
+            for one in self.world.find(types.SECRET_VERSION)
+            if one.id.startswith(f"{secret}/versions/")
+        ]
+        return max(taken, default=0) + 1
+
+
+def _is(given: str, path: str, user: str) -> bool:
+    """Whether a user means that path; a bare name is in the user's own project."""
+    mine = part(path, "projects") == part(user, "projects")
+    return absolute(given, part(user, "projects")) == path if "/" in given else mine and given == last(path)
+
+
+def _kind(token: str) -> str:
+    return token.rsplit(":", 1)[-1]

@@ -1,0 +1,244 @@
+"""The offline github provider: the rules of GitHub and of the provider, and GitHub's ids, addresses and times."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, ClassVar
+
+from pulumi_sandbox.providers import bridged, sandbox_file
+from pulumi_sandbox.providers.cloud import Cloud
+from pulumi_sandbox.providers.github import rules as github_rules
+from pulumi_sandbox.providers.github import ruleset_rules, types
+from pulumi_sandbox.providers.github.tables import DELETED_FIRST, ID_FORMS, REPLACES
+from pulumi_sandbox.providers.github.types import same_name, text_of
+from pulumi_sandbox.providers.github.world import Surroundings
+from pulumi_sandbox.providers.resource import Problem, Refused, Resource
+from pulumi_sandbox.providers.sandbox_file import SettingsError
+from pulumi_sandbox.world import Record, now
+from pulumi_sandbox.world_file import EDITED
+
+# Prefixes of GitHub's node ids (docs.github.com/graphql/guides/using-global-node-ids gives the form, not the prefixes;
+# these are the ones it answers with).
+NODES = {
+    types.REPOSITORY: "R_kgDO",
+    types.RULESET: "RRS_lACk",
+    "github:index/team:Team": "T_kwDO",
+    "github:index/branchProtection:BranchProtection": "BPR_kwDO",
+}
+NODE_IS_ID = frozenset({"github:index/branchProtection:BranchProtection"})
+GET_REPOSITORY = "github:index/getRepository:getRepository"
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+DIGITS = "0123456789"
+# google/go-github prints times as Go's time.Time.String does.
+TIMED = (*types.SECRETS, *types.VARIABLES)
+
+
+class Github(Cloud):
+    """Types of github_types are checked in depth, those of github_tables have their ids, all others their shape."""
+
+    package: ClassVar[str] = "github"
+    coerces_scalars: ClassVar[bool] = True
+
+    @property
+    def owner(self) -> str:
+        return str(self.lookups.config(self.context.config)["owner"])
+
+    def configure(self, config: dict[str, Any]) -> None:
+        try:
+            _ = self.around
+        except SettingsError as wrong:
+            raise Refused(str(wrong)) from None
+
+    @cached_property
+    def around(self) -> Surroundings:
+        listed = sandbox_file.existing(self.context.workspace.settings_file, "github", f"{self.owner}/web")
+        return Surroundings(self.context.world, self.owner, listed)
+
+    # -- Check --------------------------------------------------------------------------------------------------------
+
+    def autoname(self, res: Resource) -> None:
+        # pulumi-github, provider/resources.go: SetAutonaming(255, "-")
+        bridged.autoname(res, self.shapes.shape(res.token))
+
+    def rules(self, res: Resource) -> Iterable[Problem]:
+        yield from github_rules.check(res.token, res.inputs, is_new=res.old_inputs is None)
+        if res.token == types.RULESET:
+            yield from ruleset_rules.ruleset(res.inputs)
+        if res.token == types.RUNNER_GROUP and res.inputs.get("allowsPublicRepositories") is not True:
+            for name in self.around.public(res.inputs):
+                # GitHub takes it, and the jobs wait for ever: github.com/google/go-github/issues/1996.
+                res.log(
+                    f"{name} is public and the group takes no public repository: GitHub leaves its jobs in the queue",
+                    "warning",
+                )
+
+    # -- Diff ---------------------------------------------------------------------------------------------------------
+
+    def replaces(self, token: str, path: str) -> bool | None:
+        return bridged.replaces(REPLACES, token, path)
+
+    def same(self, token: str, path: str, old: Any, new: Any) -> bool:
+        # schema.TypeSet: in no order.
+        if path != "selectedRepositoryIds" or not isinstance(old, list) or not isinstance(new, list):
+            return False
+        return all(isinstance(one, int | float) for one in (*old, *new)) and sorted(old) == sorted(new)
+
+    def keeps_name(self, res: Resource) -> bool:
+        return res.token in DELETED_FIRST or super().keeps_name(res)
+
+    # -- Create, Update, Delete, Read ---------------------------------------------------------------------------------
+
+    def refusals(self, res: Resource) -> Iterable[str]:
+        if res.old_inputs is None:
+            yield from self.around.taken(res.token, res.inputs)
+            if res.token == types.REPOSITORY and text_of(res.inputs, "defaultBranch") not in ("", "main"):
+                # github/resource_github_repository.go, Create.
+                yield "cannot set the default branch on a new repository to something other than 'main'"
+        yield from self.around.missing(res.token, res.inputs, res.old_inputs, res.id)
+
+    def overwrites(self, token: str) -> bool:
+        # PUT: docs.github.com/en/rest/actions/secrets ("Create or update a repository secret"), and so environments.
+        return token in types.SECRETS or token == types.ENVIRONMENT
+
+    def identity(self, res: Resource) -> str:
+        number = _number(res)
+        if res.token in ID_FORMS:
+            known = {name: value for name, value in res.inputs.items() if isinstance(value, str)}
+            if "environment" in known:
+                known["environment"] = known["environment"].replace(":", "??")
+            return ID_FORMS[res.token].format_map({**known, "owner": self.owner, "number": number})
+        return _node(res) if res.token in NODE_IS_ID else number
+
+    def computed(self, res: Resource) -> dict[str, Any]:
+        outputs = self.shapes.shape(res.token).outputs
+        before, time = res.outputs, _go_time(now()) if res.token in TIMED else now()
+        found: dict[str, Any] = {
+            "etag": f'W/"{res.suffix(64)}"',
+            "nodeId": before.get("nodeId") or _node(res),
+            "createdAt": before.get("createdAt") or time,
+            "updatedAt": time,
+            "remoteUpdatedAt": time,
+            "repositoryId": before.get("repositoryId") or self._repository_id(res),
+        }
+        match res.token:
+            case types.REPOSITORY:
+                found |= self._repository(res)
+            case types.RULESET:
+                found["rulesetId"] = int(res.id)
+            case "github:index/team:Team":
+                name = res.inputs.get("name") or ""
+                found |= {"slug": str(name).lower().replace(" ", "-"), "membersCount": before.get("membersCount") or 0}
+            case types.RUNNER_GROUP:
+                address = f"https://api.github.com/orgs/{self.owner}/actions/runner-groups/{res.id}"
+                found |= {
+                    "default": False,
+                    "inherited": False,
+                    "runnersUrl": f"{address}/runners",
+                    "selectedRepositoriesUrl": f"{address}/repositories",
+                }
+            case token if token in types.SECRETS:
+                found["keyId"] = res.inputs.get("keyId") or str(self.lookups.values["publicKeyId"])
+        return {name: value for name, value in found.items() if name in outputs and value is not None}
+
+    def deleted(self, res: Resource) -> None:
+        if res.token in (types.REPOSITORY, types.ENVIRONMENT):
+            gone = text_of(res.outputs, "name") or res.id
+            for one in list(self.around.goes_with(res.token, res.inputs, gone)):
+                res.world.delete(one.type, one.id, f"with {res.name}")
+        if res.token == types.REPOSITORY and res.inputs.get("archiveOnDestroy") is True:
+            # github/resource_github_repository.go, Delete: it is archived, and stays.
+            left = Record(res.token, res.id, outputs={**res.outputs, "archived": True}, origin="api")
+            res.world.insert(left)
+        if res.token in types.SECRETS:
+            # To GitHub `token` and `TOKEN` are one secret.
+            for one in [one for one in res.world.find(res.token) if same_name(one.id, res.id)]:
+                res.world.delete(one.type, one.id, f"with {res.name}")
+
+    def locate(self, token: str, given: str) -> Record | None:
+        # github/resource_github_repository_ruleset.go, Import: <repository>:<number>.
+        home, _, number = given.rpartition(":")
+        if token == types.RULESET and home:
+            found = super().locate(token, number)
+            return found if found and same_name(text_of(found.inputs, "repository"), home) else None
+        return super().locate(token, given)
+
+    def write_only(self, token: str) -> Collection[str]:
+        # Read of every resource_github_*_secret.go sets the times alone.
+        return types.VALUES if token in types.SECRETS else ()
+
+    def observed(self, record: Record) -> Record:
+        """Of a secret that somebody changed, GitHub tells the time of the change and nothing else."""
+        if record.type not in types.SECRETS:
+            return record
+        mine = [one for one in self.context.world.events() if (one.type, one.id) == (record.type, record.id)]
+        if not mine or mine[-1].note != EDITED:
+            return record
+        return replace(record, outputs={**record.outputs, "remoteUpdatedAt": _go_time(mine[-1].time)})
+
+    # -- Lookups ------------------------------------------------------------------------------------------------------
+
+    def invoke(self, token: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+        result, secret = super().invoke(token, arguments)
+        if token == GET_REPOSITORY and result.get("fullName"):
+            owner, _, name = str(result["fullName"]).rpartition("/")
+            made = self.around.made(name) if same_name(owner, self.owner) else None
+            if not made and self._unlisted(token, arguments, f"{owner}/{name}"):
+                # terraform-provider-github v6.13.0, github/data_source_github_repository.go: no error, and no state.
+                return {}, ()
+            if made:
+                function = self.shapes.function(token)
+                known = function.outputs if function else {}
+                result |= {key: value for key, value in made.outputs.items() if key in known and key != "id"}
+            if not made and result.get("repoId") == self.lookups.values["firstRepositoryNumber"]:
+                # The same number for the same name in every run.
+                digest = hashlib.sha256(str(result["fullName"]).lower().encode()).hexdigest()
+                result["repoId"] += int(digest, 16) % 10**8
+            self.around.look(result)
+        return result, secret
+
+    def _unlisted(self, token: str, arguments: dict[str, Any], path: str) -> bool:
+        """Whether sandbox.yaml says what is on GitHub, and this repository is none of it."""
+        if not self.around.patterns or self.around.exists(path):
+            return False
+        return not self.lookups.answered_by_user(token, arguments, self.context.config)
+
+    def _repository(self, res: Resource) -> dict[str, Any]:
+        name = res.inputs.get("name") or res.id
+        path = f"{self.owner}/{name}"
+        visibility = res.inputs.get("visibility") or ("private" if res.inputs.get("private") else "public")
+        return {
+            "fullName": path,
+            "repoId": res.outputs.get("repoId") or int(_number(res)),
+            "htmlUrl": f"https://github.com/{path}",
+            "httpCloneUrl": f"https://github.com/{path}.git",
+            "gitCloneUrl": f"git://github.com/{path}.git",
+            "sshCloneUrl": f"git@github.com:{path}.git",
+            "svnUrl": f"https://github.com/{path}",
+            "defaultBranch": res.inputs.get("defaultBranch") or res.outputs.get("defaultBranch") or "main",
+            "primaryLanguage": res.outputs.get("primaryLanguage") or "",
+            "visibility": visibility,
+            "private": visibility == "private",
+        }
+
+    def _repository_id(self, res: Resource) -> int | None:
+        """The number of the repository a secret or a variable belongs to, where it is known here."""
+        name = text_of(res.inputs, "repository")
+        made = self.around.made(name) if name else None
+        told = made.outputs if made else self.around.found.get(f"{self.owner}/{name}".lower(), {})
+        return told.get("repoId")
+
+
+def _number(res: Resource) -> str:
+    return "7" + res.suffix(8, DIGITS)
+
+
+def _node(res: Resource) -> str:
+    return NODES.get(res.token, "N_kwDO") + res.suffix(6, LETTERS)
+
+
+def _go_time(text: str) -> str:
+    return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S +0000 UTC")

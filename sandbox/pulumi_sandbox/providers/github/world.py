@@ -1,0 +1,185 @@
+"""What GitHub refuses for want of something else: the name is taken, what it refers to is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+from urllib.parse import quote
+
+from pulumi_sandbox.providers.github import types
+from pulumi_sandbox.providers.github.types import numbers, same_name, text_of
+from pulumi_sandbox.world import Record, World
+
+API = "https://api.github.com"
+# "All organizations have a single default runner group": docs.github.com/en/actions/hosting-your-own-runners/
+# managing-access-to-self-hosted-runners-using-groups. It is called Default.
+DEFAULT_GROUP = "Default"
+
+
+def answer(method: str, path: str, status: int, message: str, errors: str = "") -> str:
+    """An error of GitHub's API, as the client under the provider prints it (google/go-github v88, github/github.go,
+    ErrorResponse.Error)."""
+    return f"{method} {API}/{path}: {status} {message} [{errors}]"
+
+
+@dataclass
+class Surroundings:
+    """The world and what else is there. Paths are `owner/repository`, what is below it, and `repositories/<number>`."""
+
+    world: World
+    owner: str
+    patterns: tuple[str, ...] = ()
+    found: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What lookups answered in this run, by path: a stack that found a repository may use it."""
+
+    def made(self, name: str) -> Record | None:
+        """The repository of this name that a stack made."""
+        records = self.world.find(types.REPOSITORY)
+        return next((one for one in records if same_name(text_of(one.outputs, "name") or one.id, name)), None)
+
+    def exists(self, path: str) -> bool:
+        """Whether a path is listed in sandbox.yaml, or a lookup answered it."""
+        wanted = path.lower()
+        return wanted in self.found or any(fnmatchcase(wanted, one.lower()) for one in self.patterns)
+
+    def look(self, result: dict[str, Any]) -> None:
+        """Remember what a lookup of a repository answered."""
+        if result.get("fullName"):
+            self.found[str(result["fullName"]).lower()] = result
+        if result.get("repoId") is not None:
+            self.found[f"repositories/{int(result['repoId'])}"] = result
+
+    # -- at Create and Update -----------------------------------------------------------------------------------------
+
+    def taken(self, token: str, inputs: dict[str, Any]) -> Iterator[str]:
+        """The name is in use. Secrets and environments are written, whether they are there or not (PUT), and taken by
+        nobody."""
+        match token:
+            case types.REPOSITORY if self.made(text_of(inputs, "name")):
+                # The errors of this call are as quoted in github.com/rundel/ghclass/issues/14 and many others.
+                errors = "{Resource:Repository Field:name Code:custom Message:name already exists on this account}"
+                yield answer("POST", f"orgs/{self.owner}/repos", 422, "Repository creation failed.", errors)
+            case types.RUNNER_GROUP if self._group(text_of(inputs, "name")):
+                # 409: lindluni/actions-runner-manager reads this status so. The words are those for a runner's name
+                # (github.com/runs-on/runs-on/issues/33); those for a group were not found.
+                text = f"Already exists - A runner group with the name {text_of(inputs, 'name')} already exists."
+                yield answer("POST", f"orgs/{self.owner}/actions/runner-groups", 409, text)
+            case types.RULESET if self._beside(token, inputs, "name"):
+                # "Name must be unique", with 422: github.com/github-community-projects/safe-settings/pull/1047.
+                path = f"repos/{self.owner}/{text_of(inputs, 'repository')}/rulesets"
+                yield answer("POST", path, 422, "Validation Failed", "Name must be unique")
+            case token if token in types.VARIABLES and self._beside(token, inputs, "variableName"):
+                # terraform-provider-github v6.13.0, github/resource_github_actions_variable_test.go: "Variable already
+                # exists".
+                yield answer("POST", self._variables(token, inputs), 409, "Already exists - Variable already exists")
+
+    def missing(self, token: str, inputs: dict[str, Any], old: dict[str, Any] | None, id: str) -> Iterator[str]:  # noqa: A002
+        """What the inputs refer to and is not there; `old` and `id` are those of what is updated."""
+        name = text_of(inputs, "repository")
+        if token in types.BELONGINGS and name:
+            yield from self._repository(token, inputs, name)
+        if token in (types.ENVIRONMENT_SECRET, types.ENVIRONMENT_VARIABLE) and name:
+            yield from self._environment(token, inputs)
+        if token == types.RULESET:
+            yield from self._ruleset(name, old, id)
+        if token in (types.RUNNER_GROUP, types.ORGANIZATION_SECRET, types.ORGANIZATION_VARIABLE):
+            yield from self._numbers(inputs)
+        selects = text_of(inputs, "visibility") == "selected" or not inputs.get("selectedRepositoryIds")
+        if token == types.RUNNER_GROUP and old is None and not selects:
+            # github/resource_github_actions_runner_group.go, Create alone.
+            yield "cannot use selected_repository_ids without visibility being set to selected"
+
+    def _repository(self, token: str, inputs: dict[str, Any], name: str) -> Iterator[str]:
+        if self.made(name) or self.exists(f"{self.owner}/{name}"):
+            return
+        # Secrets and rulesets ask for the repository first; the others send what they have.
+        call = ("GET", f"repos/{self.owner}/{name}")
+        if token in types.VARIABLES:
+            call = ("POST", self._variables(token, inputs))
+        elif token == types.ENVIRONMENT:
+            call = ("PUT", self._environment_path(inputs))
+        yield answer(*call, 404, "Not Found") + self._hint(f"{self.owner}/{name}")
+
+    def _environment(self, token: str, inputs: dict[str, Any]) -> Iterator[str]:
+        repository, environment = text_of(inputs, "repository"), text_of(inputs, "environment")
+        rows = self.world.find(types.ENVIRONMENT)
+        there = any(
+            same_name(text_of(one.inputs, "repository"), repository)
+            and same_name(text_of(one.inputs, "environment"), environment)
+            for one in rows
+        )
+        path = f"{self.owner}/{repository}/environments/{environment}"
+        if not there and not self.exists(path):
+            secret = token == types.ENVIRONMENT_SECRET
+            method, last = ("GET", "secrets/public-key") if secret else ("POST", "variables")
+            call = (method, f"{self._environment_path(inputs)}/{last}")
+            yield answer(*call, 404, "Not Found") + self._hint(path)
+
+    def _ruleset(self, name: str, old: dict[str, Any] | None, number: str) -> Iterator[str]:
+        before = text_of(old or {}, "repository")
+        if before and not same_name(before, name):
+            # No ForceNew: the update asks the new repository for the ruleset of the old one.
+            yield answer("PUT", f"repos/{self.owner}/{name}/rulesets/{number}", 404, "Not Found")
+        home = self.made(name)
+        if old is None and home and home.outputs.get("archived") is True:
+            yield f"cannot create ruleset on archived repository {self.owner}/{name}"
+
+    def _numbers(self, inputs: dict[str, Any]) -> Iterator[str]:
+        known = {int(one.outputs["repoId"]) for one in self.world.find(types.REPOSITORY) if one.outputs.get("repoId")}
+        for number in numbers(inputs, "selectedRepositoryIds"):
+            path = f"repositories/{number}"
+            if number not in known and not self.exists(path):
+                # What GitHub says of a number that is no repository's is not documented.
+                yield answer("GET", path, 404, "Not Found") + self._hint(path)
+
+    def public(self, inputs: dict[str, Any]) -> Iterator[str]:
+        """The public repositories among those selected."""
+        for number in numbers(inputs, "selectedRepositoryIds"):
+            made = self.world.find(types.REPOSITORY, repoId=number)
+            told = made[0].outputs if made else self.found.get(f"repositories/{number}", {})
+            if told.get("visibility") == "public":
+                yield str(told.get("name") or told.get("fullName"))
+
+    def _group(self, name: str) -> bool:
+        groups = self.world.find(types.RUNNER_GROUP)
+        return same_name(name, DEFAULT_GROUP) or any(same_name(text_of(one.inputs, "name"), name) for one in groups)
+
+    def _beside(self, token: str, inputs: dict[str, Any], key: str) -> bool:
+        """Whether the same place has one of this name."""
+        places = [name for name in ("repository", "environment", key) if name in inputs]
+        return any(
+            all(same_name(text_of(one.inputs, name), text_of(inputs, name)) for name in places)
+            for one in self.world.find(token)
+        )
+
+    def _variables(self, token: str, inputs: dict[str, Any]) -> str:
+        return {
+            types.VARIABLE: f"repos/{self.owner}/{text_of(inputs, 'repository')}/actions/variables",
+            types.ENVIRONMENT_VARIABLE: f"{self._environment_path(inputs)}/variables",
+            types.ORGANIZATION_VARIABLE: f"orgs/{self.owner}/actions/variables",
+        }[token]
+
+    def _environment_path(self, inputs: dict[str, Any]) -> str:
+        environment = quote(text_of(inputs, "environment"), safe="")
+        return f"repos/{self.owner}/{text_of(inputs, 'repository')}/environments/{environment}"
+
+    def _hint(self, path: str) -> str:
+        return f"\n  hint: if it is there on GitHub, list it in sandbox.yaml: exists: {{github: [{path}]}}"
+
+    # -- after Delete -------------------------------------------------------------------------------------------------
+
+    def goes_with(self, token: str, inputs: dict[str, Any], name: str) -> Iterator[Record]:
+        """What GitHub deletes along with a resource."""
+        for kind in types.BELONGINGS:
+            for one in self.world.find(kind):
+                of_it = same_name(text_of(one.inputs, "repository"), name)
+                if token == types.ENVIRONMENT:
+                    of_it = (
+                        kind in (types.ENVIRONMENT_SECRET, types.ENVIRONMENT_VARIABLE)
+                        and same_name(text_of(one.inputs, "repository"), text_of(inputs, "repository"))
+                        and same_name(text_of(one.inputs, "environment"), text_of(inputs, "environment"))
+                    )
+                if of_it:
+                    yield one

@@ -1,0 +1,88 @@
+"""The Helm charts the sandbox knows: which one a release names, and what its values may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+from pulumi_sandbox.providers.resource import Problem
+from pulumi_sandbox.providers.sdk.shape_check import did_you_mean
+from pulumi_sandbox.providers.values import Unknown
+
+CONTROLLER, SCALE_SET, PLUGIN = "gha-runner-scale-set-controller", "gha-runner-scale-set", "nvidia-device-plugin"
+FORMS: dict[str, tuple[type, ...]] = {
+    "string": (str,), "integer": (int,), "boolean": (bool,), "list": (list,), "map": (dict,),
+    "any": (str, int, float, bool, list, dict),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Chart:
+    name: str
+    version: str
+    values: Mapping[str, Any]
+
+
+@cache
+def charts() -> dict[str, Chart]:
+    text = files("pulumi_sandbox").joinpath("fixtures", "charts.yaml").read_text(encoding="utf-8")
+    return {name: Chart(name, **fields) for name, fields in yaml.safe_load(text).items()}
+
+
+def named(inputs: Mapping[str, Any]) -> Chart | None:
+    """By the last part of its name: `oci://ghcr.io/.../gha-runner-scale-set`, a folder, or a name in a repository."""
+    given = inputs.get("chart")
+    return charts().get(given.rstrip("/").rsplit("/", 1)[-1]) if isinstance(given, str) else None
+
+
+def version(chart: Chart, inputs: Mapping[str, Any]) -> str:
+    """Without one, Helm takes the newest: here the one that is known."""
+    given = inputs.get("version")
+    return given.removeprefix("v") if isinstance(given, str) and given else chart.version
+
+
+def check(chart: Chart, given: Any) -> Iterator[Problem]:
+    """Values the chart never reads, and those of another form than it reads."""
+    if isinstance(given, Mapping):
+        yield from _check(chart, "values", chart.values, given)
+
+
+def _check(chart: Chart, path: str, forms: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[Problem]:
+    for name, value in given.items():
+        here, form = f"{path}.{name}", forms.get(name)
+        if form is None:
+            near = did_you_mean(name, forms)
+            yield Problem(
+                here,
+                f"the chart {chart.name} {chart.version} reads no such value",
+                f"did you mean '{near}'?" if near else f"it reads {', '.join(forms)}",
+            )
+        elif value is None or isinstance(value, Unknown):
+            continue
+        elif isinstance(form, Mapping):
+            if isinstance(value, Mapping):
+                yield from _check(chart, here, form, value)
+            else:
+                yield _wrong(chart, here, "map")
+        elif not any(_has_form(value, one) for one in form.split("|")):
+            yield _wrong(chart, here, form)
+
+
+def _has_form(value: Any, form: str) -> bool:
+    if isinstance(value, bool):
+        return form in ("boolean", "any")
+    if form == "integer" and isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, FORMS[form])
+
+
+def _wrong(chart: Chart, path: str, form: str) -> Problem:
+    """Without the value, as it may be a token that is not marked as secret."""
+    return Problem(
+        path, f"the chart {chart.name} {chart.version} reads another form\n  expected: {form.replace('|', ' or ')}"
+    )

@@ -1,0 +1,261 @@
+"""The offline kubernetes provider: names, namespaces and what an API server adds to an object, without a cluster."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from pulumi_sandbox.providers import bridged
+from pulumi_sandbox.providers.cloud import Cloud
+from pulumi_sandbox.providers.diff import UPDATE, Change
+from pulumi_sandbox.providers.kubernetes import cluster as kubernetes_cluster
+from pulumi_sandbox.providers.kubernetes import definitions, immutable, object_rules, objects, quota, schema
+from pulumi_sandbox.providers.kubernetes.await_rules import REPLACE
+from pulumi_sandbox.providers.kubernetes.gate import JOB, Gate
+from pulumi_sandbox.providers.kubernetes.releases import Releases
+from pulumi_sandbox.providers.kubernetes.runners import Runners
+from pulumi_sandbox.providers.kubernetes.scheduler import Scheduler
+from pulumi_sandbox.providers.kubernetes.tables import CLUSTER_WIDE, DATA, IDENTITY, REPLACES
+from pulumi_sandbox.providers.kubernetes.workloads import Workloads
+from pulumi_sandbox.providers.readiness import Unready
+from pulumi_sandbox.providers.resource import Context, Problem, Resource
+from pulumi_sandbox.providers.values import UNKNOWN
+from pulumi_sandbox.world import Record, now
+
+NAMESPACE = "kubernetes:core/v1:Namespace"
+RELEASE = "kubernetes:helm.sh/v3:Release"
+# The words of the API server (k8s.io/apimachinery, NewNotFound).
+NO_NAMESPACE = (
+    'namespaces "{0}" not found\n'
+    "  hint: create it in the stack, or, when the cluster has it already, add it in sandbox.yaml: "
+    "values: {{kubernetes: {{namespaces: [...]}}}}"
+)
+
+
+class Kubernetes(Cloud):
+    """Every kind of the SDK by its shape, custom resources in any form; objects become ready at once."""
+
+    package: ClassVar[str] = "kubernetes"
+    coerces_scalars: ClassVar[bool] = False
+
+    def start(self, context: Context) -> None:
+        super().start(context)
+        self._all = context.world
+        # Whatever this provider does is about the objects of one cluster.
+        context.world = context.world.within(self.package, self.cluster)
+        runners = Runners(context.world, context.cancelled)
+        scheduler = Scheduler(context.world, self._values, self.cluster, context.workspace)
+        self.workloads = Workloads(context.world, scheduler, runners)
+        self.releases = Releases(context.world, lambda: self._values().get("secrets") or (), self.workloads, runners)
+        self.gate = Gate(context.world, context.workspace, self.workloads, context.cancelled)
+
+    def _values(self) -> Mapping[str, Any]:
+        return self.lookups.values
+
+    def config_replaces(self, old: Mapping[str, Any], new: Mapping[str, Any], name: str) -> bool:
+        return kubernetes_cluster.replaces(old, new, name)
+
+    def cluster(self) -> str:
+        return kubernetes_cluster.identity(self.context.config, self._all)
+
+    def autoname(self, res: Resource) -> None:
+        """A name where there is none, and the namespace the provider would use, as provider.go Check does."""
+        given = res.inputs.get("metadata")
+        if res.token == RELEASE:
+            self._name_release(res)
+            return
+        if not isinstance(given, Mapping | None):
+            return
+        metadata = dict(given or {})
+        if (
+            not metadata.get("name")
+            and not metadata.get("generateName")
+            and not objects.kind(res.token).endswith("Patch")
+        ):
+            old = (res.old_inputs or {}).get("metadata") or {}
+            kept = old.get("name") if objects.is_autonamed(old) else None
+            metadata["name"] = kept or f"{res.name}-{res.suffix(8)}"
+            annotations = metadata.get("annotations")
+            metadata["annotations"] = {
+                **(annotations if isinstance(annotations, Mapping) else {}),
+                objects.AUTONAMED: "true",
+            }
+        if not metadata.get("namespace") and self._is_namespaced(res, metadata):
+            metadata["namespace"] = self.context.config.get("namespace") or "default"
+        res.inputs["metadata"] = metadata
+
+    def _name_release(self, res: Resource) -> None:
+        """helm_release.go (pulumi-kubernetes at 94977969), assignNameIfAutonameable and setDefaults."""
+        if not res.inputs.get("name"):
+            res.inputs["name"] = (res.old_inputs or {}).get("name") or f"{res.name}-{res.suffix(8)}"
+        if not res.inputs.get("namespace"):
+            res.inputs["namespace"] = self.context.config.get("namespace") or "default"
+
+    def rules(self, res: Resource) -> Iterable[Problem]:
+        if res.token == RELEASE:
+            yield from self.releases.rules(res)
+            return
+        metadata = res.inputs.get("metadata")
+        kind = objects.kind(res.token)
+        if kind.endswith("List") and res.token in self.shapes.tokens:
+            yield Problem(
+                "kind",
+                "list resources exist for compatibility with YAML manifests and Helm charts, and cannot be created",
+                "use the underlying resource type instead",
+            )
+        if not isinstance(metadata, Mapping):
+            return
+        if kind.endswith("Patch") and res.token in self.shapes.tokens and not metadata.get("name"):
+            yield Problem("metadata.name", "patch resources require the `.metadata.name` field to be set")
+        if metadata.get("generateName") and not metadata.get("name") and not self._turned_off("enableServerSideApply"):
+            yield Problem("metadata.generateName", "not supported in Server-Side Apply mode", "set metadata.name")
+        yield from self._object_rules(res)
+
+    def _object_rules(self, res: Resource) -> Iterable[Problem]:
+        """The API's own schema and, for what has its form, the rules no schema states."""
+        if objects.kind(res.token).endswith("Patch"):
+            return ()
+        group, kind, version = (
+            objects.group(res.token),
+            objects.kind(res.token),
+            res.token.split(":")[1].removeprefix("core/"),
+        )
+        return list(schema.check(version, kind, res.inputs)) or object_rules.check(group, kind, res.inputs)
+
+    def replaces(self, token: str, path: str) -> bool | None:
+        if token == RELEASE:
+            # helm_release.go, Diff.
+            return bridged.replaces({token: ("name", "namespace")}, token, path)
+        group, kind = objects.group(token), objects.kind(token).removesuffix("Patch")
+        patterns = [*IDENTITY, *REPLACES.get((group, kind), ())]
+        mutable, data = DATA.get((group, kind), ("", ()))
+        if not self.context.config.get(mutable):
+            patterns += data
+        return bridged.replaces({token: patterns}, token, path)
+
+    def forced(self, res: Resource) -> Iterable[Change]:
+        if res.token == JOB and self.gate.is_replaced(res):
+            yield Change(("metadata", "annotations", REPLACE), UPDATE, replacing=True)
+
+    def keeps_name(self, res: Resource) -> bool:
+        new, old = res.inputs.get("metadata"), (res.old_inputs or {}).get("metadata")
+        if not isinstance(new, Mapping) or not isinstance(old, Mapping) or objects.is_autonamed(new):
+            return False
+        return all(new.get(key) == old.get(key) for key in ("name", "namespace"))
+
+    def refusals(self, res: Resource) -> Iterable[str]:
+        namespace = objects.metadata(res).get("namespace")
+        if res.token == RELEASE:
+            namespace = res.inputs.get("namespace")
+            if not res.inputs.get("createNamespace") and isinstance(namespace, str) and not self._exists(namespace):
+                yield f"create: failed to create: {NO_NAMESPACE.format(namespace)}"
+            yield from self.releases.refusals(res)
+            return
+        if isinstance(namespace, str) and not self._exists(namespace):
+            yield NO_NAMESPACE.format(namespace)
+        if res.token == JOB and res.old_inputs is None:
+            yield from self.gate.refusals(res)
+        if res.old_inputs is not None:
+            group, kind = objects.group(res.token), objects.kind(res.token)
+            if refused := list(immutable.check(group, kind, res.old_inputs, res.inputs)):
+                yield immutable.told(group, kind, str(objects.metadata(res).get("name")), refused)
+
+    def taken(self, res: Resource) -> str:
+        there = self.context.world.get(res.token, res.id)
+        return objects.taken(res, there.stack if there else "")
+
+    def planned(self, res: Resource) -> dict[str, Any]:
+        """What a dry run leaves open: all that the API server fills in."""
+        if res.token == RELEASE or not isinstance(res.inputs.get("metadata"), Mapping):
+            return {}
+        before = res.outputs.get("metadata")
+        known = dict(before) if isinstance(before, Mapping) else dict.fromkeys(("uid", "creationTimestamp"), UNKNOWN)
+        counted = dict.fromkeys(("generation", "resourceVersion"), UNKNOWN)
+        plan: dict[str, Any] = {"metadata": {**known, **objects.metadata(res), **counted}}
+        spec, old = res.inputs.get("spec"), res.outputs.get("spec")
+        if objects.kind(res.token) == "Service" and isinstance(spec, Mapping):
+            address = (old.get("clusterIP") if isinstance(old, Mapping) else None) or UNKNOWN
+            plan["spec"] = {"clusterIP": address, "clusterIPs": [address], "type": "ClusterIP", **spec}
+        return plan
+
+    def identity(self, res: Resource) -> str:
+        if res.token == RELEASE:
+            return f"{res.inputs['namespace']}/{res.inputs['name']}"
+        metadata = objects.metadata(res)
+        name = metadata.get("name") or f"{metadata.get('generateName', res.name)}{res.suffix(5)}"
+        return f"{metadata['namespace']}/{name}" if metadata.get("namespace") else str(name)
+
+    def computed(self, res: Resource) -> dict[str, Any]:
+        if res.token == RELEASE:
+            return {}
+        before = res.outputs.get("metadata") if isinstance(res.outputs.get("metadata"), Mapping) else None
+        known = before or {"uid": str(uuid.uuid4()), "creationTimestamp": now()[:19] + "Z", "generation": 0}
+        metadata = {
+            **objects.metadata(res),
+            "name": res.id.rsplit("/", 1)[-1],
+            "uid": known["uid"],
+            "creationTimestamp": known["creationTimestamp"],
+            "generation": int(known["generation"]) + 1,
+            # An API server counts its writes; what matters is that every write has a higher number.
+            "resourceVersion": str(time.time_ns() // 1_000_000),
+        }
+        return {"metadata": metadata, **objects.filled(res, metadata)}
+
+    def created(self, res: Resource) -> None:
+        if res.token == RELEASE:
+            self.releases.install(res)
+        elif res.token == definitions.PATCH:
+            definitions.patch(res)
+        elif objects.kind(res.token) == "ResourceQuota":
+            for name in quota.uncounted((res.inputs.get("spec") or {}).get("hard")):
+                res.log(f"spec.hard[{name}] counts nothing; the quota of it is requests.{name}", "warning")
+        elif objects.kind(res.token) == "DaemonSet":
+            self.workloads.settle(Record(res.token, res.id, res.name, "", res.inputs), res.log)
+
+    def updated(self, res: Resource) -> None:
+        self.created(res)
+
+    def settled(self, res: Resource) -> dict[str, Any]:
+        return self.gate.settled(res) if res.token == JOB else {}
+
+    def stuck(self, record: Record) -> Unready | None:
+        return self.gate.stuck(record) if record.type == JOB else None
+
+    def overwrites(self, token: str) -> bool:
+        # A patch is no object of its own: a stack that lets one stand may make it again.
+        return token == definitions.PATCH
+
+    def drain(self, res: Resource) -> None:
+        if res.token == RELEASE:
+            self.releases.drain(res)
+
+    def deleted(self, res: Resource) -> None:
+        if res.token == RELEASE:
+            self.releases.remove(res)
+        elif res.token == JOB:
+            self.gate.forget(res)
+
+    def locate(self, token: str, given: str) -> Record | None:
+        # `kubectl` and the provider both take a bare name for one in the namespace `default`.
+        return self.context.world.get(token, given) or self.context.world.get(token, f"default/{given}")
+
+    def _exists(self, namespace: str) -> bool:
+        if namespace in self.lookups.values.get("namespaces", ()):
+            return True
+        return self.context.world.get(NAMESPACE, namespace) is not None
+
+    def _is_namespaced(self, res: Resource, metadata: Mapping[str, Any]) -> bool:
+        kind = objects.kind(res.token).removesuffix("Patch")
+        if res.token in self.shapes.tokens or objects.group(res.token) == "core":
+            return kind not in CLUSTER_WIDE
+        # A custom resource: as its definition says where a stack made that, else namespaced, as most are.
+        for row in self.context.world.find(definitions.DEFINITION):
+            spec = row.inputs.get("spec") or {}
+            if (spec.get("names") or {}).get("kind") == kind and spec.get("group") == objects.group(res.token):
+                return bool(spec.get("scope") == "Namespaced")
+        return True
+
+    def _turned_off(self, setting: str) -> bool:
+        return self.context.config.get(setting) is False

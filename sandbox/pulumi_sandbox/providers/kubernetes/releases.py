@@ -1,0 +1,210 @@
+"""Helm releases: what their charts refuse, and what they put into the world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pulumi_sandbox.providers.kubernetes import chart_objects, chart_rules, charts, definitions
+from pulumi_sandbox.providers.kubernetes.charts import CONTROLLER, SCALE_SET
+from pulumi_sandbox.providers.kubernetes.definitions import minor
+from pulumi_sandbox.providers.kubernetes.pod_rules import inner
+from pulumi_sandbox.providers.kubernetes.runners import Runners, is_ending
+from pulumi_sandbox.providers.kubernetes.workloads import Workloads
+from pulumi_sandbox.providers.resource import Problem, Refused, Resource
+from pulumi_sandbox.providers.sealing import seal
+from pulumi_sandbox.world import Record, World
+
+SECRET = "kubernetes:core/v1:Secret"  # noqa: S105
+CHART_MADE = (chart_objects.DEPLOYMENT, chart_objects.DAEMON_SET, chart_objects.RUNNER_SET)
+BOTH = (
+    "Found both gha-rs-controller installed with flags.watchSingleNamespace set and unset in cluster, this is not "
+    "supported."
+)
+NONE = "No gha-rs-controller deployment found using label (app.kubernetes.io/part-of=gha-rs-controller)."
+MANY = "More than one gha-rs-controller deployment found using label (app.kubernetes.io/part-of=gha-rs-controller)."
+ELSEWHERE = (
+    "No gha-rs-controller deployment that watch this namespace found using label "
+    "(actions.github.com/controller-watch-single-namespace)."
+)
+CONSIDER = (
+    "Consider setting controllerServiceAccount.name in values.yaml to be explicit if you think the discovery is wrong."
+)
+# helm/helm v3.20.2, pkg/action/uninstall.go, and pkg/storage/driver/driver.go. Helm forgets a release whose removal
+# took too long, and pulumi-kubernetes hands the words on (helm_release.go at 94977969, Delete).
+FORGOTTEN = "uninstall: Release not loaded: {0}: release: not found\n  hint: run pulumi refresh, and up again"
+# helm_release.go, defaultTimeoutSeconds.
+TIMEOUT_SEC = 300
+ONLY_SHAPE = "only the shape of this release is checked; the sandbox does not know what the chart {} reads or makes"
+
+
+@dataclass
+class Releases:
+    world: World
+    secrets: Callable[[], Collection[str]]
+    """Secrets that are there though no stack made them, as namespace/name."""
+    workloads: Workloads
+    runners: Runners
+
+    def rules(self, res: Resource) -> Iterable[Problem]:
+        chart = charts.named(res.inputs)
+        if chart is None:
+            return
+        if charts.version(chart, res.inputs) == chart.version:
+            yield from charts.check(chart, res.inputs.get("values"))
+        yield from chart_rules.check(chart.name, res.inputs)
+
+    def refusals(self, res: Resource) -> Iterable[str]:
+        """What the charts look up in the cluster, and what their controller does to what it finds there."""
+        chart = charts.named(res.inputs)
+        if chart is not None and chart.name == CONTROLLER:
+            yield from definitions.refusals(self.world, res)
+        if chart is None or chart.name != SCALE_SET:
+            return
+        yield from chart_rules.absent(chart.name, res.inputs)
+        values = res.inputs.get("values") or {}
+        number, space = charts.version(chart, res.inputs), str(res.inputs.get("namespace"))
+        space = str(values.get("namespaceOverride") or space)
+        controllers = list(self.controllers())
+        if not inner(values, "controllerServiceAccount", "name"):
+            yield from _discovered(controllers, space)
+        # controllers/actions.github.com/autoscalingrunnerset_controller.go, Reconcile; apis/.../version.go.
+        for one in _watching(controllers, space):
+            built = str(inner(one.inputs, "metadata", "labels", chart_objects.VERSION))
+            if minor(built) != minor(number):
+                yield (
+                    "Autoscaling runner set version doesn't match the build version. Deleting the resource.\n"
+                    f"  got: autoscalingRunnerSetVersion {number}, buildVersion {built}\n"
+                    "  hint: a cluster takes the release, and the controller then deletes the runner set; install both "
+                    "charts in the same minor version"
+                )
+        yield from self._still_there(res)
+        secret = values.get("githubConfigSecret")
+        if isinstance(secret, str) and not self._has_secret(f"{space}/{secret}"):
+            yield (
+                f'secrets "{secret}" not found\n'
+                f"  hint: a cluster takes the release, and no runner then comes of it: create the Secret in {space} "
+                "before, in the stack, or, when the cluster has it already, add it in sandbox.yaml: "
+                "values: {kubernetes: {secrets: [namespace/name]}}"
+            )
+
+    def _still_there(self, res: Resource) -> Iterator[str]:
+        """A set of an earlier release of this name, which waits for its jobs."""
+        for row in self._made(res, chart_objects.RUNNER_SET):
+            if is_ending(row) and not self.runners.end(row, res.name):
+                yield (
+                    f"the runner set {row.id} is being deleted\n"
+                    "  hint: a cluster takes the release, and the set goes with it when its jobs have ended; wait "
+                    "until it is gone, and run up again"
+                )
+
+    def _has_secret(self, identity: str) -> bool:
+        return self.world.get(SECRET, identity) is not None or identity in self.secrets()
+
+    def controllers(self) -> Iterator[Record]:
+        for row in self.world.find(chart_objects.DEPLOYMENT):
+            if inner(row.inputs, "metadata", "labels", chart_objects.PART_OF) == "gha-rs-controller":
+                yield row
+
+    def install(self, res: Resource) -> None:
+        """After a create or an update: the objects of the chart take the place of those it made before."""
+        chart = charts.named(res.inputs)
+        if chart is None:
+            res.log(ONLY_SHAPE.format(res.inputs.get("chart")), "info")
+            return
+        number = charts.version(chart, res.inputs)
+        if number != chart.version:
+            res.log(
+                f"the values of {chart.name} {number} are not checked; the sandbox knows those of {chart.version}",
+                "info",
+            )
+        if res.inputs.get("valueYamlFiles"):
+            res.log("what valueYamlFiles hold is neither checked nor used in the sandbox", "info")
+        if chart.name == CONTROLLER:
+            if res.old_inputs is None and not res.inputs.get("skipCrds"):
+                definitions.bring(self.world, number)
+            for text in definitions.old(self.world, number):
+                res.log(text, "warning")
+        self._clear(res)
+        inputs = seal(res.inputs, res.secrets, self.world.key)
+        for token, given in chart_objects.objects(chart, inputs):
+            meta = given["metadata"]
+            identity = f"{meta['namespace']}/{meta['name']}"
+            self.world.delete(token, identity, res.name)
+            row = self.world.insert(Record(token, identity, meta["name"], "", given, given, "controller"))
+            self.workloads.settle(row, res.log)
+        if chart.name == CONTROLLER:
+            self._outlive(res, number)
+
+    def _outlive(self, res: Resource, number: str) -> None:
+        """A controller of another minor version deletes the runner sets it finds, which end as any other."""
+        for row in self.world.find(chart_objects.RUNNER_SET):
+            if minor(str(inner(row.inputs, "metadata", "labels", chart_objects.VERSION))) == minor(number) or is_ending(
+                row
+            ):
+                continue
+            busy = [] if self.runners.end(row, res.name) else self.runners.with_jobs(row)
+            waits = f"; it waits for {len(busy)} of its runners, which have jobs" if busy else ""
+            res.log(
+                f"the controller {number} deletes the runner set {row.id}, which is of another minor{waits}", "warning"
+            )
+
+    def _clear(self, res: Resource) -> None:
+        for token in CHART_MADE:
+            for row in self._made(res, token):
+                self.world.delete(token, row.id, res.name)
+                self.workloads.forget(row)
+
+    def remove(self, res: Resource) -> None:
+        """Its objects go, and a scale set once its jobs have ended."""
+        for row in self._made(res, chart_objects.RUNNER_SET):
+            self.runners.end(row, res.name)
+        for token in (chart_objects.DEPLOYMENT, chart_objects.DAEMON_SET):
+            for row in self._made(res, token):
+                self.world.delete(token, row.id, res.name)
+                self.workloads.forget(row)
+
+    def drain(self, res: Resource) -> None:
+        """Before a release is removed: Helm waits for its objects to be gone, and then forgets it, come what may."""
+        if charts.named(res.inputs) is None or res.inputs.get("skipAwait"):
+            return
+        if self.world.get(res.token, res.id) is None:
+            raise Refused(FORGOTTEN.format(res.inputs.get("name")))
+        for row in self._made(res, chart_objects.RUNNER_SET):
+            try:
+                self.runners.drain(row, res.name, float(res.inputs.get("timeout") or TIMEOUT_SEC), res.log)
+            except Refused:
+                self.world.delete(res.token, res.id, "forgotten by Helm")
+                raise
+
+    def _made(self, res: Resource, token: str) -> list[Record]:
+        given = (res.inputs.get("name"), res.inputs.get("namespace"))
+        return [row for row in self.world.find(token) if _release(row) == given]
+
+
+def _release(row: Record) -> tuple[Any, ...]:
+    marks = inner(row.inputs, "metadata", "annotations")
+    return tuple(inner(marks, f"meta.helm.sh/release-{one}") for one in ("name", "namespace"))
+
+
+def _watched(row: Record) -> Any:
+    return inner(row.inputs, "metadata", "labels", chart_objects.WATCHES)
+
+
+def _watching(controllers: list[Record], space: str) -> list[Record]:
+    return [row for row in controllers if _watched(row) in (None, space)]
+
+
+def _discovered(controllers: list[Record], space: str) -> Iterator[str]:
+    """templates/_helpers.tpl, managerServiceAccountName: finds the controller, or fails."""
+    single = [row for row in controllers if _watched(row)]
+    several = [row for row in controllers if not _watched(row)]
+    if not controllers:
+        yield f"{NONE} {CONSIDER}"
+    elif single and several:
+        yield f"{BOTH} {CONSIDER}"
+    elif len(several) > 1:
+        yield f"{MANY} {CONSIDER}"
+    elif single and space not in [_watched(row) for row in single]:
+        yield f"{ELSEWHERE} {CONSIDER}"

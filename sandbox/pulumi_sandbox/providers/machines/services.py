@@ -1,0 +1,31 @@
+"""What the machines of a sandbox reach besides Compute Engine: Secret Manager, Cloud Logging, and GitHub's API."""
+
+from __future__ import annotations
+
+from pulumi_sandbox.providers import sandbox_file
+from pulumi_sandbox.providers.cloud import Cloud
+from pulumi_sandbox.providers.gcp import secret_lookups
+from pulumi_sandbox.providers.gcp.machine_apis import MachineApis
+from pulumi_sandbox.providers.gcp.names import part
+from pulumi_sandbox.providers.github.app_api import GithubAppApi
+from pulumi_sandbox.providers.machines.local_services import LocalServices
+from pulumi_sandbox.providers.resource import Refused
+
+
+def of(cloud: Cloud) -> LocalServices:
+    """The services, of which none is served before a machine is given its address. SettingsError where sandbox.yaml
+    says what cannot be used."""
+    world = cloud.context.world
+
+    def value_of(secret: str) -> str | None:
+        """What a lookup of it answers, as the world keeps no secret's value."""
+        try:
+            found, _ = cloud.invoke(secret_lookups.ACCESS, {"secret": secret, "project": part(secret, "projects")})
+        except Refused:
+            return None
+        return str(found["secretData"])
+
+    google = MachineApis(world, value_of)
+    listed = sandbox_file.existing(cloud.context.workspace.settings_file, "github", "apps/1234567/installations/*")
+    github = GithubAppApi(world, listed)
+    return LocalServices({"secretmanager": google.secret_manager, "logging": google.logging, "github": github.answer})

@@ -1,0 +1,54 @@
+"""Reads from a Pulumi SDK's source what a lookup takes and gives."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from pulumi_sandbox.providers.sdk.reader import SdkReader, SdkReadError, class_of, getters, snake, text_of
+from pulumi_sandbox.providers.sdk.types import ANY, ObjectShape, Property, Shape, Type
+
+CALL = re.compile(r"pulumi\.runtime\.invoke(?:_single)?\('([^']+)', __args__, opts=opts(?:, typ=(\w+))?\)")
+ARGUMENT = re.compile(r"__args__\['(\w+)'\] = (\w+)")
+# In `get_x_output` what may be left out is Optional twice: the generators make every argument Optional once.
+REQUIRED = re.compile(r"(\w+): pulumi\.Input\[Optional\[(?!Optional\[)")
+
+
+def read_function(reader: SdkReader, token: str) -> Shape | None:
+    """What a lookup takes and gives; None when the SDK has no function of that name."""
+    _, _, rest = token.partition(":")
+    module, _, name = rest.partition(":")
+    folder = "" if module.startswith("index") else module.split("/")[0]
+    if not (reader.folder / folder).is_dir():
+        # `lambda` is a word of Python's, and some folders are spelt in lower case.
+        folder = next((p.name for p in reader.folder.iterdir() if p.name.rstrip("_") == folder.lower()), "")
+    place = reader.folder / folder
+    for path in (place / f"{snake(name)}.py", *sorted(place.glob("*.py"))):
+        text = text_of(path) if path.is_file() and not path.name.startswith("_") else ""
+        found = next((one for one in CALL.finditer(text) if one.group(1) == token), None)
+        if found:
+            return _function(reader, token, folder, text, found)
+    return None
+
+
+def _function(reader: SdkReader, token: str, folder: str, text: str, found: re.Match[str]) -> Shape:
+    opening = text.rfind("\ndef ", 0, found.start()) + 1
+    function = ast.parse(text[opening : text.find("\n", found.end())]).body[0]
+    if not isinstance(function, ast.FunctionDef):
+        raise SdkReadError(f"{reader.module}: {token} is no function")
+    wire = {python: on_the_wire for on_the_wire, python in ARGUMENT.findall(text[opening : found.start()])}
+    start = text.find(f"\ndef {function.name}_output(")
+    required = set(REQUIRED.findall(text[start : text.find('"""', start)])) if start >= 0 else set()
+    inputs = {
+        wire[one.arg]: Property(
+            reader.type_of(one.annotation, folder, text) if one.annotation else ANY, one.arg in required
+        )
+        for one in function.args.args
+        if one.arg in wire
+    }
+    result = class_of(text, found.group(2)) if found.group(2) else None
+    # A function without a result class gives one value, which travels under any name.
+    outputs = {"result": Type("any")}
+    if result is not None:
+        outputs = {w: reader.type_of(kind, folder, text) for _, w, kind in getters(result) if kind is not None}
+    return Shape(token, ObjectShape(inputs), outputs)

@@ -1,0 +1,241 @@
+"""Reads a Pulumi SDK's source for the shape of its resources and functions, without importing any of it.
+
+The SDKs are generated, so their source is as regular as a schema, and importing one module of a large one takes
+seconds (pulumi_gcp.compute: 2 s) where finding one class in its text takes milliseconds.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import importlib.util
+import json
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from pulumi_sandbox.providers.sdk.types import ANY, ObjectShape, Property, Shape, Type
+
+REGISTRATION = re.compile(r'resource_modules="""(.*?)"""', re.DOTALL)
+PROVIDER_REGISTRATION = re.compile(r'resource_packages="""(.*?)"""', re.DOTALL)
+ARGS_CLASS = re.compile(r"__props__ = (\w+)\.__new__\(")
+SECRET_INPUT = re.compile(r'__props__\.__dict__\["(\w+)"\] = .*pulumi\.Output\.secret\(')
+SECRET_OUTPUTS = re.compile(r"additional_secret_outputs=\[(.*?)\]")
+IMPORT = re.compile(r"^from (\.+)(\S*) import (\w+)(?: as (\w+))?$", re.MULTILINE)
+
+SCALAR_NAMES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "Any": "any"}
+PULUMI_NAMES = {"Asset": "asset", "Archive": "archive"}
+# Wrappers that say nothing about the value: an Input is resolved by the time a provider sees it.
+TRANSPARENT = frozenset({"Input", "Optional", "Output", "Awaitable", "InputType"})
+
+
+class SdkReadError(Exception):
+    """The installed SDK does not read as the generated code this reader knows."""
+
+
+@lru_cache(maxsize=4)
+def text_of(path: Path) -> str:
+    # pulumi_gcp/compute/_inputs.py alone is 5 MB, and one check asks it for several classes.
+    return path.read_text(encoding="utf-8")
+
+
+def class_source(text: str, name: str) -> str | None:
+    """The source of one top-level class, decorators left out."""
+    for opening in (f"\nclass {name}:", f"\nclass {name}("):
+        start = text.find(opening)
+        if start >= 0:
+            end = re.compile(r"\n(?=[^\s#)])").search(text, start + 1)
+            return text[start + 1 : end.start() if end else len(text)]
+    return None
+
+
+def class_of(text: str, name: str) -> ast.ClassDef | None:
+    source = class_source(text, name)
+    if source is None:
+        return None
+    found = ast.parse(source).body[0]
+    return found if isinstance(found, ast.ClassDef) else None
+
+
+def getters(body: ast.ClassDef) -> Iterator[tuple[str, str, ast.expr | None]]:
+    """Each property of a class: its name in Python, its name on the wire, and its annotation."""
+    for item in body.body:
+        if not isinstance(item, ast.FunctionDef):
+            continue
+        for decorator in item.decorator_list:
+            call = decorator if isinstance(decorator, ast.Call) else None
+            target = call.func if call else decorator
+            if isinstance(target, ast.Attribute) and target.attr == "getter":
+                named = next((k.value for k in call.keywords if k.arg == "name"), None) if call else None
+                wire = str(named.value) if isinstance(named, ast.Constant) else item.name
+                yield item.name, wire, item.returns
+
+
+def snake(name: str) -> str:
+    """A class name as the SDK generators name its module: `IAMBinding` is iam_binding."""
+    parted = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name)
+    return re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", parted).lower()
+
+
+class SdkReader:
+    """One installed SDK."""
+
+    def __init__(self, package: str) -> None:
+        self.package = package
+        self.module = f"pulumi_{package}"
+        found = importlib.util.find_spec(self.module)
+        if found is None or not found.submodule_search_locations:
+            raise SdkReadError(f"{self.module} is not installed; install it to use {package} resources")
+        self.folder = Path(found.submodule_search_locations[0])
+        self.version = importlib.metadata.version(self.module)
+
+    @property
+    def stamp(self) -> str:
+        """Changes whenever the SDK on disk does, also when it is developed in place under one version."""
+        root = (self.folder / "__init__.py").stat()
+        return f"{self.version}+{root.st_size}.{root.st_mtime_ns}"
+
+    def tokens(self) -> dict[str, tuple[str, str]]:
+        """Where each resource type is declared: token -> (folder inside the SDK, class)."""
+        text = (self.folder / "__init__.py").read_text(encoding="utf-8")
+        found = REGISTRATION.search(text)
+        if not found:
+            raise SdkReadError(f"{self.module}/__init__.py registers no resources")
+        tokens: dict[str, tuple[str, str]] = {}
+        for module in json.loads(found.group(1)):
+            inside = module["fqn"].removeprefix(self.module).lstrip(".").replace(".", "/")
+            tokens.update({token: (inside, name) for token, name in module["classes"].items()})
+        provider = PROVIDER_REGISTRATION.search(text)
+        for one in json.loads(provider.group(1)) if provider else []:
+            tokens[one["token"]] = ("", one["class"])
+        return tokens
+
+    def resource(self, token: str, folder: str, name: str) -> Shape:
+        path, text = self.file_of(folder, name)
+        source = class_source(text, name) or ""
+        declared = class_of(text, name)
+        if declared is None:
+            raise SdkReadError(f"{path.name}: {name} is missing")
+        component = any("ComponentResource" in ast.unparse(base) for base in declared.bases)
+        args = ARGS_CLASS.search(source)
+        if not args:
+            raise SdkReadError(f"{path.name}: {name} builds no arguments")
+        body = class_of(text, args.group(1))
+        if body is None:
+            raise SdkReadError(f"{path.name}: {args.group(1)} is missing")
+        wire = {python: on_the_wire for python, on_the_wire, _ in getters(body)}
+        secret_outputs = SECRET_OUTPUTS.search(source)
+        return Shape(
+            token=token,
+            inputs=self.inputs_of(body, folder, text),
+            outputs={w: self.type_of(kind, folder, text) for _, w, kind in getters(declared) if kind is not None},
+            secret_inputs=frozenset(wire[one] for one in SECRET_INPUT.findall(source) if one in wire),
+            secret_outputs=frozenset(re.findall(r'"(\w+)"', secret_outputs.group(1)) if secret_outputs else ()),
+            component=component,
+        )
+
+    def object(self, key: str) -> ObjectShape:
+        folder, name = key.rsplit(":", 1)
+        text = text_of(self.folder / folder / "_inputs.py")
+        body = class_of(text, name)
+        if body is None:
+            raise SdkReadError(f"{self.module}: no input type {key}")
+        return self.inputs_of(body, folder, text)
+
+    def enum(self, key: str) -> tuple[str | float, ...]:
+        folder, name = key.rsplit(":", 1)
+        body = class_of(text_of(self.folder / folder / "_enums.py"), name)
+        if body is None:
+            raise SdkReadError(f"{self.module}: no enum {key}")
+        return tuple(
+            item.value.value
+            for item in body.body
+            if isinstance(item, ast.Assign)
+            and isinstance(item.value, ast.Constant)
+            and isinstance(item.value.value, str | int | float)
+        )
+
+    def file_of(self, folder: str, name: str) -> tuple[Path, str]:
+        """The file that declares a class, and its text."""
+        place = self.folder / folder
+        for path in (place / f"{snake(name)}.py", place / f"{name}.py"):
+            if path.is_file() and f"\nclass {name}(" in (text := text_of(path)):
+                return path, text
+        for path in sorted(place.glob("*.py")):
+            if not path.name.startswith("_") and f"\nclass {name}(" in (text := path.read_text(encoding="utf-8")):
+                return path, text
+        raise SdkReadError(f"{self.module}: no class {name} in {folder or 'the root'}")
+
+    def inputs_of(self, body: ast.ClassDef, folder: str, text: str) -> ObjectShape:
+        start = next((f for f in body.body if isinstance(f, ast.FunctionDef) and f.name == "__init__"), None)
+        if start is None:
+            raise SdkReadError(f"{self.module}: {body.name} has no constructor")
+        wire = {python: on_the_wire for python, on_the_wire, _ in getters(body)}
+        properties = {}
+        for argument, default in zip(start.args.kwonlyargs, start.args.kw_defaults, strict=True):
+            kind = self.type_of(argument.annotation, folder, text) if argument.annotation else ANY
+            properties[wire.get(argument.arg, argument.arg)] = Property(kind, default is None)
+        return ObjectShape(properties)
+
+    def type_of(self, node: ast.expr | None, folder: str, text: str) -> Type:
+        match node:
+            case ast.Constant(value=str() as quoted):
+                return self.type_of(ast.parse(quoted, mode="eval").body, folder, text)
+            case ast.Name(id=name) if name in SCALAR_NAMES:
+                return Type(SCALAR_NAMES[name])
+            case ast.Attribute(value=ast.Name(id="_builtins" | "builtins"), attr=name) if name in SCALAR_NAMES:
+                return Type(SCALAR_NAMES[name])
+            case ast.Attribute(value=ast.Name(id="pulumi"), attr=name) if name in PULUMI_NAMES:
+                return Type(PULUMI_NAMES[name])
+            case ast.Attribute(value=ast.Name(id="pulumi"), attr="AssetOrArchive" | "ArchiveOrAsset"):
+                return Type("union", (Type("asset"), Type("archive")))
+            case ast.Name() | ast.Attribute():
+                return self._reference(ast.unparse(node), folder, text)
+            case ast.Subscript(value=wrapper, slice=inner):
+                return self._generic(ast.unparse(wrapper).rsplit(".", 1)[-1], inner, folder, text)
+        raise SdkReadError(f"{self.module}/{folder}: cannot read the type {ast.unparse(node) if node else None}")
+
+    def _generic(self, wrapper: str, inner: ast.expr, folder: str, text: str) -> Type:
+        parts = list(inner.elts) if isinstance(inner, ast.Tuple) else [inner]
+        if wrapper in TRANSPARENT:
+            return self.type_of(parts[0], folder, text)
+        if wrapper in ("Sequence", "List", "list"):
+            return Type("list", (self.type_of(parts[0], folder, text),))
+        if wrapper in ("Mapping", "Dict", "dict"):
+            return Type("map", (self.type_of(parts[1], folder, text),))
+        if wrapper == "Literal":
+            return Type("const", name=str(ast.literal_eval(parts[0])))
+        if wrapper == "Union":
+            # A union lists each object three times: as Args, as its TypedDict and as the output type.
+            kinds = [self.type_of(one, folder, text) for one in parts if not _restates(one)]
+            distinct = tuple(dict.fromkeys(kinds))
+            return distinct[0] if len(distinct) == 1 else Type("union", distinct)
+        raise SdkReadError(f"{self.module}/{folder}: cannot read the type {wrapper}[...]")
+
+    def _reference(self, dotted: str, folder: str, text: str) -> Type:
+        *modules, name = dotted.split(".")
+        if "outputs" in modules:
+            return ANY
+        place = folder
+        if modules:
+            place = "/".join([self._imported(modules[0], folder, text), *modules[1:]])
+        if name.endswith("Args"):
+            return Type("object", name=f"{place}:{name}")
+        enums = self.folder / place / "_enums.py"
+        if enums.is_file() and class_source(text_of(enums), name):
+            return Type("enum", name=f"{place}:{name}")
+        return ANY
+
+    def _imported(self, alias: str, folder: str, text: str) -> str:
+        for dots, path, name, renamed in IMPORT.findall(text):
+            if alias == (renamed or name):
+                here = folder.split("/") if folder else []
+                base = here[: len(here) - (len(dots) - 1)]
+                return "/".join([*base, *(path.split(".") if path else []), name])
+        raise SdkReadError(f"{self.module}/{folder}: {alias} is imported nowhere")
+
+
+def _restates(node: ast.expr) -> bool:
+    quoted = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+    return quoted.endswith("Dict") or quoted.startswith("outputs.")

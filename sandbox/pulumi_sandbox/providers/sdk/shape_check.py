@@ -1,0 +1,231 @@
+"""Compares inputs with the shape the SDK gives them, and says what is wrong at which path."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from pulumi_sandbox.providers import paths
+from pulumi_sandbox.providers.resource import Problem
+from pulumi_sandbox.providers.sdk.types import ObjectShape, Property, Type
+from pulumi_sandbox.providers.values import NO_SECRETS, Asset, Path, ResourceReference, Secrets, Unknown, covered
+
+WHOLE_NUMBER = re.compile(r"[+-]?\d+\Z")
+# What a Terraform value converts to a boolean (go-cty's conversion of strings).
+BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+KINDS = {"list": "a list", "map": "a map", "object": "an object", "asset": "an asset", "archive": "an archive"}
+LISTED_NAMES = 12
+
+
+@dataclass
+class ShapeCheck:
+    """One run over the inputs of one resource; `value` returns them as the provider would keep them."""
+
+    objects: Callable[[str], ObjectShape]
+    enums: Callable[[str], tuple[str | float, ...]]
+    coerces_scalars: bool = False
+    # Names of Kubernetes quantities: strings in the SDK, for which an API server takes a number too.
+    quantities: frozenset[str] = frozenset()
+    secrets: Secrets = NO_SECRETS
+    problems: list[Problem] = field(default_factory=list)
+
+    def properties(
+        self, shape: ObjectShape, given: Mapping[str, Any], path: Path = (), *, open_ended: bool = False
+    ) -> dict[str, Any]:
+        kept: dict[str, Any] = {}
+        for name, value in given.items():
+            declared = shape.properties.get(name)
+            if name.startswith("__"):  # `__defaults` and its like are the engine's and the bridge's
+                kept[name] = value
+            elif declared is not None:
+                kind = as_quantity(declared.type) if name in self.quantities else declared.type
+                kept[name] = self.value(kind, value, (*path, name))
+            elif open_ended:
+                kept[name] = value
+            else:
+                self._unknown(shape, name, (*path, name))
+        for name, declared in shape.properties.items():
+            if declared.required and given.get(name) is None:
+                self._problem((*path, name), f"required, and missing\n  expected: {self._expected(declared)}")
+        return kept
+
+    def value(self, kind: Type, value: Any, path: Path) -> Any:
+        if value is None or isinstance(value, Unknown):
+            return value
+        match kind.kind:
+            case "any":
+                return value
+            case "object" if isinstance(value, Mapping):
+                return self.properties(self.objects(kind.name), value, path)
+            case "list" if isinstance(value, list | tuple):
+                return [self.value(kind.of[0], one, (*path, at)) for at, one in enumerate(value)]
+            case "map" if isinstance(value, Mapping):
+                return {
+                    name: one if name.startswith("__") else self.value(kind.of[0], one, (*path, name))
+                    for name, one in value.items()
+                }
+            case "union":
+                return self._union(kind, value, path)
+            case "enum":
+                return self._enum(kind, value, path)
+            case "const":
+                if value != kind.name:
+                    self._wrong(path, value, f'"{kind.name}"', "wrong value")
+                return value
+            case "asset" | "archive":
+                # A bridged provider also takes the path of a file.
+                if isinstance(value, Asset) or (self.coerces_scalars and isinstance(value, str)):
+                    return value
+            case "string" | "integer" | "number" | "boolean":
+                fits, coerced = self._scalar(kind.kind, value)
+                if fits:
+                    return coerced
+        self._wrong(path, value, self._expected(Property(kind)))
+        return value
+
+    def _scalar(self, kind: str, value: Any) -> tuple[bool, Any]:
+        """Whether it fits, and as what: bridged providers convert scalars as pulumi-terraform-bridge v3.137 does."""
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        match kind:
+            case "string":
+                # A resource that is given where its id is meant: the engine makes the id of it.
+                if isinstance(value, str | ResourceReference):
+                    return True, value
+                if self.coerces_scalars and isinstance(value, bool):
+                    return True, "true" if value else "false"
+                if self.coerces_scalars and is_number:
+                    return True, plain_number(value)
+            case "boolean":
+                if isinstance(value, bool):
+                    return True, value
+                if self.coerces_scalars and isinstance(value, str) and value in BOOLEANS:
+                    return True, BOOLEANS[value]
+            case "integer" | "number":
+                if is_number and (kind == "number" or float(value).is_integer()):
+                    return True, value
+                if self.coerces_scalars and isinstance(value, str):
+                    return parsed_number(value, whole=kind == "integer")
+        return False, value
+
+    def _union(self, kind: Type, value: Any, path: Path) -> Any:
+        tried: list[tuple[list[Problem], Any]] = []
+        # A value that fits one of the types as it is must not be converted to another one.
+        for coerces in (False, self.coerces_scalars):
+            for one in kind.of:
+                attempt = ShapeCheck(self.objects, self.enums, coerces, self.quantities, self.secrets)
+                kept = attempt.value(one, value, path)
+                if not attempt.problems:
+                    return kept
+                if one.kind == "object" and isinstance(value, Mapping):
+                    tried.append((attempt.problems, kept))
+        if tried:
+            self.problems.extend(tried[-1][0])
+            return tried[-1][1]
+        self._wrong(path, value, self._expected(Property(kind)))
+        return value
+
+    def _enum(self, kind: Type, value: Any, path: Path) -> Any:
+        allowed = self.enums(kind.name)
+        if value not in allowed:
+            near = difflib.get_close_matches(str(value), [str(one) for one in allowed], 1)
+            self._problem(
+                path,
+                f"not one of its values\n  got: {self._shown(value, path)}\n"
+                f"  expected: {', '.join(json.dumps(one) for one in allowed)}",
+                f"did you mean {json.dumps(near[0])}?" if near and not covered(path, self.secrets) else "",
+            )
+        return value
+
+    def _unknown(self, shape: ObjectShape, name: str, path: Path) -> None:
+        meant = did_you_mean(name, shape.properties)
+        text = "no such property"
+        if not meant and len(shape.properties) <= LISTED_NAMES:
+            text += f"\n  expected: {', '.join(sorted(shape.properties)) or 'no properties at all'}"
+        self._problem(path, text, f"did you mean '{meant}'?" if meant else "")
+
+    def _wrong(self, path: Path, value: Any, expected: str, problem: str = "wrong type") -> None:
+        hint = ""
+        if expected.startswith("a list") and not isinstance(value, Mapping | list):
+            hint = f"for one value, write [{self._shown(value, path, bare=True)}]"
+        self._problem(path, f"{problem}\n  got: {self._shown(value, path)}\n  expected: {expected}", hint)
+
+    def _problem(self, path: Path, text: str, hint: str = "") -> None:
+        self.problems.append(Problem(paths.text(path), text, hint))
+
+    def _shown(self, value: Any, path: Path, *, bare: bool = False) -> str:
+        """A value for a message; nothing that is secret, or holds a secret, is ever shown."""
+        if covered(path, self.secrets):
+            return "[secret]"
+        match value:
+            case bool():
+                shown, named = json.dumps(value), "a boolean"
+            case int() | float():
+                shown, named = plain_number(value), "a number"
+            case str():
+                shown, named = json.dumps(value if len(value) <= 60 else value[:57] + "..."), "a string"
+            case list() | tuple():
+                return "a list"
+            case Mapping():
+                return "an object"
+            case Asset():
+                return "an archive" if value.is_archive else "an asset"
+            case _:
+                return "a resource"
+        return shown if bare else f"{shown} ({named})"
+
+    def _expected(self, declared: Property) -> str:
+        kind = declared.type
+        match kind.kind:
+            case "list":
+                inner = kind.of[0].kind
+                return {"object": "a list of objects", "list": "a list of lists"}.get(
+                    inner, f"a list of {inner}s" if inner in ("string", "integer", "number", "boolean") else "a list"
+                )
+            case "map":
+                inner = kind.of[0].kind
+                return f"a map of {inner}s" if inner in ("string", "integer", "number", "boolean") else "a map"
+            case "union":
+                # An enum beside its plain type only suggests values.
+                plain = [one for one in kind.of if one.kind != "enum"]
+                return " or ".join(self._expected(Property(one)) for one in plain or kind.of)
+            case "enum":
+                return ", ".join(json.dumps(one) for one in self.enums(kind.name))
+            case "const":
+                return json.dumps(kind.name)
+            case other:
+                return KINDS.get(other, "an integer" if other == "integer" else f"a {other}")
+
+
+def did_you_mean(name: str, known: Collection[str], likeness: float = 0.7) -> str:
+    """The name that was meant: another spelling of it first, then the nearest one; empty when none is near."""
+    for one in known:
+        if one.lower() == name.replace("_", "").lower():
+            return one
+    near = difflib.get_close_matches(name, sorted(known), 1, likeness)
+    return near[0] if near else ""
+
+
+def plain_number(value: float) -> str:
+    """A number without an exponent and without a needless fraction, as Go's FormatFloat(v, 'f', -1, 64) writes it."""
+    return str(int(value)) if float(value).is_integer() else format(Decimal(repr(value)), "f")
+
+
+def as_quantity(kind: Type) -> Type:
+    """A Kubernetes quantity, or a map of them: a string or a number."""
+    if kind.kind == "map":
+        return Type("map", (as_quantity(kind.of[0]),))
+    return Type("union", (Type("string"), Type("number"))) if kind.kind == "string" else kind
+
+
+def parsed_number(text: str, *, whole: bool) -> tuple[bool, Any]:
+    if WHOLE_NUMBER.match(text):
+        return True, int(text)
+    try:
+        return (False, text) if whole else (True, float(text))
+    except ValueError:
+        return False, text

@@ -1,0 +1,185 @@
+"""The shapes of every resource of one SDK, read when first asked for, and the check of inputs against them."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pulumi_sandbox.providers.resource import Problem
+from pulumi_sandbox.providers.sdk.functions import read_function
+from pulumi_sandbox.providers.sdk.reader import SdkReader
+from pulumi_sandbox.providers.sdk.shape_cache import ShapeCache
+from pulumi_sandbox.providers.sdk.shape_check import ShapeCheck
+from pulumi_sandbox.providers.sdk.types import ANY, ObjectShape, Property, Shape, Type
+from pulumi_sandbox.providers.values import NO_SECRETS, Secrets
+
+# Quantities and maps of them (k8s.io/apimachinery resource.Quantity, whose UnmarshalJSON takes a bare number).
+QUANTITIES = {
+    "kubernetes": frozenset(
+        {"limits", "requests", "hard", "capacity", "podFixed", "default", "defaultRequest", "max", "min", "sizeLimit",
+         "maxLimitRequestRatio", "divisor", "averageValue"}
+    )
+}  # fmt: skip
+# Inputs of every provider that are the engine's, not the provider's.
+ENGINE_CONFIG = frozenset({"version", "pluginDownloadURL"})
+
+
+class UnknownTypeError(Exception):
+    """The SDK has no such resource; `hint` says which one may have been meant."""
+
+    def __init__(self, problem: str, hint: str) -> None:
+        super().__init__(problem)
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Inputs as the provider keeps them, and what is wrong with them."""
+
+    inputs: dict[str, Any]
+    problems: list[Problem]
+
+
+class Shapes:
+    """Everything one installed SDK says about its resources. Safe to use from several threads."""
+
+    def __init__(self, package: str, cache: Path | None = None) -> None:
+        self.package = package
+        self.reader = SdkReader(package)
+        self.cache = ShapeCache(cache, package, self.reader.version, self.reader.stamp)
+        self._lock = threading.RLock()
+
+    @classmethod
+    def for_package(cls, package: str, cache: Path | None = None) -> Shapes:
+        """`cache`: the folder in which to keep what was read; None keeps it in memory only."""
+        return cls(package, cache)
+
+    @property
+    def tokens(self) -> dict[str, tuple[str, str]]:
+        with self._lock:
+            if not self.cache.tokens:
+                self.cache.tokens = self.reader.tokens()
+                self.cache.changed()
+            return self.cache.tokens
+
+    def shape(self, token: str) -> Shape:
+        with self._lock:
+            if token not in self.cache.resources:
+                if token not in self.tokens:
+                    return self._custom(token)
+                self.cache.resources[token] = self.reader.resource(token, *self.tokens[token])
+                self.cache.changed()
+            return self.cache.resources[token]
+
+    def object(self, key: str) -> ObjectShape:
+        with self._lock:
+            if key not in self.cache.objects:
+                self.cache.objects[key] = self.reader.object(key)
+                self.cache.changed()
+            return self.cache.objects[key]
+
+    def enum(self, key: str) -> tuple[str | float, ...]:
+        with self._lock:
+            if key not in self.cache.enums:
+                self.cache.enums[key] = self.reader.enum(key)
+                self.cache.changed()
+            return self.cache.enums[key]
+
+    def function(self, token: str) -> Shape | None:
+        """What a lookup takes and gives; None when the SDK has no such function."""
+        with self._lock:
+            key = f"function {token}"
+            if key not in self.cache.resources:
+                found = read_function(self.reader, token)
+                if found is None:
+                    return None
+                self.cache.resources[key] = found
+                self.cache.changed()
+            return self.cache.resources[key]
+
+    def check(
+        self,
+        token: str,
+        inputs: Mapping[str, Any],
+        *,
+        coerces_scalars: bool = False,
+        secrets: Secrets = NO_SECRETS,
+    ) -> Checked:
+        """Inputs of a resource: unknown, missing and mistyped properties, nested ones too."""
+        with self._lock:
+            try:
+                shape = self.shape(token)
+            except UnknownTypeError as wrong:
+                return Checked(dict(inputs), [Problem("", str(wrong), wrong.hint)])
+            return self._checked(shape, inputs, coerces_scalars, secrets)
+
+    def check_arguments(self, token: str, arguments: Mapping[str, Any]) -> Checked:
+        """Arguments of a lookup, where the SDK knows it."""
+        with self._lock:
+            shape = self.function(token)
+            if shape is None:
+                return Checked(dict(arguments), [])
+            return self._checked(shape, arguments, True, NO_SECRETS)
+
+    def check_config(self, config: Mapping[str, Any], secrets: Secrets = NO_SECRETS) -> Checked:
+        """Configuration of the provider itself, in which all but strings arrive as JSON."""
+        with self._lock:
+            shape = self.shape(f"pulumi:providers:{self.package}")
+            decoded = {name: value for name, value in config.items() if name not in ENGINE_CONFIG}
+            for name, value in decoded.items():
+                declared = shape.inputs.properties.get(name)
+                if isinstance(value, str) and declared and declared.type.kind != "string":
+                    try:
+                        decoded[name] = json.loads(value)
+                    except ValueError:
+                        continue
+            return self._checked(shape, decoded, True, secrets)
+
+    def _checked(self, shape: Shape, inputs: Mapping[str, Any], coerces_scalars: bool, secrets: Secrets) -> Checked:
+        run = ShapeCheck(self.object, self.enum, coerces_scalars, QUANTITIES.get(self.package, frozenset()), secrets)
+        kept = run.properties(shape.inputs, inputs, open_ended=shape.open_ended)
+        self.cache.save()
+        return Checked(kept, run.problems)
+
+    @cached_property
+    def _kinds(self) -> dict[str, list[str]]:
+        """The kinds of each API version of Kubernetes that the SDK knows."""
+        kinds: dict[str, list[str]] = {}
+        for token in self.tokens:
+            _, version, kind = token.split(":")
+            kinds.setdefault(version, []).append(kind)
+        return kinds
+
+    def _custom(self, token: str) -> Shape:
+        """A type that the SDK does not list: for Kubernetes it may be a custom resource, elsewhere it is a mistake."""
+        if self.package != "kubernetes":
+            near = difflib.get_close_matches(token, list(self.tokens), 1, 0.8)
+            raise UnknownTypeError(
+                f"pulumi_{self.package} {self.reader.version} has no resource {token}",
+                f"did you mean {near[0]}?" if near else "",
+            )
+        _, _, rest = token.partition(":")
+        version, _, kind = rest.partition(":")
+        if version == "v1":
+            return self.shape(f"kubernetes:core/v1:{kind}")
+        if version in self._kinds or "." not in version.split("/")[0]:
+            near = difflib.get_close_matches(kind, self._kinds.get(version, []), 1)
+            # The words of an API server that does not serve a kind.
+            raise UnknownTypeError(
+                f'no matches for kind "{kind}" in version "{version.removeprefix("core/")}"',
+                f"did you mean {near[0]}?" if near else "",
+            )
+        metadata = Type("object", name="meta/v1:ObjectMetaArgs")
+        named = Property(Type("string"), required=True)
+        return Shape(
+            token,
+            ObjectShape({"apiVersion": named, "kind": named, "metadata": Property(metadata)}),
+            {"apiVersion": Type("string"), "kind": Type("string"), "metadata": ANY, "spec": ANY, "status": ANY},
+            open_ended=True,
+        )
