@@ -19,7 +19,8 @@ from gpu_ci.kubernetes.scale_set_parts import Dind, OwnImage
 from gpu_ci.stack.cluster import Cluster
 
 from infra import device_lists, kubeconfig, secret_values
-from infra.settings import Pool, Settings
+from infra.pool import Pool
+from infra.settings import Settings
 from infra.site import SITE
 
 

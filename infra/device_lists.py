@@ -12,7 +12,7 @@ from gpu_ci.kubernetes.device_plugin import DevicePluginArgs
 from gpu_ci.stack.cluster import DEVICE_LISTS, WHAT_NODES_TAKE
 from gpu_ci.stack.clusters import CLUSTERS
 
-from infra.settings import stack_file
+from infra.stack_file import stack_file
 
 # awslabs/amazon-eks-ami@81fec2e:nodeadm/internal/containerd/config.go, EnableCDI.
 _CDI_SINCE = (1, 32)

@@ -19,8 +19,8 @@ from gpu_ci.github.runner_group import RunnerGroup, RunnerGroupArgs
 from pydantic import AfterValidator, Field, field_validator
 
 from infra.secret_values import values_of
-from infra.settings import stack_file
 from infra.site import GITHUB, SITE, GithubApp, Site
+from infra.stack_file import stack_file
 
 # What of a scope says where a secret is kept: an organization keeps a name once, whichever repositories may have it.
 _PLACE = {"kind", "repository", "environment"}

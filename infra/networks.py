@@ -8,7 +8,8 @@ from typing import Any
 
 from gpu_ci.gcp.runner_network import RunnerNetwork, RunnerNetworkArgs
 
-from infra.settings import Pool, Settings
+from infra.pool import Pool
+from infra.settings import Settings
 
 
 def build(settings: Settings) -> dict[str, RunnerNetwork]:

@@ -10,7 +10,7 @@ from gpu_ci.catalog import Machine, cost
 from gpu_ci.component import Component
 from gpu_ci.stack.costs import of_pools
 
-from infra.settings import Pool
+from infra.pool import Pool
 
 # The choices that say where a job runs, as far as the kind has them.
 _SHOWN = ("machineType", "instanceTypes", "clusterName", "region", "zones", "market", "max", "publicEgress")

@@ -11,7 +11,7 @@ from infra.site import Site
 
 if TYPE_CHECKING:
     from infra.github import Github
-    from infra.settings import Pool
+    from infra.pool import Pool
 
 
 def wiring(site: Site, github: Github | None) -> dict[str, Any]:

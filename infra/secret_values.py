@@ -9,7 +9,7 @@ import pulumi
 import pulumi_gcp as gcp
 from gpu_ci.errors import ArgsError, Problem, provider_words
 
-from infra.settings import stack_file
+from infra.stack_file import stack_file
 
 
 def values_of(references: Mapping[str, str]) -> dict[str, pulumi.Output[str]]:

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pulumi
-from gpu_ci.args import Args
-from gpu_ci.component import Component
 from gpu_ci.errors import Problem, did_you_mean, report, unknown_key
 from gpu_ci.stack import clusters, pools, provider_secrets, quotas
 from gpu_ci.stack.clusters import CLUSTERS
@@ -19,7 +17,9 @@ from gpu_ci.stack.quotas import QUOTAS, Quotas
 from pulumi.runtime import config as runtime_config
 
 from infra import registration, surroundings
+from infra.pool import Pool
 from infra.site import GITHUB, SITE, GithubOwner, Provider, Site
+from infra.stack_file import stack_file
 
 if TYPE_CHECKING:
     from gpu_ci.stack.cluster import Cluster
@@ -30,17 +30,6 @@ NAMESPACE = "gpu-ci"
 PROJECT = "gcp:project"
 KEYS = (PROJECT, SITE, GITHUB, CLUSTERS, QUOTAS, POOLS)
 """What the program reads of a stack file; what else stands there is for providers."""
-
-
-@dataclass(frozen=True)
-class Pool:
-    """One pool, ready to be built: its kind's component and checked arguments, wired to the site."""
-
-    name: str
-    kind: str
-    component: type[Component]
-    args: Args
-    options: pulumi.ResourceOptions | None = None
 
 
 @dataclass(frozen=True)
@@ -62,11 +51,6 @@ class SettingsError(pulumi.RunError):
         count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''} in {file}"
         super().__init__(f"{report(file, problems)}\n{count}; no pool was created or changed")
         self.problems = tuple(problems)
-
-
-def stack_file() -> str:
-    """What a report calls the file that all of this stands in."""
-    return f"Pulumi.{pulumi.get_stack()}.yaml"
 
 
 def load() -> Settings:
