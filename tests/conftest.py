@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 from gpu_ci.kubernetes import arc_definitions
-from gpu_preview.environments import lend, site_packages
+from gpu_preview.environment.venv_clone import lend, site_packages
 from hypothesis import HealthCheck, settings
 
 from tests.sandbox_runner import SandboxRunner

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from gpu_preview.packages import Packages
+from gpu_preview.environment.packages import Packages
 
 from tests.actions.composite import Job
 from tests.conftest import ROOT

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from gpu_preview.compare import Request, compare
-from gpu_preview.git import Repository
-from gpu_preview.report import Report
+from gpu_preview.compare.compare import Request, compare
+from gpu_preview.git.repository import Repository
+from gpu_preview.report.model import Report
 
 from tests.preview import repository
 

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from gpu_preview.packages import Packages
+from gpu_preview.environment.packages import Packages
 
 from tests.conftest import ROOT
 from tests.preview.pull_requests import PULL_REQUESTS, PullRequest

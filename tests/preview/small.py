@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from gpu_preview import environments
-from gpu_preview.compare import Request, compare
-from gpu_preview.git import Repository
-from gpu_preview.limits import Limits
-from gpu_preview.report import Report
+from gpu_preview.compare.compare import Request, compare
+from gpu_preview.environment import venv_clone
+from gpu_preview.git.repository import Repository
+from gpu_preview.isolation.limits import Limits
+from gpu_preview.report.model import Report
 
 from tests.conftest import ROOT, imports
 from tests.preview.repository import commit, git
@@ -39,7 +39,7 @@ def unrelated(folder: Path) -> Path:
 
 def started(folder: Path) -> Path:
     (folder / ".gitignore").write_text(".venv\n.sandbox\n__pycache__\n")
-    environments.lend(ROOT / ".venv", folder / ".venv", imports(ROOT / ".venv"))
+    venv_clone.lend(ROOT / ".venv", folder / ".venv", imports(ROOT / ".venv"))
     git(folder, "init", "-q", "-b", "main")
     commit(folder, "base")
     return folder

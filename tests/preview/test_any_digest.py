@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_preview import annotations, digest_form, engine_events, html, json_text, markdown, policies, shell
-from gpu_preview.compare import CompareError
-from gpu_preview.digest import DigestError, of_state, parse
-from gpu_preview.read import read
-from gpu_preview.received import ReceivedError, receive
+from gpu_preview import json_text
+from gpu_preview.cli import output
+from gpu_preview.compare.compare import CompareError
+from gpu_preview.compare.read_digests import read
+from gpu_preview.engine import digest_form, events
+from gpu_preview.engine.digest import DigestError, of_state, parse
+from gpu_preview.report import annotations, html, markdown, policies
+from gpu_preview.report.untrusted_report import ReceivedError, receive
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -90,7 +93,7 @@ def told(folder: Path, text: str) -> str:
         report = read([f"staging={file}"], folder, None)
     except CompareError as error:
         return str(error)
-    forms = [markdown.render(report), html.render(report), shell.to_json(report), *annotations.render(report)]
+    forms = [markdown.render(report), html.render(report), output.to_json(report), *annotations.render(report)]
     return "".join(form.encode().decode() for form in forms)
 
 
@@ -110,7 +113,7 @@ def test_any_value_in_any_place_of_the_engines_log_is_read_or_left_out(
     log = tmp_path / "events"
     log.write_text("\n".join(map(json.dumps, put(EVENTS, place, value))), encoding="utf-8")
     broken, asked = policies.violations(log)
-    differing = engine_events.outputs(log).differing(makes_something=False)
+    differing = events.outputs(log).differing(makes_something=False)
     # Nothing in it is a sign that no file can hold.
     "".join([asked, *(each.text for each in broken), *(each.path for each in differing)]).encode()
     # One event that is of no form takes nothing from the others.

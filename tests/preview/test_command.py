@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from gpu_ci.cli.main import run
 from gpu_ci.cli.output import Wrong
-from gpu_preview import shell
-from gpu_preview.compare import CompareError
-from gpu_preview.engine import Engine
-from gpu_preview.git import Repository
+from gpu_preview.cli import output as shell
+from gpu_preview.compare.compare import CompareError
+from gpu_preview.engine.program import Engine
+from gpu_preview.git.repository import Repository
 
 from tests.preview import reports
 
@@ -69,7 +69,7 @@ def test_a_folder_that_takes_no_report_is_known_before_anything_runs(
     def ran(*_: object, **__: object) -> None:
         raise AssertionError("it ran")
 
-    for name in ("compare.compare", "read.read", "drift.drift"):
+    for name in ("compare.compare.compare", "compare.read_digests.read", "compare.drift.drift"):
         monkeypatch.setattr(f"gpu_preview.{name}", ran)
     assert run([*words, "--output", "/proc/report"]) == 1
     assert "/proc/report: cannot be written" in capsys.readouterr().err
@@ -158,7 +158,7 @@ def test_nothing_of_an_error_is_obeyed(monkeypatch: pytest.MonkeyPatch, capsys: 
     def refused(*_: object) -> None:
         raise CompareError("what\n::error::INJECTED ##[error]INJECTED")
 
-    monkeypatch.setattr("gpu_preview.compare.compare", refused)
+    monkeypatch.setattr("gpu_preview.compare.compare.compare", refused)
     assert run(["preview", "--base", "main", "--json"]) == 1
     said = capsys.readouterr()
     assert said.err.endswith("gpu-ci preview: what\n: :error::INJECTED # #[error]INJECTED\n")

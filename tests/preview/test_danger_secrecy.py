@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from gpu_preview.danger_rules import secrecy
-from gpu_preview.dangers import find
-from gpu_preview.report import Operation, Severity
+from gpu_preview.report.dangers import find
+from gpu_preview.report.model import Operation, Severity
 
 from .danger_cases import CREATE, DELETE, REPLACE, SAME, SECRET, UNKNOWN, UPDATE, found, resource, state, texts
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from gpu_preview.danger_rules import stack_file
-from gpu_preview.report import Place, Severity
+from gpu_preview.report.model import Place, Severity
 
 FILE = "Pulumi.dev.yaml"
 TEXT = """\

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from gpu_preview.danger_rules import data_loss, exposure, firewalls, jobs, secrecy
 from gpu_preview.danger_rules.rule import RULES
-from gpu_preview.dangers import find
-from gpu_preview.report import Operation
-from gpu_preview.states import STACK, State
+from gpu_preview.engine.states import STACK, State
+from gpu_preview.report.dangers import find
+from gpu_preview.report.model import Operation
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from gpu_preview.differences import ABSENT, at, between, created, hints, told
-from gpu_preview.values import as_json
+from gpu_preview.diff.differences import ABSENT, at, between, created, hints, told
+from gpu_preview.diff.values import as_json
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from gpu_preview.digest import DigestError, of_state, parse
-from gpu_preview.digest_steps import name_of, type_of
-from gpu_preview.report import Counts, Operation
+from gpu_preview.engine.digest import DigestError, of_state, parse
+from gpu_preview.engine.digest_steps import name_of, type_of
+from gpu_preview.report.model import Counts, Operation
 
 from tests.conftest import ROOT as REPOSITORY
 

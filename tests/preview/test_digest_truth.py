@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from gpu_preview.digest import DigestError, parse
-from gpu_preview.judge import warnings
-from gpu_preview.report import Operation
+from gpu_preview.engine.digest import DigestError, parse
+from gpu_preview.report.analysis import warnings
+from gpu_preview.report.model import Operation
 
 from .test_digest import BUCKET, read, step
 

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from gpu_preview.engine import Engine, EngineError
-from gpu_preview.report import Report, Status
+from gpu_preview.engine.program import Engine, EngineError
+from gpu_preview.report.model import Report, Status
 from pulumi_sandbox import engine as sandbox_engine
 
 from tests.preview import small

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_preview import engine_events
-from gpu_preview.engine_events import Outputs, outputs
+from gpu_preview.engine import events
+from gpu_preview.engine.events import Outputs, outputs
 
 STACK = "pulumi:pulumi:Stack"
 
@@ -41,7 +41,7 @@ def test_a_log_without_any_has_none(tmp_path: Path) -> None:
 def test_a_line_longer_than_any_event_is_passed_over_and_the_next_one_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine_events, "LONGEST_LINE_BYTES", 400)
+    monkeypatch.setattr(events, "LONGEST_LINE_BYTES", 400)
     log = tmp_path / "events"
     told, long = event({"max": 4}, {"max": 12}), event({"max": 4}, {"max": "x" * 2_000})
     log.write_text(f"{told}\n{long}\n")

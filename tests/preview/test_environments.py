@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from gpu_preview import environments
-from gpu_preview.environments import LendError
+from gpu_preview.environment import venv_clone
+from gpu_preview.environment.venv_clone import LendError
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def runs(environment: Path) -> str:
 
 def test_its_interpreter_knows_where_it_is(ours: Path, tmp_path: Path) -> None:
     (tmp_path / "side").mkdir()
-    environments.lend(ours, tmp_path / "side" / ".venv", [])
+    venv_clone.lend(ours, tmp_path / "side" / ".venv", [])
     assert runs(tmp_path / "side" / ".venv") == f"{tmp_path / 'side' / '.venv'} True"
 
 
@@ -39,13 +39,13 @@ def test_pip_is_lent_where_the_environment_has_none(ours: Path, tmp_path: Path) 
     """uv makes environments without it, and Pulumi's own language host lists the packages with it."""
     import pip
 
-    [packages] = environments.site_packages(ours)
+    [packages] = venv_clone.site_packages(ours)
     (tmp_path / "side").mkdir()
-    environments.lend(ours, tmp_path / "side" / ".venv", [str(packages)])
+    venv_clone.lend(ours, tmp_path / "side" / ".venv", [str(packages)])
     assert pip_of(tmp_path / "side" / ".venv") == str(Path(pip.__file__).resolve().parent)
     (packages / "pip").mkdir()
     (packages / "pip" / "__init__.py").touch()
-    environments.lend(ours, tmp_path / "side" / ".venv", [str(packages)])
+    venv_clone.lend(ours, tmp_path / "side" / ".venv", [str(packages)])
     assert pip_of(tmp_path / "side" / ".venv") == str(packages / "pip")
 
 
@@ -55,7 +55,7 @@ def test_nothing_of_the_environment_that_is_lent_is_started(ours: Path, tmp_path
     (ours / "bin" / "python").write_text(f"#!/bin/sh\ntouch {tmp_path / 'started'}\n")
     (ours / "bin" / "python").chmod(0o755)
     (tmp_path / "side").mkdir()
-    environments.lend(ours, tmp_path / "side" / ".venv", [])
+    venv_clone.lend(ours, tmp_path / "side" / ".venv", [])
     assert not (tmp_path / "started").exists()
 
 
@@ -67,11 +67,11 @@ def test_what_a_commit_has_in_its_place_goes_and_no_link_is_followed(ours: Path,
     planted = side / ".venv" / "lib" / "python3zz" / "site-packages"
     planted.mkdir(parents=True)
     (planted / "_side.pth").symlink_to(victim / "file")
-    environments.lend(ours, side / ".venv", ["/somewhere"])
+    venv_clone.lend(ours, side / ".venv", ["/somewhere"])
     assert not planted.exists()
-    environments.clear(side / ".venv")
+    venv_clone.clear(side / ".venv")
     (side / ".venv").symlink_to(victim)
-    environments.lend(ours, side / ".venv", ["/somewhere"])
+    venv_clone.lend(ours, side / ".venv", ["/somewhere"])
     assert not (side / ".venv").is_symlink()
     assert (victim / "file").read_text() == "precious"
     assert list((victim / "lib" / "python3zz" / "site-packages").iterdir()) == []
@@ -82,42 +82,42 @@ def test_a_place_behind_a_link_is_refused(ours: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "side" / "infra").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(LendError, match=r"^\.venv: lies behind a link$"):
-        environments.lend(ours, tmp_path / "side" / "infra" / ".venv", [])
+        venv_clone.lend(ours, tmp_path / "side" / "infra" / ".venv", [])
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 def test_what_was_installed_is_not_written_through_a_link(ours: Path, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    [packages] = environments.site_packages(ours)
+    [packages] = venv_clone.site_packages(ours)
     (packages / "_side.pth").symlink_to(victim)
-    environments.add(ours, ["/somewhere"])
+    venv_clone.add(ours, ["/somewhere"])
     assert (victim.read_text(), (packages / "_side.pth").read_text()) == ("precious", "/somewhere\n")
     (tmp_path / "other").mkdir()
     packages.rename(tmp_path / "moved")
     packages.symlink_to(tmp_path / "other")
     with pytest.raises(LendError, match="leads elsewhere"):
-        environments.add(ours, ["/somewhere"])
+        venv_clone.add(ours, ["/somewhere"])
     assert list((tmp_path / "other").iterdir()) == []
 
 
 def test_what_is_no_environment_is_said(tmp_path: Path) -> None:
     (tmp_path / "ours").mkdir()
     with pytest.raises(LendError, match="ours: is no virtual environment"):
-        environments.lend(tmp_path / "ours", tmp_path / "theirs", [])
+        venv_clone.lend(tmp_path / "ours", tmp_path / "theirs", [])
 
 
 def test_the_python_behind_an_environment_is_one_or_nothing(ours: Path, tmp_path: Path) -> None:
     """What is found is readable behind the walls, so a link to somebody's keys must not count."""
     checkout = tmp_path / "checkout"
-    assert environments.installation(ours, checkout) == Path(sys.base_prefix).resolve()
+    assert venv_clone.installation(ours, checkout) == Path(sys.base_prefix).resolve()
     secret = tmp_path / "home" / ".aws" / "bin"
     secret.mkdir(parents=True)
     (secret / "python").write_text("")
     (ours / "bin" / "python").unlink()
     (ours / "bin" / "python").symlink_to(secret / "python")
-    assert environments.installation(ours, checkout) is None
-    assert environments.installation(tmp_path / "none", checkout) is None
+    assert venv_clone.installation(ours, checkout) is None
+    assert venv_clone.installation(tmp_path / "none", checkout) is None
 
 
 @pytest.mark.parametrize("around", ["", "checkout", "checkout/inner"])
@@ -132,31 +132,31 @@ def test_a_checkout_is_no_python_and_neither_is_a_part_of_it_or_what_is_around_i
         file.write_text("")
     (ours / "bin" / "python").unlink()
     (ours / "bin" / "python").symlink_to(prefix / "bin" / "python")
-    assert environments.installation(ours, tmp_path / "checkout") is None
-    assert environments.readable(ours, tmp_path / "checkout") == [ours]
-    assert environments.installation(ours, tmp_path / "another" / "checkout") == (prefix if around else None)
+    assert venv_clone.installation(ours, tmp_path / "checkout") is None
+    assert venv_clone.readable(ours, tmp_path / "checkout") == [ours]
+    assert venv_clone.installation(ours, tmp_path / "another" / "checkout") == (prefix if around else None)
 
 
 def test_only_an_environment_in_its_own_place_may_be_seen(ours: Path, tmp_path: Path) -> None:
     """A pull request names it, so it may name any folder, or one that is a link to somebody's keys."""
-    assert environments.readable(ours, tmp_path) == [ours, Path(sys.base_prefix).resolve()]
+    assert venv_clone.readable(ours, tmp_path) == [ours, Path(sys.base_prefix).resolve()]
     for checkout in (ours, ours / "a" / "checkout"):
-        assert environments.readable(ours, checkout) == []
+        assert venv_clone.readable(ours, checkout) == []
     (tmp_path / "keys").mkdir()
     (tmp_path / "link").symlink_to(ours)
     (tmp_path / "loop").symlink_to("loop")
     for name in ("keys", "link", "none", "loop", "loop/.venv"):
-        assert environments.readable(tmp_path / name, tmp_path) == []
+        assert venv_clone.readable(tmp_path / name, tmp_path) == []
 
 
 def test_a_place_behind_a_link_to_itself_is_refused(ours: Path, tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(LendError, match=r"^\.venv: lies behind a link$"):
-        environments.lend(ours, tmp_path / "loop" / ".venv", [])
+        venv_clone.lend(ours, tmp_path / "loop" / ".venv", [])
 
 
 def test_folders_in_folders_without_an_end_are_removed_too(ours: Path, tmp_path: Path) -> None:
     deep = tmp_path / "side" / ".venv" / "/".join(["a"] * 1500)
     subprocess.run(["mkdir", "-p", deep], check=True)  # Path.mkdir calls itself for each
-    environments.lend(ours, tmp_path / "side" / ".venv", [])
+    venv_clone.lend(ours, tmp_path / "side" / ".venv", [])
     assert not (tmp_path / "side" / ".venv" / "a").exists()

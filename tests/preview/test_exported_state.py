@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from gpu_ci.cli.commands import gpu_ci
-from gpu_preview import exported_state, json_text, state_secrets
-from gpu_preview.exported_state import ExportedState, StateError, strip
+from gpu_preview import json_text
+from gpu_preview.diff import state_secrets
+from gpu_preview.engine import exported_state
+from gpu_preview.engine.exported_state import ExportedState, StateError, strip
 from pulumi_sandbox.providers import values
 
 SIGNATURE = "4dabf18193072939515e22adb298388d"

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from gpu_preview.git import GitError, Repository, misnamed, stack_files, tracks
+from gpu_preview.git.repository import GitError, Repository, misnamed, stack_files, tracks
 
 from tests.preview import checkouts
 from tests.preview.repository import git

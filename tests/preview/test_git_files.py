@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gpu_preview.git import GitError, Repository
+from gpu_preview.git.repository import GitError, Repository
 
 from tests.preview import checkouts
 from tests.preview.checkouts import entry, tree

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gpu_preview import git_files, git_program
-from gpu_preview.git import GitError, Repository
+from gpu_preview.git import process, tree_export
+from gpu_preview.git.repository import GitError, Repository
 
 from tests.preview import checkouts
 from tests.preview.checkouts import blob, entry, tree
@@ -38,13 +38,13 @@ def test_a_dozen_trees_that_stand_for_any_number_of_folders_are_refused_at_once(
     checkout: Path, names: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a file in each of them, and with none at all."""
-    monkeypatch.setattr(git_files, "_MOST_ENTRIES", 2_000)
+    monkeypatch.setattr(tree_export, "_MOST_ENTRIES", 2_000)
     inner = tree(checkout, *(entry("100644", name, blob(checkout, b"")) for name in names))
     assert refusal(checkout, nested(checkout, inner, 10, "0123456789")) == "it has more than 2,000 files and folders"
 
 
 def test_folders_count_as_files_do(checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(git_files, "_MOST_ENTRIES", 200)
+    monkeypatch.setattr(tree_export, "_MOST_ENTRIES", 200)
     empty = blob(checkout, b"")
     some = tree(checkout, *(entry("100644", f"{each}", empty) for each in range(9)))
     folders = [entry("40000", f"{each:02}", some) for each in range(20)]
@@ -87,7 +87,7 @@ def test_a_name_that_no_disk_takes_is_said(checkout: Path) -> None:
 
 
 def test_the_list_itself_has_an_end(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(git_files, "_MOST_LISTED_MIB", 1)
+    monkeypatch.setattr(tree_export, "_MOST_LISTED_MIB", 1)
     commit = tree(checkout, entry("100644", "x" * 1_100_000, blob(checkout, b"")))
     assert refusal(checkout, commit) == "the list of its files has more than 1 MiB"
 
@@ -95,14 +95,14 @@ def test_the_list_itself_has_an_end(checkout: Path, monkeypatch: pytest.MonkeyPa
 def test_git_takes_no_more_memory_than_it_may(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The list needs a whole folder in memory, as a file does that is stored as its difference to another."""
     large = tree(checkout, entry("100644", "x" * 50 * 1024**2, blob(checkout, b"")))
-    monkeypatch.setattr(git_program, "_MEMORY_BYTES", 32 * 1024**2)
+    monkeypatch.setattr(process, "_MEMORY_BYTES", 32 * 1024**2)
     assert refusal(checkout, large).startswith("git ls-tree: fatal: Out of memory")
 
 
 def test_git_is_ended_where_it_takes_too_long(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(git_program, "_TIMEOUT_SEC", 0)
+    monkeypatch.setattr(process, "_TIMEOUT_SEC", 0)
     with (
         pytest.raises(GitError, match=r"^git cat-file did not end within 0 s$"),
-        git_program.reading(checkout, "cat-file", "--batch-all-objects", "--batch", git_folder=checkout) as listed,
+        process.reading(checkout, "cat-file", "--batch-all-objects", "--batch", git_folder=checkout) as listed,
     ):
         listed.read()

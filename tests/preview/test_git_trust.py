@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from gpu_preview.git import GitError, Repository
+from gpu_preview.git.repository import GitError, Repository
 
 from tests.preview import checkouts
 from tests.preview.repository import git

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gpu_preview.digest import parse
-from gpu_preview.judge import Files, judged
-from gpu_preview.report import Place, Stack, Violation
+from gpu_preview.engine.digest import parse
+from gpu_preview.report.analysis import Files, judged
+from gpu_preview.report.model import Place, Stack, Violation
 
 from tests.preview.reports import stack
 from tests.preview.test_source_places import program

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from gpu_preview import first_steps, limits, processes
-from gpu_preview.limits import Finished, Limits, environment, run, taken
+from gpu_preview.isolation import child_limits, limits, processes
+from gpu_preview.isolation.limits import Finished, Limits, environment, run, taken
 
 
 def python(folder: Path, program: str, within: Limits | None = None) -> Finished:
@@ -193,9 +193,9 @@ def test_it_opens_no_more_files_than_an_engine_needs(tmp_path: Path) -> None:
 KEYRING = "import ctypes, sys; print(ctypes.CDLL(None).syscall(int(sys.argv[-1]), 0, -3, 0))"
 
 
-@pytest.mark.skipif(first_steps._KEYCTL is None, reason="the number of the system call is not known here")
+@pytest.mark.skipif(child_limits._KEYCTL is None, reason="the number of the system call is not known here")
 def test_the_callers_keys_are_not_its_own(tmp_path: Path) -> None:
-    command = [sys.executable, "-I", "-c", KEYRING, str(first_steps._KEYCTL)]
+    command = [sys.executable, "-I", "-c", KEYRING, str(child_limits._KEYCTL)]
     mine = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     if mine == -1:
         pytest.skip("the system refuses keyctl(2)")

@@ -6,10 +6,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from gpu_preview.exported_state import ExportedState, strip
-from gpu_preview.limits import Finished
-from gpu_preview.one_stack import Comparison
-from gpu_preview.report import Stack, Status
+from gpu_preview.compare.one_stack import Comparison
+from gpu_preview.engine.exported_state import ExportedState, strip
+from gpu_preview.isolation.limits import Finished
+from gpu_preview.report.model import Stack, Status
 
 
 def side(tmp_path: Path, stacks: list[str], **more: Any) -> Any:

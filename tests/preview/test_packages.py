@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from gpu_preview.packages import Packages, PackagesError
+from gpu_preview.environment.packages import Packages, PackagesError
 
 from tests.preview.repository import git
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from gpu_preview.packages import Packages, PackagesError
+from gpu_preview.environment.packages import Packages, PackagesError
 
 from .test_packages import checkout, side  # noqa: F401 - a fixture
 from .test_packages import git as run_git

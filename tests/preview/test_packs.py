@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from gpu_preview.packs import HeldTo, Pack, PackError, chosen, held_to, inside, refuse_bent, within
+from gpu_preview.environment.policy_packs import HeldTo, Pack, PackError, chosen, held_to, inside, refuse_bent, within
 
 from tests.preview.repository import git
 

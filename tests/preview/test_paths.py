@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from gpu_preview import differences, walk
-from gpu_preview.paths import joined, parts, written
+from gpu_preview.diff import differences, value_pairs
+from gpu_preview.diff.paths import joined, parts, written
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,5 +55,5 @@ def test_a_path_is_written_as_the_engine_writes_it(steps: tuple[str | int, ...])
 def test_differences_and_dangers_write_the_same_path() -> None:
     before, after = ({"metadata": {"serial-port": each, "m": json.dumps({"x-y": [each]})}} for each in (1, 2))
     compared = [each.path for each in differences.between(before, after)]
-    walked = [each.text for each in walk.pairs(before, after) if isinstance(each.after, int)]
+    walked = [each.text for each in value_pairs.pairs(before, after) if isinstance(each.after, int)]
     assert sorted(compared) == sorted(walked) == ['metadata.m#["x-y"][0]', 'metadata["serial-port"]']

@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from gpu_preview import places
 from gpu_preview.danger_rules.rule import INTERRUPTS_JOBS
-from gpu_preview.places import Sides, StackLines, of_change, of_pool_or_source
-from gpu_preview.report import Finding, Place
-from gpu_preview.states import Change
-from gpu_preview.walk import Step
+from gpu_preview.diff.value_pairs import Step
+from gpu_preview.engine.states import Change
+from gpu_preview.report import locations
+from gpu_preview.report.locations import Sides, StackLines, of_change, of_pool_or_source
+from gpu_preview.report.model import Finding, Place
 
 from tests.preview.test_source_places import program
 
@@ -204,15 +204,15 @@ def test_an_error_stands_where_it_says_that_something_is_wrong(
     tmp_path: Path, error: str, lines: tuple[int, int]
 ) -> None:
     (tmp_path / "Pulumi.dev.yaml").write_text(CONFIG)
-    found = places.of_error(error, tmp_path / "Pulumi.dev.yaml", "infra/Pulumi.dev.yaml")
+    found = locations.of_error(error, tmp_path / "Pulumi.dev.yaml", "infra/Pulumi.dev.yaml")
     assert found == Place(file="infra/Pulumi.dev.yaml", line=lines[0], end_line=lines[1])
 
 
 def test_an_error_that_names_nothing_of_the_file_has_no_place(tmp_path: Path) -> None:
     (tmp_path / "Pulumi.dev.yaml").write_text(CONFIG)
     for error in ("", "gcp:compute/disk:Disk disk", "Pulumi.prod.yaml: line 3", "aws:region: no"):
-        assert places.of_error(error, tmp_path / "Pulumi.dev.yaml", "Pulumi.dev.yaml") is None
-    assert places.of_error("gpu-ci:pools", tmp_path / "none", "Pulumi.dev.yaml") is None
+        assert locations.of_error(error, tmp_path / "Pulumi.dev.yaml", "Pulumi.dev.yaml") is None
+    assert locations.of_error("gpu-ci:pools", tmp_path / "none", "Pulumi.dev.yaml") is None
 
 
 def test_an_error_of_the_program_stands_at_the_last_call_in_a_file_of_the_repository(tmp_path: Path) -> None:
@@ -225,11 +225,11 @@ def test_an_error_of_the_program_stands_at_the_last_call_in_a_file_of_the_reposi
         return Place(file="Pulumi.dev.yaml", line=line, end_line=line)
 
     asked = tmp_path / "Pulumi.dev.yaml", "Pulumi.dev.yaml"
-    assert places.of_error(f"{calls}ValueError: no", *asked, tmp_path) == found
-    assert places.of_error(f"{calls}ValueError: no", *asked) is None
-    assert places.of_error(f"{calls}gpu-ci:pools.t4.market: no", *asked, tmp_path) == found.model_copy(
+    assert locations.of_error(f"{calls}ValueError: no", *asked, tmp_path) == found
+    assert locations.of_error(f"{calls}ValueError: no", *asked) is None
+    assert locations.of_error(f"{calls}gpu-ci:pools.t4.market: no", *asked, tmp_path) == found.model_copy(
         update={"file": asked[1]}
     )
-    assert places.of_error(f"{calls}Pulumi.dev.yaml: line 3", *asked, tmp_path) == Place(
+    assert locations.of_error(f"{calls}Pulumi.dev.yaml: line 3", *asked, tmp_path) == Place(
         file=asked[1], line=3, end_line=3
     )

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_preview.policies import violations
-from gpu_preview.report import Violation
+from gpu_preview.report.model import Violation
+from gpu_preview.report.policies import violations
 
 LOADING: dict[str, Any] = {"sequence": 0, "timestamp": 1, "policyLoadEvent": {}}
 URN = "urn:pulumi:dev::p::gcp:storage/bucket:Bucket::assets"

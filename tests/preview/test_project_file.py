@@ -6,9 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from gpu_preview import git, project_file
 from gpu_preview.danger_rules import stack_file
-from gpu_preview.money import cost
+from gpu_preview.environment import project_file
+from gpu_preview.git import repository
+from gpu_preview.report.cost import cost
 
 POOLS = (
     "gpu-ci:pools: {l4: {kind: gce-runners, machineType: g2-standard-8, zones: [us-central1-a], market: spot, max: 2}}"
@@ -27,7 +28,7 @@ def test_stack_files_are_where_the_project_says(tmp_path: Path, key: str) -> Non
     (folder / "conf" / "all").mkdir(parents=True)
     (folder / "Pulumi.dev.yaml").touch()
     (folder / "conf" / "all" / "Pulumi.prod.yaml").touch()
-    assert git.stack_files(folder) == {"prod": folder / "conf" / "all" / "Pulumi.prod.yaml"}
+    assert repository.stack_files(folder) == {"prod": folder / "conf" / "all" / "Pulumi.prod.yaml"}
 
 
 @pytest.mark.parametrize("said", ["..", "/etc", "conf/../..", "linked", "linked/deeper", "loop", "loop/a", "a" * 300])
@@ -36,8 +37,10 @@ def test_a_folder_outside_of_the_project_is_refused(tmp_path: Path, said: str) -
     folder = project(tmp_path / "in", f"stackConfigDir: {said}\n")
     (folder / "linked").symlink_to(tmp_path / "outside")
     (folder / "loop").symlink_to("loop")
-    with pytest.raises(git.GitError, match=r"stackConfigDir of Pulumi\.yaml leads out of the project, or over a link"):
-        git.stack_files(folder)
+    with pytest.raises(
+        repository.GitError, match=r"stackConfigDir of Pulumi\.yaml leads out of the project, or over a link"
+    ):
+        repository.stack_files(folder)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +59,7 @@ def test_a_folder_outside_of_the_project_is_refused(tmp_path: Path, said: str) -
 def test_of_a_project_that_says_nothing_of_it_they_stand_beside_it(tmp_path: Path, text: str) -> None:
     (tmp_path / "Pulumi.yaml").write_text(text)
     (tmp_path / "Pulumi.dev.yaml").touch()
-    assert list(git.stack_files(tmp_path)) == ["dev"]
+    assert list(repository.stack_files(tmp_path)) == ["dev"]
 
 
 def test_a_project_that_is_a_link_is_not_read(tmp_path: Path) -> None:

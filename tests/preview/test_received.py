@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_preview.received import MOST_BYTES, ReceivedError, receive
-from gpu_preview.report import Report, Side
+from gpu_preview.report.model import Report, Side
+from gpu_preview.report.untrusted_report import MOST_BYTES, ReceivedError, receive
 
 COMMIT = "1f" * 20
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpu_preview.requirements import refused, written
+from gpu_preview.environment.requirements import refused, written
 
 FINE = """# a lock
 pulumi==3.272.0 \\

@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from gpu_preview import project_file
-from gpu_preview.engine import Engine
-from gpu_preview.limits import Limits
-from gpu_preview.packages import Packages
-from gpu_preview.sides import Side, SideError, Surroundings
-from gpu_preview.walls import Walls
+from gpu_preview.compare.revision import Side, SideError, Surroundings
+from gpu_preview.engine.program import Engine
+from gpu_preview.environment import project_file
+from gpu_preview.environment.packages import Packages
+from gpu_preview.isolation.bubblewrap import Walls
+from gpu_preview.isolation.limits import Limits
 
 from tests.preview.repository import git
 

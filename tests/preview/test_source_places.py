@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gpu_preview.source_places import is_same, of_source, of_traceback
+from gpu_preview.report.source_locations import is_same, of_source, of_traceback
 
 
 def program(root: Path) -> Path:

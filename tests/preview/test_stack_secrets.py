@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from gpu_preview.stack_secrets import SecretsError, open_to_all
+from gpu_preview.diff.stack_secrets import SecretsError, open_to_all
 
 
 def test_a_secret_becomes_a_placeholder_of_its_own(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from gpu_preview import temporary
+from gpu_preview.isolation import temporary
 
 
 def nested(top: Path, depth: int) -> None:

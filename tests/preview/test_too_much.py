@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from gpu_preview import digest, digest_form, json_text, policies
-from gpu_preview.digest import DigestTooLargeError
+from gpu_preview import json_text
+from gpu_preview.engine import digest, digest_form
+from gpu_preview.engine.digest import DigestTooLargeError
 from gpu_preview.json_text import TooMuchError
+from gpu_preview.report import policies
 
 LARGER = "is larger than the preview of anything: "
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gpu_preview.differences import between, hints, told
-from gpu_preview.report import Severity
-from gpu_preview.veil import ANOTHER_MAYBE, MAYBE_SECRET, Veil, gains
+from gpu_preview.diff.differences import between, hints, told
+from gpu_preview.diff.moved_secrets import ANOTHER_MAYBE, MAYBE_SECRET, Veil, gains
+from gpu_preview.report.model import Severity
 
 from .danger_cases import CREATE, SECRET, UPDATE, found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gpu_preview.virtualenv_option import toolchain, unfit, virtualenv
+from gpu_preview.environment.virtualenv_option import toolchain, unfit, virtualenv
 
 PROJECT = "name: small\nruntime:\n  name: python\n  options: {virtualenv: .venv}\n"
 

@@ -11,12 +11,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from gpu_preview import walls
-from gpu_preview.limits import Limits
+from gpu_preview.isolation import bubblewrap
+from gpu_preview.isolation.limits import Limits
 
 
 @pytest.fixture
-def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> walls.Walls:
+def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bubblewrap.Walls:
     """Walls around a checkout with something in it that is nobody's business."""
     if shutil.which("bwrap") is None and "CI" not in os.environ:
         pytest.skip("bubblewrap is not installed")
@@ -27,17 +27,17 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> walls.Walls:
     (checkout / "tools" / "program").write_text("needed")
     (home / ".aws" / "credentials").write_text("planted-token")
     monkeypatch.setenv("HOME", str(home))
-    needed = [*walls.own_paths(), checkout]
-    return walls.build(tmp_path / "scratch", checkout, needed)
+    needed = [*bubblewrap.own_paths(), checkout]
+    return bubblewrap.build(tmp_path / "scratch", checkout, needed)
 
 
-def python(built: walls.Walls, program: str) -> subprocess.CompletedProcess[str]:
+def python(built: bubblewrap.Walls, program: str) -> subprocess.CompletedProcess[str]:
     assert built.prefix, built.reason
     command = built.around([sys.executable, "-I", "-S", "-c", program])
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_it_reads_what_it_needs_and_writes_to_its_own_folder(built: walls.Walls, tmp_path: Path) -> None:
+def test_it_reads_what_it_needs_and_writes_to_its_own_folder(built: bubblewrap.Walls, tmp_path: Path) -> None:
     made, needed = str(tmp_path / "scratch" / "made"), str(tmp_path / "checkout" / "tools" / "program")
     program = f"open({made!r}, 'w').write(open({needed!r}).read())"
     assert python(built, program).returncode == 0
@@ -45,7 +45,7 @@ def test_it_reads_what_it_needs_and_writes_to_its_own_folder(built: walls.Walls,
 
 
 @pytest.mark.parametrize("hidden", ["checkout/.git/config", "home/.aws/credentials"])
-def test_it_sees_neither_the_home_nor_the_checkouts_git(built: walls.Walls, tmp_path: Path, hidden: str) -> None:
+def test_it_sees_neither_the_home_nor_the_checkouts_git(built: bubblewrap.Walls, tmp_path: Path, hidden: str) -> None:
     assert (tmp_path / hidden).read_text() == "planted-token"
     done = python(built, f"print(open({str(tmp_path / hidden)!r}).read())")
     assert done.returncode == 1
@@ -59,14 +59,14 @@ def test_it_sees_neither_the_home_nor_the_checkouts_git(built: walls.Walls, tmp_
      ("RUNNER_TEMP", "link to step")],
 )  # fmt: skip
 def test_the_folders_of_a_step_are_hidden_wherever_they_lie(
-    built: walls.Walls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+    built: bubblewrap.Walls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     """In the container of a job they lie below /__w."""
     (tmp_path / "step").mkdir()
     (tmp_path / "link to step").symlink_to(tmp_path / "step")
 
     def hidden() -> list[str]:
-        words = walls.build(tmp_path / "scratch", tmp_path / "checkout", walls.own_paths()).prefix
+        words = bubblewrap.build(tmp_path / "scratch", tmp_path / "checkout", bubblewrap.own_paths()).prefix
         return [words[at + 1] for at, word in enumerate(words) if word == "--tmpfs"]
 
     assert built.prefix
@@ -76,22 +76,23 @@ def test_the_folders_of_a_step_are_hidden_wherever_they_lie(
 
 
 def test_a_step_that_names_no_folder_of_its_own_hides_none(
-    built: walls.Walls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    built: bubblewrap.Walls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("RUNNER_TEMP", "GITHUB_WORKSPACE", "GITHUB_EVENT_PATH"):
         monkeypatch.setenv(name, "/")
     assert (
-        walls.build(tmp_path / "scratch", tmp_path / "checkout", [*walls.own_paths(), tmp_path / "checkout"]) == built
+        bubblewrap.build(tmp_path / "scratch", tmp_path / "checkout", [*bubblewrap.own_paths(), tmp_path / "checkout"])
+        == built
     )
 
 
-def test_it_writes_nowhere_else(built: walls.Walls, tmp_path: Path) -> None:
+def test_it_writes_nowhere_else(built: bubblewrap.Walls, tmp_path: Path) -> None:
     done = python(built, f"open({str(tmp_path / 'checkout/tools/program')!r}, 'w')")
     assert "Read-only file system" in done.stderr
     assert (tmp_path / "checkout" / "tools" / "program").read_text() == "needed"
 
 
-def test_a_folder_that_stays_as_it_is_can_only_be_read(built: walls.Walls, tmp_path: Path) -> None:
+def test_a_folder_that_stays_as_it_is_can_only_be_read(built: bubblewrap.Walls, tmp_path: Path) -> None:
     base = tmp_path / "scratch" / "base"
     base.mkdir()
     (base / "rules.py").write_text("as the base has it")
@@ -102,7 +103,7 @@ def test_a_folder_that_stays_as_it_is_can_only_be_read(built: walls.Walls, tmp_p
     assert python(fixed, f"open({str(tmp_path / 'scratch' / 'made')!r}, 'w')").returncode == 0
 
 
-def test_a_command_that_installed_packages_is_told_because_it_had_the_network(built: walls.Walls) -> None:
+def test_a_command_that_installed_packages_is_told_because_it_had_the_network(built: bubblewrap.Walls) -> None:
     [network] = [
         each for each in built.told(Limits(), ["base: make deps", "head: make deps"]) if each.name == "network"
     ]
@@ -113,23 +114,23 @@ def test_a_command_that_installed_packages_is_told_because_it_had_the_network(bu
 
 
 @pytest.mark.parametrize("folder", ["/run", "/tmp", "/dev/shm"])  # noqa: S108
-def test_what_it_writes_into_memory_is_bounded(built: walls.Walls, folder: str) -> None:
+def test_what_it_writes_into_memory_is_bounded(built: bubblewrap.Walls, folder: str) -> None:
     done = python(built, f"open('{folder}/file', 'wb').write(bytes(100 * 1024**2))")
     assert "No space left on device" in done.stderr
 
 
-def test_it_writes_nothing_among_the_devices_but_to_them(built: walls.Walls) -> None:
+def test_it_writes_nothing_among_the_devices_but_to_them(built: bubblewrap.Walls) -> None:
     assert "Read-only file system" in python(built, "open('/dev/file', 'wb')").stderr
     assert python(built, "open('/dev/null', 'wb').write(b'x')").returncode == 0
     assert python(built, "open('/dev/shm/small', 'wb').write(b'x')").returncode == 0
 
 
-def test_it_sets_nothing_of_the_kernel_not_even_as_root(built: walls.Walls) -> None:
+def test_it_sets_nothing_of_the_kernel_not_even_as_root(built: bubblewrap.Walls) -> None:
     done = python(built, "open('/proc/sys/kernel/core_pattern', 'a')")
     assert "Read-only file system" in done.stderr
 
 
-def test_it_makes_no_user_namespace_that_would_give_it_capabilities(built: walls.Walls) -> None:
+def test_it_makes_no_user_namespace_that_would_give_it_capabilities(built: bubblewrap.Walls) -> None:
     program = (
         "import ctypes; libc = ctypes.CDLL(None, use_errno=True); print(libc.unshare(0x10000000), ctypes.get_errno())"
     )
@@ -151,9 +152,9 @@ def test_the_resolvers_settings_are_read_where_they_are_a_link_into_a_hidden_fol
     (run / "resolv.conf").symlink_to("resolve/stub.conf")
     link = etc / "resolv.conf"
     link.symlink_to("../run/resolv.conf" if steps == 2 else "../run/resolve/stub.conf")
-    monkeypatch.setattr(walls, "_RESOLVER", link)
-    monkeypatch.setattr(walls, "_ALWAYS_HIDDEN", (str(run),))
-    found = walls.build(tmp_path / "scratch", tmp_path / "checkout", walls.own_paths())
+    monkeypatch.setattr(bubblewrap, "_RESOLVER", link)
+    monkeypatch.setattr(bubblewrap, "_ALWAYS_HIDDEN", (str(run),))
+    found = bubblewrap.build(tmp_path / "scratch", tmp_path / "checkout", bubblewrap.own_paths())
     assert python(found, f"print(open({str(link)!r}).read(), end='')").stdout == "nameserver 127.0.0.53\n"
     assert "No such file" in python(found, f"open({str(run / 'resolve' / 'secret')!r})").stderr
     assert "Read-only file system" in python(found, f"open({str(link)!r}, 'a')").stderr
@@ -163,12 +164,14 @@ def test_a_resolver_without_settings_hinders_nothing(tmp_path: Path, monkeypatch
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
     for each in (loop, tmp_path / "missing"):
-        monkeypatch.setattr(walls, "_RESOLVER", each)
+        monkeypatch.setattr(bubblewrap, "_RESOLVER", each)
         (tmp_path / "scratch").mkdir(exist_ok=True)
-        assert python(walls.build(tmp_path / "scratch", tmp_path, walls.own_paths()), "print(1)").stdout == "1\n"
+        assert (
+            python(bubblewrap.build(tmp_path / "scratch", tmp_path, bubblewrap.own_paths()), "print(1)").stdout == "1\n"
+        )
 
 
-def test_it_has_no_network_but_its_own(built: walls.Walls) -> None:
+def test_it_has_no_network_but_its_own(built: bubblewrap.Walls) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         program = f"import socket; socket.create_connection(('127.0.0.1', {port}), 5)"
@@ -177,19 +180,19 @@ def test_it_has_no_network_but_its_own(built: walls.Walls) -> None:
     assert python(built, own).returncode == 0
 
 
-def test_it_sees_no_process_of_others(built: walls.Walls) -> None:
+def test_it_sees_no_process_of_others(built: bubblewrap.Walls) -> None:
     listed = python(built, "import os; print(sum(name.isdigit() for name in os.listdir('/proc')))")
     assert int(listed.stdout) <= 3
 
 
-def test_the_report_says_which_walls_stand(built: walls.Walls) -> None:
+def test_the_report_says_which_walls_stand(built: bubblewrap.Walls) -> None:
     told = {each.name: each.stands for each in built.told(Limits())}
     assert told == {"environment": True, "limits": True, "files": True, "network": True, "processes": True}
 
 
 def test_without_bubblewrap_the_report_says_so_and_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda _: None)
-    without = walls.build(tmp_path, tmp_path, [])
+    without = bubblewrap.build(tmp_path, tmp_path, [])
     assert without.around(["true"]) == ["true"]
     told = {each.name: each for each in without.told(Limits())}
     assert [name for name, each in told.items() if not each.stands] == ["files", "network", "processes"]
@@ -197,11 +200,11 @@ def test_without_bubblewrap_the_report_says_so_and_why(tmp_path: Path, monkeypat
     assert [told[name].text for name in ("network", "processes")] == ["for the same reason"] * 2
 
 
-def test_walls_that_are_required_stand_or_nothing_runs(built: walls.Walls) -> None:
+def test_walls_that_are_required_stand_or_nothing_runs(built: bubblewrap.Walls) -> None:
     built.require()
-    with pytest.raises(walls.WallsError, match=r"^no wall would stand .*: bubblewrap: it is not installed"):
-        walls.Walls((), "it is not installed").require()
-    with pytest.raises(walls.WallsError, match="the network is one of the walls"):
+    with pytest.raises(bubblewrap.WallsError, match=r"^no wall would stand .*: bubblewrap: it is not installed"):
+        bubblewrap.Walls((), "it is not installed").require()
+    with pytest.raises(bubblewrap.WallsError, match="the network is one of the walls"):
         built.with_network().require()
 
 
@@ -210,10 +213,10 @@ def test_a_bubblewrap_that_does_not_run_is_as_good_as_none(tmp_path: Path, monke
     broken.write_text("#!/bin/sh\necho 'setting up uid map: Permission denied' >&2\nexit 1\n")
     broken.chmod(0o755)
     monkeypatch.setattr("shutil.which", lambda _: str(broken))
-    found = walls.build(tmp_path, tmp_path, [])
+    found = bubblewrap.build(tmp_path, tmp_path, [])
     assert (found.prefix, found.reason) == ((), "it does not run (setting up uid map: Permission denied)")
 
 
 def test_the_network_that_was_asked_for_is_no_wall(tmp_path: Path) -> None:
-    told = {each.name: each for each in walls.Walls(("bwrap",), network=True).told(Limits())}
+    told = {each.name: each for each in bubblewrap.Walls(("bwrap",), network=True).told(Limits())}
     assert (told["network"].stands, told["network"].text) == (False, "it was given the network")

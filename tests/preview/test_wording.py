@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from gpu_preview import html, markdown, wording
-from gpu_preview.report import Amount, Counts, Finding, Resource, Severity, Status
+from gpu_preview.report import html, markdown, phrases
+from gpu_preview.report.model import Amount, Counts, Finding, Resource, Severity, Status
 
 from tests.preview import reports
 from tests.preview.reports import stack
@@ -25,7 +25,7 @@ FIELD = "at_max_usd_per_hour"
     ],
 )
 def test_a_cost_before_and_after(before: Amount | None, after: Amount | None, shown: str) -> None:
-    assert wording.change(before, after, FIELD) == shown
+    assert phrases.change(before, after, FIELD) == shown
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_cost_before_and_after(before: Amount | None, after: Amount | None, sh
     ],
 )
 def test_what_would_happen_to_a_stack(status: Status, counts: Counts, words: str) -> None:
-    assert wording.outcome(stack(status=status, counts=counts)) == words
+    assert phrases.outcome(stack(status=status, counts=counts)) == words
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_what_would_happen_to_a_stack(status: Status, counts: Counts, words: str
 )
 def test_what_became_of_a_stack_that_drifted_or_did_not(status: Status, counts: Counts, words: str) -> None:
     found = stack(status=status, counts=counts)
-    assert wording.outcome(found, "drift") == words
+    assert phrases.outcome(found, "drift") == words
     drifted = reports.report(found, found).model_copy(update={"how": "drift"})
     shown = markdown.render(drifted)
     assert (
@@ -71,10 +71,10 @@ def test_what_became_of_a_stack_that_drifted_or_did_not(status: Status, counts: 
 def test_the_signs_of_amounts_are_explained_where_they_are_shown() -> None:
     least = "≥: at least that, without what is billed by use or has no known price."
     unknown = "?: billed by use, or no price is known."
-    assert wording.signs(["1.00", "1.00 → 2.00 (+1.00)", "none"]) == ""
-    assert wording.signs(["1.00", "≥ 2.00"]) == least
-    assert wording.signs(["?", "≥ 2.00"]) == f"{least} {unknown}"
-    assert wording.NOT_IN_COSTS == "Boot disks and network traffic are in none of these amounts."
+    assert phrases.signs(["1.00", "1.00 → 2.00 (+1.00)", "none"]) == ""
+    assert phrases.signs(["1.00", "≥ 2.00"]) == least
+    assert phrases.signs(["?", "≥ 2.00"]) == f"{least} {unknown}"
+    assert phrases.NOT_IN_COSTS == "Boot disks and network traffic are in none of these amounts."
 
 
 def test_causes_stand_before_what_follows_from_them() -> None:
@@ -82,7 +82,7 @@ def test_causes_stand_before_what_follows_from_them() -> None:
         return reports.resource("a:b:C", name, depends_on=tuple(reports.urn("a:b:C", each) for each in needs))
 
     def order(*resources: Resource) -> str:
-        return "".join(each.name for each in wording.causes_first(resources))
+        return "".join(each.name for each in phrases.causes_first(resources))
 
     assert order(named("b"), named("a"), named("c")) == "bac"
     assert order(named("a", "c"), named("b"), named("c", "elsewhere")) == "bca"
@@ -95,12 +95,12 @@ def test_a_base_that_misses_what_exists_is_told_whose_sandbox_file_names_it() ->
     error = "error: 404: no x\n  hint: if it is there in the cloud, list it in sandbox.yaml: exists: {gcp: [x]}"
     failed = stack(status=Status.BASE_FAILED, error=error)
     hint = "The base's own sandbox.yaml has to list what exists already: commit it to the base first."
-    assert wording.base_hint(failed) == hint
+    assert phrases.base_hint(failed) == hint
     assert "\n\nThe base's own `sandbox.yaml` has to list what exists" in markdown.render(reports.report(failed))
     assert hint in html.render(reports.report(failed))
     told = error.replace("list it", "its words are in")
     for other in (stack(status=Status.FAILED, error=error), stack(status=Status.BASE_FAILED, error=told)):
-        assert wording.base_hint(other) == ""
+        assert phrases.base_hint(other) == ""
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_base_that_misses_what_exists_is_told_whose_sandbox_file_names_it() ->
 )
 def test_the_line_on_policies_is_left_out_where_none_was_wanted(said: str, status: Status, told: str) -> None:
     found = stack("dev", reports.LARGER_DISK, policies=said, status=status)
-    assert wording.policies(found) == told
+    assert phrases.policies(found) == told
     assert ("Policies: " in markdown.render(reports.report(found))) == bool(told)
 
 
@@ -123,8 +123,8 @@ def test_dangers_and_broken_policies_are_counted() -> None:
         findings=(reports.JOBS_END,) * 2 + (reports.OLD_RUNNER,),
         violations=(reports.PUBLIC, reports.UNLABELLED, reports.UNLABELLED),
     )
-    assert wording.concerns(found) == "2 dangers, 1 mandatory policy broken, 2 advisory policies broken"
-    assert wording.concerns(stack()) == ""
+    assert phrases.concerns(found) == "2 dangers, 1 mandatory policy broken, 2 advisory policies broken"
+    assert phrases.concerns(stack()) == ""
 
 
 @pytest.mark.parametrize(
@@ -136,11 +136,11 @@ def test_dangers_and_broken_policies_are_counted() -> None:
     ],
 )
 def test_updates_that_may_be_replacements_are_counted(counts: Counts, text: str) -> None:
-    assert wording.counted(counts) == text
+    assert phrases.counted(counts) == text
 
 
 def test_a_danger_without_a_change_is_not_told_as_nothing() -> None:
     danger = Finding(rule="gate-removed", severity=Severity.DANGER, text="a")
     told = stack("dev", counts=Counts(same=1), findings=(danger,))
-    assert wording.outcome(told) == "no property changes, 1 unchanged"
-    assert wording.outcome(stack("dev", counts=Counts(same=1))) == "nothing changes, 1 unchanged"
+    assert phrases.outcome(told) == "no property changes, 1 unchanged"
+    assert phrases.outcome(stack("dev", counts=Counts(same=1))) == "nothing changes, 1 unchanged"

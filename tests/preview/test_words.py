@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gpu_preview.digest import Diagnostic, Digest
-from gpu_preview.limits import Finished
-from gpu_preview.words import clean, failure
+from gpu_preview.engine.digest import Diagnostic, Digest
+from gpu_preview.engine.output import clean, failure
+from gpu_preview.isolation.limits import Finished
 
 
 def finished(folder: Path, out: str = "", err: str = "", broke: str = "") -> Finished:

@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from gpu_preview.worlds import Kept, Saved, WorldError
+from gpu_preview.compare.base_cache import Kept, Saved, WorldError
 
 
 def world(folder: Path) -> Path:
@@ -174,7 +174,7 @@ def test_what_the_base_came_to_is_put_back_whatever_stands_there(tmp_path: Path)
 
 def test_what_cannot_be_put_back_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = saved(tmp_path)
-    monkeypatch.setattr("gpu_preview.temporary.remove", lambda _: None)
+    monkeypatch.setattr("gpu_preview.isolation.temporary.remove", lambda _: None)
     with pytest.raises(WorldError, match=r"^what the base came to cannot be put back: File exists$"):
         kept.put_back()
 

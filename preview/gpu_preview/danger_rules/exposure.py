@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..report import Finding
-from ..states import Change, State, World
-from ..walk import Pair, plain
+from ..diff.value_pairs import Pair, plain
+from ..engine.states import Change, State, World
+from ..report.model import Finding
 from . import policy_documents
 from .firewalls import FIREWALLS
 from .rule import PUBLIC, shortened

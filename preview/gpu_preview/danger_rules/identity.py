@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ..placeholders import is_unknown
-from ..report import Finding
-from ..states import Change, World
-from ..walk import Pair, leaves
+from ..diff.value_pairs import Pair, leaves
+from ..engine.placeholders import is_unknown
+from ..engine.states import Change, World
+from ..report.model import Finding
 from . import policy_documents
 from .rule import IDENTITY, shortened
 

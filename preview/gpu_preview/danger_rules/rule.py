@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from gpu_ci.errors import veiled
 
-from .. import wording
-from ..report import Finding, Severity
-from ..states import Change
+from ..engine.states import Change
+from ..report import phrases
+from ..report.model import Finding, Severity
 
 # A finding is a sentence or two; what a program puts into a name may be a book.
 _READ, _LONGEST = 10_000, 600
@@ -126,7 +126,7 @@ IDENTITY = Rule(
     "docs.github.com, OpenID Connect reference: a trust without a condition on sub trusts every repository",
 )
 KEEPS_JOBS = Rule(
-    wording.KEEPS_JOBS,
+    phrases.KEEPS_JOBS,
     Severity.NOTE,
     "A group of machines that run jobs gets another template, and those that are there keep the one they have.",
     "the others are there when these have ended their jobs",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..paths import Step
-from ..placeholders import is_in_plain
-from ..report import Finding, Severity
-from ..states import STACK, Change, World
-from ..veil import gains
-from ..walk import Pair, leaves, pairs, uncovered
+from ..diff.moved_secrets import gains
+from ..diff.paths import Step
+from ..diff.value_pairs import Pair, leaves, pairs, uncovered
+from ..engine.placeholders import is_in_plain
+from ..engine.states import STACK, Change, World
+from ..report.model import Finding, Severity
 from .rule import SECRET_EXPOSED, shortened
 
 SWITCHES = frozenset(

@@ -10,9 +10,10 @@ from gpu_catalog import limits, quota
 from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.stack.quotas import QUOTAS
 
-from .. import money, project_file, stack_nodes
-from ..places import StackLines
-from ..report import Finding
+from ..environment import project_file
+from ..report import cost, stack_yaml
+from ..report.locations import StackLines
+from ..report.model import Finding
 from . import secrecy
 from .rule import BEYOND_QUOTA, SECRET_EXPOSED
 
@@ -36,9 +37,9 @@ def find(before: Path | None, after: Path | None, file: str) -> list[Finding]:
 def _beyond_quota(before: Path | None, after: Path, lines: StackLines) -> Iterator[Finding]:
     """Quotas that the pools of the head are the first to be too large for."""
     try:
-        file = money.read(after)
-        known = _shortages(money.read(before)) if before else {}
-    except money.UnpricedError:
+        file = cost.read(after)
+        known = _shortages(cost.read(before)) if before else {}
+    except cost.UnpricedError:
         return
     for key, short in _shortages(file).items():
         if key in known and _as_short(known[key], short):
@@ -72,8 +73,8 @@ def _config(path: Path) -> dict[str, Any]:
     """What stands under `config:`, as plain text, and what the project gives every stack; nothing of a file that is not
     to be read."""
     try:
-        found = stack_nodes.loaded(path)
-    except stack_nodes.UnfitError:
+        found = stack_yaml.loaded(path)
+    except stack_yaml.UnfitError:
         return {}
     config = found.get("config") if isinstance(found, dict) else None
     own = {key: value for key, value in config.items() if isinstance(key, str)} if isinstance(config, dict) else {}

@@ -1,0 +1,60 @@
+"""`gpu-ci preview-comment`: a report that a pull request's job made, on the pull request."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+from gpu_ci.cli.output import Found, Wrong, note, print_json
+
+
+@click.command("preview-comment")
+@click.argument("file", type=click.Path(path_type=Path), metavar="REPORT.JSON")
+@click.option("--author", default="github-actions[bot]", show_default=True, metavar="LOGIN",
+              help="The account that the token writes as; only its own comment is changed.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="What was done as JSON.")
+def command(file: Path, author: str, as_json: bool) -> None:
+    """Put what `gpu-ci preview` wrote as report.json on the pull request, as one comment that is kept up to date.
+
+    This is for the job of a `workflow_run`, which may write on pull requests and runs nothing of theirs
+    (docs/preview.md). The report is taken as data that anybody could have made: it is checked, and its Markdown is
+    made here. The token is GITHUB_TOKEN; GITHUB_EVENT_PATH and GITHUB_API_URL are GitHub's own.
+
+    The exit code is 0 also where there is nothing to do: no report, no open pull request, or one that has another
+    commit by now. It is 1 for a report that is none and where GitHub refuses, and 2 outside of such a job.
+
+    \b
+    Examples:
+      gpu-ci preview-comment artifact/report.json
+    """
+    from gpu_preview.report import markdown
+    from gpu_preview.report.comment import Account, CommentError, post
+    from gpu_preview.report.pull_requests import EventError, Head
+    from gpu_preview.report.untrusted_report import ReceivedError, receive
+
+    token, event = os.environ.get("GITHUB_TOKEN"), os.environ.get("GITHUB_EVENT_PATH")
+    if not token or not event:
+        missing = " and ".join(name for name in ("GITHUB_TOKEN", "GITHUB_EVENT_PATH") if not os.environ.get(name))
+        raise Wrong(
+            f"gpu-ci preview-comment: {missing} not set",
+            expected="a job of GitHub Actions, started by workflow_run",
+            hint="env: {GITHUB_TOKEN: ${{ github.token }}}",
+        )
+    api_url = os.environ.get("GITHUB_API_URL") or "https://api.github.com"
+    try:
+        head = Head.read(Path(event))
+        # Of another run nothing is written, so its report may be of no commit.
+        report = receive(file, head.commit if head.event == "pull_request" else "")
+        done = post(report, head, Account(token, api_url, author), markdown.render)
+    except FileNotFoundError:
+        note(f"gpu-ci preview-comment: {file}: is not there; the run ended before it wrote a report")
+        return
+    except EventError as error:
+        raise Wrong(f"gpu-ci preview-comment: {error}") from None
+    except (ReceivedError, CommentError) as error:
+        raise Found(f"gpu-ci preview-comment: {error}", [{"text": str(error)}]) from None
+    if as_json:
+        print_json({"done": done.what, "text": done.text})
+    else:
+        note(f"gpu-ci preview-comment: {done.what}: {done.text}")

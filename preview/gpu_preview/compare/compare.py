@@ -1,0 +1,183 @@
+"""Compares two commits: the base brought up, the head previewed against it, stack by stack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from ..engine import exported_state
+from ..engine.exported_state import StateError
+from ..engine.output import clean, failure, made_by
+from ..environment import policy_packs, project_file
+from ..environment.packages import Packages, PackagesError
+from ..environment.policy_packs import PackError
+from ..environment.preparation import lend_cache, side, surroundings
+from ..git.repository import GitError, Repository
+from ..isolation import temporary
+from ..isolation.bubblewrap import WallsError
+from ..isolation.limits import Limits
+from ..report.model import Report, Side
+from ..visible import visible
+from . import base_cache, revision
+from .base_cache import WorldError
+from .one_stack import Comparison
+from .revision import SideError
+
+
+class CompareError(Exception):
+    """There is nothing to compare; the text says why."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked."""
+
+    base: str
+    head: str = "HEAD"
+    stacks: Sequence[str] = ()
+    """Their names; none for all that either side has a file of, or that a state is given of."""
+    states: Mapping[str, Path] = field(default_factory=dict)
+    """Exported states, by their stack: it is compared with that, instead of with what its base comes to."""
+    packs: Sequence[Path] = ()
+    """Folders of policy packs; one in the repository is taken as the base has it, and so are its settings."""
+    pack_configs: Sequence[Path] = ()
+    install: str = ""
+    """The command that gives a side its packages, where its lock differs from the checkout's."""
+    limits: Limits = field(default_factory=Limits)
+    network: bool = False
+    require_walls: bool = False
+    """Whether nothing is run where a wall does not stand."""
+    from_fork_point: bool = True
+    """Whether the base is the commit that the head left it at, as GitHub compares; else its newest."""
+    max_usd_month: float | None = None
+    cache: Path | None = None
+    """Where worlds of bases are kept between calls."""
+
+
+def compare(request: Request, repository: Repository, say: Callable[[str], None]) -> Report:
+    """The report. CompareError, GitError or StateError where there is nothing to compare."""
+    states = exported_state.read_all(request.states)
+    head = repository.commit(request.head)
+    tip = base = repository.commit(request.base)
+    if request.from_fork_point:
+        base = repository.fork_point(base, head)
+    with temporary.folder("gpu-ci-preview-") as folder:
+        packages = Packages(repository.root, repository.root / repository.project)
+        try:
+            # The newest policies of the base: those of where the head left it may be older than a rule that it breaks.
+            policies = folder / "policies"
+            if request.packs:
+                repository.export(tip, policies, request.limits.disk_gib)
+            asked = policy_packs.chosen(request.packs, request.pack_configs, repository.root, policies)
+            for whose, commit in (("base", tip), ("head", head)):
+                policy_packs.refuse_bent(asked, partial(repository.kind, commit), whose)
+            around = surroundings(
+                folder, packages, asked, request.limits, say,
+                network=request.network, require_walls=request.require_walls,
+            )  # fmt: skip
+            held_to = policy_packs.held_to(asked)
+            before = side("base", base, repository, around)
+            fixed = replace(around, walls=around.walls.reading_only(before.root, *([policies] if asked else [])))
+            after = side("head", head, repository, fixed)
+            if why := project_file.moved(before.project, after.project, (before.root, after.root)):
+                raise CompareError(why)
+            names = chosen(request, before, after)
+            exported_state.of_projects(states, {project_file.name(each.project) for each in (before, after)})
+            offline = [name for name in names if name not in states]
+            cache = request.cache if offline else None
+            kept = base_cache.Kept.of(cache, repository.tree(base), offline, repository.root, around.engine.version)
+        except (SideError, PackError, WorldError) as error:
+            raise CompareError(str(error)) from None
+        except (CompareError, GitError, StateError, WallsError):
+            raise
+        except Exception as error:  # what nobody thought of: the head's files are whatever its author wants
+            raise CompareError(f"the two sides cannot be read, {_fault(error)}") from None
+        # All of the base first: nothing of the head has run by then that could have changed it.
+        own_cache = not any(repository.kind(commit, repository.project / ".sandbox") for commit in (base, head))
+        try:
+            base_failed = _bring_up(offline, before, kept, packages, request.install, say, own_cache=own_cache)
+            # An earlier stack of the head, or what installs its packages, may write over what a later one starts from.
+            alone = len(names) == 1 and not packages.wants_others(after.root)
+            saved = None if alone else base_cache.Saved.of(around.scratch, around.own / "base came to")
+        except (WorldError, PackagesError) as error:
+            raise CompareError(str(error)) from None
+        except CompareError:
+            raise
+        except Exception as error:
+            raise CompareError(f"the base cannot be brought up, {_fault(error)}") from None
+        head_failed = ""
+        try:
+            after.install(packages, request.install, before)
+        except SideError as error:
+            head_failed = clean(str(error))
+        except Exception as error:
+            head_failed = f"its packages cannot be installed, {_fault(error)}"
+        comparison = Comparison(
+            before, after, held_to, say, base_failed, head_failed, states, request.states, request.max_usd_month, saved
+        )
+        return Report(
+            made_by=made_by(),
+            how="base" if offline else "state",
+            base=Side(ref=request.base, commit=base),
+            head=Side(ref=request.head, commit=head),
+            stacks=tuple(comparison.stack(name) for name in names),
+            walls=fixed.walls.told(request.limits, (*before.installed_with, *after.installed_with)),
+        )
+
+
+def _bring_up(
+    names: Sequence[str],
+    before: revision.Side,
+    kept: base_cache.Kept,
+    packages: Packages,
+    install: str,
+    say: Callable[[str], None],
+    *,
+    own_cache: bool,
+) -> dict[str, str]:
+    """Bring every stack of the base up, in one world; why one did not, by its name."""
+    failed: dict[str, str] = {}
+    if not any(name in before.files for name in names):
+        return failed
+    world = before.around.scratch / "world"
+    if kept.lend(world, say):
+        say("the base is taken from the cache")
+        return {}
+    if own_cache:
+        lend_cache(packages.project, world)
+    try:
+        before.install(packages, install)
+    except SideError as error:
+        raise CompareError(f"base: {error}") from None
+    for name in names:
+        if name not in before.files:
+            continue
+        try:
+            before.open_secrets(name)
+            say(f"{name}: bringing the base up, offline")
+            finished = before.up(name)
+            if finished.code or finished.broke:
+                failed[name] = failure(finished, before.root)
+        except SideError as error:
+            failed[name] = clean(str(error))
+    if not failed:
+        kept.keep(world, say)
+    return failed
+
+
+def _fault(error: Exception) -> str:
+    return clean(f"which is a fault of gpu-ci's: {type(error).__name__}: {visible(str(error), 300)}")
+
+
+def chosen(request: Request, before: revision.Side, after: revision.Side) -> list[str]:
+    """The stacks to compare. CompareError for one that neither side has, and where there is none."""
+    known = sorted({*before.files, *after.files})
+    asked = list(dict.fromkeys([*request.stacks, *request.states]))
+    if unknown := [name for name in asked if name not in known]:
+        listed = ", ".join(known) or "a Pulumi.<stack>.yaml"
+        raise CompareError(f"neither side has the stack {', '.join(unknown)}\n  expected: {listed}")
+    if not known:
+        raise CompareError("neither side has a stack file\n  expected: a Pulumi.<stack>.yaml beside Pulumi.yaml")
+    return asked or known

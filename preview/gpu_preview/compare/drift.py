@@ -1,0 +1,141 @@
+"""What exists that is not as the stacks left it: asked of the clouds by the engine, which changes nothing."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from ..engine import digest
+from ..engine.digest import Digest, DigestError
+from ..engine.output import failure, made_by
+from ..git import repository
+from ..isolation import limits
+from ..isolation.limits import Finished, Limits
+from ..report import dangers
+from ..report.analysis import states, warnings
+from ..report.model import Counts, Finding, Report, Resource, Severity, Side, Stack, Status
+
+# `refresh --preview-only` reads each resource and compares it with the state; the program does not run, and neither the
+# state nor a resource is written (pulumi/pulumi v3.259.0, `pulumi refresh --help`).
+_WORDS = ("refresh", "--preview-only", "--json", "--show-sames", "--non-interactive")
+_WAYS = (
+    "what is shown as deleted exists no more, and what is shown as updated is another than it was left",
+    "pulumi up with --refresh puts it back; pulumi refresh keeps it as it is",
+)
+_LOGIN = "  hint: log in with pulumi login first, or ask the sandbox with --sandbox"
+# The dangers that a state is in, whoever brought it there; the others are of what is about to happen.
+_LASTING = ("public", "identity", "secret-exposed")
+
+
+class DriftError(Exception):
+    """There is nothing to ask about; the text says why."""
+
+
+def drift(stacks: Sequence[str], folder: Path, timeout_sec: float, sandbox: bool, say: Callable[[str], None]) -> Report:
+    """The report: before is what the stacks' states say, after is what exists.
+
+    Args:
+        stacks: their names; none for all that have a file.
+        folder: the project's, or one below it.
+        timeout_sec: for each stack.
+        sandbox: ask the sandbox's world instead of the clouds.
+        say: told of each stack before it is asked about.
+
+    Raises:
+        DriftError: no project, no stack, or no CLI.
+    """
+    project = repository.project_above(folder.resolve())
+    if project is None:
+        raise DriftError(f"{folder.resolve()}: no Pulumi project\n  expected: a Pulumi.yaml in it or above it")
+    try:
+        files = repository.stack_files(project)
+    except repository.GitError as error:
+        raise DriftError(str(error)) from None
+    names = list(dict.fromkeys(stacks)) or sorted(files)
+    if not names:
+        raise DriftError(f"{project}: no stack file\n  expected: a Pulumi.<stack>.yaml\n  hint: name one with --stack")
+    engine = (sys.executable, "-P", "-m", "pulumi_sandbox") if sandbox else (_cli(),)
+    found = []
+    for name in names:
+        say(f"{name}: reading what exists")
+        file = files.get(name)
+        found.append(
+            _stack(
+                name,
+                str(file.relative_to(project)) if file else "",
+                (*engine, *_WORDS, "--stack", name),
+                project,
+                timeout_sec,
+            )
+        )
+    return Report(
+        made_by=made_by(),
+        how="drift",
+        base=Side(ref="the state of each stack"),
+        head=Side(ref="what exists in the sandbox" if sandbox else "what exists"),
+        stacks=tuple(found),
+    )
+
+
+def _stack(name: str, file: str, command: Sequence[str], project: Path, timeout_sec: float) -> Stack:
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="gpu-ci-drift-") as scratch:
+        # The caller's own command with the caller's own credentials: only its time is limited.
+        finished = limits.run(
+            command,
+            folder=project, environment=os.environ, scratch=Path(scratch), name="refresh",
+            limits=Limits(timeout_sec, memory_gib=math.inf, processes=sys.maxsize), trusted=True,
+        )  # fmt: skip
+        stack = _read(Stack(stack=name, file=file, status=Status.PREVIEWED), finished, project)
+    return stack.model_copy(update={"seconds": round(time.monotonic() - began, 1)})
+
+
+def _read(stack: Stack, finished: Finished, project: Path) -> Stack:
+    try:
+        found = digest.read(finished.stdout)
+    except DigestError:
+        return stack.model_copy(update={"status": Status.FAILED, "error": _why(finished, project)})
+    resources = tuple(map(_without_plans, found.resources))
+    update: dict[str, object] = {"counts": Counts.of(resources), "resources": resources}
+    if finished.broke or found.errors or finished.code:
+        update |= {"status": Status.FAILED, "error": _why(finished, project, found)}
+    else:
+        update |= {"findings": tuple(_findings(found))}
+    return stack.model_copy(update=update)
+
+
+def _why(finished: Finished, project: Path, found: Digest | None = None) -> str:
+    said = failure(finished, project, found, walled=False) or "pulumi said nothing"
+    return f"{said}\n{_LOGIN}" if "PULUMI_ACCESS_TOKEN" in said else said
+
+
+def _without_plans(resource: Resource) -> Resource:
+    """A resource without what an update would mean for it: what exists is no change that anybody is about to make."""
+    properties = tuple(each.model_copy(update={"forces_replacement": False}) for each in resource.properties)
+    return resource.model_copy(update={"properties": properties, "replaced_for": (), "may_replace": False})
+
+
+def _findings(found: Digest) -> Iterator[Finding]:
+    for each in dangers.find(*states(found), found.resources):
+        if each.rule in _LASTING:
+            # Its hint is for whoever asks for a change, and nobody does here.
+            yield each.model_copy(update={"hint": ""})
+    if found.counts.update or found.counts.replace or found.counts.delete:
+        text, hint = _WAYS
+        yield Finding(rule="drift", severity=Severity.NOTE, text=text, hint=hint)
+    yield from warnings(found)
+
+
+def _cli() -> str:
+    by_installer = Path(os.environ.get("HOME", "/")) / ".pulumi" / "bin"
+    if program := shutil.which("pulumi") or shutil.which("pulumi", path=str(by_installer)):
+        return program
+    raise DriftError(
+        f"no pulumi on PATH, nor in {by_installer}\n  hint: install the Pulumi CLI, or ask the sandbox with --sandbox"
+    )

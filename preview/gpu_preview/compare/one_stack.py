@@ -1,0 +1,106 @@
+"""The comparison of one stack: the head previewed against what there is, whatever goes wrong with it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..engine import digest
+from ..engine.digest import DigestError, DigestTooLargeError
+from ..engine.exported_state import ExportedState
+from ..engine.output import clean, failure
+from ..environment.policy_packs import HeldTo
+from ..json_text import TooMuchError
+from ..report import locations, policies
+from ..report.analysis import Files, judged
+from ..report.model import Counts, Stack, Status
+from .base_cache import Saved, WorldError
+from .revision import Side, SideError
+
+_PREVIEW_FAILED = "error: preview failed"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Both sides, ready to run."""
+
+    before: Side
+    after: Side
+    held_to: HeldTo
+    say: Callable[[str], None]
+    base_failed: Mapping[str, str] = field(default_factory=dict)
+    """Why a stack of the base did not come up."""
+    head_failed: str = ""
+    """Why nothing of the head can run."""
+    states: Mapping[str, ExportedState] = field(default_factory=dict)
+    state_files: Mapping[str, Path] = field(default_factory=dict)
+    max_usd_month: float | None = None
+    saved: Saved | None = None
+    """What the base came to; None where no other code of the head has run before."""
+
+    def stack(self, name: str) -> Stack:
+        """The report on it."""
+        began = time.monotonic()
+        try:
+            found = self._stack(name)
+        except Exception as error:
+            file = (self.after if name in self.after.files else self.before).file(name)
+            text = f"the report on it broke off, which is a fault of gpu-ci's: {type(error).__name__}: {error}"
+            found = Stack(stack=name, file=file, status=Status.FAILED, error=clean(text))
+        return found.model_copy(update={"seconds": round(time.monotonic() - began, 1)})
+
+    def _stack(self, name: str) -> Stack:
+        before, after, state = self.before, self.after, self.states.get(name)
+        old, new = before.files.get(name), after.files.get(name)
+        file = (after if new else before).file(name)
+        common = {"stack": name, "file": file, "state": self.state_files[name].name if state else ""}
+
+        def told(status: Status, **more: object) -> Stack:
+            if (read := new or old) and (error := more.get("error")):
+                more["place"] = locations.of_error(
+                    str(error), read, file, after.root if status is Status.FAILED else None
+                )
+            return Stack.model_validate({**common, "status": status, **more})
+
+        if name in self.base_failed:
+            return told(Status.BASE_FAILED, error=self.base_failed[name])
+        try:
+            if self.saved:
+                self.saved.put_back()
+        except WorldError as error:
+            return told(Status.FAILED, error=clean(str(error)))
+        if new is None:
+            left = digest.of_state(state.text if state else before.exported(name))
+            return told(Status.REMOVED, resources=left, counts=Counts.of(left))
+        if self.head_failed:
+            return told(Status.FAILED, error=self.head_failed)
+        try:
+            after.open_secrets(name)
+            if state:
+                self.say(f"{name}: taking the exported state, {state.told}")
+                after.take_state(name, state)
+        except SideError as error:
+            return told(Status.FAILED, error=clean(str(error)))
+        self.say(f"{name}: previewing the head")
+        finished, events = after.preview(name, self.held_to.options)
+        try:
+            found = digest.read(finished.stdout)
+        except DigestTooLargeError as error:
+            return told(Status.FAILED, error=clean(f"the engine's digest {error}"))
+        except DigestError:
+            return told(Status.FAILED, error=failure(finished, after.root))
+        try:
+            broken, asked = policies.violations(events)
+        except TooMuchError as error:
+            return told(Status.FAILED, error=clean(f"the engine's log of events is larger than anybody's: {error}"))
+        # The engine fails a preview in which a mandatory policy is broken, and says no more than that it failed.
+        by_policy = any(each.level == "mandatory" for each in broken) and found.errors in ([], [_PREVIEW_FAILED])
+        if finished.broke or (not by_policy and (found.errors or finished.code)):
+            why = failure(finished, after.root, found)
+            return told(Status.FAILED, error=why, resources=found.resources, counts=found.counts)
+        files = Files(file, after.root, str(after.project.relative_to(after.root)), old, new, before.root)
+        status = Status.NEW if old is None and state is None else Status.PREVIEWED
+        stack = told(status, violations=broken, policies=self.held_to.told(asked))
+        return judged(stack, found, files, events=events, max_usd_month=self.max_usd_month)

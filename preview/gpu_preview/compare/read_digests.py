@@ -1,0 +1,60 @@
+"""A report from previews that somebody made with credentials: the digests that `pulumi preview --json` printed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..engine import digest
+from ..engine.digest import DigestError
+from ..engine.output import clean, made_by
+from ..git import repository
+from ..report.analysis import Files, judged
+from ..report.model import Report, Side, Stack, Status
+from ..visible import visible
+from .compare import CompareError
+
+
+def read(given: Sequence[str], folder: Path, max_usd_month: float | None) -> Report:
+    """The report on `STACK=FILE`, each. CompareError names every one that cannot be read."""
+    stacks, problems = [], []
+    names = [each.partition("=")[0] for each in given]
+    for at, each in enumerate(given):
+        try:
+            if names[at] in names[:at]:
+                raise CompareError(f"--digest {each}: is the second of {names[at]}\n  expected: one of each stack")
+            stacks.append(_stack(each, folder, max_usd_month))
+        except CompareError as error:
+            problems.append(str(error))
+    if problems:
+        raise CompareError("\n".join(problems))
+    return Report(
+        made_by=made_by(),
+        how="credentials",
+        base=Side(ref="the state of each stack"),
+        head=Side(ref="the program, previewed with credentials"),
+        stacks=tuple(stacks),
+    )
+
+
+def _stack(given: str, folder: Path, max_usd_month: float | None) -> Stack:
+    name, equals, path = given.partition("=")
+    if not equals or not name:
+        raise CompareError(f"--digest {given}: is no STACK=FILE\n  hint: --digest staging=preview.json")
+    try:
+        found = digest.read(Path(path))
+    except OSError as error:
+        raise CompareError(f"--digest {name}: {path}: {error.strerror or error}") from None
+    except DigestError as error:
+        # Never the file that was given: it is something else, which the shell would empty first.
+        hint = f"pulumi preview --json --show-sames --stack {name} > a-new-file.json"
+        raise CompareError(f"--digest {name}: {path}: {error}\n  hint: {hint}") from None
+    if others := sorted({each.urn.split("::")[0].removeprefix("urn:pulumi:") for each in found.resources} - {name}):
+        shown = ", ".join(visible(each, 100) for each in others[:3])
+        raise CompareError(f"--digest {name}: {path}: is of another stack\n  got: {shown}\n  expected: {name}")
+    file = repository.stack_files(folder).get(name)
+    known = str(file.relative_to(folder)) if file else ""
+    if found.errors:
+        return Stack(stack=name, file=known, status=Status.FAILED, error=clean("\n\n".join(found.errors)))
+    stack = Stack(stack=name, file=known, status=Status.PREVIEWED)
+    return judged(stack, found, Files(known, folder, "", None, file), max_usd_month=max_usd_month)

@@ -1,0 +1,78 @@
+"""What must not be shown of a property, because it may be what is secret on the other side.
+
+A list whose parts move, or a map with another key, has a secret at one place before and at another, in plain, after.
+The engine names such differences by their place, and so does a report; the value at that place has never been secret.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..engine.placeholders import SECRET, is_told
+from .list_identity import NAMES, name_of
+from .value_pairs import DEEPEST, decoded
+
+MAYBE_SECRET = "[not shown: a secret is gone from here, and this may be it]"  # noqa: S105
+ANOTHER_MAYBE = "[another value, not shown either]"
+_Path = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Veil:
+    """One property at both sides. What was plain on the other side too hides nothing, wherever it is now."""
+
+    before: frozenset[Any] | None = None
+    """All that may be shown of the side before, where that is not all."""
+    after: frozenset[Any] | None = None
+
+    @classmethod
+    def of(cls, before: Any, after: Any) -> Veil:
+        """Of a whole property: the value of a top-level name."""
+        was, now = (list(_leaves(side)) for side in (before, after))
+        lost, gained = _secrets(was), _secrets(now)
+        return cls(_plain(now) if gained - lost else None, _plain(was) if lost - gained else None)
+
+    def hides(self, value: Any, *, after: bool, key: str = "") -> bool:
+        """Whether a value of that side, or a part of it, may be one that is secret on the other."""
+        known = self.after if after else self.before
+        return known is not None and any(_hidden(path, leaf, known) for path, leaf in _leaves(value, (key,)))
+
+
+def gains(before: Any, after: Any) -> bool:
+    """Whether a secret is gone from a property in which something plain is new."""
+    return Veil.of(before, after).hides(after, after=True)
+
+
+def _hidden(path: _Path, leaf: Any, known: frozenset[Any]) -> bool:
+    is_name = path[-1:] and path[-1] in NAMES
+    is_value = is_told(leaf) and isinstance(leaf, str | int | float) and not isinstance(leaf, bool)
+    return is_value and not is_name and _mark(leaf) not in known
+
+
+def _secrets(leaves: list[tuple[_Path, Any]]) -> Counter[_Path]:
+    return Counter(path for path, leaf in leaves if leaf == SECRET)
+
+
+def _plain(leaves: list[tuple[_Path, Any]]) -> frozenset[Any]:
+    return frozenset(_mark(leaf) for _, leaf in leaves if is_told(leaf))
+
+
+def _mark(leaf: Any) -> Any:
+    return type(leaf), leaf
+
+
+def _leaves(value: Any, path: _Path = (), depth: int = 0) -> Iterator[tuple[_Path, Any]]:
+    """Every part that has no parts. A part of a list has its name for a step, and no step where it has none."""
+    inside = decoded(value)
+    if depth >= DEEPEST or not isinstance(inside, Mapping | list):
+        yield path, None if isinstance(value, Mapping | list) else value
+    elif isinstance(inside, Mapping):
+        for key, one in inside.items():
+            yield from _leaves(one, (*path, str(key)), depth + 1)
+    else:
+        name = name_of(inside)
+        for one in inside:
+            yield from _leaves(one, (*path, one[name]) if name else path, depth + 1)

@@ -1,0 +1,85 @@
+"""Stack files whose secrets nobody here can open: each encrypted value becomes a marked placeholder.
+
+A pull request's job has no key, and needs none: what a preview shows of a secret is that it is one. Two ciphertexts are
+two placeholders, so that a rotated secret is seen as a change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ..engine.placeholders import PLACEHOLDER
+from ..report import stack_yaml
+from .paths import joined
+
+# bubblewrap takes 9,000 words (bubblewrap.c, MAX_ARGS), and Linux 2 MiB of them (execve(2)); each secret is two.
+_MOST_SECRETS = 1_000
+_LONGEST_PATH_BYTES = 1_000
+# What encrypts the values (pulumi/pulumi v3.259.0, sdk/go/common/workspace/project.go, ProjectStack).
+_KEYS = ("secretsprovider", "encryptedkey", "encryptionsalt")
+
+
+class SecretsError(Exception):
+    """A stack file whose secrets are too many to be replaced; the text says why."""
+
+
+def open_to_all(file: Path) -> dict[str, str]:
+    """Take the secrets and what encrypts them out of a side's copy of a stack file; the placeholders, by their path.
+
+    A file without any is left as it is, but for the lines that name a provider of secrets. SecretsError where there
+    are more, or under longer paths, than the words of one command take.
+    """
+    try:
+        document = stack_yaml.loaded(file)
+    except stack_yaml.UnfitError:
+        return {}  # the engine refuses it, in words of its own
+    if not isinstance(document, dict):
+        return {}
+    config = document.get("config")
+    found = dict(_secure(config)) if isinstance(config, Mapping) else {}
+    if len(found) > _MOST_SECRETS:
+        raise SecretsError(f"{file.name}: has {len(found)} secrets\n  expected: at most {_MOST_SECRETS}")
+    if (longest := max((len(path.encode()) for path in found), default=0)) > _LONGEST_PATH_BYTES:
+        raise SecretsError(
+            f"{file.name}: has a secret under a path of {longest} bytes\n  expected: at most {_LONGEST_PATH_BYTES}"
+        )
+    if found:
+        document["config"] = _without(config)
+        kept = {key: value for key, value in document.items() if key not in _KEYS}
+        file.write_text(yaml.safe_dump(kept, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    elif any(key in document for key in _KEYS):
+        lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+        file.write_text("".join(line for line in lines if not line.startswith(_KEYS)), encoding="utf-8")
+    return found
+
+
+def _secure(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        if set(value) == {"secure"}:
+            digest = hashlib.sha256(str(value["secure"]).encode()).hexdigest()[:8]
+            yield path, f"{PLACEHOLDER}-{digest}"
+            return
+        for key, one in value.items():
+            # The first part of a path is a key as it is, with its colon.
+            yield from _secure(one, joined(path, key) if path else str(key))
+    elif isinstance(value, list):
+        for at, one in enumerate(value):
+            yield from _secure(one, joined(path, at))
+
+
+def _without(value: Any) -> Any:
+    """The same without encrypted values; in a list a text stands there, so that the others keep their numbers."""
+    if isinstance(value, Mapping):
+        return {
+            key: _without(one)
+            for key, one in value.items()
+            if not (isinstance(one, Mapping) and set(one) == {"secure"})
+        }
+    if isinstance(value, list):
+        return [PLACEHOLDER if isinstance(one, Mapping) and set(one) == {"secure"} else _without(one) for one in value]
+    return value

@@ -1,0 +1,116 @@
+"""Takes the secrets out of the deployment of an exported state, wherever one stands in it.
+
+The engine marks a secret with its signature. The same value may stand without one too: in an output whose name is in
+`additionalSecretOutputs`, in a JSON text, or because a provider repeats an input.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ..engine.placeholders import SECRET_SIGNATURE, SIGNATURE
+from ..json_text import as_list, as_map
+
+STRIPPED = "[secret taken out of the state]"
+"""What stands for a secret; the sandbox takes any secret in its place for the same one (docs/sandbox.md)."""
+
+_LEFT_OUT = ("secrets_providers", "pending_operations")
+# A shorter text, such as `true` or `8080`, stands in too many places that have nothing to do with the secret.
+_SHORTEST = 6
+
+
+def taken_out(deployment: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+    """The deployment without them, and how many there were. ValueError for JSON in it that no value can be."""
+    found: list[Any] = []
+    given = {key: value for key, value in deployment.items() if key not in _LEFT_OUT}
+    resources = [_with_named_outputs(each, found) for each in as_list(given.get("resources"))]
+    marked = _without({**given, **({"resources": resources} if resources else {})}, found)
+    plain = {text for each in found for text in _texts(each) if len(text) >= _SHORTEST} - {STRIPPED}
+    again: list[Any] = []
+    repeated = [_without_repeated(each, plain, again) for each in as_list(marked.get("resources"))]
+    return {**marked, **({"resources": repeated} if repeated else {})}, len(found) + len(again)
+
+
+def _secret() -> dict[str, str]:
+    return {SIGNATURE: SECRET_SIGNATURE, "plaintext": json.dumps(STRIPPED)}
+
+
+def _is_secret(value: Any) -> bool:
+    return isinstance(value, Mapping) and value.get(SIGNATURE) == SECRET_SIGNATURE
+
+
+def _with_named_outputs(resource: Mapping[str, Any], found: list[Any]) -> dict[str, Any]:
+    """The resource, with those outputs as secrets that it names as such and that are none; they are put in `found`."""
+    outputs = dict(as_map(resource.get("outputs")))
+    for name in as_list(resource.get("additionalSecretOutputs")):
+        if name in outputs and not _is_secret(outputs[name]):
+            found.append(_without(outputs[name], found))
+            outputs[name] = _secret()
+    return {**resource, **({"outputs": outputs} if outputs else {})}
+
+
+def _without(value: Any, found: list[Any]) -> Any:
+    """The same, without what is marked; what a secret was is put in `found`, as far as the state tells it."""
+    if _is_secret(value):
+        found.append(_opened(value.get("plaintext")))
+        return _secret()
+    if isinstance(value, str) and SECRET_SIGNATURE in value:
+        return _text_without(value, found)
+    return _mapped(value, lambda part: _without(part, found))
+
+
+def _text_without(text: str, found: list[Any]) -> Any:
+    """A text that holds the signature: as JSON, without what is marked in it; any other is a secret as a whole."""
+    try:
+        document = json.loads(text)
+    except ValueError:
+        document = None
+    if isinstance(document, Mapping | list):
+        return json.dumps(_without(document, found))
+    found.append(text)
+    return _secret()
+
+
+def _without_repeated(resource: Mapping[str, Any], plain: set[str], found: list[Any]) -> dict[str, Any]:
+    """The resource, with a secret for each text that is one elsewhere; an ID has to stay a text."""
+
+    def part(value: Any) -> Any:
+        if isinstance(value, str) and value in plain:
+            found.append(value)
+            return _secret()
+        return value if _is_secret(value) else _mapped(value, part)
+
+    kept = {key: part(resource[key]) for key in ("inputs", "outputs") if key in resource}
+    for key in ("id", "importID"):
+        if resource.get(key) in plain:
+            found.append(resource[key])
+            kept[key] = STRIPPED
+    return {**resource, **kept}
+
+
+def _mapped(value: Any, part: Callable[[Any], Any]) -> Any:
+    if isinstance(value, Mapping):
+        return {key: part(one) for key, one in value.items()}
+    return [part(one) for one in value] if isinstance(value, list) else value
+
+
+def _opened(plaintext: Any) -> Any:
+    """The value of a secret, which is JSON in a text."""
+    try:
+        return json.loads(plaintext)
+    except (TypeError, ValueError):
+        return plaintext
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+        if value[:1] in ("{", "["):
+            opened = _opened(value)
+            yield from _texts(opened) if isinstance(opened, Mapping | list) else ()
+    elif isinstance(value, Mapping | list):
+        parts = [value[key] for key in value if key != SIGNATURE] if isinstance(value, Mapping) else value
+        for one in parts:
+            yield from _texts(one)

@@ -1,0 +1,119 @@
+"""Two values of a property side by side, down to their last parts; the parts of a JSON text are looked at too."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .. import json_text
+from ..engine.placeholders import SECRET, is_told
+from . import paths
+from .list_identity import name_of
+from .paths import Step
+
+# No schema of a provider nests half as deep, and a hostile value may nest without an end.
+DEEPEST = 64
+# A longer text is no policy and no configuration, but a file.
+_LONGEST_JSON = 200_000
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One value at both sides; None where a side has none while it has what the value is a part of."""
+
+    path: tuple[Step, ...]
+    """A `#` stands before the parts of a JSON text."""
+    before: Any
+    after: Any
+
+    @property
+    def key(self) -> str:
+        """The last name in the path."""
+        return next((step for step in reversed(self.path) if isinstance(step, str)), "")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The names in the path, without the positions in lists."""
+        return tuple(step for step in self.path if isinstance(step, str) and step != paths.IN_TEXT)
+
+    @property
+    def text(self) -> str:
+        """The path as the engine writes one, and the parts of a JSON text behind a `#`."""
+        return paths.written(self.path)
+
+
+def pairs(before: Any, after: Any) -> Iterator[Pair]:
+    """Every value and its parts, each at both sides. Below a value that is gone, secret or unknown there is nothing."""
+    left: list[tuple[tuple[Step, ...], Any, Any]] = [((), before, after)]
+    while left:
+        path, one, other = left.pop()
+        if path:
+            yield Pair(path, one, other)
+        if len(path) >= DEEPEST:
+            continue
+        was, now = decoded(one), decoded(other)
+        path = (*path, paths.IN_TEXT) if now is not other else path
+        if isinstance(now, Mapping):
+            old = was if isinstance(was, Mapping) else {}
+            keys = [key for key in {**now, **old} if isinstance(key, str)]
+            left += [((*path, key), old.get(key), now.get(key)) for key in reversed(keys)]
+        elif isinstance(now, list):
+            parts = list(_matched(was if isinstance(was, list) else [], now))
+            left += [((*path, index), *both) for index, *both in reversed(parts)]
+
+
+def uncovered(before: Any, after: Any) -> Iterator[Pair]:
+    """What was secret and is plain now, at the same place or by the same name."""
+    if before == after:  # as most of a stack is, and walking through all of it takes a second for 100 pools
+        return
+    yield from (pair for pair in pairs(before, after) if pair.before == SECRET and plain(pair.after))
+
+
+def plain(value: Any) -> bool:
+    """Whether a value is there, known, and not secret; of a map or a list, whether any part of it is so."""
+    return any(is_told(leaf) for _, leaf in leaves(value))
+
+
+def leaves(value: Any) -> tuple[tuple[tuple[Step, ...], Any], ...]:
+    """Every part of a value that has no parts, with its path; what can be compared and put into a set."""
+    if not isinstance(value, Mapping | list):
+        return (((), value),)
+    found = ((pair.path, pair.after) for pair in pairs(None, value))
+    return tuple((path, part) for path, part in found if not isinstance(part, Mapping | list))
+
+
+def decoded(value: Any) -> Any:
+    """What a JSON text says, where it is a map or a list; every other value as it is."""
+    if not isinstance(value, str) or len(value) > _LONGEST_JSON or value.lstrip()[:1] not in ("{", "["):
+        return value
+    try:
+        found = json_text.read(value)
+    except ValueError:
+        return value
+    return found if isinstance(found, Mapping | list) else value
+
+
+def _matched(before: Sequence[Any], after: Sequence[Any]) -> Iterator[tuple[int, Any, Any]]:
+    """The parts of two lists: the same names together, the same plain values together, and the rest in order.
+
+    Here the order is of no meaning: a rule asks what becomes of a thing. Of what is shown it has one (differences.py).
+    """
+    name = name_of(before, after)
+    old: dict[Any, deque[int]] = {}
+    for index, value in enumerate(before):
+        old.setdefault(_mark(value, name), deque()).append(index)
+    together = {at: old[mark].popleft() for at, value in enumerate(after) if old.get(mark := _mark(value, name))}
+    taken = set(together.values())
+    rest = deque(() if name else (index for index in range(len(before)) if index not in taken))
+    for index, value in enumerate(after):
+        at = together.get(index, rest.popleft() if index not in together and rest else None)
+        yield index, None if at is None else before[at], value
+
+
+def _mark(value: Any, name: str) -> Any:
+    """What makes two parts the same. Without a name, maps and lists are compared by their position alone."""
+    if name:
+        return value[name]
+    return (type(value), value) if isinstance(value, str | int | float) else object()

@@ -1,0 +1,87 @@
+"""Values of properties as texts that a report may show: short, with secrets and unknowns said and never shown."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from .. import json_text
+from ..engine.placeholders import IN_PLAIN, PLACEHOLDER, SECRET, SECRET_SIGNATURE, SIGNATURE, UNKNOWN_VALUE, is_unknown
+
+WAS_SECRET = "[was secret, not shown]"  # noqa: S105
+ANOTHER_SECRET = "[another secret]"  # noqa: S105
+"""What stands for a secret after the change where the engine, which knows both, says that it is another one."""
+UNKNOWN = "(unknown)"
+# What the signature marks beside a secret: an output with all that is known of it.
+_OUTPUT = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
+# A line of a comment stays readable at this length; what is longer is told by its size and a digest.
+_CHARACTERS = 160
+_IN_PLAIN = re.compile(rf"{PLACEHOLDER}(?:-[0-9a-f]{{8}})?")
+
+
+def shown(value: Any) -> str:
+    """One line of JSON, shortened. An unknown or secret part says so, without quotes when it is the whole."""
+    if is_unknown(value):
+        return UNKNOWN
+    if value == SECRET:
+        return SECRET
+    return short(_IN_PLAIN.sub(IN_PLAIN, json.dumps(_told(value), ensure_ascii=False, sort_keys=True)))
+
+
+def opened(value: Any) -> Any:
+    """A value of the engine's log as its digest writes it, with a word in the place of what is secret or unknown.
+
+    The log marks what is secret. Where it has the digest's word in a text, the engine has found a secret of the
+    configuration there, which the program uses as plain text (sdk/go/common/util/logging, filters).
+    """
+    if isinstance(value, str):
+        return value.replace(SECRET, IN_PLAIN)
+    if isinstance(value, list):
+        return [opened(one) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    kind = value.get(SIGNATURE)
+    if kind == SECRET_SIGNATURE or (kind == _OUTPUT and value.get("secret") is True):
+        return SECRET
+    if kind == _OUTPUT:
+        return opened(value["value"]) if "value" in value else UNKNOWN_VALUE
+    return {key: opened(one) for key, one in value.items()}
+
+
+def short(text: str) -> str:
+    """As it is, or its beginning, its length and the first digits of its SHA-256, by which two are told apart."""
+    if len(text) <= _CHARACTERS:
+        return text
+    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
+    return f"{text[: _CHARACTERS // 2]}… ({len(text):,} characters, sha256 {digest})"
+
+
+def _told(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _told(one) for key, one in value.items() if key != "__defaults"}
+    if isinstance(value, list):
+        return [_told(one) for one in value]
+    return UNKNOWN if is_unknown(value) else value
+
+
+def is_secret(value: Any) -> bool:
+    """Whether the engine keeps it, or a part of it, secret."""
+    if isinstance(value, Mapping):
+        return any(is_secret(one) for one in value.values())
+    if isinstance(value, list):
+        return any(is_secret(one) for one in value)
+    return bool(value == SECRET)
+
+
+def as_json(value: Any) -> Any:
+    """What a text of JSON says, where it is a map or a list; None for anything else."""
+    if not isinstance(value, str) or value[:1] not in ("{", "["):
+        return None
+    try:
+        found = json_text.read(value)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict | list) else None

@@ -1,0 +1,183 @@
+"""Reads what `pulumi preview --json` says: the engine's steps, as resources of a report.
+
+The form is that of pulumi/pulumi v3.259.0, pkg/backend/display/json.go and sdk/go/common/display/json.go; it is made by
+the engine from its own events. With `--show-sames` the unchanged are in it too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from .. import json_text
+from ..json_text import as_list, as_map
+from ..report.model import Counts, Operation, Resource
+from . import digest_form
+from .digest_steps import OPERATIONS, name_of, resource, state, type_of
+from .states import STACK
+
+_PROVIDERS = "pulumi:providers:"
+_UNTOLD = re.compile(r"(\S+): only its shape is checked\b")
+"""What the sandbox says of a type of which it knows no more: then an update may be a replacement."""
+# What the language host adds to the words of a program that failed.
+_ENDED = "an unhandled error occurred: program exited with non-zero exit code"
+# Second halves of what another step has told, and looking up what exists, or doing so no longer.
+_LEFT_OUT = ("delete-replaced", "discard", "discard-replaced", "remove-pending-replace", "read-replacement")
+# Where one URN has two steps, what is worse for it counts.
+_WORST_LAST = (Operation.SAME, Operation.CREATE, Operation.UPDATE, Operation.REPLACE, Operation.DELETE)
+
+# Of all resources together, as each takes 1 KiB of memory. An update of 100 pools has 900.
+_MOST_CHANGES = 100_000
+
+
+class DigestError(ValueError):
+    """What was read is no such document; the text says why."""
+
+
+class DigestTooLargeError(DigestError):
+    """It would take more memory than anybody's, and is not read."""
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """A word of the engine or of the program."""
+
+    severity: str
+    message: str
+    urn: str = ""
+
+
+@dataclass(frozen=True)
+class Digest:
+    """One preview of one stack."""
+
+    resources: tuple[Resource, ...] = ()
+    before: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The engine's states of the resources that are there, by their URN after the change."""
+    after: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    diagnostics: tuple[Diagnostic, ...] = ()
+    unlisted: int = 0
+    """How many stay as they are and are not among the resources, because it was made without `--show-sames`. Providers
+    that the engine makes by itself are counted, as it counts them."""
+
+    @property
+    def errors(self) -> list[str]:
+        """What the preview failed with, each once; that the program ended only where nothing says why."""
+        found = dict.fromkeys(each.message.strip() for each in self.diagnostics if each.severity == "error")
+        telling = [text for text in found if _ENDED not in text]
+        return telling or list(found)
+
+    @property
+    def warnings(self) -> list[Diagnostic]:
+        """What the engine, the program and the providers warn of, each once."""
+        found = {(each.message.strip(), each.urn): each for each in self.diagnostics if each.severity == "warning"}
+        return list(found.values())
+
+    @property
+    def counts(self) -> Counts:
+        """How many of each; providers, which are no resources of a cloud, are left out as the engine leaves them."""
+        listed = Counts.of(self.resources)
+        return listed.model_copy(update={"same": listed.same + self.unlisted})
+
+
+def read(file: Path) -> Digest:
+    """The digest in a file. DigestError for anything else, such as the words of a command that failed before it.
+
+    OSError where it cannot be read.
+    """
+    return _digest(lambda: json_text.read_file(file))
+
+
+def parse(text: str) -> Digest:
+    """The digest. DigestError for anything else."""
+    return _digest(lambda: json_text.read(text))
+
+
+def _digest(source: Callable[[], Any]) -> Digest:
+    try:
+        document = source()
+        if much := digest_form.too_many(document):
+            raise json_text.TooMuchError(much)
+        told = digest_form.Document.model_validate(document)
+        return _of(document, told)
+    except json_text.TooMuchError as error:
+        raise DigestTooLargeError(f"is larger than the preview of anything: {error}") from None
+    except ValidationError as error:
+        raise DigestError(
+            "\n".join(["is not what `pulumi preview --json` prints", *digest_form.problems(error)])
+        ) from None
+    except DigestError:
+        raise
+    except ValueError:
+        raise DigestError("is not what `pulumi preview --json` prints") from None
+
+
+def _of(document: Mapping[str, Any], told: digest_form.Document) -> Digest:
+    if not told.says_something:
+        raise DigestError("is not what `pulumi preview --json` prints\n  expected: `steps`, or `changeSummary`")
+    if told.counts_what_it_lacks:
+        raise DigestError("counts changes in `changeSummary`, and has no `steps`: a part of it is missing")
+    steps: list[dict[str, Any]] = document.get("steps") or []
+    diagnostics = tuple(Diagnostic(one.severity, one.message, one.urn) for one in told.diagnostics or ())
+    states = _by_urn(steps)
+    parents = {urn: str(state(step).get("parent") or "") for urn, step in states.items()}
+    unclear = {found[1] for one in diagnostics if (found := _UNTOLD.match(one.message))}
+    resources = []
+    left = _MOST_CHANGES
+    for urn, step in sorted(states.items()):
+        if not _is_left_out(urn):
+            resources.append(resource(step, urn, parents, unclear, left))
+            left -= len(resources[-1].properties)
+    return Digest(
+        tuple(resources),
+        {urn: step["oldState"] for urn, step in states.items() if isinstance(step.get("oldState"), dict)},
+        {urn: step["newState"] for urn, step in states.items() if isinstance(step.get("newState"), dict)},
+        diagnostics,
+        _unlisted(states, (told.change_summary or {}).get("same", 0)),
+    )
+
+
+def _by_urn(steps: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The step that tells of each resource. DigestError for an operation that nobody here knows."""
+    found: dict[str, dict[str, Any]] = {}
+    for step in steps:
+        if (done := step["op"]) in _LEFT_OUT:
+            continue
+        if done not in OPERATIONS:
+            raise DigestError(f"has an operation that is not known here\n  got: {ascii(done)[:100]}")
+        other = found.get(step["urn"])
+        if other is None or _badness(other) <= _badness(step):
+            found[step["urn"]] = step
+    return found
+
+
+def _badness(step: Mapping[str, Any]) -> int:
+    return _WORST_LAST.index(OPERATIONS[step["op"]])
+
+
+def _unlisted(states: Mapping[str, Mapping[str, Any]], same: int) -> int:
+    """How many of those that the engine counts as unchanged it did not list; the stack itself is always one of all."""
+    if any(step["op"] == "same" for step in states.values()):
+        return 0
+    return max(0, same - (not any(type_of(urn) == STACK for urn in states)))
+
+
+def of_state(text: str) -> tuple[Resource, ...]:
+    """The resources in what `pulumi stack export` prints, unchanged; none where it prints nothing of the sort."""
+    try:
+        states = as_list(as_map(as_map(json_text.read(text)).get("deployment")).get("resources"))
+        steps = [{"op": "same", "urn": one.get("urn"), "newState": one} for one in states if isinstance(one, dict)]
+        return _digest(lambda: {"steps": steps}).resources
+    except ValueError:
+        return ()
+
+
+def _is_left_out(urn: str) -> bool:
+    kind = type_of(urn)
+    default = kind.startswith(_PROVIDERS) and name_of(urn).startswith("default")
+    return kind == STACK or default

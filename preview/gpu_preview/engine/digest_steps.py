@@ -1,0 +1,141 @@
+"""One step of the engine's digest as a resource of a report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ..diff import differences
+from ..diff.value_pairs import uncovered
+from ..diff.values import WAS_SECRET
+from ..json_text import DEEPEST
+from ..report.model import Operation, PropertyChange, Resource
+from .placeholders import SECRET
+from .states import STACK
+
+# Steps of one replacement; the engine's digest tells `replace` alone, its events all three.
+OPERATIONS = {
+    "create": Operation.CREATE,
+    "import": Operation.CREATE,
+    "update": Operation.UPDATE,
+    "replace": Operation.REPLACE,
+    "create-replacement": Operation.REPLACE,
+    "import-replacement": Operation.REPLACE,
+    "delete": Operation.DELETE,
+    "same": Operation.SAME,
+    "read": Operation.SAME,
+    "refresh": Operation.SAME,
+}
+# Types of Google's whose labels cannot be changed (ForceNew of `labels`, terraform-provider-google at e03b7622).
+_LABELS_STAY = (
+    "gcp:bigquery/job:Job",
+    "gcp:certificatemanager/certificateIssuanceConfig:CertificateIssuanceConfig",
+    "gcp:dataproc/workflowTemplate:WorkflowTemplate",
+    "gcp:datastream/privateConnection:PrivateConnection",
+    "gcp:monitoring/metricDescriptor:MetricDescriptor",
+)
+
+
+def state(step: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What it is after the step, or was before one that ends it."""
+    found = step.get("newState") or step.get("oldState")
+    return found if isinstance(found, Mapping) else {}
+
+
+def type_of(urn: str) -> str:
+    """The type in a URN: `urn:pulumi:<stack>::<project>::<types of its parents>$<type>::<name>`."""
+    parts = urn.split("::", 3)
+    return parts[2].rpartition("$")[2] if len(parts) == 4 else ""
+
+
+def name_of(urn: str) -> str:
+    """The name in a URN, which may hold any sign."""
+    parts = urn.split("::", 3)
+    return parts[3] if len(parts) == 4 else urn
+
+
+def resource(
+    step: Mapping[str, Any], urn: str, parents: Mapping[str, str], unclear: Collection[str], most: int
+) -> Resource:
+    """The resource. `parents` has the parent of every URN, and `unclear` are the types of which nobody knows what
+    replaces one.
+
+    TooMuchError where more than `most` properties differ.
+    """
+    old, new = step.get("oldState") or {}, step.get("newState") or {}
+    operation = _operation(step, old, new)
+    current = state(step)
+    was = str(old.get("urn") or urn)
+    if operation is Operation.CREATE:
+        properties = differences.created(new.get("inputs") or {}, most)
+    elif operation in (Operation.UPDATE, Operation.REPLACE):
+        found = differences.told(old, new, differences.hints(step), most)
+        properties = _with_uncovered(found, old, new, most)
+    else:
+        properties = ()
+    parent = str(current.get("parent") or "")
+    return Resource(
+        urn=urn,
+        type=type_of(urn),
+        name=name_of(urn),
+        operation=operation,
+        parent="" if type_of(parent) == STACK else parent,
+        component=_component(urn, parents),
+        moved_from=was if was != urn else "",
+        properties=properties,
+        replaced_for=tuple(sorted(step.get("replaceReasons") or ())),  # the engine has them in any order
+        depends_on=tuple(sorted(str(one) for one in current.get("dependencies") or ())),
+        protected=bool(current.get("protect")),
+        retained=old.get("retainOnDelete") is True,
+        imported=str(step["op"]).startswith("import"),
+        may_replace=step["op"] == "update" and type_of(urn) in unclear and not _harmless(type_of(urn), properties),
+    )
+
+
+def _operation(step: Mapping[str, Any], old: Mapping[str, Any], new: Mapping[str, Any]) -> Operation:
+    """The engine's, but for a secret that is plain from now on with the same value, and for what was only looked up.
+
+    The engine calls the first the same, as it changes nothing in the cloud; the value then stands in the state as it
+    is. And what it replaces of somebody else's it forgets, and deletes nothing.
+    """
+    if step["op"] == "same" and any(uncovered(old.get("inputs") or {}, new.get("inputs") or {})):
+        return Operation.UPDATE
+    operation = OPERATIONS[str(step["op"])]
+    return Operation.CREATE if operation is Operation.REPLACE and old.get("external") is True else operation
+
+
+def _with_uncovered(
+    found: tuple[PropertyChange, ...], old: Mapping[str, Any], new: Mapping[str, Any], most: int
+) -> tuple[PropertyChange, ...]:
+    """What the engine tells, and secrets that are plain with the same value, which are no difference to it."""
+    known = {each.path for each in found}
+    more = (
+        PropertyChange(path=pair.text, kind="update", before=SECRET, after=WAS_SECRET)
+        for pair in uncovered(old.get("inputs") or {}, new.get("inputs") or {})
+        if pair.text not in known
+    )
+    return tuple(sorted([*found, *differences.at_most(most - len(found), more)], key=lambda each: each.path))
+
+
+def _harmless(type_: str, properties: Sequence[PropertyChange]) -> bool:
+    """Whether no property differs that could make another resource: tags, labels, and what is only secret no longer.
+
+    Any resource of AWS takes tags as it is (docs.aws.amazon.com/tag-editor/latest/userguide/tagging.html: they are
+    added, changed and removed at any time), and nearly every one of Google labels.
+    """
+    marks = "tags(All)?" if type_.startswith("aws:") else "(user|effective|pulumi)?[lL]abels"
+    takes_marks = type_.startswith(("aws:", "gcp:")) and type_ not in _LABELS_STAY
+    return bool(properties) and all(
+        each.after == WAS_SECRET or (takes_marks and re.match(rf"{marks}\b", each.path)) for each in properties
+    )
+
+
+def _component(urn: str, parents: Mapping[str, str]) -> str:
+    """The name of the topmost resource above it, below the stack; its own where it is that and has children."""
+    top, seen = urn, {urn}
+    while (above := parents.get(top, "")) and type_of(above) != STACK and above not in seen and len(seen) < DEEPEST:
+        top = above
+        seen.add(above)
+    has_children = top != urn or any(above == urn for above in parents.values())
+    return name_of(top) if has_children else ""

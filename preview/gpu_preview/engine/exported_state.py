@@ -1,0 +1,117 @@
+"""The state of a stack as `pulumi stack export` prints it, and the same without its secrets.
+
+The form is that of pulumi/pulumi v3.259.0, sdk/go/common/apitype/core.go (UntypedDeployment, DeploymentV3).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import json_text
+from ..diff import state_secrets
+from ..report.phrases import number
+
+# A salt of the sandbox's own passphrase, which guards nothing (docs/sandbox.md): the engine imports no state that says
+# nothing of who encrypts its secrets.
+_SALT = "v1:rdHK0bDVB20=:v1:gdTHUdW6eJ3QWI3M:JFlRIlEH/xYCzIC9jgN12XBnZxkIIw=="
+_HINT = "hint: pulumi stack export --stack {} > state.json"
+
+
+class StateError(ValueError):
+    """What was given is no exported state of that stack; the text says why, and what was expected."""
+
+
+@dataclass(frozen=True)
+class ExportedState:
+    """A state without any value of a secret in it, encrypted or not."""
+
+    document: Mapping[str, Any]
+    secrets: int
+    """How many were taken out."""
+    pending: int
+    """How many operations somebody interrupted: nobody knows how they ended, so they are left out."""
+
+    @property
+    def told(self) -> str:
+        """What was done to it, as the end of a sentence."""
+        pending = f" and {number(self.pending, 'interrupted operation')}" if self.pending else ""
+        return f"without {number(self.secrets, 'secret')}{pending}"
+
+    @property
+    def resources(self) -> Sequence[Mapping[str, Any]]:
+        """As the state has them."""
+        return self.document["deployment"].get("resources") or []
+
+    @property
+    def text(self) -> str:
+        """As `pulumi stack export` prints it."""
+        return json.dumps(self.document, indent=4)
+
+    @property
+    def for_sandbox(self) -> str:
+        """As the engine takes it in the sandbox."""
+        sealed = {"secrets_providers": {"type": "passphrase", "state": {"salt": _SALT}}}
+        return json.dumps({**self.document, "deployment": {**self.document["deployment"], **sealed}})
+
+
+def read(file: Path, stack: str = "") -> ExportedState:
+    """The state in a file. StateError where it cannot be read, or is another stack's than this one."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise StateError(f"{file}: {error.strerror or error}\n  {_HINT.format(stack or 'prod')}") from None
+    except UnicodeDecodeError:
+        raise StateError(f"{file}: is no text in UTF-8\n  {_HINT.format(stack or 'prod')}") from None
+    try:
+        return strip(text, stack)
+    except StateError as error:
+        raise StateError(f"{file}: {error}") from None
+
+
+def read_all(files: Mapping[str, Path]) -> dict[str, ExportedState]:
+    """The states of these stacks. StateError names every one that cannot be read."""
+    found, problems = {}, []
+    for stack, file in files.items():
+        try:
+            found[stack] = read(file, stack)
+        except StateError as error:
+            problems.append(str(error))
+    if problems:
+        raise StateError("\n".join(problems))
+    return found
+
+
+def of_projects(states: Mapping[str, ExportedState], projects: Collection[str]) -> None:
+    """StateError where one is of no such project: to the engine, all that this one has would be new."""
+    for stack, state in states.items():
+        for project in sorted({str(each["urn"]).split("::")[1] for each in state.resources} - {*projects}):
+            expected = ", ".join(sorted(projects))
+            raise StateError(f"the state of {stack} is of another project\n  got: {project}\n  expected: {expected}")
+
+
+def strip(text: str, stack: str = "") -> ExportedState:
+    """The state without its secrets. StateError for anything that is no state, or another stack's than this one."""
+    try:
+        document = json_text.read(text)
+        deployment = document["deployment"]
+        resources, pending = (deployment.get(key) or [] for key in ("resources", "pending_operations"))
+        stacks = {each["urn"].split("::")[0].removeprefix("urn:pulumi:") for each in resources}
+        if not isinstance(pending, list) or not all(each["urn"].count("::") >= 3 for each in resources):
+            raise ValueError
+        kept, secrets = state_secrets.taken_out(deployment)
+    except json_text.TooMuchError as error:
+        raise StateError(f"is larger than the state of anything: {error}") from None
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+        raise StateError(
+            "is not what `pulumi stack export` prints\n"
+            f"  expected: an object with deployment.resources\n  {_HINT.format(stack or 'prod')}"
+        ) from None
+    if stack and (others := sorted(stacks - {stack})):
+        raise StateError(f"is the state of another stack\n  got: {', '.join(others)}\n  expected: {stack}")
+    # Nothing else of it is read, and nobody knows what it would hold.
+    version = {"version": document["version"]} if isinstance(document.get("version"), int) else {}
+    return ExportedState({**version, "deployment": kept}, secrets, len(pending))

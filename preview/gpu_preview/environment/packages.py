@@ -1,0 +1,267 @@
+"""The Python environment of a side: that of the checkout where both want the same packages, else one of its own.
+
+Packages a checkout has installed as editable (its own) are those of the side, not of the checkout: a preview of another
+commit with this one's modules would be of neither.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..git import repository
+from ..isolation import safe_open
+from ..visible import visible
+from . import requirements, venv_clone
+from .venv_clone import LendError, site_packages
+from .virtualenv_option import toolchain, unfit, virtualenv
+
+_LOCKS = ("requirements*.lock", "requirements*.txt", "uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock")
+_INSTALLED = ("requirements.lock", "requirements.txt")
+_MOST_BYTES = 4 * 1024**2
+_LARGEST_PTH_BYTES = 64 * 1024  # an installer writes a line for each folder
+# What makes the environment of the checkout, by the toolchain.
+_INSTALLS = {
+    "pip": "install them first, as for `pulumi preview`",
+    "uv": "uv sync",
+    "poetry": "poetry config virtualenvs.in-project true --local; poetry install (after poetry env remove --all, where "
+    "there is one elsewhere)",
+}
+_SHELL = ("|", "||", "&&", "&", ";", ">", ">>", "<")
+
+
+class PackagesError(Exception):
+    """A side has no environment to run in."""
+
+
+@dataclass(frozen=True)
+class Packages:
+    """Where a checkout keeps its environment, as its Pulumi.yaml says."""
+
+    root: Path
+    project: Path
+    """Both of the checkout; a policy pack is a project too."""
+
+    @property
+    def folder(self) -> str:
+        """The option `virtualenv`, relative to the project; empty where the program runs in no environment."""
+        return virtualenv(self.project, self.root)
+
+    def locks(self, root: Path) -> dict[str, bytes]:
+        """The files that decide which packages are there, by their path: what their content comes to, as SHA-256."""
+        return {
+            str(path.relative_to(root)): _digest(path)
+            for folder in dict.fromkeys((root, root / self.project.relative_to(self.root)))
+            for pattern in _LOCKS
+            for path in sorted(folder.glob(pattern))
+            if path.is_file() and not path.is_symlink()
+        }
+
+    def wants_others(self, side: Path) -> str:
+        """Why a side needs other packages than the checkout has; nothing where it does not.
+
+        With the same lock it does where that is not what was installed: somebody has the change checked out, whose
+        lock names a package more.
+        """
+        if self.locks(side) != self.locks(self.root):
+            return "its lock is another than the checkout's"
+        ours, lock = self.project / self.folder, self._wanted(side)
+        if lock is None or not self.folder or not site_packages(ours):
+            return ""
+        self._refuse_theirs(ours)
+        folders = [*map(str, site_packages(ours)), *self.imported(ours, self.root)]
+        lacks = venv_clone.lacking(folders, requirements.named(_text(lock)))
+        return f"the checkout's environment lacks {', '.join(lacks)[:200]}" if lacks else ""
+
+    def refuse_names(self, side: Path) -> None:
+        """PackagesError where the checkout or a side names an environment that can be none."""
+        for project in (self.project, side / self.project.relative_to(self.root)):
+            if why := unfit(project):
+                raise PackagesError(f"{why}\n  expected: a folder in the repository, such as .venv")
+
+    def lend(self, side: Path) -> None:
+        """Give the side the checkout's packages, with the editable ones as they are there; nothing where one of the
+        two names no environment."""
+        if not self.folder or not self.creation(side):
+            return
+        ours = self.project / self.folder
+        if not (ours / "bin" / "python").is_file():
+            raise PackagesError(
+                f"{ours}: no virtual environment\n  expected: the program's dependencies, where Pulumi.yaml or a lock "
+                f"has them\n  hint: {_installs(self.project)}"
+            )
+        self._refuse_theirs(ours)
+        try:
+            venv_clone.lend(ours, self.place(side), [*self.imported(ours, side), *map(str, site_packages(ours))])
+        except LendError as error:
+            raise PackagesError(str(error)) from None
+        except OSError as error:
+            raise PackagesError(f"{self.place(side).name}: cannot be written: {error.strerror}") from None
+
+    def readable(self) -> list[Path]:
+        """What of the checkout's environment may be seen behind the walls."""
+        if not self.folder:
+            return []
+        ours = self.project / self.folder
+        try:
+            self._refuse_theirs(ours)
+        except PackagesError:
+            return []
+        return venv_clone.readable(ours, self.root)
+
+    def _refuse_theirs(self, ours: Path) -> None:
+        """PackagesError for an environment that came with the repository: the checkout may be a pull request's."""
+        ours = Path(os.path.normpath(ours))
+        real = venv_clone.resolved(ours)
+        if real is None or venv_clone.resolved(ours.parent) != ours.parent:
+            raise PackagesError(f"{ours.name}: lies behind a link")
+        try:
+            inside = [each for each in (ours, real) if each.is_relative_to(self.root)]
+            theirs = any(repository.tracks(self.root, each) or _in_submodule(each, self.root) for each in inside)
+        except repository.GitError as error:
+            raise PackagesError(f"{ours.name}: nobody knows whether it was installed here: {error}") from None
+        if theirs or venv_clone.brings_python(ours, self.root):
+            raise PackagesError(
+                f"{ours.name}: is no environment of this checkout's own\n"
+                "  got: files that git tracks, or a Python in the repository\n"
+                "  expected: a folder that git ignores, with the program's dependencies installed\n"
+                "  hint: .gitignore, and git rm -r --cached"
+            )
+
+    def place(self, side: Path) -> Path:
+        """Where a side's environment is, as its own Pulumi.yaml says; the project itself where it names none."""
+        project = side / self.project.relative_to(self.root)
+        return Path(os.path.normpath(project / virtualenv(project, side)))
+
+    def imported(self, environment: Path, side: Path) -> Iterator[str]:
+        """The folders an environment imports from beside its own: those of the checkout as they are in the side."""
+        for packages in site_packages(environment):
+            for file in sorted(packages.glob("*.pth")):
+                for line in _small(file):
+                    folder = Path(line.strip())
+                    if folder.is_absolute():
+                        inside = folder.is_relative_to(self.root) and ".venv" not in folder.parts
+                        yield str(side / folder.relative_to(self.root)) if inside else str(folder)
+
+    def installation(self, side: Path, base: Path, folder: Path) -> list[str]:
+        """The command that installs a side's own packages, to be run in `folder`. PackagesError where nothing says
+        which.
+
+        What is installed is written there, an empty folder of ours: nothing beside it is imported or obeyed. The
+        side's lock may hold nothing that runs code, and no address that the lock has not in the files of the base.
+        """
+        lock = self._wanted(side)
+        if lock is None or not self.creation(side):
+            raise PackagesError(
+                f"{self.project.name}: its lock differs from the checkout's, and nothing says how to install it\n"
+                f"  expected: one of {', '.join(_INSTALLED)}, and a virtualenv in Pulumi.yaml\n"
+                "  hint: name the command with --install"
+            )
+        known = base / lock.relative_to(side)
+        text, trusted = _text(lock), _text(known) if known.is_file() else ""
+        _refuse(lock.relative_to(side), requirements.refused(text, trusted))
+        ours = folder / "requirements.txt"
+        ours.write_text(requirements.written(text, trusted), encoding="utf-8")
+        pip = [str(self.place(side) / "bin" / "python"), "-I", "-m", "pip", "--quiet", "--disable-pip-version-check"]
+        # Wheels only: a source distribution runs code of its own to be installed.
+        return [*pip, "install", "--no-cache-dir", "--only-binary", ":all:", "-r", str(ours)]
+
+    def creation(self, side: Path) -> list[str]:
+        """The command that makes a side's environment, with pip in it; nothing where Pulumi.yaml names none."""
+        place = self.place(side)
+        named = place != side / self.project.relative_to(self.root)
+        return [sys.executable, "-I", "-m", "venv", str(place)] if named else []
+
+    def chosen(self, command: str) -> list[str]:
+        """The words of a command that somebody chose. PackagesError for one that only a shell would understand."""
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise PackagesError(f"--install: {str(error).lower()}\n  got: {command}") from None
+        if not words or any(word in _SHELL for word in words):
+            raise PackagesError(
+                f"--install: is no command\n  got: {command}\n  expected: one command, which no shell reads\n"
+                "  hint: --install \"sh -c 'first && second'\""
+            )
+        return words
+
+    def variables(self, side: Path, given: Mapping[str, str]) -> dict[str, str]:
+        """What an installer gets of its surroundings: the side's virtual environment is active in them."""
+        # Neither pip nor poetry, whose client is requests, knows SSL_CERT_FILE.
+        authorities = given.get("SSL_CERT_FILE")
+        own = dict.fromkeys(("PIP_CERT", "REQUESTS_CA_BUNDLE"), authorities) if authorities else {}
+        if self.creation(side):
+            place = self.place(side)
+            own["VIRTUAL_ENV"] = own["UV_PROJECT_ENVIRONMENT"] = str(place)
+            own["PATH"] = os.pathsep.join(filter(None, (str(place / "bin"), given.get("PATH", ""))))
+        return {**given, **own}
+
+    def _wanted(self, root: Path) -> Path | None:
+        """The lock that a side is installed from. A link is none: it may lead anywhere."""
+        places = [folder / name for folder in (root / self.project.relative_to(self.root), root) for name in _INSTALLED]
+        return next((path for path in places if path.is_file() and not path.is_symlink()), None)
+
+    def clear(self, side: Path) -> None:
+        """Remove what the side's commit has where its environment is to be: nothing of it may be started."""
+        if self.creation(side):
+            try:
+                venv_clone.clear(self.place(side))
+            except LendError as error:
+                raise PackagesError(str(error)) from None
+
+    def finish(self, side: Path) -> None:
+        """Add the side's own packages to what was installed there."""
+        ours, theirs = self.project / self.folder, self.place(side)
+        if self.folder and ours.is_dir() and self.creation(side):
+            self._refuse_theirs(ours)
+            try:
+                venv_clone.add(theirs, list(self.imported(ours, side)))
+            except LendError as error:
+                raise PackagesError(str(error)) from None
+
+
+def _installs(project: Path) -> str:
+    if (project / "PulumiPolicy.yaml").is_file():
+        return "make policy for the policies of gpu-ci; else pulumi install in the folder of the policies"
+    return _INSTALLS.get(toolchain(project), _INSTALLS["pip"])
+
+
+def _digest(file: Path) -> bytes:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").digest()
+
+
+def _text(file: Path) -> str:
+    if file.stat().st_size > _MOST_BYTES:
+        raise PackagesError(f"{file.name}: has more than {_MOST_BYTES // 1024**2} MiB\n  expected: a list of packages")
+    return file.read_text(encoding="utf-8", errors="replace")
+
+
+def _refuse(file: Path, lines: Sequence[str]) -> None:
+    if lines:
+        listed = "\n".join(f"  got: {visible(line, 200)}" for line in lines[:10])
+        raise PackagesError(
+            f"{file}: has lines that are not installed, because they may run code while they are, with the network\n"
+            f"{listed}\n  expected: names with versions, markers and hashes; and indexes that the base has too\n"
+            "  hint: where nothing is worth stealing, name the command with --install"
+        )
+
+
+def _in_submodule(environment: Path, root: Path) -> bool:
+    """Whether another repository than the checkout's has it, of whose files that one knows nothing."""
+    around = (environment, *environment.parents)
+    return any((each / ".git").exists() for each in around if each != root and each.is_relative_to(root))
+
+
+def _small(file: Path) -> list[str]:
+    """The lines of a file that an installer writes; none of one that is no plain file, or is larger than any."""
+    with contextlib.suppress(OSError), safe_open.opened(file) as opened:
+        text = opened.read(_LARGEST_PTH_BYTES + 1)
+        return text.decode(errors="replace").splitlines() if len(text) <= _LARGEST_PTH_BYTES else []
+    return []

@@ -1,0 +1,87 @@
+"""What both sides need before anything of them runs: their files, walls, and the engine."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ..compare import base_cache
+from ..compare.revision import Side, SideError, Surroundings
+from ..diff.stack_secrets import SecretsError
+from ..engine.program import Engine, EngineError
+from ..git import repository as git
+from ..git.repository import Repository
+from ..isolation import bubblewrap
+from ..isolation.limits import Limits
+from ..report import stack_yaml
+from ..visible import visible
+from . import project_file, venv_clone
+from .packages import Packages
+from .policy_packs import Pack
+
+
+def surroundings(
+    folder: Path,
+    packages: Packages,
+    packs: Sequence[Pack],
+    limits: Limits,
+    say: Callable[[str], None],
+    *,
+    network: bool,
+    require_walls: bool,
+) -> Surroundings:
+    """What both sides share, below an empty folder. SideError without an engine, WallsError without required walls."""
+    scratch, own = folder / "work", folder / "own"
+    scratch.mkdir()
+    own.mkdir()
+    try:
+        engine = Engine.find(say)
+    except EngineError as error:
+        raise SideError(str(error)) from None
+    needed = [*bubblewrap.own_paths(), *engine.readable, *packages.readable()]
+    needed += [path for pack in packs for path in pack.needed]
+    build = bubblewrap.build(scratch, packages.root, needed, network=network)
+    if require_walls:
+        build.require()
+    return Surroundings(scratch, own, build, limits, engine, say)
+
+
+def side(name: str, commit: str, repository: Repository, around: Surroundings) -> Side:
+    """A commit's files; nothing of it has run. SideError where they are not to be read."""
+    root = around.scratch / name
+    repository.export(commit, root, around.limits.disk_gib)
+    made = Side(name, root, root / repository.project, around)
+    try:
+        _refuse(made.project, repository.project)
+        made.read_files()
+    except (SideError, SecretsError) as error:
+        raise SideError(f"{name} ({commit[:10]}): {error}") from None
+    for file in git.misnamed(made.project):
+        shown = visible(file, 100)
+        around.say(f"{name}: {shown} is passed over: a stack is named by letters, digits, `.`, `_` and `-`")
+    return made
+
+
+def _refuse(project: Path, named: Path) -> None:
+    """SideError for a project's folder that is a link without an end, and for a project's file that nobody can read."""
+    if venv_clone.resolved(project) != project:
+        raise SideError(f"{named} is a link, or below one")
+    for name in project_file.NAMES:
+        if (project / name).is_file():
+            try:
+                stack_yaml.loaded(project / name)
+            except stack_yaml.UnfitError as error:
+                raise SideError(f"{named / name} {error}") from None
+
+
+def lend_cache(project: Path, world: Path) -> None:
+    """What the checkout's own sandbox has read out of the SDKs: reading it again takes two seconds.
+
+    Nothing behind a link, which the head may have put into the checkout to lead anywhere.
+    """
+    cache = project / ".sandbox" / "cache"
+    if cache.is_dir() and cache.resolve() == cache:
+        world.mkdir()
+        with contextlib.suppress(OSError):  # another process may write there meanwhile; it only saves time
+            base_cache.copy(cache, world / "cache")

@@ -1,0 +1,83 @@
+"""The option `virtualenv` of a project or a policy pack. A pull request brings it, so it may be any text."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import unicodedata
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..json_text import as_map
+from ..report import stack_yaml
+from ..visible import visible
+from . import project_file
+
+# Of a name (NAME_MAX), and a quarter of what a whole path may have (PATH_MAX): a checkout lies somewhere too.
+_LONGEST_NAME, _LONGEST_PATH = 255, 1024
+_SHOWN = 60
+
+
+def virtualenv(project: Path, root: Path) -> str:
+    """Its folder, relative to the project; nothing where it leads out of the repository, or can be none."""
+    folder = _named(project)
+    if not folder or unfit(project):
+        return ""
+    return folder if Path(os.path.normpath(project / folder)).is_relative_to(root) else ""
+
+
+def unfit(project: Path) -> str:
+    """Why what is named can be no environment; nothing where it can, or where none is named."""
+    folder = _named(project)
+    got = f"\n  got: {visible(folder, _SHOWN)}"
+    if any(unicodedata.category(character) == "Cc" for character in folder):
+        return f"Pulumi.yaml: virtualenv has a character that no folder's name has{got}"
+    size, names = len(folder.encode()), folder.encode().split(b"/")
+    if size > _LONGEST_PATH or any(len(name) > _LONGEST_NAME for name in names):
+        return f"Pulumi.yaml: virtualenv is longer than a folder's name can be{got}"
+    if folder and project.is_relative_to(os.path.normpath(project / folder)):
+        return f"Pulumi.yaml: virtualenv is the folder of the project, or one around it{got}"
+    return ""
+
+
+def toolchain(project: Path) -> str:
+    """What manages the program's packages: pip, uv or poetry, as Pulumi.yaml or a lock says; another text for none.
+
+    pulumi/pulumi v3.259.0, sdk/python/toolchain/toolchain.go, ResolveToolchain.
+    """
+    named = _options(project).get("toolchain")
+    if isinstance(named, str) and named:
+        return named
+    return next((name for name in ("uv", "poetry") if _above(project, f"{name}.lock")), "pip")
+
+
+def _named(project: Path) -> str:
+    """The option; without it, where uv keeps an environment, and poetry with its setting `virtualenvs.in-project`."""
+    folder, tool = _options(project).get("virtualenv"), toolchain(project)
+    if isinstance(folder, str) and folder and tool != "poetry":  # which passes over the option
+        return folder
+    if tool not in ("uv", "poetry"):
+        return ""
+    home = _above(project, f"{tool}.lock") or _above(project, "pyproject.toml") or project
+    return os.path.relpath(home / ".venv", project)
+
+
+def _above(project: Path, name: str) -> Path | None:
+    """The nearest folder from the program's upwards that has the file."""
+    main = project_file.settings(project).get("main")
+    program = project / main if isinstance(main, str) and "\0" not in main else project
+    start = Path(os.path.normpath(program))
+    with contextlib.suppress(OSError):  # a path that is longer than one can be
+        return next((each for each in (start, *start.parents) if (each / name).is_file()), None)
+    return None
+
+
+def _options(project: Path) -> Mapping[str, Any]:
+    for name in ("Pulumi.yaml", "Pulumi.yml", "PulumiPolicy.yaml"):
+        try:
+            settings = stack_yaml.loaded(project / name)
+        except stack_yaml.UnfitError:
+            continue
+        return as_map(as_map(as_map(settings).get("runtime")).get("options"))
+    return {}

@@ -1,0 +1,125 @@
+"""What a reviewer should make of what the engine found: dangers, costs, policies, and where each stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..danger_rules import stack_file
+from ..engine import events as engine_events
+from ..engine.digest import Digest
+from ..engine.output import clean
+from ..engine.states import STACK, Change, State
+from . import cost as money
+from . import dangers, locations
+from .locations import StackLines
+from .model import Finding, Operation, Severity, Stack, Violation
+from .phrases import number
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where a stack's file is, and the copies of it that nobody can have changed since."""
+
+    name: str
+    """Relative to the root of the repository."""
+    root: Path
+    """The head's files, of which only the names are asked."""
+    project: str
+    """The folder of Pulumi.yaml, relative to the root."""
+    before: Path | None
+    after: Path | None
+    base: Path | None = None
+    """The base's files; None where there are none."""
+
+
+def judged(
+    stack: Stack, found: Digest, files: Files, *, events: Path | None = None, max_usd_month: float | None = None
+) -> Stack:
+    """A stack's part of the report. `events` is the engine's log of events, where there is one."""
+    before, after = states(found)
+    outputs = engine_events.outputs(events) if events else None
+    if outputs:
+        # The engine's digest is written before the program has told them.
+        before, after = (_with_outputs(*side) for side in ((before, outputs.before), (after, outputs.after)))
+    makes_something = any(each.operation in (Operation.CREATE, Operation.REPLACE) for each in found.resources)
+    cost, unknown = money.cost(files.before, files.after)
+    told = [
+        *stack_file.find(files.before, files.after, files.name),
+        *money.beyond_budget(cost, max_usd_month),
+        *unknown,
+        *warnings(found),
+    ]
+    changes = {
+        each.urn: Change(each, before.get(each.moved_from or each.urn), after.get(each.urn)) for each in found.resources
+    }
+    lines, old = (StackLines.read(path, files.name) if path else None for path in (files.after, files.before))
+    sides = locations.Sides(files.root, files.project, lines, old, files.base)
+
+    def changed(finding: Finding) -> Finding:
+        return finding.model_copy(update={"place": locations.of_change(finding, changes.get(finding.urn), sides)})
+
+    def placed(finding: Finding) -> Finding:
+        place = finding.place or locations.of_pool_or_source(finding, changes.get(finding.urn), sides)
+        return finding.model_copy(update={"place": place})
+
+    def broken(violation: Violation) -> Violation:
+        return violation.model_copy(update={"place": placed(_finding(violation, changes.get(violation.urn))).place})
+
+    touched = {each.urn for each in found.resources if each.operation != Operation.SAME or each.moved_from}
+    # What was advised against before, of what this change leaves as it is, is for another day.
+    violations = [each for each in stack.violations if each.level == "mandatory" or each.urn in touched]
+    left_out = len(stack.violations) - len(violations)
+    more = (
+        f"; {number(left_out, 'advisory finding')} on unchanged resources {'is' if left_out == 1 else 'are'} not listed"
+        if left_out
+        else ""
+    )
+    return stack.model_copy(
+        update={
+            "counts": found.counts,
+            "resources": found.resources,
+            "outputs": outputs.differing(makes_something=makes_something) if outputs else (),
+            "findings": (*map(changed, dangers.find(before, after, found.resources)), *map(placed, told)),
+            "violations": tuple(map(broken, violations)),
+            "policies": f"{stack.policies}{more}",
+            "cost": cost,
+        }
+    )
+
+
+def states(found: Digest) -> tuple[dict[str, State], dict[str, State]]:
+    """The resources of both sides, each by the URN that it has there."""
+    before = {str(state.get("urn")): State.of(state) for state in found.before.values()}
+    return before, {urn: State.of(state) for urn, state in found.after.items()}
+
+
+def _with_outputs(side: Mapping[str, State], outputs: Mapping[str, Any]) -> dict[str, State]:
+    return {urn: replace(each, outputs=outputs) if each.type == STACK else each for urn, each in side.items()}
+
+
+def _finding(violation: Violation, change: Change | None) -> Finding:
+    """A violation as what places are asked for."""
+    component = change.resource.component if change else ""
+    return Finding(
+        rule=violation.policy, severity=Severity.DANGER, text=violation.text, urn=violation.urn, component=component
+    )
+
+
+def warnings(found: Digest) -> Iterator[Finding]:
+    """What the program, the engine and the providers warn of, and what exists already."""
+    for resource in found.resources:
+        if resource.imported:
+            text = f"{resource.name} exists already and is imported: the stack takes it over, and nothing is made"
+            yield Finding(
+                rule="imported", severity=Severity.NOTE, text=text, urn=resource.urn, component=resource.component
+            )
+    components = {each.urn: each.component for each in found.resources}
+    for each in found.warnings:
+        text, _, hint = clean(each.message.removeprefix("warning: ")).partition("; hint: ")
+        component = components.get(each.urn, "")
+        yield Finding(
+            rule="warning", severity=Severity.WARNING, text=text, hint=hint, urn=each.urn, component=component
+        )

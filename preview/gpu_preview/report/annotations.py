@@ -1,0 +1,102 @@
+"""The report as commands to the runner of a GitHub workflow, which shows them at the lines they are about.
+
+https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands#setting-an-error-message
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..visible import visible, visible_lines
+from .model import Place, Report, Severity, Stack, Status
+from .phrases import number, outcome
+
+AT_MOST = 10
+"""Of each level in a step; GitHub leaves out the others without a word
+(https://github.com/actions/toolkit/pull/734: 10 warnings and 10 errors a step, 50 annotations a job)."""
+
+_LEVELS = {Severity.DANGER: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+_MESSAGE_CHARS = 4_000
+_CALLS = "Traceback (most recent call last):"
+
+
+class _Annotation(NamedTuple):
+    level: str
+    title: str
+    message: str
+    place: Place | None
+
+
+def render(report: Report) -> list[str]:
+    """One line for each command; errors first, those at a line before those at none, and at last what is left out."""
+    everything = sorted(
+        (each for stack in report.stacks for each in _of(stack, report.how)),
+        key=lambda each: (["error", "warning", "notice"].index(each.level), each.place is None),
+    )
+    shown: list[_Annotation] = []
+    left: dict[str, int] = {}
+    # One place of the notices is kept for the sentence on what is left out.
+    room = {"error": AT_MOST, "warning": AT_MOST, "notice": AT_MOST - 1}
+    for each in everything:
+        if room[each.level]:
+            room[each.level] -= 1
+            shown.append(each)
+        else:
+            left[each.level] = left.get(each.level, 0) + 1
+    if left:
+        rest = ", ".join(number(count, f"more {level}") for level, count in left.items())
+        shown.append(_Annotation("notice", "gpu-ci preview", f"{rest} in the report on this change", None))
+    return [_command(each) for each in shown]
+
+
+def _of(stack: Stack, how: str) -> Iterator[_Annotation]:
+    if stack.status in (Status.FAILED, Status.BASE_FAILED):
+        first_line = stack.place or Place(file=stack.file, line=1, end_line=1)
+        # Of a base that failed, the log is no matter of this change.
+        error = _without_calls(stack.error) if stack.status is Status.FAILED else _first_error(stack.error)
+        yield _Annotation("error", stack.stack, f"{outcome(stack, how)}\n{error}", first_line)
+    for violation in stack.violations:
+        level = "error" if violation.level == "mandatory" else "warning"
+        yield _Annotation(level, f"{stack.stack}: {violation.policy}", violation.text, violation.place)
+    for finding in stack.findings:
+        text = f"{finding.text}\n{finding.hint}" if finding.hint else finding.text
+        yield _Annotation(_LEVELS[finding.severity], f"{stack.stack}: {finding.rule}", text, finding.place)
+
+
+def _first_error(log: str) -> str:
+    """The first line that is the engine's word of an error; all of it where none is."""
+    return next((line.strip() for line in log.splitlines() if line.lstrip().startswith("error:")), log)
+
+
+def _without_calls(error: str) -> str:
+    """Without the calls of a traceback, whose last line says what went wrong."""
+    lines = error.split("\n")
+    heads = [at for at, line in enumerate(lines) if line.strip() == _CALLS]
+    if not heads:
+        return error
+    depth = _depth(lines[heads[-1]])
+    after = (at for at in range(heads[-1] + 1, len(lines)) if lines[at].strip() and _depth(lines[at]) <= depth)
+    return "\n".join([*lines[: heads[0]], *lines[next(after, len(lines)) :]])
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _command(each: _Annotation) -> str:
+    properties = {"title": visible(each.title, 200)}
+    if each.place:
+        lines = {"line": str(each.place.line), "endLine": str(each.place.end_line)}
+        properties = {"file": visible(each.place.file), **lines, **properties}
+    told = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    return f"::{each.level} {told}::{_data(visible_lines(each.message, _MESSAGE_CHARS))}"
+
+
+def _data(text: str) -> str:
+    """Escaped as the runner undoes it (actions/toolkit, packages/core/src/command.ts, escapeData)."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

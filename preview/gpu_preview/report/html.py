@@ -1,0 +1,126 @@
+"""The report as one HTML file: it asks for nothing else, and runs nothing but its own script.
+
+The page is drawn in the browser from the report's JSON, and its script never makes HTML of a text. The policy in its
+head (https://www.w3.org/TR/CSP3/) allows this script and these styles by their hashes, and no request at all.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from pathlib import Path
+from typing import Any
+
+from ..visible import visible, visible_lines
+from .model import Report, Stack
+from .phrases import (
+    NOT_IN_COSTS,
+    SECRETS_TAKEN,
+    asked,
+    base_hint,
+    change,
+    concerns,
+    failed_first,
+    origin,
+    outcome,
+    policies,
+    said_once,
+    sentence,
+    signs,
+    worst_month,
+)
+
+_PAGE = Path(__file__).with_name("page")
+_SCRIPTS = ("elements.js", "layout.js", "graph.js", "page.js")
+# What an error and a policy say has lines that matter.
+_IN_LINES = {"error", "text"}
+
+
+def render(report: Report) -> str:
+    """The whole file."""
+    report = report.model_copy(update={"stacks": tuple(map(_punctuated, failed_first(report.stacks)))})
+    style = (_PAGE / "page.css").read_text(encoding="utf-8")
+    script = "\n".join((_PAGE / name).read_text(encoding="utf-8") for name in _SCRIPTS)
+    data = {"report": _shown(report.model_dump(mode="json", by_alias=True)), "words": _words(report)}
+    parts = {
+        "csp": f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        "base-uri 'none'; form-action 'none'",
+        "style": style,
+        "script": script,
+        "noscript": "".join(
+            f"<p>{html.escape(visible(each.stack))}: {outcome(each, report.how)}</p>" for each in report.stacks
+        ),
+        "data": _as_data(data),
+    }
+    page = (_PAGE / "page.html").read_text(encoding="utf-8")
+    before, *rest = page.split("{{")
+    # Each part goes in once, so nothing within the report can pass for a placeholder.
+    return before + "".join(parts[name] + after for name, _, after in (each.partition("}}") for each in rest))
+
+
+def _words(report: Report) -> dict[str, Any]:
+    """What the page says in the words of the other forms."""
+    stacks = [
+        {
+            "outcome": outcome(each, report.how),
+            "concerns": concerns(each),
+            "baseHint": base_hint(each),
+            "policies": visible(policies(each)),
+            "cost": (rows := _cost(each)),
+            "costNote": f"{signs(cell for row in rows for cell in row[1:])} {NOT_IN_COSTS}".strip(),
+            "worstMonth": worst_month(each),
+            "violations": _shown([one.model_dump(mode="json", by_alias=True) for one in said_once(each.violations)]),
+        }
+        for each in report.stacks
+    ]
+    return {
+        "origin": origin(report),
+        "asked": asked(report),
+        "signs": signs(map(worst_month, report.stacks)),
+        "stacks": stacks,
+        "secretsTaken": SECRETS_TAKEN,
+    }
+
+
+def _punctuated(stack: Stack) -> Stack:
+    findings = tuple(each.model_copy(update={"text": sentence(each)}) for each in stack.findings)
+    return stack.model_copy(update={"findings": findings})
+
+
+def _cost(stack: Stack) -> list[list[str]]:
+    """The rows of the table of costs; none where no cost is known."""
+    if stack.cost is None:
+        return []
+    cost = stack.cost
+    rows = [
+        *((visible(each.pool), each.before, each.after) for each in cost.pools),
+        ("all pools", cost.before, cost.after),
+    ]
+    fields = ("at_rest_usd_per_hour", "at_max_usd_per_hour", "worst_month_usd")
+    return [[name, *(change(before, after, field) for field in fields)] for name, before, after in rows]
+
+
+def _shown(value: Any, name: str = "") -> Any:
+    """The report with all its texts fit to be shown."""
+    if isinstance(value, str):
+        return visible_lines(value) if name in _IN_LINES else visible(value)
+    if isinstance(value, list):
+        return [_shown(each, name) for each in value]
+    if isinstance(value, dict):
+        return {key: _shown(each, key) for key, each in value.items()}
+    return value
+
+
+def _as_data(value: Any) -> str:
+    """JSON in which nothing ends or begins a tag.
+
+    https://html.spec.whatwg.org/multipage/scripting.html, "Restrictions for contents of script elements".
+    """
+    text = json.dumps(value, separators=(",", ":"))
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -1,0 +1,205 @@
+"""Where something stands in the head's files: the lines of a pool in its stack file, or where the program makes it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import yaml
+from gpu_ci.stack.pools import POOLS
+
+from ..diff.paths import Step, parts
+from ..engine.states import Change
+from . import source_locations, stack_yaml
+from .model import Finding, Place
+
+# Such as gpu-ci:pools.t4.machineType.
+_KEY = re.compile(r"\b[A-Za-z][\w-]*:[A-Za-z][\w.\[\]-]*")
+
+
+@dataclass(frozen=True)
+class StackLines:
+    """The lines of one stack file."""
+
+    file: str
+    """Relative to the root of the repository."""
+    root: yaml.Node | None
+
+    @classmethod
+    def read(cls, path: Path, file: str) -> StackLines:
+        """The lines of a file; of one that cannot be read there are none, and all is at its first line."""
+        try:
+            return cls(file, stack_yaml.fit(path))
+        except stack_yaml.UnfitError:
+            return cls(file, None)
+
+    def at(self, steps: Iterable[Step]) -> Place:
+        """Where a value under `config:` stands, from its key to its end; of one that is not there, what it was in."""
+        place, node = Place(file=self.file, line=1, end_line=1), self.root
+        for step in ("config", *steps):
+            found = _entry(node, step)
+            if found is None:
+                break
+            key, node = found
+            line = key.start_mark.line + 1
+            place = Place(file=self.file, line=line, end_line=max(line, _last_line(node)))
+        return place
+
+    def has(self, *steps: Step) -> bool:
+        node = self.root
+        for step in ("config", *steps):
+            found = _entry(node, step)
+            if found is None:
+                return False
+            node = found[1]
+        return True
+
+    def of_pool(self, name: str, before: StackLines | None = None) -> Place:
+        """The one key of a pool that is new or differs, the whole pool where there are more or none, and the line of
+        all pools where this one is gone."""
+        whole = self.at((POOLS, name))
+        if not self.has(POOLS, name):
+            return self._first(whole)
+        if before is None or not before.has(POOLS, name):
+            return whole
+        changed = list(_changed(before._node(POOLS, name), self._node(POOLS, name)))
+        return self.at((POOLS, name, *changed[0])) if len(changed) == 1 else whole
+
+    @property
+    def config(self) -> yaml.Node | None:
+        """All that stands under `config:`."""
+        return self._node()
+
+    def _node(self, *steps: Step) -> yaml.Node | None:
+        node = self.root
+        for step in ("config", *steps):
+            found = _entry(node, step)
+            node = found[1] if found else None
+        return node
+
+    @staticmethod
+    def _first(place: Place) -> Place:
+        return place.model_copy(update={"end_line": place.line})
+
+
+def of_error(text: str, path: Path, file: str, root: Path | None = None) -> Place | None:
+    """The first place in a stack file that an error names: a line of it, or a key that it has; else the last call of a
+    traceback that stands in a file below `root`; None for none.
+
+    Of a key that is not there, such as one that is missing, it is the line of what it would be in.
+    """
+    if found := re.search(rf"{re.escape(path.name)}: line (\d{{1,7}})\b", text):
+        return Place(file=file, line=max(1, int(found[1])), end_line=max(1, int(found[1])))
+    lines = StackLines.read(path, file)
+    for match in _KEY.finditer(text):
+        steps = parts(match[0].rstrip("."))
+        if lines.has(*steps[:1]):
+            place = lines.at(steps)
+            return place if lines.has(*steps) else place.model_copy(update={"end_line": place.line})
+    return source_locations.of_traceback(text, root) if root else None
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What tells where a finding stands."""
+
+    root: Path
+    """Of the head's files."""
+    project: str = ""
+    """The folder of Pulumi.yaml, relative to the root."""
+    lines: StackLines | None = None
+    before: StackLines | None = None
+    base: Path | None = None
+    """The root of the base's files; None where they are not there."""
+
+    @cached_property
+    def has_same_file(self) -> bool:
+        """Whether the stack file says the same at both sides."""
+        if self.lines is None or self.before is None or self.lines.root is None or self.before.root is None:
+            return False
+        return _text(self.lines.root) == _text(self.before.root)
+
+    @cached_property
+    def only_change(self) -> Place | None:
+        """The one key under `config:` that is new or differs; None where there are none or several."""
+        if self.lines is None or self.before is None:
+            return None
+        changed = list(_changed(self.before.config, self.lines.config))
+        return self.lines.at(changed[0]) if len(changed) == 1 and changed[0] else None
+
+
+def of_pool_or_source(finding: Finding, change: Change | None, sides: Sides) -> Place | None:
+    """The lines of its pool in the stack file (of either side), else where the program makes the resource."""
+    return _of_pool(finding, sides) or next(iter(_calls(change, sides)), None)
+
+
+def of_change(finding: Finding, change: Change | None, sides: Sides) -> Place | None:
+    """As above, but where something changed: in the program where the stack file is the same at both sides, and at the
+    one key of the stack file that differs where the program's files that make the resource are the same.
+    """
+    calls = _calls(change, sides)
+    changed = [call for call in calls if sides.base and not source_locations.is_same(call.file, sides.root, sides.base)]
+    in_source = next(iter((*changed, *calls)), None)
+    if in_pool := _of_pool(finding, sides):
+        return in_source if in_source and sides.has_same_file else in_pool
+    return sides.only_change or in_source if in_source and sides.base and not changed else in_source
+
+
+def _of_pool(finding: Finding, sides: Sides) -> Place | None:
+    pool = finding.component
+    known = bool(pool) and any(side.has(POOLS, pool) for side in (sides.lines, sides.before) if side)
+    return sides.lines.of_pool(pool, sides.before) if sides.lines and known else None
+
+
+def _calls(change: Change | None, sides: Sides) -> list[Place]:
+    """Where the program makes it, the innermost call first."""
+    if change is None or change.after is None:
+        return []
+    return list(source_locations.of_source(change.after.positions, sides.root, sides.project))
+
+
+def _entry(node: yaml.Node | None, step: Step) -> tuple[yaml.Node, yaml.Node] | None:
+    """Key and value of a map, or a part of a list twice."""
+    if isinstance(node, yaml.MappingNode):
+        return next(((key, value) for key, value in node.value if key.value == step), None)
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return node.value[step], node.value[step]
+    return None
+
+
+def _last_line(value: yaml.Node) -> int:
+    """YAML ends a block where the next begins; this is the last line with something of it, though a block of text
+    keeps the blank lines below it. Of an alias it is the line of what it stands for, which is always further up."""
+    last, left, seen = 0, [value], set()
+    while left:
+        node = left.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        inside = stack_yaml.children(node)
+        left += inside
+        if not inside or getattr(node, "flow_style", False):
+            last = max(last, node.end_mark.line + (1 if node.end_mark.column else 0))
+    return last
+
+
+def _changed(before: yaml.Node | None, after: yaml.Node | None) -> Iterator[tuple[Step, ...]]:
+    """The keys of a map that are new or differ, each as deep as only one thing in it differs; nothing but the map
+    itself for one that is gone, which has no line."""
+    if not isinstance(before, yaml.MappingNode) or not isinstance(after, yaml.MappingNode):
+        return
+    old = {key.value: value for key, value in before.value if isinstance(key, yaml.ScalarNode)}
+    for key, value in after.value:
+        name = key.value
+        if not isinstance(name, str) or (name in old and _text(old[name]) == _text(value)):
+            continue
+        deeper = list(_changed(old.get(name), value))
+        yield (name, *deeper[0]) if len(deeper) == 1 else (name,)
+    yield from (() for name in old.keys() - {key.value for key, _ in after.value if isinstance(key, yaml.ScalarNode)})
+
+
+def _text(node: yaml.Node) -> str:
+    return yaml.serialize(node, Dumper=yaml.SafeDumper)

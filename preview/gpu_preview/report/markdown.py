@@ -1,0 +1,157 @@
+"""The report as the Markdown of a comment on a pull request.
+
+Everything that comes from the program may be hostile; markdown_text.py shows it literally.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .markdown_stack import Detail, heading, lines
+from .markdown_text import cell, code, prose
+from .model import Report, Side, Stack, Status
+from .phrases import asked, commit, concerns, failed_first, is_quiet, number, origin, outcome, signs, total, worst_month
+
+MARKER = "<!-- gpu-ci-preview -->"
+"""The first line, which nobody sees: by it the comment is found again."""
+
+LIMIT = 65_000
+"""Characters. GitHub refuses more than 65,536 (`Body is too long (maximum is 65536 characters)`,
+https://github.com/telia-oss/github-pr-resource/issues/259); whoever posts it may add a line."""
+
+SHORTEST_LIMIT = 1_000
+"""Characters that the shortest report fits in, whatever the program says."""
+
+# Tried in this order until one fits. Properties go first, then the lists of resources; dangers and policies go last.
+_DETAILS = (
+    Detail(properties=1_000, value_chars=1_000, resources=5_000, listed=200, items=1_000, text_chars=2_000, stacks=500),
+    Detail(properties=20, value_chars=200, resources=5_000, listed=200, items=1_000, text_chars=2_000, stacks=500),
+    Detail(properties=5, value_chars=80, resources=2_000, listed=100, items=1_000, text_chars=2_000, stacks=500),
+    Detail(properties=0, value_chars=0, resources=2_000, listed=100, items=1_000, text_chars=1_000, stacks=500),
+    Detail(properties=0, value_chars=0, resources=50, listed=50, items=1_000, text_chars=1_000, stacks=500),
+    Detail(properties=0, value_chars=0, resources=0, listed=50, items=1_000, text_chars=1_000, stacks=100),
+    Detail(properties=0, value_chars=0, resources=0, listed=10, items=1_000, text_chars=500, stacks=100),
+    Detail(properties=0, value_chars=0, resources=0, listed=10, items=250, text_chars=300, stacks=50),
+    Detail(properties=0, value_chars=0, resources=0, listed=10, items=100, text_chars=300, stacks=50),
+    Detail(properties=0, value_chars=0, resources=0, listed=5, items=20, text_chars=200, stacks=20),
+    Detail(properties=0, value_chars=0, resources=0, listed=2, items=5, text_chars=100, stacks=5),
+)
+
+
+def render(report: Report, limit: int = LIMIT) -> str:
+    """The comment, at most `limit` characters long.
+
+    What does not fit is left out in steps, and the end says how much: properties, then resources, and only where even
+    the dangers and broken policies are too many, all but the first of them.
+
+    Raises:
+        ValueError: the limit is below SHORTEST_LIMIT.
+    """
+    if limit < SHORTEST_LIMIT:
+        raise ValueError(f"limit is {limit}\n  expected: at least {SHORTEST_LIMIT}")
+    for detail in _DETAILS:
+        text = _text(_lines(report, detail), limit)
+        if text:
+            return text
+    return "\n".join((MARKER, *_shortest(report))) + "\n"
+
+
+def _text(lines: Iterator[str], limit: int) -> str:
+    """The lines as a text; empty as soon as it is too long."""
+    kept, length = [], 0
+    for line in lines:
+        kept.append(line)
+        length += len(line) + 1
+        if length > limit:
+            return ""
+    return "\n".join(kept) + "\n"
+
+
+def _lines(report: Report, detail: Detail) -> Iterator[str]:
+    yield MARKER
+    if _has_nothing_to_say(report):
+        verdict = " · ".join(heading(stack, report.how) for stack in report.stacks[: detail.stacks]) or "**no stacks**"
+        yield f"{verdict}. {_more(report, detail)}{_sides(report)}."
+        return
+    stacks = failed_first(report.stacks)
+    if len(stacks) > 1:
+        yield from _table(report, stacks[: detail.stacks])
+    for at, stack in enumerate(stacks[: detail.stacks]):
+        if len(stacks) > 1 and is_quiet(stack) and not _speaks(stack):
+            continue  # its row of the table says it all
+        yield from ("", "---", "") if at or len(stacks) > 1 else ()
+        yield from lines(stack, detail, report.how)
+    yield from ("", "---", "")
+    if more := _more(report, detail) + _left_out(report, detail):
+        yield from (more, "")
+    yield from _walls(report, detail)
+    yield f"{_sides(report)}; {origin(report)} by {code(report.made_by, 100)}."
+
+
+def _has_nothing_to_say(report: Report) -> bool:
+    return all(is_quiet(each) and not _speaks(each) for each in report.stacks) and all(w.stands for w in report.walls)
+
+
+def _speaks(stack: Stack) -> bool:
+    """Whether there is more to say of a stack in which nothing changes."""
+    dearer = stack.cost is not None and stack.cost.before != stack.cost.after
+    return bool(stack.findings or stack.violations or dearer)
+
+
+def _table(report: Report, stacks: list[Stack]) -> Iterator[str]:
+    yield from (f"| stack | {asked(report)} | look at | worst month, USD |", "|---|---|---|--:|")
+    for each in stacks:
+        yield f"| {cell(each.stack, 100)} | {outcome(each, report.how)} | {concerns(each)} | {worst_month(each)} |"
+    if told := signs(map(worst_month, stacks)):
+        yield from ("", prose(told))
+
+
+def _walls(report: Report, detail: Detail) -> Iterator[str]:
+    """What the head's code was kept from; a wall that does not stand is told in full."""
+    standing = ", ".join(code(each.name, 100) for each in report.walls[: detail.items] if each.stands)
+    if standing:
+        yield from (f"Walls around the head's code that stood: {standing}.", "")
+    for each in report.walls[: detail.items]:
+        if not each.stands:
+            yield from (f"**No wall**: {code(each.name, 100)}. {prose(each.text, detail.text_chars)}", "")
+
+
+def _sides(report: Report) -> str:
+    return f"Base {_side(report.base)}, head {_side(report.head)}"
+
+
+def _side(side: Side) -> str:
+    short = commit(side)
+    return code(side.ref, 100) + (f" at {code(short)}" if short and short != side.ref else "")
+
+
+def _more(report: Report, detail: Detail) -> str:
+    rest = len(report.stacks) - detail.stacks
+    return f"And {number(rest, 'more stack')}. " if rest > 0 else ""
+
+
+def _left_out(report: Report, detail: Detail) -> str:
+    """How much of the report is not in the comment, in words; empty when all of it is."""
+    resources = properties = 0
+    for stack in report.stacks[: detail.stacks]:
+        shown: dict[str, int] = {}
+        for each in stack.changed:
+            shown[each.component] = shown.get(each.component, 0) + 1
+            if shown[each.component] > detail.resources:
+                resources += 1
+            else:
+                properties += max(0, len(each.properties) - detail.properties)
+        properties += max(0, len(stack.outputs) - detail.properties)
+    parts = [number(properties, "property", "properties")] if properties else []
+    parts += [number(resources, "resource")] if resources else []
+    return f"Left out, as a comment has an end: {' and '.join(parts)}; the whole report has them." if parts else ""
+
+
+def _shortest(report: Report) -> Iterator[str]:
+    failed = sum(each.status in (Status.FAILED, Status.BASE_FAILED) for each in report.stacks)
+    resources = sum(total(each) for each in report.stacks)
+    dangers = sum(concerns(each) != "" for each in report.stacks)
+    cannot = "cannot be read" if report.how == "drift" else "cannot be previewed"
+    yield f"**{number(len(report.stacks), 'stack')}**: {failed:,} {cannot},"
+    yield f"{dangers:,} with dangers or broken policies, {number(resources, 'resource')}."
+    yield "This is too much for a comment; the whole report has it."

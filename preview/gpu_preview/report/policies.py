@@ -1,0 +1,65 @@
+"""What policy packs said of a preview, read from the log of its events (`--event-log`, with PULUMI_DEBUG_COMMANDS)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..engine import events
+from ..json_text import TooMuchError, as_list, as_text
+from .model import Violation
+
+_LOADED, _BROKEN = "policyLoadEvent", "policyEvent"
+NONE_ASKED = "no policy pack was asked"
+NONE_ANSWERED = "policy packs were asked for, and none answered"
+# The engine writes one of these for each resource, or for the stack, with the names of the rules that looked at it. Of
+# a pack in which no rule had anything to say about a resource, it has the pack's name and version all the same.
+SUMMARIES = ("policyAnalyzeSummaryEvent", "policyAnalyzeStackSummaryEvent")
+# Figures of ours: a pack of 40 rules has 2 KiB to say of a resource, and a violation takes 1 KiB of memory.
+_MOST_TOLD_MIB = 32.0
+_MOST_BROKEN = 10_000
+
+
+def violations(event_log: Path) -> tuple[list[Violation], str]:
+    """What breaks a policy, in the order of the URNs, and a sentence on which packs were asked.
+
+    OSError where there is no log; TooMuchError where it says more than anybody's packs.
+    """
+    found: list[Violation] = []
+    packs: dict[str, set[str]] = {}
+    loaded = False
+    for kind, told in events.of_kinds(event_log, (_LOADED, _BROKEN, *SUMMARIES), most_mib=_MOST_TOLD_MIB):
+        loaded = loaded or kind == _LOADED
+        if kind == _BROKEN:
+            found.append(violation(told))
+            if len(found) > _MOST_BROKEN:
+                raise TooMuchError(f"it tells of more than {_MOST_BROKEN:,} broken policies")
+        elif kind in SUMMARIES:
+            rules = packs.setdefault(pack(told), set())
+            rules.update(as_text(rule) for key in ("passed", "failed") for rule in as_list(told.get(key)))
+    # Resources are judged side by side, so the log's own order is another one each time.
+    return sorted(found, key=lambda each: (each.urn, each.policy, each.text)), asked(packs, loaded)
+
+
+def violation(told: Mapping[str, Any]) -> Violation:
+    level = told.get("enforcementLevel")
+    return Violation(
+        policy=as_text(told.get("policyName")),
+        pack=as_text(told.get("policyPackName")),
+        # `remediate` is what the engine says of a rule that could not mend what it found; that fails a preview too.
+        level="mandatory" if level in ("mandatory", "remediate") else "advisory",
+        text=as_text(told.get("message")).strip(),
+        urn=as_text(told.get("resourceUrn")),
+    )
+
+
+def pack(told: Mapping[str, Any]) -> str:
+    return f"{as_text(told.get('policyPackName'))} {as_text(told.get('policyPackVersion'))}".strip()
+
+
+def asked(packs: Mapping[str, set[str]], loaded: bool) -> str:
+    if not packs:
+        return NONE_ANSWERED if loaded else NONE_ASKED
+    each = (f"{name} ({len(rules)} {'rule' if len(rules) == 1 else 'rules'})" for name, rules in sorted(packs.items()))
+    return f"asked: {', '.join(each)}"

@@ -1,0 +1,84 @@
+"""Reads a report that a job wrote which nobody trusts: the one that ran a pull request's code.
+
+Its JSON is no more than data. It is bounded before it is parsed, held to the model of a report, and never followed: not
+as a link to another file, and not as the Markdown or HTML that lies beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from ..isolation import safe_open
+from .model import Report
+
+# A report on 1,000 resources, each with ten properties that differ, is about 4 MiB.
+MOST_BYTES = 16 * 1024**2
+_MADE_BY = re.compile(r"gpu-ci \d[0-9A-Za-z.+-]{0,60}")
+_PROBLEMS = 5
+_CHARACTERS = 200
+
+
+class ReceivedError(Exception):
+    """It is no report that can be shown; the text says why, and holds nothing that a log would obey."""
+
+
+def receive(path: Path, commit: str = "") -> Report:
+    """The report.
+
+    Args:
+        path: where the artifact was put.
+        commit: the commit the run was for. A report of another one, or of none, says nothing about it; that of a
+            preview with credentials, or on drift, is of none.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ReceivedError: there is something else.
+    """
+    try:
+        report = Report.model_validate_json(_bytes(path))
+    except ValidationError as error:
+        raise ReceivedError(_told(path, error)) from None
+    if not _MADE_BY.fullmatch(report.made_by):
+        raise ReceivedError(f"{path}: madeBy: is no version of gpu-ci\n  expected: such as `gpu-ci 0.1.0`")
+    if commit and report.how in ("credentials", "drift"):
+        raise ReceivedError(
+            f"{path}: how: a report of the kind {report.how} is of no commit\n"
+            "  expected: base or state, for a pull request"
+        )
+    if commit and report.head.commit != commit:
+        raise ReceivedError(
+            f"{path}: head.commit: the report is of another commit than the run\n  expected: {commit}\n"
+            "  hint: check out github.event.pull_request.head.sha, not the merge that GitHub makes of it"
+        )
+    return report
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        with safe_open.opened(path) as file:
+            content = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise
+    except safe_open.NoPlainFileError:
+        raise ReceivedError(f"{path}: is no plain file") from None
+    except OSError as error:
+        raise ReceivedError(f"{path}: cannot be read: {error.strerror}\n  expected: a plain file") from None
+    if len(content) > MOST_BYTES:
+        raise ReceivedError(f"{path}: is larger than {MOST_BYTES // 1024**2} MiB")
+    return content
+
+
+def _told(path: Path, error: ValidationError) -> str:
+    """What is wrong, without the values."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    lines = [f"  {plain('.'.join(map(str, one['loc'])))}: {plain(one['msg'])}" for one in found]
+    more = [f"  and {len(lines) - _PROBLEMS} more"] if len(lines) > _PROBLEMS else []
+    return "\n".join([f"{path}: is no report of version 1", *lines[:_PROBLEMS], *more])
+
+
+def plain(text: str) -> str:
+    """Somebody else's words for a log: one short line of ASCII."""
+    return ascii(text)[1:-1][:_CHARACTERS]
