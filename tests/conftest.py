@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 from gpu_ci.kubernetes import arc_definitions
-from gpu_preview.environment.venv_clone import lend, site_packages
+from gpu_preview.environment.venv_clone import create, site_packages
 from hypothesis import HealthCheck, settings
 
 from tests.sandbox_runner import SandboxRunner
@@ -114,7 +114,7 @@ def lay_out(folder: Path) -> None:
     for name in ("components", ".venv-torch"):
         (folder / name).symlink_to(ROOT / name)
     # An environment of its own: Pulumi's own language host installs into that of a plugin whose schema it is asked for.
-    lend(ROOT / ".venv", folder / ".venv", imports(ROOT / ".venv"))
+    create(ROOT / ".venv", folder / ".venv", imports(ROOT / ".venv"))
     shutil.copytree(ROOT / "infra", folder / "infra", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "Pulumi.yaml", folder)
 

@@ -15,7 +15,7 @@ from gpu_preview.compare.read_digests import read
 from gpu_preview.engine import digest_form, events
 from gpu_preview.engine.digest import DigestError, of_state, parse
 from gpu_preview.report import annotations, html, markdown, policies
-from gpu_preview.report.untrusted_report import ReceivedError, receive
+from gpu_preview.report.untrusted_report import ReceivedError, load_untrusted
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -135,7 +135,7 @@ def test_any_value_in_any_place_of_the_engines_log_is_read_or_left_out(
 def test_any_value_is_no_report_and_a_state_with_what_it_has_of_one(tmp_path: Path, value: Any) -> None:
     (tmp_path / "report.json").write_text(json.dumps(value), encoding="utf-8")
     with pytest.raises(ReceivedError, match="is no report"):
-        receive(tmp_path / "report.json")
+        load_untrusted(tmp_path / "report.json")
     assert len(of_state(json.dumps({"deployment": {"resources": value}}))) <= len(json.dumps(value))
 
 

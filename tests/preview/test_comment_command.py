@@ -12,7 +12,7 @@ import pytest
 from gpu_ci.cli.main import run
 
 from .fake_github import COMMIT, FORK, OTHER_COMMIT, OURS, FakeGithub, serving
-from .test_received import document, stack
+from .test_untrusted_report import document, stack
 
 EVENT = {
     "action": "completed",

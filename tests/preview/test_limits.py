@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from gpu_preview.isolation import child_limits, limits, processes
-from gpu_preview.isolation.limits import Finished, Limits, environment, run, taken
+from gpu_preview.isolation.limits import Finished, Limits, copied, environment, run
 
 
 def python(folder: Path, program: str, within: Limits | None = None) -> Finished:
@@ -127,7 +127,7 @@ def test_what_it_left_is_taken_as_a_plain_file_or_not_at_all(tmp_path: Path) -> 
     before = len(list(Path("/proc/self/fd").iterdir()))
     done = Finished(0, tmp_path / "out", tmp_path / "err", 0.1)
     copies = {
-        name: taken(done, tmp_path / name, tmp_path / "copy")[1].read_text()
+        name: copied(done, tmp_path / name, tmp_path / "copy")[1].read_text()
         for name in ("file", "link", "folder", "pipe", "x")
     }
     assert copies == {"file": "said", "link": "", "folder": "", "pipe": "", "x": ""}
@@ -138,10 +138,10 @@ def test_a_file_that_is_larger_than_anybodys_is_not_taken_and_is_a_limit_that_wa
     with (tmp_path / "events").open("wb") as file:
         file.truncate(2 * 1024**2 + 1)
     done = Finished(0, tmp_path / "out", tmp_path / "err", 0.1)
-    found, copy = taken(done, tmp_path / "events", tmp_path / "copy", most_mib=2)
+    found, copy = copied(done, tmp_path / "events", tmp_path / "copy", most_mib=2)
     assert (found.broke, copy.stat().st_size) == ("the program left a file of more than 2 MiB: events", 0)
     (tmp_path / "events").write_bytes(b"x" * 2 * 1024**2)
-    found, copy = taken(done, tmp_path / "events", tmp_path / "copy", most_mib=2)
+    found, copy = copied(done, tmp_path / "events", tmp_path / "copy", most_mib=2)
     assert (found, copy.stat().st_size) == (done, 2 * 1024**2)
 
 

@@ -58,11 +58,11 @@ def previewed(tmp_path: Path, code: int = 0, state: ExportedState | None = None)
         take_state=lambda *_: None,
         preview=lambda *_: (Finished(code, out, error, 1.0), events),
     )
-    held_to = SimpleNamespace(options=(), told=lambda asked: asked)
+    selection = SimpleNamespace(options=(), told=lambda asked: asked)
     states = {"dev": state} if state else {}
     files = {"dev": Path("state.json")} if state else {}
     comparison = Comparison(
-        side(tmp_path, []), head, cast(Any, held_to), lambda _: None, states=states, state_files=files
+        side(tmp_path, []), head, cast(Any, selection), lambda _: None, states=states, state_files=files
     )
     return comparison.stack("dev")
 

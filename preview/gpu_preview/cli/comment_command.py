@@ -31,7 +31,7 @@ def command(file: Path, author: str, as_json: bool) -> None:
     from gpu_preview.report import markdown
     from gpu_preview.report.comment import Account, CommentError, post
     from gpu_preview.report.pull_requests import EventError, Head
-    from gpu_preview.report.untrusted_report import ReceivedError, receive
+    from gpu_preview.report.untrusted_report import ReceivedError, load_untrusted
 
     token, event = os.environ.get("GITHUB_TOKEN"), os.environ.get("GITHUB_EVENT_PATH")
     if not token or not event:
@@ -45,7 +45,7 @@ def command(file: Path, author: str, as_json: bool) -> None:
     try:
         head = Head.read(Path(event))
         # Of another run nothing is written, so its report may be of no commit.
-        report = receive(file, head.commit if head.event == "pull_request" else "")
+        report = load_untrusted(file, head.commit if head.event == "pull_request" else "")
         done = post(report, head, Account(token, api_url, author), markdown.render)
     except FileNotFoundError:
         note(f"gpu-ci preview-comment: {file}: is not there; the run ended before it wrote a report")

@@ -58,5 +58,5 @@ def command(
     text = markdown.render(report)
     if output:
         shell.write(output, report, text)
-    shell.tell(report, text, as_json=as_json, annotations=() if annotate else None)
+    shell.publish(report, text, as_json=as_json, annotations=() if annotate else None)
     context.exit(report.exit_code)

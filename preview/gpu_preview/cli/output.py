@@ -27,10 +27,10 @@ _COMMAND = re.compile(r"^([ \t]*)::", re.MULTILINE)
 def progress(command: str) -> Callable[[str], None]:
     """Tells of long work on the error output, each line with the seconds since this call."""
     began = time.monotonic()
-    return lambda text: note(unobeyed(f"{command}: {time.monotonic() - began:5.1f} s  {text}"))
+    return lambda text: note(without_commands(f"{command}: {time.monotonic() - began:5.1f} s  {text}"))
 
 
-def unobeyed(text: str) -> str:
+def without_commands(text: str) -> str:
     """A message with words of the head's in it, of which neither a terminal nor the runner obeys any.
 
     The runner looks for `::` where a line begins, and for `##[` anywhere in it (actions/runner,
@@ -39,7 +39,7 @@ def unobeyed(text: str) -> str:
     return _COMMAND.sub(r"\1: :", visible_lines(text, _MESSAGE_CHARACTERS)).replace("##[", "# #[")
 
 
-def tell(report: Report, text: str, *, as_json: bool, annotations: Sequence[str] | None) -> None:
+def publish(report: Report, text: str, *, as_json: bool, annotations: Sequence[str] | None) -> None:
     """The end of a command: the report as JSON or as its Markdown; annotations, where they are asked for."""
     if as_json:
         click.echo(to_json(report), nl=False)

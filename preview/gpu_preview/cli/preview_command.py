@@ -77,7 +77,7 @@ def command(context: click.Context, /, as_json: bool, output: Path | None, annot
     text = markdown.render(report)
     if output:
         shell.write(output, report, text)
-    shell.tell(report, text, as_json=as_json, annotations=annotations.render(report) if annotate else None)
+    shell.publish(report, text, as_json=as_json, annotations=annotations.render(report) if annotate else None)
     context.exit(report.exit_code)
 
 
@@ -87,7 +87,7 @@ def _report(asked: dict[str, Any]) -> Any:
     from gpu_preview.compare.read_digests import read
     from gpu_preview.engine.exported_state import StateError
     from gpu_preview.git.repository import GitError, Repository
-    from gpu_preview.isolation.bubblewrap import WallsError
+    from gpu_preview.isolation.bubblewrap import IsolationError
     from gpu_preview.isolation.limits import Limits
 
     if asked["base"] and asked["digests"]:
@@ -120,8 +120,10 @@ def _report(asked: dict[str, Any]) -> Any:
         if asked["head"] == "HEAD" and repository.is_dirty():
             note("gpu-ci preview: there are changes that no commit has; they are not looked at")
         return compare(request, repository, shell.progress("gpu-ci preview"))
-    except (GitError, CompareError, StateError, WallsError) as error:
-        raise Found(shell.unobeyed(f"gpu-ci preview: {error}"), [{"text": shell.unobeyed(str(error))}]) from None
+    except (GitError, CompareError, StateError, IsolationError) as error:
+        raise Found(
+            shell.without_commands(f"gpu-ci preview: {error}"), [{"text": shell.without_commands(str(error))}]
+        ) from None
 
 
 def _states(given: tuple[str, ...]) -> dict[str, Path]:

@@ -22,45 +22,45 @@ _WORLD, _DIGESTS = "world", "digests.json"
 _SHARED = (_WORLD, "home", "tmp")
 
 
-class WorldError(Exception):
+class CacheError(Exception):
     """A world cannot be lent or put back; the text says why."""
 
 
 @dataclass(frozen=True)
-class Kept:
+class CacheEntry:
     """Where the world of one base is, or would be: a pull request that is pushed to again has the same one."""
 
     folder: Path | None
     """None: nothing is kept."""
 
     @classmethod
-    def of(cls, cache: Path | None, tree: str, stacks: Sequence[str], root: Path, engine: str) -> Kept:
+    def of(cls, cache: Path | None, tree: str, stacks: Sequence[str], root: Path, engine: str) -> CacheEntry:
         """The place for these stacks of these files, as this version of the program and of the `engine` deploys them.
 
-        WorldError for a cache in the checkout, whose root is `root`: a commit may have put anything there.
+        CacheError for a cache in the checkout, whose root is `root`: a commit may have put anything there.
         """
         if cache is None:
             return cls(None)
         whole = Path(os.path.abspath(cache))  # noqa: PTH100 - Path.resolve() follows links, which is asked apart
         if root in (whole, *whole.parents) or Path(os.path.realpath(whole)).is_relative_to(root):
-            raise WorldError(
+            raise CacheError(
                 f"--cache {cache}: is in the checkout, where a commit may have put anything\n"
                 f"  expected: a folder outside of {root}"
             )
         said = "\0".join([metadata.version("gpu-ci"), metadata.version("pulumi"), engine, *stacks])
         return cls(whole / f"{tree}-{hashlib.sha256(said.encode()).hexdigest()[:12]}")
 
-    def lend(self, world: Path, say: Callable[[str], None]) -> bool:
+    def restore_into(self, world: Path, say: Callable[[str], None]) -> bool:
         """Put a copy of it there, where there is one; whether there was. A damaged one is removed.
 
-        FileExistsError where something is already, WorldError where a link is in its place.
+        FileExistsError where something is already, CacheError where a link is in its place.
         """
         if os.path.lexists(world):
             raise FileExistsError(world)
         if self.folder is None or not os.path.lexists(self.folder):
             return False
         if self.folder.is_symlink() or not self.folder.is_dir():
-            raise WorldError(f"{self.folder}: is no folder of the cache's\n  hint: remove it")
+            raise CacheError(f"{self.folder}: is no folder of the cache's\n  hint: remove it")
         try:
             copy(self.folder / _WORLD, world)
             if _digests(world) == json.loads((self.folder / _DIGESTS).read_text(encoding="utf-8")):
@@ -89,7 +89,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Saved:
+class Snapshot:
     """What the base came to, where nothing of the head can change it."""
 
     scratch: Path
@@ -98,19 +98,19 @@ class Saved:
     """Where only this program does."""
 
     @classmethod
-    def of(cls, scratch: Path, folder: Path) -> Saved:
-        """Save it now. WorldError where that cannot be."""
+    def of(cls, scratch: Path, folder: Path) -> Snapshot:
+        """Save it now. CacheError where that cannot be."""
         folder.mkdir()
         try:
             for name in _SHARED:
                 if (scratch / name).is_dir():
                     copy(scratch / name, folder / name)
         except OSError as error:
-            raise WorldError(f"what the base came to cannot be saved: {error.strerror or error}") from None
+            raise CacheError(f"what the base came to cannot be saved: {error.strerror or error}") from None
         return cls(scratch, folder)
 
-    def put_back(self) -> None:
-        """As it was saved, whatever stands there now. WorldError where that cannot be removed."""
+    def restore(self) -> None:
+        """As it was saved, whatever stands there now. CacheError where that cannot be removed."""
         try:
             self.scratch.chmod(0o700)
             for name in _SHARED:
@@ -118,7 +118,7 @@ class Saved:
                 if (self.folder / name).is_dir():
                     copy(self.folder / name, self.scratch / name)
         except OSError as error:
-            raise WorldError(f"what the base came to cannot be put back: {error.strerror or error}") from None
+            raise CacheError(f"what the base came to cannot be put back: {error.strerror or error}") from None
 
 
 def _clear(place: Path) -> None:

@@ -13,17 +13,17 @@ from ..engine.output import clean, failure, made_by
 from ..environment import policy_packs, project_file
 from ..environment.packages import Packages, PackagesError
 from ..environment.policy_packs import PackError
-from ..environment.preparation import lend_cache, side, surroundings
+from ..environment.preparation import restore_cache, side, surroundings
 from ..git.repository import GitError, Repository
 from ..isolation import temporary
-from ..isolation.bubblewrap import WallsError
+from ..isolation.bubblewrap import IsolationError
 from ..isolation.limits import Limits
-from ..report.model import Report, Side
+from ..report.model import Report, Revision
 from ..visible import visible
-from . import base_cache, revision
-from .base_cache import WorldError
+from . import base_cache
+from .base_cache import CacheError
+from .checkout import Checkout, CheckoutError
 from .one_stack import Comparison
-from .revision import SideError
 
 
 class CompareError(Exception):
@@ -77,7 +77,7 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
                 folder, packages, asked, request.limits, say,
                 network=request.network, require_walls=request.require_walls,
             )  # fmt: skip
-            held_to = policy_packs.held_to(asked)
+            selection = policy_packs.selection(asked)
             before = side("base", base, repository, around)
             fixed = replace(around, walls=around.walls.reading_only(before.root, *([policies] if asked else [])))
             after = side("head", head, repository, fixed)
@@ -87,10 +87,12 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
             exported_state.of_projects(states, {project_file.name(each.project) for each in (before, after)})
             offline = [name for name in names if name not in states]
             cache = request.cache if offline else None
-            kept = base_cache.Kept.of(cache, repository.tree(base), offline, repository.root, around.engine.version)
-        except (SideError, PackError, WorldError) as error:
+            kept = base_cache.CacheEntry.of(
+                cache, repository.tree(base), offline, repository.root, around.engine.version
+            )
+        except (CheckoutError, PackError, CacheError) as error:
             raise CompareError(str(error)) from None
-        except (CompareError, GitError, StateError, WallsError):
+        except (CompareError, GitError, StateError, IsolationError):
             raise
         except Exception as error:  # what nobody thought of: the head's files are whatever its author wants
             raise CompareError(f"the two sides cannot be read, {_fault(error)}") from None
@@ -100,8 +102,8 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
             base_failed = _bring_up(offline, before, kept, packages, request.install, say, own_cache=own_cache)
             # An earlier stack of the head, or what installs its packages, may write over what a later one starts from.
             alone = len(names) == 1 and not packages.wants_others(after.root)
-            saved = None if alone else base_cache.Saved.of(around.scratch, around.own / "base came to")
-        except (WorldError, PackagesError) as error:
+            saved = None if alone else base_cache.Snapshot.of(around.scratch, around.own / "base came to")
+        except (CacheError, PackagesError) as error:
             raise CompareError(str(error)) from None
         except CompareError:
             raise
@@ -110,18 +112,27 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
         head_failed = ""
         try:
             after.install(packages, request.install, before)
-        except SideError as error:
+        except CheckoutError as error:
             head_failed = clean(str(error))
         except Exception as error:
             head_failed = f"its packages cannot be installed, {_fault(error)}"
         comparison = Comparison(
-            before, after, held_to, say, base_failed, head_failed, states, request.states, request.max_usd_month, saved
+            before,
+            after,
+            selection,
+            say,
+            base_failed,
+            head_failed,
+            states,
+            request.states,
+            request.max_usd_month,
+            saved,
         )
         return Report(
             made_by=made_by(),
             how="base" if offline else "state",
-            base=Side(ref=request.base, commit=base),
-            head=Side(ref=request.head, commit=head),
+            base=Revision(ref=request.base, commit=base),
+            head=Revision(ref=request.head, commit=head),
             stacks=tuple(comparison.stack(name) for name in names),
             walls=fixed.walls.told(request.limits, (*before.installed_with, *after.installed_with)),
         )
@@ -129,8 +140,8 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
 
 def _bring_up(
     names: Sequence[str],
-    before: revision.Side,
-    kept: base_cache.Kept,
+    before: Checkout,
+    kept: base_cache.CacheEntry,
     packages: Packages,
     install: str,
     say: Callable[[str], None],
@@ -142,14 +153,14 @@ def _bring_up(
     if not any(name in before.files for name in names):
         return failed
     world = before.around.scratch / "world"
-    if kept.lend(world, say):
+    if kept.restore_into(world, say):
         say("the base is taken from the cache")
         return {}
     if own_cache:
-        lend_cache(packages.project, world)
+        restore_cache(packages.project, world)
     try:
         before.install(packages, install)
-    except SideError as error:
+    except CheckoutError as error:
         raise CompareError(f"base: {error}") from None
     for name in names:
         if name not in before.files:
@@ -160,7 +171,7 @@ def _bring_up(
             finished = before.up(name)
             if finished.code or finished.broke:
                 failed[name] = failure(finished, before.root)
-        except SideError as error:
+        except CheckoutError as error:
             failed[name] = clean(str(error))
     if not failed:
         kept.keep(world, say)
@@ -171,7 +182,7 @@ def _fault(error: Exception) -> str:
     return clean(f"which is a fault of gpu-ci's: {type(error).__name__}: {visible(str(error), 300)}")
 
 
-def chosen(request: Request, before: revision.Side, after: revision.Side) -> list[str]:
+def chosen(request: Request, before: Checkout, after: Checkout) -> list[str]:
     """The stacks to compare. CompareError for one that neither side has, and where there is none."""
     known = sorted({*before.files, *after.files})
     asked = list(dict.fromkeys([*request.stacks, *request.states]))

@@ -11,13 +11,13 @@ from ..engine import digest
 from ..engine.digest import DigestError, DigestTooLargeError
 from ..engine.exported_state import ExportedState
 from ..engine.output import clean, failure
-from ..environment.policy_packs import HeldTo
+from ..environment.policy_packs import PolicySelection
 from ..json_text import TooMuchError
 from ..report import locations, policies
-from ..report.analysis import Files, judged
+from ..report.analysis import Files, analyze
 from ..report.model import Counts, Stack, Status
-from .base_cache import Saved, WorldError
-from .revision import Side, SideError
+from .base_cache import CacheError, Snapshot
+from .checkout import Checkout, CheckoutError
 
 _PREVIEW_FAILED = "error: preview failed"
 
@@ -26,9 +26,9 @@ _PREVIEW_FAILED = "error: preview failed"
 class Comparison:
     """Both sides, ready to run."""
 
-    before: Side
-    after: Side
-    held_to: HeldTo
+    before: Checkout
+    after: Checkout
+    selection: PolicySelection
     say: Callable[[str], None]
     base_failed: Mapping[str, str] = field(default_factory=dict)
     """Why a stack of the base did not come up."""
@@ -37,7 +37,7 @@ class Comparison:
     states: Mapping[str, ExportedState] = field(default_factory=dict)
     state_files: Mapping[str, Path] = field(default_factory=dict)
     max_usd_month: float | None = None
-    saved: Saved | None = None
+    saved: Snapshot | None = None
     """What the base came to; None where no other code of the head has run before."""
 
     def stack(self, name: str) -> Stack:
@@ -68,8 +68,8 @@ class Comparison:
             return told(Status.BASE_FAILED, error=self.base_failed[name])
         try:
             if self.saved:
-                self.saved.put_back()
-        except WorldError as error:
+                self.saved.restore()
+        except CacheError as error:
             return told(Status.FAILED, error=clean(str(error)))
         if new is None:
             left = digest.of_state(state.text if state else before.exported(name))
@@ -81,10 +81,10 @@ class Comparison:
             if state:
                 self.say(f"{name}: taking the exported state, {state.told}")
                 after.take_state(name, state)
-        except SideError as error:
+        except CheckoutError as error:
             return told(Status.FAILED, error=clean(str(error)))
         self.say(f"{name}: previewing the head")
-        finished, events = after.preview(name, self.held_to.options)
+        finished, events = after.preview(name, self.selection.options)
         try:
             found = digest.read(finished.stdout)
         except DigestTooLargeError as error:
@@ -102,5 +102,5 @@ class Comparison:
             return told(Status.FAILED, error=why, resources=found.resources, counts=found.counts)
         files = Files(file, after.root, str(after.project.relative_to(after.root)), old, new, before.root)
         status = Status.NEW if old is None and state is None else Status.PREVIEWED
-        stack = told(status, violations=broken, policies=self.held_to.told(asked))
-        return judged(stack, found, files, events=events, max_usd_month=self.max_usd_month)
+        stack = told(status, violations=broken, policies=self.selection.told(asked))
+        return analyze(stack, found, files, events=events, max_usd_month=self.max_usd_month)

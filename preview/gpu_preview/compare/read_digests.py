@@ -9,8 +9,8 @@ from ..engine import digest
 from ..engine.digest import DigestError
 from ..engine.output import clean, made_by
 from ..git import repository
-from ..report.analysis import Files, judged
-from ..report.model import Report, Side, Stack, Status
+from ..report.analysis import Files, analyze
+from ..report.model import Report, Revision, Stack, Status
 from ..visible import visible
 from .compare import CompareError
 
@@ -31,8 +31,8 @@ def read(given: Sequence[str], folder: Path, max_usd_month: float | None) -> Rep
     return Report(
         made_by=made_by(),
         how="credentials",
-        base=Side(ref="the state of each stack"),
-        head=Side(ref="the program, previewed with credentials"),
+        base=Revision(ref="the state of each stack"),
+        head=Revision(ref="the program, previewed with credentials"),
         stacks=tuple(stacks),
     )
 
@@ -57,4 +57,4 @@ def _stack(given: str, folder: Path, max_usd_month: float | None) -> Stack:
     if found.errors:
         return Stack(stack=name, file=known, status=Status.FAILED, error=clean("\n\n".join(found.errors)))
     stack = Stack(stack=name, file=known, status=Status.PREVIEWED)
-    return judged(stack, found, Files(known, folder, "", None, file), max_usd_month=max_usd_month)
+    return analyze(stack, found, Files(known, folder, "", None, file), max_usd_month=max_usd_month)

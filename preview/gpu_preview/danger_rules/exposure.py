@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..diff.value_pairs import Pair, plain
+from ..diff.value_pairs import ValuePair, plain
 from ..engine.states import Change, State, World
 from ..report.model import Finding
 from . import policy_documents
@@ -93,7 +93,7 @@ def check(change: Change, world: World) -> Iterator[Finding]:
     yield from (PUBLIC.found(change, f"{change.name} {text}") for text in _of_the_whole(change, world))
 
 
-def _opens(rule: Exposes, pair: Pair, change: Change) -> bool:
+def _opens(rule: Exposes, pair: ValuePair, change: Change) -> bool:
     """Whether it is public now and was not. Of a list that was public already, nothing is told."""
     if pair.path[-1] != rule.key:
         return False

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ..diff.value_pairs import Pair, leaves
+from ..diff.value_pairs import ValuePair, leaves
 from ..engine.placeholders import is_unknown
 from ..engine.states import Change, World
 from ..report.model import Finding
@@ -141,7 +141,7 @@ _READERS: tuple[Callable[[str, Inputs, Inputs], Iterator[str]], ...] = (
 )
 
 
-def _property(change: Change, pair: Pair) -> str:
+def _property(change: Change, pair: ValuePair) -> str:
     """What one property tells."""
     where, before, after = shortened(pair.text, 120), pair.before, pair.after
     if change.type.startswith("kubernetes:") and pair.key in _POD and after is True and before is not True:

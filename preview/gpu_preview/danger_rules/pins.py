@@ -9,7 +9,7 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from ..diff.value_pairs import Pair
+from ..diff.value_pairs import ValuePair
 from ..engine.states import Change, World
 from ..report.model import Finding
 from .rule import GOES_BACK, shortened
@@ -58,7 +58,7 @@ def check(change: Change, _world: World) -> Iterator[Finding]:
                 yield GOES_BACK.found(change, text)
 
 
-def steps(pair: Pair) -> Iterator[Step]:
+def steps(pair: ValuePair) -> Iterator[Step]:
     """The versions in one property, at both sides."""
     before, after = _text(pair.before), _text(pair.after)
     if not before or not after or before == after or pair.path[-1] != pair.key:
@@ -69,7 +69,7 @@ def steps(pair: Pair) -> Iterator[Step]:
         yield Step("", before, after)
 
 
-def _counted(pair: Pair) -> bool:
+def _counted(pair: ValuePair) -> bool:
     return pair.key == "version" and any(key in _COUNTED for key in pair.keys)
 
 

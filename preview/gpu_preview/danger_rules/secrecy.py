@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..diff.moved_secrets import gains
+from ..diff.moved_secrets import exposes_secret
 from ..diff.paths import Step
-from ..diff.value_pairs import Pair, leaves, pairs, uncovered
+from ..diff.value_pairs import ValuePair, leaves, pairs, revealed
 from ..engine.placeholders import is_in_plain
 from ..engine.states import STACK, Change, World
 from ..report.model import Finding, Severity
@@ -85,7 +85,7 @@ def _exposed(change: Change, before: Mapping[str, Any], after: Mapping[str, Any]
     if before == after:
         return
     told = set()
-    for pair in uncovered(before, after):
+    for pair in revealed(before, after):
         told.add(pair.path[0])
         yield SECRET_EXPOSED.found(change, f"{change.name}: {shortened(pair.text, 120)} was secret and is plain now")
     for pair in pairs(before, after):
@@ -94,7 +94,7 @@ def _exposed(change: Change, before: Mapping[str, Any], after: Mapping[str, Any]
             text = "holds a value in plain that the stack file encrypts"
             yield SECRET_EXPOSED.found(change, f"{change.name}: {shortened(pair.text, 120)} {text}")
     for key in sorted(after.keys() - told):
-        if gains(before.get(key), after[key]):
+        if exposes_secret(before.get(key), after[key]):
             text = "has lost a secret and has something plain that is new: make sure that it is not the same"
             found = SECRET_EXPOSED.found(change, f"{change.name}: {shortened(key, 120)} {text}")
             yield found.model_copy(update={"severity": Severity.WARNING})
@@ -107,8 +107,8 @@ def config(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tupl
             yield pair.path
 
 
-def _lost(change: Change, pair: Pair) -> str:
-    """What was encrypted, and is not. Where the thing itself is gone, there is no Pair, and nothing to tell."""
+def _lost(change: Change, pair: ValuePair) -> str:
+    """What was encrypted, and is not. Where the thing itself is gone, there is no ValuePair, and nothing to tell."""
     switch = pair.key in SWITCHES or (pair.key == "enabled" and change.type == _BY_DEFAULT)
     if switch and _on(pair.before) and (pair.after is None or _off(pair.after)):
         return "was on and is off: it is not encrypted any more"

@@ -74,7 +74,7 @@ def _config(path: Path) -> dict[str, Any]:
     to be read."""
     try:
         found = stack_yaml.loaded(path)
-    except stack_yaml.UnfitError:
+    except stack_yaml.InvalidStackFileError:
         return {}
     config = found.get("config") if isinstance(found, dict) else None
     own = {key: value for key, value in config.items() if isinstance(key, str)} if isinstance(config, dict) else {}

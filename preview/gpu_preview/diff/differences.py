@@ -10,7 +10,7 @@ from ..engine.placeholders import SECRET, is_unknown
 from ..json_text import DEEPEST, TooMuchError
 from ..report.model import PropertyChange
 from .list_identity import NAMES, places
-from .moved_secrets import ANOTHER_MAYBE, MAYBE_SECRET, Veil
+from .moved_secrets import ANOTHER_MAYBE, MAYBE_SECRET, SecretMask
 from .paths import IN_TEXT, joined, parts
 from .values import ANOTHER_SECRET, WAS_SECRET, as_json, is_secret, shown
 
@@ -36,7 +36,7 @@ class Hint(NamedTuple):
 
 
 def between(
-    before: Any, after: Any, path: str = "", replaces: bool = False, depth: int = 0, veil: Veil | None = None
+    before: Any, after: Any, path: str = "", replaces: bool = False, depth: int = 0, veil: SecretMask | None = None
 ) -> Iterator[PropertyChange]:
     """Every leaf that differs. A secret that is plain on the other side is not shown there either, wherever it is in
     the same property: `veil` is of the whole of that, and made of these values where none is given.
@@ -45,20 +45,20 @@ def between(
     """
     if before is ABSENT or after is ABSENT or is_unknown(before) or is_unknown(after) or depth >= DEEPEST:
         if before is not after and not _same(before, after):
-            yield _change(path, before, after, replaces, veil or Veil.of(before, after))
+            yield _change(path, before, after, replaces, veil or SecretMask.of(before, after))
     elif isinstance(before, Mapping) and isinstance(after, Mapping):
         for key in sorted({*before, *after} - {"__defaults"}, key=str):
             one, other = before.get(key, ABSENT), after.get(key, ABSENT)
-            own = veil or (Veil.of(one, other) if one != other else Veil())
+            own = veil or (SecretMask.of(one, other) if one != other else SecretMask())
             yield from between(one, other, joined(path, key), replaces, depth + 1, own)
     elif isinstance(before, list) and isinstance(after, list) and not _reordered(before, after):
-        own = veil or Veil.of(before, after)
+        own = veil or SecretMask.of(before, after)
         for at, one, other in _matched(before, after):
             yield from between(one, other, joined(path, at), replaces, depth + 1, own)
     elif (old := as_json(before)) is not None and (new := as_json(after)) is not None and type(old) is type(new):
-        yield from between(old, new, f"{path}{IN_TEXT}", replaces, depth + 1, veil or Veil.of(before, after))
+        yield from between(old, new, f"{path}{IN_TEXT}", replaces, depth + 1, veil or SecretMask.of(before, after))
     elif not _same(before, after):
-        yield _change(path, before, after, replaces, veil or Veil.of(before, after))
+        yield _change(path, before, after, replaces, veil or SecretMask.of(before, after))
 
 
 def _same(before: Any, after: Any) -> bool:
@@ -103,11 +103,11 @@ def _by_name(
     yield from ((at, one, ABSENT) for at, one in gone.items())
 
 
-def _change(path: str, before: Any, after: Any, replaces: bool, veil: Veil) -> PropertyChange:
+def _change(path: str, before: Any, after: Any, replaces: bool, veil: SecretMask) -> PropertyChange:
     kind: Literal["add", "delete", "update"] = "add" if before is ABSENT else "delete" if after is ABSENT else "update"
     key = str(next(reversed(parts(path)), ""))
-    one = None if before is ABSENT else _hidden(before, after, hides=veil.hides(before, after=False, key=key))
-    other = None if after is ABSENT else _hidden(after, before, hides=veil.hides(after, after=True, key=key))
+    one = None if before is ABSENT else _hidden(before, after, hides=veil.masks(before, after=False, key=key))
+    other = None if after is ABSENT else _hidden(after, before, hides=veil.masks(after, after=True, key=key))
     return PropertyChange(
         path=path,
         kind=kind,
@@ -148,12 +148,12 @@ def told(
     """
     before, after = old.get("inputs") or {}, new.get("inputs") or {}
     found: dict[str, PropertyChange] = {}
-    veils: dict[tuple[str, bool], Veil] = {}  # one for a whole property, of which the engine may name every part
+    veils: dict[tuple[str, bool], SecretMask] = {}  # one for a whole property, of which the engine may name every part
     for path, hint in hints.items():
         source = before if hint.input_diff else old.get("outputs") or before
         whole = joined("", parts(path)[0]) if parts(path) else ""
         if (key := (whole, source is before)) not in veils:
-            veils[key] = Veil.of(at(source, whole), at(after, whole))
+            veils[key] = SecretMask.of(at(source, whole), at(after, whole))
         changes = at_most(most, between(at(source, path), at(after, path), path, hint.replaces, veil=veils[key]))
         if not changes:  # a difference that the texts of the digest do not show, such as between two secrets
             kind: Literal["add", "delete", "update"] = (

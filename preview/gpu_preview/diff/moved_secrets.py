@@ -21,7 +21,7 @@ _Path = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Veil:
+class SecretMask:
     """One property at both sides. What was plain on the other side too hides nothing, wherever it is now."""
 
     before: frozenset[Any] | None = None
@@ -29,21 +29,21 @@ class Veil:
     after: frozenset[Any] | None = None
 
     @classmethod
-    def of(cls, before: Any, after: Any) -> Veil:
+    def of(cls, before: Any, after: Any) -> SecretMask:
         """Of a whole property: the value of a top-level name."""
         was, now = (list(_leaves(side)) for side in (before, after))
         lost, gained = _secrets(was), _secrets(now)
         return cls(_plain(now) if gained - lost else None, _plain(was) if lost - gained else None)
 
-    def hides(self, value: Any, *, after: bool, key: str = "") -> bool:
+    def masks(self, value: Any, *, after: bool, key: str = "") -> bool:
         """Whether a value of that side, or a part of it, may be one that is secret on the other."""
         known = self.after if after else self.before
         return known is not None and any(_hidden(path, leaf, known) for path, leaf in _leaves(value, (key,)))
 
 
-def gains(before: Any, after: Any) -> bool:
+def exposes_secret(before: Any, after: Any) -> bool:
     """Whether a secret is gone from a property in which something plain is new."""
-    return Veil.of(before, after).hides(after, after=True)
+    return SecretMask.of(before, after).masks(after, after=True)
 
 
 def _hidden(path: _Path, leaf: Any, known: frozenset[Any]) -> bool:

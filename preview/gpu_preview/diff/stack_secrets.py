@@ -36,7 +36,7 @@ def open_to_all(file: Path) -> dict[str, str]:
     """
     try:
         document = stack_yaml.loaded(file)
-    except stack_yaml.UnfitError:
+    except stack_yaml.InvalidStackFileError:
         return {}  # the engine refuses it, in words of its own
     if not isinstance(document, dict):
         return {}

@@ -20,7 +20,7 @@ _LONGEST_JSON = 200_000
 
 
 @dataclass(frozen=True)
-class Pair:
+class ValuePair:
     """One value at both sides; None where a side has none while it has what the value is a part of."""
 
     path: tuple[Step, ...]
@@ -44,13 +44,13 @@ class Pair:
         return paths.written(self.path)
 
 
-def pairs(before: Any, after: Any) -> Iterator[Pair]:
+def pairs(before: Any, after: Any) -> Iterator[ValuePair]:
     """Every value and its parts, each at both sides. Below a value that is gone, secret or unknown there is nothing."""
     left: list[tuple[tuple[Step, ...], Any, Any]] = [((), before, after)]
     while left:
         path, one, other = left.pop()
         if path:
-            yield Pair(path, one, other)
+            yield ValuePair(path, one, other)
         if len(path) >= DEEPEST:
             continue
         was, now = decoded(one), decoded(other)
@@ -64,7 +64,7 @@ def pairs(before: Any, after: Any) -> Iterator[Pair]:
             left += [((*path, index), *both) for index, *both in reversed(parts)]
 
 
-def uncovered(before: Any, after: Any) -> Iterator[Pair]:
+def revealed(before: Any, after: Any) -> Iterator[ValuePair]:
     """What was secret and is plain now, at the same place or by the same name."""
     if before == after:  # as most of a stack is, and walking through all of it takes a second for 100 pools
         return

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..diff import differences
-from ..diff.value_pairs import uncovered
+from ..diff.value_pairs import revealed
 from ..diff.values import WAS_SECRET
 from ..json_text import DEEPEST
 from ..report.model import Operation, PropertyChange, Resource
@@ -99,7 +99,7 @@ def _operation(step: Mapping[str, Any], old: Mapping[str, Any], new: Mapping[str
     The engine calls the first the same, as it changes nothing in the cloud; the value then stands in the state as it
     is. And what it replaces of somebody else's it forgets, and deletes nothing.
     """
-    if step["op"] == "same" and any(uncovered(old.get("inputs") or {}, new.get("inputs") or {})):
+    if step["op"] == "same" and any(revealed(old.get("inputs") or {}, new.get("inputs") or {})):
         return Operation.UPDATE
     operation = OPERATIONS[str(step["op"])]
     return Operation.CREATE if operation is Operation.REPLACE and old.get("external") is True else operation
@@ -112,7 +112,7 @@ def _with_uncovered(
     known = {each.path for each in found}
     more = (
         PropertyChange(path=pair.text, kind="update", before=SECRET, after=WAS_SECRET)
-        for pair in uncovered(old.get("inputs") or {}, new.get("inputs") or {})
+        for pair in revealed(old.get("inputs") or {}, new.get("inputs") or {})
         if pair.text not in known
     )
     return tuple(sorted([*found, *differences.at_most(most - len(found), more)], key=lambda each: each.path))

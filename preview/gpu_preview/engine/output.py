@@ -35,11 +35,11 @@ def made_by() -> str:
     return f"gpu-ci {metadata.version('gpu-ci')}"
 
 
-def failure(finished: Finished, root: Path, found: Digest | None = None, *, walled: bool = True) -> str:
+def failure(finished: Finished, root: Path, found: Digest | None = None, *, isolated: bool = True) -> str:
     """Why a command failed: the limit it broke, the engine's errors, or the end of what it said.
 
     Paths are those of the repository: that its files lay below `root` meanwhile is of no use to anybody. Of a command
-    behind walls (`walled`) that missed the network, the last line says how to give it one.
+    behind walls (`isolated`) that missed the network, the last line says how to give it one.
     """
     said = "\n\n".join(found.errors) if found else ""
     if not said:
@@ -48,9 +48,9 @@ def failure(finished: Finished, root: Path, found: Digest | None = None, *, wall
         said = "\n".join(filter(None, ("" if printed.lstrip().startswith("{") else printed, finished.error_tail())))
     told = "\n".join(filter(None, (finished.broke, _INTERRUPTED.sub("", said).strip("\n"))))
     text = clean(told.replace(f"{root}/", ""))
-    if walled and "ModuleNotFoundError: " in told:
+    if isolated and "ModuleNotFoundError: " in told:
         text += f"\n{_NO_PACKAGE}"
-    return f"{text}\n{_NO_NETWORK}" if walled and any(sign in told for sign in _OFFLINE) else text
+    return f"{text}\n{_NO_NETWORK}" if isolated and any(sign in told for sign in _OFFLINE) else text
 
 
 def _diagnostics(printed: str) -> str:

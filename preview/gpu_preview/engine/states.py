@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ..diff.value_pairs import Pair, pairs
+from ..diff.value_pairs import ValuePair, pairs
 from ..json_text import as_list, as_map, as_text
 from ..report.model import Operation, Resource
 
@@ -79,7 +79,7 @@ class Change:
         return {Operation.DELETE: "is deleted", Operation.REPLACE: "is replaced"}.get(self.resource.operation, "")
 
     @cached_property
-    def inputs(self) -> tuple[Pair, ...]:
+    def inputs(self) -> tuple[ValuePair, ...]:
         """Every value of its inputs at both sides; none of a resource that goes, because nothing of it is left."""
         if self.after is None:
             return ()

@@ -19,7 +19,7 @@ from ..git import repository
 from ..isolation import safe_open
 from ..visible import visible
 from . import requirements, venv_clone
-from .venv_clone import LendError, site_packages
+from .venv_clone import VenvError, site_packages
 from .virtualenv_option import toolchain, unfit, virtualenv
 
 _LOCKS = ("requirements*.lock", "requirements*.txt", "uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock")
@@ -98,8 +98,8 @@ class Packages:
             )
         self._refuse_theirs(ours)
         try:
-            venv_clone.lend(ours, self.place(side), [*self.imported(ours, side), *map(str, site_packages(ours))])
-        except LendError as error:
+            venv_clone.create(ours, self.place(side), [*self.imported(ours, side), *map(str, site_packages(ours))])
+        except VenvError as error:
             raise PackagesError(str(error)) from None
         except OSError as error:
             raise PackagesError(f"{self.place(side).name}: cannot be written: {error.strerror}") from None
@@ -212,7 +212,7 @@ class Packages:
         if self.creation(side):
             try:
                 venv_clone.clear(self.place(side))
-            except LendError as error:
+            except VenvError as error:
                 raise PackagesError(str(error)) from None
 
     def finish(self, side: Path) -> None:
@@ -222,7 +222,7 @@ class Packages:
             self._refuse_theirs(ours)
             try:
                 venv_clone.add(theirs, list(self.imported(ours, side)))
-            except LendError as error:
+            except VenvError as error:
                 raise PackagesError(str(error)) from None
 
 
@@ -261,7 +261,7 @@ def _in_submodule(environment: Path, root: Path) -> bool:
 
 def _small(file: Path) -> list[str]:
     """The lines of a file that an installer writes; none of one that is no plain file, or is larger than any."""
-    with contextlib.suppress(OSError), safe_open.opened(file) as opened:
+    with contextlib.suppress(OSError), safe_open.open_regular(file) as opened:
         text = opened.read(_LARGEST_PTH_BYTES + 1)
         return text.decode(errors="replace").splitlines() if len(text) <= _LARGEST_PTH_BYTES else []
     return []

@@ -108,7 +108,7 @@ class Pack:
 
 
 @dataclass(frozen=True)
-class HeldTo:
+class PolicySelection:
     """What a preview is asked with."""
 
     options: tuple[str, ...] = ()
@@ -156,7 +156,7 @@ def refuse_bent(packs: Sequence[Pack], kind: Callable[[Path], str], whose: str) 
             )
 
 
-def held_to(packs: Sequence[Pack]) -> HeldTo:
+def selection(packs: Sequence[Pack]) -> PolicySelection:
     """The options, and what is left out because the base has it not."""
     options: list[str] = []
     left_out: list[str] = []
@@ -168,7 +168,7 @@ def held_to(packs: Sequence[Pack]) -> HeldTo:
         if pack.settings and settings is None:
             left_out.append(f"no settings: the base has no {within(pack.settings, pack.root)}")
         options += ["--policy-pack", str(folder), "--policy-pack-config", str(settings or _NO_SETTINGS)]
-    return HeldTo(tuple(options), tuple(left_out))
+    return PolicySelection(tuple(options), tuple(left_out))
 
 
 def _check(settings: Path, name: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..compare import base_cache
-from ..compare.revision import Side, SideError, Surroundings
+from ..compare.checkout import Checkout, CheckoutError, RunContext
 from ..diff.stack_secrets import SecretsError
 from ..engine.program import Engine, EngineError
 from ..git import repository as git
@@ -30,33 +30,36 @@ def surroundings(
     *,
     network: bool,
     require_walls: bool,
-) -> Surroundings:
-    """What both sides share, below an empty folder. SideError without an engine, WallsError without required walls."""
+) -> RunContext:
+    """What both checkouts share, below an empty folder.
+
+    CheckoutError without an engine, IsolationError without the isolation that is required.
+    """
     scratch, own = folder / "work", folder / "own"
     scratch.mkdir()
     own.mkdir()
     try:
         engine = Engine.find(say)
     except EngineError as error:
-        raise SideError(str(error)) from None
+        raise CheckoutError(str(error)) from None
     needed = [*bubblewrap.own_paths(), *engine.readable, *packages.readable()]
     needed += [path for pack in packs for path in pack.needed]
     build = bubblewrap.build(scratch, packages.root, needed, network=network)
     if require_walls:
         build.require()
-    return Surroundings(scratch, own, build, limits, engine, say)
+    return RunContext(scratch, own, build, limits, engine, say)
 
 
-def side(name: str, commit: str, repository: Repository, around: Surroundings) -> Side:
-    """A commit's files; nothing of it has run. SideError where they are not to be read."""
+def side(name: str, commit: str, repository: Repository, around: RunContext) -> Checkout:
+    """A commit's files; nothing of it has run. CheckoutError where they are not to be read."""
     root = around.scratch / name
     repository.export(commit, root, around.limits.disk_gib)
-    made = Side(name, root, root / repository.project, around)
+    made = Checkout(name, root, root / repository.project, around)
     try:
         _refuse(made.project, repository.project)
         made.read_files()
-    except (SideError, SecretsError) as error:
-        raise SideError(f"{name} ({commit[:10]}): {error}") from None
+    except (CheckoutError, SecretsError) as error:
+        raise CheckoutError(f"{name} ({commit[:10]}): {error}") from None
     for file in git.misnamed(made.project):
         shown = visible(file, 100)
         around.say(f"{name}: {shown} is passed over: a stack is named by letters, digits, `.`, `_` and `-`")
@@ -64,18 +67,18 @@ def side(name: str, commit: str, repository: Repository, around: Surroundings) -
 
 
 def _refuse(project: Path, named: Path) -> None:
-    """SideError for a project's folder that is a link without an end, and for a project's file that nobody can read."""
+    """CheckoutError for a project's folder that is an endless link, and for a project's file that nobody can read."""
     if venv_clone.resolved(project) != project:
-        raise SideError(f"{named} is a link, or below one")
+        raise CheckoutError(f"{named} is a link, or below one")
     for name in project_file.NAMES:
         if (project / name).is_file():
             try:
                 stack_yaml.loaded(project / name)
-            except stack_yaml.UnfitError as error:
-                raise SideError(f"{named / name} {error}") from None
+            except stack_yaml.InvalidStackFileError as error:
+                raise CheckoutError(f"{named / name} {error}") from None
 
 
-def lend_cache(project: Path, world: Path) -> None:
+def restore_cache(project: Path, world: Path) -> None:
     """What the checkout's own sandbox has read out of the SDKs: reading it again takes two seconds.
 
     Nothing behind a link, which the head may have put into the checkout to lead anywhere.

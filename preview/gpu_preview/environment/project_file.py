@@ -53,7 +53,7 @@ def _read(project: Path) -> tuple[Path | None, Any]:
     for each in NAMES:
         try:
             return project / each, stack_yaml.loaded(project / each)
-        except stack_yaml.UnfitError:
+        except stack_yaml.InvalidStackFileError:
             continue
     return None, None
 

@@ -15,18 +15,18 @@ from ..isolation import temporary
 from .requirements import Named
 
 
-class LendError(Exception):
+class VenvError(Exception):
     """There is none to lend, or no place for it; the text says why."""
 
 
-def lend(ours: Path, theirs: Path, imports: Sequence[str]) -> None:
+def create(ours: Path, theirs: Path, imports: Sequence[str]) -> None:
     """Write an environment with the interpreter of `ours`, which imports from these folders.
 
     What stands there is removed, and nothing is written through a link: a commit may hold any.
     """
     settings, python = ours / "pyvenv.cfg", ours / "bin" / "python"
     if not (settings.is_file() and python.exists() and site_packages(ours)):
-        raise LendError(f"{ours}: is no virtual environment")
+        raise VenvError(f"{ours}: is no virtual environment")
     clear(theirs)
     (theirs / "bin").mkdir(parents=True)
     shutil.copyfile(settings, theirs / "pyvenv.cfg")
@@ -52,22 +52,22 @@ def _add_pip(environment: Path, imports: Sequence[str]) -> None:
 
 
 def clear(folder: Path) -> None:
-    """Remove what a commit has in the place of an environment. LendError where the place is behind a link."""
+    """Remove what a commit has in the place of an environment. VenvError where the place is behind a link."""
     if resolved(folder.parent) != folder.parent:
-        raise LendError(f"{folder.name}: lies behind a link")
+        raise VenvError(f"{folder.name}: lies behind a link")
     if folder.is_symlink() or folder.is_file():
         folder.unlink()
     elif folder.exists():
         temporary.remove(folder)
         if folder.exists():
-            raise LendError(f"{folder.name}: is in the way of an environment, and cannot be removed")
+            raise VenvError(f"{folder.name}: is in the way of an environment, and cannot be removed")
 
 
 def add(environment: Path, imports: Sequence[str]) -> None:
-    """Let an environment import from these folders too. LendError where it leads out of itself."""
+    """Let an environment import from these folders too. VenvError where it leads out of itself."""
     for packages in site_packages(environment):
         if packages.resolve() != packages:
-            raise LendError(f"{environment.name}: {packages.relative_to(environment)} leads elsewhere")
+            raise VenvError(f"{environment.name}: {packages.relative_to(environment)} leads elsewhere")
         file = packages / "_side.pth"
         file.unlink(missing_ok=True)
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)

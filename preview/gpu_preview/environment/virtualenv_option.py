@@ -77,7 +77,7 @@ def _options(project: Path) -> Mapping[str, Any]:
     for name in ("Pulumi.yaml", "Pulumi.yml", "PulumiPolicy.yaml"):
         try:
             settings = stack_yaml.loaded(project / name)
-        except stack_yaml.UnfitError:
+        except stack_yaml.InvalidStackFileError:
             continue
         return as_map(as_map(as_map(settings).get("runtime")).get("options"))
     return {}

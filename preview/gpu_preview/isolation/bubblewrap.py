@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..report.model import Wall
+from ..report.model import IsolationLayer
 from .limits import Limits
 
 _TRY_SEC = 20
@@ -31,12 +31,12 @@ _WITHOUT = (
 )
 
 
-class WallsError(Exception):
+class IsolationError(Exception):
     """A wall that was asked for does not stand; the text says why."""
 
 
 @dataclass(frozen=True)
-class Walls:
+class Isolation:
     """How a command is started so that it reaches less."""
 
     prefix: tuple[str, ...]
@@ -45,66 +45,68 @@ class Walls:
     network: bool = False
     """Whether it may use the network."""
 
-    def around(self, command: Sequence[str]) -> list[str]:
+    def wrap(self, command: Sequence[str]) -> list[str]:
         """The command behind the walls."""
         return [*self.prefix, *command]
 
-    def with_network(self) -> Walls:
+    def with_network(self) -> Isolation:
         """The same walls, but for the network."""
-        return Walls(tuple(word for word in self.prefix if word != _NO_NETWORK), self.reason, network=True)
+        return Isolation(tuple(word for word in self.prefix if word != _NO_NETWORK), self.reason, network=True)
 
     def require(self) -> None:
-        """WallsError where one of the walls of bubblewrap does not stand."""
+        """IsolationError where one of the walls of bubblewrap does not stand."""
         if not self.prefix:
-            raise WallsError(
+            raise IsolationError(
                 f"no wall would stand around the head's code: bubblewrap: {self.reason}\n"
                 "  expected: all of them, by --require-walls\n  hint: docs/preview.md, On GitHub"
             )
         if self.network:
-            raise WallsError("--require-walls and --with-network: the network is one of the walls")
+            raise IsolationError("--require-walls and --with-network: the network is one of the walls")
 
-    def reading_only(self, *folders: Path) -> Walls:
+    def reading_only(self, *folders: Path) -> Isolation:
         """The same walls, with these folders as they are."""
         if not self.prefix:
             return self
         bound = [word for folder in folders for word in ("--ro-bind", str(folder), str(folder))]
-        return Walls((*self.prefix, *bound), self.reason, self.network)
+        return Isolation((*self.prefix, *bound), self.reason, self.network)
 
-    def told(self, limits: Limits, installed_with: Sequence[str] = ()) -> tuple[Wall, ...]:
+    def told(self, limits: Limits, installed_with: Sequence[str] = ()) -> tuple[IsolationLayer, ...]:
         """For the report: each wall, and whether it stood; what installed packages had the network."""
         up = bool(self.prefix)
         given = "it was given the network" if self.network else ""
         if installed_with and not given:
             given = f"it had the network while its packages were installed: {'; '.join(installed_with)[:200]}"
         return (
-            Wall(name="environment", stands=True, text="it gets ten variables by name, and a home of its own"),
-            Wall(
+            IsolationLayer(
+                name="environment", stands=True, text="it gets ten variables by name, and a home of its own"
+            ),
+            IsolationLayer(
                 name="limits",
                 stands=True,
                 text=f"{limits.timeout_sec:g} s, {limits.memory_gib:g} GiB of memory, {limits.disk_gib:g} GiB of disk "
                 f"and {limits.processes} processes for each command, looked at five times a second",
             ),
-            Wall(
+            IsolationLayer(
                 name="files",
                 stands=up,
                 text="it writes to a folder of its own alone, and sees neither the home nor the checkout's .git"
                 if up
                 else _WITHOUT.format(self.reason),
             ),
-            Wall(
+            IsolationLayer(
                 name="network",
                 stands=up and not given,
                 text=given or ("it has none" if up else _SAME),
             ),
-            Wall(name="processes", stands=up, text="it sees its own alone" if up else _SAME),
+            IsolationLayer(name="processes", stands=up, text="it sees its own alone" if up else _SAME),
         )
 
 
-def build(scratch: Path, checkout: Path, needed: Iterable[Path], *, network: bool = False) -> Walls:
-    """Walls around everything but `scratch`, which may be written, and `needed`, which may be read."""
+def build(scratch: Path, checkout: Path, needed: Iterable[Path], *, network: bool = False) -> Isolation:
+    """Isolation around everything but `scratch`, which may be written, and `needed`, which may be read."""
     program = shutil.which("bwrap")
     if not program:
-        return Walls((), "it is not installed (package bubblewrap)", network)
+        return Isolation((), "it is not installed (package bubblewrap)", network)
     prefix = (program, *_options(scratch, checkout, list(needed), network))
     try:
         tried = subprocess.run(
@@ -112,11 +114,11 @@ def build(scratch: Path, checkout: Path, needed: Iterable[Path], *, network: boo
             capture_output=True, text=True, timeout=_TRY_SEC, check=False,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
-        return Walls((), f"it does not run ({type(error).__name__})", network)
+        return Isolation((), f"it does not run ({type(error).__name__})", network)
     if tried.returncode:
         said = tried.stderr.strip().splitlines() or ["it says nothing"]
-        return Walls((), f"it does not run ({said[-1]})", network)
-    return Walls(prefix, "", network)
+        return Isolation((), f"it does not run ({said[-1]})", network)
+    return Isolation(prefix, "", network)
 
 
 def _options(scratch: Path, checkout: Path, needed: list[Path], network: bool) -> list[str]:

@@ -21,7 +21,7 @@ _JOIN_SESSION_KEYRING = 1
 _LIBRARY = ctypes.CDLL(None)
 
 
-def take() -> None:
+def apply() -> None:
     """Be the first to go, hold few files, and leave the caller's keys behind; what the system refuses is left out."""
     with contextlib.suppress(OSError):
         score = os.open("/proc/self/oom_score_adj", os.O_WRONLY)

@@ -103,7 +103,7 @@ def run(
         process = subprocess.Popen(
             list(command),
             cwd=folder, env=dict(environment), stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-            start_new_session=True, preexec_fn=None if trusted else child_limits.take,
+            start_new_session=True, preexec_fn=None if trusted else child_limits.apply,
         )  # fmt: skip
     try:
         while process.poll() is None:
@@ -118,13 +118,13 @@ def run(
     return Finished(code, stdout, stderr, time.monotonic() - started, broke)
 
 
-def taken(finished: Finished, source: Path, target: Path, most_mib: float = _MOST_TAKEN_MIB) -> tuple[Finished, Path]:
+def copied(finished: Finished, source: Path, target: Path, most_mib: float = _MOST_TAKEN_MIB) -> tuple[Finished, Path]:
     """A copy of a file that untrusted code wrote; empty where it is no plain file, such as a link to another's.
 
     One that is larger than anybody's is empty too, and a limit that the command broke: its size may be a hole's.
     """
     left = int(most_mib * 1024**2)
-    with target.open("wb") as copy, contextlib.suppress(OSError), safe_open.opened(source) as file:
+    with target.open("wb") as copy, contextlib.suppress(OSError), safe_open.open_regular(source) as file:
         if os.fstat(file.fileno()).st_size > left:
             told = f"the program left a file of more than {most_mib:g} MiB: {source.name}"
             return replace(finished, broke=finished.broke or told), target

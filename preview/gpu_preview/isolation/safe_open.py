@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import BinaryIO
 
 
-class NoPlainFileError(OSError):
+class NotRegularFileError(OSError):
     """A folder, a pipe or a device."""
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """The file, to read. OSError where it is a link, which is not followed, or cannot be opened; NoPlainFileError.
+def open_regular(path: Path) -> Iterator[BinaryIO]:
+    """The file, to read. OSError where it is a link, which is not followed, or cannot be opened; NotRegularFileError.
 
     A pipe that nobody writes into is not waited for.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise NoPlainFileError
+            raise NotRegularFileError
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             yield file
     finally:

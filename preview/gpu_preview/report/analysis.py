@@ -35,7 +35,7 @@ class Files:
     """The base's files; None where there are none."""
 
 
-def judged(
+def analyze(
     stack: Stack, found: Digest, files: Files, *, events: Path | None = None, max_usd_month: float | None = None
 ) -> Stack:
     """A stack's part of the report. `events` is the engine's log of events, where there is one."""

@@ -76,12 +76,12 @@ class UnpricedError(Exception):
 def read(path: Path) -> StackFile | None:
     """A stack file of either side; None where it has no pools of ours. UnpricedError for one nobody should read on."""
     try:
-        if not StackLines(path.name, stack_yaml.fit(path)).has(POOLS):
+        if not StackLines(path.name, stack_yaml.compose(path)).has(POOLS):
             if POOLS in project_file.defaults(path):
                 raise UnpricedError(f"has no {POOLS}, and those of Pulumi.yaml, which every stack has, are not read")
             return None
         return _stack_file(path, path.read_text(encoding="utf-8"))
-    except stack_yaml.UnfitError as error:
+    except stack_yaml.InvalidStackFileError as error:
         raise UnpricedError(str(error)) from None
     except click.ClickException as error:
         raise UnpricedError(_without(error.message.splitlines()[0], path)) from None

@@ -32,8 +32,8 @@ class StackLines:
     def read(cls, path: Path, file: str) -> StackLines:
         """The lines of a file; of one that cannot be read there are none, and all is at its first line."""
         try:
-            return cls(file, stack_yaml.fit(path))
-        except stack_yaml.UnfitError:
+            return cls(file, stack_yaml.compose(path))
+        except stack_yaml.InvalidStackFileError:
             return cls(file, None)
 
     def at(self, steps: Iterable[Step]) -> Place:

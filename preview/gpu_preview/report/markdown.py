@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from .markdown_stack import Detail, heading, lines
 from .markdown_text import cell, code, prose
-from .model import Report, Side, Stack, Status
+from .model import Report, Revision, Stack, Status
 from .phrases import asked, commit, concerns, failed_first, is_quiet, number, origin, outcome, signs, total, worst_month
 
 MARKER = "<!-- gpu-ci-preview -->"
@@ -110,7 +110,7 @@ def _walls(report: Report, detail: Detail) -> Iterator[str]:
     """What the head's code was kept from; a wall that does not stand is told in full."""
     standing = ", ".join(code(each.name, 100) for each in report.walls[: detail.items] if each.stands)
     if standing:
-        yield from (f"Walls around the head's code that stood: {standing}.", "")
+        yield from (f"Isolation around the head's code that stood: {standing}.", "")
     for each in report.walls[: detail.items]:
         if not each.stands:
             yield from (f"**No wall**: {code(each.name, 100)}. {prose(each.text, detail.text_chars)}", "")
@@ -120,7 +120,7 @@ def _sides(report: Report) -> str:
     return f"Base {_side(report.base)}, head {_side(report.head)}"
 
 
-def _side(side: Side) -> str:
+def _side(side: Revision) -> str:
     short = commit(side)
     return code(side.ref, 100) + (f" at {code(short)}" if short and short != side.ref else "")
 

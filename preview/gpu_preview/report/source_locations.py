@@ -39,7 +39,7 @@ def of_traceback(text: str, root: Path) -> Place | None:
 def is_same(file: str, root: Path, base: Path) -> bool:
     """Whether a file has the same bytes below both roots; not where it is no plain file at one of them."""
     try:
-        with safe_open.opened(root / file) as one, safe_open.opened(base / file) as other:
+        with safe_open.open_regular(root / file) as one, safe_open.open_regular(base / file) as other:
             size = os.fstat(other.fileno()).st_size
             return os.fstat(one.fileno()).st_size == size and one.read(size) == other.read(size)
     except OSError:

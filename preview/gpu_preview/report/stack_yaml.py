@@ -25,12 +25,12 @@ _NO_TEXT = re.compile("[\\ud800-\\udfff\\0]")
 _NO_VALUE = (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, RecursionError)
 
 
-class UnfitError(Exception):
+class InvalidStackFileError(Exception):
     """A file that is not to be read; the text says why, and holds none of its content."""
 
 
-def fit(path: Path) -> yaml.Node | None:
-    """The nodes of a plain file of moderate size; None for an empty one. UnfitError for any other, and for no YAML.
+def compose(path: Path) -> yaml.Node | None:
+    """The nodes of a plain file of moderate size; None for an empty one, InvalidStackFileError for any other file.
 
     A pull request brings the file, so it may as well be a link to something else, a pipe that never ends, or a few
     aliases that stand for more values than memory holds. Nobody may change the nodes: who asks next gets the same.
@@ -39,42 +39,44 @@ def fit(path: Path) -> yaml.Node | None:
 
 
 def loaded(path: Path) -> Any:
-    """What the file says, as maps, lists and plain values; None for an empty one. UnfitError as above."""
+    """What the file says, as maps, lists and plain values; None for an empty one. InvalidStackFileError as above."""
     node = _composed(_text(path))  # nodes of its own, because PyYAML writes what `<<` stands for into them
     try:
         return None if node is None else SafeConstructor().construct_document(node)
     except _NO_VALUE:
-        raise UnfitError("has a value that is none") from None
+        raise InvalidStackFileError("has a value that is none") from None
 
 
 def _text(path: Path) -> str:
     try:
         found = path.lstat()
         if not stat.S_ISREG(found.st_mode):
-            raise UnfitError("is no plain file")
+            raise InvalidStackFileError("is no plain file")
         if found.st_size > _LARGEST_BYTES:
-            raise UnfitError(f"has {found.st_size} bytes, and no stack file has more than {_LARGEST_BYTES}")
+            raise InvalidStackFileError(f"has {found.st_size} bytes, and no stack file has more than {_LARGEST_BYTES}")
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise UnfitError(f"cannot be read: {error.strerror}") from None
+        raise InvalidStackFileError(f"cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise UnfitError("is no YAML") from None
+        raise InvalidStackFileError("is no YAML") from None
 
 
 def _composed(text: str) -> yaml.Node | None:
     try:
         node = yaml.compose(text, yaml.SafeLoader)
     except yaml.YAMLError:
-        raise UnfitError("is no YAML") from None
+        raise InvalidStackFileError("is no YAML") from None
     except RecursionError:
-        raise UnfitError("is nested without an end") from None
+        raise InvalidStackFileError("is nested without an end") from None
     if node is not None and _size(node) > _MOST_NODES:
-        raise UnfitError(f"stands for more than {_MOST_NODES} values by its aliases")
+        raise InvalidStackFileError(f"stands for more than {_MOST_NODES} values by its aliases")
     for each in _scalars(node):
         if each.tag in _NUMBERS and len(each.value) > _LONGEST_NUMBER:
-            raise UnfitError(f"has a number of {len(each.value)} characters, and no number has {_LONGEST_NUMBER}")
+            raise InvalidStackFileError(
+                f"has a number of {len(each.value)} characters, and no number has {_LONGEST_NUMBER}"
+            )
         if _NO_TEXT.search(each.value):
-            raise UnfitError("has a character that no text holds")
+            raise InvalidStackFileError("has a character that no text holds")
     return node
 
 

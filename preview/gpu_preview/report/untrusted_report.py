@@ -25,7 +25,7 @@ class ReceivedError(Exception):
     """It is no report that can be shown; the text says why, and holds nothing that a log would obey."""
 
 
-def receive(path: Path, commit: str = "") -> Report:
+def load_untrusted(path: Path, commit: str = "") -> Report:
     """The report.
 
     Args:
@@ -58,11 +58,11 @@ def receive(path: Path, commit: str = "") -> Report:
 
 def _bytes(path: Path) -> bytes:
     try:
-        with safe_open.opened(path) as file:
+        with safe_open.open_regular(path) as file:
             content = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         raise
-    except safe_open.NoPlainFileError:
+    except safe_open.NotRegularFileError:
         raise ReceivedError(f"{path}: is no plain file") from None
     except OSError as error:
         raise ReceivedError(f"{path}: cannot be read: {error.strerror}\n  expected: a plain file") from None

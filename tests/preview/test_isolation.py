@@ -16,8 +16,8 @@ from gpu_preview.isolation.limits import Limits
 
 
 @pytest.fixture
-def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bubblewrap.Walls:
-    """Walls around a checkout with something in it that is nobody's business."""
+def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bubblewrap.Isolation:
+    """Isolation around a checkout with something in it that is nobody's business."""
     if shutil.which("bwrap") is None and "CI" not in os.environ:
         pytest.skip("bubblewrap is not installed")
     checkout, home = tmp_path / "checkout", tmp_path / "home"
@@ -31,13 +31,13 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bubblewrap.Walls:
     return bubblewrap.build(tmp_path / "scratch", checkout, needed)
 
 
-def python(built: bubblewrap.Walls, program: str) -> subprocess.CompletedProcess[str]:
+def python(built: bubblewrap.Isolation, program: str) -> subprocess.CompletedProcess[str]:
     assert built.prefix, built.reason
-    command = built.around([sys.executable, "-I", "-S", "-c", program])
+    command = built.wrap([sys.executable, "-I", "-S", "-c", program])
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_it_reads_what_it_needs_and_writes_to_its_own_folder(built: bubblewrap.Walls, tmp_path: Path) -> None:
+def test_it_reads_what_it_needs_and_writes_to_its_own_folder(built: bubblewrap.Isolation, tmp_path: Path) -> None:
     made, needed = str(tmp_path / "scratch" / "made"), str(tmp_path / "checkout" / "tools" / "program")
     program = f"open({made!r}, 'w').write(open({needed!r}).read())"
     assert python(built, program).returncode == 0
@@ -45,7 +45,9 @@ def test_it_reads_what_it_needs_and_writes_to_its_own_folder(built: bubblewrap.W
 
 
 @pytest.mark.parametrize("hidden", ["checkout/.git/config", "home/.aws/credentials"])
-def test_it_sees_neither_the_home_nor_the_checkouts_git(built: bubblewrap.Walls, tmp_path: Path, hidden: str) -> None:
+def test_it_sees_neither_the_home_nor_the_checkouts_git(
+    built: bubblewrap.Isolation, tmp_path: Path, hidden: str
+) -> None:
     assert (tmp_path / hidden).read_text() == "planted-token"
     done = python(built, f"print(open({str(tmp_path / hidden)!r}).read())")
     assert done.returncode == 1
@@ -59,7 +61,7 @@ def test_it_sees_neither_the_home_nor_the_checkouts_git(built: bubblewrap.Walls,
      ("RUNNER_TEMP", "link to step")],
 )  # fmt: skip
 def test_the_folders_of_a_step_are_hidden_wherever_they_lie(
-    built: bubblewrap.Walls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+    built: bubblewrap.Isolation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     """In the container of a job they lie below /__w."""
     (tmp_path / "step").mkdir()
@@ -76,7 +78,7 @@ def test_the_folders_of_a_step_are_hidden_wherever_they_lie(
 
 
 def test_a_step_that_names_no_folder_of_its_own_hides_none(
-    built: bubblewrap.Walls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    built: bubblewrap.Isolation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("RUNNER_TEMP", "GITHUB_WORKSPACE", "GITHUB_EVENT_PATH"):
         monkeypatch.setenv(name, "/")
@@ -86,13 +88,13 @@ def test_a_step_that_names_no_folder_of_its_own_hides_none(
     )
 
 
-def test_it_writes_nowhere_else(built: bubblewrap.Walls, tmp_path: Path) -> None:
+def test_it_writes_nowhere_else(built: bubblewrap.Isolation, tmp_path: Path) -> None:
     done = python(built, f"open({str(tmp_path / 'checkout/tools/program')!r}, 'w')")
     assert "Read-only file system" in done.stderr
     assert (tmp_path / "checkout" / "tools" / "program").read_text() == "needed"
 
 
-def test_a_folder_that_stays_as_it_is_can_only_be_read(built: bubblewrap.Walls, tmp_path: Path) -> None:
+def test_a_folder_that_stays_as_it_is_can_only_be_read(built: bubblewrap.Isolation, tmp_path: Path) -> None:
     base = tmp_path / "scratch" / "base"
     base.mkdir()
     (base / "rules.py").write_text("as the base has it")
@@ -103,7 +105,7 @@ def test_a_folder_that_stays_as_it_is_can_only_be_read(built: bubblewrap.Walls, 
     assert python(fixed, f"open({str(tmp_path / 'scratch' / 'made')!r}, 'w')").returncode == 0
 
 
-def test_a_command_that_installed_packages_is_told_because_it_had_the_network(built: bubblewrap.Walls) -> None:
+def test_a_command_that_installed_packages_is_told_because_it_had_the_network(built: bubblewrap.Isolation) -> None:
     [network] = [
         each for each in built.told(Limits(), ["base: make deps", "head: make deps"]) if each.name == "network"
     ]
@@ -114,23 +116,23 @@ def test_a_command_that_installed_packages_is_told_because_it_had_the_network(bu
 
 
 @pytest.mark.parametrize("folder", ["/run", "/tmp", "/dev/shm"])  # noqa: S108
-def test_what_it_writes_into_memory_is_bounded(built: bubblewrap.Walls, folder: str) -> None:
+def test_what_it_writes_into_memory_is_bounded(built: bubblewrap.Isolation, folder: str) -> None:
     done = python(built, f"open('{folder}/file', 'wb').write(bytes(100 * 1024**2))")
     assert "No space left on device" in done.stderr
 
 
-def test_it_writes_nothing_among_the_devices_but_to_them(built: bubblewrap.Walls) -> None:
+def test_it_writes_nothing_among_the_devices_but_to_them(built: bubblewrap.Isolation) -> None:
     assert "Read-only file system" in python(built, "open('/dev/file', 'wb')").stderr
     assert python(built, "open('/dev/null', 'wb').write(b'x')").returncode == 0
     assert python(built, "open('/dev/shm/small', 'wb').write(b'x')").returncode == 0
 
 
-def test_it_sets_nothing_of_the_kernel_not_even_as_root(built: bubblewrap.Walls) -> None:
+def test_it_sets_nothing_of_the_kernel_not_even_as_root(built: bubblewrap.Isolation) -> None:
     done = python(built, "open('/proc/sys/kernel/core_pattern', 'a')")
     assert "Read-only file system" in done.stderr
 
 
-def test_it_makes_no_user_namespace_that_would_give_it_capabilities(built: bubblewrap.Walls) -> None:
+def test_it_makes_no_user_namespace_that_would_give_it_capabilities(built: bubblewrap.Isolation) -> None:
     program = (
         "import ctypes; libc = ctypes.CDLL(None, use_errno=True); print(libc.unshare(0x10000000), ctypes.get_errno())"
     )
@@ -171,7 +173,7 @@ def test_a_resolver_without_settings_hinders_nothing(tmp_path: Path, monkeypatch
         )
 
 
-def test_it_has_no_network_but_its_own(built: bubblewrap.Walls) -> None:
+def test_it_has_no_network_but_its_own(built: bubblewrap.Isolation) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         program = f"import socket; socket.create_connection(('127.0.0.1', {port}), 5)"
@@ -180,12 +182,12 @@ def test_it_has_no_network_but_its_own(built: bubblewrap.Walls) -> None:
     assert python(built, own).returncode == 0
 
 
-def test_it_sees_no_process_of_others(built: bubblewrap.Walls) -> None:
+def test_it_sees_no_process_of_others(built: bubblewrap.Isolation) -> None:
     listed = python(built, "import os; print(sum(name.isdigit() for name in os.listdir('/proc')))")
     assert int(listed.stdout) <= 3
 
 
-def test_the_report_says_which_walls_stand(built: bubblewrap.Walls) -> None:
+def test_the_report_says_which_walls_stand(built: bubblewrap.Isolation) -> None:
     told = {each.name: each.stands for each in built.told(Limits())}
     assert told == {"environment": True, "limits": True, "files": True, "network": True, "processes": True}
 
@@ -193,18 +195,18 @@ def test_the_report_says_which_walls_stand(built: bubblewrap.Walls) -> None:
 def test_without_bubblewrap_the_report_says_so_and_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda _: None)
     without = bubblewrap.build(tmp_path, tmp_path, [])
-    assert without.around(["true"]) == ["true"]
+    assert without.wrap(["true"]) == ["true"]
     told = {each.name: each for each in without.told(Limits())}
     assert [name for name, each in told.items() if not each.stands] == ["files", "network", "processes"]
     assert "it is not installed (package bubblewrap)" in told["files"].text
     assert [told[name].text for name in ("network", "processes")] == ["for the same reason"] * 2
 
 
-def test_walls_that_are_required_stand_or_nothing_runs(built: bubblewrap.Walls) -> None:
+def test_walls_that_are_required_stand_or_nothing_runs(built: bubblewrap.Isolation) -> None:
     built.require()
-    with pytest.raises(bubblewrap.WallsError, match=r"^no wall would stand .*: bubblewrap: it is not installed"):
-        bubblewrap.Walls((), "it is not installed").require()
-    with pytest.raises(bubblewrap.WallsError, match="the network is one of the walls"):
+    with pytest.raises(bubblewrap.IsolationError, match=r"^no wall would stand .*: bubblewrap: it is not installed"):
+        bubblewrap.Isolation((), "it is not installed").require()
+    with pytest.raises(bubblewrap.IsolationError, match="the network is one of the walls"):
         built.with_network().require()
 
 
@@ -218,5 +220,5 @@ def test_a_bubblewrap_that_does_not_run_is_as_good_as_none(tmp_path: Path, monke
 
 
 def test_the_network_that_was_asked_for_is_no_wall(tmp_path: Path) -> None:
-    told = {each.name: each for each in bubblewrap.Walls(("bwrap",), network=True).told(Limits())}
+    told = {each.name: each for each in bubblewrap.Isolation(("bwrap",), network=True).told(Limits())}
     assert (told["network"].stands, told["network"].text) == (False, "it was given the network")

@@ -63,7 +63,7 @@ def test_a_program_that_missed_the_network_is_told_how_to_have_it(tmp_path: Path
     text = f"OSError: [Errno -3] {said}"
     told = failure(finished(tmp_path, err=text), tmp_path)
     assert told == f"{text}\n  hint: the program has no network here; --with-network gives it one"
-    assert failure(finished(tmp_path, err=text), tmp_path, walled=False) == text
+    assert failure(finished(tmp_path, err=text), tmp_path, isolated=False) == text
 
 
 def test_escape_codes_and_control_characters_are_taken_out() -> None:
@@ -115,7 +115,7 @@ def test_that_pulumi_ended_the_program_is_no_error_of_the_program(tmp_path: Path
     ]
 
 
-@pytest.mark.parametrize("walled", [True, False])
-def test_a_package_that_is_missing_says_whose_packages_the_program_has(tmp_path: Path, walled: bool) -> None:
-    said = failure(finished(tmp_path, "", "ModuleNotFoundError: No module named 'x'"), tmp_path, walled=walled)
-    assert ("hint: the program runs with the packages of the environment that Pulumi.yaml names" in said) is walled
+@pytest.mark.parametrize("isolated", [True, False])
+def test_a_package_that_is_missing_says_whose_packages_the_program_has(tmp_path: Path, isolated: bool) -> None:
+    said = failure(finished(tmp_path, "", "ModuleNotFoundError: No module named 'x'"), tmp_path, isolated=isolated)
+    assert ("hint: the program runs with the packages of the environment that Pulumi.yaml names" in said) is isolated

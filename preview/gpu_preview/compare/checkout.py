@@ -22,26 +22,26 @@ from ..environment.packages import Packages, PackagesError
 from ..environment.virtualenv_option import toolchain
 from ..git import repository
 from ..isolation import limits
-from ..isolation.bubblewrap import Walls
+from ..isolation.bubblewrap import Isolation
 from ..isolation.limits import Finished, Limits
 
 # What the sandbox's machines say instead of being booted: whether a GPU computes is no question of a preview.
 _ASSUMED = {VERDICT_KEY: json.dumps({"verdict": "pass", "summary": "not run: assumed for a preview", "reason": ""})}
 
 
-class SideError(Exception):
+class CheckoutError(Exception):
     """A side cannot be prepared; the text says why."""
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class RunContext:
     """What both sides share."""
 
     scratch: Path
     """Where both sides' code may write."""
     own: Path
     """Where only this program does: what it reads afterwards must not be a link that somebody put there meanwhile."""
-    walls: Walls
+    walls: Isolation
     limits: Limits
     engine: Engine
     say: Callable[[str], None]
@@ -64,13 +64,13 @@ class Surroundings:
 
 
 @dataclass(frozen=True)
-class Side:
+class Checkout:
     """A commit's files, ready to run."""
 
     name: str
     root: Path
     project: Path
-    around: Surroundings
+    around: RunContext
     placeholders: dict[str, dict[str, str]] = field(default_factory=dict)
     """What stands for each stack's encrypted values, by their path."""
     installed_with: list[str] = field(default_factory=list)
@@ -82,12 +82,12 @@ class Side:
         return repository.stack_files(self.around.own / self.name)
 
     def read_files(self) -> None:
-        """Copy them, and take the secrets out of those that the engine reads. SideError where it is not their folder.
+        """Copy them, and take the secrets out of those that the engine reads. CheckoutError if it is not their folder.
 
         Called before any of its code has run: later, any path of it may lead elsewhere.
         """
         if self.project.resolve() != self.project:
-            raise SideError(f"{self.project.relative_to(self.root)} is a link, or below one")
+            raise CheckoutError(f"{self.project.relative_to(self.root)} is a link, or below one")
         own = self.around.own / self.name
         own.mkdir()
         if project := project_file.path(self.project):
@@ -107,12 +107,12 @@ class Side:
         self,
         *words: str,
         name: str,
-        walls: Walls | None = None,
+        walls: Isolation | None = None,
         folder: Path | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> Finished:
         """A command behind the walls and within the limits, in the project's folder where no other is named."""
-        command = (walls or self.around.walls).around(words)
+        command = (walls or self.around.walls).wrap(words)
         return limits.run(
             command,
             folder=folder or self.project,
@@ -127,16 +127,16 @@ class Side:
         """A command of Pulumi's, over offline providers."""
         return self.run(sys.executable, "-P", "-m", "pulumi_sandbox", *words, name=name)
 
-    def install(self, packages: Packages, command: str, base: Side | None = None) -> None:
-        """Give it its packages, and have its program run with them. SideError where that fails."""
+    def install(self, packages: Packages, command: str, base: Checkout | None = None) -> None:
+        """Give it its packages, and have its program run with them. CheckoutError where that fails."""
         self._install(packages, command, base)
         folder = packages.place(self.root)
         if folder != self.project and toolchain(self.project) in ("uv", "poetry"):
             # uv and poetry would install into the environment again, and have no network here.
             project_file.set_runtime_options(self.project, toolchain="pip", virtualenv=str(folder))
 
-    def _install(self, packages: Packages, command: str, base: Side | None) -> None:
-        """Give it the checkout's packages, or its own where its lock is another. SideError where that fails.
+    def _install(self, packages: Packages, command: str, base: Checkout | None) -> None:
+        """Give it the checkout's packages, or its own where its lock is another. CheckoutError where that fails.
 
         Its own come from a lock that runs no code, and from where those of `base` do, or by the command that somebody
         chose. Both have the network, so they are noted in `installed_with`.
@@ -165,10 +165,10 @@ class Side:
             self._prepare(f"installing: {what[:100]}", step, folder, environment, self.around.walls.with_network())
             packages.finish(self.root)
         except PackagesError as error:
-            raise SideError(str(error)) from None
+            raise CheckoutError(str(error)) from None
 
     def _prepare(
-        self, said: str, step: Sequence[str], folder: Path, environment: Mapping[str, str], walls: Walls
+        self, said: str, step: Sequence[str], folder: Path, environment: Mapping[str, str], walls: Isolation
     ) -> None:
         self.around.say(f"{self.name}: {said}")
         done = self.run(*step, name="install", walls=walls, folder=folder, environment=environment)
@@ -184,10 +184,10 @@ class Side:
         words = [word for path, value in placeholders.items() for word in ("--secret", f"{path}={value}")]
         put = self.sandbox("config", "set-all", "--path", "--stack", stack, *words, name=f"{stack}-secrets")
         if put.code or put.broke:
-            raise SideError(f"its secrets cannot be replaced: {put.broke or put.error_tail() or made.error_tail()}")
+            raise CheckoutError(f"its secrets cannot be replaced: {put.broke or put.error_tail() or made.error_tail()}")
 
     def take_state(self, stack: str, state: ExportedState) -> None:
-        """Let the stack begin at what was exported elsewhere. SideError where the engine refuses it."""
+        """Let the stack begin at what was exported elsewhere. CheckoutError where the engine refuses it."""
         if not self.placeholders[stack]:
             self.sandbox("stack", "init", stack, "--no-select", "--non-interactive", name=f"{stack}-init")
         with tempfile.NamedTemporaryFile("w", dir=self.around.scratch, suffix=".json", encoding="utf-8") as file:
@@ -195,7 +195,7 @@ class Side:
             file.flush()
             taken = self.sandbox("stack", "import", "--stack", stack, "--file", file.name, name=f"{stack}-import")
         if taken.code or taken.broke:
-            raise SideError(f"its exported state cannot be taken: {taken.broke or taken.error_tail()}")
+            raise CheckoutError(f"its exported state cannot be taken: {taken.broke or taken.error_tail()}")
 
     def up(self, stack: str) -> Finished:
         """Bring the stack up."""
@@ -213,4 +213,4 @@ class Side:
         events = self.around.scratch / f"{self.name}-{stack}.events"
         words = ["preview", "--stack", stack, "--json", "--show-sames", "--event-log", str(events), "--non-interactive"]
         finished = self.sandbox(*words, *options, name=f"{stack}-preview")
-        return limits.taken(finished, events, self.around.own / events.name)
+        return limits.copied(finished, events, self.around.own / events.name)

@@ -13,7 +13,7 @@ from gpu_preview.report import locations
 from gpu_preview.report.locations import Sides, StackLines, of_change, of_pool_or_source
 from gpu_preview.report.model import Finding, Place
 
-from tests.preview.test_source_places import program
+from tests.preview.test_source_locations import program
 
 from .danger_cases import CREATE, DELETE, UPDATE, resource, state
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from gpu_preview.engine.digest import parse
-from gpu_preview.report.analysis import Files, judged
+from gpu_preview.report.analysis import Files, analyze
 from gpu_preview.report.model import Place, Stack, Violation
 
 from tests.preview.reports import stack
-from tests.preview.test_source_places import program
+from tests.preview.test_source_locations import program
 
 STACK = "urn:pulumi:dev::p::pulumi:pulumi:Stack::p-dev"
 SAME, MOVED, UPDATED = (f"urn:pulumi:dev::p::a:b/c:D::{name}" for name in ("same", "moved", "updated"))
@@ -40,7 +40,7 @@ def ask(tmp_path: Path, violations: tuple[Violation, ...] = (), **outputs: Any) 
     log = tmp_path / "events"
     log.write_text(json.dumps({"resOutputsEvent": {"metadata": metadata}}) + "\n")
     given = stack("dev", violations=violations, policies="asked: x")
-    return judged(given, parse(json.dumps({"steps": steps})), Files("", tmp_path, "", None, None), events=log)
+    return analyze(given, parse(json.dumps({"steps": steps})), Files("", tmp_path, "", None, None), events=log)
 
 
 def test_advice_on_what_stays_as_it_is_is_left_out_and_counted(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_danger_stands_where_the_change_is_and_a_policy_and_a_warning_at_the_p
     warning = {"severity": "warning", "message": "old", "urn": rule}
     document = {"steps": [step("same", pool, {}, {}), opened], "diagnostics": [warning]}
     given = stack("dev", violations=(advice(rule),))
-    found = judged(given, parse(json.dumps(document)), Files("Pulumi.dev.yaml", head, "", *files, base))
+    found = analyze(given, parse(json.dumps(document)), Files("Pulumi.dev.yaml", head, "", *files, base))
     at = {each.rule: each.place for each in found.findings}
     in_file = Place(file="Pulumi.dev.yaml", line=3, end_line=3)
     assert (at["public"], at["warning"]) == (Place(file="infra/pools.py", line=55, end_line=55), in_file)
@@ -92,7 +92,7 @@ def outputs(tmp_path: Path, *steps: dict[str, Any]) -> list[tuple[str, str | Non
     log = tmp_path / "events"
     log.write_text(json.dumps({"resOutputsEvent": {"metadata": metadata}}) + "\n")
     found = parse(json.dumps({"steps": [step("same", STACK, {}, {}), *steps]}))
-    judgement = judged(stack("dev"), found, Files("", tmp_path, "", None, None), events=log)
+    judgement = analyze(stack("dev"), found, Files("", tmp_path, "", None, None), events=log)
     return [(each.path, each.after) for each in judgement.outputs]
 
 
@@ -108,7 +108,7 @@ def test_a_finding_stands_where_the_program_makes_its_resource(tmp_path: Path) -
     (tmp_path / "infra" / "disks.py").write_text("\n")
     pinned = step("update", UPDATED, {"version": "2"}, {"version": "1"})
     pinned["newState"]["sourcePosition"] = "project:///disks.py#7"
-    found = judged(stack("dev"), parse(json.dumps({"steps": [pinned]})), Files("", tmp_path, "infra", None, None))
+    found = analyze(stack("dev"), parse(json.dumps({"steps": [pinned]})), Files("", tmp_path, "infra", None, None))
     assert [(each.rule, each.place) for each in found.findings] == [
         ("goes-back", Place(file="infra/disks.py", line=7, end_line=7))
     ]
@@ -119,7 +119,7 @@ def test_a_worst_month_over_the_ceiling_is_told_beside_the_cost(tmp_path: Path) 
     pool = "{kind: gce-runners, machineType: g2-standard-8, zones: [us-central1-a], market: spot, max: 2}"
     file.write_text(f"config:\n  gcp:project: p\n  gpu-ci:pools:\n    l4: {pool}\n")
     for ceiling, rules in ((1.0, ["beyond-budget"]), (None, [])):
-        found = judged(
+        found = analyze(
             stack("dev"), parse('{"steps": []}'), Files(file.name, tmp_path, "", None, file), max_usd_month=ceiling
         )
         assert [each.rule for each in found.findings] == rules

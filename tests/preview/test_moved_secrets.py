@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from gpu_preview.diff.differences import between, hints, told
-from gpu_preview.diff.moved_secrets import ANOTHER_MAYBE, MAYBE_SECRET, Veil, gains
+from gpu_preview.diff.moved_secrets import ANOTHER_MAYBE, MAYBE_SECRET, SecretMask, exposes_secret
 from gpu_preview.report.model import Severity
 
 from .danger_cases import CREATE, SECRET, UPDATE, found
@@ -80,7 +80,7 @@ def test_names_of_parts_are_shown() -> None:
 
 
 def test_a_secret_that_only_goes_is_no_concern() -> None:
-    assert not gains({"a": SECRET, "b": 1}, {"b": 1})
+    assert not exposes_secret({"a": SECRET, "b": 1}, {"b": 1})
     assert found("my:own:Thing", UPDATE, {"env": {"a": SECRET, "b": "x"}}, {"env": {"b": "x"}}) == []
 
 
@@ -108,8 +108,8 @@ def test_a_value_that_the_stack_file_encrypts_is_a_danger_where_it_is_used_as_pl
 def test_of_one_property_one_veil_is_made_however_many_parts_the_engine_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each looks through the whole property, which a pull request may make as large as it likes."""
     made = []
-    of = Veil.of
-    monkeypatch.setattr(Veil, "of", lambda *sides: made.append(sides) or of(*sides))
+    of = SecretMask.of
+    monkeypatch.setattr(SecretMask, "of", lambda *sides: made.append(sides) or of(*sides))
     before, after = ([f"{side}{at}" for at in range(50)] for side in "ab")
     named = {"detailedDiff": {f"list[{at}]": {"inputDiff": True} for at in range(50)}}
     assert len(told({"inputs": {"list": before}}, {"inputs": {"list": after}}, hints(named))) == 50

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_preview.report.model import Report, Side
-from gpu_preview.report.untrusted_report import MOST_BYTES, ReceivedError, receive
+from gpu_preview.report.model import Report, Revision
+from gpu_preview.report.untrusted_report import MOST_BYTES, ReceivedError, load_untrusted
 
 COMMIT = "1f" * 20
 
@@ -28,7 +28,7 @@ def stack(**changes: Any) -> dict[str, Any]:
 def refused(path: Path, content: str | bytes, commit: str = COMMIT) -> str:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ReceivedError) as error:
-        receive(path, commit)
+        load_untrusted(path, commit)
     text = str(error.value)
     assert text.isascii()
     assert len(text) < 1_500
@@ -43,8 +43,8 @@ def path(tmp_path: Path) -> Path:
 
 def test_a_report_of_the_runs_commit_is_taken(path: Path) -> None:
     path.write_text(json.dumps(document()))
-    side = Side(ref="main", commit=COMMIT)
-    assert receive(path, COMMIT) == Report(made_by="gpu-ci 0.1.0", how="base", base=side, head=side, stacks=())
+    side = Revision(ref="main", commit=COMMIT)
+    assert load_untrusted(path, COMMIT) == Report(made_by="gpu-ci 0.1.0", how="base", base=side, head=side, stacks=())
 
 
 def test_a_report_of_another_commit_is_refused(path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_report_of_another_commit_is_refused(path: Path) -> None:
 def test_a_report_that_knows_no_commit_is_refused_for_a_run_that_was_for_one(path: Path) -> None:
     unknown = json.dumps(document(head={"ref": "the program"}))
     assert "head.commit: the report is of another commit than the run" in refused(path, unknown)
-    assert receive(path).head.ref == "the program"
+    assert load_untrusted(path).head.ref == "the program"
 
 
 @pytest.mark.parametrize("how", ["credentials", "drift"])
@@ -66,7 +66,7 @@ def test_what_no_pull_requests_program_made_is_refused_for_one_whatever_commit_i
     assert text == (
         f"report.json: how: a report of the kind {how} is of no commit\n  expected: base or state, for a pull request"
     )
-    assert receive(path).how == how
+    assert load_untrusted(path).how == how
 
 
 @pytest.mark.parametrize(
@@ -140,17 +140,17 @@ def test_a_link_is_not_followed(path: Path, tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text(json.dumps(document()))
     path.symlink_to(tmp_path / "other.json")
     with pytest.raises(ReceivedError, match="cannot be read: Too many levels of symbolic links"):
-        receive(path, COMMIT)
+        load_untrusted(path, COMMIT)
 
 
 def test_a_folder_and_a_pipe_are_no_report(path: Path, tmp_path: Path) -> None:
     with pytest.raises(ReceivedError, match="is no plain file"):
-        receive(tmp_path)
+        load_untrusted(tmp_path)
     os.mkfifo(path)
     with pytest.raises(ReceivedError, match="is no plain file"):
-        receive(path)
+        load_untrusted(path)
 
 
 def test_a_report_that_is_missing_is_no_mistake_of_the_report(path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        receive(path)
+        load_untrusted(path)

@@ -7,7 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from gpu_preview.environment.policy_packs import HeldTo, Pack, PackError, chosen, held_to, inside, refuse_bent, within
+from gpu_preview.environment.policy_packs import (
+    Pack,
+    PackError,
+    PolicySelection,
+    chosen,
+    inside,
+    refuse_bent,
+    selection,
+    within,
+)
 
 from tests.preview.repository import git
 
@@ -45,14 +54,14 @@ def options(*words: object) -> tuple[str, ...]:
     return tuple(map(str, words))
 
 
-def ask(root: Path, base: Path, folder: str = "policies", *settings: Path) -> HeldTo:
-    return held_to(chosen([root / folder], settings, root, base))
+def ask(root: Path, base: Path, folder: str = "policies", *settings: Path) -> PolicySelection:
+    return selection(chosen([root / folder], settings, root, base))
 
 
 def test_pack_and_settings_of_the_repository_are_the_bases(root: Path, base: Path) -> None:
     held = ask(root, base, "policies", root / "pol.json")
     asked = options("--policy-pack", base / "policies", "--policy-pack-config", base / "pol.json")
-    assert held == HeldTo(asked)
+    assert held == PolicySelection(asked)
     assert held.told("asked: gpu-ci 0.1.0 (16 rules)") == "asked: gpu-ci 0.1.0 (16 rules)"
     assert (base / ".venv-policy" / "pyvenv.cfg").is_file()
 
@@ -72,7 +81,7 @@ def test_settings_that_the_base_has_not_are_left_out_and_it_is_said(root: Path, 
 def test_a_pack_that_the_base_has_not_is_not_asked_nor_are_its_settings(root: Path, base: Path) -> None:
     pack(root, "more")
     told = "not asked: the base has no more/PulumiPolicy.yaml"
-    assert ask(root, base, "more", root / "pol.json") == HeldTo((), (told,))
+    assert ask(root, base, "more", root / "pol.json") == PolicySelection((), (told,))
 
 
 def test_each_pack_keeps_its_own_settings_when_another_is_left_out(root: Path, base: Path, tmp_path: Path) -> None:
@@ -81,7 +90,7 @@ def test_each_pack_keeps_its_own_settings_when_another_is_left_out(root: Path, b
     own.write_text("{}")
     pack(root, "more")
     packs = chosen([root / "more", elsewhere, root / "policies"], [root / "pol.json", own], root, base)
-    assert held_to(packs).options == options(
+    assert selection(packs).options == options(
         "--policy-pack", elsewhere, "--policy-pack-config", own,
         "--policy-pack", base / "policies", "--policy-pack-config", "/dev/null",
     )  # fmt: skip

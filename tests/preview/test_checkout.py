@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from gpu_preview.compare.revision import Side, SideError, Surroundings
+from gpu_preview.compare.checkout import Checkout, CheckoutError, RunContext
 from gpu_preview.engine.program import Engine
 from gpu_preview.environment import project_file
 from gpu_preview.environment.packages import Packages
-from gpu_preview.isolation.bubblewrap import Walls
+from gpu_preview.isolation.bubblewrap import Isolation
 from gpu_preview.isolation.limits import Limits
 
 from tests.preview.repository import git
@@ -35,18 +35,18 @@ def checkout(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def head(tmp_path: Path) -> Side:
+def head(tmp_path: Path) -> Checkout:
     scratch = tmp_path / "work"
     root = scratch / "head"
     root.mkdir(parents=True)
     (tmp_path / "own").mkdir()
     (root / "Pulumi.yaml").write_text(PROJECT)
     (root / "requirements.txt").write_text("six==1.17.0\n")
-    around = Surroundings(scratch, tmp_path / "own", Walls((), "none"), Limits(), ENGINE, lambda _: None)
-    return Side("head", root, root, around)
+    around = RunContext(scratch, tmp_path / "own", Isolation((), "none"), Limits(), ENGINE, lambda _: None)
+    return Checkout("head", root, root, around)
 
 
-def test_a_chosen_command_runs_in_the_project_with_its_environment_active(checkout: Path, head: Side) -> None:
+def test_a_chosen_command_runs_in_the_project_with_its_environment_active(checkout: Path, head: Checkout) -> None:
     made = head.root / ".venv"
     head.install(Packages(checkout, checkout), f'python -c "{NOTE}"')
     cwd, home, active, prefix, _ = json.loads((head.around.own / "head-install.stdout").read_text())
@@ -56,7 +56,7 @@ def test_a_chosen_command_runs_in_the_project_with_its_environment_active(checko
 
 
 def test_a_lock_is_installed_where_nothing_of_the_side_is_imported_or_obeyed(
-    checkout: Path, head: Side, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    checkout: Path, head: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("venv.py", "pip.py", "sitecustomize.py"):
         (head.root / name).write_text(f"open({str(tmp_path / 'imported')!r}, 'w')\n")
@@ -69,15 +69,15 @@ def test_a_lock_is_installed_where_nothing_of_the_side_is_imported_or_obeyed(
     assert head.installed_with == ["head: packages by name, as wheels"]
 
 
-def test_an_installation_that_fails_had_the_network_all_the_same(checkout: Path, head: Side) -> None:
-    with pytest.raises(SideError, match=r"^its packages cannot be installed: .*no such thing"):
+def test_an_installation_that_fails_had_the_network_all_the_same(checkout: Path, head: Checkout) -> None:
+    with pytest.raises(CheckoutError, match=r"^its packages cannot be installed: .*no such thing"):
         head.install(Packages(checkout, checkout), "python -c \"raise SystemExit('no such thing')\"")
     assert len(head.installed_with) == 1
 
 
 @pytest.mark.parametrize(("options", "rewritten"), [("{toolchain: uv}", True), ("{virtualenv: .venv}", False)])
 def test_neither_uv_nor_poetry_is_started_for_a_program_that_has_its_packages(
-    checkout: Path, head: Side, options: str, rewritten: bool
+    checkout: Path, head: Checkout, options: str, rewritten: bool
 ) -> None:
     """They would install into the environment again, and have no network."""
     text = f"name: small\nruntime: {{name: python, options: {options}}}\n"
@@ -92,10 +92,10 @@ def test_neither_uv_nor_poetry_is_started_for_a_program_that_has_its_packages(
     assert project_file.settings(head.project)["runtime"]["options"] == expected
 
 
-def test_a_project_of_poetry_is_told_how_its_packages_come_beside_it(checkout: Path, head: Side) -> None:
+def test_a_project_of_poetry_is_told_how_its_packages_come_beside_it(checkout: Path, head: Checkout) -> None:
     for folder in (checkout, head.root):
         (folder / "Pulumi.yaml").write_text("name: small\nruntime: {name: python, options: {toolchain: poetry}}\n")
         (folder / "requirements.txt").write_text("")
     git(checkout, "init", "-q")
-    with pytest.raises(SideError, match=r"\.venv: no virtual environment\n.*\n  hint: poetry config"):
+    with pytest.raises(CheckoutError, match=r"\.venv: no virtual environment\n.*\n  hint: poetry config"):
         head.install(Packages(checkout, checkout), "")

@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from gpu_preview.compare.base_cache import Kept, Saved, WorldError
+from gpu_preview.compare.base_cache import CacheEntry, CacheError, Snapshot
 
 
 def world(folder: Path) -> Path:
@@ -19,8 +19,8 @@ def world(folder: Path) -> Path:
     return folder
 
 
-def cached(tmp_path: Path) -> Kept:
-    return Kept.of(tmp_path / "cache", "tree", ["dev"], tmp_path / "checkout", "3.259.0")
+def cached(tmp_path: Path) -> CacheEntry:
+    return CacheEntry.of(tmp_path / "cache", "tree", ["dev"], tmp_path / "checkout", "3.259.0")
 
 
 def everything(folder: Path) -> list[str]:
@@ -29,9 +29,9 @@ def everything(folder: Path) -> list[str]:
 
 def test_what_was_kept_is_lent_without_what_was_one_calls_own(tmp_path: Path) -> None:
     kept = cached(tmp_path)
-    assert not kept.lend(tmp_path / "new", print)
+    assert not kept.restore_into(tmp_path / "new", print)
     kept.keep(world(tmp_path / "world"), print)
-    assert kept.lend(tmp_path / "new", print)
+    assert kept.restore_into(tmp_path / "new", print)
     assert everything(tmp_path / "new") == ["backend", "backend/state.json"]
 
 
@@ -47,7 +47,7 @@ def test_a_link_is_neither_kept_nor_lent(tmp_path: Path) -> None:
     assert kept.folder is not None
     assert everything(kept.folder / "world") == ["backend", "backend/state.json"]
     (kept.folder / "world" / "leak").symlink_to(tmp_path / "secrets")
-    assert kept.lend(tmp_path / "new", print)
+    assert kept.restore_into(tmp_path / "new", print)
     assert everything(tmp_path / "new") == ["backend", "backend/state.json"]
 
 
@@ -56,10 +56,10 @@ def test_nothing_is_written_into_what_is_there_already(tmp_path: Path) -> None:
     kept.keep(world(tmp_path / "world"), print)
     (tmp_path / "new").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(FileExistsError):
-        kept.lend(tmp_path / "new", print)
+        kept.restore_into(tmp_path / "new", print)
     (tmp_path / "elsewhere").mkdir()
     with pytest.raises(FileExistsError):
-        kept.lend(tmp_path / "new", print)
+        kept.restore_into(tmp_path / "new", print)
     assert everything(tmp_path / "elsewhere") == []
 
 
@@ -67,7 +67,7 @@ def test_each_base_stacks_and_versions_have_a_world_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def place(tree: str = "tree", *stacks: str, engine: str = "3.259.0") -> Path | None:
-        return Kept.of(tmp_path, tree, stacks or ["dev"], tmp_path / "checkout", engine).folder
+        return CacheEntry.of(tmp_path, tree, stacks or ["dev"], tmp_path / "checkout", engine).folder
 
     found = {place(), place("other"), place("tree", "prod"), place("tree", "dev", "prod")}
     real = metadata.version
@@ -81,9 +81,9 @@ def test_each_base_stacks_and_versions_have_a_world_of_their_own(
 
 
 def test_without_a_cache_nothing_is_kept(tmp_path: Path) -> None:
-    kept = Kept.of(None, "tree", ["dev"], tmp_path, "3.259.0")
+    kept = CacheEntry.of(None, "tree", ["dev"], tmp_path, "3.259.0")
     kept.keep(world(tmp_path / "world"), print)
-    assert not kept.lend(tmp_path / "new", print)
+    assert not kept.restore_into(tmp_path / "new", print)
     assert everything(tmp_path) == ["world", *(f"world/{one}" for one in everything(tmp_path / "world"))]
 
 
@@ -104,11 +104,11 @@ def test_a_damaged_world_is_dropped_and_said(tmp_path: Path, damage: Callable[[P
     kept.keep(made, print)
     assert kept.folder is not None
     damage(kept.folder)
-    assert not kept.lend(tmp_path / "new", said.append)
+    assert not kept.restore_into(tmp_path / "new", said.append)
     assert said == ["the cache is damaged, so the base is brought up anew"]
     assert not (tmp_path / "new").exists()
     kept.keep(made, print)
-    assert kept.lend(tmp_path / "new", print)
+    assert kept.restore_into(tmp_path / "new", print)
 
 
 def test_a_link_in_the_place_of_a_kept_world_is_refused(tmp_path: Path) -> None:
@@ -117,8 +117,8 @@ def test_a_link_in_the_place_of_a_kept_world_is_refused(tmp_path: Path) -> None:
     assert kept.folder is not None
     kept.folder.rename(tmp_path / "elsewhere")
     kept.folder.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(WorldError, match=r"is no folder of the cache's\n  hint: remove it$"):
-        kept.lend(tmp_path / "new", print)
+    with pytest.raises(CacheError, match=r"is no folder of the cache's\n  hint: remove it$"):
+        kept.restore_into(tmp_path / "new", print)
 
 
 @pytest.mark.parametrize("cache", ["checkout", "checkout/.cache", "checkout/a link", "checkout/../checkout/b", "in"])
@@ -127,25 +127,25 @@ def test_a_cache_in_the_checkout_is_refused_even_behind_a_link(tmp_path: Path, c
     root.mkdir()
     (root / "a link").symlink_to(tmp_path)
     (tmp_path / "in").symlink_to(root)
-    with pytest.raises(WorldError, match=r"^--cache .*: is in the checkout, .*\n  expected: a folder outside of "):
-        Kept.of(tmp_path / cache, "tree", ["dev"], root, "3.259.0")
+    with pytest.raises(CacheError, match=r"^--cache .*: is in the checkout, .*\n  expected: a folder outside of "):
+        CacheEntry.of(tmp_path / cache, "tree", ["dev"], root, "3.259.0")
 
 
 def test_a_cache_that_cannot_be_written_is_said_and_nothing_is_left_of_it(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     said: list[str] = []
-    Kept.of(tmp_path / "file", "tree", ["dev"], tmp_path / "checkout", "3.259.0").keep(
+    CacheEntry.of(tmp_path / "file", "tree", ["dev"], tmp_path / "checkout", "3.259.0").keep(
         world(tmp_path / "world"), said.append
     )
     assert said == ["the base cannot be kept in the cache: Not a directory"]
 
 
-def saved(tmp_path: Path) -> Saved:
+def saved(tmp_path: Path) -> Snapshot:
     scratch = tmp_path / "work"
     world(scratch / "world")
     (scratch / "home").mkdir()
     (scratch / "home" / "settings").write_text("the base's")
-    return Saved.of(scratch, tmp_path / "own")
+    return Snapshot.of(scratch, tmp_path / "own")
 
 
 def test_what_the_base_came_to_is_put_back_whatever_stands_there(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_what_the_base_came_to_is_put_back_whatever_stands_there(tmp_path: Path)
         (kept.scratch / "home").rmdir()
         (kept.scratch / "home").symlink_to(outside)
         os.mkfifo(kept.scratch / "tmp")
-        kept.put_back()
+        kept.restore()
         assert everything(kept.scratch) == [
             "home",
             "home/settings",
@@ -175,12 +175,12 @@ def test_what_the_base_came_to_is_put_back_whatever_stands_there(tmp_path: Path)
 def test_what_cannot_be_put_back_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = saved(tmp_path)
     monkeypatch.setattr("gpu_preview.isolation.temporary.remove", lambda _: None)
-    with pytest.raises(WorldError, match=r"^what the base came to cannot be put back: File exists$"):
-        kept.put_back()
+    with pytest.raises(CacheError, match=r"^what the base came to cannot be put back: File exists$"):
+        kept.restore()
 
 
 def test_a_pipe_of_the_base_is_not_waited_for(tmp_path: Path) -> None:
     made = world(tmp_path / "work" / "world")
     os.mkfifo(made / "backend" / "pipe")
-    Saved.of(tmp_path / "work", tmp_path / "own")
+    Snapshot.of(tmp_path / "work", tmp_path / "own")
     assert everything(tmp_path / "own") == ["world", "world/backend", "world/backend/state.json"]

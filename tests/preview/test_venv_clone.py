@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from gpu_preview.environment import venv_clone
-from gpu_preview.environment.venv_clone import LendError
+from gpu_preview.environment.venv_clone import VenvError
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_place_behind_a_link_is_refused(ours: Path, tmp_path: Path) -> None:
     (tmp_path / "side").mkdir()
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "side" / "infra").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(LendError, match=r"^\.venv: lies behind a link$"):
+    with pytest.raises(VenvError, match=r"^\.venv: lies behind a link$"):
         venv_clone.lend(ours, tmp_path / "side" / "infra" / ".venv", [])
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
@@ -96,14 +96,14 @@ def test_what_was_installed_is_not_written_through_a_link(ours: Path, tmp_path: 
     (tmp_path / "other").mkdir()
     packages.rename(tmp_path / "moved")
     packages.symlink_to(tmp_path / "other")
-    with pytest.raises(LendError, match="leads elsewhere"):
+    with pytest.raises(VenvError, match="leads elsewhere"):
         venv_clone.add(ours, ["/somewhere"])
     assert list((tmp_path / "other").iterdir()) == []
 
 
 def test_what_is_no_environment_is_said(tmp_path: Path) -> None:
     (tmp_path / "ours").mkdir()
-    with pytest.raises(LendError, match="ours: is no virtual environment"):
+    with pytest.raises(VenvError, match="ours: is no virtual environment"):
         venv_clone.lend(tmp_path / "ours", tmp_path / "theirs", [])
 
 
@@ -151,7 +151,7 @@ def test_only_an_environment_in_its_own_place_may_be_seen(ours: Path, tmp_path: 
 
 def test_a_place_behind_a_link_to_itself_is_refused(ours: Path, tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
-    with pytest.raises(LendError, match=r"^\.venv: lies behind a link$"):
+    with pytest.raises(VenvError, match=r"^\.venv: lies behind a link$"):
         venv_clone.lend(ours, tmp_path / "loop" / ".venv", [])
 
 
