@@ -14,7 +14,7 @@ import pytest
 import yaml
 from gpu_ci.cli.commands import gpu_ci
 from gpu_ci.cli.main import run
-from pulumi_sandbox.own_commands import commands
+from pulumi_sandbox.cli.own_commands import commands
 
 from docs.generate import pages
 from tests.gpu_ci.harness import deploy

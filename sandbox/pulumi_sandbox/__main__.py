@@ -1,6 +1,6 @@
 """Lets `python -m pulumi_sandbox` do what `pulumi-sandbox` does."""
 
-from pulumi_sandbox.cli import main
+from pulumi_sandbox.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -9,7 +9,7 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-from pulumi_sandbox.engine import write_whole
+from pulumi_sandbox.engine.model import write_whole
 from pulumi_sandbox.workspace import Workspace
 
 # The clouds the sandbox stands in for: each is a folder of providers/, and the package `pulumi-<name>`.

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 from pulumi_sandbox import yaml_file
-from pulumi_sandbox.engine import Engine
+from pulumi_sandbox.engine.model import Engine
 from pulumi_sandbox.workspace import PROJECT_FILES, Workspace, YamlFileError
 
 PASSPHRASES = frozenset({"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"})

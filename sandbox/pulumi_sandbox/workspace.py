@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pulumi_sandbox import engine
-from pulumi_sandbox.engine import write_whole
-from pulumi_sandbox.interpreters import ambient_python
+from pulumi_sandbox.engine import locate
+from pulumi_sandbox.engine.model import write_whole
+from pulumi_sandbox.language_host.interpreters import ambient_python
 
 PROJECT_FILES = ("Pulumi.yaml", "Pulumi.yml", "Pulumi.json")
 
@@ -136,7 +136,7 @@ class Workspace:
             "PULUMI_BACKEND_URL": f"file://{self.backend}",
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
-            "PATH": search_path(engine.folder(), os.environ.get("PATH", os.defpath)),
+            "PATH": search_path(locate.folder(), os.environ.get("PATH", os.defpath)),
             # The variable the google provider itself reads for another Compute Engine endpoint.
             "GOOGLE_COMPUTE_CUSTOM_ENDPOINT": f"http://{endpoint}/compute/v1/",
             # google-auth asks this metadata server for a token when it finds no other credentials.

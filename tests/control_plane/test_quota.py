@@ -9,7 +9,7 @@ from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs
 from pulumi_sandbox.providers.kubernetes import quota
 from pulumi_sandbox.providers.kubernetes.scheduler import Placement
 from pulumi_sandbox.providers.kubernetes.workloads import pod
-from pulumi_sandbox.world import Record
+from pulumi_sandbox.world.store import Record
 
 from tests.control_plane.api import Api, until
 from tests.control_plane.cluster_state import Both, gpu_node

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from gpu_ci import versions
-from pulumi_sandbox.world import Record, World
+from pulumi_sandbox.world.store import Record, World
 
 from tests.conftest import lay_out, project_of
 from tests.engine import eks

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from pulumi_sandbox.providers import rsa_key
-from pulumi_sandbox.world import World
+from pulumi_sandbox.world.store import World
 
 from tests.conftest import ROOT, lay_out
 from tests.sandbox_runner import SandboxRunner

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from gpu_preview.engine.program import Engine, EngineError
 from gpu_preview.report.model import Report, Status
-from pulumi_sandbox import engine as sandbox_engine
+from pulumi_sandbox.engine import locate as sandbox_engine
 
 from tests.preview import small
 from tests.sandbox.official import distribution

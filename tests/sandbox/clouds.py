@@ -12,7 +12,7 @@ from pulumi_sandbox.providers.resource import Context, Resource
 from pulumi_sandbox.providers.sdk.shapes import Shapes
 from pulumi_sandbox.providers.values import Decoded
 from pulumi_sandbox.workspace import Workspace
-from pulumi_sandbox.world import Record, World
+from pulumi_sandbox.world.store import Record, World
 
 
 @dataclass

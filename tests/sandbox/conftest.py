@@ -7,7 +7,8 @@ from pathlib import Path
 
 import grpc
 import pytest
-from pulumi_sandbox import engine, language_host
+from pulumi_sandbox.engine import locate
+from pulumi_sandbox.language_host import server as language_host
 
 from tests.sandbox.fake_cloud import Bench
 from tests.sandbox.hosts import Stub
@@ -15,7 +16,7 @@ from tests.sandbox_runner import SandboxRunner
 
 # For what Pulumi's own language host does otherwise. CI builds a CLI; a user's machine may have an official one alone.
 needs_our_host = pytest.mark.skipif(
-    engine.kept(("build",)) is None, reason="no Pulumi CLI was built here: PULUMI_SANDBOX_ENGINE=build make engine"
+    locate.kept(("build",)) is None, reason="no Pulumi CLI was built here: PULUMI_SANDBOX_ENGINE=build make engine"
 )
 OUR_HOST = {"PULUMI_SANDBOX_ENGINE": "build"}
 

@@ -20,7 +20,7 @@ from pulumi_sandbox.providers.sdk.types import ObjectShape, Property, Shape, Typ
 from pulumi_sandbox.providers.values import NO_SECRETS, UNKNOWN, Secrets
 from pulumi_sandbox.providers.wire import decode, encode
 from pulumi_sandbox.workspace import Workspace
-from pulumi_sandbox.world import World
+from pulumi_sandbox.world.store import World
 
 BOX = "gcp:toys/box:Box"
 SHELF = "gcp:toys/shelf:Shelf"

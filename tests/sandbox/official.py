@@ -18,8 +18,8 @@ import grpc
 from google.protobuf import json_format
 from pulumi.runtime.proto import language_pb2 as lp
 from pulumi.runtime.proto import plugin_pb2
-from pulumi_sandbox import language_host
-from pulumi_sandbox.engine import HOST, Engine
+from pulumi_sandbox.engine.model import HOST, Engine
+from pulumi_sandbox.language_host import server
 
 # In the real host: pulumiPluginJSONPathsScript. Each argument is a distribution's name.
 PLUGIN_FILES = """
@@ -72,7 +72,7 @@ class Program:
             )
 
 
-class OfficialHost(language_host.LanguageHost):
+class OfficialHost(server.LanguageHost):
     """Everything before a program runs as the real host does it; the program itself runs as in ours."""
 
     def About(self, request: lp.AboutRequest, context: grpc.ServicerContext) -> lp.AboutResponse:
@@ -141,11 +141,11 @@ def distribution(folder: Path, engine: Engine) -> Path:
 
 
 def main() -> None:
-    from pulumi_sandbox import host
+    from pulumi_sandbox.language_host import __main__
 
-    host.protocol_only = lambda: None
-    language_host.LanguageHost = OfficialHost  # type: ignore[misc]
-    host.main()
+    __main__.protocol_only = lambda: None
+    server.LanguageHost = OfficialHost  # type: ignore[misc]
+    __main__.main()
 
 
 if __name__ == "__main__":

@@ -10,9 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from pulumi_sandbox import arguments, cli, engine, orphans, passthrough, plugins
-from pulumi_sandbox.faults import Fault
-from pulumi_sandbox.world import Record, World
+from pulumi_sandbox import passthrough, plugins
+from pulumi_sandbox.cli import arguments, main
+from pulumi_sandbox.engine import locate
+from pulumi_sandbox.engine.model import VERSION, Engine
+from pulumi_sandbox.world import orphans
+from pulumi_sandbox.world.faults import Fault
+from pulumi_sandbox.world.store import Record, World
 
 from tests.sandbox.conftest import Project
 
@@ -75,7 +79,7 @@ def test_orphans_are_looked_for_only_after_what_may_make_them(words: str, change
      ("up", False), ("--help", False)],
 )  # fmt: skip
 def test_pulumis_own_env_commands_are_passed_on(words: str, own: bool) -> None:
-    assert cli.is_own(words.split(), arguments.parse(words.split())) is own
+    assert main.is_own(words.split(), arguments.parse(words.split())) is own
 
 
 def test_help_explains_the_sandbox_without_an_engine_or_a_project(
@@ -84,10 +88,10 @@ def test_help_explains_the_sandbox_without_an_engine_or_a_project(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE_DIR", str(tmp_path / "none"))
     for words in ([], ["--help"], ["-h"]):
-        assert cli.run(words) == 0
+        assert main.run(words) == 0
         printed = capsys.readouterr().out
-        assert printed == cli.HELP
-    assert "every command and flag is passed on unchanged" in cli.HELP
+        assert printed == main.HELP
+    assert "every command and flag is passed on unchanged" in main.HELP
     assert list(tmp_path.iterdir()) == []
 
 
@@ -97,7 +101,7 @@ def test_a_missing_engine_is_an_error_without_a_traceback(
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE_DIR", str(tmp_path / "none"))
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "path")
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    assert cli.run(["up"]) == 1
+    assert main.run(["up"]) == 1
     assert capsys.readouterr().err.splitlines() == [
         "pulumi-sandbox: no Pulumi CLI (version 3.259.0 or newer) could be had. Tried, in this order:",
         "  1. `pulumi` on PATH: there is no `pulumi` on PATH",
@@ -116,11 +120,11 @@ def test_what_the_world_and_the_stacks_do_not_agree_on_is_told_after_every_chang
 ) -> None:  # fmt: skip
     (tmp_path / "world.db").touch()
     monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path))
-    monkeypatch.setattr(engine, "ensure", lambda _: engine.Engine(tmp_path, engine.VERSION, "path"))
+    monkeypatch.setattr(locate, "ensure", lambda _: Engine(tmp_path, VERSION, "path"))
     monkeypatch.setattr(plugins, "install", lambda _: {})
     monkeypatch.setattr(passthrough, "run", lambda *_: code)
     monkeypatch.setattr(orphans, "find", lambda _: ["half made\n  hint: adopt it"])
-    assert cli.run(words.split()) == code
+    assert main.run(words.split()) == code
     notice = (
         "pulumi-sandbox: the world and the stacks do not agree on these, each with the command that puts it right\n"
         "  half made\n    hint: adopt it\n"
@@ -136,7 +140,7 @@ def test_faults_that_are_still_planted_are_told_after_a_failure(
     (tmp_path / "Pulumi.yaml").write_text("name: small\nruntime: python\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path / "sandbox"))
-    monkeypatch.setattr(engine, "ensure", lambda *_: engine.Engine(tmp_path, engine.VERSION, "a test"))
+    monkeypatch.setattr(locate, "ensure", lambda *_: Engine(tmp_path, VERSION, "a test"))
     monkeypatch.setattr(plugins, "install", lambda *_: None)
     monkeypatch.setattr(passthrough, "run", lambda *_: code)
     (tmp_path / "sandbox").mkdir()
@@ -144,7 +148,7 @@ def test_faults_that_are_still_planted_are_told_after_a_failure(
     if planted:
         world.plant(Fault("stockout"))
     world.close()
-    assert cli.run(["up"]) == code
+    assert main.run(["up"]) == code
     assert ("faults are still planted: stockout\n  hint:" in capsys.readouterr().err) is told
 
 
@@ -166,10 +170,10 @@ def test_a_world_that_cannot_be_read_is_one_message(
     if broken == "before":
         file.write_text("no database" * 400)
     monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path))
-    monkeypatch.setattr(engine, "ensure", lambda _: engine.Engine(tmp_path, engine.VERSION, "path"))
+    monkeypatch.setattr(locate, "ensure", lambda _: Engine(tmp_path, VERSION, "path"))
     monkeypatch.setattr(plugins, "install", lambda _: {})
     monkeypatch.setattr(passthrough, "run", up)
-    assert cli.run(words.split()) == 1
+    assert main.run(words.split()) == 1
     assert bool(ran) is (broken != "before")
     assert capsys.readouterr().err == (
         "world.db: the sandbox's world cannot be read: file is not a database\n"
@@ -187,7 +191,7 @@ def test_a_world_with_a_broken_page_is_one_message(
     content = world.path.read_bytes()
     world.path.write_bytes(content[:8192] + b"\xff" * (len(content) - 8192 * 2) + content[-8192:])
     monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path))
-    assert cli.run(["world", "orphans"]) == 1
+    assert main.run(["world", "orphans"]) == 1
     assert "world.db: the sandbox's world cannot be read: " in capsys.readouterr().err
 
 
@@ -223,9 +227,9 @@ def test_secrets_are_kept_as_pulumi_keeps_them_and_the_salted_file_is_left_alone
 @pytest.mark.engine
 def test_arguments_input_and_exit_codes_are_the_real_ones(project: Project, tmp_path: Path) -> None:
     runner = project("")
-    assert runner.run("version").output.strip() == f"v{engine.VERSION}"
+    assert runner.run("version").output.strip() == f"v{VERSION}"
     unknown = runner.run("nonsense", ok=False)
-    real = subprocess.run([engine.ensure(print).executable, "nonsense"], capture_output=True, text=True, check=False)
+    real = subprocess.run([locate.ensure(print).executable, "nonsense"], capture_output=True, text=True, check=False)
     assert (unknown.code, unknown.output) == (real.returncode, real.stdout + real.stderr)
     assert runner.run("up", "--help").output.startswith("Create or update the resources in a stack.")
     runner.run("config", "set", "odd", "--stack", "dev", "--", 'it\'s "odd" $HOME *')

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pulumi.runtime.proto import provider_pb2 as pb
+from pulumi_sandbox.cli.world_edit import put
 from pulumi_sandbox.providers.diff import Change, Comparison, compare, is_replacing, response
 from pulumi_sandbox.providers.values import STRIPPED, UNKNOWN
-from pulumi_sandbox.world_edit import put
 
 scalars = st.booleans() | st.integers(-5, 5) | st.text(max_size=3)
 keys = st.text("abc.", min_size=1, max_size=2)

@@ -11,17 +11,19 @@ from pathlib import Path
 
 import pytest
 from pulumi.automation import PulumiCommand
-from pulumi_sandbox import cli, engine, engine_build, engine_official
-from pulumi_sandbox.engine import Engine, EngineError, WayError
+from pulumi_sandbox.cli import main
+from pulumi_sandbox.engine import build as engine_build
+from pulumi_sandbox.engine import download, locate
+from pulumi_sandbox.engine.model import HOST, VERSION, Engine, EngineError, WayError, new_enough, parse_version
 
 from tests.sandbox.hosts import script
 
 pytestmark = pytest.mark.usefixtures("own_folder")
 
 
-def fake_cli(folder: Path, version: str = engine.VERSION, host: bool = True) -> Path:
+def fake_cli(folder: Path, version: str = VERSION, host: bool = True) -> Path:
     if host:
-        script(folder / engine.HOST, "exit 0")
+        script(folder / HOST, "exit 0")
     return script(folder / "pulumi", f"echo asked >> '{folder}/asked'\necho v{version}")
 
 
@@ -44,7 +46,7 @@ def closed(reason: str, hint: str = "do this") -> Callable[..., Engine]:
     ],
 )
 def test_versions_are_read_as_the_cli_prints_them(text: str, version: tuple[int, int, int] | None) -> None:
-    assert engine.parse_version(text) == version
+    assert parse_version(text) == version
 
 
 @pytest.mark.parametrize(
@@ -52,7 +54,7 @@ def test_versions_are_read_as_the_cli_prints_them(text: str, version: tuple[int,
     [("v3.259.0", True), ("v3.300.0", True), ("v3.258.9", False), ("v2.999.0", False), ("v4.0.0", False), ("?", False)],
 )
 def test_only_a_version_that_was_tried_or_a_later_one_is_used(text: str, enough: bool) -> None:
-    assert engine.new_enough(text) is enough
+    assert new_enough(text) is enough
 
 
 def test_a_folder_of_engines_that_is_a_link_is_known_by_where_it_leads(
@@ -63,23 +65,23 @@ def test_a_folder_of_engines_that_is_a_link_is_known_by_where_it_leads(
     (tmp_path / "cache").symlink_to("disk")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     # As installed: with no checkout around it.
-    monkeypatch.setattr(engine, "__file__", str(tmp_path / "packages" / "pulumi_sandbox" / "engine.py"))
-    assert engine.home() == tmp_path / "disk" / "pulumi-sandbox" / "engine"
+    monkeypatch.setattr(locate, "__file__", str(tmp_path / "packages" / "pulumi_sandbox" / "engine" / "locate.py"))
+    assert locate.home() == tmp_path / "disk" / "pulumi-sandbox" / "engine"
 
 
 def test_a_cli_on_path_is_used_and_asked_for_its_version_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "is_shim", lambda _: False)
-    cli = fake_cli(tmp_path / "bin")
-    assert engine.installed() == Engine(cli.parent, engine.VERSION, "path")
-    assert engine.installed() == Engine(cli.parent, engine.VERSION, "path")
+    monkeypatch.setattr(locate, "is_shim", lambda _: False)
+    main = fake_cli(tmp_path / "bin")
+    assert locate.installed() == Engine(main.parent, VERSION, "path")
+    assert locate.installed() == Engine(main.parent, VERSION, "path")
     assert (tmp_path / "bin" / "asked").read_text() == "asked\n"
-    assert engine.folder() is None  # it is on PATH already
+    assert locate.folder() is None  # it is on PATH already
 
 
 def test_a_version_managers_script_is_asked_each_time_because_what_it_starts_may_change(tmp_path: Path) -> None:
     fake_cli(tmp_path / "bin")
     for _ in range(2):
-        engine.installed()
+        locate.installed()
     assert (tmp_path / "bin" / "asked").read_text() == "asked\n" * 2
 
 
@@ -94,7 +96,7 @@ def test_a_version_managers_script_is_asked_each_time_because_what_it_starts_may
 def test_what_is_wrong_with_a_version_says_what_to_do(tmp_path: Path, version: str, hint: str) -> None:
     fake_cli(tmp_path / "bin", version)
     with pytest.raises(WayError) as caught:
-        engine.on_path()
+        locate.on_path()
     assert caught.value.hint == hint
 
 
@@ -103,10 +105,10 @@ def test_a_cli_that_cannot_be_used_is_named_once_although_another_one_is_there(
 ) -> None:
     fake_cli(tmp_path / "bin", "3.258.0")
     fake_cli(own_folder)
-    engine.keep(Engine(own_folder, engine.VERSION, "official"))
+    locate.keep(Engine(own_folder, VERSION, "official"))
     said: list[str] = []
     for _ in range(2):
-        assert engine.ensure(said.append).way == "official"
+        assert locate.ensure(said.append).way == "official"
     assert [text.splitlines()[0] for text in said] == [
         f"`pulumi` on PATH is not used: {tmp_path}/bin/pulumi is version 3.258.0"
     ]
@@ -114,24 +116,24 @@ def test_a_cli_that_cannot_be_used_is_named_once_although_another_one_is_there(
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "path")
     fake_cli(tmp_path / "bin", "3.257.0")
     with pytest.raises(EngineError, match=r"1\. `pulumi` on PATH: .* is version 3\.257\.0"):
-        engine.ensure(said.append)
+        locate.ensure(said.append)
     assert len(said) == 1
 
 
 def test_an_upgraded_cli_of_the_same_size_is_asked_again_and_the_other_one_is_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "is_shim", lambda _: False)
+    monkeypatch.setattr(locate, "is_shim", lambda _: False)
     old = fake_cli(tmp_path / "home" / ".pulumi" / "bin", "3.100.0")
-    cli = fake_cli(tmp_path / "bin", "3.300.0 ")
-    os.utime(cli, ns=(1, 1))
-    assert engine.on_path().version == "3.300.0"
+    main = fake_cli(tmp_path / "bin", "3.300.0 ")
+    os.utime(main, ns=(1, 1))
+    assert locate.on_path().version == "3.300.0"
     with pytest.raises(WayError):
-        engine.in_home()
+        locate.in_home()
     fake_cli(tmp_path / "bin", "3.301.0 ")
-    assert engine.on_path().version == "3.301.0"
+    assert locate.on_path().version == "3.301.0"
     with pytest.raises(WayError):
-        engine.in_home()
+        locate.in_home()
     assert (old.with_name("asked")).read_text() == "asked\n"
 
 
@@ -140,10 +142,10 @@ def test_only_a_cli_that_was_built_here_runs_programs_with_our_language_host(
     tmp_path: Path, way: str, official: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = Engine(tmp_path, "3.300.0", way)
-    monkeypatch.setattr(engine, "ensure", lambda _: found)
-    assert cli.run(["engine"]) == 0
+    monkeypatch.setattr(locate, "ensure", lambda _: found)
+    assert main.run(["engine"]) == 0
     printed = capsys.readouterr().out
-    host = f"Pulumi's own, {tmp_path}/{engine.HOST}" if official else f"pulumi_sandbox, {sys.executable}"
+    host = f"Pulumi's own, {tmp_path}/{HOST}" if official else f"pulumi_sandbox, {sys.executable}"
     assert f"\nPython host  {host}\n" in printed
     assert printed.endswith(f"\nwarning: {found.warning}\n")
 
@@ -152,10 +154,10 @@ def test_what_was_said_while_the_cli_was_sought_is_not_said_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_cli(tmp_path / "bin", "3.300.0 ")
-    assert cli.run(["engine"]) == 0
+    assert main.run(["engine"]) == 0
     said = capsys.readouterr()
     assert (said.out.count("is newer than"), said.err.count("is newer than")) == (0, 1)
-    assert cli.run(["engine"]) == 0
+    assert main.run(["engine"]) == 0
     said = capsys.readouterr()
     assert (said.out.count("is newer than"), said.err.count("is newer than")) == (1, 0)
 
@@ -163,80 +165,80 @@ def test_what_was_said_while_the_cli_was_sought_is_not_said_again(
 def test_an_upgraded_cli_on_path_is_asked_again(tmp_path: Path) -> None:
     fake_cli(tmp_path / "bin", "3.1.0")
     with pytest.raises(WayError, match=r"pulumi is version 3\.1\.0"):
-        engine.on_path()
+        locate.on_path()
     fake_cli(tmp_path / "bin", "3.300.0 ")
-    assert engine.on_path().version == "3.300.0"
+    assert locate.on_path().version == "3.300.0"
 
 
 def test_a_cli_without_its_python_host_is_not_used(tmp_path: Path) -> None:
     fake_cli(tmp_path / "bin", host=False)
     with pytest.raises(WayError, match="has no pulumi-language-python beside it"):
-        engine.on_path()
+        locate.on_path()
 
 
 def test_a_cli_that_does_not_run_is_not_used(tmp_path: Path) -> None:
     fake_cli(tmp_path / "bin")
     script(tmp_path / "bin" / "pulumi", "echo 'wrong machine' >&2; exit 3")
     with pytest.raises(WayError, match="does not run: wrong machine"):
-        engine.on_path()
+        locate.on_path()
 
 
 def test_the_shell_that_has_our_environment_does_not_take_our_engine_for_one_on_path(
     own_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_cli(own_folder)
-    engine.keep(Engine(own_folder, engine.VERSION, "build"))
+    locate.keep(Engine(own_folder, VERSION, "build"))
     monkeypatch.setenv("PATH", f"{own_folder}:{os.environ['PATH']}")
-    assert engine.installed() == Engine(own_folder, engine.VERSION, "build")
-    assert engine.folder() == own_folder
+    assert locate.installed() == Engine(own_folder, VERSION, "build")
+    assert locate.folder() == own_folder
 
 
 def test_path_comes_before_the_kept_engine_unless_another_way_is_forced(
     own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_cli(own_folder)
-    engine.keep(Engine(own_folder, engine.VERSION, "build"))
+    locate.keep(Engine(own_folder, VERSION, "build"))
     fake_cli(tmp_path / "bin")
-    found = engine.installed()
+    found = locate.installed()
     assert found is not None
     assert found.way == "path"
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "build")
-    found = engine.installed()
+    found = locate.installed()
     assert found is not None
     assert found.way == "build"
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "official")
-    assert engine.installed() is None
+    assert locate.installed() is None
 
 
 def test_the_installers_folder_is_searched_where_it_is_not_on_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cli = fake_cli(tmp_path / "home" / ".pulumi" / "bin")
-    found = Engine(cli.parent, engine.VERSION, "home")
-    assert (engine.installed(), engine.folder()) == (found, cli.parent)
+    main = fake_cli(tmp_path / "home" / ".pulumi" / "bin")
+    found = Engine(main.parent, VERSION, "home")
+    assert (locate.installed(), locate.folder()) == (found, main.parent)
     fake_cli(tmp_path / "bin", "3.1.0")
-    assert engine.installed() == found
+    assert locate.installed() == found
     fake_cli(tmp_path / "bin", "3.300.0 ")
-    assert engine.installed() == Engine(tmp_path / "bin", "3.300.0", "path")
+    assert locate.installed() == Engine(tmp_path / "bin", "3.300.0", "path")
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "home")
-    assert engine.installed() == found
+    assert locate.installed() == found
 
 
 def test_a_cli_behind_a_link_is_taken_from_where_its_language_host_is(tmp_path: Path) -> None:
-    cli = fake_cli(tmp_path / "opt" / "pulumi")
-    for name in ("pulumi", engine.HOST):
-        (tmp_path / "bin" / name).symlink_to(cli.with_name(name))
-    found = engine.installed()
-    assert found == Engine(cli.parent, engine.VERSION, "path")
-    assert found.files == [cli, cli.with_name(engine.HOST)]
+    main = fake_cli(tmp_path / "opt" / "pulumi")
+    for name in ("pulumi", HOST):
+        (tmp_path / "bin" / name).symlink_to(main.with_name(name))
+    found = locate.installed()
+    assert found == Engine(main.parent, VERSION, "path")
+    assert found.files == [main, main.with_name(HOST)]
 
 
 def test_a_cli_that_another_program_stands_in_for_is_taken_where_it_is(tmp_path: Path) -> None:
     """As version managers have it: every name is a link to the manager."""
     manager = fake_cli(tmp_path / "manager").rename(tmp_path / "manager" / "manage")
-    for name in ("pulumi", engine.HOST):
+    for name in ("pulumi", HOST):
         (tmp_path / "bin" / name).symlink_to(manager)
-    assert engine.installed() == Engine(tmp_path / "bin", engine.VERSION, "path")
+    assert locate.installed() == Engine(tmp_path / "bin", VERSION, "path")
 
 
 @pytest.mark.parametrize(
@@ -244,12 +246,12 @@ def test_a_cli_that_another_program_stands_in_for_is_taken_where_it_is(tmp_path:
     [("3.259.0", False), ("3.259.7", False), ("3.260.0", True), ("3.1000.0", True), ("3.260.0-alpha.1", True)],
 )
 def test_a_version_newer_than_the_tested_one_gets_one_warning(tmp_path: Path, version: str, warned: bool) -> None:
-    cli = fake_cli(tmp_path / "bin", version)
+    main = fake_cli(tmp_path / "bin", version)
     said: list[str] = []
     for _ in range(2):
-        assert engine.ensure(said.append).version == version
+        assert locate.ensure(said.append).version == version
     warning = (
-        f"Pulumi {version} ({cli}) is newer than 3.259.0, the version the sandbox is tested with\n"
+        f"Pulumi {version} ({main}) is newer than 3.259.0, the version the sandbox is tested with\n"
         "  hint: if a command fails, PULUMI_SANDBOX_ENGINE=official installs and runs that version"
     )
     assert said == ([warning] if warned else [])
@@ -262,11 +264,11 @@ def test_a_cli_that_is_too_old_is_named_before_another_one_is_installed(
 
     def official(home: Path, _: object) -> Engine:
         fake_cli(home)
-        return Engine(home, engine.VERSION, "official")
+        return Engine(home, VERSION, "official")
 
-    monkeypatch.setattr(engine_official, "install", official)
+    monkeypatch.setattr(download, "install", official)
     said: list[str] = []
-    assert engine.ensure(said.append) == Engine(own_folder, engine.VERSION, "official")
+    assert locate.ensure(said.append) == Engine(own_folder, VERSION, "official")
     [told] = said
     assert told == (
         f"`pulumi` on PATH is not used: {tmp_path}/bin/pulumi is version 3.258.0\n"
@@ -280,7 +282,7 @@ def test_where_only_an_installed_cli_may_be_used_nothing_is_written(
     """An isolated process sees the folder of engines, and cannot write to it."""
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "path")
     with pytest.raises(EngineError, match=r"1\. `pulumi` on PATH: there is no `pulumi` on PATH"):
-        engine.ensure(lambda _: None)
+        locate.ensure(lambda _: None)
     assert not own_folder.exists()
 
 
@@ -289,7 +291,7 @@ def test_a_version_that_cannot_be_noted_is_asked_again(tmp_path: Path, own_folde
     own_folder.write_text("a file, where the folder of engines should be")
     said: list[str] = []
     for _ in range(2):
-        assert engine.ensure(said.append).version == "3.300.0"
+        assert locate.ensure(said.append).version == "3.300.0"
     assert (tmp_path / "bin" / "asked").read_text() == "asked\n" * 2
     assert len(said) == 2
 
@@ -297,15 +299,15 @@ def test_a_version_that_cannot_be_noted_is_asked_again(tmp_path: Path, own_folde
 @pytest.mark.parametrize("damage", ["stamp", "version", "cli", "host"])
 def test_half_an_engine_is_never_used(own_folder: Path, damage: str) -> None:
     fake_cli(own_folder)
-    engine.keep(Engine(own_folder, engine.VERSION, "build"))
-    assert engine.installed() is not None
+    locate.keep(Engine(own_folder, VERSION, "build"))
+    assert locate.installed() is not None
     if damage == "stamp":
-        (own_folder / engine.STAMP).write_text("{")
+        (own_folder / locate.STAMP).write_text("{")
     elif damage == "version":
-        (own_folder / engine.STAMP).write_text(json.dumps({"version": "3.1.0", "way": "build", "folder": "."}))
+        (own_folder / locate.STAMP).write_text(json.dumps({"version": "3.1.0", "way": "build", "folder": "."}))
     else:
-        (own_folder / ("pulumi" if damage == "cli" else engine.HOST)).unlink()
-    assert engine.installed() is None
+        (own_folder / ("pulumi" if damage == "cli" else HOST)).unlink()
+    assert locate.installed() is None
 
 
 def test_the_ways_are_tried_in_order_and_the_first_that_works_is_kept(
@@ -320,15 +322,15 @@ def test_the_ways_are_tried_in_order_and_the_first_that_works_is_kept(
     def build(home: Path, _: object) -> Engine:
         tried.append("build")
         fake_cli(home)
-        return Engine(home, engine.VERSION, "build")
+        return Engine(home, VERSION, "build")
 
-    monkeypatch.setattr(engine_official, "install", official)
+    monkeypatch.setattr(download, "install", official)
     monkeypatch.setattr(engine_build, "build", build)
     said: list[str] = []
-    assert engine.ensure(said.append) == Engine(own_folder, engine.VERSION, "build")
+    assert locate.ensure(said.append) == Engine(own_folder, VERSION, "build")
     assert tried == ["official", "build"]
     assert said == ["the official installer: no way out"]
-    assert engine.ensure(said.append).way == "build"
+    assert locate.ensure(said.append).way == "build"
     assert tried == ["official", "build"]
 
 
@@ -336,10 +338,10 @@ def test_when_every_way_is_closed_each_is_named_with_its_reason_and_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_cli(tmp_path / "bin", "3.100.0")
-    monkeypatch.setattr(engine_official, "install", closed("no route to host", "open the network"))
+    monkeypatch.setattr(download, "install", closed("no route to host", "open the network"))
     monkeypatch.setattr(engine_build, "build", closed("there is no `go` on PATH", "install Go"))
     with pytest.raises(EngineError) as caught:
-        engine.ensure(lambda _: None)
+        locate.ensure(lambda _: None)
     assert str(caught.value).splitlines() == [
         "pulumi-sandbox: no Pulumi CLI (version 3.259.0 or newer) could be had. Tried, in this order:",
         f"  1. `pulumi` on PATH: {tmp_path}/bin/pulumi is version 3.100.0",
@@ -357,16 +359,14 @@ def test_when_every_way_is_closed_each_is_named_with_its_reason_and_what_to_do(
 def test_an_unknown_forced_way_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "magic")
     with pytest.raises(EngineError, match=r"got: magic\n  expected: one of path, home, official, build"):
-        engine.ensure(lambda _: None)
+        locate.ensure(lambda _: None)
 
 
 def test_a_network_without_a_way_out_closes_the_official_way_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        engine_official, "ADDRESS", "https://127.0.0.1:9/install.sh"
-    )  # the discard port: nobody listens
+    monkeypatch.setattr(download, "ADDRESS", "https://127.0.0.1:9/install.sh")  # the discard port: nobody listens
     with pytest.raises(WayError, match=r"https://127\.0\.0\.1:9/install\.sh cannot be reached: .*refused"):
-        engine_official.install(engine.home(), lambda _: None)
-    assert not engine.home().exists()
+        download.install(locate.home(), lambda _: None)
+    assert not locate.home().exists()
 
 
 def test_what_the_official_installer_leaves_is_kept_under_its_version(
@@ -375,12 +375,12 @@ def test_what_the_official_installer_leaves_is_kept_under_its_version(
     def install(root: str, **_: object) -> None:
         fake_cli(Path(root) / "bin")
 
-    monkeypatch.setattr(engine_official, "check_reachable", lambda: None)
+    monkeypatch.setattr(download, "check_reachable", lambda: None)
     monkeypatch.setattr(PulumiCommand, "install", install)
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "official")
-    expected = Engine(own_folder / f"official-{engine.VERSION}" / "bin", engine.VERSION, "official")
-    assert engine.ensure(lambda _: None) == expected
-    assert engine.installed() == expected
+    expected = Engine(own_folder / f"official-{VERSION}" / "bin", VERSION, "official")
+    assert locate.ensure(lambda _: None) == expected
+    assert locate.installed() == expected
     assert not list(own_folder.glob("*.partial"))
 
 
@@ -388,18 +388,18 @@ def test_half_of_an_official_installation_is_not_kept(own_folder: Path, monkeypa
     def install(root: str, **_: object) -> None:
         fake_cli(Path(root) / "bin", host=False)
 
-    monkeypatch.setattr(engine_official, "check_reachable", lambda: None)
+    monkeypatch.setattr(download, "check_reachable", lambda: None)
     monkeypatch.setattr(PulumiCommand, "install", install)
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "official")
     with pytest.raises(EngineError, match="what it installed is not a whole Pulumi"):
-        engine.ensure(lambda _: None)
+        locate.ensure(lambda _: None)
     assert [path.name for path in own_folder.iterdir()] == ["lock"]
 
 
 def test_a_name_that_never_resolves_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     never = threading.Event()
-    monkeypatch.setattr(engine_official, "PATIENCE", -0.9)
-    monkeypatch.setattr(engine_official, "ask", lambda: str(never.wait()))
+    monkeypatch.setattr(download, "PATIENCE", -0.9)
+    monkeypatch.setattr(download, "ask", lambda: str(never.wait()))
     with pytest.raises(WayError, match="cannot be reached: no answer within"):
-        engine_official.check_reachable()
+        download.check_reachable()
     never.set()

@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from pulumi_sandbox import engine, engine_build
-from pulumi_sandbox.engine import Engine, EngineError, WayError
-from pulumi_sandbox.engine_build import note
+from pulumi_sandbox.engine import build as engine_build
+from pulumi_sandbox.engine import locate
+from pulumi_sandbox.engine.build import note
+from pulumi_sandbox.engine.model import HOST, VERSION, Engine, EngineError, WayError
 from pulumi_sandbox.progress import Progress
 
 from tests.sandbox.hosts import script
@@ -34,7 +35,7 @@ def go_that(tmp_path: Path, build: str) -> None:
         script(tmp_path / "sdk" / companion, "exit 0")
 
 
-CLI = f'printf \'#!/bin/sh\\necho v{engine.VERSION}\\n\' > "$out"; chmod +x "$out"'
+CLI = f'printf \'#!/bin/sh\\necho v{VERSION}\\n\' > "$out"; chmod +x "$out"'
 
 
 def test_the_build_leaves_a_whole_engine_behind(
@@ -43,7 +44,7 @@ def test_the_build_leaves_a_whole_engine_behind(
     go_that(tmp_path, f"echo a/b >&2; echo c/d >&2; {CLI}")
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "build")
     said: list[str] = []
-    assert engine.ensure(said.append) == Engine(own_folder, engine.VERSION, "build")
+    assert locate.ensure(said.append) == Engine(own_folder, VERSION, "build")
     assert sorted(path.name for path in own_folder.iterdir()) == [
         "engine.json", "lock", "pulumi", "pulumi-language-python", "pulumi-language-python-exec",
         "pulumi-resource-pulumi-python",
@@ -58,7 +59,7 @@ def test_the_build_leaves_a_whole_engine_behind(
     [
         ("echo '# c/d' >&2; echo 'x.go:1: undefined: y' >&2; exit 1", "`go build` failed: x.go:1: undefined: y"),
         ("exit 2", "`go build` failed: ended with 2"),
-        (CLI.replace(engine.VERSION, "9.9.9"), "the CLI it built says it is 9.9.9"),
+        (CLI.replace(VERSION, "9.9.9"), "the CLI it built says it is 9.9.9"),
         ('echo junk > "$out"', "does not run"),
     ],
 )
@@ -68,9 +69,9 @@ def test_a_build_that_fails_leaves_nothing_that_could_be_used(
     go_that(tmp_path, build)
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "build")
     with pytest.raises(EngineError) as caught:
-        engine.ensure(lambda _: None)
+        locate.ensure(lambda _: None)
     assert reason in str(caught.value)
-    assert engine.installed() is None
+    assert locate.installed() is None
     assert not any(path.name.startswith("pulumi.") for path in own_folder.iterdir())
 
 
@@ -86,9 +87,9 @@ def test_a_build_killed_half_way_is_made_again(
             assert process.poll() is None
         os.killpg(process.pid, 9)
     assert len(list(own_folder.glob("pulumi.*.partial"))) == 1
-    assert engine.installed() is None
+    assert locate.installed() is None
     go_that(tmp_path, CLI)
-    assert engine.ensure(lambda _: None).way == "build"
+    assert locate.ensure(lambda _: None).way == "build"
     assert list(own_folder.glob("pulumi.*.partial")) == []
 
 
@@ -104,7 +105,7 @@ def test_two_calls_build_once(own_folder: Path, tmp_path: Path, monkeypatch: pyt
 
 def test_without_go_the_build_says_so() -> None:
     with pytest.raises(WayError) as caught:
-        engine_build.build(engine.home(), lambda _: None)
+        engine_build.build(locate.home(), lambda _: None)
     assert caught.value.reason == "there is no `go` on PATH"
 
 
@@ -114,14 +115,14 @@ def test_the_launcher_survives_a_folder_with_spaces_and_quotes(tmp_path: Path, m
     monkeypatch.setattr(sys, "executable", str(python))
     monkeypatch.delenv("PULUMI_SANDBOX_PYTHON", raising=False)
     engine_build.write_launcher(home)
-    answer = subprocess.run([home / engine.HOST, "127.0.0.1:1"], capture_output=True, text=True, check=True)
-    assert answer.stdout == f"{home}/pulumi-language-python-exec|-P -m pulumi_sandbox.host 127.0.0.1:1\n"
+    answer = subprocess.run([home / HOST, "127.0.0.1:1"], capture_output=True, text=True, check=True)
+    assert answer.stdout == f"{home}/pulumi-language-python-exec|-P -m pulumi_sandbox.language_host 127.0.0.1:1\n"
 
 
 def test_the_pinned_version_is_the_one_in_go_mod() -> None:
     text = (engine_build.module_folder() / "go.mod").read_text()
-    assert f"github.com/pulumi/pulumi/pkg/v3 v{engine.VERSION}" in text
-    assert f"github.com/pulumi/pulumi/sdk/v3 v{engine.VERSION}" in text
+    assert f"github.com/pulumi/pulumi/pkg/v3 v{VERSION}" in text
+    assert f"github.com/pulumi/pulumi/sdk/v3 v{VERSION}" in text
 
 
 def test_progress_counts_packages_and_names_what_is_done() -> None:

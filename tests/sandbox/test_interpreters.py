@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from pulumi_sandbox.interpreters import OptionError, Runtime
+from pulumi_sandbox.language_host.interpreters import OptionError, Runtime
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pulumi_sandbox.providers.kubernetes.provider import Kubernetes
 from pulumi_sandbox.providers.kubernetes.tables import CLUSTER_WIDE, REPLACES
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.values import UNKNOWN
-from pulumi_sandbox.world import Record
+from pulumi_sandbox.world.store import Record
 
 from tests.sandbox.clouds import Bench
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import grpc
 import pytest
 from pulumi.runtime.proto import language_pb2 as lp
-from pulumi_sandbox.language_messages import dependency, plugin_arguments, program_arguments
+from pulumi_sandbox.language_host.messages import dependency, plugin_arguments, program_arguments
 
 from tests.sandbox.hosts import Stub, environment_with, info
 
@@ -175,7 +175,7 @@ def wait_until_gone(pids: list[int]) -> list[int]:
 @pytest.mark.parametrize("killed", ["the host", "the engine"])
 def test_a_plugin_does_not_outlive_the_host_or_the_engine(program: Path, killed: str) -> None:
     """The engine is stood in for by a shell that holds the host's standard input, as the engine does."""
-    start = f"cat | '{sys.executable}' -P -m pulumi_sandbox.host 127.0.0.1:1"
+    start = f"cat | '{sys.executable}' -P -m pulumi_sandbox.language_host 127.0.0.1:1"
     environment = {**os.environ, "PULUMI_SANDBOX_DIR": str(program)}
     with subprocess.Popen(
         ["sh", "-c", start], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True
@@ -189,7 +189,7 @@ def test_a_plugin_does_not_outlive_the_host_or_the_engine(program: Path, killed:
             while output.count(b"\n") < 2:
                 output += next(call).stdout
             pids = [int(word) for word in output.splitlines()[1].split()]
-            [host] = [int(pid) for pid in children(shell.pid) if "pulumi_sandbox.host" in command_line(pid)]
+            [host] = [int(pid) for pid in children(shell.pid) if "pulumi_sandbox.language_host" in command_line(pid)]
             if killed == "the host":
                 os.kill(host, signal.SIGKILL)
             else:

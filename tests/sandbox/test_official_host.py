@@ -12,7 +12,9 @@ from pathlib import Path
 import grpc
 import pytest
 from pulumi.runtime.proto import language_pb2 as lp
-from pulumi_sandbox import engine, language_host, official_host
+from pulumi_sandbox.engine import locate
+from pulumi_sandbox.language_host import official as official_host
+from pulumi_sandbox.language_host import server as language_host
 from pulumi_sandbox.workspace import Workspace
 
 from tests.conftest import ROOT
@@ -81,7 +83,7 @@ def test_the_official_host_fails_in_an_environment_without_pip(official: Stub, p
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as Pulumi's installer makes it."""
-    found = engine.ensure(print)
+    found = locate.ensure(print)
     if found.has_official_host:
         return found.folder
     return distribution(tmp_path_factory.mktemp("official") / "bin", found)
@@ -230,7 +232,7 @@ def test_an_environment_of_uv_sync_works(project: Project, installed: Path) -> N
     subprocess.run([UV, "sync", "--quiet", "--python", sys.executable], cwd=runner.project, check=True)
     lend_sdk(runner.project / ".venv")
     # The small host knows pip alone, so this is our own, as with a CLI that was built here.
-    if engine.ensure(print).has_official_host:
+    if locate.ensure(print).has_official_host:
         output = run(runner, installed, *UP)
     else:
         output = runner.run(*UP, PATH=f"{UV.parent}:/usr/local/bin:/usr/bin:/bin", **OUR_HOST).output

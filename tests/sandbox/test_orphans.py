@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi_sandbox.orphans import Orphan, find, states
 from pulumi_sandbox.workspace import Workspace
-from pulumi_sandbox.world import Record, World
+from pulumi_sandbox.world.orphans import Orphan, find, states
+from pulumi_sandbox.world.store import Record, World
 
 BOX = "gcp:toys/box:Box"
 STACK = "urn:pulumi:dev::toys::pulumi:pulumi:Stack::toys-dev"

@@ -11,10 +11,10 @@ from google.protobuf import empty_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pulumi.runtime.proto import provider_pb2 as pb
-from pulumi_sandbox.faults import Fault
 from pulumi_sandbox.providers.sealing import CHANGED, is_sealed
 from pulumi_sandbox.providers.values import SIGNATURE
 from pulumi_sandbox.providers.wire import decode
+from pulumi_sandbox.world.faults import Fault
 
 from tests.sandbox.fake_cloud import BOX, SHELF, Bench, Died, made, plain, refused, struct, urn
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pulumi_sandbox import cli, engine, passthrough, plugins
+from pulumi_sandbox import passthrough, plugins
+from pulumi_sandbox.cli import main
+from pulumi_sandbox.engine import locate
+from pulumi_sandbox.engine.model import VERSION, Engine
 
 
 @pytest.mark.parametrize(
@@ -20,10 +23,10 @@ def test_a_typo_in_sandbox_yaml_is_told_before_anything_is_run(
     (tmp_path / "sandbox.yaml").write_text("gest: {}\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path / "sandbox"))
-    monkeypatch.setattr(engine, "ensure", lambda _: engine.Engine(tmp_path, engine.VERSION, "path"))
+    monkeypatch.setattr(locate, "ensure", lambda _: Engine(tmp_path, VERSION, "path"))
     monkeypatch.setattr(plugins, "install", lambda _: {})
     monkeypatch.setattr(passthrough, "run", lambda _, given, __: ran.append(given) or 0)
-    assert cli.run(words.split()) == int(refused)
+    assert main.run(words.split()) == int(refused)
     told = (
         "sandbox.yaml: gest: no such entry\n  expected: guest, exists, lookups, values\n  hint: did you mean 'guest'?\n"
     )

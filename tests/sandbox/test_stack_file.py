@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pulumi_sandbox import cli, engine, passthrough, plugins
+from pulumi_sandbox import passthrough, plugins
+from pulumi_sandbox.cli import main
+from pulumi_sandbox.engine import locate
+from pulumi_sandbox.engine.model import VERSION, Engine
 
 KEPT = "pulumi-sandbox: stack rm keeps the stack's file; --preserve-config=false deletes it too\n"
 
@@ -31,8 +34,8 @@ def test_removing_a_stack_keeps_its_file_unless_the_user_says_otherwise(
 ) -> None:  # fmt: skip
     ran: list[list[str]] = []
     monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path))
-    monkeypatch.setattr(engine, "ensure", lambda _: engine.Engine(tmp_path, engine.VERSION, "path"))
+    monkeypatch.setattr(locate, "ensure", lambda _: Engine(tmp_path, VERSION, "path"))
     monkeypatch.setattr(plugins, "install", lambda _: {})
     monkeypatch.setattr(passthrough, "run", lambda _, given, __: ran.append(given) or 0)
-    assert cli.run(words.split()) == 0
+    assert main.run(words.split()) == 0
     assert (ran, capsys.readouterr().err) == ([passed.split()], told)

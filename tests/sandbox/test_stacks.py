@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pulumi_sandbox import stacks
-from pulumi_sandbox.engine import Engine
+from pulumi_sandbox.engine.model import Engine
 from pulumi_sandbox.workspace import Workspace
 
 BROKEN = "config:\n  zones: [a, b\n"

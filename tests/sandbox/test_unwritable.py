@@ -10,9 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from pulumi_sandbox import cli, engine, plugins, world_file
-from pulumi_sandbox.world import World
-from pulumi_sandbox.world_file import unreadable
+from pulumi_sandbox import plugins
+from pulumi_sandbox.cli import main
+from pulumi_sandbox.engine import locate
+from pulumi_sandbox.engine.model import VERSION, Engine
+from pulumi_sandbox.world import file as world_file
+from pulumi_sandbox.world.file import unreadable
+from pulumi_sandbox.world.store import World
 
 COMMAND = str(Path(sys.executable).parent / "pulumi-sandbox")
 HINT = "  hint: free or unlock this folder, or set PULUMI_SANDBOX_DIR to one that can be written to\n"
@@ -22,7 +26,7 @@ HINT = "  hint: free or unlock this folder, or set PULUMI_SANDBOX_DIR to one tha
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "a sandbox"
     monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(folder))
-    monkeypatch.setattr(engine, "ensure", lambda _: engine.Engine(tmp_path, engine.VERSION, "path"))
+    monkeypatch.setattr(locate, "ensure", lambda _: Engine(tmp_path, VERSION, "path"))
     monkeypatch.setattr(plugins, "install", lambda workspace: workspace.prepare())
     return folder
 
@@ -32,7 +36,7 @@ def test_a_folder_that_cannot_be_made_is_one_message(
     root: Path, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root.write_text("a file in its place")
-    assert cli.run(words.split()) == 1
+    assert main.run(words.split()) == 1
     path, _, problem = capsys.readouterr().err.partition(": ")
     assert Path(path).is_relative_to(root)
     assert problem in (f"File exists\n{HINT}", f"Not a directory\n{HINT}")
@@ -51,7 +55,7 @@ def test_a_read_only_world_is_one_message(
         return really_open(path, flags, *more)
 
     monkeypatch.setattr(os, "open", read_only)
-    assert cli.run(words.split()) == 1
+    assert main.run(words.split()) == 1
     assert capsys.readouterr().err == f"{root}/world.db: Read-only file system\n{HINT}"
 
 
@@ -79,10 +83,10 @@ def test_a_folder_that_takes_no_more_is_one_message(root: Path, words: str, made
 
 def test_a_write_that_names_no_file_is_told_with_the_sandboxs_folder(tmp_path: Path) -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
-    assert cli.unusable(full, tmp_path) + "\n" == f"{tmp_path}: No space left on device\n{HINT}"
+    assert main.unusable(full, tmp_path) + "\n" == f"{tmp_path}: No space left on device\n{HINT}"
     elsewhere = OSError(errno.EACCES, "Permission denied", "/somewhere/pulumi")
-    assert cli.unusable(elsewhere, tmp_path) == "/somewhere/pulumi: Permission denied"
-    assert cli.unusable(OSError("no free local port"), tmp_path) == "pulumi-sandbox: no free local port"
+    assert main.unusable(elsewhere, tmp_path) == "/somewhere/pulumi: Permission denied"
+    assert main.unusable(OSError("no free local port"), tmp_path) == "pulumi-sandbox: no free local port"
 
 
 def test_a_world_that_another_command_writes_to_keeps_its_own_words(
@@ -91,7 +95,7 @@ def test_a_world_that_another_command_writes_to_keeps_its_own_words(
     monkeypatch.setattr(world_file, "BUSY_SECONDS", 0.1)
     world = World(root / "world.db")
     with world.transaction():
-        assert cli.run(["world", "orphans"]) == 1
+        assert main.run(["world", "orphans"]) == 1
     world.close()
     assert capsys.readouterr().err == (
         "world.db: database is locked\n"

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pulumi_sandbox.faults import Fault
-from pulumi_sandbox.world import Exists, Record, World, WorldError
+from pulumi_sandbox.world.faults import Fault
+from pulumi_sandbox.world.store import Exists, Record, World, WorldError
 
 BOX = "gcp:toys/box:Box"
 

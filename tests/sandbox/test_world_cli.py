@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
-from pulumi_sandbox.faults import KINDS, Fault
+from pulumi_sandbox.cli.world_commands import world as command
+from pulumi_sandbox.cli.world_edit import put
 from pulumi_sandbox.providers.sealing import seal
-from pulumi_sandbox.world import Record, World
-from pulumi_sandbox.world_cli import world as command
-from pulumi_sandbox.world_edit import put
+from pulumi_sandbox.world.faults import KINDS, Fault
+from pulumi_sandbox.world.store import Record, World
 
 GROUP = "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager"
 VM = "gcp:compute/instance:Instance"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi_sandbox.world import Record, World
+from pulumi_sandbox.world.store import Record, World
 
 from tests.sandbox.test_orphans import Sandbox, entry, urn
 from tests.sandbox.test_world_cli import run

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from pulumi_sandbox import own_commands
+from pulumi_sandbox.cli import own_commands
+from pulumi_sandbox.cli.world_commands import world as command
 from pulumi_sandbox.providers.sealing import seal, sealed_paths
-from pulumi_sandbox.world import Record, World
-from pulumi_sandbox.world_cli import world as command
+from pulumi_sandbox.world.store import Record, World
 
 TEMPLATE = "gcp:compute/instanceTemplate:InstanceTemplate"
 ID = "projects/p/global/instanceTemplates/t2"
@@ -116,7 +116,7 @@ def test_arguments_that_are_no_unicode_text_are_refused(
 ) -> None:
     """Python holds the byte 0xff of an argument as this half of a surrogate pair."""
     before = row(world)
-    assert own_commands.run(["world", *words]) == 2
+    assert own_commands.run(["world", *words], lambda _: 0) == 2
     shown = words[-1].replace("\udcff", r"\udcff")
     assert capsys.readouterr().err == (
         f"pulumi-sandbox: {shown}: is not Unicode text\n  expected: arguments in UTF-8\n"

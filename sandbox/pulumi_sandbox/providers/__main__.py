@@ -20,7 +20,7 @@ def main(arguments: list[str]) -> int:
     from pulumi_sandbox.providers.resource import Refused
     from pulumi_sandbox.providers.server import cloud_of, serve
     from pulumi_sandbox.workspace import NoProjectError
-    from pulumi_sandbox.world import WorldError
+    from pulumi_sandbox.world.store import WorldError
 
     try:
         serve(cloud_of(arguments[0]), next((one for one in arguments[1:] if ":" in one), ""))

@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pulumi_sandbox.providers.resource import Context, Problem, Refused, Resource
-from pulumi_sandbox.world import Fault, Record
+from pulumi_sandbox.world.store import Fault, Record
 
 if TYPE_CHECKING:
     from pulumi_sandbox.providers.diff import Change

@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pulumi_sandbox.faults import Fault
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import Change, Comparison, compare, heeded
 from pulumi_sandbox.providers.readiness import Unready
@@ -18,7 +17,8 @@ from pulumi_sandbox.providers.sdk.shapes import UnknownTypeError
 from pulumi_sandbox.providers.sdk.types import Shape
 from pulumi_sandbox.providers.sealing import seal, secret_paths, unseal
 from pulumi_sandbox.providers.values import NO_SECRETS, UNKNOWN, Decoded, outermost
-from pulumi_sandbox.world import Exists, Record
+from pulumi_sandbox.world.faults import Fault
+from pulumi_sandbox.world.store import Exists, Record
 
 CANCELLED = "stopped while it waited, as was asked"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pulumi_sandbox.providers.values import NO_SECRETS, Secrets
 from pulumi_sandbox.workspace import Workspace
-from pulumi_sandbox.world import World
+from pulumi_sandbox.world.store import World
 
 # The engine's severities; `status` lines are shown under the resource while it is worked on, and then forgotten.
 Log = Callable[[str, str], None]

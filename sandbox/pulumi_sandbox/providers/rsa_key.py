@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 
 from pulumi_sandbox.providers.resource import Refused
-from pulumi_sandbox.world import World
+from pulumi_sandbox.world.store import World
 
 SETTING = "rsa-private-key"
 PRIVATE_KEY = "rsaPrivateKey"

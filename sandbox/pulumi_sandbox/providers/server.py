@@ -22,7 +22,7 @@ from pulumi_sandbox.providers.engine_log import EngineLog, keep_log
 from pulumi_sandbox.providers.protocol import Servicer
 from pulumi_sandbox.providers.resource import Context
 from pulumi_sandbox.workspace import Workspace
-from pulumi_sandbox.world import World
+from pulumi_sandbox.world.store import World
 
 # As the engine itself allows (pulumi/sdk v3.259.0, go/common/util/rpcutil/serve.go).
 LARGEST_MESSAGE = 400 << 20

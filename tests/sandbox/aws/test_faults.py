@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 import pytest
-from pulumi_sandbox.faults import Fault
 from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.resource import Refused
+from pulumi_sandbox.world.faults import Fault
 
 from tests.sandbox.aws.conftest import NODE_GROUP, TEMPLATE, Amazon, refused
 

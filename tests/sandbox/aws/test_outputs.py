@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from pulumi_sandbox.cli.world_commands import world as commands
 from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.values import UNKNOWN, Decoded
-from pulumi_sandbox.world_cli import world as commands
 
 from tests.sandbox.aws.conftest import NODE_GROUP, TEMPLATE, Amazon
 

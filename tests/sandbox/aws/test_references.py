@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.resource import Refused
-from pulumi_sandbox.world import Record
+from pulumi_sandbox.world.store import Record
 
 from tests.sandbox.aws.conftest import NODE_GROUP, ROLE_ARN, TEMPLATE, Amazon, creating, listing, refused
 

@@ -8,7 +8,7 @@ import pytest
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.resource import Refused
 from pulumi_sandbox.providers.values import Decoded
-from pulumi_sandbox.world import Fault
+from pulumi_sandbox.world.store import Fault
 
 from tests.sandbox.gcp.conftest import Google
 from tests.sandbox.gcp.test_build_rules import ACCOUNT, INLINE, POOL, REPOSITORY, TRIGGER

@@ -10,8 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pulumi_sandbox.faults import Fault
 from pulumi_sandbox.providers.gcp.vm import INSTANCE
+from pulumi_sandbox.world.faults import Fault
 
 from tests.sandbox.gcp.api import Api, script
 from tests.sandbox.gcp.conftest import Google

@@ -6,8 +6,8 @@ import socket
 from typing import Any
 
 import pytest
-from pulumi_sandbox.faults import Fault
 from pulumi_sandbox.providers.resource import Refused
+from pulumi_sandbox.world.faults import Fault
 
 from tests.sandbox.gcp.api import Api
 from tests.sandbox.gcp.conftest import Google

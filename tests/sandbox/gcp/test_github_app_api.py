@@ -8,8 +8,8 @@ import subprocess
 from typing import Any
 
 import pytest
-from pulumi_sandbox.faults import Fault
-from pulumi_sandbox.world import Record
+from pulumi_sandbox.world.faults import Fault
+from pulumi_sandbox.world.store import Record
 
 from tests.sandbox.gcp.machine_client import Client, encoded
 

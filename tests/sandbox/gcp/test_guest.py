@@ -9,10 +9,10 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from pulumi_sandbox.faults import Fault
 from pulumi_sandbox.providers.gcp.vm import append
 from pulumi_sandbox.providers.machines.guest import SERIAL_BYTES
 from pulumi_sandbox.providers.resource import Refused
+from pulumi_sandbox.world.faults import Fault
 
 from tests.sandbox.gcp.api import OPENER, Api, printed, script
 from tests.sandbox.gcp.conftest import Google

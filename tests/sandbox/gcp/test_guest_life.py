@@ -13,7 +13,7 @@ from pulumi_sandbox.providers.gcp.types import REGION_TEMPLATE
 from pulumi_sandbox.providers.gcp.vm import INSTANCE
 from pulumi_sandbox.providers.machines.guest import alive, started
 from pulumi_sandbox.workspace import Workspace
-from pulumi_sandbox.world import World
+from pulumi_sandbox.world.store import World
 
 from tests.sandbox.gcp.api import Api, printed, script
 from tests.sandbox.gcp.conftest import TEMPLATE, Google

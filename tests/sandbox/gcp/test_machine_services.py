@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi_sandbox.faults import Fault
 from pulumi_sandbox.providers import rsa_key
 from pulumi_sandbox.providers.gcp.machine_apis import crc32c
 from pulumi_sandbox.providers.machines import settings
 from pulumi_sandbox.providers.machines.metadata import token_of
 from pulumi_sandbox.providers.resource import Refused
+from pulumi_sandbox.world.faults import Fault
 
 from tests.sandbox.gcp.api import Api, printed, script
 from tests.sandbox.gcp.conftest import Google

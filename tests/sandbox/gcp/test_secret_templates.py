@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.values import Decoded, Path
-from pulumi_sandbox.world import World
+from pulumi_sandbox.world.store import World
 
 from tests.sandbox.gcp.api import Api, printed, script
 from tests.sandbox.gcp.conftest import PROJECT, TEMPLATE, Google

@@ -16,7 +16,7 @@ from pulumi_sandbox.providers.resource import Context
 from pulumi_sandbox.providers.sdk.shapes import Shapes
 from pulumi_sandbox.providers.wire import decode, encode
 from pulumi_sandbox.workspace import Workspace
-from pulumi_sandbox.world import World
+from pulumi_sandbox.world.store import World
 
 from tests.sandbox.fake_cloud import Aborted, FakeCall
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pulumi_sandbox.providers.github import types
 from pulumi_sandbox.providers.wire import decode
-from pulumi_sandbox.world_file import EDITED
+from pulumi_sandbox.world.file import EDITED
 
 from tests.sandbox.fake_cloud import Aborted
 from tests.sandbox.github.conftest import GROUP, RULESET, Hub, Made

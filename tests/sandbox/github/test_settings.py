@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi_sandbox import world as world_module
 from pulumi_sandbox.providers.github import types
 from pulumi_sandbox.providers.wire import decode
-from pulumi_sandbox.world_file import EDITED
+from pulumi_sandbox.world import store as world_module
+from pulumi_sandbox.world.file import EDITED
 
 from tests.sandbox.fake_cloud import Aborted
 from tests.sandbox.github.conftest import Hub

@@ -11,7 +11,7 @@ from pulumi_sandbox.providers.kubernetes.provider import NAMESPACE
 from pulumi_sandbox.providers.kubernetes.scheduler import Placement
 from pulumi_sandbox.providers.resource import Refused
 from pulumi_sandbox.providers.values import UNKNOWN
-from pulumi_sandbox.world import Record, World
+from pulumi_sandbox.world.store import Record, World
 
 from tests.sandbox.kubernetes.conftest import Cluster, kubeconfig, on
 from tests.sandbox.kubernetes.test_charts import RELEASE, release

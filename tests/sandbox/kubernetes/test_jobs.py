@@ -14,7 +14,7 @@ from pulumi_sandbox.providers.kubernetes.scheduler import POD
 from pulumi_sandbox.providers.readiness import Unready
 from pulumi_sandbox.providers.resource import Refused, Resource
 from pulumi_sandbox.providers.values import Decoded
-from pulumi_sandbox.world import Fault
+from pulumi_sandbox.world.store import Fault
 
 from tests.sandbox.kubernetes.conftest import GPU, JOB, Cluster, archive, changed, check_job, job
 

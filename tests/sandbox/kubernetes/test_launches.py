@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from pulumi_sandbox.faults import Fault
 from pulumi_sandbox.providers.kubernetes.scheduler import POD
 from pulumi_sandbox.providers.readiness import Unready
+from pulumi_sandbox.world.faults import Fault
 
 from tests.sandbox.aws.test_faults import NO_SPOT, sold_out
 from tests.sandbox.kubernetes.conftest import JOB, Cluster, job

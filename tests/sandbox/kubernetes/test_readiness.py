@@ -12,7 +12,7 @@ from pulumi.runtime.proto import status_pb2
 from pulumi_sandbox.providers.diff import UPDATE, Change
 from pulumi_sandbox.providers.readiness import DETAILS, Unready
 from pulumi_sandbox.providers.resource import Resource
-from pulumi_sandbox.world import Record
+from pulumi_sandbox.world.store import Record
 
 from tests.sandbox.fake_cloud import BOX, Aborted, Bench, FakeCall, Toys, plain, struct, urn
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pulumi_sandbox.providers.kubernetes.chart_objects import RUNNER_SET
 from pulumi_sandbox.providers.kubernetes.scheduler import POD, Placement
-from pulumi_sandbox.world import Record
+from pulumi_sandbox.world.store import Record
 
 from tests.sandbox.kubernetes.conftest import GPU, Cluster
 from tests.sandbox.kubernetes.test_charts import RELEASE, release, scale_set

@@ -8,7 +8,7 @@ import pytest
 from pulumi_sandbox.providers.kubernetes import jobs
 from pulumi_sandbox.providers.kubernetes.scheduler import POD, Placement
 from pulumi_sandbox.providers.readiness import Unready
-from pulumi_sandbox.world import Record
+from pulumi_sandbox.world.store import Record
 
 from tests.sandbox.kubernetes.conftest import JOB, Cluster, archive, changed, check_job
 

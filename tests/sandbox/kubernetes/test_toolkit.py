@@ -12,7 +12,7 @@ from gpu_ci.payload import smoke_archive
 from pulumi_sandbox.providers.kubernetes import jobs
 from pulumi_sandbox.providers.kubernetes.toolkit import BOTTLEROCKET, PACKAGED, Toolkit, gpus, toolkit
 from pulumi_sandbox.providers.readiness import Unready
-from pulumi_sandbox.world import Record
+from pulumi_sandbox.world.store import Record
 
 from tests.gpu_ci.harness import deploy
 from tests.sandbox.kubernetes.conftest import GPU, JOB, Cluster

@@ -10,7 +10,7 @@ from typing import Any
 
 from pulumi_sandbox.providers.aws import eks_errors, types
 from pulumi_sandbox.providers.inputs import text_of
-from pulumi_sandbox.world import World
+from pulumi_sandbox.world.store import World
 
 
 def taken(world: World, token: str, inputs: dict[str, Any]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from pulumi_sandbox.providers.aws.world import Surroundings
 from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.providers.resource import Resource
 from pulumi_sandbox.providers.values import UNKNOWN
-from pulumi_sandbox.world import now
+from pulumi_sandbox.world.store import now
 
 Json = dict[str, Any]
 # What a change of makes no new version of a launch template (upstream, resourceLaunchTemplateUpdate: updateKeys).

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pulumi_sandbox.faults import Fault
 from pulumi_sandbox.providers.aws import eks_errors, instance_types, types
 from pulumi_sandbox.providers.aws.world import Surroundings
 from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.providers.resource import Resource
+from pulumi_sandbox.world.faults import Fault
 
 
 def node_group(res: Resource, around: Surroundings, identity: str, region: str) -> Iterator[str]:

@@ -31,7 +31,7 @@ from pulumi_sandbox.providers.resource import Problem, Refused, Resource
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.providers.sdk.types import Type
 from pulumi_sandbox.providers.values import Unknown, leaves
-from pulumi_sandbox.world import Fault
+from pulumi_sandbox.world.store import Fault
 
 # The ending of a name made from a prefix (terraform-plugin-sdk helper/id: a timestamp and a counter).
 PREFIX_DIGITS = 26

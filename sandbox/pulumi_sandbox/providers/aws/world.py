@@ -9,7 +9,7 @@ from typing import Any
 
 from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.inputs import rows, table
-from pulumi_sandbox.world import Record, World
+from pulumi_sandbox.world.store import Record, World
 
 # What an id begins with, and the type that has such ids.
 KINDS = {

@@ -25,7 +25,7 @@ from pulumi_sandbox.providers.gcp.operations import Json, Operations, number
 from pulumi_sandbox.providers.gcp.types import ACCOUNT, REGION_TEMPLATE, TEMPLATE
 from pulumi_sandbox.providers.gcp.vm import ATTRIBUTES, INSTANCE, SERIAL, SERIAL_START, VirtualMachines
 from pulumi_sandbox.providers.sealing import recognized, sealed_paths, shown
-from pulumi_sandbox.world import Fault, Record, World
+from pulumi_sandbox.world.store import Fault, Record, World
 
 # What a machine of the sandbox is made from; everything else of a template is only shown.
 BOOTED = frozenset(

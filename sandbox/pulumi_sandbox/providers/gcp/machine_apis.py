@@ -12,7 +12,7 @@ from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.names import last, part
 from pulumi_sandbox.providers.machines.local_services import Call, as_json
 from pulumi_sandbox.providers.machines.metadata import Answer, account_of
-from pulumi_sandbox.world import World
+from pulumi_sandbox.world.store import World
 
 SECRET = re.compile(r"/v1/(projects/[^/]+/secrets/[^/]+)/versions/([^/:]+):access")
 # Google Cloud documentation "Secret Manager roles and permissions" and "Logging access control": who has

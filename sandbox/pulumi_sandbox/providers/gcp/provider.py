@@ -29,7 +29,7 @@ from pulumi_sandbox.providers.resource import Problem, Refused, Resource
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.providers.sdk.replace import PLACES
 from pulumi_sandbox.providers.values import UNKNOWN
-from pulumi_sandbox.world import Fault, Record
+from pulumi_sandbox.world.store import Fault, Record
 
 # pulumi-gcp's autonaming, with the lengths Google allows (discovery documents: names, account ids, secret ids).
 AUTONAMED = {types.ACCOUNT: ("accountId", 30), types.SECRET: ("secretId", 255)}

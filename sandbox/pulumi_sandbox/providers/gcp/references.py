@@ -10,7 +10,7 @@ from pulumi_sandbox.providers.gcp import build_outputs, errors, types
 from pulumi_sandbox.providers.gcp.names import absolute, everywhere, in_region, last, part
 from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.inputs import rows, table, text_of
-from pulumi_sandbox.world import World
+from pulumi_sandbox.world.store import World
 
 Inputs = dict[str, Any]
 

@@ -13,7 +13,7 @@ from pulumi_sandbox.providers.gcp.names import in_zone, last, part, self_link
 from pulumi_sandbox.providers.gcp.operations import Json, now, number
 from pulumi_sandbox.providers.machines.guest import SERIAL_BYTES, Boot, Guests, alive, stop
 from pulumi_sandbox.providers.machines.metadata import SCOPES, Machine, service_accounts
-from pulumi_sandbox.world import Exists, Record, World
+from pulumi_sandbox.world.store import Exists, Record, World
 
 INSTANCE = "gcp:compute/instance:Instance"
 # What the sandbox keeps of a machine beside the API's own fields.

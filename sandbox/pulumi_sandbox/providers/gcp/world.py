@@ -13,7 +13,7 @@ from pulumi_sandbox.providers.gcp.names import absolute, everywhere, in_region, 
 from pulumi_sandbox.providers.gcp.references import References, account_hint, hint
 from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.inputs import rows, table
-from pulumi_sandbox.world import World
+from pulumi_sandbox.world.store import World
 
 # Every project begins with these (documentation "VPC networks", default network; "Default service accounts").
 BUILT_IN = ("projects/*/global/networks/default", "projects/*/regions/*/subnetworks/default")

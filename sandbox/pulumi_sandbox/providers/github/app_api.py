@@ -19,7 +19,7 @@ from pulumi_sandbox.providers.github.world import DEFAULT_GROUP
 from pulumi_sandbox.providers.machines.local_services import Call, as_json
 from pulumi_sandbox.providers.machines.metadata import Answer
 from pulumi_sandbox.providers.rsa_key import signed
-from pulumi_sandbox.world import Record, World
+from pulumi_sandbox.world.store import Record, World
 
 RUNNER = "github:rest/runner:Runner"
 DOCUMENTATION = "https://docs.github.com/rest"

@@ -18,8 +18,8 @@ from pulumi_sandbox.providers.github.types import same_name, text_of
 from pulumi_sandbox.providers.github.world import Surroundings
 from pulumi_sandbox.providers.resource import Problem, Refused, Resource
 from pulumi_sandbox.providers.sandbox_file import SettingsError
-from pulumi_sandbox.world import Record, now
-from pulumi_sandbox.world_file import EDITED
+from pulumi_sandbox.world.file import EDITED
+from pulumi_sandbox.world.store import Record, now
 
 # Prefixes of GitHub's node ids (docs.github.com/graphql/guides/using-global-node-ids gives the form, not the prefixes;
 # these are the ones it answers with).

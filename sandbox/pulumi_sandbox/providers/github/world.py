@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from pulumi_sandbox.providers.github import types
 from pulumi_sandbox.providers.github.types import numbers, same_name, text_of
-from pulumi_sandbox.world import Record, World
+from pulumi_sandbox.world.store import Record, World
 
 API = "https://api.github.com"
 # "All organizations have a single default runner group": docs.github.com/en/actions/hosting-your-own-runners/

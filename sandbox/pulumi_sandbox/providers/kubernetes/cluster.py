@@ -18,7 +18,7 @@ import yaml
 
 from pulumi_sandbox.providers.kubernetes.pod_rules import inner, items
 from pulumi_sandbox.providers.values import UNKNOWN
-from pulumi_sandbox.world import World
+from pulumi_sandbox.world.store import World
 
 EKS = "aws:eks/cluster:Cluster"
 # `aws eks get-token --cluster-name x` and `aws-iam-authenticator token -i x` (docs.aws.amazon.com/eks/latest/userguide/

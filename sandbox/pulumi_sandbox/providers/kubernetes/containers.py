@@ -25,7 +25,7 @@ from pulumi_sandbox.providers.kubernetes import names as kubernetes_names
 from pulumi_sandbox.providers.kubernetes.pod_rules import inner, items, pairs
 from pulumi_sandbox.providers.machines.guest import STOP_SEC, supervised
 from pulumi_sandbox.providers.machines.settings import GuestSettings
-from pulumi_sandbox.world import World
+from pulumi_sandbox.world.store import World
 
 CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
 ZIP = b"PK\x03\x04"

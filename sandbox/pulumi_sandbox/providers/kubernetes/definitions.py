@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pulumi_sandbox.providers.kubernetes.pod_rules import inner
 from pulumi_sandbox.providers.resource import Resource
-from pulumi_sandbox.world import Record, World
+from pulumi_sandbox.world.store import Record, World
 
 DEFINITION = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
 PATCH = f"{DEFINITION}Patch"

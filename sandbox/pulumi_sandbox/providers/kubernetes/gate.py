@@ -19,7 +19,7 @@ from pulumi_sandbox.providers.readiness import Unready
 from pulumi_sandbox.providers.resource import Refused, Resource
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.workspace import Workspace
-from pulumi_sandbox.world import Record, World
+from pulumi_sandbox.world.store import Record, World
 
 JOB = "kubernetes:batch/v1:Job"
 NOT_ALLOWED = (

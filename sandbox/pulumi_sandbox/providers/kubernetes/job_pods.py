@@ -18,7 +18,7 @@ from pulumi_sandbox.providers.kubernetes.scheduler import POD, Placement
 from pulumi_sandbox.providers.kubernetes.workloads import Workloads, ending, pod, pods_of
 from pulumi_sandbox.providers.resource import Resource
 from pulumi_sandbox.providers.sealing import seal
-from pulumi_sandbox.world import Record
+from pulumi_sandbox.world.store import Record
 
 UNKNOWN_NODE = "a-node-the-sandbox-does-not-know"
 NOT_RUN = "the container {} is taken to succeed: the sandbox runs only programs that a ConfigMap brings as a zip"

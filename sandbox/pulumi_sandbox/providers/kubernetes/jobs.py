@@ -19,7 +19,7 @@ from pulumi_sandbox.providers.kubernetes.job_pods import Attempt, JobPods
 from pulumi_sandbox.providers.kubernetes.pod_rules import inner
 from pulumi_sandbox.providers.kubernetes.workloads import BLIND, Workloads
 from pulumi_sandbox.providers.resource import Resource
-from pulumi_sandbox.world import now
+from pulumi_sandbox.world.store import now
 
 # A node group that the same `up` makes beside the Job may come a moment later.
 PATIENCE_SEC = 3.0

@@ -12,7 +12,7 @@ from pulumi_sandbox.providers.kubernetes.nodes import NODE_GROUP, Group
 from pulumi_sandbox.providers.resource import Log
 from pulumi_sandbox.providers.sdk.shapes import Shapes
 from pulumi_sandbox.workspace import Workspace
-from pulumi_sandbox.world import World
+from pulumi_sandbox.world.store import World
 
 # https://github.com/kubernetes/autoscaler/issues/3042, and pull/5756 there: what it says and how long it waits.
 TRIGGERED = "TriggeredScaleUp: pod triggered scale-up: [{{{group} {now}->{then} (max: {most})}}]"

@@ -14,7 +14,7 @@ from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.pod_rules import inner
 from pulumi_sandbox.providers.kubernetes.scheduler import POD
-from pulumi_sandbox.world import World
+from pulumi_sandbox.world.store import World
 
 SERVICE = "kubernetes:core/v1:Service"
 STAND_IN = Path(__file__).parent / "cluster_dns"

@@ -14,7 +14,7 @@ from pulumi_sandbox.providers.kubernetes.cluster import is_of
 from pulumi_sandbox.providers.kubernetes.fields import quantity
 from pulumi_sandbox.providers.kubernetes.pod_rules import inner, items, pairs
 from pulumi_sandbox.providers.kubernetes.toolkit import GPU, PACKAGED, Toolkit, toolkit
-from pulumi_sandbox.world import Record, World
+from pulumi_sandbox.world.store import Record, World
 
 NODE_GROUP, TAG, TEMPLATE = (
     "aws:eks/nodeGroup:NodeGroup", "aws:autoscaling/tag:Tag", "aws:ec2/launchTemplate:LaunchTemplate",

@@ -22,7 +22,7 @@ from pulumi_sandbox.providers.kubernetes.workloads import Workloads
 from pulumi_sandbox.providers.readiness import Unready
 from pulumi_sandbox.providers.resource import Context, Problem, Resource
 from pulumi_sandbox.providers.values import UNKNOWN
-from pulumi_sandbox.world import Record, now
+from pulumi_sandbox.world.store import Record, now
 
 NAMESPACE = "kubernetes:core/v1:Namespace"
 RELEASE = "kubernetes:helm.sh/v3:Release"

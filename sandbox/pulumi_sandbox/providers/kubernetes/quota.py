@@ -14,7 +14,7 @@ from pulumi_sandbox.providers.kubernetes.fields import printed, quantity
 from pulumi_sandbox.providers.kubernetes.fit import requests
 from pulumi_sandbox.providers.kubernetes.pod_rules import inner, items, pairs
 from pulumi_sandbox.providers.kubernetes.resources import COMPUTE, is_extended
-from pulumi_sandbox.world import World
+from pulumi_sandbox.world.store import World
 
 QUOTA, POD = "kubernetes:core/v1:ResourceQuota", "kubernetes:core/v1:Pod"
 ENDED = ("Succeeded", "Failed")

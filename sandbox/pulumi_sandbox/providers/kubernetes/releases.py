@@ -14,7 +14,7 @@ from pulumi_sandbox.providers.kubernetes.runners import Runners, is_ending
 from pulumi_sandbox.providers.kubernetes.workloads import Workloads
 from pulumi_sandbox.providers.resource import Problem, Refused, Resource
 from pulumi_sandbox.providers.sealing import seal
-from pulumi_sandbox.world import Record, World
+from pulumi_sandbox.world.store import Record, World
 
 SECRET = "kubernetes:core/v1:Secret"  # noqa: S105
 CHART_MADE = (chart_objects.DEPLOYMENT, chart_objects.DAEMON_SET, chart_objects.RUNNER_SET)

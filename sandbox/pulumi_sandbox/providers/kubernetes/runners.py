@@ -16,7 +16,7 @@ from pulumi_sandbox.providers.kubernetes.pod_rules import inner
 from pulumi_sandbox.providers.kubernetes.scheduler import POD
 from pulumi_sandbox.providers.lifecycle import CANCELLED
 from pulumi_sandbox.providers.resource import Log, Refused
-from pulumi_sandbox.world import Record, World, now
+from pulumi_sandbox.world.store import Record, World, now
 
 RUNNER = "kubernetes:actions.github.com/v1alpha1:EphemeralRunner"
 DONE = ("Succeeded", "Failed", "Outdated")

@@ -16,7 +16,7 @@ from pulumi_sandbox.providers.kubernetes.pod_rules import inner, items
 from pulumi_sandbox.providers.kubernetes.toolkit import GPU, gpus
 from pulumi_sandbox.providers.resource import Log
 from pulumi_sandbox.workspace import Workspace
-from pulumi_sandbox.world import Record, World
+from pulumi_sandbox.world.store import Record, World
 
 POD = "kubernetes:core/v1:Pod"
 PLUGIN = "k8s-device-plugin"

@@ -13,7 +13,7 @@ from pulumi_sandbox.providers.kubernetes.pod_rules import inner
 from pulumi_sandbox.providers.kubernetes.runners import Runners, runner
 from pulumi_sandbox.providers.kubernetes.scheduler import POD, Placement, Scheduler
 from pulumi_sandbox.providers.resource import Log
-from pulumi_sandbox.world import Record, World
+from pulumi_sandbox.world.store import Record, World
 
 # k8s.io/apimachinery, pkg/util/rand: without vowels and what is easily misread.
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"

@@ -16,9 +16,10 @@ from google.protobuf import empty_pb2
 from pulumi.runtime.proto import language_pb2 as lp
 from pulumi.runtime.proto import language_pb2_grpc, plugin_pb2
 
-from pulumi_sandbox import engine
-from pulumi_sandbox.interpreters import DEPENDENCIES, PACKAGES, OptionError, Runtime
-from pulumi_sandbox.language_messages import dependency, ending, plugin_arguments, program_arguments, read_options
+from pulumi_sandbox.engine import locate
+from pulumi_sandbox.engine.model import VERSION, describe
+from pulumi_sandbox.language_host.interpreters import DEPENDENCIES, PACKAGES, OptionError, Runtime
+from pulumi_sandbox.language_host.messages import dependency, ending, plugin_arguments, program_arguments, read_options
 from pulumi_sandbox.plugins import offer
 from pulumi_sandbox.processes import Guarded
 
@@ -78,7 +79,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         return lp.LanguageHandshakeResponse()
 
     def GetPluginInfo(self, request: empty_pb2.Empty, context: Context) -> plugin_pb2.PluginInfo:
-        return plugin_pb2.PluginInfo(version=engine.VERSION)
+        return plugin_pb2.PluginInfo(version=VERSION)
 
     def RuntimeOptionsPrompts(self, request: lp.RuntimeOptionsRequest, context: Context) -> lp.RuntimeOptionsResponse:
         return lp.RuntimeOptionsResponse()
@@ -132,7 +133,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         environment["PULUMI_CONFIG_SECRET_KEYS"] = json.dumps(list(request.configSecretKeys))
         # The program inherits our output, which the engine shows line by line under the stack; -u keeps Python from
         # holding it back.
-        executor = os.environ.get("PULUMI_SANDBOX_EXECUTOR") or str(engine.home() / "pulumi-language-python-exec")
+        executor = os.environ.get("PULUMI_SANDBOX_EXECUTOR") or str(locate.home() / "pulumi-language-python-exec")
         command = [runtime.python, "-u", executor, *program_arguments(request, self._engine)]
         with self._started(command, request.pwd, environment, context) as program:
             code = program.wait()
@@ -221,7 +222,7 @@ def ask(runtime: Runtime, script: str, context: Context) -> Any:
     try:
         return runtime.ask(script)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        text = f"{runtime.python} gave no answer about the program: {engine.describe(error)}"
+        text = f"{runtime.python} gave no answer about the program: {describe(error)}"
         context.abort(grpc.StatusCode.INTERNAL, text)
 
 

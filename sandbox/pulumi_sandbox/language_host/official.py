@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from pulumi_sandbox import plugins
-from pulumi_sandbox.interpreters import PACKAGES, OptionError, Runtime, above, manifest
+from pulumi_sandbox.language_host.interpreters import PACKAGES, OptionError, Runtime, above, manifest
 from pulumi_sandbox.stacks import project_settings
 from pulumi_sandbox.workspace import Workspace
 

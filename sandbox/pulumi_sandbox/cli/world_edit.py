@@ -12,7 +12,7 @@ from pulumi_sandbox.providers import paths
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.sealing import is_sealed, sealed_paths
 from pulumi_sandbox.providers.values import at
-from pulumi_sandbox.world import Record, World
+from pulumi_sandbox.world.store import Record, World
 
 Path = tuple[str | int, ...]
 

@@ -6,8 +6,8 @@ import json
 
 import click
 
-from pulumi_sandbox.faults import KINDS, Fault
-from pulumi_sandbox.world_views import opened, print_json, print_table
+from pulumi_sandbox.cli.world_views import opened, print_json, print_table
+from pulumi_sandbox.world.faults import KINDS, Fault
 
 DEFAULT_SECONDS = 30.0
 KINDS_HELP = "\n".join(f"    {kind:<10}{meaning}" for kind, meaning in KINDS.items())

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pulumi_sandbox.engine import HOST, VERSION, Engine, WayError, ask_version, describe, write_whole
+from pulumi_sandbox.engine.model import HOST, VERSION, Engine, WayError, ask_version, describe, write_whole
 from pulumi_sandbox.progress import Progress
 
 CLI = "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"
@@ -28,7 +28,7 @@ COMPANIONS = ("python/cmd/pulumi-language-python-exec", "python/dist/pulumi-reso
 
 
 def module_folder() -> Path:
-    return Path(__file__).resolve().parents[2] / "tools" / "engine"
+    return Path(__file__).resolve().parents[3] / "tools" / "engine"
 
 
 @contextlib.contextmanager
@@ -162,6 +162,7 @@ def write_launcher(home: Path) -> None:
         "#!/bin/sh\n"
         "# Starts pulumi_sandbox's language host; -P keeps the project's own modules from shadowing the host's.\n"
         f'python=${{PULUMI_SANDBOX_PYTHON:-}}\n[ -x "$python" ] || python={shlex.quote(sys.executable)}\n'
-        'PULUMI_SANDBOX_EXECUTOR=${0%/*}/pulumi-language-python-exec exec "$python" -P -m pulumi_sandbox.host "$@"\n'
+        "PULUMI_SANDBOX_EXECUTOR=${0%/*}/pulumi-language-python-exec "
+        'exec "$python" -P -m pulumi_sandbox.language_host "$@"\n'
     )
     write_whole(home / HOST, text, 0o755)

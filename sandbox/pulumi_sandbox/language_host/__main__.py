@@ -27,7 +27,8 @@ def protocol_only() -> None:
 
 def main() -> None:
     protocol_only()
-    from pulumi_sandbox import language_host, processes
+    from pulumi_sandbox import processes
+    from pulumi_sandbox.language_host import server as language_host
 
     # The engine passes options of its own (--tracing, -v) first; its address comes last.
     positional = [argument for argument in sys.argv[1:] if not argument.startswith("-")]

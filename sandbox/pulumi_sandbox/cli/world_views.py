@@ -13,7 +13,7 @@ import click
 
 from pulumi_sandbox.providers.sealing import shown
 from pulumi_sandbox.workspace import Workspace
-from pulumi_sandbox.world import Record, World, WorldError
+from pulumi_sandbox.world.store import Record, World, WorldError
 
 if TYPE_CHECKING:
     from rich.console import Console

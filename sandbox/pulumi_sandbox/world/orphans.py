@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pulumi_sandbox.workspace import Workspace
-from pulumi_sandbox.world import Record, World
+from pulumi_sandbox.world.store import Record, World
 
 # The packages whose resources are in the world; all others in a state are of other plugins.
 SERVED = frozenset({"aws", "gcp", "github", "kubernetes"})

@@ -8,7 +8,7 @@ from google.protobuf import json_format
 from pulumi.runtime.proto import language_pb2 as lp
 from pulumi.runtime.proto import plugin_pb2
 
-from pulumi_sandbox.interpreters import Runtime
+from pulumi_sandbox.language_host.interpreters import Runtime
 
 
 def read_options(info: lp.ProgramInfo) -> Runtime:

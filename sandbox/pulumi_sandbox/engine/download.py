@@ -10,7 +10,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from pulumi_sandbox.engine import HOST, VERSION, Engine, WayError, ask_version, describe, new_enough
+from pulumi_sandbox.engine.model import HOST, VERSION, Engine, WayError, ask_version, describe, new_enough
 from pulumi_sandbox.progress import Progress
 
 # Where pulumi.automation.PulumiCommand.install downloads its script from. Asked first and briefly, because the

@@ -9,9 +9,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pulumi_sandbox import arguments, engine, passthrough, plugins
+from pulumi_sandbox import passthrough, plugins
+from pulumi_sandbox.cli import arguments
+from pulumi_sandbox.engine import locate
+from pulumi_sandbox.engine.model import EngineError
 from pulumi_sandbox.workspace import NoProjectError, Workspace
-from pulumi_sandbox.world_file import ELSEWHERE, WorldError, open_file, unreadable
+from pulumi_sandbox.world.file import ELSEWHERE, WorldError, open_file, unreadable
 
 HELP = """\
 pulumi-sandbox - the real Pulumi CLI on this machine alone, with offline providers in the place of clouds
@@ -49,14 +52,14 @@ def run(words: list[str]) -> int:
     command = arguments.parse(words)
     try:
         if is_own(words, command):
-            from pulumi_sandbox import own_commands
+            from pulumi_sandbox.cli import own_commands
 
-            return own_commands.run(words)
+            return own_commands.run(words, run)
         if not command.name and (not words or command.wants_help):
             sys.stdout.write(HELP)
             return 0
         return pulumi(words, command)
-    except (NoProjectError, WorldError, engine.EngineError) as error:
+    except (NoProjectError, WorldError, EngineError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     except sqlite3.DatabaseError as error:
@@ -87,16 +90,14 @@ def pulumi(words: list[str], command: arguments.CommandLine) -> int:
     if command.starts_providers and (wrong := settings_mistake(workspace)):
         sys.stderr.write(f"{wrong}\n")
         return 1
-    found = engine.ensure(say)
+    found = locate.ensure(say)
     environment = workspace.apply()
     if command.name and command.name != "version":
         plugins.install(workspace)
     if found.has_official_host and command.runs_program:
-        from pulumi_sandbox import official_host
+        from pulumi_sandbox.language_host import official
 
-        if problem := official_host.prepare(
-            workspace, [Path(command.cwd or ".", pack) for pack in command.policy_packs]
-        ):
+        if problem := official.prepare(workspace, [Path(command.cwd or ".", pack) for pack in command.policy_packs]):
             sys.stderr.write(f"{problem}\n")
             return 1
     stack = command.stack_to_make
@@ -157,7 +158,7 @@ def tell_orphans(workspace: Workspace) -> None:
     """What the world and the stacks do not agree on, each with the command that puts it right."""
     if not workspace.world.is_file():
         return
-    from pulumi_sandbox import orphans
+    from pulumi_sandbox.world import orphans
 
     found = orphans.find(workspace)
     if found:
@@ -170,7 +171,7 @@ def tell_faults(workspace: Workspace) -> None:
     """After a failure: the faults that are still planted, and will strike again."""
     if not workspace.world.is_file():
         return
-    from pulumi_sandbox.world import World
+    from pulumi_sandbox.world.store import World
 
     world = World(workspace.world)
     left = [fault.kind for fault in world.faults()]

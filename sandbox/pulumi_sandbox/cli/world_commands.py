@@ -5,21 +5,22 @@ from __future__ import annotations
 import contextlib
 import json
 import shlex
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 
 import click
 
-from pulumi_sandbox import orphans as orphan_finder
-from pulumi_sandbox.orphans import find as orphans
+from pulumi_sandbox.cli.world_edit import checked, guard_secrets, owned, parsed, put
+from pulumi_sandbox.cli.world_faults import break_command, faults_command, mend_command
+from pulumi_sandbox.cli.world_views import as_json, chosen, opened, print_json, print_table
 from pulumi_sandbox.providers import paths
 from pulumi_sandbox.providers.sealing import MARK, digest, is_sealed, shown
 from pulumi_sandbox.providers.values import at
 from pulumi_sandbox.workspace import Workspace
-from pulumi_sandbox.world import World, WorldError
-from pulumi_sandbox.world_edit import checked, guard_secrets, owned, parsed, put
-from pulumi_sandbox.world_faults import break_command, faults_command, mend_command
-from pulumi_sandbox.world_file import EDITED
-from pulumi_sandbox.world_views import as_json, chosen, opened, print_json, print_table
+from pulumi_sandbox.world import orphans as orphan_finder
+from pulumi_sandbox.world.file import EDITED
+from pulumi_sandbox.world.orphans import find as orphans
+from pulumi_sandbox.world.store import World, WorldError
 
 __all__ = ["orphans", "world"]
 
@@ -190,9 +191,8 @@ def adopt(resource: str, stack: str, name: str, run: bool) -> None:
     if not run:
         click.echo(line)
         return
-    from pulumi_sandbox.cli import run as run_command
-
-    raise click.exceptions.Exit(run_command(shlex.split(line)[1:]))
+    pulumi: Callable[[list[str]], int] = click.get_current_context().obj
+    raise click.exceptions.Exit(pulumi(shlex.split(line)[1:]))
 
 
 @world.command()

@@ -9,7 +9,9 @@ from collections.abc import Callable
 
 import click
 
-from pulumi_sandbox import engine, plugins
+from pulumi_sandbox import plugins
+from pulumi_sandbox.engine import locate
+from pulumi_sandbox.engine.model import HOST, VERSION
 from pulumi_sandbox.workspace import Workspace
 
 NAMES = ("env", "engine", "world")
@@ -20,7 +22,7 @@ class Lazy(click.Group):
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name == "world":
-            from pulumi_sandbox.world_cli import world
+            from pulumi_sandbox.cli.world_commands import world
 
             return world
         return super().get_command(context, name)
@@ -49,7 +51,7 @@ def env(shell: str, as_json: bool) -> None:
     fish:           pulumi-sandbox env --shell fish | source
     """
     workspace = Workspace.find()
-    engine.ensure(say)
+    locate.ensure(say)
     plugins.install(workspace)
     settings, hidden = workspace.environment(), workspace.hidden()
     if as_json:
@@ -88,20 +90,20 @@ def engine_command(quiet: bool, as_json: bool) -> None:
         told.append(text)
         say(text)
 
-    found = engine.ensure(tell)
+    found = locate.ensure(tell)
     if quiet:
         return
     providers = {name: plugins.sdk_version(name) for name in plugins.PROVIDERS}
     if as_json:
         facts = {"version": found.version, "way": found.way, "executable": str(found.executable),
-                 "shim": engine.is_shim(found.executable), "files": [str(file) for file in found.files],
-                 "folder": str(engine.home()), "python": sys.executable, "providers": providers}  # fmt: skip
+                 "shim": locate.is_shim(found.executable), "files": [str(file) for file in found.files],
+                 "folder": str(locate.home()), "python": sys.executable, "providers": providers}  # fmt: skip
         click.echo(json.dumps(facts, indent=2))
         return
-    click.echo(f"Pulumi CLI   {found.version} (at least {engine.VERSION} is needed)")
-    click.echo(f"came from    {engine.TITLES[found.way]}")
+    click.echo(f"Pulumi CLI   {found.version} (at least {VERSION} is needed)")
+    click.echo(f"came from    {locate.TITLES[found.way]}")
     click.echo(f"executable   {found.executable}")
-    host = f"Pulumi's own, {found.folder / engine.HOST}"
+    host = f"Pulumi's own, {found.folder / HOST}"
     click.echo(f"Python host  {host if found.has_official_host else 'pulumi_sandbox, ' + sys.executable}")
     for name, version in providers.items():
         click.echo(f"provider     {name} {version or '(the package pulumi-' + name + ' is not installed)'}")
@@ -109,14 +111,15 @@ def engine_command(quiet: bool, as_json: bool) -> None:
         click.echo(f"warning: {found.warning}")
 
 
-def run(words: list[str]) -> int:
+def run(words: list[str], pulumi: Callable[[list[str]], int]) -> int:
+    """Run one of them; `pulumi` runs a command of Pulumi's that one of them ends in."""
     for word in words:  # an argument may hold any bytes, and what is no text can neither be stored nor shown
         if (escaped := word.encode("utf-8", "backslashreplace").decode()) != word:
             sys.stderr.write(f"pulumi-sandbox: {escaped}: is not Unicode text\n  expected: arguments in UTF-8\n")
             return 2
     try:
         # Without its standalone mode click returns the code of an Exit instead of raising it.
-        code = commands.main(args=words, prog_name="pulumi-sandbox", standalone_mode=False)
+        code = commands.main(args=words, prog_name="pulumi-sandbox", standalone_mode=False, obj=pulumi)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as error:

@@ -16,9 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pulumi_sandbox.faults import Fault
-from pulumi_sandbox.world_file import WorldError, open_file
-from pulumi_sandbox.world_rows import Event, Record, dump, indexed, now, record_of
+from pulumi_sandbox.world.faults import Fault
+from pulumi_sandbox.world.file import WorldError, open_file
+from pulumi_sandbox.world.rows import Event, Record, dump, indexed, now, record_of
 
 __all__ = ["Event", "Exists", "Fault", "Record", "World", "WorldError", "now"]
 

@@ -6,74 +6,31 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-# The newest version of the Go module pkg/v3 that can be built from published modules. The official installer is asked
-# for it too, so it is the only version that the tests run with: older ones are refused, and newer ones get a warning.
-VERSION = "3.259.0"
-HOST = "pulumi-language-python"
+from pulumi_sandbox.engine import build
+from pulumi_sandbox.engine.model import (
+    HOST,
+    VERSION,
+    Engine,
+    EngineError,
+    MissingError,
+    WayError,
+    ask_version,
+    new_enough,
+    parse_version,
+    read_json,
+    write_whole,
+)
+
 STAMP = "engine.json"
 WAYS = ("path", "home", "official", "build")
 
 
-class EngineError(Exception):
-    """No way led to a Pulumi CLI; the text says what was tried."""
-
-
-class WayError(Exception):
-    """One way to a CLI is closed."""
-
-    def __init__(self, reason: str, hint: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.hint = hint
-
-
-class MissingError(WayError):
-    """There is nothing at the end of a way; whatever is there and cannot be used is told to the user."""
-
-
-@dataclass(frozen=True)
-class Engine:
-    """A Pulumi CLI that can be used."""
-
-    folder: Path
-    """Where the CLI and its language hosts lie, behind any link."""
-    version: str
-    way: str
-
-    @property
-    def executable(self) -> Path:
-        return self.folder / "pulumi"
-
-    @property
-    def files(self) -> list[Path]:
-        """The CLI and what it starts from its own folder: all that an isolated process needs to see of that folder."""
-        return sorted(self.folder.glob("pulumi*"))
-
-    @property
-    def has_official_host(self) -> bool:
-        """Whether Pulumi's own Python language host runs the programs; pulumi_sandbox's does for a CLI built here."""
-        return self.way != "build"
-
-    @property
-    def warning(self) -> str:
-        """What to tell the user about a version newer than the tested one; empty for the tested one."""
-        version, tested = parse_version(self.version), parse_version(VERSION)
-        if version is None or tested is None or version[:2] <= tested[:2]:
-            return ""
-        return (
-            f"Pulumi {self.version} ({self.executable}) is newer than {VERSION}, the version the sandbox is tested "
-            "with\n  hint: if a command fails, PULUMI_SANDBOX_ENGINE=official installs and runs that version"
-        )
-
-
 def home() -> Path:
     """Where engines of our own are kept, behind any link: bubblewrap shows an isolated process no link."""
-    checkout = Path(__file__).resolve().parents[2]
+    checkout = Path(__file__).resolve().parents[3]
     if chosen := os.environ.get("PULUMI_SANDBOX_ENGINE_DIR"):
         place = Path(chosen)
     elif (checkout / "tools" / "engine" / "go.mod").is_file():
@@ -94,45 +51,6 @@ def ways() -> tuple[str, ...]:
             "  hint: unset it and all of them are tried"
         )
     return (forced,)
-
-
-def parse_version(text: str) -> tuple[int, int, int] | None:
-    """`v3.259.0-alpha.1+dirty` -> (3, 259, 0); None for what is no version."""
-    numbers = text.strip().removeprefix("v").split("+")[0].split("-")[0].split(".")
-    if len(numbers) != 3 or not all(number.isascii() and number.isdigit() for number in numbers):
-        return None
-    return int(numbers[0]), int(numbers[1]), int(numbers[2])
-
-
-def new_enough(text: str) -> bool:
-    version, least = parse_version(text), parse_version(VERSION)
-    assert least is not None  # noqa: S101 - VERSION above is one
-    # Another major version speaks another protocol.
-    return version is not None and version >= least and version[0] == least[0]
-
-
-def ask_version(executable: Path) -> str:
-    """What `pulumi version` prints; a file that is not a working CLI is a closed way."""
-    environment = {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
-    try:
-        answer = subprocess.run(
-            [executable, "version"], capture_output=True, text=True, timeout=60, check=True, env=environment
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise WayError(f"{executable} does not run: {describe(error)}", "repair or remove it") from error
-    return answer.stdout.strip().removeprefix("v")
-
-
-def describe(error: BaseException) -> str:
-    """One line that says why a command failed."""
-    if isinstance(error, subprocess.CalledProcessError):
-        said = error.stderr or error.stdout or ""
-        text = said.decode(errors="replace") if isinstance(said, bytes) else said
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        return lines[-1] if lines else f"ended with {error.returncode}"
-    if isinstance(error, subprocess.TimeoutExpired):
-        return f"no answer within {error.timeout:.0f} s"
-    return str(error) or type(error).__name__
 
 
 def on_path() -> Engine:
@@ -206,28 +124,6 @@ def is_shim(file: Path) -> bool:
         return opened.read(2) == b"#!" or file.resolve().name != file.name
 
 
-def read_json(path: Path) -> dict[str, object]:
-    try:
-        value = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def write_whole(path: Path, text: str, mode: int = 0o644) -> None:
-    """Write a file so that nobody ever reads half of it; leaves it alone when it says this already."""
-    if path.is_file() and path.read_text() == text and path.stat().st_mode & 0o777 == mode:
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
-    try:
-        temporary.write_text(text)
-        temporary.chmod(mode)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def kept(allowed: tuple[str, ...]) -> Engine | None:
     """The engine an earlier call put into our folder, if it is whole and of the pinned version."""
     stamp = read_json(home() / STAMP)
@@ -282,9 +178,7 @@ def ensure(say: Callable[[str], None]) -> Engine:
                 say(text)
     engine = engine or obtain(say, failures)
     if engine.way == "build":
-        from pulumi_sandbox.engine_build import write_launcher
-
-        write_launcher(engine.folder)
+        build.write_launcher(engine.folder)
     if engine.warning and first_time(engine.warning):
         say(engine.warning)
     return engine
@@ -302,13 +196,14 @@ def first_time(warning: str) -> bool:
 
 def obtain(say: Callable[[str], None], failures: list[tuple[str, WayError]]) -> Engine:
     """Get an engine where there is none; `failures` says why none that the user installed can be used."""
-    from pulumi_sandbox import engine_build, engine_official
+    # Imported here: urllib takes longer than all that `pulumi-sandbox` does besides.
+    from pulumi_sandbox.engine import download
 
-    makers = {"official": engine_official.install, "build": engine_build.build}
+    makers = {"official": download.install, "build": build.build}
     making = [way for way in ways() if way in makers]
     if not making:
         raise EngineError(report(failures))
-    with engine_build.only_one(home(), say):
+    with build.only_one(home(), say):
         engine = kept(ways())  # another call may have got it while this one waited
         if engine is not None:
             return engine
