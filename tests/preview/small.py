@@ -39,7 +39,7 @@ def unrelated(folder: Path) -> Path:
 
 def started(folder: Path) -> Path:
     (folder / ".gitignore").write_text(".venv\n.sandbox\n__pycache__\n")
-    venv_clone.lend(ROOT / ".venv", folder / ".venv", imports(ROOT / ".venv"))
+    venv_clone.create(ROOT / ".venv", folder / ".venv", imports(ROOT / ".venv"))
     git(folder, "init", "-q", "-b", "main")
     commit(folder, "base")
     return folder

@@ -25,7 +25,7 @@ def runs(environment: Path) -> str:
 
 def test_its_interpreter_knows_where_it_is(ours: Path, tmp_path: Path) -> None:
     (tmp_path / "side").mkdir()
-    venv_clone.lend(ours, tmp_path / "side" / ".venv", [])
+    venv_clone.create(ours, tmp_path / "side" / ".venv", [])
     assert runs(tmp_path / "side" / ".venv") == f"{tmp_path / 'side' / '.venv'} True"
 
 
@@ -41,11 +41,11 @@ def test_pip_is_lent_where_the_environment_has_none(ours: Path, tmp_path: Path) 
 
     [packages] = venv_clone.site_packages(ours)
     (tmp_path / "side").mkdir()
-    venv_clone.lend(ours, tmp_path / "side" / ".venv", [str(packages)])
+    venv_clone.create(ours, tmp_path / "side" / ".venv", [str(packages)])
     assert pip_of(tmp_path / "side" / ".venv") == str(Path(pip.__file__).resolve().parent)
     (packages / "pip").mkdir()
     (packages / "pip" / "__init__.py").touch()
-    venv_clone.lend(ours, tmp_path / "side" / ".venv", [str(packages)])
+    venv_clone.create(ours, tmp_path / "side" / ".venv", [str(packages)])
     assert pip_of(tmp_path / "side" / ".venv") == str(packages / "pip")
 
 
@@ -55,7 +55,7 @@ def test_nothing_of_the_environment_that_is_lent_is_started(ours: Path, tmp_path
     (ours / "bin" / "python").write_text(f"#!/bin/sh\ntouch {tmp_path / 'started'}\n")
     (ours / "bin" / "python").chmod(0o755)
     (tmp_path / "side").mkdir()
-    venv_clone.lend(ours, tmp_path / "side" / ".venv", [])
+    venv_clone.create(ours, tmp_path / "side" / ".venv", [])
     assert not (tmp_path / "started").exists()
 
 
@@ -67,11 +67,11 @@ def test_what_a_commit_has_in_its_place_goes_and_no_link_is_followed(ours: Path,
     planted = side / ".venv" / "lib" / "python3zz" / "site-packages"
     planted.mkdir(parents=True)
     (planted / "_side.pth").symlink_to(victim / "file")
-    venv_clone.lend(ours, side / ".venv", ["/somewhere"])
+    venv_clone.create(ours, side / ".venv", ["/somewhere"])
     assert not planted.exists()
     venv_clone.clear(side / ".venv")
     (side / ".venv").symlink_to(victim)
-    venv_clone.lend(ours, side / ".venv", ["/somewhere"])
+    venv_clone.create(ours, side / ".venv", ["/somewhere"])
     assert not (side / ".venv").is_symlink()
     assert (victim / "file").read_text() == "precious"
     assert list((victim / "lib" / "python3zz" / "site-packages").iterdir()) == []
@@ -82,7 +82,7 @@ def test_a_place_behind_a_link_is_refused(ours: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "side" / "infra").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(VenvError, match=r"^\.venv: lies behind a link$"):
-        venv_clone.lend(ours, tmp_path / "side" / "infra" / ".venv", [])
+        venv_clone.create(ours, tmp_path / "side" / "infra" / ".venv", [])
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
@@ -104,7 +104,7 @@ def test_what_was_installed_is_not_written_through_a_link(ours: Path, tmp_path: 
 def test_what_is_no_environment_is_said(tmp_path: Path) -> None:
     (tmp_path / "ours").mkdir()
     with pytest.raises(VenvError, match="ours: is no virtual environment"):
-        venv_clone.lend(tmp_path / "ours", tmp_path / "theirs", [])
+        venv_clone.create(tmp_path / "ours", tmp_path / "theirs", [])
 
 
 def test_the_python_behind_an_environment_is_one_or_nothing(ours: Path, tmp_path: Path) -> None:
@@ -152,11 +152,11 @@ def test_only_an_environment_in_its_own_place_may_be_seen(ours: Path, tmp_path: 
 def test_a_place_behind_a_link_to_itself_is_refused(ours: Path, tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(VenvError, match=r"^\.venv: lies behind a link$"):
-        venv_clone.lend(ours, tmp_path / "loop" / ".venv", [])
+        venv_clone.create(ours, tmp_path / "loop" / ".venv", [])
 
 
 def test_folders_in_folders_without_an_end_are_removed_too(ours: Path, tmp_path: Path) -> None:
     deep = tmp_path / "side" / ".venv" / "/".join(["a"] * 1500)
     subprocess.run(["mkdir", "-p", deep], check=True)  # Path.mkdir calls itself for each
-    venv_clone.lend(ours, tmp_path / "side" / ".venv", [])
+    venv_clone.create(ours, tmp_path / "side" / ".venv", [])
     assert not (tmp_path / "side" / ".venv" / "a").exists()

@@ -110,7 +110,7 @@ def _walls(report: Report, detail: Detail) -> Iterator[str]:
     """What the head's code was kept from; a wall that does not stand is told in full."""
     standing = ", ".join(code(each.name, 100) for each in report.walls[: detail.items] if each.stands)
     if standing:
-        yield from (f"Isolation around the head's code that stood: {standing}.", "")
+        yield from (f"Walls around the head's code that stood: {standing}.", "")
     for each in report.walls[: detail.items]:
         if not each.stands:
             yield from (f"**No wall**: {code(each.name, 100)}. {prose(each.text, detail.text_chars)}", "")
