@@ -81,7 +81,7 @@ def test_a_build_killed_half_way_is_made_again(
     """SIGKILL while go writes its file: the next call removes what is left and goes on."""
     go_that(tmp_path, 'echo half > "$out"; echo started > ' + f"'{tmp_path}/started'; sleep 60")
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "build")
-    call = [sys.executable, "-c", "from pulumi_sandbox import engine; engine.ensure(print)"]
+    call = [sys.executable, "-c", "from pulumi_sandbox.engine import locate; locate.ensure(print)"]
     with subprocess.Popen(call, stdout=subprocess.PIPE, start_new_session=True) as process:
         while not (tmp_path / "started").exists():
             assert process.poll() is None
@@ -96,7 +96,7 @@ def test_a_build_killed_half_way_is_made_again(
 def test_two_calls_build_once(own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go_that(tmp_path, f"echo built >> '{tmp_path}/builds'; sleep 0.5; {CLI}")
     monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "build")
-    call = [sys.executable, "-c", "from pulumi_sandbox import engine; print(engine.ensure(print).way)"]
+    call = [sys.executable, "-c", "from pulumi_sandbox.engine import locate; print(locate.ensure(print).way)"]
     calls = [subprocess.Popen(call, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     outputs = [process.communicate()[0] for process in calls]
     assert [output.splitlines()[-1] for output in outputs] == ["build"] * 3

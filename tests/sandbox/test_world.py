@@ -215,7 +215,7 @@ def test_threads_of_one_world_do_not_lose_a_row(world: World) -> None:
 
 def test_processes_that_start_at_once_share_one_world(tmp_path: Path) -> None:
     script = (
-        "import sys; from pathlib import Path; from pulumi_sandbox.world import *\n"
+        "import sys; from pathlib import Path; from pulumi_sandbox.world.store import *\n"
         "world = World(Path(sys.argv[1]))\n"
         "for number in range(25):\n"
         "    with world.transaction():\n"
