@@ -9,18 +9,18 @@ from gpu_preview.report.model import (
     Cost,
     Counts,
     Finding,
-    IsolationLayer,
     Operation,
     Place,
     PoolCost,
     PropertyChange,
     Report,
     Resource,
-    Revision,
     Severity,
+    Side,
     Stack,
     Status,
     Violation,
+    Wall,
 )
 
 TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
@@ -57,11 +57,11 @@ def report(*stacks: Stack, **more: Any) -> Report:
     given = {
         "made_by": "gpu-ci 0.1.0",
         "how": "base",
-        "base": Revision(ref="main", commit="595024d8fab1c2d3e4f5a6b7c8d9e0f1a2b3c4d5"),
-        "head": Revision(ref="bigger-t4", commit="0a1b2c3d4e5f60718293a4b5c6d7e8f901234567"),
+        "base": Side(ref="main", commit="595024d8fab1c2d3e4f5a6b7c8d9e0f1a2b3c4d5"),
+        "head": Side(ref="bigger-t4", commit="0a1b2c3d4e5f60718293a4b5c6d7e8f901234567"),
         "walls": (
-            IsolationLayer(name="network", stands=True, text=""),
-            IsolationLayer(name="environment", stands=True, text=""),
+            Wall(name="network", stands=True, text=""),
+            Wall(name="environment", stands=True, text=""),
         ),
         **more,
     }
@@ -161,7 +161,7 @@ SEVERAL = report(
         resource("gcp:storage/bucket:Bucket", "logs", component="", parent="", moved_from=urn("x:y:Z", "old-logs")),
         resource("gcp:storage/bucket:Bucket", "scratch", Operation.DELETE, component="", parent="", protected=True),
     ),
-    walls=(IsolationLayer(name="network", stands=False, text="This machine has no network namespaces."),),
+    walls=(Wall(name="network", stands=False, text="This machine has no network namespaces."),),
 )
 POLICIES_BROKEN = report(
     stack(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from gpu_preview.report.comment import Account, CommentError, Done, post
-from gpu_preview.report.model import Report, Revision
+from gpu_preview.report.model import Report, Side
 from gpu_preview.report.pull_requests import Head
 
 from .fake_github import COMMIT, FORK, OTHER_COMMIT, OURS, FakeGithub, comment, pull, serving
@@ -40,7 +40,7 @@ def render(report: Report, limit: int) -> str:
 
 
 def written(github: FakeGithub, head: Head = HEAD, base: str = "origin/main") -> Done:
-    report = Report(made_by="gpu-ci 0.1.0", how="base", base=Revision(ref=base), head=Revision(ref="HEAD"), stacks=())
+    report = Report(made_by="gpu-ci 0.1.0", how="base", base=Side(ref=base), head=Side(ref="HEAD"), stacks=())
     return post(report, head, Account("a-token", github.url), render)
 
 
@@ -158,7 +158,7 @@ def test_an_error_of_githubs_is_not_answered_by_a_second_comment(github: FakeGit
 def test_a_server_that_is_not_there_is_said(github: FakeGithub) -> None:
     head, report = (
         HEAD,
-        Report(made_by="gpu-ci 0.1.0", how="base", base=Revision(ref="m"), head=Revision(ref="h"), stacks=()),
+        Report(made_by="gpu-ci 0.1.0", how="base", base=Side(ref="m"), head=Side(ref="h"), stacks=()),
     )
     with pytest.raises(CommentError, match=r"GitHub at http://127\.0\.0\.1:1 gave no answer: ConnectionError"):
         post(report, head, Account("a-token", "http://127.0.0.1:1"), render)
@@ -169,7 +169,7 @@ def test_a_comment_may_have_65536_characters_and_not_one_more(github: FakeGithub
     def long(report: Report, limit: int) -> str:
         return MARKER + "x" * (limit - len(MARKER) + too_many)
 
-    report = Report(made_by="gpu-ci 0.1.0", how="base", base=Revision(ref="main"), head=Revision(ref="HEAD"), stacks=())
+    report = Report(made_by="gpu-ci 0.1.0", how="base", base=Side(ref="main"), head=Side(ref="HEAD"), stacks=())
     account = Account("a-token", github.url)
     if too_many:
         with pytest.raises(CommentError, match="the comment has 65,537 characters"):

@@ -11,13 +11,13 @@ from gpu_preview.report.markdown_stack import Detail, lines
 from gpu_preview.report.model import (
     Cost,
     Finding,
-    IsolationLayer,
     Operation,
     Report,
     Resource,
     Severity,
     Stack,
     Violation,
+    Wall,
 )
 
 from tests.preview import reports
@@ -115,7 +115,7 @@ def test_more_than_a_line_is_said_where_no_resource_changes_but_something_else_d
 
 
 def test_a_wall_that_does_not_stand_is_told_also_where_nothing_changes() -> None:
-    wall = IsolationLayer(name="network", stands=False, text="This machine has no network namespaces.")
+    wall = Wall(name="network", stands=False, text="This machine has no network namespaces.")
     text = markdown.render(report(stack("staging", reports.POOL_T4), walls=(wall,)))
     assert "\n**No wall**: `network`. This machine has no network namespaces.\n" in text
 

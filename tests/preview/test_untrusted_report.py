@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_preview.report.model import Report, Revision
+from gpu_preview.report.model import Report, Side
 from gpu_preview.report.untrusted_report import MOST_BYTES, ReceivedError, load_untrusted
 
 COMMIT = "1f" * 20
@@ -43,7 +43,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_a_report_of_the_runs_commit_is_taken(path: Path) -> None:
     path.write_text(json.dumps(document()))
-    side = Revision(ref="main", commit=COMMIT)
+    side = Side(ref="main", commit=COMMIT)
     assert load_untrusted(path, COMMIT) == Report(made_by="gpu-ci 0.1.0", how="base", base=side, head=side, stacks=())
 
 

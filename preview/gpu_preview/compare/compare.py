@@ -18,7 +18,7 @@ from ..git.repository import GitError, Repository
 from ..isolation import temporary
 from ..isolation.bubblewrap import IsolationError
 from ..isolation.limits import Limits
-from ..report.model import Report, Revision
+from ..report.model import Report, Side
 from ..visible import visible
 from . import base_cache
 from .base_cache import CacheError
@@ -131,8 +131,8 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
         return Report(
             made_by=made_by(),
             how="base" if offline else "state",
-            base=Revision(ref=request.base, commit=base),
-            head=Revision(ref=request.head, commit=head),
+            base=Side(ref=request.base, commit=base),
+            head=Side(ref=request.head, commit=head),
             stacks=tuple(comparison.stack(name) for name in names),
             walls=fixed.walls.told(request.limits, (*before.installed_with, *after.installed_with)),
         )

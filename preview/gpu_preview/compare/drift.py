@@ -19,7 +19,7 @@ from ..isolation import limits
 from ..isolation.limits import Finished, Limits
 from ..report import dangers
 from ..report.analysis import states, warnings
-from ..report.model import Counts, Finding, Report, Resource, Revision, Severity, Stack, Status
+from ..report.model import Counts, Finding, Report, Resource, Severity, Side, Stack, Status
 
 # `refresh --preview-only` reads each resource and compares it with the state; the program does not run, and neither the
 # state nor a resource is written (pulumi/pulumi v3.259.0, `pulumi refresh --help`).
@@ -77,8 +77,8 @@ def drift(stacks: Sequence[str], folder: Path, timeout_sec: float, sandbox: bool
     return Report(
         made_by=made_by(),
         how="drift",
-        base=Revision(ref="the state of each stack"),
-        head=Revision(ref="what exists in the sandbox" if sandbox else "what exists"),
+        base=Side(ref="the state of each stack"),
+        head=Side(ref="what exists in the sandbox" if sandbox else "what exists"),
         stacks=tuple(found),
     )
 

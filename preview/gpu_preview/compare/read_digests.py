@@ -10,7 +10,7 @@ from ..engine.digest import DigestError
 from ..engine.output import clean, made_by
 from ..git import repository
 from ..report.analysis import Files, analyze
-from ..report.model import Report, Revision, Stack, Status
+from ..report.model import Report, Side, Stack, Status
 from ..visible import visible
 from .compare import CompareError
 
@@ -31,8 +31,8 @@ def read(given: Sequence[str], folder: Path, max_usd_month: float | None) -> Rep
     return Report(
         made_by=made_by(),
         how="credentials",
-        base=Revision(ref="the state of each stack"),
-        head=Revision(ref="the program, previewed with credentials"),
+        base=Side(ref="the state of each stack"),
+        head=Side(ref="the program, previewed with credentials"),
         stacks=tuple(stacks),
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..report.model import IsolationLayer
+from ..report.model import Wall
 from .limits import Limits
 
 _TRY_SEC = 20
@@ -70,35 +70,33 @@ class Isolation:
         bound = [word for folder in folders for word in ("--ro-bind", str(folder), str(folder))]
         return Isolation((*self.prefix, *bound), self.reason, self.network)
 
-    def told(self, limits: Limits, installed_with: Sequence[str] = ()) -> tuple[IsolationLayer, ...]:
+    def told(self, limits: Limits, installed_with: Sequence[str] = ()) -> tuple[Wall, ...]:
         """For the report: each wall, and whether it stood; what installed packages had the network."""
         up = bool(self.prefix)
         given = "it was given the network" if self.network else ""
         if installed_with and not given:
             given = f"it had the network while its packages were installed: {'; '.join(installed_with)[:200]}"
         return (
-            IsolationLayer(
-                name="environment", stands=True, text="it gets ten variables by name, and a home of its own"
-            ),
-            IsolationLayer(
+            Wall(name="environment", stands=True, text="it gets ten variables by name, and a home of its own"),
+            Wall(
                 name="limits",
                 stands=True,
                 text=f"{limits.timeout_sec:g} s, {limits.memory_gib:g} GiB of memory, {limits.disk_gib:g} GiB of disk "
                 f"and {limits.processes} processes for each command, looked at five times a second",
             ),
-            IsolationLayer(
+            Wall(
                 name="files",
                 stands=up,
                 text="it writes to a folder of its own alone, and sees neither the home nor the checkout's .git"
                 if up
                 else _WITHOUT.format(self.reason),
             ),
-            IsolationLayer(
+            Wall(
                 name="network",
                 stands=up and not given,
                 text=given or ("it has none" if up else _SAME),
             ),
-            IsolationLayer(name="processes", stands=up, text="it sees its own alone" if up else _SAME),
+            Wall(name="processes", stands=up, text="it sees its own alone" if up else _SAME),
         )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from .markdown_stack import Detail, heading, lines
 from .markdown_text import cell, code, prose
-from .model import Report, Revision, Stack, Status
+from .model import Report, Side, Stack, Status
 from .phrases import asked, commit, concerns, failed_first, is_quiet, number, origin, outcome, signs, total, worst_month
 
 MARKER = "<!-- gpu-ci-preview -->"
@@ -120,7 +120,7 @@ def _sides(report: Report) -> str:
     return f"Base {_side(report.base)}, head {_side(report.head)}"
 
 
-def _side(side: Revision) -> str:
+def _side(side: Side) -> str:
     short = commit(side)
     return code(side.ref, 100) + (f" at {code(short)}" if short and short != side.ref else "")
 

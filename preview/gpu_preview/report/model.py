@@ -221,7 +221,7 @@ class Stack(Model):
         return tuple(each for each in self.resources if each.operation != Operation.SAME or each.moved_from)
 
 
-class Revision(Model):
+class Side(Model):
     """One of the two that are compared."""
 
     ref: str
@@ -229,7 +229,7 @@ class Revision(Model):
     commit: str = ""
 
 
-class IsolationLayer(Model):
+class Wall(Model):
     """One thing the head's code was kept from, or was not."""
 
     name: str
@@ -246,10 +246,10 @@ class Report(Model):
     how: Literal["base", "state", "credentials", "drift"]
     """Against a base that was brought up offline, against an exported state, from a preview with credentials, or what
     exists against what the stacks' states say."""
-    base: Revision
-    head: Revision
+    base: Side
+    head: Side
     stacks: tuple[Stack, ...]
-    walls: tuple[IsolationLayer, ...] = ()
+    walls: tuple[Wall, ...] = ()
 
     @property
     def exit_code(self) -> int:

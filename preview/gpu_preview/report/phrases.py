@@ -8,7 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from gpu_catalog.cost import NOT_INCLUDED
 
-from .model import Amount, Counts, Finding, Operation, Report, Resource, Revision, Severity, Stack, Status, Violation
+from .model import Amount, Counts, Finding, Operation, Report, Resource, Severity, Side, Stack, Status, Violation
 from .policies import NONE_ASKED
 
 SECRETS_TAKEN = "whose secrets are taken for unchanged"
@@ -204,7 +204,7 @@ def _usd(amount: Amount | None, value: float | None) -> str:
     return "?" if value is None else f"{'≥ ' if amount.at_least else ''}{value:,.2f}"
 
 
-def commit(side: Revision) -> str:
+def commit(side: Side) -> str:
     """The first characters of the commit, as many as Git shows in a repository of some size."""
     return side.commit[:10]
 
