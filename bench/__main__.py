@@ -1,4 +1,4 @@
-"""Revision-by-side measurements, as ratios taken in one run.
+"""Side-by-side measurements, as ratios taken in one run.
 
     make bench                        everything, some minutes
     make bench ARGS="--pools 1,10"    smaller

@@ -35,11 +35,11 @@ def page() -> Iterator[str]:
     yield ""
     yield "| | facts |"
     yield "|---|---|"
-    analyze = Counter(
+    judged = Counter(
         {right: sum(count(each, one) for each, one in explained() if one.right == right) for right in RIGHT}
     )
     for right, text in RIGHT.items():
-        yield f"| {text} | {analyze[right]} |"
+        yield f"| {text} | {judged[right]} |"
     yield ""
     yield "The reasons are kept in"
     yield "[catalog/gpu_catalog/data/disagreements.json](../catalog/gpu_catalog/data/disagreements.json); a difference"

@@ -108,7 +108,7 @@ def config(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tupl
 
 
 def _lost(change: Change, pair: ValuePair) -> str:
-    """What was encrypted, and is not. Where the thing itself is gone, there is no ValuePair, and nothing to tell."""
+    """What was encrypted, and is not. Where the thing itself is gone, there is no pair, and nothing to tell."""
     switch = pair.key in SWITCHES or (pair.key == "enabled" and change.type == _BY_DEFAULT)
     if switch and _on(pair.before) and (pair.after is None or _off(pair.after)):
         return "was on and is off: it is not encrypted any more"

@@ -38,7 +38,7 @@ def violations(event_log: Path) -> tuple[list[Violation], str]:
         elif kind in SUMMARIES:
             rules = packs.setdefault(pack(told), set())
             rules.update(as_text(rule) for key in ("passed", "failed") for rule in as_list(told.get(key)))
-    # Resources are analyze side by side, so the log's own order is another one each time.
+    # Resources are judged side by side, so the log's own order is another one each time.
     return sorted(found, key=lambda each: (each.urn, each.policy, each.text)), asked(packs, loaded)
 
 
