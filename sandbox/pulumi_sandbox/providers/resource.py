@@ -49,8 +49,14 @@ class Context:
     config: dict[str, Any] = field(default_factory=dict)
     # Set when the engine asks everything to stop (Ctrl-C): whoever waits must wait on it.
     cancelled: threading.Event = field(default_factory=threading.Event)
+    # Whether the engine that started this provider is gone: the provider, and what it runs, end within seconds.
+    engine_gone: Callable[[], bool] = lambda: False
     # log(text, "debug" | "info" | "warning" | "error" | "status"), about no resource.
     log: Log = _silent
+
+    def is_ending(self) -> bool:
+        """Whether nothing new may begin here."""
+        return self.cancelled.is_set() or self.engine_gone()
 
 
 @dataclass

@@ -105,7 +105,7 @@ def serve(cloud: Cloud, engine: str = "") -> None:
     )
     log = EngineLog()
     log.attach(engine)
-    context = Context(workspace, World(workspace.world), log=log.say)
+    context = Context(workspace, World(workspace.world), engine_gone=life.orphaned, log=log.say)
     cloud.context = context
     cloud.start(context)
     server, port = start(Servicer(cloud, context, log))

@@ -9,7 +9,7 @@ import pytest
 from pulumi_sandbox.providers.resource import Refused
 from pulumi_sandbox.world.faults import Fault
 
-from tests.sandbox.gcp.api import Api
+from tests.sandbox.gcp.api import ZONE, Api
 from tests.sandbox.gcp.conftest import Google
 
 
@@ -185,3 +185,17 @@ def test_a_port_that_another_program_has_is_told_with_what_to_do(google: Google)
         "  got: Address already in use\n"
         "  hint: another program has it; remove sandbox/ports.json to choose another one"
     )
+
+
+def test_a_provider_that_is_about_to_end_boots_no_machine_and_serves_all_else(google: Google, api: Api) -> None:
+    template = google.template().id
+    google.cloud.context.cancelled.set()
+    status, body = api.call("POST", f"zones/{ZONE}/instances", {"name": "check"}, sourceInstanceTemplate=template)
+    assert (status, body["error"]["errors"][0]["reason"]) == (503, "backendError")
+    assert api.ok("GET", f"zones/{ZONE}/instances")["items"] == []
+    google.cloud.context.cancelled.clear()
+    google.cloud.context.engine_gone = lambda: True
+    status, _ = api.call("POST", f"zones/{ZONE}/instances", {"name": "check"}, sourceInstanceTemplate=template)
+    assert status == 503
+    google.cloud.context.engine_gone = lambda: False
+    assert api.insert(template)["status"] == "DONE"

@@ -47,9 +47,12 @@ Route = tuple[str, "re.Pattern[str]", Callable[..., Json]]
 class ComputeApi:
     """What the API answers, apart from HTTP."""
 
-    def __init__(self, instances: Instances, operations: Operations) -> None:
+    def __init__(
+        self, instances: Instances, operations: Operations, is_ending: Callable[[], bool] = lambda: False
+    ) -> None:
         self.instances = instances
         self.operations = operations
+        self.is_ending = is_ending
         zone, name = r"zones/(?P<zone>[^/]+)", r"(?P<name>[^/]+)"
         self.routes: list[Route] = [
             (verb, re.compile(pattern), answer)
@@ -84,6 +87,11 @@ class ComputeApi:
         )
 
     def _insert(self, request: Request, zone: str) -> Json:
+        if self.is_ending():
+            # A machine ends with the provider that booted it. For some seconds after the CLI was killed its providers
+            # listen on the same port as those of the next one, whose requests the kernel may hand to either; Google's
+            # clients repeat what fails with 503.
+            raise errors.GoogleError(503, "backendError", "The service is currently unavailable.")
         return self.instances.insert(request.project, zone, request.body, request.one("sourceInstanceTemplate"))
 
     def _list(self, request: Request, zone: str) -> Json:
@@ -173,7 +181,7 @@ def workstation(project: str) -> dict[str, Any]:
 
 
 class ComputeServer:
-    """Serves until it is closed. Several processes may serve the same port: they share the world."""
+    """Serves until it is closed. Several providers may serve the same port: they share the world."""
 
     def __init__(self, port: int, api: ComputeApi, project: str) -> None:
         class Handler(BaseHTTPRequestHandler):
@@ -238,4 +246,6 @@ def answered(api: ComputeApi, project: str, handler: BaseHTTPRequestHandler, bod
 
 
 def as_json(status: int, body: Json) -> Answer:
-    return Answer(status, json.dumps(body), "application/json; charset=UTF-8", {"Server": "ESF"})
+    # Asked again over another connection, as the kernel may then choose another provider.
+    headers = {"Server": "ESF", **({"Connection": "close"} if status == 503 else {})}
+    return Answer(status, json.dumps(body), "application/json; charset=UTF-8", headers)

@@ -70,9 +70,10 @@ class Gcp(Cloud):
             operations = Operations(workspace.root / "operations")
             machines = VirtualMachines(self.context.world, guests)
             instances = Instances(self.context.world, machines, operations, around.account_exists)
+            api = ComputeApi(instances, operations, self.context.is_ending)
             port = workspace.compute_port
             try:
-                self._server = ComputeServer(port, ComputeApi(instances, operations), project or "sandbox-project")
+                self._server = ComputeServer(port, api, project or "sandbox-project")
             except OSError as wrong:
                 raise Refused(
                     f"gcp: the sandbox's Compute Engine API cannot listen on 127.0.0.1:{port}\n"
