@@ -39,6 +39,11 @@ class Offer:
         return questions.zones(self.machine, self.region)
 
     @property
+    def usd_per_hour(self) -> float | None:
+        """The price, None where it is unknown."""
+        return self.price.usd_per_hour if self.price else None
+
+    @property
     def counts_as(self) -> float | None:
         """USD an hour where it is compared with others."""
         return self.compared_by.usd_per_hour if self.compared_by else None
@@ -62,13 +67,13 @@ class Offer:
 
     @property
     def doubt(self) -> str:
-        """Why it is not compared by its price, and by what instead; empty where it is."""
+        """Why its price is not relied upon, and what it costs at most; empty where it is."""
         if self.price is None or self.compared_by is self.price:
             return ""
         why = "an estimate" if self.price.estimated else "old" if self.price.date else "undated"
         if self.compared_by is None:
-            return f"compared with none: the spot price is {why}, and no standard price is known"
-        return f"compared by its standard price, {usd(self.compared_by.usd_per_hour)}: the spot price is {why}"
+            return f"the spot price is {why}, and no standard price is known"
+        return f"the spot price is {why}; its standard price is {usd(self.compared_by.usd_per_hour)}"
 
 
 def best(

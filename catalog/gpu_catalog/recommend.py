@@ -1,7 +1,8 @@
 """Which machines a job should run on, cheapest first, each with its reasons; and what is in the way where none will do.
 
-A price nobody published is never guessed: such machines come last and say so, and under a budget they do not come. What
-an old or estimated spot price counts as stands in `offers`.
+A price nobody published is never guessed: such machines come last and say so, and under a budget they do not come. Of
+a machine's ways and sizes the best is chosen as `offers` says, which does not rely on an old or estimated spot price;
+the list itself is in the order of the prices that it shows.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Recommendation:
 
     @property
     def usd_per_hour(self) -> float | None:
-        return self.offer.price.usd_per_hour if self.offer.price else None
+        return self.offer.usd_per_hour
 
     @property
     def text(self) -> str:
@@ -58,7 +59,8 @@ def recommend(
     """
     found = sorted((offer for each in candidates() if (offer := _offer(each, needs, today))), key=rank)
     chosen = [[offer] for offer in found] if every_size else _sizes(found)
-    cheapest = found[0].counts_as if found else None
+    chosen.sort(key=lambda sizes: (sizes[0].price is None, sizes[0].usd_per_hour or 0))
+    cheapest = chosen[0][0].usd_per_hour if chosen else None
     return [
         Recommendation(
             sizes[0],
@@ -105,7 +107,7 @@ def _sizes(offers: list[Offer]) -> list[list[Offer]]:
 def _reasons(sizes: list[Offer], needs: Needs, cheapest: float | None) -> Iterator[str]:
     """For the first of these sizes, which is the one that is shown."""
     offer = sizes[0]
-    usd = offer.counts_as
+    usd = offer.usd_per_hour
     if usd is not None and cheapest is not None:
         more = round(100 * (usd / cheapest - 1))
         yield _cheapest(needs) if usd == cheapest else f"{more} % more than the cheapest" if more else "a little dearer"

@@ -41,8 +41,9 @@ MORE_THAN_NONE = click.FloatRange(min=0, min_open=True)
 def command(limit: int, every_size: bool, as_json: bool, **asked: Any) -> None:
     """Machines that meet the needs, cheapest first, those of unknown price last. The exit code is 1 where none does.
 
-    A spot price that is older than 90 days, undated or estimated is shown, and compared by the standard price of the
-    same machine in the same region: the most that it can be. The budget is held against the price shown.
+    A spot price that is older than 90 days, undated or estimated is marked with *. Which way of buying a machine, which
+    region and which size of a family is shown does not rely on such a price, but on the standard price of the same
+    machine there: the most that it can be. The budget is held against the price shown.
 
     Without --torch, a GPU on which the torch that a pool installs does not run says so.
 
@@ -66,6 +67,8 @@ def command(limit: int, every_size: bool, as_json: bool, **asked: Any) -> None:
     else:
         rows = [row(place, each) for place, each in enumerate(found, 1)]
         print_table(["", "machine", "GPUs", "GiB", "cc", "market", "region", "USD/h"], rows, right="GiB|cc|USD/h")
+        if any(each.offer.doubt for each in found):
+            click.echo("* not a current price: old, undated or estimated, as the reasons say")
         click.echo("")
         for place, each in enumerate(found, 1):
             print_text(f"{place:<3} {each.text}", 4)
@@ -86,7 +89,8 @@ def row(place: int, each: Recommendation) -> tuple[str, ...]:
     return (
         str(place), machine.key, f"{machine.gpu_count:g} x {machine.gpu.name}",
         f"{nominal_gpu_memory_gib(machine):g}",
-        machine.gpu.compute_capability, offer.market, offer.region, price_text(offer.price),
+        machine.gpu.compute_capability, offer.market, offer.region,
+        price_text(offer.price) + ("*" if offer.doubt else " "),
     )  # fmt: skip
 
 

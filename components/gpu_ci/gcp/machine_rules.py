@@ -106,15 +106,15 @@ def machine_of(choices: Mapping[str, Any]) -> Machine | None:
 def zones(values: list[str], others: Mapping[str, Any]) -> list[str]:
     """Zones of one region that each have the GPU."""
     machine, problems = machine_of(others), []
+    # Of the first that is one: what is no zone has no region either.
+    region = next((catalog.region_of(zone) for zone in values if _ZONE.fullmatch(zone)), "")
     for index, zone in enumerate(values):
         if not _ZONE.fullmatch(zone):
             problem = invalid("is no zone", expected="a GCE zone, such as us-central1-a")
         elif zone in values[:index]:
             problem = invalid("is there twice", hint="remove one")
-        elif catalog.region_of(zone) != catalog.region_of(values[0]):
-            problem = invalid(
-                "is in another region; a pool is in one", expected=f"a zone of {catalog.region_of(values[0])}"
-            )
+        elif catalog.region_of(zone) != region:
+            problem = invalid("is in another region; a pool is in one", expected=f"a zone of {region}")
         elif machine and not machine.is_in(zone):
             problem = _not_there(machine, zone)
         else:

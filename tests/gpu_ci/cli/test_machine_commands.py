@@ -86,8 +86,8 @@ def test_a_wrong_question_ends_with_2_and_no_traceback(ask: Ask, words: str, tol
 def test_recommended_machines_come_cheapest_first_with_their_reasons(ask: Ask) -> None:
     words = ["recommend", "--gpu-memory-gib", "24", "--cloud", "gcp", "--region", "us-central1", "--market", "spot"]
     found = ask(*words, "--json").json
-    compared = [each["compared_by_usd_per_hour"] for each in found["machines"] if each["compared_by_usd_per_hour"]]
-    assert compared == sorted(compared) != []
+    prices = [each["price"]["usd_per_hour"] for each in found["machines"] if each["price"]]
+    assert prices == sorted(prices) != []
     assert found["machines"][0]["machine"] == "gcp/g2-standard-8"
     assert found["machines"][0]["reasons"][0] == "cheapest with 24 GiB"
     assert "110 days old" in found["machines"][0]["reasons"][2], "the clock stands on 2026-11-21"
@@ -95,6 +95,9 @@ def test_recommended_machines_come_cheapest_first_with_their_reasons(ask: Ask) -
     table = ask(*words, "--limit", "1")
     assert table.code == 0
     assert table.rows[0][:3] == ["1", "gcp/g2-standard-8", "1 x L4"]
+    doubtful = ask("recommend", "--gpu-memory-gib", "16", "--cloud", "gcp", "--market", "spot", "--limit", "1")
+    assert doubtful.rows[0][-1] == "0.2420*"
+    assert "* not a current price" in doubtful.out
 
 
 def test_where_nothing_fits_it_says_what_is_in_the_way_and_ends_with_1(ask: Ask) -> None:

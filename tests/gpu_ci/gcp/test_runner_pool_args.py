@@ -116,6 +116,16 @@ def test_a_check_that_outlasts_its_machine_is_told_with_the_other_mistakes() -> 
     assert problems(maxRunDurationSec=901, smoke={"deadlineSec": 900}) == []
 
 
+def test_what_is_no_zone_has_no_region_that_the_others_would_have_to_be_in() -> None:
+    found = problems(zones=["us-central1", "us-central1-q", "us-east1-b"])
+    assert [(each.path, each.text) for each in found] == [
+        ("zones[0]", "is no zone"),
+        ("zones[1]", "has no nvidia-l4"),
+        ("zones[2]", "is in another region; a pool is in one"),
+    ]
+    assert found[2].expected == "a zone of us-central1"
+
+
 def test_a_zone_without_the_gpu_is_told_which_zones_have_it() -> None:
     (found,) = problems(zones=["us-central1-f"])
     assert found.hint == "zones that have it: us-central1-a, us-central1-b, us-central1-c"
