@@ -75,7 +75,8 @@ def test_a_size_with_a_fresh_price_is_shown_for_a_cheaper_one_whose_price_is_old
     )
     sizes = recommend(asked, every_size=True, today=TODAY)
     assert [(each.machine.machine_type, each.usd_per_hour, each.offer.counts_as) for each in sizes[:3]] == [
-        ("g2-standard-4", 0.397336, 0.706832), ("g2-standard-8", 0.5121, 0.5121), ("g2-standard-12", 0.562408, 1.000416),
+        ("g2-standard-4", 0.397336, 0.706832), ("g2-standard-8", 0.5121, 0.5121),
+        ("g2-standard-12", 0.562408, 1.000416),
     ]  # fmt: skip
     assert sizes[0].text == (
         "cheapest with 24 GiB; spot 0.3973 USD/h in us-central1, price of 2026-08-03, 110 days old; the spot price is "
