@@ -27,7 +27,7 @@ def main(argv: Sequence[str]) -> int:
     parser = Parser(
         prog="gpu-smoke record",
         usage="gpu-smoke record RECEIPT.json [...] --specs FILE",
-        description=__doc__,
+        description="Add what GPUs reached in runs that passed to a file of your own measurements.",
         allow_abbrev=True,
     )
     parser.add_argument("receipts", nargs="+", metavar="RECEIPT.json", help="receipts that passed, or folders of them")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import io
 import os
@@ -14,6 +15,8 @@ import pytest
 from gpu_ci import payload
 from gpu_ci.errors import ArgsError
 from gpu_ci.gcp.boot import METADATA_VALUE_LIMIT
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def package(folder: Path) -> Path:
@@ -34,6 +37,76 @@ def test_the_same_sources_are_the_same_bytes_whenever_and_wherever_they_lie(tmp_
         os.utime(file, (1, 1))
         file.chmod(0o600)
     assert payload.pack(one) == payload.pack(other)
+
+
+READ_BY_PEOPLE = '''\
+"""A check{0}."""
+
+import sys  # of the standard library{0}
+
+# What is said{0}.
+class Wrong(Exception):
+    """Nothing else{0}."""
+
+LIMIT = 3
+"""Of what{0}."""
+TEXT = f"""
+  # no comment {{LIMIT}}
+
+"""
+JOINED = (
+    "one"  # word{0}
+    # another{0}
+    "two"
+)
+'''
+
+
+FOR_PYTHON = '''\
+import sys
+class Wrong(Exception):
+    pass
+LIMIT = 3
+TEXT = f"""
+  # no comment {LIMIT}
+
+"""
+JOINED = (
+    "one"
+    "two"
+)
+'''
+
+
+def test_comments_and_docstrings_are_left_out_so_that_a_reworded_one_changes_nothing() -> None:
+    assert payload.without_comments(READ_BY_PEOPLE.format("")) == FOR_PYTHON
+    assert payload.without_comments(READ_BY_PEOPLE.format(", in other words and with a # of its own")) == FOR_PYTHON
+
+
+@pytest.mark.parametrize("package", ["smoke/gpu_smoke", "agent/gpu_agent"])
+def test_what_is_packed_is_the_same_program(package: str) -> None:
+    files = sorted((ROOT / package).rglob("*.py"))
+    assert len(files) > 30
+    for file in files:
+        source = file.read_text()
+        packed = payload.without_comments(source)
+        assert _program(packed) == _program(source), file
+        assert len(packed) < len(source) or not source, file
+
+
+def _program(source: str) -> str:
+    """The syntax tree, without statements that do nothing."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        for block in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
+            if isinstance(block, list):
+                block[:] = [each for each in block if not _does_nothing(each)]
+    return ast.dump(tree)
+
+
+def _does_nothing(node: ast.stmt) -> bool:
+    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    return isinstance(node, ast.Pass) or is_text
 
 
 def test_other_sources_are_other_bytes(tmp_path: Path) -> None:
