@@ -24,7 +24,7 @@ pulumi preview --stack staging --policy-pack policies           against the real
 pulumi up --stack staging --policy-pack policies --policy-pack-config policies.json
 ```
 
-The environment is one of its own because pulumi-policy 1.21 needs protobuf 5 (`requirements-policy.lock`).
+The environment is one of its own because pulumi-policy 1.21 needs protobuf 5 (`policies/requirements.lock`).
 `pulumi-sandbox` runs other packs in Python too, each in the environment that its own settings name
 ([ours](../policies/PulumiPolicy.yaml)).
 Another repository uses the pack from a checkout of this one: `make -C gpu-ci policy`, then

@@ -29,10 +29,10 @@ STAMP = ".installed"
 # environment -> (folder, lock, whether this project itself is installed into it)
 ENVIRONMENTS = {
     "runtime": (".venv", "requirements.lock", True),
-    "dev": (".venv", "requirements-dev.lock", True),
-    "comment": (".venv-comment", "requirements-comment.lock", False),
-    "torch": (".venv-torch", "requirements-torch.lock", False),
-    "policy": (".venv-policy", "requirements-policy.lock", False),
+    "dev": (".venv", "locks/dev.lock", True),
+    "comment": (".venv-comment", "locks/comment.lock", False),
+    "torch": (".venv-torch", "locks/torch.lock", False),
+    "policy": (".venv-policy", "policies/requirements.lock", False),
 }
 # What an environment without this project finds of it: the check runs beside torch (`.venv-torch/bin/python -m
 # gpu_smoke`), and the policy pack asks the catalog, which asks the check which wheels there are. Neither needs a
@@ -141,7 +141,7 @@ def make_environment(folder: Path) -> None:
 
 def install_uv() -> None:
     """Put the pinned uv in .tools; everything else is installed with it."""
-    folder, lock = ROOT / ".tools", ROOT / "requirements-uv.lock"
+    folder, lock = ROOT / ".tools", ROOT / "locks/uv.lock"
     stamp, wanted = folder / STAMP, fingerprint(lock, sys.version)
     if stamp.is_file() and stamp.read_text() == wanted:
         return

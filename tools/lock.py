@@ -1,4 +1,4 @@
-"""Resolves the requirements*.lock files: exact versions with hashes, no download addresses.
+"""Resolves the locks (docs/adr/0005-installation-and-libraries.md): exact versions with hashes, no download addresses.
 
 Each is compiled on top of the one before, so that a package has one version everywhere.
 """
@@ -14,12 +14,12 @@ COMMON = ["--quiet", "--universal", "--python-version", "3.11", "--generate-hash
 PROJECT = ["pyproject.toml", "--group", "build",
            *(part for extra in ("cli", "comment", "preview", "sandbox") for part in ("--extra", extra))]  # fmt: skip
 LOCKS = {
-    "requirements-uv.lock": ["--group", "uv"],
+    "locks/uv.lock": ["--group", "uv"],
     "requirements.lock": PROJECT,
-    "requirements-dev.lock": [*PROJECT, "--group", "dev", "-c", "requirements.lock"],
-    "requirements-comment.lock": ["--group", "comment", "-c", "requirements.lock"],
-    "requirements-torch.lock": ["--group", "torch"],
-    "requirements-policy.lock": ["--group", "policy"],
+    "locks/dev.lock": [*PROJECT, "--group", "dev", "-c", "requirements.lock"],
+    "locks/comment.lock": ["--group", "comment", "-c", "requirements.lock"],
+    "locks/torch.lock": ["--group", "torch"],
+    "policies/requirements.lock": ["--group", "policy"],
 }
 
 

@@ -17,7 +17,7 @@ with driver 580.173.02 (a public test log of 2026-08-24). A family name would ch
 
 UV = "0.13.8"
 """What installs a torch for another CUDA than its default one: it knows PyTorch's own indexes. A test holds it equal to
-requirements-uv.lock."""
+locks/uv.lock."""
 
 CUDA_INSTALLER = (
     "https://github.com/GoogleCloudPlatform/compute-gpu-installation/releases/download/"

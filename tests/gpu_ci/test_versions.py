@@ -15,7 +15,7 @@ def test_the_plugin_has_the_version_of_the_distribution() -> None:
 
 
 def test_the_torch_a_machine_gets_is_the_one_the_tests_run_with() -> None:
-    assert f"torch=={versions.TORCH} " in (ROOT / "requirements-torch.lock").read_text()
+    assert f"torch=={versions.TORCH} " in (ROOT / "locks/torch.lock").read_text()
 
 
 def test_the_image_is_one_build_and_no_family() -> None:

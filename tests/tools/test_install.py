@@ -37,17 +37,17 @@ class Checkout:
         self.root = folder / "a checkout"
         (self.root / "tools").mkdir(parents=True)
         (self.root / "tools" / "install.py").write_text((ROOT / "tools" / "install.py").read_text())
-        for name in ("", "-uv", "-dev", "-comment", "-torch", "-policy"):
-            (self.root / f"requirements{name}.lock").write_text(f"# requirements{name}.lock\n")
+        names = ("uv", "dev", "comment", "torch")
+        for lock in ("requirements.lock", "policies/requirements.lock", *(f"locks/{name}.lock" for name in names)):
+            (self.root / lock).parent.mkdir(exist_ok=True)
+            (self.root / lock).write_text(f"# {lock}\n")
         (self.root / "pyproject.toml").write_text("")
         self.tools = self.root / ".tools" / "bin"
         self.tools.mkdir(parents=True)
         (self.tools / "uv").write_text(UV)
         (self.tools / "uv").chmod(0o755)
         module = self.module()
-        (self.root / ".tools" / ".installed").write_text(
-            module.fingerprint(self.root / "requirements-uv.lock", sys.version)
-        )
+        (self.root / ".tools" / ".installed").write_text(module.fingerprint(self.root / "locks/uv.lock", sys.version))
 
     def module(self) -> ModuleType:
         spec = importlib.util.spec_from_file_location("install_under_test", self.root / "tools" / "install.py")
@@ -143,22 +143,26 @@ def test_torch_comes_from_its_lock_where_the_index_does_not_answer(checkout: Che
     done = checkout.install("torch")
     assert done.returncode == 0
     assert "no route to the index" in done.stdout or checkout.module().has_gpu()
-    assert checkout.calls()[-1].endswith("requirements-torch.lock")
+    assert checkout.calls()[-1].endswith("locks/torch.lock")
     assert "--require-hashes" in checkout.calls()[-1]
 
 
 @pytest.mark.parametrize(
-    ("name", "folders"), [("policy", ["catalog", "smoke"]), ("comment", ["catalog", "components", "preview"])]
+    ("name", "lock", "folders"),
+    [
+        ("policy", "policies/requirements.lock", ["catalog", "smoke"]),
+        ("comment", "locks/comment.lock", ["catalog", "components", "preview"]),
+    ],
 )
 def test_an_environment_without_this_project_comes_from_its_lock_and_finds_folders(
-    checkout: Checkout, name: str, folders: list[str]
+    checkout: Checkout, name: str, lock: str, folders: list[str]
 ) -> None:
     packages = checkout.root / f".venv-{name}" / "lib" / "python3.11" / "site-packages"
     # The stand-in makes no folder for packages, so it is made as soon as the environment is.
     uv = (checkout.tools / "uv").read_text()
     (checkout.tools / "uv").write_text(f"{uv}\nmkdir -p {shlex.quote(str(packages))}\n")
     assert checkout.install(name).returncode == 0
-    assert checkout.calls()[-1].endswith(f"requirements-{name}.lock")
+    assert checkout.calls()[-1].endswith(lock)
     assert not any("--editable" in call for call in checkout.calls())
     assert (packages / "gpu_ci.pth").read_text() == "".join(f"{checkout.root}/{each}\n" for each in folders)
 

@@ -12,6 +12,7 @@ from gpu_ci import versions
 from gpu_ci.errors import ArgsError
 from gpu_ci.gcp import boot
 from gpu_ci.gcp.gpu_instance_template import GpuInstanceTemplate, GpuInstanceTemplateArgs
+from gpu_ci.payload import without_comments
 
 from tests.conftest import ROOT
 from tests.gpu_ci.support import WIRING
@@ -41,11 +42,12 @@ def test_the_agent_in_the_metadata_is_that_of_this_repository() -> None:
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
         names = {f"gpu_agent/{path.name}" for path in (ROOT / "agent/gpu_agent").glob("*.py")}
         assert {*archive.namelist()} == {"__main__.py", *names}
-        assert archive.read("gpu_agent/config.py") == (ROOT / "agent/gpu_agent/config.py").read_bytes()
+        source = (ROOT / "agent/gpu_agent/config.py").read_text()
+        assert archive.read("gpu_agent/config.py").decode() == without_comments(source)
 
 
 def test_uv_on_the_machines_is_the_uv_of_this_repository() -> None:
-    assert f"uv=={versions.UV} " in (ROOT / "requirements-uv.lock").read_text()
+    assert f"uv=={versions.UV} " in (ROOT / "locks/uv.lock").read_text()
 
 
 @pytest.mark.parametrize(
