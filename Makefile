@@ -69,7 +69,7 @@ golden: dev ## write the golden files anew; read the diff before you commit it
 	@GOLDEN=write .venv/bin/python -m pytest -q tests/gpu_ci tests/infra tests/preview
 
 docs: dev ## write the generated tables of docs/ anew
-	@.venv/bin/python docs/generate.py
+	@.venv/bin/python -m tools.docs.generate
 
 lock: ## resolve the locks again (UPGRADE=1 takes newer versions)
 	@$(PYTHON) tools/install.py uv

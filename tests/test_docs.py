@@ -16,10 +16,10 @@ from gpu_ci.cli.commands import gpu_ci
 from gpu_ci.cli.main import run
 from pulumi_sandbox.cli.own_commands import commands
 
-from docs.generate import pages
 from tests.gpu_ci.harness import deploy
 from tests.gpu_ci.support import CALLS, COMPONENTS, COMPUTED
 from tests.infra.stack import L4, ON_CLUSTER, config, load
+from tools.docs.generate import pages
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

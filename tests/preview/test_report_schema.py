@@ -9,8 +9,8 @@ from gpu_preview.report.model import Report
 from hypothesis import given
 from jsonschema import Draft202012Validator
 
-from docs import preview_report
 from tests.preview import hostile, reports
+from tools.docs import preview_report
 
 SCHEMA = json.loads(preview_report.schema())
 VALIDATOR = Draft202012Validator(SCHEMA)

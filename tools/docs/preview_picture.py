@@ -1,4 +1,4 @@
-"""Draws docs/preview.png, the page of a real preview in a real browser: `.venv/bin/python -m docs.preview_picture`.
+"""Draws docs/preview.png, a real preview in a real browser: `.venv/bin/python -m tools.docs.preview_picture`.
 
 The pull request is one of those that the tests preview; Chromium and its driver have to be there.
 """
@@ -16,7 +16,7 @@ from selenium.webdriver.common.by import By
 from tests.preview import repository
 from tests.preview.browser import find
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 WIDTH = 1240
 
 

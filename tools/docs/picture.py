@@ -1,4 +1,4 @@
-"""Draws docs/make-up.svg from a real run: `.venv/bin/python docs/picture.py`.
+"""Draws docs/make-up.svg from a real run: `.venv/bin/python -m tools.docs.picture`.
 
 What is drawn is what the command printed in a terminal of this width; nothing is written by hand. Lines that only say
 that something begins are left out.
@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = 104
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-SCHEMA = Path(__file__).with_name("gpu-smoke-receipt.schema.json")
+SCHEMA = Path(__file__).resolve().parents[2] / "docs" / "gpu-smoke-receipt.schema.json"
 TYPES = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false", "null": "null"}
 
 

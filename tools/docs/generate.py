@@ -17,12 +17,12 @@ from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.hints import in_yaml
 from gpu_ci.stack.schema import as_json, stack_schema
 
-from docs import agreement, dangers, ends, floors, policies, preview_report, receipt, specs
 from infra.keys import Keys
 from infra.settings import PROJECT
 from infra.site import SITE
+from tools.docs import agreement, dangers, ends, floors, policies, preview_report, receipt, specs
 
-DOCS = Path(__file__).resolve().parent
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 # What a pool of each kind is called in its example, where that is not the usual l4.
 NAMES = {"cloud-build": "builds"}
 # Which key of a stack file wiring comes from.
