@@ -136,7 +136,7 @@ class Workspace:
             "PULUMI_BACKEND_URL": f"file://{self.backend}",
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
-            "PATH": search_path(locate.folder(), os.environ.get("PATH", os.defpath)),
+            "PATH": locate.search_path(os.environ.get("PATH", os.defpath)),
             # The variable the google provider itself reads for another Compute Engine endpoint.
             "GOOGLE_COMPUTE_CUSTOM_ENDPOINT": f"http://{endpoint}/compute/v1/",
             # google-auth asks this metadata server for a token when it finds no other credentials.
@@ -164,14 +164,6 @@ class Workspace:
 
 def is_hidden(name: str) -> bool:
     return name in HIDDEN_NAMES or name.startswith(HIDDEN_PREFIXES)
-
-
-def search_path(first: Path | None, path: str) -> str:
-    """PATH with one folder in front, and only there, so that doing it twice changes nothing."""
-    if first is None:
-        return path
-    others = [part for part in path.split(os.pathsep) if part != str(first)]
-    return os.pathsep.join([str(first), *others])
 
 
 def without_proxy(hosts: str) -> str:

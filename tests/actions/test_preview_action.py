@@ -19,6 +19,7 @@ from .composite import Job
 STAND_IN = """#!/usr/bin/env bash
 here=$(dirname "$0")
 printf '%s\\n' "$PWD" "$@" > "$here/called"
+printf '%s' "$PULUMI_SANDBOX_ENGINE" > "$here/engine"
 for word in "$@"; do
   folder=${word#--output=}
   [ "$folder" = "$word" ] || { mkdir -p "$folder" && [ -f "$here/report" ] && cp "$here/report" "$folder/report.json"; }
@@ -76,6 +77,13 @@ def test_a_pull_request_is_compared_with_its_base_branch(action: Action) -> None
         str(action.job.workspace), "preview", "--base=origin/main", "--head=HEAD", f"--output={report}", "--annotate",
         "--timeout-sec=300", "--memory-gib=6", "--disk-gib=10",
     ]  # fmt: skip
+
+
+def test_the_cli_is_the_one_that_the_action_names(action: Action) -> None:
+    assert action.run()[0] == 0
+    assert (action.bin / "engine").read_text() == "official"
+    assert action.run(engine="path")[0] == 0
+    assert (action.bin / "engine").read_text() == "path"
 
 
 def test_every_input_becomes_an_option_and_lists_one_for_each_line(action: Action) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,10 @@ def test_an_installation_that_fails_had_the_network_all_the_same(checkout: Path,
     assert len(head.installed_with) == 1
 
 
-@pytest.mark.parametrize(("options", "rewritten"), [("{toolchain: uv}", True), ("{virtualenv: .venv}", False)])
+@pytest.mark.parametrize(
+    ("options", "rewritten"),
+    [("{toolchain: uv}", True), ("{toolchain: poetry}", True), ("{virtualenv: .venv}", False)],
+)
 def test_neither_uv_nor_poetry_is_started_for_a_program_that_has_its_packages(
     checkout: Path, head: Checkout, options: str, rewritten: bool
 ) -> None:
@@ -90,6 +94,36 @@ def test_neither_uv_nor_poetry_is_started_for_a_program_that_has_its_packages(
     assert (head.root / ".venv" / "bin" / "python").exists()
     expected = {"toolchain": "pip", "virtualenv": str(head.root / ".venv")} if rewritten else {"virtualenv": ".venv"}
     assert project_file.settings(head.project)["runtime"]["options"] == expected
+
+
+def test_a_project_file_that_is_written_again_says_what_it_said(checkout: Path, head: Checkout) -> None:
+    """To the engine, 12:30:00, yes and NO are texts; PyYAML would make 45000, true and false of them."""
+    values = "config:\n  window: 12:30:00\n  flag: yes\n  country: NO\n  many: &a {x: 0o17}\n  more: *a\n"
+    (head.root / "Pulumi.yaml").write_text(f"name: small\nruntime: python\n{values}")
+    project_file.set_runtime_options(head.project, toolchain="pip")
+    assert (head.root / "Pulumi.yaml").read_text() == (
+        "name: small\nruntime:\n  name: python\n  options:\n    toolchain: pip\n"
+        "config:\n  window: 12:30:00\n  flag: yes\n  country: NO\n  many: &id001 {x: 0o17}\n  more: *id001\n"
+    )
+
+
+def test_an_installation_that_makes_the_project_a_link_writes_nothing_elsewhere(
+    checkout: Path, head: Checkout, tmp_path: Path
+) -> None:
+    """Nothing isolates gpu-ci itself, which writes the project's file where uv or poetry manages the packages."""
+    victim = tmp_path / "victim"
+    text = "name: theirs\nruntime: {name: python, options: {toolchain: uv}}\n"
+    for folder in (checkout / "infra", head.root / "infra", victim):
+        folder.mkdir(parents=True)
+        (folder / "Pulumi.yaml").write_text(text)
+        (folder / "requirements.txt").write_text(f"six==1.17.{len(folder.parts)}\n")
+    head = replace(head, project=head.root / "infra")
+    git(checkout, "init", "-q")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", checkout / "infra" / ".venv"], check=True)
+    swap = f"import os; os.rename('{head.project}', '{head.root}/moved'); os.symlink('{victim}', '{head.project}')"
+    with pytest.raises(CheckoutError, match=r"^its installation put a link in the place of the project's folder"):
+        head.install(Packages(checkout, checkout / "infra"), f'python -c "{swap}"')
+    assert (victim / "Pulumi.yaml").read_text() == text
 
 
 def test_a_project_of_poetry_is_told_how_its_packages_come_beside_it(checkout: Path, head: Checkout) -> None:

@@ -224,6 +224,28 @@ def test_without_a_project_a_stack_or_a_cli_it_says_so(
     assert "no Pulumi project\n" in capsys.readouterr().err
 
 
+def test_the_cli_may_be_in_the_installers_folder_and_never_in_the_folder_that_it_is_called_in(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = project / "home"
+    home.mkdir()
+    (home / ".pulumi").mkdir()
+    (project / "bin").rename(home / ".pulumi" / "bin")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setenv("HOME", str(home))
+    assert drift() == 0
+    for place in (Path("pulumi"), Path(".pulumi/bin/pulumi")):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("#!/bin/sh\ntouch stolen\n")
+        place.chmod(0o755)
+    monkeypatch.setenv("PATH", ":.:/usr/bin:/bin")
+    monkeypatch.setenv("HOME", "")
+    capsys.readouterr()
+    assert drift() == 1
+    assert "no pulumi on PATH, nor in /.pulumi/bin" in capsys.readouterr().err
+    assert not Path("stolen").exists()
+
+
 def test_the_three_files_of_a_report_are_written(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer(CHANGED)
     assert run(["drift", "--output", "out/report"]) == 2

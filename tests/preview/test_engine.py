@@ -36,14 +36,26 @@ def test_an_isolated_process_takes_the_same_cli_and_no_other(way: str, path: str
 
 
 def test_of_the_folder_that_has_the_cli_only_the_cli_is_seen(tmp_path: Path) -> None:
-    """It may be somebody's home."""
+    """It may be somebody's home. A link would show what it leads to."""
     names = ("pulumi", "pulumi-language-python", "pulumi-language-python-exec")
-    for name in names:
+    for name in names[:2]:
         (tmp_path / name).touch()
-    assert found("path", tmp_path, tmp_path / "kept").readable == [
-        tmp_path / "kept",
-        *(tmp_path / name for name in names),
-    ]
+    (tmp_path / names[2]).symlink_to(tmp_path / "secret")
+    assert found("path", tmp_path, tmp_path / "kept").readable == [tmp_path / name for name in names[:2]]
+
+
+def test_a_version_manager_is_not_asked_in_the_checkout_whose_files_would_choose_the_cli(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("pulumi", "pulumi-language-python"):
+        (tmp_path / name).write_text(f"#!/bin/sh\npwd > '{tmp_path}/asked-in'\necho v3.259.0\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{SYSTEM}")
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "path")
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE_DIR", str(tmp_path / "engine"))
+    Engine.find(lambda _: None)
+    assert (tmp_path / "asked-in").read_text() == "/\n"
 
 
 def test_a_cli_of_a_version_manager_says_what_may_be_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,6 +66,21 @@ def test_pack_and_settings_of_the_repository_are_the_bases(root: Path, base: Pat
     assert (base / ".venv-policy" / "pyvenv.cfg").is_file()
 
 
+@pytest.mark.parametrize("tool", ["uv", "poetry"])
+def test_neither_uv_nor_poetry_is_started_for_a_pack_of_the_repository(root: Path, base: Path, tool: str) -> None:
+    """They would install again, and have no network; and the engine waits for a pack that does not start."""
+    for side in (root, base):
+        (side / "policies" / "PulumiPolicy.yaml").write_text(
+            f"runtime: {{name: python, options: {{toolchain: {tool}}}}}\n"
+        )
+    (root / ".venv-policy").rename(root / "policies" / ".venv")
+    ask(root, base)
+    text = (base / "policies" / "PulumiPolicy.yaml").read_text()
+    environment = base / "policies" / ".venv"
+    assert text == f"runtime:\n  name: python\n  options:\n    toolchain: pip\n    virtualenv: {environment}\n"
+    assert (environment / "pyvenv.cfg").is_file()
+
+
 def test_settings_that_only_the_base_has_are_taken(root: Path, base: Path) -> None:
     (root / "pol.json").unlink()
     assert ask(root, base, "policies", root / "pol.json").options[-1] == str(base / "pol.json")

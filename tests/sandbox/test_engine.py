@@ -75,7 +75,7 @@ def test_a_cli_on_path_is_used_and_asked_for_its_version_once(tmp_path: Path, mo
     assert locate.installed() == Engine(main.parent, VERSION, "path")
     assert locate.installed() == Engine(main.parent, VERSION, "path")
     assert (tmp_path / "bin" / "asked").read_text() == "asked\n"
-    assert locate.folder() is None  # it is on PATH already
+    assert locate.search_path("/usr/bin") == "/usr/bin"  # it is on PATH already
 
 
 def test_a_version_managers_script_is_asked_each_time_because_what_it_starts_may_change(tmp_path: Path) -> None:
@@ -83,6 +83,22 @@ def test_a_version_managers_script_is_asked_each_time_because_what_it_starts_may
     for _ in range(2):
         locate.installed()
     assert (tmp_path / "bin" / "asked").read_text() == "asked\n" * 2
+
+
+def test_a_link_to_a_program_of_another_name_is_a_version_managers_and_so_may_be_what_cannot_be_read(
+    tmp_path: Path,
+) -> None:
+    for folder in ("bin", "real"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+    manager, real = tmp_path / "real" / "mise", tmp_path / "real" / "pulumi"
+    for program in (manager, real):
+        program.write_bytes(b"\x7fELF")
+    (tmp_path / "bin" / "pulumi").symlink_to(manager)
+    assert locate.is_shim(tmp_path / "bin" / "pulumi")
+    (tmp_path / "bin" / "pulumi").unlink()
+    (tmp_path / "bin" / "pulumi").symlink_to(real)
+    assert not locate.is_shim(tmp_path / "bin" / "pulumi")
+    assert locate.is_shim(tmp_path / "bin"), "what cannot be opened"
 
 
 @pytest.mark.parametrize(
@@ -190,7 +206,47 @@ def test_the_shell_that_has_our_environment_does_not_take_our_engine_for_one_on_
     locate.keep(Engine(own_folder, VERSION, "build"))
     monkeypatch.setenv("PATH", f"{own_folder}:{os.environ['PATH']}")
     assert locate.installed() == Engine(own_folder, VERSION, "build")
-    assert locate.folder() == own_folder
+    assert locate.search_path("/usr/bin") == f"{own_folder}:/usr/bin"
+
+
+def test_an_official_cli_is_not_run_with_the_language_host_of_a_built_one_that_a_shell_has_on_path(
+    own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine prefers a host on PATH to the one beside it."""
+    fake_cli(own_folder)
+    locate.keep(Engine(own_folder, VERSION, "build"))
+    of_a_shell = f"{own_folder}:/usr/bin"
+    assert locate.search_path("/usr/bin:/bin") == f"{own_folder}:/usr/bin:/bin"
+    assert locate.search_path(of_a_shell) == of_a_shell
+    main = fake_cli(tmp_path / "home" / ".pulumi" / "bin")
+    assert locate.search_path(of_a_shell) == f"{main.parent}:/usr/bin"
+    fake_cli(tmp_path / "bin")
+    assert locate.search_path(of_a_shell) == "/usr/bin"
+
+
+@pytest.mark.parametrize("entry", ["", ".", "bin"])
+def test_the_folder_that_a_command_is_called_in_never_has_the_cli(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str
+) -> None:
+    """It may be the checkout of a pull request."""
+    for folder in ("", "bin", ".pulumi/bin"):
+        fake_cli(tmp_path / "checkout" / folder)
+    monkeypatch.chdir(tmp_path / "checkout")
+    monkeypatch.setenv("PATH", f"{entry}:/usr/bin:/bin")
+    monkeypatch.setenv("HOME", "")
+    assert locate.installed() is None
+
+
+def test_beside_the_cli_only_its_own_programs_are_its_files(tmp_path: Path) -> None:
+    main = fake_cli(tmp_path / "home")
+    ours = ("pulumi-language-python-exec", "pulumi-resource-pulumi-python", "pulumi-analyzer-policy", "pulumi-watch")
+    for name in (*ours, "pulumi-tokens.txt", "pulumi.env", "pulumi-prod"):
+        (main.parent / name).touch()
+    (main.parent / "pulumi-language-notes").mkdir()
+    found = locate.installed()
+    assert found is None
+    files = Engine(main.parent, VERSION, "path").files
+    assert [file.name for file in files] == sorted(["pulumi", HOST, *ours])
 
 
 def test_path_comes_before_the_kept_engine_unless_another_way_is_forced(
@@ -215,7 +271,7 @@ def test_the_installers_folder_is_searched_where_it_is_not_on_path(
 ) -> None:
     main = fake_cli(tmp_path / "home" / ".pulumi" / "bin")
     found = Engine(main.parent, VERSION, "home")
-    assert (locate.installed(), locate.folder()) == (found, main.parent)
+    assert (locate.installed(), locate.search_path("/usr/bin")) == (found, f"{main.parent}:/usr/bin")
     fake_cli(tmp_path / "bin", "3.1.0")
     assert locate.installed() == found
     fake_cli(tmp_path / "bin", "3.300.0 ")

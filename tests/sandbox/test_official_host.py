@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -138,9 +139,26 @@ def test_a_command_that_runs_no_program_needs_no_pip(project: Project, installed
 def versions(project: Path) -> dict[str, str]:
     """The providers that are installed for a program, as `prepare` leaves them."""
     workspace = Workspace(project / ".sandbox", project)
-    assert official_host.prepare(workspace) == ""
+    assert official_host.prepare(workspace, os.environ) == ""
     folders = sorted(each.name for each in (workspace.home / "plugins").glob("resource-*"))
     return {name: version for name, _, version in (each.removeprefix("resource-").partition("-v") for each in folders)}
+
+
+@pytest.mark.usefixtures("own_folder")
+def test_a_programs_python_is_asked_without_what_is_hidden_from_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A .pth file of its environment runs when it starts."""
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "planted-token")
+    project = with_options(tmp_path / "project", "{virtualenv: .venv}")
+    [packages] = lend_sdk(by_venv(project / ".venv")).glob("lib/python3*/site-packages")
+    seen = project / "seen"
+    (packages / "look.pth").write_text(
+        f"import os; open({str(seen)!r}, 'a').write(os.environ.get('AWS_SECRET_ACCESS_KEY', 'hidden') + '\\n')\n"
+    )
+    workspace = Workspace(project / ".sandbox", project)
+    assert official_host.prepare(workspace, workspace.apply()) == ""
+    assert set(seen.read_text().split()) == {"hidden"}
 
 
 def with_options(folder: Path, options: str) -> Path:
@@ -194,7 +212,7 @@ def test_an_active_environment_without_pip_is_named_by_its_python(
     project = with_options(tmp_path / "a project", "{}")
     python = by_uv_venv(tmp_path / "active") / "bin" / "python"
     monkeypatch.setenv("PULUMI_PYTHON_CMD", str(python))
-    told = official_host.prepare(Workspace(project / ".sandbox", project))
+    told = official_host.prepare(Workspace(project / ".sandbox", project), os.environ)
     assert told.startswith(f"Pulumi.yaml: {python}: has no pip\n")
 
 

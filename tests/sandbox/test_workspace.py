@@ -158,13 +158,6 @@ def test_every_name_and_every_beginning_that_is_hidden_is_asserted_here() -> Non
     assert [one for one in workspaces.HIDDEN_PREFIXES if not any(name.startswith(one) for name in expected)] == []
 
 
-def test_the_engines_folder_comes_first_and_only_once() -> None:
-    path = workspaces.search_path(Path("/e"), "/usr/bin:/e:/bin")
-    assert path == "/e:/usr/bin:/bin"
-    assert workspaces.search_path(Path("/e"), path) == path
-    assert workspaces.search_path(None, "/usr/bin") == "/usr/bin"
-
-
 def test_an_unchanged_file_is_not_written_again(tmp_path: Path) -> None:
     path = tmp_path / "file"
     workspaces.write_whole(path, "text", 0o755)

@@ -17,7 +17,7 @@ from gpu_ci.gcp.verdict import VERDICT_KEY
 from ..diff import stack_secrets
 from ..engine.exported_state import ExportedState
 from ..engine.program import Engine
-from ..environment import project_file
+from ..environment import project_file, venv_clone
 from ..environment.packages import Packages, PackagesError
 from ..environment.virtualenv_option import toolchain
 from ..git import repository
@@ -131,6 +131,8 @@ class Checkout:
         """Give it its packages, and have its program run with them. CheckoutError where that fails."""
         self._install(packages, command, base)
         folder = packages.place(self.root)
+        if venv_clone.resolved(self.project) != self.project:
+            raise CheckoutError("its installation put a link in the place of the project's folder, or of one above it")
         if folder != self.project and toolchain(self.project) in ("uv", "poetry"):
             # uv and poetry would install into the environment again, and have no network here.
             project_file.set_runtime_options(self.project, toolchain="pip", virtualenv=str(folder))

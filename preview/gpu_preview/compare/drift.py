@@ -133,8 +133,11 @@ def _findings(found: Digest) -> Iterator[Finding]:
 
 
 def _cli() -> str:
-    by_installer = Path(os.environ.get("HOME", "/")) / ".pulumi" / "bin"
-    if program := shutil.which("pulumi") or shutil.which("pulumi", path=str(by_installer)):
+    # Never from the folder it is called in, which may hold a `pulumi` of somebody else's.
+    parts = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    path = os.pathsep.join(part for part in parts if Path(part).is_absolute())
+    by_installer = Path("/", os.environ.get("HOME", ""), ".pulumi", "bin")
+    if program := shutil.which("pulumi", path=path) or shutil.which("pulumi", path=str(by_installer)):
         return program
     raise DriftError(
         f"no pulumi on PATH, nor in {by_installer}\n  hint: install the Pulumi CLI, or ask the sandbox with --sandbox"

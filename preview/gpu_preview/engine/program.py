@@ -28,7 +28,9 @@ class Engine:
     files: tuple[Path, ...]
     """The CLI and its language hosts, which lie beside it."""
     kept: Path
-    """The folder in which the sandbox keeps the CLIs that it installed or built itself."""
+    """The folder in which the sandbox keeps the CLIs that it installed or built itself, and notes on them."""
+    notes: tuple[Path, ...] = ()
+    """The files of these notes."""
 
     @classmethod
     def find(cls, say: Callable[[str], None]) -> Engine:
@@ -37,6 +39,8 @@ class Engine:
         asked = subprocess.run(
             [sys.executable, "-P", "-m", "pulumi_sandbox", "engine", "--json"],
             capture_output=True, text=True, timeout=_FIND_SEC, check=False, stdin=subprocess.DEVNULL,
+            # Not in the checkout: a version manager would ask a file of the head's which CLI to start.
+            cwd="/",
         )  # fmt: skip
         if asked.returncode:
             raise EngineError(asked.stderr.strip() or "there is no Pulumi CLI")
@@ -44,7 +48,8 @@ class Engine:
         for line in asked.stderr.splitlines():
             say(line.removeprefix("pulumi-sandbox: "))
         files = tuple(map(Path, found["files"]))
-        made = cls(found["version"], found["way"], Path(found["executable"]), files, Path(found["folder"]))
+        kept, notes = Path(found["folder"]), tuple(map(Path, found["notes"]))
+        made = cls(found["version"], found["way"], Path(found["executable"]), files, kept, notes)
         say(f"Pulumi {made.version}, {made.executable}")
         if found["shim"]:
             say(
@@ -55,7 +60,7 @@ class Engine:
     @property
     def readable(self) -> list[Path]:
         """What an isolated process has to see: no folder that the user chose, as a home may be one."""
-        return [self.kept, *(file for file in self.files if not file.is_symlink())]
+        return [file for file in (*self.files, *self.notes) if not file.is_symlink()]
 
     def variables(self, path: str) -> dict[str, str]:
         """The variables with which the sandbox takes this CLI and no other, whatever else it finds on `path`."""

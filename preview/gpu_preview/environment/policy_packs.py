@@ -10,9 +10,9 @@ from itertools import zip_longest
 from pathlib import Path
 
 from ..visible import visible
-from . import venv_clone
+from . import project_file, venv_clone
 from .packages import Packages, PackagesError
-from .virtualenv_option import virtualenv
+from .virtualenv_option import toolchain, virtualenv
 
 _FILE = "PulumiPolicy.yaml"
 _SETTINGS = "the settings of a policy pack, as a JSON object of its policies by name"
@@ -69,10 +69,14 @@ class Pack:
                 f"  got: {here or 'none'}\n  expected: {there or 'none'}, as in the base\n"
                 "  hint: a change that removes policies, or moves their environment, is merged without asking them"
             )
+        packages = Packages(self.root, self.root / ours)
         try:
-            Packages(self.root, self.root / ours).lend(base)
+            packages.lend(base)
         except PackagesError as error:
             raise PackError(str(error)) from None
+        # Nothing of the base has run yet, so no folder on the way is a link that it made.
+        if (environment := packages.place(base)) != base / ours and toolchain(base / ours) in ("uv", "poetry"):
+            project_file.set_runtime_options(base / ours, (_FILE,), toolchain="pip", virtualenv=str(environment))
         return base / ours
 
     def settings_at(self) -> Path | None:

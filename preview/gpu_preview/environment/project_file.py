@@ -6,11 +6,13 @@ request brings the file, so it is read as one that anybody may have written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
+from yaml.representer import SafeRepresenter
 
 from ..json_text import as_map, as_text
 from ..report import stack_yaml
@@ -39,14 +41,26 @@ def name(project: Path) -> str:
     return as_text(settings(project).get("name"))
 
 
-def set_runtime_options(project: Path, **options: str) -> None:
-    """Write the file again with these options of its runtime; nothing where it cannot be read."""
-    file, said = _read(project)
-    if file and isinstance(said, dict):
-        runtime = said.get("runtime")
-        known = as_map(runtime) if isinstance(runtime, Mapping) else {"name": runtime}
-        said["runtime"] = {**known, "options": {**as_map(known.get("options")), **options}}
-        file.write_text(yaml.safe_dump(said, sort_keys=False), encoding="utf-8")
+def set_runtime_options(project: Path, names: Sequence[str] = NAMES, **options: str) -> None:
+    """Write the file again with these options of its runtime; nothing where it cannot be read.
+
+    All else keeps its text: PyYAML takes 12:30:00 for a number and `no` for false, the engine for what they are. The
+    caller makes sure that no folder on the way is a link.
+    """
+    for file in (project / name for name in names):
+        try:
+            document, said = stack_yaml.editable(file), stack_yaml.loaded(file)
+        except stack_yaml.InvalidStackFileError:
+            continue
+        if isinstance(document, yaml.MappingNode) and isinstance(said, Mapping):
+            runtime = said.get("runtime")
+            known = as_map(runtime) if isinstance(runtime, Mapping) else {"name": runtime}
+            wanted = {**known, "options": {**as_map(known.get("options")), **options}}
+            node = SafeRepresenter().represent_data(wanted)
+            document.value = [(key, node if key.value == "runtime" else value) for key, value in document.value]
+            with os.fdopen(os.open(file, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW), "w", encoding="utf-8") as opened:
+                opened.write(yaml.serialize(document, Dumper=yaml.SafeDumper, allow_unicode=True))
+        return
 
 
 def _read(project: Path) -> tuple[Path | None, Any]:

@@ -38,6 +38,11 @@ def compose(path: Path) -> yaml.Node | None:
     return _nodes(_text(path))
 
 
+def editable(path: Path) -> yaml.Node | None:
+    """The same, in nodes that the caller may change."""
+    return _composed(_text(path))
+
+
 def loaded(path: Path) -> Any:
     """What the file says, as maps, lists and plain values; None for an empty one. InvalidStackFileError as above."""
     node = _composed(_text(path))  # nodes of its own, because PyYAML writes what `<<` stands for into them

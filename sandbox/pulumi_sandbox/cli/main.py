@@ -97,7 +97,8 @@ def pulumi(words: list[str], command: arguments.CommandLine) -> int:
     if found.has_official_host and command.runs_program:
         from pulumi_sandbox.language_host import official
 
-        if problem := official.prepare(workspace, [Path(command.cwd or ".", pack) for pack in command.policy_packs]):
+        packs = [Path(command.cwd or ".", pack) for pack in command.policy_packs]
+        if problem := official.prepare(workspace, environment, packs):
             sys.stderr.write(f"{problem}\n")
             return 1
     stack = command.stack_to_make

@@ -97,7 +97,8 @@ def engine_command(quiet: bool, as_json: bool) -> None:
     if as_json:
         facts = {"version": found.version, "way": found.way, "executable": str(found.executable),
                  "shim": locate.is_shim(found.executable), "files": [str(file) for file in found.files],
-                 "folder": str(locate.home()), "python": sys.executable, "providers": providers}  # fmt: skip
+                 "folder": str(locate.home()), "notes": [str(file) for file in locate.notes()],
+                 "python": sys.executable, "providers": providers}  # fmt: skip
         click.echo(json.dumps(facts, indent=2))
         return
     click.echo(f"Pulumi CLI   {found.version} (at least {VERSION} is needed)")

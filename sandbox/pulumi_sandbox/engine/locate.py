@@ -63,7 +63,7 @@ def on_path() -> Engine:
 
 def in_home() -> Engine:
     """The second way: the default folder of Pulumi's installer, for a shell that does not have it on PATH."""
-    found = Path(os.environ.get("HOME", "/")) / ".pulumi" / "bin" / "pulumi"  # install.sh asks $HOME, too
+    found = Path("/", os.environ.get("HOME", ""), ".pulumi", "bin", "pulumi")  # install.sh asks $HOME, too
     if not os.access(found, os.X_OK):
         raise MissingError(f"there is no {found}", "install Pulumi (https://www.pulumi.com/docs/install)")
     return distribution(found, "home")
@@ -95,8 +95,14 @@ def executables_on_path() -> Iterator[Path]:
     """Every `pulumi` on PATH that is not ours; `eval "$(pulumi-sandbox env)"` puts ours there too."""
     ours = home()
     for part in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        candidate = Path(part or ".").absolute() / "pulumi"
-        if candidate.is_file() and os.access(candidate, os.X_OK) and ours not in candidate.parents:
+        # An empty part of PATH is the folder that a command is called in, and whoever wrote its files has the CLI then.
+        candidate = Path(part) / "pulumi"
+        if (
+            candidate.is_absolute()
+            and candidate.is_file()
+            and os.access(candidate, os.X_OK)
+            and ours not in candidate.parents
+        ):
             yield candidate
 
 
@@ -115,13 +121,21 @@ def known_version(executable: Path) -> str:
     return str(known[key])
 
 
+def notes() -> list[Path]:
+    """The files in which it is noted which CLI is there: an isolated process finds it by them."""
+    return [file for file in (home() / STAMP, home() / "versions.json", home() / "warned.json") if file.is_file()]
+
+
 def is_shim(file: Path) -> bool:
     """Whether a version manager starts the CLI by this file: a script, or a link to the manager.
 
     Which CLI it starts may change while the file stays the same.
     """
-    with file.open("rb") as opened:
-        return opened.read(2) == b"#!" or file.resolve().name != file.name
+    try:
+        with file.open("rb") as opened:
+            return opened.read(2) == b"#!" or file.resolve().name != file.name
+    except OSError:  # it may be run and not be read
+        return True
 
 
 def kept(allowed: tuple[str, ...]) -> Engine | None:
@@ -160,10 +174,18 @@ def found_there(failures: list[tuple[str, WayError]]) -> Engine | None:
     return None
 
 
-def folder() -> Path | None:
-    """The folder that has to be put in front of PATH; None for an engine that is on PATH, or when there is none."""
-    engine = installed()
-    return engine.folder if engine and engine.way != "path" else None
+def search_path(path: str) -> str:
+    """PATH on which the engine finds itself and its own language host; doing it twice changes nothing.
+
+    The engine prefers a host on PATH to the one beside it. A shell that has `eval "$(pulumi-sandbox env)"` of a built
+    engine, and got an official one since, would run the official CLI with our host.
+    """
+    engine, ours = installed(), home()
+    if engine is None:
+        return path
+    front = [] if engine.way == "path" else [str(engine.folder)]
+    others = [part for part in path.split(os.pathsep) if part not in front]
+    return os.pathsep.join([*front, *(part for part in others if ours not in (Path(part), *Path(part).parents))])
 
 
 def ensure(say: Callable[[str], None]) -> Engine:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ from pathlib import Path
 # for it too, so it is the only version that the tests run with: older ones are refused, and newer ones get a warning.
 VERSION = "3.259.0"
 HOST = "pulumi-language-python"
+# The programs of Pulumi's archives; beside them may lie whatever a user keeps there.
+FILES = re.compile(r"pulumi(-(language|resource-pulumi|analyzer-policy)(-[a-z0-9-]+)?|-watch)?")
 
 
 class EngineError(Exception):
@@ -47,7 +50,7 @@ class Engine:
     @property
     def files(self) -> list[Path]:
         """The CLI and what it starts from its own folder: all that an isolated process needs to see of that folder."""
-        return sorted(self.folder.glob("pulumi*"))
+        return sorted(file for file in self.folder.iterdir() if FILES.fullmatch(file.name) and file.is_file())
 
     @property
     def has_official_host(self) -> bool:
@@ -86,7 +89,13 @@ def ask_version(executable: Path) -> str:
     environment = {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
     try:
         answer = subprocess.run(
-            [executable, "version"], capture_output=True, text=True, timeout=60, check=True, env=environment
+            [executable, "version"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=60,
+            check=True,
+            env=environment,
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise WayError(f"{executable} does not run: {describe(error)}", "repair or remove it") from error

@@ -103,11 +103,17 @@ class Runtime:
             result.pop("PYTHONHOME", None)
         return result
 
-    def ask(self, script: str, timeout: float = 60) -> Any:
-        """Run a line of Python in the program's interpreter and read the JSON that it prints."""
+    def ask(self, script: str, timeout: float = 60, around: Mapping[str, str] | None = None) -> Any:
+        """Run a line of Python in the program's interpreter and read the JSON that it prints.
+
+        `around` is the environment to start it in, without one that of this process.
+        """
+        # Without the folder of the program, whose modules are not to be imported. Python's own -P is newer than 3.10.
+        first = "import sys; sys.path = [each for each in sys.path if each]; "
         answer = subprocess.run(
-            [self.python, "-P", "-c", script], capture_output=True, text=True, timeout=timeout, check=True,
-            env=self.environment(os.environ), cwd=self.program if self.program.is_dir() else None,
+            [self.python, "-c", first + script], capture_output=True, text=True, timeout=timeout, check=True,
+            env=self.environment(os.environ if around is None else around),
+            cwd=self.program if self.program.is_dir() else None,
         )  # fmt: skip
         return json.loads(answer.stdout)
 

@@ -27,8 +27,8 @@ LOCKS = {"uv": "uv.lock", "poetry": "poetry.lock"}
 HAS_PIP = "import importlib.util, json; print(json.dumps(importlib.util.find_spec('pip') is not None))"
 
 
-def prepare(workspace: Workspace, policy_packs: Sequence[Path] = ()) -> str:
-    """Install the providers that a program will ask for.
+def prepare(workspace: Workspace, environment: Mapping[str, str], policy_packs: Sequence[Path] = ()) -> str:
+    """Install the providers that a program will ask for. `environment` is the one that the program will run in.
 
     Returns:
         The message for the user where the host would fail, or wait for ever; empty where it would not. What the host
@@ -37,14 +37,16 @@ def prepare(workspace: Workspace, policy_packs: Sequence[Path] = ()) -> str:
     for pack in policy_packs:
         if problem := missing_environment(pack):
             return problem
-    runtime = runtime_of(workspace.project, project_settings(workspace.project))
-    if runtime is None:
-        return ""
     try:
-        if runtime.toolchain == "pip" and not runtime.ask(HAS_PIP):
+        runtime = runtime_of(workspace.project, project_settings(workspace.project))
+        if runtime is None:
+            return ""
+        if runtime.toolchain == "pip" and not runtime.ask(HAS_PIP, around=environment):
             return without_pip(runtime)
-        for name, version in sdks(runtime).items():
+        for name, version in sdks(runtime, environment).items():
             plugins.offer(name, version, workspace.home)
+    except OptionError:
+        return ""  # the host refuses the option itself
     except (OSError, ValueError, RecursionError, subprocess.SubprocessError):
         return ""  # no environment yet, one whose Python does not run, or a lock that is no TOML
     return ""
@@ -54,10 +56,10 @@ def missing_environment(pack: Path) -> str:
     """The message for a policy pack without its environment: the engine would wait for the pack, which never starts."""
     try:
         settings = yaml.safe_load((pack / "PulumiPolicy.yaml").read_text())
-        runtime = runtime_of(pack.resolve(), settings if isinstance(settings, dict) else {})
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return ""  # the engine says what it expects of a pack
     try:
+        runtime = runtime_of(pack.resolve(), settings if isinstance(settings, dict) else {})
         if runtime:
             runtime.check()
     except OptionError as error:
@@ -66,27 +68,24 @@ def missing_environment(pack: Path) -> str:
 
 
 def runtime_of(project: Path, settings: Mapping[str, Any]) -> Runtime | None:
-    """How a project's file has it run; None for one in another language, and for options that cannot be read."""
+    """How a project's file has it run; None for one in another language, OptionError for wrong options."""
     runtime = settings.get("runtime")
     name, options = (runtime.get("name"), runtime.get("options")) if isinstance(runtime, dict) else (runtime, None)
     main = settings.get("main")
     if name != "python":
         return None
     program = (project / main).resolve() if isinstance(main, str) else project
-    try:
-        return Runtime.of(str(project), str(program), options if isinstance(options, dict) else {})
-    except OptionError:
-        return None
+    return Runtime.of(str(project), str(program), options if isinstance(options, dict) else {})
 
 
-def sdks(runtime: Runtime) -> dict[str, str]:
+def sdks(runtime: Runtime, environment: Mapping[str, str]) -> dict[str, str]:
     """The versions of the Pulumi SDKs that the host will find, by provider."""
     name = LOCKS.get(runtime.toolchain, "")
     if name and (folder := above(runtime.program, name)):
         packages = tomllib.loads((folder / name).read_text()).get("package")
         prefix = "pulumi-"
     else:
-        packages, prefix = runtime.ask(PACKAGES), ""
+        packages, prefix = runtime.ask(PACKAGES, around=environment), ""
     named = [each for each in packages if isinstance(each, dict)] if isinstance(packages, list) else []
     found = {each.get("name"): each.get("version") for each in named}
     return {name: str(found[prefix + name]) for name in plugins.PROVIDERS if found.get(prefix + name)}
