@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from . import checks, commands, faults, options, report
+from . import checks, commands, errors, faults, options, report
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -14,7 +14,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _open_standard_streams()
     try:
         return commands.main(sys.argv[1:] if argv is None else argv)
-    except options.UsageError as error:
+    except errors.UsageError as error:
         report.say(str(error))
         return options.USAGE
     except Exception as error:  # Python would leave with 1, which says that a GPU is broken

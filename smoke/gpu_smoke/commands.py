@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import NamedTuple
 
+from .errors import usage_error
+
 
 class Command(NamedTuple):
     """Where a command is, and what it does in a few words."""
@@ -36,8 +38,6 @@ def main(argv: Sequence[str]) -> int:
 
 def _unknown(word: str) -> Exception:
     """For a first word that is no command; the check itself takes options alone."""
-    from .options import usage_error
-
     near = difflib.get_close_matches(word, COMMANDS, 1)
     return usage_error(word, "no such command", word, near[0] if near else ", ".join(COMMANDS))
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import past, specs
-from .options import Options, UsageError
+from .errors import UsageError
+from .options import Options
 from .past import Run
 from .specs import Row
 

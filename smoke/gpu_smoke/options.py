@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from . import __version__, commands, plan
+from .errors import UsageError, details, usage_error
 from .reports import guest_attribute, targets
 
 USAGE = 64  # EX_USAGE of sysexits.h
@@ -48,10 +49,6 @@ examples:
   gpu-smoke --device cpu --json - | jq .summary   the same code without a GPU: proves the check, not a GPU
   gpu-smoke --peers check-0.l4,check-1.l4         one of two machines: passes once both have been there at once
 """
-
-
-class UsageError(Exception):
-    """The command cannot be run as it was given; the text is for the person who typed it."""
 
 
 @dataclass(frozen=True)
@@ -137,17 +134,6 @@ def check_distinct(files: Iterable[tuple[str, str]]) -> None:
             raise usage_error(subject, f"the same file as {other}", path, "a file of its own")
 
 
-def usage_error(subject: str, problem: str, got: str, expected: str, command: str = "gpu-smoke") -> UsageError:
-    """The form that every error of this project has."""
-    return UsageError(f"{command}: {subject}: {problem}\n{_details(got, expected)}\n  hint: {command} --help")
-
-
-def unwritable(subject: str, path: str, error: Exception, command: str = "gpu-smoke") -> UsageError:
-    """For a place that was asked for and cannot be written to."""
-    problem = f"cannot be written ({getattr(error, 'strerror', None) or error})"
-    return usage_error(subject, problem, path, "a file in a folder that exists and is yours", command)
-
-
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are UsageErrors; it shows texts as they are written, and leaves out what is not given."""
 
@@ -208,12 +194,8 @@ def add_reports(add: Callable[..., Any]) -> None:
     )
 
 
-def _details(got: str, expected: str) -> str:
-    return f"  got: {got!r}\n  expected: {expected}"
-
-
 def _wrong(problem: str, got: str, expected: str) -> argparse.ArgumentTypeError:
-    return argparse.ArgumentTypeError(f"{problem}\n{_details(got, expected)}")
+    return argparse.ArgumentTypeError(f"{problem}\n{details(got, expected)}")
 
 
 def _count(text: str) -> int:

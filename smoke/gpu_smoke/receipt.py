@@ -10,7 +10,8 @@ from typing import Any
 
 from . import __version__, checks, faults, report
 from .checks import Check
-from .options import Options, unwritable
+from .errors import unwritable
+from .options import Options
 from .reports import delivery, terminal
 from .reports.files import reason, write
 from .reports.record import shown

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from . import past, report, specs
+from .errors import UsageError, unwritable
 from .judge.subject import Subject
-from .options import Parser, UsageError, unwritable
+from .options import Parser
 from .past import Run, Speed
 from .reports import files
 from .shape import Problem

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from . import checks, faults, options, report
+from . import checks, errors, faults, options, report
 from .reports import files, message, record
 
 # The kernel's name for a GPU, by which a container has it (NVIDIA's driver, README, "The /dev/nvidia* device files").
@@ -21,7 +21,7 @@ def run(chosen: options.Options) -> int:
     try:
         names = [each.name for each in Path(chosen.no_gpu_in).iterdir()]
     except OSError as error:
-        raise options.usage_error(
+        raise errors.usage_error(
             "--no-gpu-in", f"cannot be read ({error.strerror})", chosen.no_gpu_in, "a folder of devices"
         ) from None
     found = sorted(name for name in names if _GPU.fullmatch(name))

@@ -11,7 +11,8 @@ from typing import Any
 
 from .. import __version__, checks, faults, options, report
 from ..checks import BAD, FAIL, PASS, SKIP, WARN
-from ..options import Parser, unwritable
+from ..errors import unwritable
+from ..options import Parser
 from ..parent import Watch, stops
 from ..reports import files
 from . import environment, kernel_log, machine_files

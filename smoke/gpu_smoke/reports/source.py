@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..options import UsageError
+from ..errors import UsageError
 from .record import BAD, PASS, STATUSES, Record, shown
 
 SCHEMA = "smoke/1"

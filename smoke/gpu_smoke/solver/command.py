@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from .. import checks, faults, report
-from ..options import unwritable
+from ..errors import unwritable
 from ..reports import files
 from . import question
 from .answer import Answer, Way, answer

@@ -11,8 +11,9 @@ from typing import Any
 from .. import compat, wheels
 from ..compat_data import CARDS, OPEN, PROPRIETARY, RELEASES, Card
 from ..data.gpus import GPUS
+from ..errors import UsageError, usage_error
 from ..judge.subject import whole_gpu
-from ..options import Parser, UsageError, usage_error, words
+from ..options import Parser, words
 
 COMMAND = "gpu-smoke check"
 _MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "arm64": "arm64", "aarch64": "arm64"}
