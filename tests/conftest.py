@@ -99,6 +99,12 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_kernels_left_behind(shared: Path) -> None:
+    """torch's optimizers load its compiler, which makes a folder for kernels where all temporary files are."""
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(shared / "torchinductor")
+
+
 def imports(environment: Path) -> list[str]:
     """The folders that an environment imports from: its packages, and those of this project."""
     [packages] = site_packages(environment)

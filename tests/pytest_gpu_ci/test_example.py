@@ -28,6 +28,7 @@ def example(python: Path, *args: str) -> subprocess.CompletedProcess[str]:
         "PYTHONPATH": os.pathsep.join([str(ROOT / "smoke"), str(packages)]),
         "PYTHONDONTWRITEBYTECODE": "1",
         "CUDA_VISIBLE_DEVICES": "",
+        "TORCHINDUCTOR_CACHE_DIR": os.environ["TORCHINDUCTOR_CACHE_DIR"],
         # On a busy machine, threads that wait for each other take longer than one does.
         "OMP_NUM_THREADS": "1",
     }

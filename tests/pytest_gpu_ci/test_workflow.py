@@ -47,6 +47,7 @@ class Runner:
             "PIP_FIND_LINKS": str(index),
             "PIP_CACHE_DIR": str(folder / "cache"),
             "CUDA_VISIBLE_DEVICES": "",
+            "TORCHINDUCTOR_CACHE_DIR": os.environ["TORCHINDUCTOR_CACHE_DIR"],
             # On a busy machine, threads that wait for each other take longer than one does.
             "OMP_NUM_THREADS": "1",
         }
