@@ -329,6 +329,18 @@ def test_a_secret_of_the_environment_reaches_the_program_and_not_the_world(ready
     assert pod.inputs["spec"]["containers"][0]["env"][2]["value"]["secret"].startswith("hmac-sha256:")
 
 
+def test_a_path_of_this_computer_is_not_taken_for_one_of_the_container_that_has_another_folder_there(
+    ready: Cluster,
+) -> None:
+    """As where the checkout lies below /tmp, which containers have for themselves."""
+    ready.settings("guest: {environment: {CODE: '1', WORDS: /tmp/checkout/fakes}}\n")
+    given = check_job()
+    container = given["spec"]["template"]["spec"]["containers"][0]
+    container["volumeMounts"].append({"name": "tmp", "mountPath": "/tmp"})  # noqa: S108
+    given["spec"]["template"]["spec"]["volumes"].append({"name": "tmp", "emptyDir": {}})
+    assert unready(ready, given)[1] == f"[Pod {name(ready)}]: [Error] /tmp/checkout/fakes"
+
+
 def test_a_planted_variable_reaches_the_next_pod(ready: Cluster) -> None:
     ready.world.plant(Fault("guest", settings={"CODE": "4"}))
     unready(ready, check_job())

@@ -109,7 +109,10 @@ class Containers:
             moved[log] = str(root / "termination-log")
             environment = self._environment(pod, container)
             command = [_expanded(one, environment) for one in _command(container)]
-            there = {name: _moved(value, moved) for name, value in environment.items()}
+            # What sandbox.yaml gives names paths of this computer, which may lie below a mount's, such as /tmp.
+            there = {
+                name: value if name in pod.environment else _moved(value, moved) for name, value in environment.items()
+            }
             if pod.names and pod.spec.get("subdomain"):
                 there |= kubernetes_names.environment(pod.names, str(pod.spec["subdomain"]), there)
             devices = _devices(root / "dev", pod.gpus(container))
