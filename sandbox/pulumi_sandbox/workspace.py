@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pulumi_sandbox.ambient_python import ambient_python
 from pulumi_sandbox.engine import locate
 from pulumi_sandbox.engine.model import write_whole
-from pulumi_sandbox.language_host.interpreters import ambient_python
 
 PROJECT_FILES = ("Pulumi.yaml", "Pulumi.yml", "Pulumi.json")
 

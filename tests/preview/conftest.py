@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from gpu_preview.compare.compare import Request, compare
 from gpu_preview.git.repository import Repository
-from gpu_preview.report.model import Report
+from gpu_preview.model import Report
 
 from tests.preview import repository
 

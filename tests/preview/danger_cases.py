@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpu_preview.engine.states import State
+from gpu_preview.model import Finding, Operation, Resource
 from gpu_preview.report.dangers import find
-from gpu_preview.report.model import Finding, Operation, Resource
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 SECRET = "[secret]"

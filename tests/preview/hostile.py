@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, get_args, get_origin
 
-from gpu_preview.report.model import Model, Report
+from gpu_preview.model import Model, Report
 from hypothesis import strategies as st
 
 FRAGMENTS = (

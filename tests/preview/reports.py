@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_preview.report.model import (
+from gpu_preview.model import (
     Amount,
     Cost,
     Counts,

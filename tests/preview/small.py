@@ -9,7 +9,7 @@ from gpu_preview.compare.compare import Request, compare
 from gpu_preview.environment import venv_clone
 from gpu_preview.git.repository import Repository
 from gpu_preview.isolation.limits import Limits
-from gpu_preview.report.model import Report
+from gpu_preview.model import Report
 
 from tests.conftest import ROOT, imports
 from tests.preview.repository import commit, git

@@ -11,8 +11,8 @@ import pytest
 from gpu_preview.compare.compare import CompareError, Request, compare
 from gpu_preview.engine.exported_state import StateError
 from gpu_preview.git.repository import Repository
+from gpu_preview.model import Report, Status
 from gpu_preview.report import html, markdown
-from gpu_preview.report.model import Report, Status
 
 from tests.preview import small
 from tests.preview.repository import commit, git

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from gpu_preview.engine.digest_steps import name_of, type_of
 from gpu_preview.git.repository import Repository
-from gpu_preview.report.model import Report, Status
+from gpu_preview.model import Report, Status
 
 from tests.preview import small
 from tests.preview.pull_requests import PULL_REQUESTS, PullRequest

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from gpu_preview.engine.digest import parse
+from gpu_preview.model import Place, Stack, Violation
 from gpu_preview.report.analysis import Files, analyze
-from gpu_preview.report.model import Place, Stack, Violation
 
 from tests.preview.reports import stack
 from tests.preview.test_source_locations import program

@@ -3,8 +3,8 @@ from __future__ import annotations
 import re
 
 import pytest
+from gpu_preview.model import Place, Report, Severity, Status
 from gpu_preview.report import annotations
-from gpu_preview.report.model import Place, Report, Severity, Status
 from hypothesis import given
 
 from tests.preview import hostile, reports

@@ -8,7 +8,7 @@ import pytest
 from gpu_preview.compare.compare import CompareError, Request, compare
 from gpu_preview.environment.packages import Packages
 from gpu_preview.git.repository import GitError, Repository
-from gpu_preview.report.model import Report
+from gpu_preview.model import Report
 
 from tests.conftest import ROOT
 from tests.preview import small
@@ -146,7 +146,7 @@ def test_a_fault_of_ours_in_the_heads_files_is_told(repository: Path, monkeypatc
     def breaks(*_: object) -> str:
         raise RecursionError("too deep\x1b[2J")
 
-    monkeypatch.setattr("gpu_preview.environment.project_file.moved", breaks)
+    monkeypatch.setattr("gpu_preview.project_file.moved", breaks)
     told = r"^the two sides cannot be read, which is a fault of gpu-ci's: RecursionError: too deep\\u001b\[2J$"
     with pytest.raises(CompareError, match=told):
         ask(repository)

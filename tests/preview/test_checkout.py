@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from gpu_preview import project_file
 from gpu_preview.compare.checkout import Checkout, CheckoutError, RunContext
 from gpu_preview.engine.program import Engine
-from gpu_preview.environment import project_file
 from gpu_preview.environment.packages import Packages
 from gpu_preview.isolation.bubblewrap import Isolation
 from gpu_preview.isolation.limits import Limits

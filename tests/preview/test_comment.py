@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from gpu_preview.model import Report, Side
 from gpu_preview.report.comment import Account, CommentError, Done, post
-from gpu_preview.report.model import Report, Side
 from gpu_preview.report.pull_requests import Head
 
 from .fake_github import COMMIT, FORK, OTHER_COMMIT, OURS, FakeGithub, comment, pull, serving

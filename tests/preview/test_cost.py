@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from gpu_preview.model import Amount, Cost, PoolCost, Severity
 from gpu_preview.report.cost import beyond_budget, cost
-from gpu_preview.report.model import Amount, Cost, PoolCost, Severity
 
 L4 = "{kind: gce-runners, machineType: g2-standard-8, zones: [us-central1-a], market: spot, max: %d}"
 BUILDS = "{kind: cloud-build, region: us-central1, machineType: e2-standard-2}"

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from gpu_preview.danger_rules.addresses import is_open
+from gpu_preview.model import Severity
+from gpu_preview.report.danger_rules.addresses import is_open
 from gpu_preview.report.dangers import find
-from gpu_preview.report.model import Severity
 
 from .danger_cases import CREATE, DELETE, REPLACE, SAME, UNKNOWN, UPDATE, found, resource, state, texts, urn
 

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from gpu_preview.model import Severity
 from gpu_preview.report.dangers import find
-from gpu_preview.report.model import Severity
 
 from .danger_cases import CREATE, DELETE, UNKNOWN, UPDATE, found, resource, state, texts
 

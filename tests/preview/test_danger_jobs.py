@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from gpu_preview.model import Operation, Severity
 from gpu_preview.report.dangers import find
-from gpu_preview.report.model import Operation, Severity
 
 from .danger_cases import CREATE, DELETE, REPLACE, SAME, UNKNOWN, UPDATE, found, resource, state, texts, urn
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gpu_preview.danger_rules import stack_file
-from gpu_preview.report.model import Place, Severity
+from gpu_preview.model import Place, Severity
+from gpu_preview.report.danger_rules import stack_file
 
 FILE = "Pulumi.dev.yaml"
 TEXT = """\

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from gpu_preview.report.model import Severity
+from gpu_preview.model import Severity
 
 from .danger_cases import CREATE, REPLACE, UNKNOWN, UPDATE, found
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_preview.danger_rules import data_loss, exposure, firewalls, jobs, secrecy
-from gpu_preview.danger_rules.rule import RULES
 from gpu_preview.engine.states import STACK, State
+from gpu_preview.model import Operation
+from gpu_preview.report.danger_rules import data_loss, exposure, firewalls, jobs, secrecy
+from gpu_preview.report.danger_rules.rule import RULES
 from gpu_preview.report.dangers import find
-from gpu_preview.report.model import Operation
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from gpu_preview.engine.digest import DigestError, of_state, parse
 from gpu_preview.engine.digest_steps import name_of, type_of
-from gpu_preview.report.model import Counts, Operation
+from gpu_preview.model import Counts, Operation
 
 from tests.conftest import ROOT as REPOSITORY
 

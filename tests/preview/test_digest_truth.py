@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from gpu_preview.engine.digest import DigestError, parse
+from gpu_preview.model import Operation
 from gpu_preview.report.analysis import warnings
-from gpu_preview.report.model import Operation
 
 from .test_digest import BUCKET, read, step
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from gpu_preview.engine.program import Engine, EngineError
-from gpu_preview.report.model import Report, Status
+from gpu_preview.model import Report, Status
 from pulumi_sandbox.engine import locate as sandbox_engine
 
 from tests.preview import small

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpu_preview.report.model import Counts, Stack, Status
+from gpu_preview.model import Counts, Stack, Status
 
 from tests.preview import reports
 from tests.preview.reports import report, stack

@@ -12,8 +12,8 @@ from gpu_preview.compare.compare import CompareError, Request, compare
 from gpu_preview.environment.packages import Packages
 from gpu_preview.git.repository import Repository
 from gpu_preview.isolation.limits import Limits
+from gpu_preview.model import Report, Status
 from gpu_preview.report import html, markdown
-from gpu_preview.report.model import Report, Status
 
 from tests.conftest import ROOT
 from tests.preview import small

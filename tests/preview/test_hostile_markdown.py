@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from gpu_preview.model import Report
 from gpu_preview.report import markdown
 from gpu_preview.report.markdown_text import block, cell, code, html_code, prose
-from gpu_preview.report.model import Report
 from gpu_preview.visible import visible, visible_lines
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -9,8 +9,8 @@ import re
 from typing import Any
 
 import pytest
+from gpu_preview.model import Report
 from gpu_preview.report import html
-from gpu_preview.report.model import Report
 from gpu_preview.visible import visible
 from hypothesis import given
 

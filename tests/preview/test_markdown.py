@@ -6,19 +6,9 @@ import re
 from collections.abc import Callable
 
 import pytest
+from gpu_preview.model import Cost, Finding, Operation, Report, Resource, Severity, Stack, Violation, Wall
 from gpu_preview.report import markdown
 from gpu_preview.report.markdown_stack import Detail, lines
-from gpu_preview.report.model import (
-    Cost,
-    Finding,
-    Operation,
-    Report,
-    Resource,
-    Severity,
-    Stack,
-    Violation,
-    Wall,
-)
 
 from tests.preview import reports
 from tests.preview.reports import report, stack

@@ -9,7 +9,7 @@ from typing import Any, cast
 from gpu_preview.compare.one_stack import Comparison
 from gpu_preview.engine.exported_state import ExportedState, strip
 from gpu_preview.isolation.limits import Finished
-from gpu_preview.report.model import Stack, Status
+from gpu_preview.model import Stack, Status
 
 
 def side(tmp_path: Path, stacks: list[str], **more: Any) -> Any:

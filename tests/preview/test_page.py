@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from gpu_preview.report.model import Cost, Operation, Status
+from gpu_preview.model import Cost, Operation, Status
 from selenium.webdriver.common.keys import Keys
 
 from tests.preview import hostile, reports

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from gpu_preview.report import html, markdown, phrases
-from gpu_preview.report.model import Amount, Counts, Finding, Resource, Severity, Status
+from gpu_preview import phrases
+from gpu_preview.model import Amount, Counts, Finding, Resource, Severity, Status
+from gpu_preview.report import html, markdown
 
 from tests.preview import reports
 from tests.preview.reports import stack

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from gpu_preview.diff.placeholders import UNKNOWNS, is_told, is_unknown
 from gpu_preview.diff.value_pairs import plain
 from gpu_preview.diff.values import shown
-from gpu_preview.engine.placeholders import UNKNOWNS, is_told, is_unknown
 
 from .danger_cases import SECRET, UPDATE, found
 

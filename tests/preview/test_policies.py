@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_preview.report.model import Violation
+from gpu_preview.model import Violation
 from gpu_preview.report.policies import violations
 
 LOADING: dict[str, Any] = {"sequence": 0, "timestamp": 1, "policyLoadEvent": {}}

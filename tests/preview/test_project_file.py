@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from gpu_preview.danger_rules import stack_file
-from gpu_preview.environment import project_file
+from gpu_preview import project_file
 from gpu_preview.git import repository
 from gpu_preview.report.cost import cost
+from gpu_preview.report.danger_rules import stack_file
 
 POOLS = (
     "gpu-ci:pools: {l4: {kind: gce-runners, machineType: g2-standard-8, zones: [us-central1-a], market: spot, max: 2}}"

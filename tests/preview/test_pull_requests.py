@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from gpu_preview.model import Report
 from gpu_preview.report import markdown
-from gpu_preview.report.model import Report
 
 from tests.preview.pull_requests import PULL_REQUESTS, PullRequest
 from tests.preview.repository import commit, git

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from gpu_preview.compare.compare import CompareError
 from gpu_preview.compare.read_digests import read
-from gpu_preview.report.model import Status
+from gpu_preview.model import Status
 
 
 def written(folder: Path, name: str, **document: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from gpu_preview.report.model import Report
+from gpu_preview.model import Report
 from hypothesis import given
 from jsonschema import Draft202012Validator
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_preview.report.model import Report, Side
+from gpu_preview.model import Report, Side
 from gpu_preview.report.untrusted_report import MOST_BYTES, ReceivedError, load_untrusted
 
 COMMIT = "1f" * 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from gpu_preview.diff.placeholders import SECRET
 from gpu_preview.diff.value_pairs import decoded, leaves, pairs, plain
-from gpu_preview.engine.placeholders import SECRET
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 

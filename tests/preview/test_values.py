@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from gpu_preview.diff.placeholders import SECRET, UNKNOWNS
 from gpu_preview.diff.values import UNKNOWN, as_json, is_secret, opened, short, shown
-from gpu_preview.engine.placeholders import SECRET, UNKNOWNS
 
 STRING = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 

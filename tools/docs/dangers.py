@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_preview.danger_rules.data_loss import HOLDS
-from gpu_preview.danger_rules.jobs import CHARTS, RUNS
-from gpu_preview.danger_rules.rule import RULES
+from gpu_preview.report.danger_rules.data_loss import HOLDS
+from gpu_preview.report.danger_rules.jobs import CHARTS, RUNS
+from gpu_preview.report.danger_rules.rule import RULES
 
 
 def page() -> Iterator[str]:
     yield "# What a preview warns of"
     yield ""
-    yield "Generated from [danger_rules](../preview/gpu_preview/danger_rules) by `make docs`; a test fails when it is"
-    yield "stale. None of these fails a preview by itself, and a danger is never left out of a report."
+    yield "Generated from [danger_rules](../preview/gpu_preview/report/danger_rules) by `make docs`; a test fails when"
+    yield "it is stale. None of these fails a preview by itself, and a danger is never left out of a report."
     yield ""
     yield "| rule | | when | what to do | source |"
     yield "|---|---|---|---|---|"

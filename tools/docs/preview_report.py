@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gpu_preview.report.model import Report
+from gpu_preview.model import Report
 
 
 def schema() -> str:

@@ -13,9 +13,9 @@ from pathlib import Path
 import click
 from gpu_ci.cli.output import Wrong, note
 
+from ..model import Report
+from ..phrases import number
 from ..report import html
-from ..report.model import Report
-from ..report.phrases import number
 from ..visible import visible_lines
 
 # What a step's summary may hold (docs.github.com, "Workflow commands for GitHub Actions", "Step isolation and limits").

@@ -26,7 +26,7 @@ def command(file: TextIO) -> None:
       pulumi stack export --stack prod | gpu-ci strip-state > prod.json
     """
     from gpu_preview.engine.exported_state import StateError, strip
-    from gpu_preview.report.phrases import number
+    from gpu_preview.phrases import number
 
     try:
         state = strip(file.read())

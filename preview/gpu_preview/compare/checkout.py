@@ -14,10 +14,11 @@ from pathlib import Path
 
 from gpu_ci.gcp.verdict import VERDICT_KEY
 
+from .. import project_file
 from ..diff import stack_secrets
 from ..engine.exported_state import ExportedState
 from ..engine.program import Engine
-from ..environment import project_file, venv_clone
+from ..environment import venv_clone
 from ..environment.packages import Packages, PackagesError
 from ..environment.virtualenv_option import toolchain
 from ..git import repository

@@ -7,23 +7,24 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from .. import project_file
 from ..engine import exported_state
 from ..engine.exported_state import StateError
 from ..engine.output import clean, failure, made_by
-from ..environment import policy_packs, project_file
+from ..environment import policy_packs
 from ..environment.packages import Packages, PackagesError
 from ..environment.policy_packs import PackError
-from ..environment.preparation import restore_cache, side, surroundings
 from ..git.repository import GitError, Repository
 from ..isolation import temporary
 from ..isolation.bubblewrap import IsolationError
 from ..isolation.limits import Limits
-from ..report.model import Report, Side
+from ..model import Report, Side
 from ..visible import visible
 from . import base_cache
 from .base_cache import CacheError
 from .checkout import Checkout, CheckoutError
 from .one_stack import Comparison
+from .preparation import restore_cache, side, surroundings
 
 
 class CompareError(Exception):

@@ -17,9 +17,9 @@ from ..engine.output import failure, made_by
 from ..git import repository
 from ..isolation import limits
 from ..isolation.limits import Finished, Limits
+from ..model import Counts, Finding, Report, Resource, Severity, Side, Stack, Status
 from ..report import dangers
 from ..report.analysis import states, warnings
-from ..report.model import Counts, Finding, Report, Resource, Severity, Side, Stack, Status
 
 # `refresh --preview-only` reads each resource and compares it with the state; the program does not run, and neither the
 # state nor a resource is written (pulumi/pulumi v3.259.0, `pulumi refresh --help`).

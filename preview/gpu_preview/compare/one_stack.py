@@ -13,9 +13,9 @@ from ..engine.exported_state import ExportedState
 from ..engine.output import clean, failure
 from ..environment.policy_packs import PolicySelection
 from ..json_text import TooMuchError
+from ..model import Counts, Stack, Status
 from ..report import locations, policies
 from ..report.analysis import Files, analyze
-from ..report.model import Counts, Stack, Status
 from .base_cache import CacheError, Snapshot
 from .checkout import Checkout, CheckoutError
 

@@ -9,8 +9,8 @@ from ..engine import digest
 from ..engine.digest import DigestError
 from ..engine.output import clean, made_by
 from ..git import repository
+from ..model import Report, Side, Stack, Status
 from ..report.analysis import Files, analyze
-from ..report.model import Report, Side, Stack, Status
 from ..visible import visible
 from .compare import CompareError
 

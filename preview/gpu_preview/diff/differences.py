@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from ..engine.placeholders import SECRET, is_unknown
 from ..json_text import DEEPEST, TooMuchError
-from ..report.model import PropertyChange
+from ..model import PropertyChange
 from .list_identity import NAMES, places
 from .moved_secrets import ANOTHER_MAYBE, MAYBE_SECRET, SecretMask
 from .paths import IN_TEXT, joined, parts
+from .placeholders import SECRET, is_unknown
 from .values import ANOTHER_SECRET, WAS_SECRET, as_json, is_secret, shown
 
 _TOO_MUCH = "more properties differ than a report holds"

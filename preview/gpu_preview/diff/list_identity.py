@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..engine.placeholders import is_told
+from .placeholders import is_told
 
 NAMES = ("name", "pool", "deviceName", "sid", "Sid", "id", "key")
 """The properties that may do so, the first one first."""

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..engine.placeholders import SECRET, is_told
 from .list_identity import NAMES, name_of
+from .placeholders import SECRET, is_told
 from .value_pairs import DEEPEST, decoded
 
 MAYBE_SECRET = "[not shown: a secret is gone from here, and this may be it]"  # noqa: S105

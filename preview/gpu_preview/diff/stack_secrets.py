@@ -13,9 +13,9 @@ from typing import Any
 
 import yaml
 
-from ..engine.placeholders import PLACEHOLDER
-from ..report import stack_yaml
+from .. import stack_yaml
 from .paths import joined
+from .placeholders import PLACEHOLDER
 
 # bubblewrap takes 9,000 words (bubblewrap.c, MAX_ARGS), and Linux 2 MiB of them (execve(2)); each secret is two.
 _MOST_SECRETS = 1_000

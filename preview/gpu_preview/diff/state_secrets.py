@@ -10,8 +10,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ..engine.placeholders import SECRET_SIGNATURE, SIGNATURE
 from ..json_text import as_list, as_map
+from .placeholders import SECRET_SIGNATURE, SIGNATURE
 
 STRIPPED = "[secret taken out of the state]"
 """What stands for a secret; the sandbox takes any secret in its place for the same one (docs/sandbox.md)."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import json_text
-from ..engine.placeholders import SECRET, is_told
 from . import paths
 from .list_identity import name_of
 from .paths import Step
+from .placeholders import SECRET, is_told
 
 # No schema of a provider nests half as deep, and a hostile value may nest without an end.
 DEEPEST = 64

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import json_text
-from ..engine.placeholders import IN_PLAIN, PLACEHOLDER, SECRET, SECRET_SIGNATURE, SIGNATURE, UNKNOWN_VALUE, is_unknown
+from .placeholders import IN_PLAIN, PLACEHOLDER, SECRET, SECRET_SIGNATURE, SIGNATURE, UNKNOWN_VALUE, is_unknown
 
 WAS_SECRET = "[was secret, not shown]"  # noqa: S105
 ANOTHER_SECRET = "[another secret]"  # noqa: S105

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from .. import json_text
 from ..json_text import as_list, as_map
-from ..report.model import Counts, Operation, Resource
+from ..model import Counts, Operation, Resource
 from . import digest_form
 from .digest_steps import OPERATIONS, name_of, resource, state, type_of
 from .states import STACK

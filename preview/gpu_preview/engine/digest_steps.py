@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..diff import differences
+from ..diff.placeholders import SECRET
 from ..diff.value_pairs import revealed
 from ..diff.values import WAS_SECRET
 from ..json_text import DEEPEST
-from ..report.model import Operation, PropertyChange, Resource
-from .placeholders import SECRET
+from ..model import Operation, PropertyChange, Resource
 from .states import STACK
 
 # Steps of one replacement; the engine's digest tells `replace` alone, its events all three.

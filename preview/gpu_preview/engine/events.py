@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, NamedTuple
 from .. import json_text
 from ..diff import differences
 from ..diff.values import UNKNOWN, opened
-from ..report.model import PropertyChange
+from ..model import PropertyChange
 from .states import STACK
 
 # A figure of ours. Parsed, a line may take twenty times its length in memory.

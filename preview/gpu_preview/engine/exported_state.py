@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import json_text
 from ..diff import state_secrets
-from ..report.phrases import number
+from ..phrases import number
 
 # A salt of the sandbox's own passphrase, which guards nothing (docs/sandbox.md): the engine imports no state that says
 # nothing of who encrypts its secrets.

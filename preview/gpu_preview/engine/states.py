@@ -9,7 +9,7 @@ from typing import Any
 
 from ..diff.value_pairs import ValuePair, pairs
 from ..json_text import as_list, as_map, as_text
-from ..report.model import Operation, Resource
+from ..model import Operation, Resource
 
 STACK = "pulumi:pulumi:Stack"
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
+from .. import project_file
 from ..visible import visible
-from . import project_file, venv_clone
+from . import venv_clone
 from .packages import Packages, PackagesError
 from .virtualenv_option import toolchain, virtualenv
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..environment import project_file
+from .. import project_file
 from . import process, tree_export
 from .process import GitError as GitError
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..report.model import Wall
+from ..model import Wall
 from .limits import Limits
 
 _TRY_SEC = 20

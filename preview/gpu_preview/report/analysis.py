@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..danger_rules import stack_file
 from ..engine import events as engine_events
 from ..engine.digest import Digest
 from ..engine.output import clean
 from ..engine.states import STACK, Change, State
+from ..model import Finding, Operation, Severity, Stack, Violation
+from ..phrases import number
 from . import cost as money
 from . import dangers, locations
+from .danger_rules import stack_file
 from .locations import StackLines
-from .model import Finding, Operation, Severity, Stack, Violation
-from .phrases import number
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from github.IssueComment import IssueComment
 from github.PullRequest import PullRequest
 from requests.exceptions import RequestException
 
-from .model import Report
+from ..model import Report
 from .pull_requests import Head, find
 from .untrusted_report import plain
 

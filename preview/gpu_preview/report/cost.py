@@ -14,11 +14,10 @@ from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.stack import costs
 from gpu_ci.stack.pools import POOLS
 
-from ..danger_rules.rule import BEYOND_BUDGET
-from ..environment import project_file
-from . import stack_yaml
+from .. import project_file, stack_yaml
+from ..model import Amount, Cost, Finding, PoolCost, Severity
+from .danger_rules.rule import BEYOND_BUDGET
 from .locations import StackLines
-from .model import Amount, Cost, Finding, PoolCost, Severity
 
 NO_COST = "no-cost"
 """The rule of a note that says why nothing is told of the cost."""

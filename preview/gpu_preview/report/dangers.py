@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ..danger_rules import data_loss, exposure, gates, identity, jobs, pins, renames, secrecy
-from ..danger_rules.rule import RULES
 from ..engine.states import STACK, Change, State, World
-from .model import Finding, Operation, Resource
+from ..model import Finding, Operation, Resource
+from .danger_rules import data_loss, exposure, gates, identity, jobs, pins, renames, secrecy
+from .danger_rules.rule import RULES
 
 _CHECKS: tuple[Callable[[Change, World], Iterator[Finding]], ...] = (
     jobs.check,

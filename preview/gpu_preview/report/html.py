@@ -13,9 +13,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..visible import visible, visible_lines
-from .model import Report, Stack
-from .phrases import (
+from ..model import Report, Stack
+from ..phrases import (
     NOT_IN_COSTS,
     SECRETS_TAKEN,
     asked,
@@ -31,6 +30,7 @@ from .phrases import (
     signs,
     worst_month,
 )
+from ..visible import visible, visible_lines
 
 _PAGE = Path(__file__).with_name("page")
 _SCRIPTS = ("elements.js", "layout.js", "graph.js", "page.js")

@@ -11,10 +11,11 @@ from pathlib import Path
 import yaml
 from gpu_ci.stack.pools import POOLS
 
+from .. import stack_yaml
 from ..diff.paths import Step, parts
 from ..engine.states import Change
-from . import source_locations, stack_yaml
-from .model import Finding, Place
+from ..model import Finding, Place
+from . import source_locations
 
 # Such as gpu-ci:pools.t4.machineType.
 _KEY = re.compile(r"\b[A-Za-z][\w-]*:[A-Za-z][\w.\[\]-]*")

@@ -7,10 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..model import Report, Side, Stack, Status
+from ..phrases import (
+    asked,
+    commit,
+    concerns,
+    failed_first,
+    is_quiet,
+    number,
+    origin,
+    outcome,
+    signs,
+    total,
+    worst_month,
+)
 from .markdown_stack import Detail, heading, lines
 from .markdown_text import cell, code, prose
-from .model import Report, Side, Stack, Status
-from .phrases import asked, commit, concerns, failed_first, is_quiet, number, origin, outcome, signs, total, worst_month
 
 MARKER = "<!-- gpu-ci-preview -->"
 """The first line, which nobody sees: by it the comment is found again."""

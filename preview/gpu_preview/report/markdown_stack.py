@@ -6,10 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
-from ..visible import visible as _line
-from .markdown_text import block, cell, code, html_code, prose
-from .model import Cost, Counts, Finding, Operation, Place, PropertyChange, Resource, Severity, Stack, Violation
-from .phrases import (
+from ..model import Cost, Counts, Finding, Operation, Place, PropertyChange, Resource, Severity, Stack, Violation
+from ..phrases import (
     DONE,
     KEEPS_JOBS,
     NOT_IN_COSTS,
@@ -28,6 +26,8 @@ from .phrases import (
     signs,
     worst_first,
 )
+from ..visible import visible as _line
+from .markdown_text import block, cell, code, html_code, prose
 
 # A path or a name is cut here, whatever else there is room for: nobody reads on.
 _NAME_CHARS = 200

@@ -8,10 +8,10 @@ from typing import Any
 
 from ..engine import events
 from ..json_text import TooMuchError, as_list, as_text
-from .model import Violation
+from ..model import Violation
+from ..phrases import NONE_ASKED
 
 _LOADED, _BROKEN = "policyLoadEvent", "policyEvent"
-NONE_ASKED = "no policy pack was asked"
 NONE_ANSWERED = "policy packs were asked for, and none answered"
 # The engine writes one of these for each resource, or for the stack, with the names of the rules that looked at it. Of
 # a pack in which no rule had anything to say about a resource, it has the pack's name and version all the same.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from ..isolation import safe_open
-from .model import Place
+from ..model import Place
 
 # The engine's form, with a column where the language tells one: project:///infra/pools.py#55 or …#55,12.
 _POSITION = re.compile(r"project:///(?P<file>[^#]+)#(?P<line>[0-9]{1,9})(?:,[0-9]+)?")

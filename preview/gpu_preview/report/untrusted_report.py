@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ..isolation import safe_open
-from .model import Report
+from ..model import Report
 
 # A report on 1,000 resources, each with ten properties that differ, is about 4 MiB.
 MOST_BYTES = 16 * 1024**2

@@ -6,12 +6,13 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from pulumi_sandbox.ambient_python import ambient_python
 
 TOOLCHAINS = ("pip", "poetry", "uv")
 TYPECHECKERS = ("mypy", "pyright")
@@ -172,21 +173,6 @@ def poetry_environment(root: Path, program: Path) -> Path:
 def above(start: Path, name: str) -> Path | None:
     """The nearest folder from `start` upwards that holds the file."""
     return next((folder for folder in (start, *start.parents) if (folder / name).is_file()), None)
-
-
-def ambient_python() -> str:
-    """The Python of a program that names no virtual environment.
-
-    The official host takes `python3` on PATH; here PULUMI_PYTHON_CMD (which it honours too), then an activated
-    environment that has the SDK, then the interpreter that runs this host and has every SDK the sandbox knows.
-    """
-    named = os.environ.get("PULUMI_PYTHON_CMD")
-    if named:
-        return shutil.which(named) or named
-    active = os.environ.get("VIRTUAL_ENV")
-    if active and next(Path(active).glob("lib/python3*/site-packages/pulumi/__init__.py"), None):
-        return str(Path(active) / "bin" / "python")
-    return sys.executable
 
 
 # Run in the program's interpreter: every installed distribution, and which of them nothing else asks for.

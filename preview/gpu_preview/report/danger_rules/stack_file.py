@@ -10,10 +10,10 @@ from gpu_catalog import limits, quota
 from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.stack.quotas import QUOTAS
 
-from ..environment import project_file
-from ..report import cost, stack_yaml
-from ..report.locations import StackLines
-from ..report.model import Finding
+from ... import project_file, stack_yaml
+from ...model import Finding
+from .. import cost
+from ..locations import StackLines
 from . import secrecy
 from .rule import BEYOND_QUOTA, SECRET_EXPOSED
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ..engine.states import Change, World
-from ..report.model import Finding, Operation, Severity
+from ...engine.states import Change, World
+from ...model import Finding, Operation, Severity
 from .rule import LOSES_DATA, PROTECTED, REPLACE_UNKNOWN
 
 

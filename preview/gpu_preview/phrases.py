@@ -9,7 +9,8 @@ from graphlib import CycleError, TopologicalSorter
 from gpu_catalog.cost import NOT_INCLUDED
 
 from .model import Amount, Counts, Finding, Operation, Report, Resource, Severity, Side, Stack, Status, Violation
-from .policies import NONE_ASKED
+
+NONE_ASKED = "no policy pack was asked"
 
 SECRETS_TAKEN = "whose secrets are taken for unchanged"
 """What a comparison with an exported state cannot see."""

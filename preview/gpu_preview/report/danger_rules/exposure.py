@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..diff.value_pairs import ValuePair, plain
-from ..engine.states import Change, State, World
-from ..report.model import Finding
+from ...diff.value_pairs import ValuePair, plain
+from ...engine.states import Change, State, World
+from ...model import Finding
 from . import policy_documents
 from .firewalls import FIREWALLS
 from .rule import PUBLIC, shortened

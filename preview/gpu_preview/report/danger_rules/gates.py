@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ..engine.states import Change, State, World
-from ..report.model import Finding, Operation
+from ...engine.states import Change, State, World
+from ...model import Finding, Operation
 from . import jobs
 from .rule import GATE_REMOVED
 

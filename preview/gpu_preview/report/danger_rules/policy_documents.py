@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..diff.value_pairs import decoded, pairs
+from ...diff.value_pairs import decoded, pairs
 
 _DOCUMENTS = ("policy", "assumeRolePolicy", "accessPolicies", "accessPolicy", "repositoryPolicy")
 

@@ -6,19 +6,19 @@ import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..compare import base_cache
-from ..compare.checkout import Checkout, CheckoutError, RunContext
+from .. import project_file, stack_yaml
 from ..diff.stack_secrets import SecretsError
 from ..engine.program import Engine, EngineError
+from ..environment import venv_clone
+from ..environment.packages import Packages
+from ..environment.policy_packs import Pack
 from ..git import repository as git
 from ..git.repository import Repository
 from ..isolation import bubblewrap
 from ..isolation.limits import Limits
-from ..report import stack_yaml
 from ..visible import visible
-from . import project_file, venv_clone
-from .packages import Packages
-from .policy_packs import Pack
+from . import base_cache
+from .checkout import Checkout, CheckoutError, RunContext
 
 
 def surroundings(

@@ -14,9 +14,9 @@ from typing import Any
 import yaml
 from yaml.representer import SafeRepresenter
 
-from ..json_text import as_map, as_text
-from ..report import stack_yaml
-from ..visible import visible
+from . import stack_yaml
+from .json_text import as_map, as_text
+from .visible import visible
 
 NAMES = ("Pulumi.yaml", "Pulumi.yml")
 _LEFT_OUT = ("node_modules", "site-packages")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..engine.states import Change, World
-from ..report.model import Finding, Operation
+from ...engine.states import Change, World
+from ...model import Finding, Operation
 from .rule import INTERRUPTS_JOBS, KEEPS_JOBS
 
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ..diff.value_pairs import ValuePair, leaves
-from ..engine.placeholders import is_unknown
-from ..engine.states import Change, World
-from ..report.model import Finding
+from ...diff.placeholders import is_unknown
+from ...diff.value_pairs import ValuePair, leaves
+from ...engine.states import Change, World
+from ...model import Finding
 from . import policy_documents
 from .rule import IDENTITY, shortened
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..diff.moved_secrets import exposes_secret
-from ..diff.paths import Step
-from ..diff.value_pairs import ValuePair, leaves, pairs, revealed
-from ..engine.placeholders import is_in_plain
-from ..engine.states import STACK, Change, World
-from ..report.model import Finding, Severity
+from ...diff.moved_secrets import exposes_secret
+from ...diff.paths import Step
+from ...diff.placeholders import is_in_plain
+from ...diff.value_pairs import ValuePair, leaves, pairs, revealed
+from ...engine.states import STACK, Change, World
+from ...model import Finding, Severity
 from .rule import SECRET_EXPOSED, shortened
 
 SWITCHES = frozenset(

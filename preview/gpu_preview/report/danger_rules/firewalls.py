@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ..diff.value_pairs import pairs
+from ...diff.value_pairs import pairs
 from .addresses import open_ones
 
 Inputs = Mapping[str, Any]

@@ -9,9 +9,9 @@ from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
-from ..diff.value_pairs import ValuePair
-from ..engine.states import Change, World
-from ..report.model import Finding
+from ...diff.value_pairs import ValuePair
+from ...engine.states import Change, World
+from ...model import Finding
 from .rule import GOES_BACK, shortened
 
 _NAMES = frozenset({"version", "tag", "imageTag", "torch", "uv", "branch", "driver_branch"})

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..diff.value_pairs import leaves
-from ..engine.placeholders import is_unknown
-from ..engine.states import Change, State, World
-from ..report.model import Finding, Operation
+from ...diff.placeholders import is_unknown
+from ...diff.value_pairs import leaves
+from ...engine.states import Change, State, World
+from ...model import Finding, Operation
 from .rule import RENAME
 
 _SHARED = 0.5
