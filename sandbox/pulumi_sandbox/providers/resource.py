@@ -54,10 +54,6 @@ class Context:
     # log(text, "debug" | "info" | "warning" | "error" | "status"), about no resource.
     log: Log = _silent
 
-    def is_ending(self) -> bool:
-        """Whether nothing new may begin here."""
-        return self.cancelled.is_set() or self.engine_gone()
-
 
 @dataclass
 class Resource:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -187,15 +188,22 @@ def test_a_port_that_another_program_has_is_told_with_what_to_do(google: Google)
     )
 
 
-def test_a_provider_that_is_about_to_end_boots_no_machine_and_serves_all_else(google: Google, api: Api) -> None:
-    template = google.template().id
-    google.cloud.context.cancelled.set()
-    status, body = api.call("POST", f"zones/{ZONE}/instances", {"name": "check"}, sourceInstanceTemplate=template)
-    assert (status, body["error"]["errors"][0]["reason"]) == (503, "backendError")
-    assert api.ok("GET", f"zones/{ZONE}/instances")["items"] == []
-    google.cloud.context.cancelled.clear()
-    google.cloud.context.engine_gone = lambda: True
-    status, _ = api.call("POST", f"zones/{ZONE}/instances", {"name": "check"}, sourceInstanceTemplate=template)
-    assert status == 503
-    google.cloud.context.engine_gone = lambda: False
-    assert api.insert(template)["status"] == "DONE"
+def test_a_provider_whose_engine_is_gone_boots_no_machine_and_serves_all_else(tmp_path: Path) -> None:
+    google = Google(tmp_path / "google")
+    gone = [True]
+    google.cloud.context.engine_gone = lambda: gone[0]
+    google.cloud.configure(google.config)
+    api = Api(google)
+    try:
+        template = google.template().id
+        asked = ("POST", f"zones/{ZONE}/instances", {"name": "check"})
+        status, body = api.call(*asked, sourceInstanceTemplate=template)
+        assert (status, body["error"]["errors"][0]["reason"]) == (503, "backendError")
+        assert api.ok("GET", f"zones/{ZONE}/instances")["items"] == []
+        gone[0] = False
+        # Ctrl-C: the engine is there and waits, and so would a client that asks again.
+        google.cloud.context.cancelled.set()
+        assert api.insert(template)["status"] == "DONE"
+    finally:
+        google.cloud.stop()
+        google.world.close()

@@ -48,11 +48,11 @@ class ComputeApi:
     """What the API answers, apart from HTTP."""
 
     def __init__(
-        self, instances: Instances, operations: Operations, is_ending: Callable[[], bool] = lambda: False
+        self, instances: Instances, operations: Operations, engine_gone: Callable[[], bool] = lambda: False
     ) -> None:
         self.instances = instances
         self.operations = operations
-        self.is_ending = is_ending
+        self.engine_gone = engine_gone
         zone, name = r"zones/(?P<zone>[^/]+)", r"(?P<name>[^/]+)"
         self.routes: list[Route] = [
             (verb, re.compile(pattern), answer)
@@ -87,7 +87,8 @@ class ComputeApi:
         )
 
     def _insert(self, request: Request, zone: str) -> Json:
-        if self.is_ending():
+        if self.engine_gone():
+            # Not after Ctrl-C, when the engine waits until everything is undone: who asks again would keep it waiting.
             # A machine ends with the provider that booted it. For some seconds after the CLI was killed its providers
             # listen on the same port as those of the next one, whose requests the kernel may hand to either; Google's
             # clients repeat what fails with 503.

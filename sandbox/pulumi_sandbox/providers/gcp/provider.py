@@ -70,7 +70,7 @@ class Gcp(Cloud):
             operations = Operations(workspace.root / "operations")
             machines = VirtualMachines(self.context.world, guests)
             instances = Instances(self.context.world, machines, operations, around.account_exists)
-            api = ComputeApi(instances, operations, self.context.is_ending)
+            api = ComputeApi(instances, operations, self.context.engine_gone)
             port = workspace.compute_port
             try:
                 self._server = ComputeServer(port, api, project or "sandbox-project")
