@@ -20,7 +20,7 @@ from ..engine.exported_state import ExportedState
 from ..engine.program import Engine
 from ..environment import venv_clone
 from ..environment.packages import Packages, PackagesError
-from ..environment.virtualenv_option import toolchain
+from ..environment.virtualenv_option import run_without_tool
 from ..git import repository
 from ..isolation import limits
 from ..isolation.bubblewrap import Isolation
@@ -131,12 +131,9 @@ class Checkout:
     def install(self, packages: Packages, command: str, base: Checkout | None = None) -> None:
         """Give it its packages, and have its program run with them. CheckoutError where that fails."""
         self._install(packages, command, base)
-        folder = packages.place(self.root)
         if venv_clone.resolved(self.project) != self.project:
             raise CheckoutError("its installation put a link in the place of the project's folder, or of one above it")
-        if folder != self.project and toolchain(self.project) in ("uv", "poetry"):
-            # uv and poetry would install into the environment again, and have no network here.
-            project_file.set_runtime_options(self.project, toolchain="pip", virtualenv=str(folder))
+        run_without_tool(self.project, packages.place(self.root))
 
     def _install(self, packages: Packages, command: str, base: Checkout | None) -> None:
         """Give it the checkout's packages, or its own where its lock is another. CheckoutError where that fails.

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from .. import project_file
 from ..visible import visible
 from . import venv_clone
 from .packages import Packages, PackagesError
-from .virtualenv_option import toolchain, virtualenv
+from .virtualenv_option import run_without_tool, virtualenv
 
 _FILE = "PulumiPolicy.yaml"
 _SETTINGS = "the settings of a policy pack, as a JSON object of its policies by name"
@@ -76,8 +75,7 @@ class Pack:
         except PackagesError as error:
             raise PackError(str(error)) from None
         # Nothing of the base has run yet, so no folder on the way is a link that it made.
-        if (environment := packages.place(base)) != base / ours and toolchain(base / ours) in ("uv", "poetry"):
-            project_file.set_runtime_options(base / ours, (_FILE,), toolchain="pip", virtualenv=str(environment))
+        run_without_tool(base / ours, packages.place(base), (_FILE,))
         return base / ours
 
     def settings_at(self) -> Path | None:
@@ -143,7 +141,7 @@ def refuse_bent(packs: Sequence[Pack], kind: Callable[[Path], str], whose: str) 
     """PackError where a commit has a submodule in the place of a pack, or holds the packages that a pack runs with.
 
     A submodule's files stay behind in the working tree when another commit is checked out, and what a commit put into
-    an environment runs as a part of the policies. `kind` is that of git.Repository, for the commit.
+    an environment runs as a part of the policies. `kind` is that of repository.Repository, for the commit.
     """
     for pack in packs:
         environment = pack.environment()

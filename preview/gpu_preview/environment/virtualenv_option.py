@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from ..visible import visible
 # Of a name (NAME_MAX), and a quarter of what a whole path may have (PATH_MAX): a checkout lies somewhere too.
 _LONGEST_NAME, _LONGEST_PATH = 255, 1024
 _SHOWN = 60
+# What manages packages by itself, beside pip; each by its lock.
+_TOOLS = ("uv", "poetry")
 
 
 def virtualenv(project: Path, root: Path) -> str:
@@ -48,7 +50,17 @@ def toolchain(project: Path) -> str:
     named = _options(project).get("toolchain")
     if isinstance(named, str) and named:
         return named
-    return next((name for name in ("uv", "poetry") if _above(project, f"{name}.lock")), "pip")
+    return next((name for name in _TOOLS if _above(project, f"{name}.lock")), "pip")
+
+
+def run_without_tool(project: Path, environment: Path, names: Sequence[str] = project_file.NAMES) -> None:
+    """Have the program of a project's file run in the environment that it was given.
+
+    uv and poetry would install into it again, and have no network there. The caller makes sure that no folder on the
+    way is a link.
+    """
+    if environment != project and toolchain(project) in _TOOLS:
+        project_file.set_runtime_options(project, names, toolchain="pip", virtualenv=str(environment))
 
 
 def _named(project: Path) -> str:
@@ -56,7 +68,7 @@ def _named(project: Path) -> str:
     folder, tool = _options(project).get("virtualenv"), toolchain(project)
     if isinstance(folder, str) and folder and tool != "poetry":  # which passes over the option
         return folder
-    if tool not in ("uv", "poetry"):
+    if tool not in _TOOLS:
         return ""
     home = _above(project, f"{tool}.lock") or _above(project, "pyproject.toml") or project
     return os.path.relpath(home / ".venv", project)

@@ -20,7 +20,7 @@ from .rule import BEYOND_QUOTA, SECRET_EXPOSED
 
 def find(before: Path | None, after: Path | None, file: str) -> list[Finding]:
     """The dangers in the stack file of the head beside the base's, each with its line; `file` is its name in the
-    repository. A file that cannot be read has none: money.cost says so."""
+    repository. A file that cannot be read has none: cost.cost says so."""
     if after is None:
         return []
     lines = StackLines.read(after, file)
