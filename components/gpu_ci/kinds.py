@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Found:
+class ComponentInfo:
     """A resource class of this package, known by its literal type token."""
 
     token: str
@@ -31,12 +31,12 @@ class Found:
 
 def kind_names() -> tuple[str, ...]:
     """Every `kind` a stack file can name."""
-    return tuple(sorted(found.kind for found in catalog() if found.kind))
+    return tuple(sorted(each.kind for each in catalog() if each.kind))
 
 
 def component_for(kind: str) -> type[Component]:
     """The component behind a kind. KeyError for one there is not."""
-    return {found.kind: found for found in catalog() if found.kind}[kind].load()
+    return {each.kind: each for each in catalog() if each.kind}[kind].load()
 
 
 def args_for(kind: str) -> type[Args]:
@@ -50,17 +50,27 @@ def kinds() -> dict[str, type[Component]]:
 
 
 @cache
-def catalog() -> tuple[Found, ...]:
+def catalog() -> tuple[ComponentInfo, ...]:
     """Every class with a literal TYPE, in the order of its token."""
-    root = Path(__file__).parent
-    found = [
-        Found(constants["TYPE"], constants.get("KIND", ""), f"{__package__}.{file.parent.name}.{file.stem}", node.name)
-        for file in root.glob("*/*.py")
+    return components_below(Path(__file__).parent, __package__)
+
+
+def components_below(folder: Path, package: str) -> tuple[ComponentInfo, ...]:
+    """The same for the package in a folder, at any depth."""
+    components = [
+        ComponentInfo(
+            constants["TYPE"], constants.get("KIND", ""), _module(file.relative_to(folder), package), node.name
+        )
+        for file in folder.rglob("*.py")
         if "gpu-ci:" in (text := file.read_text(encoding="utf-8"))
         for node in ast.parse(text).body
         if isinstance(node, ast.ClassDef) and "TYPE" in (constants := _constants(node))
     ]
-    return tuple(sorted(found, key=lambda one: one.token))
+    return tuple(sorted(components, key=lambda component: component.token))
+
+
+def _module(file: Path, package: str) -> str:
+    return ".".join((package, *file.with_suffix("").parts))
 
 
 def _constants(node: ast.ClassDef) -> dict[str, str]:
