@@ -7,7 +7,7 @@ from datetime import date
 
 import pulumi
 
-from infra import advice, networks, pools, registration, settings
+from infra import networks, pools, registration, settings, stack_warnings
 
 # Pulumi's Python language host ends a program with SIGINT once a resource has failed; Python would print a traceback.
 signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -47,5 +47,5 @@ pulumi.export("cost", pools.stack_cost(built))
 
 # What is no mistake but should be known: prices and images that have grown old, a choice with a price. An update tells
 # it too: where it skips its preview, nothing else would.
-for text in advice.warnings(chosen, date.today()):
+for text in stack_warnings.warnings(chosen, date.today()):
     pulumi.log.warn(text)

@@ -14,8 +14,8 @@ from gpu_ci.aws.eks_runner_pool import EksRunnerPoolArgs
 from gpu_ci.kubernetes.arc_controller import ArcController
 from gpu_ci.kubernetes.device_plugin import DevicePlugin
 from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs
-from gpu_ci.kubernetes.runner_choices import RunnerChoices
-from gpu_ci.kubernetes.scale_set_parts import Dind, OwnImage
+from gpu_ci.kubernetes.scale_set.args import RunnerChoices
+from gpu_ci.kubernetes.scale_set.models import Dind, OwnImage
 from gpu_ci.stack.cluster import Cluster
 
 from infra import device_lists, kubeconfig, secret_values

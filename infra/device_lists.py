@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pulumi
 from gpu_ci.aws.eks_runner_pool import EksRunnerPoolArgs
 from gpu_ci.errors import Problem
-from gpu_ci.explain import join
 from gpu_ci.kubernetes.device_plugin import DevicePluginArgs
 from gpu_ci.stack.cluster import DEVICE_LISTS, WHAT_NODES_TAKE
 from gpu_ci.stack.clusters import CLUSTERS
+from gpu_ci.validation_errors import join
 
 from infra.stack_file import stack_file
 

@@ -11,7 +11,7 @@ import pulumi_github as github
 from gpu_ci import naming
 from gpu_ci.args import Args, Veiled
 from gpu_ci.errors import invalid, located, refuse
-from gpu_ci.gcp.places import SecretName
+from gpu_ci.gcp.resource_names import SecretName
 from gpu_ci.github.actions_secrets import ActionsSecrets, ActionsSecretsArgs
 from gpu_ci.github.names import KeysOnce, SettingName
 from gpu_ci.github.repository_rules import RepositoryRules, RepositoryRulesArgs

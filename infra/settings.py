@@ -16,7 +16,7 @@ from gpu_ci.stack.pools import POOLS, Choice
 from gpu_ci.stack.quotas import QUOTAS, Quotas
 from pulumi.runtime import config as runtime_config
 
-from infra import registration, surroundings
+from infra import registration, requirements
 from infra.pool import Pool
 from infra.site import GITHUB, SITE, GithubOwner, Provider, Site
 from infra.stack_file import stack_file
@@ -69,14 +69,14 @@ def load() -> Settings:
         choices: list[Choice] = []
     else:
         choices, found = pools.check(values[POOLS], values[CLUSTERS], CLUSTERS not in refused)
-        problems += [] if SITE in refused else surroundings.unplaced(choices, values[SITE], found)
+        problems += [] if SITE in refused else requirements.unplaced(choices, values[SITE], found)
         problems += found
     problems += clusters.problems(values[CLUSTERS], choices)
-    problems += surroundings.unregistered(choices, values[SITE], values[GITHUB], refused)
-    problems += surroundings.doubled(choices)
-    unfit = surroundings.unfit(choices, values[SITE], values[GITHUB])
+    problems += requirements.unregistered(choices, values[SITE], values[GITHUB], refused)
+    problems += requirements.doubled(choices)
+    unfit = requirements.unfit(choices, values[SITE], values[GITHUB])
     # What has to go needs no mending first.
-    problems = [problem for problem in problems if not surroundings.moot(problem, unfit)] + unfit
+    problems = [problem for problem in problems if not requirements.moot(problem, unfit)] + unfit
     asked = quotas.demands(pools.in_order(choices, problems))
     granted, found = quotas.check(values[QUOTAS], asked, str(values[PROJECT] or ""))
     problems += found

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from gpu_ci.args import Args, Veiled
 from gpu_ci.errors import invalid, located, refuse
-from gpu_ci.gcp.places import REGION, Project, SecretName, Subnetwork
+from gpu_ci.gcp.resource_names import REGION, Project, SecretName, Subnetwork
 from gpu_ci.gcp.runner_network import NetworkChoices, network_region
 from gpu_ci.labels import Labels
 from pydantic import (

@@ -42,9 +42,9 @@ CLOUDS = {"gcp": {"gcp"}, "aws": {"aws", "kubernetes"}, "kubernetes": {"kubernet
 # Only the plugin's side and the command talk to anybody, read the environment or the clock; components are pure.
 PLUGIN_SIDE = {
     "components/gpu_ci/plugin.py",
-    "components/gpu_ci/gcp/compute_api.py",
-    "components/gpu_ci/gcp/gate_runner.py",
-    "components/gpu_ci/gcp/gate_service.py",
+    "components/gpu_ci/gcp/gate/compute_api.py",
+    "components/gpu_ci/gcp/gate/runner.py",
+    "components/gpu_ci/gcp/gate/service.py",
 }
 IMPURE = {
     "os",

@@ -3,7 +3,7 @@
 import pulumi
 import pulumi_gcp as gcp
 from gpu_ci import naming, versions
-from gpu_ci.gcp import boot
+from gpu_ci.gcp.machine import boot
 from gpu_ci.gcp.runner_pool import RunnerPoolArgs
 from gpu_ci.gcp.smoke_gate import SmokeGate, SmokeGateArgs
 

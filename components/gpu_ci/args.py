@@ -18,7 +18,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
 
 from .errors import ArgsError, Problem, invalid
-from .explain import Loc, explain
+from .validation_errors import Loc, explain
 
 
 class Late:

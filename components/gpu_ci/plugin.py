@@ -30,7 +30,7 @@ from . import versions
 from .args import Args
 from .component import Component
 from .errors import did_you_mean
-from .gcp.gate_service import GateService, Refused
+from .gcp.gate.service import GateService, Refused
 from .kinds import catalog
 from .schema import NAME, as_json
 

@@ -17,8 +17,8 @@ from pydantic.fields import FieldInfo
 from . import versions
 from .args import Args, marker_of
 from .component import Component
-from .explain import tag_of
 from .kinds import catalog
+from .validation_errors import tag_of
 
 NAME = "gpu-ci"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from gpu_ci import payload
 from gpu_ci.errors import ArgsError
-from gpu_ci.gcp.boot import METADATA_VALUE_LIMIT
+from gpu_ci.gcp.machine.boot import METADATA_VALUE_LIMIT
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from infra import advice
+from infra import stack_warnings
 from tests.infra.stack import ON_CLUSTER, config, load, refused, told
 from tests.infra.test_clusters import HERE, IMAGE, stack
 
@@ -252,7 +252,7 @@ DAY = date(2025, 6, 28)
 def test_a_grace_longer_than_a_spot_nodes_notice_is_worth_a_word() -> None:
     def words(seconds: int, market: str = "spot") -> list[str]:
         runner = {"image": IMAGE, "terminationGraceSec": seconds}
-        return advice.warnings(load(stack({"runner": runner, "market": market})), DAY)
+        return stack_warnings.warnings(load(stack({"runner": runner, "market": market})), DAY)
 
     assert words(121) == [
         (
@@ -266,17 +266,17 @@ def test_a_grace_longer_than_a_spot_nodes_notice_is_worth_a_word() -> None:
 
 def test_a_cluster_without_a_pool_is_worth_a_word() -> None:
     values = config() | {"gpu-ci:clusters": ON_CLUSTER["gpu-ci:clusters"]}
-    assert advice.warnings(load(values), DAY) == [
+    assert stack_warnings.warnings(load(values), DAY) == [
         (
             "gpu-ci:clusters.ci: no pool is on it, so nothing is made for it; hint: remove it, or name it as the "
             "clusterName of a pool"
         )
     ]
-    assert advice.warnings(load(stack()), DAY) == []
+    assert stack_warnings.warnings(load(stack()), DAY) == []
 
 
 def test_a_quota_of_aws_is_told_with_its_name() -> None:
-    assert advice.warnings(load(stack(quotas={"us-east-1": {"L-DB2E81BA": 8}})), DAY) == [
+    assert stack_warnings.warnings(load(stack(quotas={"us-east-1": {"L-DB2E81BA": 8}})), DAY) == [
         (
             'gpu-ci:quotas: says nothing of L-3819A6DF "All G and VT Spot Instance Requests" (us-east-1), '
             "so these limits are unknown"

@@ -150,7 +150,9 @@ def test_the_cost_of_several_pools_is_their_sum_by_market_too() -> None:
 def test_what_has_grown_old_is_one_warning_for_the_whole_stack(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("infra.advice.warnings", lambda settings, today: [f"{len(settings.pools)} pools, {today:%Y}"])
+    monkeypatch.setattr(
+        "infra.stack_warnings.warnings", lambda settings, today: [f"{len(settings.pools)} pools, {today:%Y}"]
+    )
     run(config_of("Pulumi.prod.yaml"), preview=True)
     [told] = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert told == f"4 pools, {date.today():%Y}"

@@ -7,9 +7,9 @@ from datetime import date
 from typing import Any
 
 import pytest
-from gpu_ci.stack import doubts
+from gpu_ci.stack import warnings
 
-from infra import advice
+from infra import stack_warnings
 from tests.gpu_ci.harness import Deployment
 from tests.infra.stack import L4, config, load, site, told
 from tests.infra.test_program import STACK, run
@@ -88,14 +88,14 @@ def test_the_wiring_is_not_chosen_in_a_stack_file() -> None:
 
 def test_rootful_docker_is_said_to_give_jobs_the_apps_key() -> None:
     day = date(2026, 11, 1)
-    assert advice.warnings(load(stack(runner={"docker": "rootful"})), day) == [
+    assert stack_warnings.warnings(load(stack(runner={"docker": "rootful"})), day) == [
         (
             "gpu-ci:pools.l4.runner.docker: a job that has rootful Docker is root on its machine, and can read "
             f"{KEY}, with which it is the App in every repository the App is installed in; hint: docker: rootless, or "
             "trust every workflow that the runner group lets in"
         )
     ]
-    assert advice.warnings(load(stack(runner={"docker": "rootless"})), day) == []
+    assert stack_warnings.warnings(load(stack(runner={"docker": "rootless"})), day) == []
 
 
 CONTAINER = f"docker.io/pytorch/pytorch:2.9.1-cuda12.6-cudnn9-runtime@sha256:{'0' * 64}"
@@ -132,12 +132,12 @@ def test_what_has_to_go_is_told_once_and_with_nothing_to_mend_in_it(pool: dict[s
 
 def test_a_runner_that_may_be_too_old_is_told_where_one_registers() -> None:
     day = date(2026, 12, 1)
-    [warning] = advice.warnings(load(stack()), day)
+    [warning] = stack_warnings.warnings(load(stack()), day)
     assert warning == (
         "the runner 2.338.0 may be too old: no release after 2026-10-07 is known here; hint: compare with "
         "github.com/actions/runner/releases"
     )
-    assert advice.warnings(load(stack(None, {"owner": "acme"})), day) == []
+    assert stack_warnings.warnings(load(stack(None, {"owner": "acme"})), day) == []
 
 
 def test_machines_that_wait_stopped_are_refused_where_runners_would_register() -> None:
@@ -155,12 +155,12 @@ ALONE = {"owner": "acme"}
 
 
 def test_a_runner_that_nobody_registers_is_told_to_have_no_effect() -> None:
-    [warning] = advice.warnings(load(stack(None, ALONE, runner={"docker": "rootless"})), date(2026, 11, 1))
+    [warning] = stack_warnings.warnings(load(stack(None, ALONE, runner={"docker": "rootless"})), date(2026, 11, 1))
     assert warning == (
         "gpu-ci:pools.l4.runner: has no effect, as the pool registers no runners: its machines check themselves and "
         "stay on; hint: give gpu-ci:site.github.app and gpu-ci:github.runnerGroup, or leave runner out"
     )
-    assert advice.warnings(load(stack(None, ALONE)), date(2026, 11, 1)) == []
+    assert stack_warnings.warnings(load(stack(None, ALONE)), date(2026, 11, 1)) == []
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_one_half_of_what_registers_runners_is_told_once_to_want_the_other(
     values: dict[str, Any], missing: str, there: str
 ) -> None:
     values |= {"gpu-ci:pools": {**values["gpu-ci:pools"], "m4": L4}}
-    assert advice.warnings(load(values), date(2026, 11, 1)) == [
+    assert stack_warnings.warnings(load(values), date(2026, 11, 1)) == [
         (
             f"{missing}: is missing beside {there}, so machines of these pools register no runners, and stay on: "
             f"l4, m4; hint: give {missing} too"
@@ -184,4 +184,4 @@ def test_one_half_of_what_registers_runners_is_told_once_to_want_the_other(
 
 
 def test_one_half_of_it_is_enough_where_no_pool_is_of_machines() -> None:
-    assert doubts.of([], [], [], [doubts.APP]) == []
+    assert warnings.of([], [], [], [warnings.APP]) == []

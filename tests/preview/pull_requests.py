@@ -180,7 +180,7 @@ PULL_REQUESTS = (
     ),
     PullRequest(
         "public-address",
-        replace("components/gpu_ci/gcp/machine_template.py", ("network_interfaces=[", PUBLIC)),
+        replace("components/gpu_ci/gcp/machine/template.py", ("network_interfaces=[", PUBLIC)),
         4,
         (0, 2, 4, 0),
     ),

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from gpu_ci.gcp.pool_rules import default_runner_labels
+from gpu_ci.gcp.pool.rules import default_runner_labels
 
 from . import wheels
 

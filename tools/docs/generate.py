@@ -10,7 +10,7 @@ import yaml
 from gpu_ci import catalog, kinds, versions
 from gpu_ci.catalog import Machine
 from gpu_ci.component import Component
-from gpu_ci.gcp import software_rules
+from gpu_ci.gcp.machine import software
 from gpu_ci.kinds import catalog as kinds_catalog
 from gpu_ci.schema import schema
 from gpu_ci.stack.clusters import CLUSTERS
@@ -220,7 +220,7 @@ def gpu_section() -> Iterator[str]:
 
 def needed(machine: Machine) -> dict[str, str]:
     """The torch of one's own choice that a machine needs, by the name of its GPU."""
-    torch = software_rules.torch_instead(machine)
+    torch = software.torch_instead(machine)
     return {f"{machine.gpu.device_name} ({machine.architecture})": torch} if torch else {}
 
 

@@ -14,15 +14,15 @@ from .. import versions
 from ..args import Args, In, Whole
 from ..component import Component
 from ..errors import whole_and_entries
-from ..kubernetes.forms import Image, NamespaceName
-from ..kubernetes.runner_choices import RunnerChoices
+from ..kubernetes.name_types import Image, NamespaceName
 from ..kubernetes.runner_scale_set import RunnerScaleSet, RunnerScaleSetArgs
-from ..kubernetes.scale_set_parts import ControllerReference, GithubApp
-from ..kubernetes.scale_set_rules import ConfigUrl
+from ..kubernetes.scale_set.args import RunnerChoices
+from ..kubernetes.scale_set.models import ControllerReference, GithubApp
+from ..kubernetes.scale_set.rules import ConfigUrl
 from ..kubernetes.smoke_job import SmokeJob, SmokeJobArgs
-from . import eks_pool_rules
+from . import node_capacity
 from .gpu_node_group import GpuNodeGroup
-from .gpu_nodes_args import GpuNodeGroupArgs
+from .nodes.args import GpuNodeGroupArgs
 
 
 class JobSmokeSettings(Args):
@@ -93,17 +93,17 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
     @field_validator("runner", mode="wrap")
     @classmethod
     def _runner(cls, value: Any, choices: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-        return whole_and_entries(value, choices, partial(eks_pool_rules.runner, others=info.data))
+        return whole_and_entries(value, choices, partial(node_capacity.runner, others=info.data))
 
     @field_validator("min_idle")
     @classmethod
     def _min_idle(cls, value: int, info: ValidationInfo) -> int:
-        return eks_pool_rules.min_idle(value, info.data)
+        return node_capacity.min_idle(value, info.data)
 
     @field_validator("smoke", mode="wrap")
     @classmethod
     def _smoke(cls, value: Any, choices: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-        return whole_and_entries(value, choices, partial(eks_pool_rules.smoke, others=info.data))
+        return whole_and_entries(value, choices, partial(node_capacity.smoke, others=info.data))
 
     @classmethod
     def stand_in_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
     @property
     def max_runners(self) -> int:
         """How many runners there can be on all of its nodes."""
-        return self.max * eks_pool_rules.runners_on_a_node(self.runner, self.machines[0])
+        return self.max * node_capacity.runners_on_a_node(self.runner, self.machines[0])
 
 
 class EksRunnerPool(Component):

@@ -15,11 +15,11 @@ from ..component import Component
 from ..errors import ArgsError, Problem
 from ..kubernetes import gpu_nodes
 from ..labels import merge
-from .autoscaler_tags import group_tags, node_labels
-from .gpu_nodes_args import GpuNodeGroupArgs
-from .launch_template import launch_template
-from .node_role import node_role
-from .node_rules import more_spot_types
+from .nodes.args import GpuNodeGroupArgs
+from .nodes.autoscaler_tags import group_tags, node_labels
+from .nodes.launch_template import launch_template
+from .nodes.role import node_role
+from .nodes.rules import more_spot_types
 
 __all__ = ["GpuNodeGroup", "GpuNodeGroupArgs"]
 

@@ -16,11 +16,14 @@ class Commands(Lazy):
     """What `gpu-ci` can do."""
 
     COMMANDS: Mapping[str, tuple[str, str]] = {
-        "catalog": ("catalog", "Machines with GPUs: list them, show one with every fact and its source."),
-        "recommend": ("recommend", "Machines for what a job needs, cheapest first, with reasons."),
-        "check": ("check", "Whether stack files, or one machine with a driver and torch, can work."),
-        "cost": ("cost", "What the pools of stack files cost."),
-        "quota": ("quota", "What the pools of stack files take of each quota."),
+        "catalog": (
+            "gpu_ci.cli.catalog.command",
+            "Machines with GPUs: list them, show one with every fact and its source.",
+        ),
+        "recommend": ("gpu_ci.cli.recommend", "Machines for what a job needs, cheapest first, with reasons."),
+        "check": ("gpu_ci.cli.check.command", "Whether stack files, or one machine with a driver and torch, can work."),
+        "cost": ("gpu_ci.cli.cost", "What the pools of stack files cost."),
+        "quota": ("gpu_ci.cli.quota", "What the pools of stack files take of each quota."),
         "preview": (
             "gpu_preview.cli.preview_command",
             "What a pull request would change, found out without an account.",
@@ -31,10 +34,10 @@ class Commands(Lazy):
             "An exported state without its secrets, to preview against.",
         ),
         "drift": ("gpu_preview.cli.drift_command", "What exists that is not as the stacks left it."),
-        "status": ("status", "The pools of a stack that is up, at a glance, from its outputs."),
-        "zipapp": ("zipapp", "The check as one file, for any machine or container with torch."),
-        "schema": ("schema", "The JSON Schema of stack files, so that editors complete them."),
-        "completion": ("completion", "Print a script that completes gpu-ci in your shell."),
+        "status": ("gpu_ci.cli.status", "The pools of a stack that is up, at a glance, from its outputs."),
+        "zipapp": ("gpu_ci.cli.zipapp", "The check as one file, for any machine or container with torch."),
+        "schema": ("gpu_ci.cli.schema", "The JSON Schema of stack files, so that editors complete them."),
+        "completion": ("gpu_ci.cli.completion", "Print a script that completes gpu-ci in your shell."),
     }
 
     def invoke(self, context: click.Context) -> Any:

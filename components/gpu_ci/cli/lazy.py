@@ -12,7 +12,7 @@ from gpu_catalog.errors import closest
 class Lazy(click.Group):
     """Knows its commands by module and one line of each, so that a list of them is fast.
 
-    A module is one of gpu_ci.cli, or a dotted one of another package, which its extra installs.
+    A module may be of another package, which its extra installs.
     """
 
     COMMANDS: Mapping[str, tuple[str, str]] = {}
@@ -23,8 +23,7 @@ class Lazy(click.Group):
     def get_command(self, _: click.Context, name: str) -> click.Command | None:
         if name not in self.COMMANDS:
             return None
-        module = self.COMMANDS[name][0]
-        found: click.Command = importlib.import_module(module if "." in module else f"gpu_ci.cli.{module}").command
+        found: click.Command = importlib.import_module(self.COMMANDS[name][0]).command
         return found
 
     def resolve_command(

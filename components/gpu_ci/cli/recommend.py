@@ -14,7 +14,7 @@ from gpu_catalog.recommend import Recommendation, recommend
 
 from gpu_ci import versions
 from gpu_ci.cli import clock, options
-from gpu_ci.cli.catalog_list import price_json, price_text
+from gpu_ci.cli.catalog.listing import price_json, price_text
 from gpu_ci.cli.output import Wrong, print_json, print_table, print_text
 
 MORE_THAN_NONE = click.FloatRange(min=0, min_open=True)

@@ -13,11 +13,11 @@ from .. import naming
 from ..args import Args, In, Switch, Whole
 from ..component import Component
 from ..labels import Labels, merge
-from . import build_rules
-from .build_parts import BuildTrigger, PeeredNetwork, PrivateServiceConnect, PullRequestEvent, RegistrySettings
-from .build_schema import add_places
-from .build_trigger import On, github_trigger
-from .places import Project
+from .build import rules
+from .build.models import BuildTrigger, PeeredNetwork, PrivateServiceConnect, PullRequestEvent, RegistrySettings
+from .build.schema import add_places
+from .build.trigger import On, github_trigger
+from .resource_names import Project
 
 _DAY_SEC = 86400
 
@@ -53,7 +53,7 @@ class BuildPoolArgs(Args):
         default="CLOUD_LOGGING_ONLY",
         description="where the logs of builds go whose steps stand here; a build file names its own",
     )
-    triggers: dict[Annotated[str, AfterValidator(build_rules.trigger_name)], BuildTrigger] = Field(
+    triggers: dict[Annotated[str, AfterValidator(rules.trigger_name)], BuildTrigger] = Field(
         default={}, description="what starts builds, by name"
     )
 
@@ -63,17 +63,17 @@ class BuildPoolArgs(Args):
     @field_validator("region")
     @classmethod
     def _region(cls, value: str) -> str:
-        return build_rules.region(value)
+        return rules.region(value)
 
     @field_validator("machine_type")
     @classmethod
     def _machine_type(cls, value: str) -> str:
-        return build_rules.machine_type(value)
+        return rules.machine_type(value)
 
     @field_validator("network")
     @classmethod
     def _network(cls, value: Any) -> Any:
-        return build_rules.network(value)
+        return rules.network(value)
 
     @classmethod
     def stand_in_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - has its own
@@ -126,7 +126,7 @@ class BuildPool(Component):
     def __init__(self, name: str, args: BuildPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
         self._name, self._args = name, args
-        if text := build_rules.without_a_way(args.triggers, args.network, public=args.public_egress):
+        if text := rules.without_a_way(args.triggers, args.network, public=args.public_egress):
             pulumi.log.warn(text, self)
         workers = self._workers()
         repository = self._repository()

@@ -11,10 +11,10 @@ from pydantic import AfterValidator, Field
 from ..args import Args, In, Whole
 from ..component import Component
 from ..labels import merge
-from .boot import free_metadata
-from .gpu_machine import GpuMachineArgs
-from .machine_template import machine_template
-from .places import ServiceAccountEmail
+from .machine.args import GpuMachineArgs
+from .machine.boot import free_metadata
+from .machine.template import machine_template
+from .resource_names import ServiceAccountEmail
 
 
 class GpuInstanceTemplateArgs(GpuMachineArgs):

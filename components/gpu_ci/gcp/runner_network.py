@@ -11,9 +11,9 @@ from pydantic import AfterValidator, Field, field_validator
 from ..args import Args, In, Switch
 from ..component import Component
 from ..errors import did_you_mean, invalid
-from . import build_rules
-from .build_places import REGIONS
-from .places import REGION, Network, Project
+from .build import rules
+from .build.places import REGIONS
+from .resource_names import REGION, Network, Project
 
 # The regions of Compute Engine, which are those of Cloud Build and one more: the endpoints in the discovery document
 # compute v1 (revision 20261106).
@@ -45,7 +45,7 @@ class NetworkChoices(Args):
     @field_validator("ip_range")
     @classmethod
     def _ip_range(cls, value: str) -> str:
-        return build_rules.private_range(value)
+        return rules.private_range(value)
 
 
 class RunnerNetworkArgs(NetworkChoices):

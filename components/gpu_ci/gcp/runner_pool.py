@@ -15,12 +15,12 @@ from ..args import Args, Whole
 from ..component import Component
 from ..errors import as_a_whole
 from ..labels import merge
-from . import pool_rules
-from .gpu_machine import GpuMachineArgs
-from .machine_template import machine_template
-from .places import SecretName
-from .pool_parts import Registration, RunnerGithub, RunnerLabel, RunnerSettings, SmokeSettings, Standby
-from .pool_rules import default_runner_labels
+from .machine.args import GpuMachineArgs
+from .machine.runner import Registration, RunnerGithub, RunnerLabel, RunnerSettings, SmokeSettings, Standby
+from .machine.template import machine_template
+from .pool import rules
+from .pool.rules import default_runner_labels
+from .resource_names import SecretName
 from .smoke_gate import SmokeGate, SmokeGateArgs
 
 
@@ -30,7 +30,7 @@ class RunnerPoolArgs(GpuMachineArgs):
     WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"github"}
 
     max: Whole = Field(ge=1, le=1000, description="the most machines there may be at any time, 1 to 1000")
-    runner_labels: Annotated[list[RunnerLabel], as_a_whole(pool_rules.runner_labels)] | None = Field(
+    runner_labels: Annotated[list[RunnerLabel], as_a_whole(rules.runner_labels)] | None = Field(
         default=None,
         min_length=1,
         max_length=100,
@@ -50,7 +50,7 @@ class RunnerPoolArgs(GpuMachineArgs):
         default=None,
         description="where on GitHub the machines register runners, and as which App; by default they register none",
     )
-    secrets: Annotated[list[SecretName], as_a_whole(pool_rules.each_once)] = Field(
+    secrets: Annotated[list[SecretName], as_a_whole(rules.each_once)] = Field(
         default=[],
         max_length=50,
         description="secrets of Secret Manager that the machines may read, as projects/<project>/secrets/<name>, and "
@@ -61,7 +61,7 @@ class RunnerPoolArgs(GpuMachineArgs):
     @field_validator("standby", "smoke", "runner", "github", "secrets")
     @classmethod
     def _against_machine(cls, value: Any, info: ValidationInfo) -> Any:
-        return getattr(pool_rules, str(info.field_name))(value, info.data)
+        return getattr(rules, str(info.field_name))(value, info.data)
 
     @classmethod
     def stand_in_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003 - EKS reads it
@@ -73,7 +73,7 @@ class RunnerPoolArgs(GpuMachineArgs):
 
     def demand(self, name: str) -> Demand:
         """What the pool `name` asks of Google; its cost and the quotas it needs follow from it."""
-        return pool_rules.demand(name, self)
+        return rules.demand(name, self)
 
     def registration_of(self, name: str) -> Registration | None:
         """What machines of the pool `name` register their runners with; nothing where they register none."""

@@ -11,7 +11,7 @@ from pydantic.alias_generators import to_camel
 from .. import versions
 from ..args import Args, In, Whole
 from ..labels import AllLabels
-from .places import Template, Zone
+from .resource_names import Template, Zone
 
 
 class SmokeGateArgs(Args):

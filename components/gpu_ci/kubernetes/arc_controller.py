@@ -12,7 +12,7 @@ from .. import versions
 from ..args import Args, In, Switch, Whole
 from ..component import Component
 from . import arc_definitions, gpu_nodes
-from .forms import CONTAINER_SECURITY, POD_SECURITY, NamespaceName
+from .name_types import CONTAINER_SECURITY, POD_SECURITY, NamespaceName
 
 CHARTS = "oci://ghcr.io/actions/actions-runner-controller-charts"
 

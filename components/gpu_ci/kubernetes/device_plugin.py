@@ -13,8 +13,8 @@ from ..args import Args, Whole
 from ..component import Component
 from ..errors import as_a_whole, invalid, located, refuse
 from . import gpu_nodes
-from .forms import EachOnce, Name, NamespaceName, Pool
 from .gpu_sharing import Sharing, WholeGpus, as_text
+from .name_types import EachOnce, Name, NamespaceName, Pool
 
 _DEFAULT = "default"
 # Keys of a ConfigMap and values of a label at once, so the narrower of both.

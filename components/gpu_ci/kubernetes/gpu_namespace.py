@@ -11,7 +11,7 @@ from pydantic import Field
 from ..args import Args, Whole
 from ..component import Component
 from . import gpu_nodes, network_rules
-from .forms import EachOnce, GpuResource, NamespaceName
+from .name_types import EachOnce, GpuResource, NamespaceName
 from .network_rules import PrivateRange
 
 Port = Annotated[Whole, Field(ge=1, le=65535)]

@@ -12,12 +12,12 @@ from .. import versions
 from ..args import Args, In, Whole
 from ..component import Component
 from ..errors import invalid
-from . import runner_pod, scale_set_rules
 from .arc_controller import CHARTS
-from .forms import NamespaceName, Pool
-from .runner_choices import RunnerChoices
-from .scale_set_parts import ControllerReference, GithubApp
-from .scale_set_rules import ConfigUrl
+from .name_types import NamespaceName, Pool
+from .scale_set import pod, rules
+from .scale_set.args import RunnerChoices
+from .scale_set.models import ControllerReference, GithubApp
+from .scale_set.rules import ConfigUrl
 
 
 class RunnerScaleSetArgs(RunnerChoices):
@@ -60,9 +60,9 @@ class RunnerScaleSetArgs(RunnerChoices):
         url = info.data.get("github_config_url")
         if url is None:
             return value
-        if scale_set_rules.is_repository(url) and value is not None:
+        if rules.is_repository(url) and value is not None:
             raise invalid("is not for a repository, which has no groups", blind="remove it, or name the organization")
-        if not scale_set_rules.is_repository(url) and value is None:
+        if not rules.is_repository(url) and value is None:
             raise invalid("is missing", blind="name a group, such as that of github.RunnerGroup")
         return value
 
@@ -114,7 +114,7 @@ class RunnerScaleSet(Component):
             opts=self.child(),
         )
         mounted = None
-        if found := runner_pod.files(args):
+        if found := pod.files(args):
             # It has no name of its own, so that a changed one is another: runners that run keep theirs.
             mounted = kubernetes.core.v1.ConfigMap(
                 f"{name}-files", metadata={"namespace": args.namespace}, data=found, opts=self.child()
@@ -139,7 +139,7 @@ class RunnerScaleSet(Component):
                     args.github_config_url,
                     args.runner_group or "",
                     args.scale_set_labels,
-                    pulumi.Output.from_input(args.controller.version).apply(scale_set_rules.minor),
+                    pulumi.Output.from_input(args.controller.version).apply(rules.minor),
                 ],
             ),
         )
@@ -163,7 +163,7 @@ def _values(
             "name": args.controller.service_account_name,
             "namespace": args.controller.namespace,
         },
-        **runner_pod.container_mode(args),
-        "listenerTemplate": runner_pod.listener(),
-        "template": runner_pod.template(args, mounted),
+        **pod.container_mode(args),
+        "listenerTemplate": pod.listener(),
+        "template": pod.template(args, mounted),
     }

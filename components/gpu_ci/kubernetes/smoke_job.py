@@ -13,8 +13,10 @@ from ..args import Args, In, Whole
 from ..component import Component
 from ..errors import invalid
 from ..payload import smoke_archive
-from . import gate_words, gpu_nodes, smoke_peers, smoke_pod
-from .forms import Image, NamespaceName, Pool
+from . import gate_words, gpu_nodes
+from .name_types import Image, NamespaceName, Pool
+from .smoke import peers as smoke_peers
+from .smoke import pod
 
 
 class SmokeJobArgs(Args):
@@ -112,7 +114,7 @@ class SmokeJob(Component):
             f"{name}-check",
             # No name of its own: another check is another map, and with it another Job.
             metadata={"namespace": args.namespace, "labels": {gpu_nodes.POOL_LABEL: args.pool}},
-            binary_data={smoke_pod.ARCHIVE: smoke_archive()},
+            binary_data={pod.ARCHIVE: smoke_archive()},
             immutable=True,
             opts=self.child(),
         )
@@ -158,7 +160,7 @@ def _job(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[s
                     "karpenter.sh/do-not-disrupt": "true",
                 },
             },
-            "spec": smoke_pod.pod(args, archive, peers),
+            "spec": pod.pod(args, archive, peers),
         },
     }
 

@@ -9,12 +9,12 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_validator
 
 from ..args import Args, Switch
-from ..aws import node_rules
-from ..aws.places import Region, SubnetId
+from ..aws.nodes import rules
+from ..aws.resource_names import Region, SubnetId
 from ..errors import invalid, located, refuse, whole_and_entries
 from ..kubernetes.arc_controller import ArcControllerArgs
 from ..kubernetes.device_plugin import DevicePluginArgs
-from ..kubernetes.forms import EachOnce, NamespaceName
+from ..kubernetes.name_types import EachOnce, NamespaceName
 from ..kubernetes.network_rules import PrivateRange
 
 DEVICE_LISTS = "deviceListStrategy"
@@ -57,7 +57,7 @@ class Cluster(Args):
     @field_validator("subnets", mode="wrap")
     @classmethod
     def _subnets(cls, value: Any, entries: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-        return whole_and_entries(value, entries, partial(node_rules.subnets, others=info.data))
+        return whole_and_entries(value, entries, partial(rules.subnets, others=info.data))
 
     @field_validator("device_plugin", mode="wrap")
     @classmethod
@@ -66,7 +66,7 @@ class Cluster(Args):
 
 
 def _taken(plugin: DevicePluginArgs | Mapping[str, Any]) -> DevicePluginArgs | Mapping[str, Any]:
-    """Not by the variable that nodes of pools refuse, so that no image gets GPUs by it (aws/node_user_data.py)."""
+    """Not by the variable that nodes of pools refuse, so that no image gets GPUs by it (aws/nodes/user_data.py)."""
     strategy = plugin.device_list_strategy if isinstance(plugin, DevicePluginArgs) else plugin.get(DEVICE_LISTS)
     if strategy == "envvar":
         error = invalid(

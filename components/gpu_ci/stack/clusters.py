@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gpu_catalog import region_of
 
-from ..aws.places import SUBNET, ZONE
+from ..aws.resource_names import SUBNET, ZONE
 from ..errors import ArgsError, Problem, did_you_mean
-from ..explain import join
+from ..validation_errors import join
 from .hints import in_yaml, section
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from .. import naming
 from ..args import Args
 from ..component import Component
 from ..errors import ArgsError, Problem, did_you_mean, nearest, unknown_key, veiled
-from ..explain import join
 from ..kinds import args_for, component_for, kind_names
+from ..validation_errors import join
 from . import clusters
 from .hints import examples_of, in_yaml, with_hint
 

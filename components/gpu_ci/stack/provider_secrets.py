@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ..errors import Problem
-from ..explain import join
+from ..validation_errors import join
 
 # What pulumi_gcp 10.2, pulumi_github 6.15 and pulumi_aws 7.51 keep secret (provider.py, additional_secret_outputs), and
 # the two keys that can hold a secret; with the variable it is taken from instead: hashicorp/terraform-provider-google@

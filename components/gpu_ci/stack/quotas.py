@@ -10,7 +10,7 @@ from gpu_catalog import Demand, limits, quota
 
 from ..args import Args
 from ..errors import Problem
-from ..explain import join
+from ..validation_errors import join
 
 QUOTAS = "gpu-ci:quotas"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from gpu_ci.gcp.verdict import VERDICT_KEY
+from gpu_ci.gcp.gate.verdict import VERDICT_KEY
 
 from .. import project_file
 from ..diff import stack_secrets

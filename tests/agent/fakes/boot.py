@@ -18,7 +18,7 @@ from gpu_ci.payload import pack
 from tests.agent.fakes.google import FakeGoogle
 
 ROOT = Path(__file__).resolve().parents[3]
-SCRIPT = ROOT / "components" / "gpu_ci" / "gcp" / "boot.sh"
+SCRIPT = ROOT / "components" / "gpu_ci" / "gcp" / "machine" / "boot.sh"
 # Found before a test takes them off PATH.
 PATH = os.environ["PATH"]
 BASH = str(shutil.which("bash"))

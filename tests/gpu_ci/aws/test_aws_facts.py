@@ -10,11 +10,12 @@ import botocore.session
 import gpu_catalog as catalog
 import pytest
 from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
-from gpu_ci.aws import disk_rules, places
+from gpu_ci.aws import resource_names
 from gpu_ci.aws.gpu_node_group import _CAPACITY_TYPES, GpuNodeGroupArgs
+from gpu_ci.aws.nodes import disk
 from pydantic import TypeAdapter, ValidationError
 
-from tests.gpu_ci.aws.nodes import BLOCK, EFA, nodes
+from tests.gpu_ci.aws.node_groups import BLOCK, EFA, nodes
 
 
 @cache
@@ -32,10 +33,10 @@ def test_the_capacity_types_are_the_apis() -> None:
 
 def test_the_limits_of_a_disk_are_the_apis() -> None:
     said = shape("ec2", "EbsBlockDevice").members
-    assert _gp3(said["Iops"].documentation) == disk_rules.IOPS
-    assert _gp3(said["VolumeSize"].documentation)[1] == disk_rules.SIZE_GIB[1]
+    assert _gp3(said["Iops"].documentation) == disk.IOPS
+    assert _gp3(said["VolumeSize"].documentation)[1] == disk.SIZE_GIB[1]
     least, most = re.findall(r"(?:Minimum|Maximum) value of ([0-9,]+)", said["Throughput"].documentation)
-    assert (_number(least), _number(most)) == disk_rules.THROUGHPUT_MIB
+    assert (_number(least), _number(most)) == disk.THROUGHPUT_MIB
 
 
 def _gp3(text: str) -> tuple[int, int]:
@@ -62,7 +63,7 @@ def test_a_clusters_name_has_the_apis_form() -> None:
     form = shape("eks", "ClusterName")
     assert (form.metadata["min"], form.metadata["max"]) == (1, 100)
     assert form.metadata["pattern"] == r"^[0-9A-Za-z][A-Za-z0-9\-_]*"
-    names = TypeAdapter[str](places.ClusterName)
+    names = TypeAdapter[str](resource_names.ClusterName)
     assert names.validate_python("c" * 100) == "c" * 100
     for wrong in ("", "c" * 101, "-c", "c d"):
         with pytest.raises(ValidationError):
@@ -103,6 +104,6 @@ def _wrong(value: Any, rule: dict[str, Any], schema: dict[str, Any], words: dict
 )
 def test_partitions_are_botocores(region: str, partition: str) -> None:
     session = botocore.session.Session()
-    assert session.get_partition_for_region(region) == partition == places.partition(region)
+    assert session.get_partition_for_region(region) == partition == resource_names.partition(region)
     (said,) = (each for each in session.get_data("partitions")["partitions"] if each["id"] == partition)
-    assert places.service("ec2", region) == f"ec2.{said['outputs']['dnsSuffix']}"
+    assert resource_names.service("ec2", region) == f"ec2.{said['outputs']['dnsSuffix']}"

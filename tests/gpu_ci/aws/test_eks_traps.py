@@ -9,7 +9,7 @@ import pytest
 from gpu_ci.aws.gpu_node_group import GpuNodeGroup
 from gpu_ci.kubernetes import gpu_nodes
 
-from tests.gpu_ci.aws.nodes import (
+from tests.gpu_ci.aws.node_groups import (
     BLOCK,
     EFA,
     RESERVATION,

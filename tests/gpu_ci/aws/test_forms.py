@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.gpu_ci.aws.nodes import problems
+from tests.gpu_ci.aws.node_groups import problems
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 from gpu_ci.aws.gpu_node_group import GpuNodeGroup, GpuNodeGroupArgs
 from pydantic.alias_generators import to_camel
 
-from tests.gpu_ci.aws.nodes import BLOCK, EFA, P3DN, SUBNET_A, SUBNET_B, TYPES, group
+from tests.gpu_ci.aws.node_groups import BLOCK, EFA, P3DN, SUBNET_A, SUBNET_B, TYPES, group
 
 SCHEMAS = {
     "aws:eks/nodeGroup:NodeGroup": "AWS::EKS::Nodegroup",

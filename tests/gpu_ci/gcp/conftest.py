@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.gpu_ci.gcp.gate_setting import Setting
+from tests.gpu_ci.gcp.gate.setting import Setting
 
 
 @pytest.fixture

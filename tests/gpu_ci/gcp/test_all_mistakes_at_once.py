@@ -9,8 +9,8 @@ from gpu_ci.gcp.runner_pool import RunnerPool
 from gpu_ci.stack import pools
 
 from tests.gpu_ci.gcp.build_choices import MAIN, pool
-from tests.gpu_ci.gcp.test_boot import CONTAINER, COS, PLAIN
-from tests.gpu_ci.gcp.test_impossible_pools import ACCELERATOR, DEEP_LEARNING, OWN, n1
+from tests.gpu_ci.gcp.machine.test_boot import CONTAINER, COS, PLAIN
+from tests.gpu_ci.gcp.machine.test_impossible_pools import ACCELERATOR, DEEP_LEARNING, OWN, n1
 
 ARM = ACCELERATOR.format("arm64-with-nvidia-580")
 

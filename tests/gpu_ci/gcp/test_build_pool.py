@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 import pytest
 from gpu_ci import versions
-from gpu_ci.gcp.build_parts import BuildTrigger
+from gpu_ci.gcp.build.models import BuildTrigger
 from gpu_ci.gcp.build_pool import BuildPool, BuildPoolArgs
 
 from tests.gpu_ci.harness import Deployment, deploy

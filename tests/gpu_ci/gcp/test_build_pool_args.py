@@ -8,8 +8,8 @@ from typing import Any
 import pulumi
 import pytest
 from gpu_ci.errors import ArgsError, report
-from gpu_ci.gcp import build_rules
-from gpu_ci.gcp.build_places import MACHINE_TYPES, REGIONS
+from gpu_ci.gcp.build import rules
+from gpu_ci.gcp.build.places import MACHINE_TYPES, REGIONS
 from gpu_ci.gcp.build_pool import BuildPool, BuildPoolArgs
 from gpu_ci.stack import pools
 from gpu_ci.stack.schema import stack_schema
@@ -111,10 +111,10 @@ RE2 = [
 def test_what_re2_reads_is_taken_and_no_warning_of_pythons_is_printed(branch: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert build_rules.ref(branch) == branch
+        assert rules.ref(branch) == branch
 
 
 @pytest.mark.parametrize("branch", [r"(?=a)", r"(?<!a)b", r"(a)\1", r"(?>x)", r"x++", r"a{1001}", r"a{2,1001}", "("])
 def test_what_re2_does_not_read_is_refused(branch: str) -> None:
     with pytest.raises(PydanticCustomError):
-        build_rules.ref(branch)
+        rules.ref(branch)

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from gpu_catalog import Machine, machines
 from gpu_ci.errors import ArgsError
-from gpu_ci.gcp.boot import METADATA_LIMIT, script
 from gpu_ci.gcp.gpu_instance_template import GpuInstanceTemplate, GpuInstanceTemplateArgs
+from gpu_ci.gcp.machine.boot import METADATA_LIMIT, script
 from gpu_ci.payload import agent_archive, smoke_archive
 from pulumi_sandbox.providers.gcp.types import REGION_TEMPLATE
 
 from tests.gpu_ci.gcp.as_pool import as_pool
-from tests.gpu_ci.gcp.test_boot import CONTAINER, COS, PLAIN
+from tests.gpu_ci.gcp.machine.test_boot import CONTAINER, COS, PLAIN
 from tests.gpu_ci.harness import deploy
 from tests.gpu_ci.support import COMPUTED, MORE_WIRING, WIRING
 from tests.sandbox.gcp.conftest import Google

@@ -9,10 +9,10 @@ import pulumi
 import pytest
 from gpu_ci import versions
 from gpu_ci.errors import ArgsError
-from gpu_ci.gcp.pool_parts import RunnerSettings
+from gpu_ci.gcp.machine.runner import RunnerSettings
 from gpu_ci.gcp.runner_pool import RunnerPool, RunnerPoolArgs
 
-from tests.gpu_ci.gcp.test_agent_config import GITHUB, KEY
+from tests.gpu_ci.gcp.machine.test_agent_config import GITHUB, KEY
 from tests.gpu_ci.gcp.test_runner_pool import PROJECT, SUBNETWORK, pool
 from tests.gpu_ci.harness import deploy
 from tests.gpu_ci.support import COMPUTED

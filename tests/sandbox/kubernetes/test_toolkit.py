@@ -6,7 +6,7 @@ import base64
 from typing import Any
 
 import pytest
-from gpu_ci.aws.node_user_data import user_data
+from gpu_ci.aws.nodes.user_data import user_data
 from gpu_ci.kubernetes.smoke_job import SmokeJob, SmokeJobArgs
 from gpu_ci.payload import smoke_archive
 from pulumi_sandbox.providers.kubernetes import jobs

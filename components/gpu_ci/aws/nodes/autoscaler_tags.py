@@ -1,0 +1,67 @@
+"""What Cluster Autoscaler reads from an Auto Scaling group while it has no node: tags, on the group itself.
+
+EKS copies no tag of a node group there. The form of each is that of kubernetes/autoscaler@062f28a:cluster-autoscaler/
+cloudprovider/aws/README.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+
+from ... import naming
+from ...kubernetes import gpu_nodes
+from .args import GpuNodeGroupArgs
+from .efa import cards
+
+ACCELERATOR_LABEL = "k8s.amazonaws.com/accelerator"
+"""By which Cluster Autoscaler knows that a new node will have a GPU, before the device plugin says so: without it, it
+starts more of them (the same README, "Special note on GPU instances")."""
+
+EFA_RESOURCE = "vpc.amazonaws.com/efa"
+"""What the EFA device plugin advertises (docs.aws.amazon.com/eks/latest/userguide/node-efa.html)."""
+
+_OURS = "k8s.io/cluster-autoscaler"
+_NODE = f"{_OURS}/node-template"
+
+
+def node_labels(name: str, args: GpuNodeGroupArgs) -> dict[str, str]:
+    """The labels of the nodes of `name`."""
+    return gpu_nodes.labels(args.pool or name) | {ACCELERATOR_LABEL: f"nvidia-{args.machines[0].gpu.key}"}
+
+
+def group_tags(
+    name: str, args: GpuNodeGroupArgs, cluster: pulumi.Input[str]
+) -> dict[str, tuple[pulumi.Input[str], str]]:
+    """Key and value of each tag, by a word that tells them apart."""
+    return {
+        "enabled": (f"{_OURS}/enabled", "true"),
+        "owned": (pulumi.Output.concat(f"{_OURS}/", cluster), "owned"),
+        "taint": (f"{_NODE}/taint/{gpu_nodes.TAINT_KEY}", f"{gpu_nodes.TAINT_VALUE}:{gpu_nodes.TAINT_EFFECT}"),
+        **_each("label", node_labels(name, args)),
+        **_each("resources", _resources(args)),
+    }
+
+
+def _each(what: str, values: Mapping[str, Any]) -> dict[str, tuple[pulumi.Input[str], str]]:
+    return {naming.fit(f"{what}-{key}", 60): (f"{_NODE}/{what}/{key}", str(value)) for key, value in values.items()}
+
+
+def _resources(args: GpuNodeGroupArgs) -> dict[str, Any]:
+    """What a pod can ask of one node. A fraction of a GPU is one device."""
+    machine = args.machines[0]
+    return {
+        gpu_nodes.RESOURCE: math.ceil(machine.gpu_count),
+        "ephemeral-storage": f"{free_for_pods_gib(args.disk_gib)}Gi",
+        **({EFA_RESOURCE: len(cards(machine))} if args.efa else {}),
+    }
+
+
+def free_for_pods_gib(disk_gib: int) -> int:
+    """What of the disk pods may ask for: the kubelet evicts below a tenth, and keeps 1 GiB
+    (awslabs/amazon-eks-ami@e48b98a:nodeadm/internal/kubelet/config.go). Promised more,
+    Cluster Autoscaler would start nodes for a pod that fits on none."""
+    return disk_gib * 9 // 10 - 1

@@ -1,0 +1,80 @@
+"""The launch template of nodes: their disks, who gets at their metadata and their GPUs, and how they are reserved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+
+from . import ami
+from .args import GpuNodeGroupArgs
+from .efa import fabric
+from .user_data import user_data
+
+_TAGGED = ("instance", "volume", "network-interface")
+
+
+def launch_template(
+    name: str, args: GpuNodeGroupArgs, tags: dict[str, str], opts: pulumi.ResourceOptions
+) -> aws.ec2.LaunchTemplate:
+    """The template of `name`'s nodes. Every difference is a new version, to which EKS moves the group node by node.
+
+    What EKS refuses in it is not here: a subnet, an instance profile, how a machine shuts down
+    (docs.aws.amazon.com/eks/latest/userguide/launch-templates.html).
+    """
+    network = fabric(name, args, tags, opts) if args.efa else None
+    return aws.ec2.LaunchTemplate(
+        f"{name}-template",
+        region=args.region,
+        description=f"nodes of the GPU node group {name}",
+        block_device_mappings=_disks(args),
+        # Without this a pod could ask for the node's own credentials. One hop ends at the node itself.
+        metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(
+            http_endpoint="enabled", http_tokens="required", http_put_response_hop_limit=args.metadata_hop_limit
+        ),
+        user_data=user_data(ami.system_of(args.chosen_ami_type)),
+        # Without EFA there is none, so that EKS adds the cluster's security group.
+        network_interfaces=network.interfaces if network else None,
+        placement=network.placement if network else None,
+        tag_specifications=[
+            aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=tags) for kind in _TAGGED
+        ],
+        tags=tags,
+        opts=opts,
+        **_reserved(args),
+    )
+
+
+def _disks(args: GpuNodeGroupArgs) -> list[aws.ec2.LaunchTemplateBlockDeviceMappingArgs]:
+    """The disk that images and jobs share. Bottlerocket keeps its system on another
+    (github.com/bottlerocket-os/bottlerocket, README, "Default Volumes"), which is encrypted as well."""
+    shared = _encrypted(args, volume_size=args.disk_gib, iops=args.disk_iops, throughput=args.disk_throughput_mib)
+    if ami.system_of(args.chosen_ami_type) == "bottlerocket":
+        return [_disk("/dev/xvda", _encrypted(args)), _disk("/dev/xvdb", shared)]
+    return [_disk("/dev/xvda", shared)]
+
+
+def _disk(
+    device: str, volume: aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs
+) -> aws.ec2.LaunchTemplateBlockDeviceMappingArgs:
+    return aws.ec2.LaunchTemplateBlockDeviceMappingArgs(device_name=device, ebs=volume)
+
+
+def _encrypted(args: GpuNodeGroupArgs, **size: Any) -> aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs:
+    return aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
+        volume_type="gp3", encrypted="true", kms_key_id=args.kms_key_arn, delete_on_termination="true", **size
+    )
+
+
+def _reserved(args: GpuNodeGroupArgs) -> dict[str, Any]:
+    """What only a capacity block has (docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html)."""
+    if args.market != "capacity-block":
+        return {}
+    return {
+        "instance_type": args.instance_types[0],
+        "instance_market_options": {"market_type": "capacity-block"},
+        "capacity_reservation_specification": {
+            "capacity_reservation_target": {"capacity_reservation_id": args.capacity_reservation_id}
+        },
+    }

@@ -1,0 +1,41 @@
+"""Tags in the form every AWS service takes."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from ...errors import invalid, located, refuse
+
+# docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html, "Tag restrictions"; the letters of other scripts it also
+# allows are left out, because not every service takes them.
+_KEY = re.compile(r"[A-Za-z0-9 +\-=._:/@]{1,128}")
+_VALUE = re.compile(r"[A-Za-z0-9 +\-=._:/@]{0,256}")
+_MOST = 50
+_OURS, _THEIRS = "gpu-ci-", "aws:"
+
+
+def _check(tags: dict[str, str]) -> dict[str, str]:
+    if len(tags) > _MOST - 4:  # room for the tags a component and EKS add
+        raise invalid(f"has more than {_MOST - 4} tags", hint="a resource has at most 50")
+    problems = []
+    for key, value in tags.items():
+        if key.startswith(_OURS):
+            error = invalid(f"keys that start with {_OURS} are kept for this package's own tags", hint="rename it")
+        elif key.lower().startswith(_THEIRS):
+            error = invalid(f"keys that start with {_THEIRS} are kept for AWS", hint="rename it")
+        elif not _KEY.fullmatch(key):
+            error = invalid("the key is not one AWS takes", expected="letters, digits, spaces and + - = . _ : / @")
+        elif not _VALUE.fullmatch(value):
+            error = invalid("is not a value AWS takes", expected="letters, digits, spaces and + - = . _ : / @")
+        else:
+            continue
+        problems.append(located(error, value, key))
+    refuse(problems)
+    return tags
+
+
+Tags = Annotated[dict[str, str], AfterValidator(_check)]
+"""Those a person chooses, none of which may pass for one of this package's."""

@@ -1,0 +1,1 @@
+"""`gpu-ci catalog`: one file a command."""

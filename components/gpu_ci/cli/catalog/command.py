@@ -1,0 +1,53 @@
+"""`gpu-ci catalog`: the machines, and everything that is known of one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+from click.shell_completion import CompletionItem
+
+from gpu_ci.cli.lazy import Lazy
+
+
+class Catalog(Lazy):
+    """Lists where no command is named, so that `gpu-ci catalog --gpu l4` is a question."""
+
+    COMMANDS: Mapping[str, tuple[str, str]] = {
+        "list": ("gpu_ci.cli.catalog.listing", "The machines for which everything asked is true (the default)."),
+        "show": ("gpu_ci.cli.catalog.show", "One machine: every fact, its source and its date."),
+        "refresh": ("gpu_ci.cli.catalog.refresh", "What others publish today, against these rows."),
+    }
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        named = context.resilient_parsing  # a shell that completes: what may follow are the commands
+        if (not args and not named) or (args and args[0].startswith("-") and args[0] not in ("-h", "--help")):
+            args = ["list", *args]
+        return super().parse_args(context, args)
+
+    def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
+        found = super().shell_complete(context, incomplete)
+        listing = self.get_command(context, "list") if incomplete.startswith("-") else None
+        return found + (listing.shell_complete(context, incomplete) if listing else [])
+
+    def meant(self, word: str, context: click.Context) -> str:
+        import gpu_catalog
+
+        try:
+            return f"gpu-ci catalog show {gpu_catalog.machine(word).key.partition('/')[2]}"
+        except LookupError:
+            return super().meant(word, context)
+
+
+@click.group("catalog", cls=Catalog)
+def command() -> None:
+    """Machines with GPUs on Google Cloud and AWS, as facts with sources and dates.
+
+    \b
+    Examples:
+      gpu-ci catalog                                     every machine type with a GPU
+      gpu-ci catalog --gpu l4 --region us-central1       with prices there
+      gpu-ci catalog --min-memory-gib 40 --market spot
+      gpu-ci catalog show g2-standard-8
+      gpu-ci catalog refresh
+    """

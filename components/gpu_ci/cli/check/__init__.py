@@ -1,0 +1,1 @@
+"""`gpu-ci check`: of stack files, or of one machine."""

@@ -1,0 +1,78 @@
+"""`gpu-ci check`: stack files, or one machine with what is chosen about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from gpu_catalog.choices import DRIVER_SOURCES
+
+from gpu_ci.cli import options
+from gpu_ci.cli.output import Wrong
+
+SOURCE = options.Name("driver source", lambda: DRIVER_SOURCES)
+
+
+@click.command("check")
+@click.argument("targets", metavar="[FILE... | MACHINE]", nargs=-1, shell_complete=options.machines_and_files)
+@click.option("--market", type=options.MARKET, help="How it is bought.")
+@click.option("--zone", metavar="PLACE", shell_complete=options.places, help="Where: a zone, or a region.")
+@click.option("--boot-disk", metavar="TYPE", help="Such as pd-balanced.")
+@click.option("--nic", metavar="TYPE", help="Such as GVNIC.")
+@click.option("--driver-source", type=SOURCE, help=f"One of {', '.join(DRIVER_SOURCES)}.")
+@click.option(
+    "--driver-branch", type=click.IntRange(min=1), metavar="N", help="Such as 580; by default what the source brings."
+)
+@click.option("--kernel-module", type=click.Choice(["open", "proprietary"]), help="Which of NVIDIA's two.")
+@click.option("--ami-type", metavar="TYPE", help="An EKS AMI type.")
+@click.option("--mig-profile", metavar="PROFILE", help="As NVIDIA names it, such as 1g.10gb.")
+@click.option("--gke-partition-size", metavar="SIZE", help="As GKE names it.")
+@click.option("--torch", metavar="VERSION", help="A wheel, such as 2.9.1+cu129.")
+@click.option("--python", metavar="X.Y", help="The Python that the wheel has to be for.")
+@click.option(
+    "--runner", metavar="VERSION", help="GitHub's runner on it, such as 2.337.0; one that is too old gets no jobs."
+)
+@options.as_json
+def command(targets: tuple[str, ...], as_json: bool, **choices: Any) -> None:
+    """Say whether it can work, before anything is paid for: pools of stack files, or one machine and its choices.
+
+    Without a name, every Pulumi.<stack>.yaml of this folder is checked: its pools each and against each other, the
+    clusters they are on, its quotas against what the pools need, and that no secret of a provider stands there in plain
+    text. What is around them (project, networks, labels) is checked by the preview.
+
+    \b
+    Examples:
+      gpu-ci check
+      gpu-ci check Pulumi.prod.yaml --json
+      gpu-ci check g2-standard-8 --zone us-central1-a --market spot --driver-branch 535 --torch 2.9.1+cu129
+      gpu-ci check p5.48xlarge --market capacity-block --ami-type AL2023_x86_64_NVIDIA
+    """
+    asked = {name: value for name, value in choices.items() if value is not None}
+    if len(targets) == 1 and not _is_file(targets[0]):
+        from gpu_ci.cli.check import machine
+
+        machine.run(targets[0], asked, as_json)
+        return
+    if machines := [each for each in targets if not _is_file(each)]:
+        raise Wrong(
+            f"gpu-ci check: one machine at a time, not {len(targets)} names",
+            got=", ".join(targets),
+            hint=f"gpu-ci check {machines[0]}",
+        )
+    if asked:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in asked)
+        raise Wrong(
+            f"gpu-ci check: {names} can be asked of one machine, not of stack files", hint="gpu-ci check --help"
+        )
+    from gpu_ci.cli.check import stacks
+
+    stacks.run(targets, as_json)
+
+
+def _is_file(target: str) -> bool:
+    return (
+        target.endswith((".yaml", ".yml"))
+        or "/" in target.removeprefix("gcp/").removeprefix("aws/")
+        or Path(target).exists()
+    )

@@ -1,0 +1,91 @@
+"""`gpu-ci check FILE...`: everything that is wrong with the pools, clusters and quotas of stack files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import click
+from gpu_catalog import solver, staleness
+
+from gpu_ci.cli import clock
+from gpu_ci.cli.each_file import ask_each
+from gpu_ci.cli.output import print_table
+from gpu_ci.cli.stack_files import StackFile, told
+from gpu_ci.errors import Problem
+from gpu_ci.stack import costs, provider_secrets, quotas
+from gpu_ci.stack.clusters import CLUSTERS
+from gpu_ci.stack.pools import POOLS, images
+from gpu_ci.stack.warnings import APP, GROUP, of
+
+
+def run(names: tuple[str, ...], as_json: bool) -> None:
+    """Print every problem; exit code 1 when there is one."""
+    ask_each(
+        names, lambda file: (file, problems(file), doubts(file)), show, document, as_json, lambda found: bool(found[1])
+    )
+
+
+def problems(file: StackFile) -> list[Problem]:
+    """Secrets in plain text, mistakes in pools and clusters, what the solver has against one, limits too small."""
+    wrong = provider_secrets.in_plain_text(file.config) + file.checked[1] + file.clusters
+    for demand in quotas.demands(file.pools):
+        answer = solver.check(
+            demand.machine, market=demand.market, zone=demand.region, boot_disk=demand.boot_disk or None
+        )
+        if isinstance(answer, solver.Refused):
+            path = f"{POOLS}.{demand.pool}"
+            wrong += [Problem(path, each.text, hint=each.hint and f"{each.hint} works") for each in answer.problems]
+    return wrong + file.quotas[1]
+
+
+def doubts(file: StackFile) -> list[str]:
+    """What is no mistake and still worth a word."""
+    ended = [str(old) for image in images(file.pools) for old in staleness.image(image, clock.today())]
+    described = file.value(CLUSTERS)
+    names = described if isinstance(described, Mapping) else ()
+    taken = [choice.choices.get("clusterName") for choice in file.checked[0]]
+    given = [key for key in (APP, GROUP) if _at(file, key) is not None]
+    return [*ended, *file.quotas[0].doubts, *of(file.pools, names, taken, given)]
+
+
+def _at(file: StackFile, path: str) -> Any:
+    """What a stack file has at a path of maps."""
+    key, *steps = path.split(".")
+    value = file.value(key)
+    for step in steps:
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value
+
+
+def show(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> None:
+    """For people: problems in the house form, or the pools that are in order."""
+    if wrong:
+        click.echo(told(file, wrong))
+    else:
+        click.echo(
+            f"{file.name}: nothing speaks against its {len(file.pools)} pool{'s' if len(file.pools) > 1 else ''}"
+        )
+        rows: list[tuple[str, ...]] = [
+            (each.pool, each.machine.key, each.market, each.region, str(each.max_machines))
+            for each in quotas.demands(file.pools)
+        ]
+        rows += [(each.pool, each.machine_type, "", each.region, "") for each in costs.of_pools(file.pools).metered]
+        click.echo("")
+        print_table(["pool", "machine", "market", "region", "max"], rows, right="max")
+    for text in doubtful:
+        click.echo(f"{file.name}: note: {text}")
+    if file.unchecked:
+        click.echo(f"{file.name}: not checked here: {', '.join(file.unchecked)}")
+
+
+def document(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> dict[str, Any]:
+    return {
+        "file": file.name,
+        "works": not wrong,
+        "pools": [name for name, _ in file.pools],
+        "problems": [{name: value for name, value in asdict(problem).items() if value} for problem in wrong],
+        "notes": doubtful,
+        "unchecked": file.unchecked,
+    }

@@ -1,0 +1,1 @@
+"""Cloud Build: what a private pool and its triggers are made of."""

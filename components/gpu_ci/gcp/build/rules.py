@@ -1,0 +1,162 @@
+"""What Cloud Build takes in a private pool and its triggers: pure functions over plain values."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_catalog import machine_types
+
+from ...errors import did_you_mean, invalid, located, refuse
+from ...naming import FORM, PATTERN
+from .places import MACHINE_TYPES, REGIONS
+
+OURS = ("_POOL", "_REGISTRY", "_CACHE")
+"""The substitutions every trigger gets."""
+
+_NAME = re.compile(PATTERN)
+# Discovery document cloudbuild v1, BuildTrigger.substitutions.
+_SUBSTITUTION = re.compile(r"_[A-Z0-9_]+")
+# github.com/google/re2/wiki/Syntax: what it has not, and what Python's own expressions, which judge the rest, have not.
+_NOT_RE2 = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=|\(\?>|(?<!\\)[*+?}]\+|\{[0-9]*,?[0-9]{4,}")
+_RE2_ALONE = re.compile(r"\\[pPzQEC]|\\x\{|\(\?<[A-Za-z]|\(\?[imsU-]+[:)]|\[\[:")
+
+
+def machine_type(value: str) -> str:
+    """One that private pools have."""
+    if value in MACHINE_TYPES:
+        return value
+    if value in machine_types("gcp") and not value.startswith("n1-"):
+        hint = "a job that needs a GPU goes to a pool of kind gce-runners"
+        raise invalid("has GPUs, and a Cloud Build pool takes none", hint=hint)
+    raise invalid(
+        "is no machine type of Cloud Build pools",
+        hint=did_you_mean(value, MACHINE_TYPES)
+        or "they are e2-medium and sizes of e2-standard, e2-highmem, e2-highcpu",
+    )
+
+
+def region(value: str) -> str:
+    """One that Cloud Build is in."""
+    if value not in REGIONS:
+        raise invalid("is no region of Cloud Build", hint=did_you_mean(value, REGIONS))
+    return value
+
+
+def ip_range(value: str) -> str:
+    """A prefix of 8 addresses or more, with or without the address it begins at."""
+    start, _, size = value.rpartition("/")
+    hint = "such as /24, or 192.168.0.0/24"
+    if not (size.isascii() and size.isdigit()) or int(size) < 8:
+        raise invalid("is no range", hint=hint)
+    # cloud.google.com/build/docs/private-pools/private-pool-config-file-schema, peeredNetworkIpRange.
+    if int(size) > 29:
+        raise invalid("is too small: the smallest is /29, with 8 addresses", hint=hint)
+    return value if not start else subnet(value)
+
+
+def subnet(value: str) -> str:
+    """An IPv4 range that begins where it says."""
+    try:
+        network = ipaddress.IPv4Network(value if "/" in value else "", strict=False)
+    except ValueError:
+        raise invalid("is no IPv4 range", hint="such as 10.10.0.0/20") from None
+    if str(network) != value:
+        raise invalid("does not begin at its first address", hint=f"write {network}")
+    return value
+
+
+# RFC 1918 and RFC 6598. Google takes more (cloud.google.com/vpc/docs/subnets, "Valid IPv4 ranges"), of others' use too.
+_PRIVATE = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")))
+
+
+def private_range(value: str) -> str:
+    """A range of private addresses that a subnetwork can have."""
+    network = ipaddress.IPv4Network(subnet(value))
+    # cloud.google.com/vpc/docs/subnets, "IPv4 subnet ranges": at least /29.
+    if network.prefixlen > 29:
+        raise invalid("is too small: the smallest is /29, with 8 addresses", hint="such as 10.10.0.0/20")
+    if not any(network.subnet_of(private) for private in _PRIVATE):
+        raise invalid(
+            "is not in a range of private networks",
+            expected=f"a part of {', '.join(map(str, _PRIVATE))}",
+            hint="such as 10.10.0.0/20",
+        )
+    return value
+
+
+def network(value: Any) -> Any:
+    """One that reaches Google.
+
+    Private service connect does not: betaToGaPrivatePool looks for it in an object that it has just made, and sends the
+    rest (hashicorp/terraform-provider-google@e03b762:google/services/cloudbuild/cloudbuild_utils.go, of August 2026).
+    """
+    if getattr(value, "kind", "") == "private-service-connect":
+        problem = invalid(
+            "does not work yet: pulumi-gcp takes it and does not send it, so workers would be in Google's own network",
+            expected="a peered network, or none",
+            hint="use kind: peered, or publicEgress: true without a network; Google's issue is b/394920388",
+        )
+        # The word of the model it is in, as pydantic itself would name the place.
+        refuse([located(problem, value.kind, value.kind, "kind")])
+    return value
+
+
+def without_a_way(triggers: Mapping[str, Any], attached: object, *, public: bool) -> str:
+    """What to warn of where builds are started that cannot fetch their source; empty where they can, or may.
+
+    Every trigger is of a repository on github.com. Workers without a public address reach no public one "unless a
+    network proxy is configured" (cloudbuild v1, NetworkConfig.EgressOption), which takes a network of one's own.
+    """
+    if public or attached or not triggers:
+        return ""
+    return (
+        f"triggers: {', '.join(sorted(triggers))}: workers have neither a public address nor a network of yours, so "
+        "builds cannot fetch their source from github.com; hint: publicEgress: true, or a peered network with a way out"
+    )
+
+
+def ref(value: str) -> str:
+    """A regular expression as Cloud Build reads it, which is RE2."""
+    if found := _NOT_RE2.search(value):
+        raise invalid(
+            f"has {found.group()}, which RE2 does not know",
+            hint="write what to match; includedFiles and ignoredFiles narrow it further",
+        )
+    if _RE2_ALONE.search(value):
+        return value
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise invalid(
+            f"is no regular expression: {error.msg}", hint=f"to match it as it is: {re.escape(value)}"
+        ) from None
+    return value
+
+
+def trigger_name(name: str) -> str:
+    """One that becomes part of resources' names."""
+    if not _NAME.fullmatch(name):
+        raise invalid("the name has a form that is not accepted", expected=FORM, hint="such as main")
+    return name
+
+
+def substitution(key: str) -> str:
+    """A name of the user's own, in the API's form."""
+    if key in OURS:
+        raise invalid("is filled in by the pool", hint="give yours another name")
+    if not _SUBSTITUTION.fullmatch(key):
+        better = "_" + re.sub(r"[^A-Z0-9]+", "_", key.upper()).strip("_")
+        raise invalid("is no name of a substitution", expected="_ and then A-Z, 0-9 or _", hint=f"such as {better}")
+    return key
+
+
+def run_step(script: str | None, others: Mapping[str, Any]) -> str | None:
+    """A script, or an entrypoint with its arguments; the API takes one of the two (cloudbuild v1, BuildStep.script)."""
+    if script is not None and (others.get("args") or others.get("entrypoint")):
+        raise invalid(
+            "stands beside args or entrypoint, and a step has one or the other", hint="remove args and entrypoint"
+        )
+    return script

@@ -1,0 +1,66 @@
+"""Turns the typed steps of a trigger into those of Cloud Build's API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pulumi
+import pulumi_gcp as gcp
+
+from ... import versions
+from .models import DockerStep, RunStep
+
+if TYPE_CHECKING:
+    from pulumi_gcp.cloudbuild import TriggerBuildStepArgs as Step
+
+_BUILDER = "gpu-ci"
+
+
+def api_steps(
+    steps: Sequence[DockerStep | RunStep], registry: pulumi.Input[str], *, pushes: bool, tagged: bool
+) -> list[Step]:
+    """The steps in the API's form.
+
+    A build that may not push (a pull request's) reads the cache and leaves nothing behind; `tagged` is one of a git
+    tag, whose name its images carry too.
+    """
+    found = [_docker(step, registry, pushes, tagged) if isinstance(step, DockerStep) else _run(step) for step in steps]
+    return [_builder(), *found] if any(isinstance(step, DockerStep) for step in steps) else found
+
+
+def _builder() -> Step:
+    """Later steps find it, because they share a home directory."""
+    args: list[pulumi.Input[str]] = ["buildx", "create", "--name", _BUILDER, "--use", "--driver", "docker-container"]
+    return _client([*args, "--driver-opt", f"image={versions.BUILDKIT_IMAGE}"])
+
+
+def _docker(step: DockerStep, registry: pulumi.Input[str], pushes: bool, tagged: bool) -> Step:
+    image, cache = (pulumi.Output.concat(registry, f"/{part}{step.image}") for part in ("", "cache/"))
+    args: list[pulumi.Input[str]] = ["buildx", "build", "--file", step.dockerfile]
+    args += ["--target", step.target] if step.target else []
+    for name, value in sorted(step.build_args.items()):
+        args += ["--build-arg", f"{name}={value}"]
+    if step.cache:
+        args += ["--cache-from", pulumi.Output.concat("type=registry,ref=", cache)]
+    if step.cache and pushes:
+        args += ["--cache-to", pulumi.Output.concat("type=registry,ref=", cache, ",mode=max")]
+    for tag in ["$COMMIT_SHA", *(["$TAG_NAME"] if tagged else [])]:
+        args += ["--tag", pulumi.Output.concat(image, f":{tag}")]
+    args += ["--push"] if pushes else ["--output", "type=cacheonly"]
+    return _client([*args, step.context])
+
+
+def _client(args: list[pulumi.Input[str]]) -> Step:
+    return gcp.cloudbuild.TriggerBuildStepArgs(name=versions.DOCKER_IMAGE, entrypoint="docker", args=args)
+
+
+def _run(step: RunStep) -> Step:
+    return gcp.cloudbuild.TriggerBuildStepArgs(
+        name=step.image,
+        args=list(step.args),
+        entrypoint=step.entrypoint,
+        script=step.script,
+        envs=[f"{name}={value}" for name, value in sorted(step.env.items())],
+        dir=step.dir,
+    )

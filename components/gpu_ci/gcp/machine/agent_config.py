@@ -1,0 +1,81 @@
+"""What the boot agent of a machine is told (agent/gpu_agent/config.py reads it): nothing of it is secret."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pulumi
+
+from ... import versions
+from ...args import is_late
+from . import software
+
+if TYPE_CHECKING:
+    from .args import GpuMachineArgs
+    from .models import Driver
+    from .runner import Registration
+
+# What is left of the gate's deadline for a machine to boot and for its verdict to arrive, in seconds.
+_OVERHEAD_SEC = 60
+
+
+def agent_config(
+    pool: str, args: GpuMachineArgs, deadline_sec: int, registration: Registration | None
+) -> pulumi.Input[str]:
+    """The configuration as JSON, at once where all of it is known."""
+    machine = args.machine
+    expectations = {
+        "--pool": pool,
+        "--expect-gpus": str(machine.api_gpu_count),
+        # What a fraction of a GPU calls itself, no source tells.
+        "--expect-gpu": machine.gpu.device_name if machine.gpu_count >= 1 else "",
+        "--min-compute-capability": machine.gpu.compute_capability,
+    }
+    config = {
+        "pool": pool,
+        "check_args": [word for pair in expectations.items() if pair[1] for word in pair],
+        "check_sec": max(deadline_sec - _OVERHEAD_SEC, 60),
+        "torch": args.torch or versions.TORCH,
+        "uv": versions.UV,
+        "driver": _driver(args.driver),
+        **(_registering(registration) if registration else {}),
+    }
+    return pulumi.Output.json_dumps(config) if is_late(config) else json.dumps(config)
+
+
+def _driver(driver: Driver) -> dict[str, str]:
+    """Where the driver comes from, and what installing it takes."""
+    if driver.source == "installer":
+        return {
+            "source": "installer",
+            "branch": software.INSTALLER_BRANCHES[driver.branch],
+            "installer": versions.CUDA_INSTALLER,
+        }
+    if driver.source == "cos":
+        return {"source": "cos", "branch": f"R{driver.branch}", "image": driver.check_image}
+    return {"source": "image"}
+
+
+def _registering(registration: Registration) -> dict[str, Any]:
+    """As whom a machine registers a runner, and which."""
+    github, runner, labels = registration
+    return {
+        "github": {
+            "owner": github.owner,
+            "app_id": github.app_id,
+            "installation_id": github.installation_id,
+            "private_key": github.private_key,
+            "labels": list(labels),
+            "runner_group": github.runner_group,
+            **({"repository": github.repository} if github.repository else {}),
+            **({"api_url": github.api_url} if github.api_url else {}),
+        },
+        "runner": {
+            "version": runner.version,
+            "sha256": runner.archives,
+            "docker": runner.docker,
+            "idle_sec": runner.idle_sec,
+            "register_sec": runner.register_sec,
+        },
+    }

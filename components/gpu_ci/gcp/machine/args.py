@@ -1,0 +1,168 @@
+"""What a machine with GPUs on Compute Engine is: the arguments that templates and pools of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any, ClassVar, Literal, Self
+
+from gpu_catalog import Machine, region_of
+from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, ValidationInfo, field_validator, model_validator
+
+from ... import versions
+from ...args import Args, In, Whole
+from ...labels import Labels
+from ..resource_names import Network, Project, Reservation, Subnetwork
+from . import rules, software, stack_schema
+from .models import Driver, GuestAccelerator, ImageDriver
+
+# Which rules a field is held to, where these need the fields before it.
+_RULES: dict[str, Any] = {
+    "guest_accelerator": rules.accelerator,
+    "zones": rules.zones,
+    "market": rules.market,
+    "reservation": rules.reservation,
+    "max_run_duration_sec": rules.run_limit,
+    "driver": software.driver,
+    "image": software.image,
+    "torch": software.torch,
+    "disk_type": rules.disk_type,
+    "local_ssd_count": rules.local_ssd_count,
+    "nic_type": rules.nic_type,
+}
+
+_FROM_IMAGE = ImageDriver(source="image")
+# Where the driver of the arguments being checked is to come from: pydantic does not hand on a field that is wrong, and
+# what an image must be follows from this much of it.
+_DRIVER: ContextVar[str] = ContextVar("_DRIVER")
+
+
+class GpuMachineArgs(Args):
+    """A GPU machine of the catalog: what it is, how it is bought, where its driver comes from, what it boots from."""
+
+    model_config = ConfigDict(json_schema_extra=stack_schema.add_machines)
+    WIRING: ClassVar[frozenset[str]] = frozenset({"project", "network", "subnetwork", "labels"})
+    DECIDED: ClassVar[dict[str, str]] = {
+        "onHostMaintenance": "it is always TERMINATE: a machine with a GPU cannot move to another host while it runs",
+        "automaticRestart": "market decides it: only standard machines can be started again after a fault",
+        "instanceTerminationAction": "it is always DELETE, so that no stopped machine is paid for",
+        "provisioningModel": "market decides it, such as market: spot",
+        "preemptible": "market decides it: market: spot",
+        "accessConfigs": "machines get no public address; the network's NAT is their way out",
+        "canIpForward": "machines of CI route nothing",
+        "enableSecureBoot": "it is on where the image's own publisher signs the driver's modules",
+    }
+
+    machine_type: str = Field(description="a GCE machine type with a GPU, such as g2-standard-8")
+    guest_accelerator: GuestAccelerator | None = Field(
+        default=None, validate_default=True, description="the GPUs to attach; for n1 machine types, and only for them"
+    )
+    zones: list[str] = Field(
+        min_length=1, description="zones of one region that have the GPU, such as [us-central1-a, us-central1-b]"
+    )
+    market: Literal["spot", "standard", "flex-start", "reservation"] = Field(
+        default="spot",
+        validate_default=True,
+        description="how machines are bought: spot (cheaper, can be taken away), standard, flex-start (waits for a "
+        "machine, for a time that is asked for) or reservation (lives in one)",
+    )
+    reservation: Reservation | None = Field(
+        default=None,
+        validate_default=True,
+        description="the reservation machines are taken from, by its name, or as "
+        "projects/<project>/reservations/<name> where another project shares it; for market reservation, and for "
+        "standard where there is one",
+    )
+    max_run_duration_sec: Whole | None = Field(
+        default=None,
+        validate_default=True,
+        ge=rules.RUN_LIMIT_SEC[0],
+        le=rules.RUN_LIMIT_SEC[1],
+        description="seconds after which a machine is deleted, whatever runs on it, 600 to 604800; "
+        f"{rules.DEFAULT_RUN_LIMIT_SEC} unless it is said; flex-start has to say it",
+    )
+    driver: Driver = Field(
+        default=_FROM_IMAGE,
+        validate_default=True,
+        description="where the NVIDIA driver comes from: the image, Google's installer, or Container-Optimized OS",
+    )
+    image: str = Field(
+        default=versions.GCE_IMAGE,
+        validate_default=True,
+        pattern=r"^(https://[a-z.]+/compute/v1/)?projects/[a-z0-9.:-]+/global/images/(family/)?[a-z0-9-]+$",
+        description="the boot image, as projects/<project>/global/images/<name>",
+    )
+    torch: str | None = Field(
+        default=None,
+        validate_default=True,
+        pattern=r"^[0-9]+\.[0-9]+\.[0-9]+(\+cu[0-9]{3})?$",
+        description="the torch the check installs where the image has none, such as 2.14.0+cu126; by default "
+        f"{versions.TORCH}",
+    )
+    disk_gib: Whole = Field(default=100, ge=30, le=65536, description="size of the boot disk in GiB, 30 to 65536")
+    disk_type: Literal["pd-balanced", "pd-ssd", "pd-standard", "hyperdisk-balanced"] | None = Field(
+        default=None, description="type of the boot disk; by default pd-balanced where the series takes it"
+    )
+    local_ssd_count: Whole = Field(
+        default=0,
+        ge=0,
+        le=32,
+        description=f"local SSDs of {rules.LOCAL_SSD_GIB} GiB to add, gone with the machine; in the numbers "
+        "the machine type takes",
+    )
+    nic_type: Literal["GVNIC", "VIRTIO_NET", "IDPF"] | None = Field(
+        default=None, description="the network interface; by default the one the series needs, else Google's choice"
+    )
+
+    project: In[Project] = Field(description="the id (not the number) of the Google Cloud project the machines are in")
+    subnetwork: In[Subnetwork] = Field(
+        description="the subnetwork the machines join, in the region of the zones, as "
+        "projects/<project>/regions/<region>/subnetworks/<name>"
+    )
+    network: In[Network] | None = Field(
+        default=None,
+        description="the network, as projects/<project>/global/networks/<name>; by default the subnetwork's",
+    )
+    labels: Labels = Field(default={}, description="labels put on everything that takes them")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _remember_the_driver(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        given = data.get("driver", _FROM_IMAGE) if isinstance(data, Mapping) else None
+        token = _DRIVER.set(software.source_of_driver(given))
+        try:
+            return handler(data)
+        finally:
+            _DRIVER.reset(token)
+
+    @field_validator("machine_type")
+    @classmethod
+    def _machine_type(cls, value: str) -> str:
+        return rules.machine_type(value)
+
+    @field_validator(*_RULES)
+    @classmethod
+    def _against_what_stands_before(cls, value: Any, info: ValidationInfo) -> Any:
+        return _RULES[str(info.field_name)](value, {**info.data, "driver_source": _DRIVER.get()})
+
+    @property
+    def region(self) -> str:
+        """The region all zones are in."""
+        return region_of(self.zones[0])
+
+    @property
+    def machine(self) -> Machine:
+        """The machine type with its GPUs."""
+        found = rules.machine_of(dict(self))
+        assert found is not None, "validated arguments always name a machine"  # noqa: S101 - for the type checker
+        return found
+
+    @property
+    def run_limit_sec(self) -> int:
+        """Seconds after which a machine is deleted."""
+        return self.max_run_duration_sec or rules.DEFAULT_RUN_LIMIT_SEC
+
+    @property
+    def boot_disk_type(self) -> str:
+        """The type of the boot disk, chosen or not."""
+        return self.disk_type or rules.default_disk_type(self.machine)

@@ -1,0 +1,192 @@
+"""Parts of a runner pool's arguments that are models of their own."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal, NamedTuple
+
+from gpu_catalog import staleness
+from pydantic import Field, StringConstraints, ValidationInfo, field_validator
+
+from ... import versions
+from ...args import Args, InPlain, Whole
+from ...errors import invalid, located, refuse
+from ..resource_names import SecretName
+
+# Narrower than GitHub's own rule, which is not published: runner labels are handed over as a comma-separated list.
+RunnerLabel = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+
+_SHA256 = r"^[0-9a-f]{64}$"
+Sha256 = Annotated[str, StringConstraints(pattern=_SHA256)]
+
+RELEASES = "github.com/actions/runner/releases"
+
+
+class SmokeSettings(Args):
+    """How the pool proves its GPU before it takes a template."""
+
+    deadline_sec: Whole = Field(
+        default=1200,
+        ge=120,
+        le=3600,
+        description="seconds from the start of the check machine to its verdict, 120 to 3600",
+    )
+    on_no_capacity: Literal["fail", "unproven"] = Field(
+        default="fail",
+        description="what to do when no zone has a machine for the check: fail, or take the template unproven",
+    )
+
+
+class Standby(Args):
+    """Machines that wait stopped, with what is on their disk. They hold no GPU: starting one may find none left."""
+
+    stopped_size: Whole = Field(
+        ge=1, le=1000, description="how many machines wait stopped, 1 to 1000; their disks cost"
+    )
+    mode: Literal["manual", "scale-out-pool"] = Field(
+        default="manual",
+        description="who starts them: manual (whoever resizes the group), or scale-out-pool (the group, before it "
+        "makes new ones)",
+    )
+    initial_delay_sec: Whole = Field(
+        default=0, ge=0, le=3600, description="seconds a new machine runs before it is stopped, 0 to 3600"
+    )
+
+
+class ArchiveSums(Args):
+    """SHA-256 of the Linux archives of one release of the runner, as its release notes have them."""
+
+    x64: Sha256 | None = Field(
+        default=None, description="64 lower-case hexadecimal digits, of actions-runner-linux-x64-<version>.tar.gz"
+    )
+    arm64: Sha256 | None = Field(
+        default=None, description="64 lower-case hexadecimal digits, of actions-runner-linux-arm64-<version>.tar.gz"
+    )
+
+    @field_validator("x64", "arm64", mode="before")
+    @classmethod
+    def _digits(cls, value: Any) -> Any:
+        if isinstance(value, str) and not re.fullmatch(_SHA256, value):
+            raise invalid(
+                "is no SHA-256",
+                expected="64 lower-case hexadecimal digits",
+                blind=f"copy it from the notes of the release, at {RELEASES}",
+            )
+        return value
+
+
+class RunnerSettings(Args):
+    """GitHub's runner on a machine: which, what its job may use, and how long it waits. It takes one job."""
+
+    version: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$")] = Field(
+        default=versions.RUNNER,
+        description="the version of GitHub's runner, such as 2.338.0; GitHub turns away what is too old",
+    )
+    sha256: ArchiveSums | None = Field(
+        default=None,
+        validate_default=True,
+        description="the checksums of that version's archives; a version of one's own choice has to bring them",
+    )
+    docker: Literal["none", "rootless", "rootful"] = Field(
+        default="none",
+        description="what Docker a job has: none, rootless (a daemon of the runner's user), or rootful (a job is root "
+        "on its machine, and can read the App's private key)",
+    )
+    idle_sec: Whole = Field(
+        default=600, ge=60, le=86400, description="seconds a machine waits for its job before it ends, 60 to 86400"
+    )
+    register_sec: Whole = Field(
+        default=300,
+        ge=60,
+        le=1800,
+        description="seconds that fetching, unpacking and registering the runner may take together, 60 to 1800",
+    )
+
+    @field_validator("version", mode="before")
+    @classmethod
+    def _without_v(cls, value: Any) -> Any:
+        if isinstance(value, str) and re.fullmatch(r"v[0-9]+\.[0-9]+\.[0-9]+", value):
+            raise invalid(
+                "begins with a v, as tags do", expected=value[1:], hint=f"without the v: version: {value[1:]}"
+            )
+        return value
+
+    @field_validator("version")
+    @classmethod
+    def _version(cls, value: str) -> str:
+        floor = staleness.runner_floor(value)
+        if floor:
+            raise invalid(
+                "is a version that GitHub registers no more",
+                expected=f"{floor} or newer",
+                hint=f"leave version out, and it is {versions.RUNNER}",
+            )
+        return value
+
+    @field_validator("sha256")
+    @classmethod
+    def _sha256(cls, value: ArchiveSums | None, info: ValidationInfo) -> ArchiveSums | None:
+        version = info.data.get("version", versions.RUNNER)
+        if value is None and version != versions.RUNNER:
+            raise invalid(
+                f"is missing, and only that of {versions.RUNNER} is known here",
+                expected="the checksums of the archives, x64 or arm64 or both",
+                hint=f"they stand in the notes of {RELEASES}/tag/v{version}",
+            )
+        if value is not None and version == versions.RUNNER:
+            refuse(
+                [
+                    located(
+                        invalid(
+                            f"is not that of {version}, which every machine would refuse",
+                            expected=versions.RUNNER_SHA256[name],
+                            blind="leave sha256 out, or give the version that it is of",
+                        ),
+                        given,
+                        name,
+                    )
+                    for name, given in value
+                    if given and given != versions.RUNNER_SHA256[name]
+                ]
+            )
+        return value
+
+    @property
+    def archives(self) -> dict[str, str]:
+        """The checksums by architecture, as far as they are known."""
+        if self.sha256 is None:
+            return dict(versions.RUNNER_SHA256)
+        return {name: text for name, text in dict(self.sha256).items() if text}
+
+
+class RunnerGithub(Args):
+    """Where on GitHub machines register their runners, and as which App. The key is named, and never given."""
+
+    owner: InPlain[Annotated[str, Field(min_length=1, max_length=39)]] = Field(
+        description="the organization, or the owner of the repository, such as acme"
+    )
+    app_id: InPlain[Annotated[str, Field(pattern=r"^[A-Za-z0-9.]{1,40}$")]] = Field(
+        description="the id of the GitHub App, or its client id"
+    )
+    installation_id: InPlain[Annotated[Whole, Field(ge=1)]] = Field(description="the number of its installation there")
+    private_key: SecretName = Field(
+        description="the secret of Secret Manager its private key lies in, as projects/<project>/secrets/<name>; the "
+        "pool's machines are allowed to read it"
+    )
+    runner_group: InPlain[Annotated[str, Field(min_length=1, max_length=100)]] = Field(
+        default="Default", description="the name of the group the runners join"
+    )
+    repository: InPlain[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
+        default=None, description="the one repository the runners are of; by default they are the organization's"
+    )
+    api_url: InPlain[Annotated[str, Field(pattern=r"^https://[^/\s?#]+(/[^\s?#]*[^\s?#/])?$")]] | None = Field(
+        default=None, description="GitHub's API, where it is another one, such as https://github.example/api/v3"
+    )
+
+
+class Registration(NamedTuple):
+    """What a machine needs to register its runner."""
+
+    github: RunnerGithub
+    runner: RunnerSettings
+    labels: list[str]

@@ -1,0 +1,228 @@
+"""What must fit on a GPU machine: the boot image, the driver and where it comes from, and the torch of the check."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from gpu_catalog import Machine, solver
+from gpu_catalog.choices import source_of
+
+from ... import versions
+from ...errors import invalid
+from .rules import machine_of
+
+# The values of the installer's --installation-branch (compute-gpu-installation 1.9.1, linux/README.md).
+INSTALLER_BRANCHES = {580: "lts", 595: "prod", 610: "nfb"}
+
+_IMAGE = re.compile(r"projects/(?P<project>[^/]+)/global/images/(?:family/)?(?P<name>[^/]+)$")
+_BRANCH = re.compile(r"-nvidia-(\d{3})\b")
+# Deep Learning VM images with torch: pytorch-2-9-cu129-ubuntu-2204-nvidia-580.
+_TORCH_IMAGE = re.compile(r"pytorch-(\d+)-(\d+)-(cu\d+)")
+# PyTorch's own containers: pytorch/pytorch:2.9.1-cuda12.8-cudnn9-runtime.
+_TORCH_CONTAINER = re.compile(r"/pytorch:(\d+\.\d+\.\d+)-cuda(\d+)\.(\d+)-")
+# What cuda_installer 1.9.1 installs on, as Google names these images.
+_INSTALLABLE = re.compile(r"(ubuntu-(minimal-)?2[246](04)?|debian-1[23]|rhel-(8|9|10)|rocky-linux-(8|9|10))\b")
+
+# How an image of a known publisher gets its driver. Anyone else's is believed to be what its owner says.
+_PUBLISHERS = {
+    "ubuntu-os-accelerator-images": "image",
+    "rocky-linux-accelerator-cloud": "image",
+    "deeplearning-platform-release": "image",
+    "ubuntu-os-cloud": "installer",
+    "debian-cloud": "installer",
+    "rhel-cloud": "installer",
+    "rocky-linux-cloud": "installer",
+    "cos-cloud": "cos",
+}
+# The solver's word for the images of a publisher. Deep Learning VM images have none here: Google's documentation rules
+# some of them out where projects boot them all the same, and what a machine really does, the gate finds out.
+_SOLVER_SOURCES = {
+    "ubuntu-os-accelerator-images": "accelerator-image",
+    "rocky-linux-accelerator-cloud": "accelerator-image",
+}
+# Images whose driver modules are signed by someone the firmware trusts.
+_SIGNED = ("ubuntu-os-accelerator-images", "cos-cloud")
+
+_EXAMPLES = {
+    "image": f"such as {versions.GCE_IMAGE}",
+    "installer": "such as projects/ubuntu-os-cloud/global/images/family/ubuntu-2404-lts-amd64",
+    "cos": "such as projects/cos-cloud/global/images/family/cos-stable",
+}
+_ARM64 = "projects/ubuntu-os-accelerator-images/global/images/family/ubuntu-accelerator-2404-arm64-with-nvidia-580"
+_WAYS = {"image": "brings a driver of its own", "installer": "has no driver", "cos": "is Container-Optimized OS"}
+
+# The solver's choices in words, and those of a driver that is installed as one writes them.
+_WORDS = {"driver_branch": "driver branch {}", "torch": "torch {}", "driver_source": "the driver from {}"}
+_KEYS = {"driver_branch": "driver.branch", "torch": "torch"}
+
+
+class Told(NamedTuple):
+    """What an image's name tells; empty for what it does not."""
+
+    project: str = ""
+    way: str = ""
+    """How it gets its driver: image, installer or cos."""
+    branch: int | None = None
+    torch: str = ""
+    architecture: str = ""
+
+
+def told_by(image: str) -> Told:
+    """What is known of a public image by its publisher and name; nothing of any other."""
+    found = _IMAGE.search(image)
+    if not found or found["project"] not in _PUBLISHERS:
+        return Told()
+    branch, torch = _BRANCH.search(found["name"]), _TORCH_IMAGE.match(found["name"])
+    return Told(
+        found["project"],
+        _PUBLISHERS[found["project"]],
+        int(branch[1]) if branch else None,
+        f"{torch[1]}.{torch[2]}+{torch[3]}" if torch else "",
+        "arm64" if "arm64" in found["name"] else "x86_64",
+    )
+
+
+def is_signed(image: str) -> bool:
+    """Whether secure boot may stay on: another's driver modules may be unsigned."""
+    return told_by(image).project in _SIGNED
+
+
+def installer_branch(value: int) -> int:
+    """One that the installer has."""
+    if value not in INSTALLER_BRANCHES:
+        known = ", ".join(map(str, INSTALLER_BRANCHES))
+        raise invalid(
+            f"is no branch cuda_installer has: it has {known}", expected=f"one of {known}", hint="such as 580"
+        )
+    return value
+
+
+def driver(value: Any, others: Mapping[str, Any]) -> Any:
+    """One that knows the GPU."""
+    machine = machine_of(others)
+    if machine is None:
+        return value
+    if value.source == "image":
+        if machine.gpu_count < 1:
+            raise invalid(
+                f"{machine.machine_type} has a fraction of a GPU, which needs the vGPU guest driver no image brings",
+                hint="driver: {source: installer}, or g4-standard-48, which has the smallest whole one",
+            )
+        return value
+    _refuse(machine, {"driver_source": value.source, "driver_branch": value.branch}, ("driver_source", "driver_branch"))
+    return value
+
+
+def image(value: str, others: Mapping[str, Any]) -> str:
+    """One for the machine's processor, that gets its driver the way that was chosen, with one the GPU can use."""
+    machine, source, told = machine_of(others), others.get("driver_source"), told_by(value)
+    if not source or not told.way:
+        return value
+    if told.way != source:
+        raise invalid(
+            f"{_WAYS[told.way]}, and driver.source is {source}",
+            expected=f"an image that {_WAYS[source]}",
+            hint=f"driver: {{source: {told.way}}}, or another image, {_EXAMPLES[source]}",
+        )
+    if machine and told.architecture != machine.architecture:
+        raise invalid(
+            f"is for {told.architecture}, and {machine.machine_type} is {machine.architecture}",
+            hint=f"such as {_ARM64}" if machine.architecture == "arm64" else "one without arm64 in its name",
+        )
+    name = value.rpartition("/")[2]
+    if source == "installer" and not _INSTALLABLE.search(name):
+        raise invalid(
+            "is no system cuda_installer knows",
+            expected="Ubuntu 22.04, 24.04 or 26.04, Debian 12 or 13, RHEL or Rocky Linux 8 to 10",
+            hint=_EXAMPLES["installer"],
+        )
+    # A fraction of a GPU takes no image's driver: that is told of the driver already.
+    if machine and machine.gpu_count >= 1 and told.way == "image" and told.branch:
+        _refuse(machine, _choices(told) | ({"torch": told.torch} if told.torch else {}), tuple(_WORDS), told)
+    return value
+
+
+def torch(value: str | None, others: Mapping[str, Any]) -> str | None:
+    """One with kernels for the GPU, whose CUDA the driver knows; by default the one this package pins.
+
+    Beside a driver or an image that is wrong itself, it is held to what is known: the GPU alone.
+    """
+    machine, chosen, boots = machine_of(others), others.get("driver"), others.get("image")
+    told, from_container = told_by(boots or ""), others.get("driver_source") == "cos"
+    if value is not None and (told.torch or from_container):
+        place = "driver.checkImage" if from_container else f"image: {told.torch}"
+        raise invalid(f"is not chosen here: the check takes the torch of {place}", hint="remove it")
+    wanted = _brought(chosen) if from_container else value
+    if wanted is None and told.way and not told.torch and not from_container:
+        wanted = versions.TORCH  # any other image may bring a torch of its own
+    if machine is None or wanted is None:
+        return value
+    if chosen is None or (chosen.source == "image" and boots is None):
+        given = {}
+    elif chosen.source == "image":
+        given = _choices(told)
+    else:
+        given = {"driver_source": chosen.source, "driver_branch": chosen.branch}
+    _refuse(machine, given | {"torch": wanted}, ("torch", "driver_branch"), told)
+    return value
+
+
+def source_of_driver(given: Any) -> str:
+    """Where a driver is to come from, also when something else about it is wrong; empty where that is not known."""
+    source = given.get("source") if isinstance(given, Mapping) else getattr(given, "source", None)
+    return source if isinstance(source, str) and source in _EXAMPLES else ""
+
+
+def _brought(chosen: Any) -> str | None:
+    """The torch of the container that the check runs in, where its name tells."""
+    found = _TORCH_CONTAINER.search(getattr(chosen, "check_image", ""))
+    return f"{found[1]}+cu{found[2]}{found[3]}" if found else None
+
+
+def torch_instead(machine: Machine) -> str:
+    """The nearest torch that runs where this package's own does not; empty where it does."""
+    answer = solver.check(machine, driver_branch=told_by(versions.GCE_IMAGE).branch, torch=versions.TORCH)
+    return "" if isinstance(answer, solver.Works) else str((answer.fix or {}).get("torch", ""))
+
+
+def _choices(told: Told) -> dict[str, Any]:
+    """The solver's words for what an image brings."""
+    source = _SOLVER_SOURCES.get(told.project)
+    return {
+        **({"driver_branch": told.branch} if told.branch else {}),
+        **({"driver_source": source} if source else {}),
+    }
+
+
+def _refuse(machine: Machine, choices: dict[str, Any], about: tuple[str, ...], told: Told | None = None) -> None:
+    """Raise what the solver has against these choices, with the nearest ones that work."""
+    answer = solver.check(machine, **choices)
+    if isinstance(answer, solver.Works):
+        return
+    problems = [problem for problem in answer.problems if problem.choice in about]
+    if not problems:
+        return
+    fixes = [fix for problem in problems if (fix := problem.fix)]
+    fix = min(fixes, key=len) if fixes else {}
+    newer = _other_image(machine, choices) if told else ""
+    hints = [f"{_KEYS[key]}: {value}" for key, value in fix.items() if key in _KEYS and not (told and key != "torch")]
+    other = "nvidia-tesla-t4" if machine.attached else "another machineType"
+    nearest = " and ".join(_WORDS[key].format(value) for key, value in fix.items() if key in _WORDS)
+    if told and nearest and "torch" not in fix:
+        nearest = f"an image with {nearest}"
+    raise invalid(
+        "; ".join(problem.text for problem in problems),
+        expected=newer or nearest,
+        hint=" and ".join(hints) or f"or take {other}",
+    )
+
+
+def _other_image(machine: Machine, choices: dict[str, Any]) -> str:
+    """The publisher's own image with another driver, where that is enough."""
+    branches = source_of(choices["driver_source"]).branches if "driver_source" in choices else None
+    for branch in sorted(branches or (), reverse=True):
+        if isinstance(solver.check(machine, **choices | {"driver_branch": branch}), solver.Works):
+            return f"the publisher's image with driver {branch}"
+    return ""

@@ -1,0 +1,1 @@
+"""What a runner pool adds to its machines."""

@@ -1,0 +1,100 @@
+"""What a runner scale set's values must be like, beyond their types."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from ... import versions
+from ...errors import invalid
+
+# The chart refuses more (actions/actions-runner-controller@9bb16ae: charts/gha-runner-scale-set/templates/
+# autoscalingrunnerset.yaml). Capitals and underscores, which it takes, no Helm release can be named with.
+_NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+_MOST_NAME = 45
+
+_TOKEN = re.compile(r"gh[opusr]_|github_pat_")
+# The number of an App, or its client id, which the chart takes too (the same: charts/gha-runner-scale-set/values.yaml).
+_APP_ID = re.compile(r"[0-9]+|Iv[0-9A-Za-z.]{6,}")
+
+
+def _url(value: str) -> str:
+    found = re.fullmatch(r"https://([^/]+)(/.*)?", value)
+    if found is None:
+        raise invalid("is no https address", blind="such as https://github.com/acme")
+    host, path = found[1], found[2] or ""
+    if "@" in host:
+        raise invalid("has a user in it", blind="remove what stands before @: the App alone signs in")
+    if re.search(r"./$|\.git$|[?#]", path):
+        raise invalid("goes on behind the name", blind="end it with the organization or the repository")
+    if not re.fullmatch(r"(/[\w.-]+){1,2}", path) or path == "/enterprises":
+        raise invalid(
+            "is no organization, repository or enterprise",
+            blind="such as https://github.com/acme or https://github.com/acme/kernels",
+        )
+    return value
+
+
+def is_repository(url: str) -> bool:
+    """Whether the address is a repository's, which has no runner groups."""
+    _, owner, *rest = url.removeprefix("https://").split("/")
+    return bool(rest) and owner != "enterprises"
+
+
+def _no_token(value: str) -> str:
+    if _TOKEN.match(value):
+        raise invalid("is a token of a person", blind="make a GitHub App, and give its id, installation and key")
+    return value
+
+
+def _app_id(value: str) -> str:
+    if not _APP_ID.fullmatch(_no_token(value)):
+        raise invalid("is no id of a GitHub App", blind="the App's page says its App ID and its Client ID")
+    return value
+
+
+def _installation(value: str) -> str:
+    if not _no_token(value).isdecimal():
+        raise invalid("is no id of an installation", blind="the number at the end of the installation's address")
+    return value
+
+
+def _key(value: str) -> str:
+    if not _no_token(value).startswith("-----BEGIN ") or "PRIVATE KEY-----" not in value.splitlines()[0]:
+        raise invalid("is no private key", blind="the whole .pem file GitHub gave out, its first line included")
+    return value
+
+
+def minor(version: str) -> str:
+    """The part of a version that the controller compares (the same: apis/actions.github.com/v1alpha1/version.go)."""
+    return version.rpartition(".")[0]
+
+
+def _same_minor(version: str) -> str:
+    ours = minor(versions.ARC_CHARTS)
+    if minor(version) != ours:
+        raise invalid(
+            "is a controller of another minor version, which deletes the scale sets of this one",
+            expected=f"{ours}.x",
+            blind="use the ArcController of the same version of this package",
+        )
+    return version
+
+
+def _script(value: str) -> str:
+    if not value.startswith("#!"):
+        raise invalid("does not begin with the program that runs it", blind="begin it with #!/usr/bin/env bash")
+    return value
+
+
+ScaleSetName = Annotated[str, Field(pattern=_NAME, max_length=_MOST_NAME)]
+ConfigUrl = Annotated[str, AfterValidator(_url)]
+AppId = Annotated[str, AfterValidator(_app_id)]
+InstallationId = Annotated[str, AfterValidator(_installation)]
+PrivateKey = Annotated[str, AfterValidator(_key)]
+ControllerVersion = Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$"), AfterValidator(_same_minor)]
+# The same chart: each "must be a non-empty string of less than 256 characters".
+Label = Annotated[str, Field(min_length=1, max_length=255)]
+Script = Annotated[str, AfterValidator(_script)]

@@ -1,0 +1,102 @@
+"""The pod of the check of a pool of nodes, in the API's own words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pulumi
+
+from .. import gpu_nodes
+from ..name_types import CONTAINER_SECURITY, POD_SECURITY
+from . import peers as smoke_peers
+
+if TYPE_CHECKING:
+    from ..smoke_job import SmokeJobArgs
+
+ARCHIVE = "gpu_smoke.pyz"
+"""Under which name the config map has the check."""
+
+# What is left of the Job's deadline for the check once its container runs, and at least that.
+_CHECK_SEC = 300
+_MOUNT = "/gpu-smoke"
+_UID = 1000
+# Kubernetes reads the message of an ended container from here (kubernetes.io, "Determine the Reason for Pod Failure").
+_MESSAGE = "/dev/termination-log"
+
+
+def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[str] | None) -> dict[str, Any]:
+    """A pod that may do nothing but compute: no token, no root, no file it could write but in memory and in /tmp."""
+    expected = {
+        "--pool": args.pool,
+        "--expect-gpus": str(args.gpus),
+        "--expect-gpu": args.gpu,
+        "--min-compute-capability": args.min_compute_capability,
+        "--deadline-sec": str(_CHECK_SEC),
+        "--termination-log": _MESSAGE,
+    }
+    together = smoke_peers.words(args.nodes, peers, args.deadline_sec) if peers is not None else {}
+    around = smoke_peers.environment() if peers is not None else []
+    # Which GPUs a container has is decided for each by itself, so this one is as a pod of its own would be. Where one
+    # node is proven it is no init container, so that Pulumi tells of its end as it does of the check's. Where several
+    # are, it is: a pod of which a container has ended is not ready, and would have no name.
+    unasked = {
+        **_container(
+            "unasked", args.image, {"--pool": args.pool, "--no-gpu-in": "/dev", "--termination-log": _MESSAGE}
+        ),
+        # What NVIDIA's images say, so that it is tried in every image.
+        "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}],
+        "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "128Mi"}},
+        "volumeMounts": [{"name": "check", "mountPath": _MOUNT, "readOnly": True}],
+    }
+    resources = gpu_nodes.gpus(args.gpus)
+    # Ours, and generous: each GPU has a process of its own with CUDA and torch in it.
+    memory = {"memory": f"{2 + 4 * args.gpus}Gi"}
+    return {
+        "restartPolicy": "Never",
+        "nodeSelector": gpu_nodes.labels(args.pool),
+        **({"affinity": smoke_peers.apart(args.pool), "subdomain": peers} if peers is not None else {}),
+        "tolerations": [gpu_nodes.toleration()],
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": {"runAsUser": _UID, "runAsGroup": _UID, **POD_SECURITY},
+        **({"initContainers": [unasked]} if peers is not None else {}),
+        "containers": [
+            {
+                **_container("gpu-smoke", args.image, {**expected, **together}),
+                "env": [{"name": "HOME", "value": "/tmp"}, *around],  # noqa: S108 - the pod's own
+                "resources": {
+                    "requests": {**resources["requests"], **memory, "cpu": "1"},
+                    "limits": {**resources["limits"], **memory},
+                },
+                "volumeMounts": [
+                    {"name": "check", "mountPath": _MOUNT, "readOnly": True},
+                    {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108
+                    {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108
+                ],
+            },
+            *([] if peers is not None else [unasked]),
+        ],
+        "volumes": [
+            {"name": "check", "configMap": {"name": archive}},
+            {"name": "tmp", "emptyDir": {}},
+            # The runtime's own /dev/shm has 64 MB, which torch's workers and NCCL outgrow.
+            {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
+        ],
+    }
+
+
+def _container(name: str, image: str, words: dict[str, Any]) -> dict[str, Any]:
+    """What both sides of the check have in common."""
+    return {
+        "name": name,
+        "image": image,
+        "command": [
+            "python3",
+            f"{_MOUNT}/{ARCHIVE}",
+            *(word for pair in words.items() if pair[1] != "" for word in pair),
+        ],
+        "terminationMessagePath": _MESSAGE,
+        # A check that died before it could write: the end of what it printed.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": {"readOnlyRootFilesystem": True, **CONTAINER_SECURITY},
+    }

@@ -1,0 +1,142 @@
+"""What pools need around them and a stack file does not say: subnetworks to join, and where runners register."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from gpu_ci.errors import Problem
+from gpu_ci.stack.pools import Choice
+from gpu_ci.validation_errors import join
+
+from infra.site import GITHUB, SITE, Site
+
+
+def unplaced(choices: list[Choice], site: Any, found: list[Problem]) -> list[Problem]:
+    """Regions that have a pool and no subnetwork, as far as the pools' zones are known to be right."""
+    subnetworks = _regions(site)
+    wrong = {problem.path for problem in found}
+    missing: dict[str, list[str]] = {}
+    joining = [choice for choice in choices if "subnetwork" in choice.component.ARGS.WIRING]
+    for choice in joining:
+        zones_fine = not any(path.startswith(f"{choice.path}.zones") for path in wrong)
+        if subnetworks is not None and choice.cloud == "gcp" and zones_fine and choice.region not in subnetworks:
+            missing.setdefault(choice.region, []).append(choice.name)
+    path = f"{SITE}.subnetworks"
+    return [
+        Problem(
+            join(path, region),
+            f"is missing, and {', '.join(names)} {'is' if len(names) == 1 else 'are'} in that region",
+            got="nothing",
+            expected=str(Site.model_fields["subnetworks"].description),
+            hint=f"pulumi config set --path '{join(path, region)}' projects/…/regions/{region}/subnetworks/…",
+        )
+        for region, names in sorted(missing.items())
+        if region
+    ]
+
+
+def _regions(site: Any) -> set[str] | None:
+    """The regions whose machines have a subnetwork to join; nothing where the site is too wrong to tell."""
+    if site is None:
+        return set()
+    maps = [site.get(key) or {} for key in ("subnetworks", "networks")] if isinstance(site, Mapping) else [None]
+    return (
+        {str(region) for each in maps for region in each or ()} if all(isinstance(e, Mapping) for e in maps) else None
+    )
+
+
+def unregistered(choices: list[Choice], site: Any, github: Any, unread: Collection[str]) -> list[Problem]:
+    """What pools on clusters register their runners with, where it is missing; of keys that were not read, nobody
+    knows."""
+    waiting = [choice.name for choice in choices if "app" in choice.component.ARGS.WIRING]
+    owner = site.get("github") if isinstance(site, Mapping) else None
+    group = github.get("runnerGroup") if isinstance(github, Mapping) else None
+    app = owner.get("app") if isinstance(owner, Mapping) else None
+    needed = {
+        f"{SITE}.github.owner": (owner, "the organization, such as acme", "such as owner: acme"),
+        f"{SITE}.github.app": (
+            app,
+            "the GitHub App that registers runners: id, installationId and privateKey",
+            "such as app: {id: 1234567, installationId: 7654321, privateKey: projects/acme-ci/secrets/github-app-key}",
+        ),
+        f"{GITHUB}.runnerGroup": (
+            group,
+            "the group runners join, and the repositories that may use it",
+            "such as runnerGroup: {repositories: [kernels]}",
+        ),
+    }
+    text = f"is missing, and the runners of {', '.join(waiting)} need it"
+    return [
+        Problem(path, text, "nothing", expected, hint)
+        for path, (given, expected, hint) in needed.items()
+        # What is kept on GitHub asks for the owner too.
+        if waiting and not given and (github is None or not path.endswith(".owner"))
+        if not path.startswith(tuple(unread))
+    ]
+
+
+def unfit(choices: list[Choice], site: Any, github: Any) -> list[Problem]:
+    """What does not go with registering runners: a system without them, and secrets that no job can read."""
+    owner = site.get("github") if isinstance(site, Mapping) else None
+    app = owner.get("app") if isinstance(owner, Mapping) else None
+    group = github.get("runnerGroup") if isinstance(github, Mapping) else None
+    if not app or not group:
+        return []
+    from gpu_ci.gcp.pool.rules import ANOTHER_IMAGE, ANOTHER_WAY, NO_STANDBY, RUNNERLESS, STANDING, UNREADABLE
+
+    problems = []
+    for choice in choices:
+        if "github" not in choice.component.ARGS.WIRING:
+            continue
+        runner, secrets = choice.choices.get("runner"), choice.choices.get("secrets")
+        docker = runner.get("docker") if isinstance(runner, Mapping) else None
+        driver = choice.choices.get("driver")
+        if isinstance(driver, Mapping) and driver.get("source") == "cos":
+            problems.append(
+                Problem(f"{choice.path}.driver.source", RUNNERLESS, "'cos'", "image or installer", ANOTHER_IMAGE)
+            )
+        if choice.choices.get("standby"):
+            problems.append(Problem(f"{choice.path}.standby", STANDING, expected="nothing here", hint=NO_STANDBY))
+        if secrets and docker != "rootful":
+            expected = "nothing here, or runner.docker: rootful"
+            problems.append(Problem(f"{choice.path}.secrets", UNREADABLE, expected=expected, hint=ANOTHER_WAY))
+    return problems
+
+
+# What goes, or is put right, with a choice that a pool which registers runners cannot have.
+_WITH_IT = {"driver.source": ("driver", "image", "torch"), "standby": ("standby",)}
+
+
+def moot(problem: Problem, unfit: list[Problem]) -> bool:
+    """Whether another problem of the pool ends this one, whose own hint would lead nowhere."""
+    over = [
+        each.path.removesuffix(key) + part
+        for each in unfit
+        for key, parts in _WITH_IT.items()
+        if each.path.endswith(f".{key}")
+        for part in parts
+    ]
+    return any(problem.path == path or problem.path.startswith(f"{path}.") for path in over)
+
+
+def doubled(choices: list[Choice]) -> list[Problem]:
+    """Pools of one cluster whose scale sets would have one name: the second would not come up, or take the first's."""
+    owners: dict[tuple[str, str], str] = {}
+    problems = []
+    for choice in choices:
+        runner = choice.choices.get("runner")
+        chosen = runner.get("scaleSetName") if isinstance(runner, Mapping) else None
+        if "app" not in choice.component.ARGS.WIRING:
+            continue
+        owner = owners.setdefault((str(choice.choices.get("clusterName")), str(chosen or choice.name)), choice.name)
+        if owner != choice.name:
+            path = f"{choice.path}.runner.scaleSetName" if chosen else choice.path
+            text = f"is the name of the scale set of {owner} on the same cluster"
+            expected = "a name no other pool has, which workflows write as runs-on"
+            problems.append(
+                Problem(
+                    path, text, repr(chosen or choice.name), expected, "leave it out, and it is named after its pool"
+                )
+            )
+    return problems

@@ -1,0 +1,45 @@
+"""What is no mistake in a stack file and still worth a word in the preview: what has grown old, what is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date
+from typing import Any
+
+from gpu_ci.catalog import cost, staleness
+from gpu_ci.stack import warnings as doubts
+from gpu_ci.stack.pools import images
+from gpu_ci.stack.quotas import demands
+
+from infra.settings import Settings
+
+
+def warnings(settings: Settings, today: date) -> list[str]:
+    """Each once for the whole stack, however many pools it is about."""
+    pools = [(pool.name, pool.args) for pool in settings.pools]
+    found = cost.of_stack(demands(pools))
+    old = staleness.prices({each.demand.pool: each.price for each in found.pools}, today)
+    ended = [each for image in images(pools) for each in staleness.image(image, today)]
+    prices = "; ".join(f"{each.subject} {each.text}" for each in old)
+    return [
+        *([f"{prices}; hint: {old[0].hint}"] if old else []),
+        *map(str, ended),
+        *_old_runners(pools, today),
+        *settings.quotas.doubts,
+        *doubts.of(
+            pools, settings.clusters, [getattr(args, "cluster_name", None) for _, args in pools], _given(settings)
+        ),
+    ]
+
+
+def _given(settings: Settings) -> list[str]:
+    """What there is of the two that make machines register runners."""
+    owner, github = settings.site.github, settings.github
+    there = {doubts.APP: owner and owner.app, doubts.GROUP: github and github.runner_group}
+    return [key for key, value in there.items() if value is not None]
+
+
+def _old_runners(pools: Iterable[tuple[str, Any]], today: date) -> list[str]:
+    """Versions of GitHub's runner that a stack's machines register, and that get no jobs, or soon none."""
+    registered = (args.runner.version for _, args in pools if getattr(args, "github", None) is not None)
+    return [str(each) for version in dict.fromkeys(registered) for each in staleness.runner(version, today)]

@@ -1,0 +1,202 @@
+"""What a node group may be, and what follows from what is chosen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import gpu_catalog as catalog
+import pulumi
+import pytest
+from gpu_catalog import cost, quota
+from gpu_ci.aws.gpu_node_group import GpuNodeGroup, GpuNodeGroupArgs
+from gpu_ci.aws.nodes import rules
+from gpu_ci.errors import report
+
+from tests.gpu_ci.aws.node_groups import BLOCK, EFA, P3DN, SUBNET_A, TYPES, Late, args, group, problems
+
+
+def test_the_example_is_right_and_says_all_a_person_chooses() -> None:
+    assert GpuNodeGroupArgs.choice_problems(GpuNodeGroup.EXAMPLE) == []
+    assert problems() == ()
+
+
+def test_a_mistake_is_told_in_the_house_form() -> None:
+    found = [
+        problem.under("gpu-ci:pools.l4")
+        for problem in GpuNodeGroupArgs.choice_problems({**GpuNodeGroup.EXAMPLE, "amiType": "AL2023_x86_64_STANDARD"})
+    ]
+    assert report("Pulumi.staging.yaml", found) == (
+        "Pulumi.staging.yaml: gpu-ci:pools.l4.amiType: does not go with g6.2xlarge: AL2023_x86_64_STANDARD has no "
+        "NVIDIA driver\n"
+        "  got: 'AL2023_x86_64_STANDARD'\n"
+        "  expected: EKS's image, with an NVIDIA driver; by default AL2023's for the processor\n"
+        "  hint: amiType: AL2023_x86_64_NVIDIA"
+    )
+
+
+def test_mistakes_that_do_not_depend_on_each_other_are_told_together() -> None:
+    found = problems(
+        instance_types=["g6.xlrge"], market="x", zones=["us-east-1"], max=0, efa=1, disk_gib=1, metadata_hop_limit=3
+    )
+    assert [problem.path for problem in found] == [
+        "instanceTypes[0]",
+        "market",
+        "zones[0]",
+        "max",
+        "efa",
+        "diskGib",
+        "metadataHopLimit",
+    ]
+
+
+def test_what_the_program_fills_in_is_no_mistake_of_a_stack_file() -> None:
+    choices = {"instanceTypes": ["g6e.48xlarge"], "efa": True, "zones": ["us-east-1a"], "max": 2}
+    assert GpuNodeGroupArgs.choice_problems(choices) == []
+    (found,) = GpuNodeGroupArgs.choice_problems({**choices, "region": "us-east-1"})
+    assert (found.path, found.text) == ("region", "is filled in by the program, not by the stack file")
+
+
+@pytest.mark.parametrize("name", [each.machine_type for each in catalog.machines(cloud="aws") if each.regions])
+def test_every_machine_the_catalog_has_can_be_a_node_where_it_is(name: str) -> None:
+    machine = catalog.machine(name)
+    region = machine.regions[0]
+    choices: dict[str, Any] = {
+        **GpuNodeGroupArgs.stand_in_wiring(region, {}),
+        "instance_types": [name],
+        "market": "standard" if "standard" in machine.markets else machine.markets[0],
+        "max": 1,
+    }
+    if machine.gpu.last_driver_branch:
+        choices["release_version"] = "1.35.3-20260917"
+    if choices["market"] == "capacity-block":
+        choices["capacity_reservation_id"] = BLOCK["capacity_reservation_id"]
+    assert GpuNodeGroupArgs(**choices).chosen_ami_type == machine.ami_types[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "image"),
+    [
+        ("g6.2xlarge", "AL2023_x86_64_NVIDIA"),
+        ("g6.2xlarge", "BOTTLEROCKET_x86_64_NVIDIA"),
+        ("g6.2xlarge", "BOTTLEROCKET_x86_64_NVIDIA_FIPS"),
+        ("g5g.2xlarge", "AL2023_ARM_64_NVIDIA"),
+        ("g5g.2xlarge", "BOTTLEROCKET_ARM_64_NVIDIA"),
+        ("g6f.2xlarge", "AL2023_x86_64_NVIDIA"),
+    ],
+)
+def test_every_image_of_eks_with_a_driver_is_taken_on_its_processor(name: str, image: str) -> None:
+    assert args(instance_types=[name], ami_type=image).chosen_ami_type == image
+
+
+def test_a_release_of_either_system_is_taken() -> None:
+    assert args(release_version="1.35.3-20260714").release_version == "1.35.3-20260714"
+    bottlerocket = args(ami_type="BOTTLEROCKET_x86_64_NVIDIA", release_version="1.64.0-c9b02bd1")
+    assert bottlerocket.release_version == "1.64.0-c9b02bd1"
+
+
+def test_a_torch_that_runs_is_taken_and_put_nowhere() -> None:
+    with_torch = group(**P3DN, torch="2.14.0+cu126").rows
+    without = group(**P3DN).rows
+    assert [row.inputs for row in with_torch] == [row.inputs for row in without]
+
+
+def test_the_disk_is_taken_up_to_what_ebs_says() -> None:
+    most = args(disk_gib=160, disk_iops=80_000, disk_throughput_mib=2_000)
+    assert (most.disk_iops, most.disk_throughput_mib) == (80_000, 2_000)
+    assert args(disk_gib=30).disk_iops == 3_000
+
+
+def test_wiring_that_comes_late_is_checked_with_the_same_words() -> None:
+    with pytest.raises(Exception, match="clusterName: has a form that is not accepted"):
+        group(cluster_name=Late("-ci"))
+
+
+def test_offerings_that_come_late_are_held_against_the_zones() -> None:
+    late = {name: Late(["us-east-1a"]) for name in TYPES}
+    with pytest.raises(Exception, match=r"GpuNodeGroup 'l4': zones: us-east-1b does not offer g6.2xlarge"):
+        group(offerings=late)
+    assert group(offerings=late, zones=["us-east-1a"]).one(":NodeGroup").inputs["subnetIds"] == [SUBNET_A]
+
+
+def test_a_cluster_version_that_comes_late_is_held_against_the_release() -> None:
+    with pytest.raises(Exception, match=r"releaseVersion: is for Kubernetes 1.35, and the cluster has 1.34"):
+        group(release_version="1.35.3-20260917", kubernetes_version=Late("1.34"))
+
+
+def test_what_is_unknown_in_a_preview_is_left_for_the_update() -> None:
+    late = {name: Late(None, known=False) for name in TYPES}
+    rows = group(preview=True, offerings=late).rows
+    assert len(rows) == 14
+
+
+def test_spot_with_few_types_is_told_which_others_have_the_same_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", lambda text, *_: told.append(text))
+    group(instance_types=["g6.8xlarge", "gr6.8xlarge"])
+    assert told == [
+        "instanceTypes: spot is found and kept more often with several types; hint: add g6.16xlarge",
+    ]
+
+
+def test_the_types_that_are_named_are_in_the_region() -> None:
+    g6 = [catalog.machine("g6.8xlarge")]
+    assert rules.more_spot_types(g6, "us-east-1") == ("gr6.8xlarge", "g6.16xlarge")
+    assert rules.more_spot_types(g6, "me-central-1") == ("g6.16xlarge",)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"instance_types": ["p4d.24xlarge"]},
+        {"instance_types": ["g6.xlarge"], "market": "standard"},
+        BLOCK,
+    ],
+)
+def test_there_is_no_warning_where_there_are_three_types_or_no_others(
+    changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", lambda text, *_: told.append(text))
+    group(**changes)
+    assert told == []
+
+
+def test_machines_alike_have_the_same_gpus_and_processor() -> None:
+    assert rules.alike(catalog.machine("g6.xlarge")) == (
+        "g6.xlarge", "g6.2xlarge", "g6.4xlarge", "gr6.4xlarge", "g6.8xlarge", "gr6.8xlarge", "g6.16xlarge",
+    )  # fmt: skip
+    assert rules.alike(catalog.machine("p5.48xlarge")) == ("p5.48xlarge",)
+
+
+def test_the_same_gpu_beside_another_processor_is_another_machine() -> None:
+    """EC2 sells none yet: of every GPU it has one processor."""
+    first = catalog.machine("g6.xlarge")
+    problem = rules._unlike(replace(first, architecture="arm64"), first)
+    assert problem is not None
+    assert problem.message() == "has 1 L4 (arm64), and g6.xlarge has 1 L4 (x86_64)"
+
+
+def test_what_a_group_asks_of_aws_is_every_node_of_the_largest_type() -> None:
+    demand = args().demand("l4")
+    assert (demand.machine.machine_type, demand.market, demand.region) == ("g6.4xlarge", "spot", "us-east-1")
+    assert (demand.max_machines, demand.machines_at_rest, demand.most_machines) == (4, 0, 4)
+    needed = quota.needs([demand])
+    assert {key: (need.amount, need.unit) for key, need in needed.items()} == {
+        ("us-east-1", "L-3819A6DF"): (64, "vCPU")
+    }
+    (pool,) = cost.of_stack([demand]).pools
+    assert pool.usd_per_hour_at_rest == 0
+
+
+def test_a_capacity_block_draws_on_no_quota_the_catalog_knows() -> None:
+    demand = args(**BLOCK).demand("h100")
+    assert (demand.market, quota.needs([demand])) == ("capacity-block", {})
+    assert quota.without_metric([demand]) == ("h100",)
+
+
+def test_an_efa_group_needs_what_its_security_group_is_made_of() -> None:
+    assert args(**EFA).chosen_zones == ("us-east-1a",)
+    found = problems(**{**EFA, "vpc_id": None, "cluster_security_group_id": None})
+    assert [problem.path for problem in found] == ["vpcId", "clusterSecurityGroupId"]

@@ -1,0 +1,219 @@
+"""What is told of node groups whose image, torch, disk or tags would not do, and of keys nobody chooses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.gpu_ci.aws.node_groups import P3DN, problems
+
+
+@pytest.mark.parametrize(
+    ("changes", "path", "text", "hint"),
+    [
+        (
+            {"ami_type": "AL2_x86_64_GPU"},
+            "amiType",
+            "does not go with g6.2xlarge: AL2_x86_64_GPU has had no new images since 2025-11-26",
+            "amiType: AL2023_x86_64_NVIDIA",
+        ),
+        (
+            {"ami_type": "AL2023_x86_64_STANDARD"},
+            "amiType",
+            "does not go with g6.2xlarge: AL2023_x86_64_STANDARD has no NVIDIA driver",
+            "amiType: AL2023_x86_64_NVIDIA",
+        ),
+        (
+            {"ami_type": "AL2023_x86_64_NEURON"},
+            "amiType",
+            "does not go with g6.2xlarge: AL2023_x86_64_NEURON has no NVIDIA driver",
+            "amiType: AL2023_x86_64_NVIDIA",
+        ),
+        (
+            {"ami_type": "BOTTLEROCKET_x86_64"},
+            "amiType",
+            "does not go with g6.2xlarge: BOTTLEROCKET_x86_64 has no NVIDIA driver",
+            "amiType: AL2023_x86_64_NVIDIA",
+        ),
+        (
+            {"ami_type": "WINDOWS_CORE_2022_x86_64"},
+            "amiType",
+            "does not go with g6.2xlarge: WINDOWS_CORE_2022_x86_64 has no NVIDIA driver",
+            "amiType: AL2023_x86_64_NVIDIA",
+        ),
+        (
+            {"ami_type": "AL2023_ARM_64_NVIDIA"},
+            "amiType",
+            "does not go with g6.2xlarge: AL2023_ARM_64_NVIDIA is for arm64, and g6.2xlarge is x86_64",
+            "amiType: AL2023_x86_64_NVIDIA",
+        ),
+        ({"ami_type": "AL2023_x86_64_NVIDEA"}, "amiType", "is no AMI type of EKS", "did you mean AL2023_x86_64_NVIDIA"),
+        (
+            {"ami_type": "CUSTOM"},
+            "amiType",
+            "images of one's own are not taken",
+            "leave it out: EKS's own has driver and container tools",
+        ),
+        (
+            {"instance_types": ["g7.2xlarge"], "ami_type": "BOTTLEROCKET_x86_64_NVIDIA"},
+            "amiType",
+            "does not go with g7.2xlarge: BOTTLEROCKET_x86_64_NVIDIA is not for g7: take AL2023_x86_64_NVIDIA",
+            "amiType: AL2023_x86_64_NVIDIA",
+        ),
+        (
+            {"instance_types": ["g5g.xlarge"], "ami_type": "AL2023_x86_64_NVIDIA"},
+            "amiType",
+            "does not go with g5g.xlarge: AL2023_x86_64_NVIDIA is for x86_64, and g5g.xlarge is arm64",
+            "amiType: AL2023_ARM_64_NVIDIA",
+        ),
+        (
+            {"instance_types": ["p3dn.24xlarge"]},
+            "releaseVersion",
+            (
+                "is missing: driver R580 is the last that knows the V100 32GB, and without it a node takes EKS's "
+                "newest release"
+            ),
+            (
+                "one that has driver 580, in the form of 1.35.3-20260917; github.com/awslabs/amazon-eks-ami/releases "
+                "lists them"
+            ),
+        ),
+        (
+            {"release_version": "v20260917"},
+            "releaseVersion",
+            "is no release of AL2023_x86_64_NVIDIA",
+            "github.com/awslabs/amazon-eks-ami/releases lists them",
+        ),
+        (
+            {"release_version": "1.34.2-20260917"},
+            "releaseVersion",
+            "is for Kubernetes 1.34, and the cluster has 1.35",
+            "github.com/awslabs/amazon-eks-ami/releases lists them",
+        ),
+        (
+            {"ami_type": "BOTTLEROCKET_x86_64_NVIDIA", "release_version": "1.35.3-20260917"},
+            "releaseVersion",
+            "is no release of BOTTLEROCKET_x86_64_NVIDIA",
+            "github.com/bottlerocket-os/bottlerocket/releases lists them",
+        ),
+        (
+            {"release_version": "1.64.0-c9b02bd1"},
+            "releaseVersion",
+            "is no release of AL2023_x86_64_NVIDIA",
+            "github.com/awslabs/amazon-eks-ami/releases lists them",
+        ),
+        (
+            {"instance_types": ["g7.2xlarge"], "release_version": "1.35.1-20260714"},
+            "releaseVersion",
+            "has driver 580 at most: driver branch 580 does not know the RTX PRO 4500: R595 is its first",
+            "a release of 20260917 or later",
+        ),
+        (
+            {"instance_types": ["g7e.2xlarge"], "torch": "2.4.0+cu121"},
+            "torch",
+            (
+                "does not run on g7e.2xlarge: torch 2.4.0+cu121 has no kernels for 12.0: it has sm_50 sm_60 sm_70 "
+                "sm_75 sm_80 sm_86 sm_90"
+            ),
+            "torch: 2.7.0+cu128",
+        ),
+        (
+            {"torch": "2.14.0+cu999"},
+            "torch",
+            "does not run on g6.2xlarge: torch 2.14.0 has no cu999 wheel for x86_64: it has cu126, cu129, cu130, cu132",
+            "torch: 2.14.0+cu130",
+        ),
+        (
+            {**P3DN, "torch": "2.15.0"},
+            "torch",
+            (
+                "does not run on p3dn.24xlarge: torch 2.15.0+cu132 has no kernels for 7.0: it has sm_75 sm_80 sm_86 "
+                "sm_90 sm_100 sm_120"
+            ),
+            "torch: 2.14.0+cu126",
+        ),
+        ({"disk_iops": 60000}, "diskIops", "is more than 500 for each GiB", "diskGib: 120, or lower it"),
+        ({"disk_gib": 30, "disk_iops": 15001}, "diskIops", "is more than 500 for each GiB", "diskGib: 31, or lower it"),
+        (
+            {"disk_throughput_mib": 1000},
+            "diskThroughputMib",
+            "is more than a quarter MiB/s for each of diskIops",
+            "diskIops: 4000, or lower it",
+        ),
+        (
+            {"disk_iops": 4000, "disk_throughput_mib": 1001},
+            "diskThroughputMib",
+            "is more than a quarter MiB/s for each of diskIops",
+            "diskIops: 4004, or lower it",
+        ),
+        ({"tags": {"aws:owner": "ml"}}, 'tags["aws:owner"]', "keys that start with aws: are kept for AWS", "rename it"),
+        ({"tags": {"AWS:owner": "ml"}}, 'tags["AWS:owner"]', "keys that start with aws: are kept for AWS", "rename it"),
+        (
+            {"tags": {"gpu-ci-pool": "x"}},
+            "tags.gpu-ci-pool",
+            "keys that start with gpu-ci- are kept for this package's own tags",
+            "rename it",
+        ),
+        (
+            {"tags": {str(number): "" for number in range(47)}},
+            "tags",
+            "has more than 46 tags",
+            "a resource has at most 50",
+        ),
+        (
+            {"capacityType": "SPOT"},
+            "capacityType",
+            "is not chosen",
+            "remove it: market decides it: spot, standard or capacity-block",
+        ),
+        (
+            {"desiredSize": 2},
+            "desiredSize",
+            "is not chosen",
+            "remove it: a group begins with no node, and an autoscaler decides from then on",
+        ),
+        ({"minSize": 1}, "minSize", "is not chosen", "remove it: it is always 0, so that nothing is paid for at rest"),
+        ({"maxSize": 9}, "maxSize", "is not chosen", "remove it: max is its name here"),
+        (
+            {"diskSize": 50},
+            "diskSize",
+            "is not chosen",
+            "remove it: diskGib is its name here; with a launch template EKS takes no other",
+        ),
+        (
+            {"remoteAccess": {}},
+            "remoteAccess",
+            "is not chosen",
+            "remove it: there is none; sessionManager opens a shell without a port or a key",
+        ),
+        (
+            {"imageId": "ami-1"},
+            "imageId",
+            "is not chosen",
+            "remove it: amiType names the image: EKS joins only its own to the cluster by itself",
+        ),
+        (
+            {"labels": {}},
+            "labels",
+            "is not chosen",
+            "remove it: the nodes of every cloud have the same, so that pods find them",
+        ),
+        (
+            {"taints": []},
+            "taints",
+            "is not chosen",
+            "remove it: the nodes of every cloud have the same, so that only pods that want a GPU get in",
+        ),
+        (
+            {"warmPoolConfig": {}},
+            "warmPoolConfig",
+            "is not chosen",
+            "remove it: a stopped node holds no GPU, and starting it may find none left",
+        ),
+        ({"maxx": 3}, "maxx", "unknown key", "did you mean max"),
+    ],
+)
+def test_one_mistake_is_one_problem_with_one_hint(changes: dict[str, Any], path: str, text: str, hint: str) -> None:
+    (found,) = problems(**changes)
+    assert (found.path, found.text, found.hint) == (path, text, hint)

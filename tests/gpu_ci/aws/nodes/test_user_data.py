@@ -1,0 +1,85 @@
+"""What nodes do before they join, so that no container gets GPUs it did not ask for."""
+
+from __future__ import annotations
+
+import base64
+import email
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from gpu_ci import catalog
+
+from tests.gpu_ci.aws.node_groups import BLOCK, EFA, problems, template
+
+BOTTLEROCKET = {"ami_type": "BOTTLEROCKET_x86_64_NVIDIA"}
+ARM = {"instance_types": ["g5g.2xlarge"], "market": "standard"}
+NVIDIA_CTK = """#!/bin/bash
+printf '%s\\n' "$0" "$@" >> {said}
+exit {code}
+"""
+
+
+def text(**changes: object) -> str:
+    """The user data of a group with these changes."""
+    return base64.b64decode(template(**changes)["userData"], validate=True).decode("ascii")
+
+
+def script(**changes: object) -> str:
+    """The one part of it, a script, as cloud-init takes it out."""
+    message = email.message_from_string(text(**changes))
+    assert (message.get_content_type(), message.defects) == ("multipart/mixed", [])
+    [part] = message.get_payload()
+    assert (part.get_content_type(), part.defects) == ("text/x-shellscript", [])
+    return str(part.get_payload())
+
+
+def runs(folder: Path, code: int) -> list[str]:
+    """What the script calls, and with which arguments, where nvidia-ctk ends with this code."""
+    said = folder / "said"
+    for name in ("nvidia-ctk", "systemctl"):
+        (folder / name).write_text(NVIDIA_CTK.format(said=said, code=code))
+        (folder / name).chmod(0o755)
+    (folder / "part-001").write_text(script())
+    subprocess.run(["/bin/bash", folder / "part-001"], env={"PATH": str(folder)}, check=False)
+    return said.read_text().replace(f"{folder}/", "").splitlines()
+
+
+def test_the_toolkit_of_al2023_is_told_whom_to_give_gpus_to_and_by_what(tmp_path: Path) -> None:
+    assert script().startswith("#!/bin/bash\n")
+    assert runs(tmp_path, 0) == [
+        "nvidia-ctk",
+        "config",
+        "--in-place",
+        "--set",
+        "accept-nvidia-visible-devices-envvar-when-unprivileged=false",
+        "--set",
+        "accept-nvidia-visible-devices-as-volume-mounts=true",
+    ]
+
+
+def test_a_node_whose_toolkit_takes_it_not_turns_itself_off_before_it_joins(tmp_path: Path) -> None:
+    assert runs(tmp_path, 1)[-2:] == ["systemctl", "poweroff"]
+
+
+@pytest.mark.parametrize("changes", [BLOCK, EFA, ARM], ids=["capacity-block", "efa", "arm64"])
+def test_every_group_of_al2023_has_the_same(changes: dict[str, object]) -> None:
+    assert text(**changes) == text()
+
+
+def test_bottlerocket_is_told_in_its_own_settings() -> None:
+    assert tomllib.loads(text(**BOTTLEROCKET)) == {
+        "settings": {
+            "nvidia-container-runtime": {
+                "visible-devices-as-volume-mounts": True,
+                "visible-devices-envvar-when-unprivileged": False,
+            }
+        }
+    }
+
+
+def test_every_image_a_group_takes_is_of_a_system_that_is_told() -> None:
+    kinds = ({"instance_types": ["g6.2xlarge"]}, {"instance_types": ["g5g.2xlarge"]})
+    taken = [each for each in catalog.ami_types() if not all(problems(ami_type=each.ami_type, **one) for one in kinds)]
+    assert {each.os for each in taken} == {"al2023", "bottlerocket"}

@@ -1,0 +1,130 @@
+"""A Google for gate tests: zones with machines or without, machines that answer or not, time only the gate spends."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any
+
+from gpu_ci.gcp.gate.compute_api import ApiError
+
+EXHAUSTED = "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS"
+PASSED = json.dumps({"verdict": "pass", "exit_code": 0, "summary": "1 x NVIDIA L4 computes"})
+FAILED = json.dumps({"verdict": "fail", "exit_code": 1, "summary": "GPU 0: wrong numbers"})
+
+
+@dataclass
+class FakeClock:
+    """Time passes only when somebody waits."""
+
+    time: float = 0.0
+    pause: float = 0.0
+
+    def now(self) -> float:
+        return self.time
+
+    def wait(self, event: Event, seconds: float) -> None:
+        self.time += seconds
+        if self.pause:  # for tests in which something else must get to run meanwhile
+            event.wait(self.pause)
+
+
+@dataclass
+class Machine:
+    zone: str
+    body: dict[str, Any]
+    template: str
+    born: float
+
+
+@dataclass
+class FakeGoogle:
+    """What each zone does: `run` gives a machine, any ApiError is what the operation ends with."""
+
+    clock: FakeClock
+    zones: Mapping[str, ApiError | None] = field(default_factory=dict)
+    boots_in: float = 10.0
+    verdict: str | None = PASSED
+    verdict_after: float = 60.0
+    stops_after: float | None = None
+    gone_after: float | None = None
+    serial_text: str = ""
+    insert_error: ApiError | None = None
+    delete_error: ApiError | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    leftovers: dict[str, list[str]] = field(default_factory=dict)
+    machines: dict[str, Machine] = field(default_factory=dict)
+    log: list[tuple[str, ...]] = field(default_factory=list)
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    on_status: Callable[[], None] = lambda: None
+    step: str | ApiError = ""
+
+    def template(self, project: str, region: str, name: str) -> dict[str, Any]:
+        self.log.append(("template", project, region, name))
+        return {
+            "labels": {"gpu-ci-pool": "l4"},
+            "metadata": {"items": [{"key": "startup-script", "value": "#!"}, {"key": "gpu-ci-role", "value": "pool"}]},
+            "scheduling": {"provisioningModel": "SPOT", "maxRunDuration": {"seconds": "14400"}},
+        }
+
+    def insert(self, project: str, zone: str, body: dict[str, Any], template: str) -> str:
+        self.log.append(("insert", zone))
+        self.bodies.append(body)
+        if self.insert_error:
+            raise self.insert_error
+        if self.zones.get(zone) is None:
+            self.machines[body["name"]] = Machine(zone, body, template, self.clock.now())
+        return f"insert-{zone}"
+
+    def delete(self, project: str, zone: str, name: str) -> str:
+        self.log.append(("delete", zone))
+        if self.delete_error:
+            raise self.delete_error
+        if name in self.leftovers.get(zone, []):
+            self.leftovers[zone].remove(name)
+        elif name not in self.machines:
+            raise ApiError("notFound", f"{name} was not found", 404)
+        self.machines.pop(name, None)
+        return f"delete-{zone}"
+
+    def done(self, project: str, zone: str, operation: str) -> bool:
+        error = self.zones.get(zone)
+        if operation.startswith("insert") and error:
+            raise error
+        return not operation.startswith("insert") or self._age(zone) >= self.boots_in
+
+    def instances(self, project: str, zone: str, label: str, value: str) -> list[str]:
+        assert label == "gpu-ci-gate"
+        return list(self.leftovers.get(zone, []))
+
+    def status(self, project: str, zone: str, name: str) -> str:
+        self.on_status()
+        age = self._age(zone)
+        if self.gone_after is not None and age >= self.gone_after:
+            raise ApiError("notFound", f"{name} was not found", 404)
+        stopped = self.stops_after is not None and age >= self.stops_after
+        return "TERMINATED" if stopped else "RUNNING"
+
+    def guest_attribute(self, project: str, zone: str, name: str, key: str) -> str:
+        if key == "gpu-agent/step":
+            if isinstance(self.step, ApiError):
+                raise self.step
+            return self.step
+        assert key == "gpu-smoke/verdict"
+        there = self.verdict is not None and self._age(zone) >= self.verdict_after
+        return str(self.verdict) if there else ""
+
+    def serial(self, project: str, zone: str, name: str) -> str:
+        return self.serial_text
+
+    def _age(self, zone: str) -> float:
+        (machine,) = [machine for machine in self.machines.values() if machine.zone == zone]
+        return self.clock.now() - machine.born
+
+
+def result_line(answer: str) -> str:
+    """The verdict as the boot script prints it on the serial port."""
+    return f"SMOKE-RESULT {base64.b64encode(answer.encode()).decode()}"

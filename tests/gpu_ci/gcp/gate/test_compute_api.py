@@ -1,0 +1,241 @@
+"""Google's own client against a server of this test: what is asked on the wire, and what its errors become."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import google.auth
+import pytest
+from google.auth.credentials import AnonymousCredentials
+from google.auth.exceptions import DefaultCredentialsError
+from gpu_ci.gcp.gate.compute_api import ApiError, GoogleCompute, QuotaInfo
+
+STOCKOUT = {
+    "status": "DONE",
+    "httpErrorStatusCode": 503,
+    "error": {
+        "errors": [
+            {
+                "code": "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS",
+                "message": "The zone 'projects/p/zones/us-central1-a' does not have enough resources available.",
+                "errorDetails": [
+                    {
+                        "errorInfo": {
+                            "reason": "resource_availability",
+                            "metadatas": {"zonesAvailable": "us-central1-b,us-central1-f", "vmType": "g2-standard-8"},
+                        }
+                    }
+                ],
+            }
+        ]
+    },
+}
+
+
+class Server(ThreadingHTTPServer):
+    """Answers from a table, and keeps what it was asked."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.answers: dict[str, tuple[int, Any]] = {}
+        self.asked: list[tuple[str, str, Any]] = []
+        self.connections: set[int] = set()
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def _answer(self) -> None:
+        size = int(self.headers.get("Content-Length", 0))
+        body = json.loads(self.rfile.read(size)) if size else None
+        self.server.asked.append((self.command, self.path, body))
+        self.server.connections.add(self.client_address[1])
+        place = self.path.partition("?")[0].removeprefix("/compute/v1/projects/p/")
+        status, answer = self.server.answers.get(
+            f"{self.command} {place}", (404, _error(404, "notFound", "was not found"))
+        )
+        content = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_GET = do_POST = do_DELETE = _answer  # noqa: N815 - the base class's names
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+        pass
+
+
+def _error(status: int, reason: str, message: str) -> dict[str, Any]:
+    return {"error": {"code": status, "message": message, "errors": [{"reason": reason, "message": message}]}}
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    found = Server()
+    thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    monkeypatch.setenv("GOOGLE_COMPUTE_CUSTOM_ENDPOINT", f"http://127.0.0.1:{found.server_port}/compute/v1/")
+    monkeypatch.setattr(google.auth, "default", lambda scopes: (AnonymousCredentials(), None))  # type: ignore[no-untyped-call]
+    yield found
+    found.shutdown()
+    thread.join()
+    found.server_close()
+
+
+ZONE = "zones/us-central1-a"
+
+
+def test_a_machine_is_made_from_the_template_with_what_differs(server: Server) -> None:
+    server.answers[f"POST {ZONE}/instances"] = (200, {"name": "operation-1"})
+    link = "projects/p/regions/us-central1/instanceTemplates/t-1"
+    assert GoogleCompute().insert("p", "us-central1-a", {"name": "m"}, link) == "operation-1"
+    ((method, path, body),) = server.asked
+    assert (method, body) == ("POST", {"name": "m"})
+    assert path.startswith("/compute/v1/projects/p/zones/us-central1-a/instances?")
+    assert "sourceInstanceTemplate=projects%2Fp%2Fregions%2Fus-central1%2FinstanceTemplates%2Ft-1" in path
+
+
+def test_an_operation_is_done_or_not(server: Server) -> None:
+    api = GoogleCompute()
+    server.answers[f"GET {ZONE}/operations/o"] = (200, {"status": "RUNNING"})
+    assert api.done("p", "us-central1-a", "o") is False
+    server.answers[f"GET {ZONE}/operations/o"] = (200, {"status": "DONE"})
+    assert api.done("p", "us-central1-a", "o") is True
+
+
+def test_a_stockout_is_told_apart_with_the_zones_google_names(server: Server) -> None:
+    server.answers[f"GET {ZONE}/operations/o"] = (200, STOCKOUT)
+    with pytest.raises(ApiError) as caught:
+        GoogleCompute().done("p", "us-central1-a", "o")
+    error = caught.value
+    assert (error.no_capacity, error.missing, error.zones_available) == (
+        True,
+        False,
+        ("us-central1-b", "us-central1-f"),
+    )
+    assert str(error) == "The zone 'projects/p/zones/us-central1-a' does not have enough resources available."
+
+
+@pytest.mark.parametrize(
+    ("told", "quota"),
+    [
+        (
+            {
+                "limitName": "NVIDIA-L4-GPUS-per-project-region",
+                "dimensions": {"region": "us-central1"},
+                "limit": 4,
+            },
+            QuotaInfo("NVIDIA-L4-GPUS-per-project-region", "us-central1", "", 4),
+        ),
+        (
+            {
+                "limitName": "GPUS-PER-GPU-FAMILY-per-project-region",
+                "dimensions": {"region": "us-central1", "gpu_family": "NVIDIA_H100"},
+            },
+            QuotaInfo("GPUS-PER-GPU-FAMILY-per-project-region", "us-central1", "NVIDIA_H100", 0),
+        ),
+        (
+            {"limitName": "GPUS-ALL-REGIONS-per-project", "dimensions": {"global": "global"}, "limit": 1},
+            QuotaInfo("GPUS-ALL-REGIONS-per-project", "", "", 1),
+        ),
+    ],
+)
+def test_a_quota_is_told_apart_from_a_stockout_with_what_google_says_of_it(
+    server: Server, told: dict[str, Any], quota: QuotaInfo
+) -> None:
+    error = {"code": "QUOTA_EXCEEDED", "message": "Quota exceeded.", "errorDetails": [{"quotaInfo": told}]}
+    server.answers[f"GET {ZONE}/operations/o"] = (200, {"status": "DONE", "error": {"errors": [error]}})
+    with pytest.raises(ApiError) as caught:
+        GoogleCompute().done("p", "us-central1-a", "o")
+    assert (caught.value.over_quota, caught.value.no_capacity, caught.value.quota) == (True, False, quota)
+
+
+def test_a_refusal_is_googles_reason_and_sentence(server: Server) -> None:
+    server.answers[f"POST {ZONE}/instances"] = (403, _error(403, "forbidden", "Required permission"))
+    with pytest.raises(ApiError) as caught:
+        GoogleCompute().insert("p", "us-central1-a", {}, "t")
+    assert (caught.value.reason, str(caught.value), caught.value.status) == ("forbidden", "Required permission", 403)
+    assert caught.value.no_capacity is False
+
+
+def test_an_answer_that_is_no_json_is_still_an_error_in_words(server: Server) -> None:
+    server.answers[f"GET {ZONE}/instances/m"] = (400, "nonsense")
+    with pytest.raises(ApiError, match='Google answered 400: "nonsense"'):
+        GoogleCompute().status("p", "us-central1-a", "m")
+
+
+def test_the_state_of_a_machine_and_that_it_is_gone(server: Server) -> None:
+    server.answers[f"GET {ZONE}/instances/m"] = (200, {"status": "RUNNING"})
+    assert GoogleCompute().status("p", "us-central1-a", "m") == "RUNNING"
+    with pytest.raises(ApiError) as caught:
+        GoogleCompute().status("p", "us-central1-a", "other")
+    assert caught.value.missing is True
+
+
+def test_a_guest_attribute_is_its_value_or_nothing_yet(server: Server) -> None:
+    assert GoogleCompute().guest_attribute("p", "us-central1-a", "m", "gpu-smoke/verdict") == ""
+    items = [{"namespace": "gpu-smoke", "key": "verdict", "value": "{}"}]
+    server.answers[f"GET {ZONE}/instances/m/getGuestAttributes"] = (200, {"queryValue": {"items": items}})
+    assert GoogleCompute().guest_attribute("p", "us-central1-a", "m", "gpu-smoke/verdict") == "{}"
+    assert "queryPath=gpu-smoke%2Fverdict" in server.asked[-1][1]
+
+
+def test_machines_are_found_by_label_over_all_pages(server: Server) -> None:
+    server.answers[f"GET {ZONE}/instances"] = (200, {"items": [{"name": "a"}, {"name": "b"}]})
+    assert GoogleCompute().instances("p", "us-central1-a", "gpu-ci-gate", "x") == ["a", "b"]
+    assert "filter=labels.gpu-ci-gate%3Dx" in server.asked[-1][1]
+
+
+def test_the_serial_port_the_template_and_a_deletion(server: Server) -> None:
+    server.answers[f"GET {ZONE}/instances/m/serialPort"] = (200, {"contents": "boot\n"})
+    server.answers["GET regions/us-central1/instanceTemplates/t-1"] = (200, {"properties": {"labels": {}}})
+    server.answers[f"DELETE {ZONE}/instances/m"] = (200, {"name": "operation-2"})
+    api = GoogleCompute()
+    assert api.serial("p", "us-central1-a", "m") == "boot\n"
+    assert api.template("p", "us-central1", "t-1") == {"labels": {}}
+    assert api.delete("p", "us-central1-a", "m") == "operation-2"
+
+
+def test_threads_share_one_and_each_has_a_connection_of_its_own(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Handler, "protocol_version", "HTTP/1.1")  # as Google's: a connection serves many requests
+    server.answers[f"GET {ZONE}/instances/m"] = (200, {"status": "RUNNING"})
+    api = GoogleCompute()
+    with ThreadPoolExecutor(3) as threads:
+        both = threading.Barrier(3)
+
+        def ask() -> list[str]:
+            both.wait(timeout=30)
+            with contextlib.closing(api._connection()):
+                return [api.status("p", "us-central1-a", "m") for _ in range(4)]
+
+        answers = [future.result(timeout=30) for future in [threads.submit(ask) for _ in range(3)]]
+    assert answers == [["RUNNING"] * 4] * 3
+    assert (len(server.asked), len(server.connections)) == (12, 3)
+
+
+def test_missing_credentials_are_an_error_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(scopes: list[str]) -> Any:
+        raise DefaultCredentialsError("Your default credentials were not found.")  # type: ignore[no-untyped-call]
+
+    monkeypatch.setattr(google.auth, "default", missing)
+    with pytest.raises(ApiError, match="default credentials were not found"):
+        GoogleCompute()
+
+
+def test_a_server_that_is_not_there_is_an_error_in_words(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpu_ci.gcp.gate.compute_api._RETRIES", 0)
+    monkeypatch.setenv("GOOGLE_COMPUTE_CUSTOM_ENDPOINT", "http://127.0.0.1:9/compute/v1/")
+    with pytest.raises(ApiError, match="the compute API could not be reached"):
+        GoogleCompute().status("p", "us-central1-a", "m")

@@ -1,0 +1,263 @@
+"""The gate's way to a verdict, with a Google that can do everything wrong. No machine is ever left."""
+
+from __future__ import annotations
+
+import re
+from threading import Event
+from typing import Any
+
+import pytest
+from gpu_ci.gcp.gate.compute_api import ApiError
+from gpu_ci.gcp.gate.runner import GateRunner, Question
+from gpu_ci.gcp.gate.verdict import STEPS, Verdict
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.conftest import ROOT
+from tests.gpu_ci.gcp.gate.fake_api import EXHAUSTED, FAILED, PASSED, FakeClock, FakeGoogle, result_line
+
+ZONES = ("us-central1-a", "us-central1-b")
+A, B = ZONES
+
+
+class Asked:
+    """One question, its Google and what was said meanwhile."""
+
+    def __init__(self, *, zones: tuple[str, ...] = ZONES, deadline_sec: int = 300, **google: Any) -> None:
+        self.clock = FakeClock()
+        self.google = FakeGoogle(self.clock, **google)
+        self.cancel = Event()
+        self.said: list[str] = []
+        self.question = Question(
+            gate="urn:pulumi:s::p::gpu-ci:gcp:SmokeGate::l4-gate",
+            project="p",
+            template="https://www.googleapis.com/compute/v1/projects/p/regions/us-central1/instanceTemplates/t-1",
+            zones=zones,
+            pool="l4",
+            labels={"team": "ml"},
+            deadline_sec=deadline_sec,
+        )
+
+    def verdict(self) -> Verdict:
+        runner = GateRunner(self.google, self.said.append, self.cancel, self.clock, suffix=lambda: "abc123")
+        try:
+            return runner.run(self.question)
+        finally:
+            assert self.google.machines == {}
+
+
+def exhausted(zone: str, available: tuple[str, ...] = ()) -> ApiError:
+    return ApiError(EXHAUSTED, f"{zone} does not have enough resources available", 0, available)
+
+
+def test_a_pass_is_a_pass_in_the_checks_own_words() -> None:
+    asked = Asked()
+    assert asked.verdict() == Verdict("pass", "1 x NVIDIA L4 computes", A)
+    assert asked.google.log == [("template", "p", "us-central1", "t-1"), ("insert", A), ("delete", A)]
+
+
+def test_a_fail_is_a_fail_in_the_checks_own_words() -> None:
+    assert Asked(verdict=FAILED).verdict() == Verdict("fail", "GPU 0: wrong numbers", A)
+
+
+def test_the_machine_is_the_template_told_to_check_itself() -> None:
+    asked = Asked()
+    asked.verdict()
+    (body,) = asked.google.bodies
+    assert body == {
+        "name": "l4-check-abc123",
+        "labels": {"gpu-ci-pool": "l4", "team": "ml", "gpu-ci-gate": body["labels"]["gpu-ci-gate"]},
+        "metadata": {
+            "items": [{"key": "startup-script", "value": "#!"}, {"key": "gpu-ci-role", "value": "check"}],
+        },
+        "scheduling": {
+            "provisioningModel": "SPOT",
+            "instanceTerminationAction": "DELETE",
+            "maxRunDuration": {"seconds": "600"},
+        },
+    }
+
+
+def test_progress_is_told_while_it_waits() -> None:
+    asked = Asked(boots_in=8, verdict_after=20)
+    asked.verdict()
+    assert asked.said == [
+        "starting a check machine in us-central1-a",
+        "check machine in us-central1-a is provisioning, 6 s of 300 s",
+        "check machine in us-central1-a is running, 12 s of 300 s",
+        "check machine in us-central1-a is running, 18 s of 300 s",
+    ]
+
+
+def test_progress_names_the_step_the_machine_is_at() -> None:
+    asked = Asked(boots_in=8, verdict_after=14, step='{"step": "driver", "seconds": 3.1}')
+    asked.verdict()
+    assert asked.said[1:] == [
+        "check machine in us-central1-a is provisioning, 6 s of 300 s",
+        "check machine in us-central1-a is running, step driver, 12 s of 300 s",
+    ]
+
+
+def test_a_step_that_cannot_be_had_costs_nothing_but_its_name() -> None:
+    asked = Asked(boots_in=8, verdict_after=14, step=ApiError("backendError", "try again", 503))
+    assert asked.verdict().outcome == "pass"
+    assert asked.said[-1] == "check machine in us-central1-a is running, 12 s of 300 s"
+
+
+def test_a_zone_without_machines_is_passed_over() -> None:
+    asked = Asked(zones=ZONES)
+    asked.google.zones = {A: exhausted(A, (B,))}
+    assert asked.verdict() == Verdict("pass", "1 x NVIDIA L4 computes", B)
+    assert asked.said[:3] == [
+        "starting a check machine in us-central1-a",
+        "us-central1-a has no machine to give; Google names us-central1-b",
+        "starting a check machine in us-central1-b",
+    ]
+
+
+def test_no_zone_with_a_machine_is_neither_pass_nor_fail() -> None:
+    asked = Asked()
+    asked.google.zones = {zone: exhausted(zone) for zone in ZONES}
+    assert asked.verdict() == Verdict(
+        "no-capacity", "no zone had a machine for the check: us-central1-a, us-central1-b"
+    )
+
+
+def test_a_zone_that_google_names_and_the_pool_has_not_is_told_with_the_refusal() -> None:
+    asked = Asked()
+    asked.google.zones = {A: exhausted(A, (B, "us-central1-c")), B: exhausted(B, ("us-central1-c",))}
+    assert asked.verdict() == Verdict(
+        "no-capacity",
+        "no zone had a machine for the check: us-central1-a, us-central1-b; Google names us-central1-c",
+    )
+
+
+def test_a_quota_is_not_tried_around() -> None:
+    asked = Asked()
+    asked.google.zones = {A: ApiError("QUOTA_EXCEEDED", "Quota 'NVIDIA_L4_GPUS' exceeded.  Limit: 1.0", 403)}
+    with pytest.raises(ApiError, match="NVIDIA_L4_GPUS"):
+        asked.verdict()
+    assert ("insert", B) not in asked.google.log
+
+
+def test_a_refused_request_is_googles_own_error() -> None:
+    asked = Asked(insert_error=ApiError("forbidden", "Required 'compute.instances.create' permission", 403))
+    with pytest.raises(ApiError, match=r"compute\.instances\.create"):
+        asked.verdict()
+
+
+def test_silence_until_the_deadline_is_a_fail_with_the_machines_last_words() -> None:
+    asked = Asked(verdict=None, serial_text="boot\nNVRM: RmInitAdapter failed!\n\n")
+    assert asked.verdict() == Verdict(
+        "fail",
+        "no verdict within 300 s of the start; it named no step; last on its serial port: NVRM: RmInitAdapter failed!",
+        A,
+        "no-verdict",
+    )
+    assert asked.clock.time == pytest.approx(300, abs=5)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("key", "key: it asked Secret Manager for the App's key"), ("of-a-newer-agent", "of-a-newer-agent: unknown here")],
+)
+def test_silence_until_the_deadline_names_the_last_step_in_words(name: str, words: str) -> None:
+    asked = Asked(verdict=None, step=f'{{"step": "{name}", "seconds": 200.5}}')
+    assert asked.verdict().summary == f"no verdict within 300 s of the start; its last step was {words}"
+
+
+def test_a_gate_knows_every_step_of_a_check_machine() -> None:
+    source = (ROOT / "agent" / "gpu_agent" / "agent.py").read_text()
+    named = set(re.findall(r'(?:step|_begin)\("([a-z-]+)"', source))
+    assert set(STEPS) == named - {"waiting", "job", "after-job"}
+
+
+def test_a_machine_that_stops_without_a_word_is_a_fail_at_once() -> None:
+    asked = Asked(verdict=None, stops_after=40)
+    assert asked.verdict() == Verdict("fail", "the check machine stopped without a verdict", A)
+    assert asked.clock.time < 60
+
+
+def test_a_verdict_that_only_reached_the_serial_port_counts() -> None:
+    asked = Asked(verdict=None, stops_after=40, serial_text=f"boot\n{result_line(FAILED)}\nreboot: Power down\n")
+    assert asked.verdict() == Verdict("fail", "GPU 0: wrong numbers", A)
+    asked = Asked(verdict=None, stops_after=40, serial_text=f"{result_line(PASSED)}\n")
+    assert asked.verdict().outcome == "pass"
+
+
+def test_a_verdict_just_before_the_machine_stops_is_not_missed() -> None:
+    assert Asked(verdict_after=40, stops_after=40).verdict().outcome == "pass"
+
+
+def test_a_machine_taken_away_is_no_fault_of_its_gpu() -> None:
+    asked = Asked(zones=(A,), verdict=None, gone_after=40)
+    assert asked.verdict() == Verdict("no-capacity", "no zone had a machine for the check: us-central1-a")
+    assert "us-central1-a took the check machine away before it had a verdict" in asked.said
+
+
+@pytest.mark.parametrize(
+    "answer", ["", "pass", "[]", '{"verdict":"maybe","summary":"x"}', '{"verdict":"pass"}', '{"summary":"x"}', "null"]
+)
+def test_what_is_no_verdict_is_never_a_pass(answer: str) -> None:
+    assert Asked(zones=(A,), verdict=answer).verdict().outcome == "fail"
+
+
+@given(st.text())
+def test_nothing_a_machine_publishes_breaks_the_gate(answer: str) -> None:
+    assert Asked(zones=(A,), verdict=answer, deadline_sec=70).verdict().outcome == "fail"
+
+
+def test_a_cancelled_check_deletes_its_machine() -> None:
+    asked = Asked()
+    asked.google.on_status = asked.cancel.set
+    assert asked.verdict() == Verdict("cancelled", "the check was cancelled", A)
+    assert asked.google.log[-1] == ("delete", A)
+
+
+def test_a_check_cancelled_while_its_machine_is_made_waits_for_it_and_deletes_it() -> None:
+    asked = Asked(boots_in=30)
+
+    def say(text: str) -> None:
+        asked.said.append(text)
+        if "provisioning" in text:
+            asked.cancel.set()
+
+    runner = GateRunner(asked.google, say, asked.cancel, asked.clock)
+    assert runner.run(asked.question).outcome == "cancelled"
+    assert asked.google.machines == {}
+    assert asked.clock.time >= 30
+
+
+def test_a_gate_cancelled_before_it_began_starts_nothing() -> None:
+    asked = Asked()
+    asked.cancel.set()
+    assert asked.verdict().outcome == "cancelled"
+    assert ("insert", A) not in asked.google.log
+
+
+def test_what_an_earlier_check_left_is_removed_first() -> None:
+    asked = Asked(leftovers={B: ["l4-check-old111"]})
+    asked.verdict()
+    assert asked.google.log[0] == ("delete", B)
+    assert asked.said[0] == "removing l4-check-old111, left in us-central1-b by an earlier check"
+    assert asked.google.leftovers == {B: []}
+
+
+def test_a_machine_that_cannot_be_deleted_is_said_and_hides_no_verdict() -> None:
+    asked = Asked(delete_error=ApiError("forbidden", "Required 'compute.instances.delete' permission", 403))
+    runner = GateRunner(asked.google, asked.said.append, asked.cancel, asked.clock, suffix=lambda: "abc123")
+    assert runner.run(asked.question).outcome == "pass"
+    assert asked.said[-1] == (
+        "l4-check-abc123 in us-central1-a could not be deleted (Required 'compute.instances.delete' permission); "
+        "Google deletes it at its time limit"
+    )
+
+
+def test_two_gates_never_take_each_others_machines_for_leftovers() -> None:
+    first, second = Asked(), Asked()
+    second.question = Question(**{**vars(first.question), "gate": first.question.gate.replace("l4-gate", "t4-gate")})
+    first.verdict()
+    second.verdict()
+    labels = [asked.google.bodies[0]["labels"]["gpu-ci-gate"] for asked in (first, second)]
+    assert labels[0] != labels[1]
+    assert max(map(len, labels)) <= 63

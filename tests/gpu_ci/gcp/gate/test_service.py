@@ -1,0 +1,226 @@
+"""SmokeGate over gRPC: what a verdict becomes: state, or an error an operator can act on."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf import empty_pb2
+from gpu_ci.gcp.gate.compute_api import ApiError, QuotaInfo
+from pulumi.runtime.proto import engine_pb2, provider_pb2
+
+from tests.gpu_ci.engine_stub import Plugin, secret
+from tests.gpu_ci.gcp.gate.fake_api import EXHAUSTED, FAILED
+from tests.gpu_ci.gcp.gate.setting import INPUTS, TEMPLATE, URN, ZONES, Setting, struct
+from tests.gpu_ci.harness import UNKNOWN
+
+
+def _tell(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
+    loop.call_soon_threadsafe(event.set)
+
+
+def test_a_pass_becomes_state(setting: Setting) -> None:
+    identity, properties = setting.create()
+    assert identity == "l4/l4-template-1"
+    assert properties == {
+        **INPUTS,
+        "checkedTemplate": TEMPLATE,
+        "verdict": "pass",
+        "summary": "1 x NVIDIA L4 computes",
+        "zone": "us-central1-a",
+    }
+    assert setting.google.machines == {}
+
+
+def test_gates_share_one_client_which_is_tried_again_until_there_is_one(setting: Setting) -> None:
+    setting.unreachable = ApiError("unauthenticated", "no credentials")
+    message = provider_pb2.CreateRequest(urn=URN, properties=struct(INPUTS))
+
+    async def work(running: Plugin) -> None:
+        with pytest.raises(grpc.aio.AioRpcError, match="no credentials"):
+            await running.stub.Create(message)
+        setting.unreachable = None
+        for _ in range(3):
+            await running.stub.Create(message)
+
+    setting.ask(work)
+    assert setting.apis_made == 1
+
+
+def test_a_fail_is_an_error_in_the_checks_own_words(setting: Setting) -> None:
+    setting.google.verdict = FAILED
+    assert setting.refused() == (
+        grpc.StatusCode.UNKNOWN,
+        (
+            "the smoke check failed in us-central1-a: GPU 0: wrong numbers\n"
+            "  hint: nothing has taken this template; the next up asks again, with it or with another one"
+        ),
+    )
+
+
+def test_no_capacity_is_an_error_that_says_what_can_be_done(setting: Setting) -> None:
+    setting.google.zones = dict.fromkeys(ZONES, ApiError(EXHAUSTED, "none left"))
+    _, text = setting.refused()
+    assert text == (
+        "the smoke check could not run: no zone had a machine for the check: us-central1-a, us-central1-b\n"
+        "  hint: try again later, add zones, or set smoke.onNoCapacity to unproven"
+    )
+
+
+def test_no_capacity_is_taken_unproven_where_the_pool_says_so(setting: Setting) -> None:
+    setting.google.zones = dict.fromkeys(ZONES, ApiError(EXHAUSTED, "none left"))
+    _, properties = setting.create({**INPUTS, "onNoCapacity": "unproven"})
+    assert (properties["verdict"], properties["checkedTemplate"], properties["zone"]) == ("unproven", TEMPLATE, "")
+    assert properties["summary"] == "no zone had a machine for the check: us-central1-a, us-central1-b"
+
+
+def test_a_template_taken_unproven_is_a_warning_that_stays(setting: Setting) -> None:
+    setting.google.zones = dict.fromkeys(ZONES, ApiError(EXHAUSTED, "none left"))
+
+    async def work(running: Plugin) -> Any:
+        inputs = struct({**INPUTS, "onNoCapacity": "unproven"})
+        await running.stub.Create(provider_pb2.CreateRequest(urn=URN, properties=inputs))
+        return running.monitor.logs[-1]
+
+    log = setting.ask(work)
+    assert (log.urn, log.ephemeral, log.severity) == (URN, False, engine_pb2.WARNING)
+    assert log.message == (
+        "the pool has taken a template that is unproven: no zone had a machine for the check: us-central1-a, "
+        f"us-central1-b\n  hint: pulumi up --replace '{URN}' asks again; so does smoke.onNoCapacity: fail"
+    )
+
+
+def test_a_fail_is_never_taken_unproven(setting: Setting) -> None:
+    setting.google.verdict = FAILED
+    assert "failed in us-central1-a" in setting.refused({**INPUTS, "onNoCapacity": "unproven"})[1]
+
+
+@pytest.mark.parametrize(
+    ("quota", "hint"),
+    [
+        (
+            None,
+            (
+                "another zone and another try draw on the same quota: ask for more, at "
+                "https://console.cloud.google.com/iam-admin/quotas?project=p"
+            ),
+        ),
+        (
+            QuotaInfo("NVIDIA-L4-GPUS-per-project-region", "us-central1"),
+            (
+                "another zone and another try draw on the same quota: ask for more, at IAM & Admin > Quotas & System "
+                "Limits, filter NVIDIA-L4-GPUS-per-project-region of us-central1: "
+                "https://console.cloud.google.com/iam-admin/quotas?project=p"
+            ),
+        ),
+        (
+            QuotaInfo("GPUS-PER-GPU-FAMILY-per-project-region", "us-central1", "NVIDIA_H100", 8),
+            (
+                "the check takes one machine beside those that run: ask for more, or wait until one of them ends, at "
+                "IAM & Admin > Quotas & System Limits, filter GPUS-PER-GPU-FAMILY-per-project-region of us-central1, "
+                "gpu_family NVIDIA_H100: https://console.cloud.google.com/iam-admin/quotas?project=p"
+            ),
+        ),
+    ],
+)
+def test_a_quota_is_googles_error_with_what_helps(setting: Setting, quota: QuotaInfo | None, hint: str) -> None:
+    exceeded = ApiError("QUOTA_EXCEEDED", "Quota 'NVIDIA_L4_GPUS' exceeded.", 403, quota=quota)
+    setting.google.zones = {"us-central1-a": exceeded}
+    assert setting.refused()[1] == (
+        f"Google refused the check machine: Quota 'NVIDIA_L4_GPUS' exceeded.\n  hint: {hint}"
+    )
+    assert ("insert", "us-central1-b") not in setting.google.log
+
+
+def test_missing_credentials_are_an_error_without_a_traceback(setting: Setting) -> None:
+    setting.unreachable = ApiError("unauthenticated", "Your default credentials were not found.")
+    assert setting.refused()[1] == (
+        "the check machine could not be asked for: Your default credentials were not found.\n"
+        "  hint: gcloud auth application-default login, or GOOGLE_APPLICATION_CREDENTIALS"
+    )
+
+
+def test_an_error_that_quotes_a_secret_is_told_without_it(setting: Setting) -> None:
+    quoted = f"The resource '{TEMPLATE}' was not found; l4-template-1 is no template of p"
+    setting.unreachable = ApiError("notFound", quoted, 404)
+    assert TEMPLATE in setting.refused()[1]
+    _, text = setting.refused({**INPUTS, "template": secret(TEMPLATE)})
+    assert text == (
+        "Google refused the check machine: The resource '[secret]' was not found; [secret] is no template of p"
+    )
+
+
+def test_what_nobody_expected_is_an_error_without_a_traceback(setting: Setting) -> None:
+    assert setting.refused({**INPUTS, "template": "t"}) == (
+        grpc.StatusCode.UNKNOWN,
+        "the smoke check broke off: ValueError: 'regions' is not in list",
+    )
+
+
+def test_in_a_preview_nothing_is_asked_and_the_answers_are_unknown(setting: Setting) -> None:
+    _, properties = setting.create({**INPUTS, "template": UNKNOWN}, preview=True)
+    assert {properties[name] for name in ("checkedTemplate", "verdict", "summary", "zone")} == {UNKNOWN}
+    assert setting.google.log == []
+
+
+def test_progress_shows_under_the_resource_and_goes_again(setting: Setting) -> None:
+    async def work(running: Plugin) -> list[Any]:
+        await running.stub.Create(provider_pb2.CreateRequest(urn=URN, properties=struct(INPUTS)))
+        return running.monitor.logs
+
+    logs = setting.ask(work)
+    assert logs[0].message == "starting a check machine in us-central1-a"
+    assert logs[-1].message == "pass: 1 x NVIDIA L4 computes"
+    assert {(log.urn, log.ephemeral, log.severity) for log in logs} == {(URN, True, engine_pb2.INFO)}
+
+
+def test_the_engines_own_time_limit_is_kept(setting: Setting) -> None:
+    setting.google.verdict = None
+    message = provider_pb2.CreateRequest(urn=URN, properties=struct(INPUTS), timeout=100)
+    with pytest.raises(grpc.aio.AioRpcError, match="no verdict within 100 s"):
+        setting.ask(lambda running: running.stub.Create(message))
+
+
+def test_a_cancelled_deployment_deletes_the_check_machine(setting: Setting) -> None:
+    async def work(running: Plugin) -> Any:
+        started = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        setting.google.verdict = None
+        setting.google.on_status = lambda: _tell(loop, started)
+        setting.clock.pause = 0.01
+        call = asyncio.ensure_future(
+            running.stub.Create(provider_pb2.CreateRequest(urn=URN, properties=struct(INPUTS)))
+        )
+        setting.google.boots_in = 0
+        await started.wait()
+        await running.stub.Cancel(empty_pb2.Empty())
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await call
+        return caught.value
+
+    error = setting.ask(work)
+    assert (error.code(), error.details()) == (grpc.StatusCode.CANCELLED, "the smoke check was cancelled")
+    assert setting.google.machines == {}
+
+
+def test_a_call_the_engine_drops_still_deletes_the_check_machine(setting: Setting) -> None:
+    async def work(running: Plugin) -> None:
+        started = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        setting.google.verdict = None
+        setting.google.boots_in = 0
+        setting.google.on_status = lambda: _tell(loop, started)
+        setting.clock.pause = 0.01
+        call = running.stub.Create(provider_pb2.CreateRequest(urn=URN, properties=struct(INPUTS)))
+        await started.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        while setting.google.machines:  # the test's own time limit ends this, should it never be true
+            await asyncio.sleep(0.01)
+
+    setting.ask(work)
+    assert setting.google.machines == {}
+    assert setting.clock.time < 100  # long before its own deadline

@@ -1,0 +1,205 @@
+"""SmokeGate over gRPC: what it takes, when it is asked anew, and what is left of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from google.protobuf import json_format
+from gpu_ci.gcp.gate import service
+from gpu_ci.gcp.gate.compute_api import ApiError
+from gpu_ci.gcp.smoke_gate import SmokeGate
+from pulumi.runtime.proto import engine_pb2, provider_pb2
+
+from tests.gpu_ci.engine_stub import Plugin, secret
+from tests.gpu_ci.gcp.gate.setting import INPUTS, TEMPLATE, URN, Setting, struct
+from tests.gpu_ci.harness import UNKNOWN
+
+
+def check(setting: Setting, inputs: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    response = setting.ask(lambda running: running.stub.Check(provider_pb2.CheckRequest(urn=URN, news=struct(inputs))))
+    failures = [(failure.property, failure.reason) for failure in response.failures]
+    return json_format.MessageToDict(response.inputs), failures
+
+
+def test_check_fills_in_the_defaults(setting: Setting) -> None:
+    given = {key: INPUTS[key] for key in ("project", "template", "zones", "pool")}
+    inputs, failures = check(setting, given)
+    assert (inputs, failures) == ({**given, "labels": {}, "deadlineSec": 1200, "onNoCapacity": "fail"}, [])
+
+
+def test_check_lets_pass_what_is_not_known_yet_and_keeps_secrets(setting: Setting) -> None:
+    project = secret("p")
+    inputs, failures = check(setting, {**INPUTS, "template": UNKNOWN, "project": project})
+    assert failures == []
+    assert (inputs["template"], inputs["project"]) == (UNKNOWN, project)
+
+
+def test_check_tells_every_problem_with_its_property(setting: Setting) -> None:
+    _, failures = check(setting, {**INPUTS, "zones": [], "deadlineSec": 5, "onNoCapacity": "x", "tempalte": "t"})
+    assert [path for path, _ in failures] == ["zones", "deadlineSec", "onNoCapacity", "tempalte"]
+    assert failures[3] == (
+        "tempalte",
+        (
+            "unknown key; expected: one of project, template, zones, pool, labels, deadlineSec, onNoCapacity; "
+            "hint: did you mean template"
+        ),
+    )
+
+
+def test_check_tells_a_problem_of_a_secret_without_its_property_which_the_engine_would_print(setting: Setting) -> None:
+    _, failures = check(setting, {**INPUTS, "onNoCapacity": secret("zqz")})
+    [(path, reason)] = failures
+    assert (path, reason.partition(";")[0]) == ("", "onNoCapacity: must be one of 'fail' or 'unproven'")
+    assert "zqz" not in reason
+
+
+def test_what_names_the_check_machine_cannot_be_secret(setting: Setting) -> None:
+    _, failures = check(setting, {**INPUTS, "pool": secret("l4"), "zones": [secret("us-central1-a")]})
+    assert failures == [
+        ("", "pool: is a secret, and would stand in plain text in the check machine's name"),
+        ("", "zones: is a secret, and would stand in plain text in what the check says"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "path"),
+    [
+        ("template", "", "template"),
+        ("template", "t", "template"),
+        ("template", "projects/p/global/instanceTemplates/t", "template"),
+        ("pool", "", "pool"),
+        ("project", "", "project"),
+        ("zones", ["us-central1-a", "nonsense"], "zones[1]"),
+    ],
+)
+def test_check_refuses_what_no_machine_can_be_asked_for_with(
+    setting: Setting, name: str, value: object, path: str
+) -> None:
+    assert [found for found, _ in check(setting, {**INPUTS, name: value})[1]] == [path]
+
+
+@pytest.mark.parametrize("tail", ["", "?uniqueId=123"])
+@pytest.mark.parametrize("version", ["v1", "beta"])
+def test_check_takes_a_template_as_the_provider_names_it(setting: Setting, version: str, tail: str) -> None:
+    link = f"https://www.googleapis.com/compute/{version}/{TEMPLATE}{tail}"
+    assert check(setting, {**INPUTS, "template": link})[1] == []
+
+
+def diff_request(*, verdict: str = "pass", **changes: Any) -> Any:
+    return provider_pb2.DiffRequest(
+        urn=URN,
+        old_inputs=struct(INPUTS),
+        olds=struct({**INPUTS, "verdict": verdict, "summary": "in its words"}),
+        news=struct({**INPUTS, **changes}),
+    )
+
+
+def diff(setting: Setting, *, verdict: str = "pass", **changes: Any) -> tuple[list[str], list[str]]:
+    request = diff_request(verdict=verdict, **changes)
+    response = setting.ask(lambda running: running.stub.Diff(request))
+    changed = response.changes == provider_pb2.DiffResponse.DIFF_SOME
+    assert changed == bool(response.diffs)
+    assert sorted(response.detailedDiff) == sorted(response.diffs)
+    return sorted(response.diffs), sorted(response.replaces)
+
+
+def test_nothing_changed_is_no_difference(setting: Setting) -> None:
+    assert diff(setting) == ([], [])
+
+
+@pytest.mark.parametrize("key", ["template", "project", "pool"])
+def test_another_question_is_another_gate(setting: Setting, key: str) -> None:
+    assert diff(setting, **{key: "other"}) == ([key], [key])
+
+
+def test_a_template_not_yet_made_is_another_one(setting: Setting) -> None:
+    assert diff(setting, template=UNKNOWN) == (["template"], ["template"])
+
+
+@pytest.mark.parametrize("changes", [{"deadlineSec": 600}, {"zones": ["us-central1-c"]}, {"labels": {}}])
+def test_how_to_ask_changes_without_asking_again(setting: Setting, changes: dict[str, Any]) -> None:
+    assert diff(setting, **changes) == (list(changes), [])
+
+
+def test_a_gate_that_is_unproven_is_asked_again_once_that_is_not_good_enough(setting: Setting) -> None:
+    assert diff(setting, verdict="unproven", onNoCapacity="unproven") == (["onNoCapacity"], ["onNoCapacity"])
+    assert diff(setting, verdict="pass", onNoCapacity="unproven") == (["onNoCapacity"], [])
+
+
+@pytest.mark.parametrize(
+    ("changes", "warnings"),
+    [
+        ({"verdict": "pass"}, 0),
+        ({"verdict": "unproven"}, 1),
+        ({"verdict": "unproven", "deadlineSec": 600}, 1),
+        ({"verdict": "unproven", "template": "other"}, 0),  # it is asked anew, and will say itself what came of it
+    ],
+)
+def test_every_preview_warns_of_what_is_still_unproven(
+    setting: Setting, changes: dict[str, Any], warnings: int
+) -> None:
+    async def work(running: Plugin) -> list[Any]:
+        await running.stub.Diff(diff_request(**changes))
+        return running.monitor.logs
+
+    logs = setting.ask(work)
+    told = (
+        "the pool has taken a template that is unproven: in its words\n"
+        f"  hint: pulumi up --replace '{URN}' asks again; so does smoke.onNoCapacity: fail"
+    )
+    assert [(log.message, log.severity, log.ephemeral) for log in logs] == [
+        (told, engine_pb2.WARNING, False)
+    ] * warnings
+
+
+def test_an_update_keeps_the_verdict(setting: Setting) -> None:
+    old = {**INPUTS, "checkedTemplate": TEMPLATE, "verdict": "pass", "summary": "fine", "zone": "us-central1-a"}
+    request = provider_pb2.UpdateRequest(urn=URN, olds=struct(old), news=struct({**INPUTS, "deadlineSec": 600}))
+    response = setting.ask(lambda running: running.stub.Update(request))
+    assert json_format.MessageToDict(response.properties) == {**old, "deadlineSec": 600}
+
+
+def test_a_secret_template_stays_secret_in_what_comes_of_it(setting: Setting) -> None:
+    wrapped = secret(TEMPLATE)
+    identity, made = setting.create({**INPUTS, "template": wrapped})
+    assert (identity, made["checkedTemplate"]) == ("l4/9e41af68ca53", wrapped)
+    request = provider_pb2.UpdateRequest(urn=URN, olds=struct(made), news=struct(INPUTS))
+    response = setting.ask(lambda running: running.stub.Update(request))
+    assert json_format.MessageToDict(response.properties)["checkedTemplate"] == wrapped
+
+
+def test_a_refresh_finds_the_gate_as_it_was_and_there_is_none_to_import(setting: Setting) -> None:
+    async def work(running: Plugin) -> Any:
+        known = provider_pb2.ReadRequest(
+            id="l4/t", urn=URN, properties=struct({"verdict": "pass"}), inputs=struct(INPUTS)
+        )
+        return await running.stub.Read(known), await running.stub.Read(provider_pb2.ReadRequest(id="l4/t", urn=URN))
+
+    found, imported = setting.ask(work)
+    assert (found.id, json_format.MessageToDict(found.inputs)) == ("l4/t", INPUTS)
+    assert imported.id == ""
+
+
+def test_deleting_a_gate_removes_what_a_check_left(setting: Setting) -> None:
+    setting.google.leftovers = {"us-central1-b": ["l4-check-old111"]}
+    request = provider_pb2.DeleteRequest(urn=URN, properties=struct(INPUTS))
+    setting.ask(lambda running: running.stub.Delete(request))
+    assert setting.google.leftovers == {"us-central1-b": []}
+
+
+def test_a_google_that_cannot_be_asked_does_not_hold_up_a_destroy(setting: Setting) -> None:
+    setting.unreachable = ApiError("unreachable", "the compute API could not be reached: refused")
+
+    async def work(running: Plugin) -> list[Any]:
+        await running.stub.Delete(provider_pb2.DeleteRequest(urn=URN, properties=struct(INPUTS)))
+        return running.monitor.logs
+
+    (log,) = setting.ask(work)
+    assert (log.severity, log.ephemeral) == (engine_pb2.WARNING, False)
+    assert "the compute API could not be reached" in log.message
+
+
+def test_the_outputs_of_the_class_are_those_of_the_service() -> None:
+    assert set(SmokeGate.OUTPUTS) == {"checked_template", "verdict", "summary", "zone"}
+    assert service._REPLACES == ("project", "template", "pool")

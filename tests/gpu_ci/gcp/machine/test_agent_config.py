@@ -1,0 +1,163 @@
+"""What the boot agent is told: what it can read, of every machine there is, and never more than Google carries."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pulumi
+import pytest
+from gpu_agent.config import Config, DriverConfig, GithubConfig, RunnerConfig, parse
+from gpu_catalog import attachable, attached, machines, n1_shapes
+from gpu_ci import versions
+from gpu_ci.gcp.gpu_instance_template import GpuInstanceTemplateArgs
+from gpu_ci.gcp.machine import boot
+from gpu_ci.gcp.machine.agent_config import agent_config
+from gpu_ci.gcp.machine.runner import Registration, RunnerGithub, RunnerSettings
+
+from tests.gpu_ci.gcp.as_pool import as_pool
+from tests.gpu_ci.gcp.machine.test_boot import CONTAINER, COS, PLAIN, args
+from tests.gpu_ci.support import WIRING
+
+KEY = "projects/acme-ci/secrets/github-app-key"
+GITHUB: dict[str, Any] = {"owner": "acme", "appId": "17", "installationId": 18, "privateKey": KEY, "runnerGroup": "gpu"}
+
+
+def registration(labels: list[str] | None = None, github: dict[str, Any] | None = None, **runner: Any) -> Registration:
+    return Registration(RunnerGithub(**{**GITHUB, **(github or {})}), RunnerSettings(**runner), labels or ["gpu", "l4"])
+
+
+def told(registered: Registration | None = None, deadline_sec: int = 300, **choices: Any) -> Config:
+    """The configuration as the agent reads it."""
+    text = agent_config("l4", args(**choices), deadline_sec, registered)
+    assert isinstance(text, str)
+    return parse(text)
+
+
+def test_a_machine_is_told_what_it_should_have_and_how_long_it_may_take() -> None:
+    assert told(machineType="g2-standard-24") == Config(
+        pool="l4",
+        check_args=[
+            "--pool",
+            "l4",
+            "--expect-gpus",
+            "2",
+            "--expect-gpu",
+            "NVIDIA L4",
+            "--min-compute-capability",
+            "8.9",
+        ],
+        check_sec=240,
+        torch=versions.TORCH,
+        uv=versions.UV,
+    )
+
+
+def test_a_fraction_of_a_gpu_is_one_device_of_an_unknown_name() -> None:
+    part = {"machineType": "g4-standard-6", "zones": ["us-central1-b"], "driver": {"source": "installer"}}
+    assert told(**part, image=PLAIN).check_args == [
+        "--pool", "l4", "--expect-gpus", "1", "--min-compute-capability", "12.0",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("choices", "expected"),
+    [
+        ({}, DriverConfig("image")),
+        (
+            {"driver": {"source": "installer", "branch": 595}, "image": PLAIN},
+            DriverConfig("installer", "prod", versions.CUDA_INSTALLER),
+        ),
+        (
+            {"driver": {"source": "cos", "branch": 580, "checkImage": CONTAINER}, "image": COS},
+            DriverConfig("cos", "R580", image=CONTAINER),
+        ),
+    ],
+)
+def test_a_driver_that_no_image_brings_is_told(choices: Any, expected: DriverConfig) -> None:
+    assert told(**choices).driver == expected
+
+
+def test_the_torch_that_was_chosen_is_the_one_it_installs() -> None:
+    assert told(torch="2.9.1+cu126").torch == "2.9.1+cu126"
+
+
+def test_without_an_app_it_is_told_of_no_runner() -> None:
+    assert (told().github, told().runner) == (None, None)
+
+
+def test_with_an_app_it_is_told_where_its_key_lies_and_which_runner_to_take() -> None:
+    found = told(registration(docker="rootless", idleSec=900))
+    assert found.github == GithubConfig("acme", "17", 18, KEY, ["gpu", "l4"], runner_group="gpu")
+    assert found.runner == RunnerConfig(
+        "2.338.0",
+        {
+            "x64": "af4b794c1bc41d73d40535e3fe092a39f9679cd8d965954c2aca25a05ca41d32",
+            "arm64": "628b4a7258487b80c1d3c221095a7ded349f5ae0175fd3dfab708d07428f041b",
+        },
+        "rootless",
+        900,
+        300,
+    )
+
+
+def test_a_repository_and_another_api_are_told_where_they_are_chosen() -> None:
+    found = told(registration(github={"repository": "kernels", "apiUrl": "https://github.example/api/v3"})).github
+    assert found is not None
+    assert (found.repository, found.api_url) == ("kernels", "https://github.example/api/v3")
+
+
+def test_another_version_comes_with_the_checksum_it_brought() -> None:
+    found = told(registration(version="2.337.0", sha256={"x64": "a" * 64})).runner
+    assert found is not None
+    assert (found.version, found.sha256) == ("2.337.0", {"x64": "a" * 64})
+
+
+def test_a_group_that_is_made_with_it_arrives_when_it_is_there() -> None:
+    async def go() -> Config:
+        made = pulumi.Output.from_input("gpu-made")
+        text = agent_config("l4", args(), 300, registration(github={"runnerGroup": made}))
+        assert isinstance(text, pulumi.Output)
+        return parse(str(await text.future()))
+
+    found = asyncio.run(go()).github
+    assert found is not None
+    assert found.runner_group == "gpu-made"
+
+
+def everything() -> list[Any]:
+    own = list(machines(cloud="gcp", n1=False))
+    n1 = [attached(n1_shapes()[0].machine_type, name) for name in attachable()]
+    return [*own, *n1]
+
+
+@pytest.mark.parametrize("machine", everything(), ids=lambda machine: str(machine.key))
+def test_the_agent_understands_what_it_is_told_on_every_machine_google_sells(machine: Any) -> None:
+    choices = as_pool({"machine": machine})
+    if choices is None:
+        pytest.skip("a pool has no words for it")
+    del choices["max"]
+    given = {**WIRING, "service_account_email": "gpu@acme-ci.iam.gserviceaccount.com", **choices}
+    text = agent_config("pool", GpuInstanceTemplateArgs(**given), 1200, registration())
+    found = parse(str(text))
+    assert found.check_args[:4] == ["--pool", "pool", "--expect-gpus", str(machine.api_gpu_count)]
+    assert found.runner is not None
+    assert {"x86_64": "x64", "arm64": "arm64"}[machine.architecture] in found.runner.sha256
+
+
+def test_the_largest_configuration_fits_beside_everything_else_a_machine_boots_with() -> None:
+    """Google's limits are on each value and, less than 512 KB, on all of them together."""
+    labels = [f"{number:03}{'x' * 97}" for number in range(100)]
+    largest = registration(labels, {"owner": "o" * 39, "runnerGroup": "g" * 100, "repository": "r" * 100})
+    found = boot.metadata("p" * 40, args(), 300, largest)
+    sizes = {key: len(str(value).encode()) for key, value in found.items()}
+    assert max(sizes.values()) < boot.METADATA_VALUE_LIMIT
+    assert sizes["gpu-agent-config"] < boot._SMALL_ENTRIES - 2048
+    assert sum(len(key) + size for key, size in sizes.items()) < boot.METADATA_LIMIT - boot.METADATA_VALUE_LIMIT / 4
+
+
+def test_nothing_that_is_told_is_a_secret_value() -> None:
+    text = str(agent_config("l4", args(), 300, registration()))
+    assert json.loads(text)["github"]["private_key"] == KEY
+    assert "PRIVATE KEY-----" not in text

@@ -1,0 +1,82 @@
+"""What a machine is given to boot with: what it should have, where its driver comes from, and nobody else's keys."""
+
+from __future__ import annotations
+
+import base64
+import io
+import zipfile
+from typing import Any
+
+import pytest
+from gpu_ci import versions
+from gpu_ci.errors import ArgsError
+from gpu_ci.gcp.gpu_instance_template import GpuInstanceTemplate, GpuInstanceTemplateArgs
+from gpu_ci.gcp.machine import boot
+from gpu_ci.payload import without_comments
+
+from tests.conftest import ROOT
+from tests.gpu_ci.support import WIRING
+
+PLAIN = "projects/ubuntu-os-cloud/global/images/family/ubuntu-2404-lts-amd64"
+COS = "projects/cos-cloud/global/images/family/cos-stable"
+CONTAINER = f"docker.io/pytorch/pytorch:2.9.1-cuda12.6-cudnn9-runtime@sha256:{'0' * 64}"
+
+
+def args(**choices: Any) -> GpuInstanceTemplateArgs:
+    wiring = {**WIRING, "service_account_email": "gpu@acme-ci.iam.gserviceaccount.com"}
+    return GpuInstanceTemplateArgs(**{**GpuInstanceTemplate.EXAMPLE, **wiring, **choices})
+
+
+def test_the_metadata_is_a_script_two_programs_and_a_configuration() -> None:
+    assert sorted(boot.metadata("l4", args(), 300)) == [
+        "enable-guest-attributes",
+        "gpu-agent-config",
+        "gpu-agent-pyz",
+        "gpu-smoke-pyz",
+        "startup-script",
+    ]
+
+
+def test_the_agent_in_the_metadata_is_that_of_this_repository() -> None:
+    packed = base64.b64decode(str(boot.metadata("l4", args(), 300)["gpu-agent-pyz"]))
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+        names = {f"gpu_agent/{path.name}" for path in (ROOT / "agent/gpu_agent").glob("*.py")}
+        assert {*archive.namelist()} == {"__main__.py", *names}
+        source = (ROOT / "agent/gpu_agent/config.py").read_text()
+        assert archive.read("gpu_agent/config.py").decode() == without_comments(source)
+
+
+def test_uv_on_the_machines_is_the_uv_of_this_repository() -> None:
+    assert f"uv=={versions.UV} " in (ROOT / "locks/uv.lock").read_text()
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "startup-script", "startup-script-url", "Startup-Script", "shutdown-script", "user-data", "enable-oslogin",
+        "enable-osconfig", "gpu-agent-config", "ssh-keys", "sshKeys", "gce-container-declaration", "serial-port-enable",
+        "enable-guest-attributes", "block-project-ssh-keys",
+    ],
+)  # fmt: skip
+def test_metadata_of_ones_own_may_not_undo_the_check_or_the_protection(key: str) -> None:
+    with pytest.raises(ArgsError) as caught:
+        args(metadata={key: "x", "agent-url": "y"})
+    assert [(problem.path, problem.hint) for problem in caught.value.problems] == [
+        (f"metadata.{key}", "rename it"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("", "x", "is no key Google takes"),
+        ("a b", "x", "is no key Google takes"),
+        ("k" * 128, "x", "is no key Google takes"),
+        ("agent", "x" * 262_145, "has more than 262144 bytes"),
+    ],
+)
+def test_metadata_google_would_refuse_is_refused_here(key: str, value: str, text: str) -> None:
+    with pytest.raises(ArgsError) as caught:
+        args(metadata={key: value})
+    assert [problem.text for problem in caught.value.problems] == [text]
+    assert args(metadata={"k" * 127: "x" * 150_000}).metadata

@@ -1,0 +1,60 @@
+"""What a stack is told in the preview although it is no mistake, on days that are given."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from infra import stack_warnings
+from tests.infra.stack import L4, config, config_of, load
+
+OLD_IMAGE = "projects/acme-ci/global/images/ubuntu-2004-with-nvidia-580"
+
+
+def told(day: date, **pools: object) -> list[str]:
+    return stack_warnings.warnings(load(config(pools or None)), day)
+
+
+def test_a_stack_whose_prices_are_fresh_is_told_nothing() -> None:
+    assert told(date(2026, 11, 21)) == []
+
+
+def test_old_prices_of_all_pools_are_one_warning() -> None:
+    [warning] = told(date(2027, 1, 3), b=L4 | {"runnerLabels": ["b"]}, a=L4)
+    assert warning == (
+        "the prices of a, b were read on 2026-10-04, 91 days ago, more than 90; "
+        "hint: compare with the cloud's own price list before you rely on the cost"
+    )
+
+
+def test_the_shipped_stacks_are_told_of_every_price_in_one_line() -> None:
+    [warning] = stack_warnings.warnings(load(config_of("Pulumi.prod.yaml")), date(2026, 11, 21))
+    assert warning.startswith("the price of t4 was read on no known day; the price of a100 was read on 2026-08-03")
+
+
+def test_an_image_past_its_end_is_told_once_however_many_pools_boot_it() -> None:
+    pools = {name: L4 | {"image": OLD_IMAGE, "runnerLabels": [name]} for name in ("a", "b")}
+    [warning] = told(date(2026, 11, 21), **pools)
+    assert warning.startswith("the image ubuntu-2004-with-nvidia-580 is past its end: Ubuntu 20.04 ended in 2025-05")
+    assert warning.endswith("hint: take an image of Ubuntu 24.04")
+
+
+def test_limits_nobody_gave_are_said_to_be_unknown() -> None:
+    given = {"gpu-ci:quotas": {"us-central1": {"PREEMPTIBLE_NVIDIA_L4_GPUS": 5}}}
+    assert stack_warnings.warnings(load(config(**given)), date(2026, 11, 21)) == [
+        (
+            "gpu-ci:quotas: says nothing of GPUS_ALL_REGIONS (global), SSD_TOTAL_GB (us-central1), "
+            "so these limits are unknown"
+        )
+    ]
+
+
+def test_a_shortage_no_vendors_text_confirms_is_a_warning() -> None:
+    h100 = {"kind": "gce-runners", "machineType": "a3-highgpu-1g", "zones": ["us-central1-a"], "max": 1}
+    here = {"PREEMPTIBLE_NVIDIA_H100_GPUS": 2, "PREEMPTIBLE_LOCAL_SSD_GB": 750, "SSD_TOTAL_GB": 500}
+    quotas = {"us-central1": here, "global": {"GPUS_ALL_REGIONS": 2}}
+    found = load(config({"h100": h100}, **{"gpu-ci:quotas": quotas}))
+    [warning] = [text for text in stack_warnings.warnings(found, date(2026, 8, 3)) if "quotas" in text]
+    assert warning.startswith(
+        "gpu-ci:quotas.us-central1.PREEMPTIBLE_LOCAL_SSD_GB: may be less than the pools need: got 750, "
+        "expected 1500 GB or more (h100 1500); hint: "
+    )
