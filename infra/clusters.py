@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -11,17 +12,26 @@ import pulumi_aws as aws
 import pulumi_kubernetes as kubernetes
 from gpu_ci import naming, versions
 from gpu_ci.aws.eks_runner_pool import EksRunnerPoolArgs
+from gpu_ci.errors import Problem
 from gpu_ci.kubernetes.arc_controller import ArcController
-from gpu_ci.kubernetes.device_plugin import DevicePlugin
+from gpu_ci.kubernetes.device_plugin import DevicePlugin, DevicePluginArgs
 from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs
-from gpu_ci.kubernetes.scale_set.args import RunnerChoices
-from gpu_ci.kubernetes.scale_set.models import Dind, OwnImage
-from gpu_ci.stack.cluster import Cluster
+from gpu_ci.kubernetes.scale_set.args import Dind, OwnImage, RunnerChoices
+from gpu_ci.stack.cluster import DEVICE_LISTS, WHAT_NODES_TAKE, Cluster
+from gpu_ci.stack.clusters import CLUSTERS
+from gpu_ci.validation_errors import join
 
-from infra import device_lists, kubeconfig, secret_values
+from infra import secret_values
 from infra.pool import Pool
 from infra.settings import Settings
 from infra.site import SITE
+from infra.stack_file import stack_file
+
+# Which of kubectl's plugins speaks for whoever runs this (docs.aws.amazon.com/eks/latest/userguide/
+# create-kubeconfig.html).
+_CREDENTIALS = "client.authentication.k8s.io/v1beta1"
+# awslabs/amazon-eks-ami@81fec2e:nodeadm/internal/containerd/config.go, EnableCDI.
+_CDI_SINCE = (1, 32)
 
 
 @dataclass(frozen=True)
@@ -66,7 +76,7 @@ def _cluster(
 ) -> Built:
     called = naming.fit(name, 30)
     found = aws.eks.get_cluster_output(name=name, region=described.region)
-    provider = kubernetes.Provider(f"{called}-cluster", kubeconfig=kubeconfig.of(name, described.region, found))
+    provider = kubernetes.Provider(f"{called}-cluster", kubeconfig=_kubeconfig(name, described.region, found))
     inside = pulumi.ResourceOptions(providers=[provider])
     controller, gpus_told = (
         _shared(called, described, pools, inside) if described.managed else _found(called, described)
@@ -85,7 +95,7 @@ def _cluster(
     return Built(
         {
             **wiring,
-            "kubernetes_version": device_lists.checked(name, described.device_plugin, pools, found.version),
+            "kubernetes_version": _checked_version(name, described.device_plugin, pools, found.version),
             "vpc_id": found.vpc_config.vpc_id,
             "cluster_security_group_id": found.vpc_config.cluster_security_group_id,
             "namespace": namespace.namespace,
@@ -97,6 +107,57 @@ def _cluster(
         # A check waits for GPUs until the plugin has told of them.
         pulumi.ResourceOptions(providers=[provider], depends_on=gpus_told),
     )
+
+
+def _kubeconfig(name: str, region: str, found: pulumi.Output[aws.eks.GetClusterResult]) -> pulumi.Output[str]:
+    """How the cluster is reached, as whoever runs this: the aws command is asked for credentials, none are in it."""
+
+    def render(cluster: aws.eks.GetClusterResult) -> str:
+        authority = cluster.certificate_authorities[0].data
+        arguments = ["--region", region, "eks", "get-token", "--cluster-name", name, "--output", "json"]
+        return json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [
+                    {
+                        "name": name,
+                        "cluster": {"server": cluster.endpoint, "certificate-authority-data": authority},
+                    }
+                ],
+                "users": [
+                    {"name": name, "user": {"exec": {"apiVersion": _CREDENTIALS, "command": "aws", "args": arguments}}}
+                ],
+                "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+                "current-context": name,
+            }
+        )
+
+    return found.apply(render)
+
+
+def _checked_version(
+    name: str,
+    plugin: DevicePluginArgs,
+    pools: Sequence[tuple[str, EksRunnerPoolArgs]],
+    version: pulumi.Output[str],
+) -> pulumi.Output[str]:
+    """The cluster's version, once it is known to be one whose AL2023 nodes understand what the plugin says."""
+    on = [pool for pool, args in pools if args.chosen_ami_type.startswith("AL2023")]
+
+    def check(found: str) -> str:
+        if plugin.device_list_strategy == "cdi-cri" and on and tuple(map(int, found.split("."))) < _CDI_SINCE:
+            problem = Problem(
+                f"{join(CLUSTERS, name)}.devicePlugin.{DEVICE_LISTS}",
+                f"gives jobs of {', '.join(on)} no GPU: containerd has CDI off on AL2023 with Kubernetes {found}",
+                "'cdi-cri'",
+                "volume-mounts, or Kubernetes 1.32 or newer",
+                WHAT_NODES_TAKE,
+            )
+            raise pulumi.RunError(problem.render(stack_file()))
+        return found
+
+    return version.apply(check)
 
 
 def _shared(

@@ -16,8 +16,7 @@ from ..component import Component
 from ..errors import whole_and_entries
 from ..kubernetes.name_types import Image, NamespaceName
 from ..kubernetes.runner_scale_set import RunnerScaleSet, RunnerScaleSetArgs
-from ..kubernetes.scale_set.args import RunnerChoices
-from ..kubernetes.scale_set.models import ControllerReference, GithubApp
+from ..kubernetes.scale_set.args import ControllerReference, GithubApp, RunnerChoices
 from ..kubernetes.scale_set.rules import ConfigUrl
 from ..kubernetes.smoke_job import SmokeJob, SmokeJobArgs
 from . import node_capacity

@@ -15,8 +15,7 @@ from ..component import Component
 from ..labels import Labels, merge
 from .build import rules
 from .build.models import BuildTrigger, PeeredNetwork, PrivateServiceConnect, PullRequestEvent, RegistrySettings
-from .build.schema import add_places
-from .build.trigger import On, github_trigger
+from .build.trigger import BuildContext, github_trigger
 from .resource_names import Project
 
 _DAY_SEC = 86400
@@ -25,7 +24,7 @@ _DAY_SEC = 86400
 class BuildPoolArgs(Args):
     """What a Cloud Build pool is made of."""
 
-    model_config = ConfigDict(json_schema_extra=add_places)
+    model_config = ConfigDict(json_schema_extra=rules.add_to_schema)
     WIRING: ClassVar[frozenset[str]] = frozenset({"project", "labels"})
 
     region: str = Field(description="the region of the workers, the registry and the triggers, such as us-central1")
@@ -143,8 +142,14 @@ class BuildPool(Component):
                 # It is found by this name in the project, among the triggers of every other stack.
                 naming.fit(f"{name}-{key}-{pulumi.get_stack()}", 64),
                 trigger,
-                args,
-                On(self.pool, self.registry, (reader if isinstance(trigger.event, PullRequestEvent) else account).name),
+                BuildContext(
+                    project=args.project,
+                    region=args.region,
+                    logging=args.logging,
+                    pool=self.pool,
+                    registry=self.registry,
+                    account=(reader if isinstance(trigger.event, PullRequestEvent) else account).name,
+                ),
                 self.child(),
             )
         self.service_account_email = account.email

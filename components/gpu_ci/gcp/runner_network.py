@@ -11,13 +11,9 @@ from pydantic import AfterValidator, Field, field_validator
 from ..args import Args, In, Switch
 from ..component import Component
 from ..errors import did_you_mean, invalid
-from .build import rules
-from .build.places import REGIONS
+from . import ip_ranges, regions
 from .resource_names import REGION, Network, Project
 
-# The regions of Compute Engine, which are those of Cloud Build and one more: the endpoints in the discovery document
-# compute v1 (revision 20261106).
-_REGIONS = (*REGIONS, "asia-southeast3")
 # cloud.google.com/iap/docs/using-tcp-forwarding, "Create a firewall rule": all addresses IAP forwards from.
 _IAP = "35.235.240.0/20"
 # Google's rules of a default network have 65534, and rules without a priority of their own 1000 (compute v1, Firewall).
@@ -26,8 +22,10 @@ _REFUSED, _LET_IN = 1000, 900
 
 def network_region(value: str) -> str:
     """One that Google has."""
-    if value not in _REGIONS:
-        raise invalid("is no region of Google Cloud", hint=did_you_mean(value, _REGIONS) or "such as us-central1")
+    if value not in regions.COMPUTE:
+        raise invalid(
+            "is no region of Google Cloud", hint=did_you_mean(value, regions.COMPUTE) or "such as us-central1"
+        )
     return value
 
 
@@ -45,7 +43,7 @@ class NetworkChoices(Args):
     @field_validator("ip_range")
     @classmethod
     def _ip_range(cls, value: str) -> str:
-        return rules.private_range(value)
+        return ip_ranges.private_range(value)
 
 
 class RunnerNetworkArgs(NetworkChoices):

@@ -16,10 +16,10 @@ from ..component import Component
 from ..errors import as_a_whole
 from ..labels import merge
 from .machine.args import GpuMachineArgs
-from .machine.runner import Registration, RunnerGithub, RunnerLabel, RunnerSettings, SmokeSettings, Standby
+from .machine.runner import Registration, RunnerGithub, RunnerSettings
 from .machine.template import machine_template
 from .pool import rules
-from .pool.rules import default_runner_labels
+from .pool.settings import RunnerLabel, SmokeSettings, Standby
 from .resource_names import SecretName
 from .smoke_gate import SmokeGate, SmokeGateArgs
 
@@ -69,11 +69,11 @@ class RunnerPoolArgs(GpuMachineArgs):
 
     def runner_labels_of(self, name: str) -> list[str]:
         """The labels runners of the pool `name` carry."""
-        return self.runner_labels or default_runner_labels(name)
+        return self.runner_labels or rules.default_runner_labels(name)
 
     def demand(self, name: str) -> Demand:
         """What the pool `name` asks of Google; its cost and the quotas it needs follow from it."""
-        return rules.demand(name, self)
+        return rules.demand(name, self, self.max)
 
     def registration_of(self, name: str) -> Registration | None:
         """What machines of the pool `name` register their runners with; nothing where they register none."""

@@ -2,76 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import pulumi
 import pulumi_kubernetes as kubernetes
-from pydantic import Field, ValidationInfo, field_validator
 
 from .. import versions
-from ..args import Args, In, Whole
+from ..args import Args
 from ..component import Component
-from ..errors import invalid
 from .arc_controller import CHARTS
-from .name_types import NamespaceName, Pool
 from .scale_set import pod, rules
-from .scale_set.args import RunnerChoices
-from .scale_set.models import ControllerReference, GithubApp
-from .scale_set.rules import ConfigUrl
+from .scale_set.args import ControllerReference, GithubApp, RunnerScaleSetArgs
 
-
-class RunnerScaleSetArgs(RunnerChoices):
-    """Whose jobs a scale set takes, how many at once, and what each of them gets."""
-
-    DECIDED: ClassVar[dict[str, str]] = {
-        "githubToken": "a token of a person is that person; the App's id, installation and key stand under app",
-        "githubConfigSecret": "the secret is made from app",
-        "version": "it is the package's, because the controller must be of the same minor version",
-        "nodeSelector": "pods select the nodes of pool",
-        "tolerations": "pods with GPUs tolerate the taint of GPU nodes, and no others do",
-        "serviceAccountName": "the chart makes one without rights, or with those that container hooks need",
-    }
-    WIRING: ClassVar[frozenset[str]] = frozenset({"namespace", "controller", "app"})
-
-    github_config_url: ConfigUrl = Field(
-        examples=["https://github.com/acme"],
-        description="whose jobs it takes: an organization's, repository's or enterprise's",
-    )
-    runner_group: In[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
-        default=None,
-        validate_default=True,
-        description="the group its runners join, which must be there; for organizations and enterprises, whose group "
-        "default any repository may use",
-    )
-    max: Whole = Field(
-        ge=1, le=1000, examples=[4], description="how many runners there may be at once, each with a job"
-    )
-    min_idle: Whole = Field(
-        default=0, ge=0, description="how many wait for a job besides those that have one; each holds its GPUs"
-    )
-    pool: Pool = Field(examples=["l4"], description="the pool of nodes jobs run on, as their label gpu-ci-pool has it")
-    namespace: In[NamespaceName] = Field(description="the namespace of its pods, as a GpuNamespace gives it out")
-    controller: ControllerReference = Field(description="the controller that looks after it")
-    app: GithubApp = Field(description="the GitHub App that registers its runners")
-
-    @field_validator("runner_group")
-    @classmethod
-    def _runner_group(cls, value: Any, info: ValidationInfo) -> Any:
-        url = info.data.get("github_config_url")
-        if url is None:
-            return value
-        if rules.is_repository(url) and value is not None:
-            raise invalid("is not for a repository, which has no groups", blind="remove it, or name the organization")
-        if not rules.is_repository(url) and value is None:
-            raise invalid("is missing", blind="name a group, such as that of github.RunnerGroup")
-        return value
-
-    @field_validator("min_idle")
-    @classmethod
-    def _min_idle(cls, value: int, info: ValidationInfo) -> int:
-        if value > info.data.get("max", value):
-            raise invalid(f"is more than max, which is {info.data['max']}", blind="lower it, or raise max")
-        return value
+__all__ = ["ControllerReference", "GithubApp", "RunnerScaleSet", "RunnerScaleSetArgs"]
 
 
 class RunnerScaleSet(Component):

@@ -7,74 +7,24 @@ from typing import Any, ClassVar, cast
 
 import pulumi
 import pulumi_kubernetes as kubernetes
-from pydantic import Field, ValidationInfo, field_validator
+from pulumi.runtime.proto import resource_pb2
+from pulumi.runtime.settings import monitor_supports_feature
 
-from ..args import Args, In, Whole
+from ..args import Args
 from ..component import Component
-from ..errors import invalid
 from ..payload import smoke_archive
-from . import gate_words, gpu_nodes
-from .name_types import Image, NamespaceName, Pool
+from . import gpu_nodes
 from .smoke import peers as smoke_peers
 from .smoke import pod
+from .smoke.args import SmokeJobArgs
 
+__all__ = ["SmokeJob", "SmokeJobArgs"]
 
-class SmokeJobArgs(Args):
-    """Which nodes are proven, of what GPU, and in which image."""
-
-    WIRING: ClassVar[frozenset[str]] = frozenset({"namespace", "namespace_gpus", "rerun_on"})
-
-    namespace: In[NamespaceName] = Field(description="the namespace the Job runs in, as a GpuNamespace gives it out")
-    pool: Pool = Field(description="the pool of nodes to prove, as their label gpu-ci-pool has it")
-    image: Image = Field(
-        description="a container image with Python and torch, by its digest, as registry/name:tag@sha256:…; best the "
-        "one that jobs run in"
-    )
-    gpus: Whole = Field(default=1, ge=1, le=16, description="how many GPUs a node has; the check takes all of them")
-    nodes: Whole = Field(
-        default=1,
-        ge=1,
-        le=100,
-        description="how many nodes prove their GPUs, all at the same time, each of them another one; a pool's max is "
-        "the whole pool",
-    )
-    namespace_gpus: Whole | None = Field(
-        default=None,
-        ge=1,
-        description="how many GPUs the namespace's pods may have together, where that is known; nodes times gpus may "
-        "not be more",
-    )
-    gpu: str = Field(
-        default="", max_length=100, description="the name the GPU must have, such as NVIDIA L4; by default any"
-    )
-    min_compute_capability: str = Field(
-        default="",
-        pattern=r"^([0-9]{1,2}\.[0-9])?$",
-        description="the least compute capability that will do, such as 8.9; by default any",
-    )
-    deadline_sec: Whole = Field(
-        default=1800,
-        ge=600,
-        le=7200,
-        description="seconds from the Job's creation to its end, 600 to 7200: a node that is started for it, the image "
-        "that is pulled and the check itself. With several nodes, half of it is what the first waits for the last",
-    )
-    rerun_on: list[In[str]] = Field(
-        default=[],
-        description="what the nodes are made of (a launch template's version, an AMI release, a device plugin's "
-        "version): when one of them changes, the check runs again",
-    )
-
-    @field_validator("namespace_gpus")
-    @classmethod
-    def _suffices(cls, value: int | None, info: ValidationInfo) -> int | None:
-        nodes, gpus = info.data.get("nodes", 0), info.data.get("gpus", 0)
-        if value is not None and nodes * gpus > value:
-            raise invalid(
-                f"is less than {nodes} nodes with {gpus} GPUs each need at once: some pods would never be made",
-                hint=f"gpus: {nodes * gpus} or more for the GpuNamespace, or fewer nodes",
-            )
-        return value
+_AFTER_FAILURE = (
+    "{pool}: the check did not pass, so nothing behind it was made or changed: a scale set that was there keeps its "
+    "image and settings, and a new one is not there. The nodes are changed already\n"
+    "  hint: mend what the error names, or put back what was changed; the next pulumi up asks again"
+)
 
 
 class SmokeJob(Component):
@@ -133,7 +83,7 @@ class SmokeJob(Component):
             # Pulumi's own deadline starts anew at every event; the Job's is the one that counts, and comes first.
             opts=self.child(
                 custom_timeouts=pulumi.CustomTimeouts(create=f"{args.deadline_sec + 300}s"),
-                **gate_words.after_failure(self, f"{name}-job-failed", args.pool),
+                **after_failure(self, f"{name}-job-failed", args.pool),
             ),
         )
         self.proven_nodes = job.status.apply(lambda status: _proven(status, args.nodes))
@@ -175,3 +125,17 @@ def _proven(status: kubernetes.batch.v1.outputs.JobStatus | None, nodes: int) ->
     if status is None or status.succeeded != nodes:
         raise pulumi.RunError("the smoke Job has not succeeded, so it proves nothing\n  hint: pulumi up --refresh")
     return nodes
+
+
+def after_failure(owner: pulumi.Resource, hook: str, pool: str) -> dict[str, Any]:
+    """Options of the Job that is the check: a warning after Pulumi's own report of a failure, which says what became of
+    what waits for it. None under an engine without error hooks."""
+    if not monitor_supports_feature(resource_pb2.RESOURCE_MONITOR_FEATURE_ERROR_HOOKS):
+        return {}
+
+    def warn(failed: pulumi.ErrorHookArgs) -> bool:
+        if failed.failed_operation == "create":
+            pulumi.log.warn(_AFTER_FAILURE.format(pool=pool), owner)
+        return False  # not at once: a check that failed is asked again by the next `up`
+
+    return {"hooks": pulumi.ResourceHookBinding(on_error=[pulumi.ErrorHook(hook, warn)])}

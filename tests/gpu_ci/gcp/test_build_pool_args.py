@@ -9,8 +9,9 @@ import pulumi
 import pytest
 from gpu_ci.errors import ArgsError, report
 from gpu_ci.gcp.build import rules
-from gpu_ci.gcp.build.places import MACHINE_TYPES, REGIONS
+from gpu_ci.gcp.build.rules import MACHINE_TYPES
 from gpu_ci.gcp.build_pool import BuildPool, BuildPoolArgs
+from gpu_ci.gcp.regions import CLOUD_BUILD as REGIONS
 from gpu_ci.stack import pools
 from gpu_ci.stack.schema import stack_schema
 from jsonschema import Draft202012Validator

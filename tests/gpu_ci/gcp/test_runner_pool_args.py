@@ -7,7 +7,8 @@ from typing import Any
 import pulumi
 import pytest
 from gpu_ci.errors import ArgsError, Problem, report
-from gpu_ci.gcp.runner_pool import RunnerPool, RunnerPoolArgs, default_runner_labels
+from gpu_ci.gcp.pool.rules import default_runner_labels
+from gpu_ci.gcp.runner_pool import RunnerPool, RunnerPoolArgs
 
 from tests.gpu_ci.support import WIRING, run
 

@@ -11,7 +11,7 @@ from typing import Any
 import pulumi
 import pytest
 from gpu_ci.errors import ArgsError
-from gpu_ci.kubernetes import gate_words, gpu_nodes
+from gpu_ci.kubernetes import gpu_nodes, smoke_job
 from gpu_ci.kubernetes.smoke_job import SmokeJob, SmokeJobArgs
 from gpu_smoke import options
 
@@ -203,10 +203,10 @@ def test_after_a_check_that_failed_it_says_what_became_of_what_waits_for_it_and_
     """Pulumi's report of the Job says neither."""
     hooks: dict[str, Callable[[Any], Any]] = {}
     said: list[str] = []
-    monkeypatch.setattr(gate_words, "monitor_supports_feature", lambda _: True)
+    monkeypatch.setattr(smoke_job, "monitor_supports_feature", lambda _: True)
     monkeypatch.setattr(pulumi, "ErrorHook", lambda name, told: hooks.setdefault(name, told))
     monkeypatch.setattr(pulumi.log, "warn", lambda text, _: said.append(text))
-    options = gate_words.after_failure(pulumi.Resource.__new__(pulumi.Resource), "l4-job-failed", "l4")
+    options = smoke_job.after_failure(pulumi.Resource.__new__(pulumi.Resource), "l4-job-failed", "l4")
     assert options["hooks"].on_error == [hooks["l4-job-failed"]]
     removed, made = (
         pulumi.ErrorHookArgs("", "", "l4-job", JOB, failed_operation=word) for word in ("delete", "create")
@@ -224,4 +224,4 @@ def test_after_a_check_that_failed_it_says_what_became_of_what_waits_for_it_and_
 
 
 def test_an_engine_that_knows_no_such_hooks_is_not_asked_for_one() -> None:
-    assert gate_words.after_failure(pulumi.Resource.__new__(pulumi.Resource), "l4-job-failed", "l4") == {}
+    assert smoke_job.after_failure(pulumi.Resource.__new__(pulumi.Resource), "l4-job-failed", "l4") == {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +10,16 @@ from gpu_catalog import machine_types
 
 from ...errors import did_you_mean, invalid, located, refuse
 from ...naming import FORM, PATTERN
-from .places import MACHINE_TYPES, REGIONS
+from .. import ip_ranges, regions
+
+# cloud.google.com/build/pricing, "Private pools pricing": the fifteen predefined machine types, none with a GPU. The
+# API's field is free text and the whole discovery document cloudbuild v1 (revision 20261029) has no accelerator in it.
+MACHINE_TYPES = (
+    "e2-medium",
+    "e2-standard-2", "e2-standard-4", "e2-standard-8", "e2-standard-16", "e2-standard-32",
+    "e2-highmem-2", "e2-highmem-4", "e2-highmem-8", "e2-highmem-16",
+    "e2-highcpu-2", "e2-highcpu-4", "e2-highcpu-8", "e2-highcpu-16", "e2-highcpu-32",
+)  # fmt: skip
 
 OURS = ("_POOL", "_REGISTRY", "_CACHE")
 """The substitutions every trigger gets."""
@@ -22,6 +30,13 @@ _SUBSTITUTION = re.compile(r"_[A-Z0-9_]+")
 # github.com/google/re2/wiki/Syntax: what it has not, and what Python's own expressions, which judge the rest, have not.
 _NOT_RE2 = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=|\(\?>|(?<!\\)[*+?}]\+|\{[0-9]*,?[0-9]{4,}")
 _RE2_ALONE = re.compile(r"\\[pPzQEC]|\\x\{|\(\?<[A-Za-z]|\(\?[imsU-]+[:)]|\[\[:")
+
+
+def add_to_schema(schema: dict[str, Any]) -> None:
+    """Add the machine types and regions there are, for editors of stack files."""
+    fields = schema["properties"]
+    fields["machineType"]["enum"] = list(MACHINE_TYPES)
+    fields["region"]["enum"] = list(regions.CLOUD_BUILD)
 
 
 def machine_type(value: str) -> str:
@@ -40,8 +55,8 @@ def machine_type(value: str) -> str:
 
 def region(value: str) -> str:
     """One that Cloud Build is in."""
-    if value not in REGIONS:
-        raise invalid("is no region of Cloud Build", hint=did_you_mean(value, REGIONS))
+    if value not in regions.CLOUD_BUILD:
+        raise invalid("is no region of Cloud Build", hint=did_you_mean(value, regions.CLOUD_BUILD))
     return value
 
 
@@ -54,37 +69,7 @@ def ip_range(value: str) -> str:
     # cloud.google.com/build/docs/private-pools/private-pool-config-file-schema, peeredNetworkIpRange.
     if int(size) > 29:
         raise invalid("is too small: the smallest is /29, with 8 addresses", hint=hint)
-    return value if not start else subnet(value)
-
-
-def subnet(value: str) -> str:
-    """An IPv4 range that begins where it says."""
-    try:
-        network = ipaddress.IPv4Network(value if "/" in value else "", strict=False)
-    except ValueError:
-        raise invalid("is no IPv4 range", hint="such as 10.10.0.0/20") from None
-    if str(network) != value:
-        raise invalid("does not begin at its first address", hint=f"write {network}")
-    return value
-
-
-# RFC 1918 and RFC 6598. Google takes more (cloud.google.com/vpc/docs/subnets, "Valid IPv4 ranges"), of others' use too.
-_PRIVATE = tuple(map(ipaddress.IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")))
-
-
-def private_range(value: str) -> str:
-    """A range of private addresses that a subnetwork can have."""
-    network = ipaddress.IPv4Network(subnet(value))
-    # cloud.google.com/vpc/docs/subnets, "IPv4 subnet ranges": at least /29.
-    if network.prefixlen > 29:
-        raise invalid("is too small: the smallest is /29, with 8 addresses", hint="such as 10.10.0.0/20")
-    if not any(network.subnet_of(private) for private in _PRIVATE):
-        raise invalid(
-            "is not in a range of private networks",
-            expected=f"a part of {', '.join(map(str, _PRIVATE))}",
-            hint="such as 10.10.0.0/20",
-        )
-    return value
+    return value if not start else ip_ranges.subnet(value)
 
 
 def network(value: Any) -> Any:

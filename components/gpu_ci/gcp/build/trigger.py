@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Literal, NamedTuple
 
 import pulumi
 import pulumi_gcp as gcp
@@ -10,56 +10,56 @@ import pulumi_gcp as gcp
 from .models import BuildFile, BuildTrigger, PullRequestEvent, TagEvent
 from .steps import api_steps
 
-if TYPE_CHECKING:
-    from ..build_pool import BuildPoolArgs
 
+class BuildContext(NamedTuple):
+    """Where builds of a trigger run, on which workers, and as which account."""
 
-class On(NamedTuple):
-    """What a build runs on and as."""
-
+    project: pulumi.Input[str]
+    region: str
+    logging: Literal["CLOUD_LOGGING_ONLY", "NONE"]
     pool: pulumi.Output[str]
     registry: pulumi.Output[str]
     account: pulumi.Output[str]
 
 
 def github_trigger(
-    logical_name: str, name: str, trigger: BuildTrigger, args: BuildPoolArgs, on: On, opts: pulumi.ResourceOptions
+    logical_name: str, name: str, trigger: BuildTrigger, context: BuildContext, opts: pulumi.ResourceOptions
 ) -> gcp.cloudbuild.Trigger:
     """The trigger. A build file learns from its substitutions what steps that stand here are given."""
     return gcp.cloudbuild.Trigger(
         logical_name,
         name=name,
-        project=args.project,
-        location=args.region,  # only a trigger of the pool's own region can use it
+        project=context.project,
+        location=context.region,  # only a trigger of the pool's own region can use it
         description=f"{trigger.event.kind} of {trigger.repository}",
         github=_github(trigger),
         included_files=list(trigger.included_files),
         ignored_files=list(trigger.ignored_files),
         approval_config=gcp.cloudbuild.TriggerApprovalConfigArgs(approval_required=trigger.approval),
-        service_account=on.account,
+        service_account=context.account,
         substitutions={
             **trigger.substitutions,
-            "_POOL": on.pool,
-            "_REGISTRY": on.registry,
-            "_CACHE": pulumi.Output.concat(on.registry, "/cache"),
+            "_POOL": context.pool,
+            "_REGISTRY": context.registry,
+            "_CACHE": pulumi.Output.concat(context.registry, "/cache"),
         },
         filename=trigger.build.filename if isinstance(trigger.build, BuildFile) else None,
-        build=_build(trigger, args, on),
+        build=_build(trigger, context),
         opts=opts,
     )
 
 
-def _build(trigger: BuildTrigger, args: BuildPoolArgs, on: On) -> gcp.cloudbuild.TriggerBuildArgs | None:
+def _build(trigger: BuildTrigger, context: BuildContext) -> gcp.cloudbuild.TriggerBuildArgs | None:
     """The steps that stand in the stack file, where they do."""
     if isinstance(trigger.build, BuildFile):
         return None
     pushes, tagged = not isinstance(trigger.event, PullRequestEvent), isinstance(trigger.event, TagEvent)
     return gcp.cloudbuild.TriggerBuildArgs(
-        steps=api_steps(trigger.build.steps, on.registry, pushes=pushes, tagged=tagged),
+        steps=api_steps(trigger.build.steps, context.registry, pushes=pushes, tagged=tagged),
         timeout=f"{trigger.build.timeout_sec}s",
         # With an account of one's own the log mode has to be said. The API calls workerPool deprecated for pool.name,
         # which the provider does not have.
-        options=gcp.cloudbuild.TriggerBuildOptionsArgs(logging=args.logging, worker_pool=on.pool),
+        options=gcp.cloudbuild.TriggerBuildOptionsArgs(logging=context.logging, worker_pool=context.pool),
     )
 
 

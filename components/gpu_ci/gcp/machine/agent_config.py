@@ -12,8 +12,7 @@ from ...args import is_late
 from . import software
 
 if TYPE_CHECKING:
-    from .args import GpuMachineArgs
-    from .models import Driver
+    from .args import Driver, GpuMachineArgs
     from .runner import Registration
 
 # What is left of the gate's deadline for a machine to boot and for its verdict to arrive, in seconds.

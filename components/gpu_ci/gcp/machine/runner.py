@@ -1,4 +1,4 @@
-"""Parts of a runner pool's arguments that are models of their own."""
+"""GitHub's runner on a machine: its release, its settings, and where it registers."""
 
 from __future__ import annotations
 
@@ -13,44 +13,10 @@ from ...args import Args, InPlain, Whole
 from ...errors import invalid, located, refuse
 from ..resource_names import SecretName
 
-# Narrower than GitHub's own rule, which is not published: runner labels are handed over as a comma-separated list.
-RunnerLabel = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
-
 _SHA256 = r"^[0-9a-f]{64}$"
 Sha256 = Annotated[str, StringConstraints(pattern=_SHA256)]
 
 RELEASES = "github.com/actions/runner/releases"
-
-
-class SmokeSettings(Args):
-    """How the pool proves its GPU before it takes a template."""
-
-    deadline_sec: Whole = Field(
-        default=1200,
-        ge=120,
-        le=3600,
-        description="seconds from the start of the check machine to its verdict, 120 to 3600",
-    )
-    on_no_capacity: Literal["fail", "unproven"] = Field(
-        default="fail",
-        description="what to do when no zone has a machine for the check: fail, or take the template unproven",
-    )
-
-
-class Standby(Args):
-    """Machines that wait stopped, with what is on their disk. They hold no GPU: starting one may find none left."""
-
-    stopped_size: Whole = Field(
-        ge=1, le=1000, description="how many machines wait stopped, 1 to 1000; their disks cost"
-    )
-    mode: Literal["manual", "scale-out-pool"] = Field(
-        default="manual",
-        description="who starts them: manual (whoever resizes the group), or scale-out-pool (the group, before it "
-        "makes new ones)",
-    )
-    initial_delay_sec: Whole = Field(
-        default=0, ge=0, le=3600, description="seconds a new machine runs before it is stopped, 0 to 3600"
-    )
 
 
 class ArchiveSums(Args):

@@ -1,17 +1,15 @@
-"""What a pool adds to its machines: their labels, their check, those that wait, and what it asks of Google."""
+"""What a pool adds to its machines, checked: their labels, their check, those that wait, and their runner."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gpu_catalog as catalog
 
 from ...errors import invalid, located, refuse
+from ..machine.args import GpuMachineArgs
 from ..machine.rules import DEFAULT_RUN_LIMIT_SEC, LOCAL_SSD_GIB, machine_of
-
-if TYPE_CHECKING:
-    from ..runner_pool import RunnerPoolArgs
 
 
 def smoke(value: Any, others: Mapping[str, Any]) -> Any:
@@ -108,14 +106,14 @@ def default_runner_labels(name: str) -> list[str]:
     return ["self-hosted", "gpu", name]
 
 
-def demand(name: str, args: RunnerPoolArgs) -> catalog.Demand:
+def demand(name: str, args: GpuMachineArgs, max_machines: int) -> catalog.Demand:
     """What a pool asks of Google: no machine at rest, and one beside the others while a template is checked."""
     return catalog.Demand(
         pool=name,
         machine=args.machine,
         market=catalog.market(args.market),
         region=args.region,
-        max_machines=args.max,
+        max_machines=max_machines,
         machines_of_a_check=1,
         boot_disk=args.boot_disk_type,
         boot_disk_gib=args.disk_gib,

@@ -1,17 +1,90 @@
-"""What a runner is, wherever its jobs come from: its image, how it runs them, and what each of them gets."""
+"""The arguments of a runner scale set: how its runners run jobs, what each job gets, and where they register."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from ...args import Args, Switch, Whole
+from ...args import Args, In, InSecret, Switch, Whole
 from ...errors import invalid
 from .. import gpu_nodes
-from ..name_types import EachOnce, GpuResource, Image
-from .models import ContainerMode, Dind, OwnImage
-from .rules import Label, ScaleSetName, Script
+from ..name_types import EachOnce, GpuResource, Image, Name, NamespaceName, Pool
+from .rules import (
+    AppId,
+    ConfigUrl,
+    ControllerVersion,
+    InstallationId,
+    Label,
+    PrivateKey,
+    ScaleSetName,
+    Script,
+    is_repository,
+)
+
+_PREPARE = "how long a job waits for its pod, the node's start included, 60 to 86400 seconds"
+# The hooks' own limit is ten minutes (actions/runner-container-hooks@cf62bcc: packages/k8s/src/k8s/index.ts), less than
+# a GPU node may take to start and pull.
+PrepareTimeout = Annotated[Whole, Field(ge=60, le=86400)]
+
+
+class OwnImage(Args):
+    """The job runs in the runner's own container, which has the GPUs."""
+
+    kind: Literal["none"] = Field(description="the job runs in the runner's container, which has the GPUs")
+
+
+class KubernetesNovolume(Args):
+    """Each job runs in a pod of its own with the GPUs; its files are copied there by the runner, which has none."""
+
+    kind: Literal["kubernetes-novolume"] = Field(
+        description="each job runs in a pod of its own with the GPUs, and needs container: in its workflow; its files "
+        "are copied there"
+    )
+    prepare_timeout_sec: PrepareTimeout = Field(default=1800, description=_PREPARE)
+
+
+class KubernetesVolume(Args):
+    """Each job runs in a pod of its own with the GPUs, on the runner's node, with which it shares a volume."""
+
+    kind: Literal["kubernetes"] = Field(
+        description="each job runs in a pod of its own with the GPUs, and needs container: in its workflow; it shares "
+        "a volume with its runner"
+    )
+    storage_class: Name = Field(examples=["gp3"], description="storage class of the volume, such as gp3")
+    work_gib: Whole = Field(ge=1, le=16384, examples=[100], description="size of the volume in GiB, 1 to 16384")
+    prepare_timeout_sec: PrepareTimeout = Field(default=1800, description=_PREPARE)
+
+
+class Dind(Args):
+    """Jobs have a Docker daemon beside them; it is privileged, so that it could take any GPU of the node."""
+
+    kind: Literal["dind"] = Field(
+        description="jobs have a Docker daemon beside them, whose containers have no GPU; for runners that have all of "
+        "a node's GPUs alone, as the daemon is privileged and sees every one"
+    )
+    node_gpus: Whole = Field(ge=1, examples=[1], description="how many GPUs a node of the pool has")
+
+
+ContainerMode: TypeAlias = Annotated[
+    OwnImage | KubernetesNovolume | KubernetesVolume | Dind, Field(discriminator="kind")
+]
+
+
+class GithubApp(Args):
+    """The GitHub App that registers the runners."""
+
+    id: InSecret[AppId] = Field(description="the App's id or client id, as a secret Output")
+    installation_id: InSecret[InstallationId] = Field(description="the id of its installation, as a secret Output")
+    private_key: InSecret[PrivateKey] = Field(description="its private key in PEM form, as a secret Output")
+
+
+class ControllerReference(Args):
+    """The controller that looks after the set: three outputs of an ArcController."""
+
+    service_account_name: In[Name] = Field(description="what it runs as")
+    namespace: In[NamespaceName] = Field(description="the namespace it runs in")
+    version: In[ControllerVersion] = Field(description="the version of its chart, of the same minor as the set's")
 
 
 class RunnerChoices(Args):
@@ -95,4 +168,58 @@ class RunnerChoices(Args):
         memory = info.data.get("memory_gib")
         if memory is not None and value >= memory:
             raise invalid(f"is no part of the memory, which is {memory} GiB", blind="raise memoryGib, or lower it")
+        return value
+
+
+class RunnerScaleSetArgs(RunnerChoices):
+    """Whose jobs a scale set takes, how many at once, and what each of them gets."""
+
+    DECIDED: ClassVar[dict[str, str]] = {
+        "githubToken": "a token of a person is that person; the App's id, installation and key stand under app",
+        "githubConfigSecret": "the secret is made from app",
+        "version": "it is the package's, because the controller must be of the same minor version",
+        "nodeSelector": "pods select the nodes of pool",
+        "tolerations": "pods with GPUs tolerate the taint of GPU nodes, and no others do",
+        "serviceAccountName": "the chart makes one without rights, or with those that container hooks need",
+    }
+    WIRING: ClassVar[frozenset[str]] = frozenset({"namespace", "controller", "app"})
+
+    github_config_url: ConfigUrl = Field(
+        examples=["https://github.com/acme"],
+        description="whose jobs it takes: an organization's, repository's or enterprise's",
+    )
+    runner_group: In[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
+        default=None,
+        validate_default=True,
+        description="the group its runners join, which must be there; for organizations and enterprises, whose group "
+        "default any repository may use",
+    )
+    max: Whole = Field(
+        ge=1, le=1000, examples=[4], description="how many runners there may be at once, each with a job"
+    )
+    min_idle: Whole = Field(
+        default=0, ge=0, description="how many wait for a job besides those that have one; each holds its GPUs"
+    )
+    pool: Pool = Field(examples=["l4"], description="the pool of nodes jobs run on, as their label gpu-ci-pool has it")
+    namespace: In[NamespaceName] = Field(description="the namespace of its pods, as a GpuNamespace gives it out")
+    controller: ControllerReference = Field(description="the controller that looks after it")
+    app: GithubApp = Field(description="the GitHub App that registers its runners")
+
+    @field_validator("runner_group")
+    @classmethod
+    def _runner_group(cls, value: Any, info: ValidationInfo) -> Any:
+        url = info.data.get("github_config_url")
+        if url is None:
+            return value
+        if is_repository(url) and value is not None:
+            raise invalid("is not for a repository, which has no groups", blind="remove it, or name the organization")
+        if not is_repository(url) and value is None:
+            raise invalid("is missing", blind="name a group, such as that of github.RunnerGroup")
+        return value
+
+    @field_validator("min_idle")
+    @classmethod
+    def _min_idle(cls, value: int, info: ValidationInfo) -> int:
+        if value > info.data.get("max", value):
+            raise invalid(f"is more than max, which is {info.data['max']}", blind="lower it, or raise max")
         return value

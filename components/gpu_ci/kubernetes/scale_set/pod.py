@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pulumi
 
 from .. import gpu_nodes
 from ..name_types import CONTAINER_SECURITY, POD_SECURITY
-from .models import KubernetesNovolume, KubernetesVolume, OwnImage
-
-if TYPE_CHECKING:
-    from ..runner_scale_set import RunnerScaleSetArgs
+from .args import KubernetesNovolume, KubernetesVolume, OwnImage, RunnerScaleSetArgs
 
 # actions/runner: images/Dockerfile makes the user `runner` so; a runner image of one's own has to do the same.
 _RUNNER_UID = 1001

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pulumi
 
 from .. import gpu_nodes
 from ..name_types import CONTAINER_SECURITY, POD_SECURITY
 from . import peers as smoke_peers
-
-if TYPE_CHECKING:
-    from ..smoke_job import SmokeJobArgs
+from .args import SmokeJobArgs
 
 ARCHIVE = "gpu_smoke.pyz"
 """Under which name the config map has the check."""

@@ -1,18 +1,9 @@
-"""What Cloud Build private pools can be made of, and where: facts as data, each with its source."""
+"""The regions of Google Cloud that its services are in: facts as data, each with its source."""
 
 from __future__ import annotations
 
-# cloud.google.com/build/pricing, "Private pools pricing": the fifteen predefined machine types, none with a GPU. The
-# API's field is free text and the whole discovery document cloudbuild v1 (revision 20261029) has no accelerator in it.
-MACHINE_TYPES = (
-    "e2-medium",
-    "e2-standard-2", "e2-standard-4", "e2-standard-8", "e2-standard-16", "e2-standard-32",
-    "e2-highmem-2", "e2-highmem-4", "e2-highmem-8", "e2-highmem-16",
-    "e2-highcpu-2", "e2-highcpu-4", "e2-highcpu-8", "e2-highcpu-16", "e2-highcpu-32",
-)  # fmt: skip
-
 # cloud.google.com/build/docs/locations.
-REGIONS = (
+CLOUD_BUILD = (
     "africa-south1",
     "asia-east1", "asia-east2", "asia-northeast1", "asia-northeast2", "asia-northeast3", "asia-south1", "asia-south2",
     "asia-southeast1", "asia-southeast2", "australia-southeast1", "australia-southeast2",
@@ -23,3 +14,6 @@ REGIONS = (
     "southamerica-east1", "southamerica-west1",
     "us-central1", "us-east1", "us-east4", "us-east5", "us-south1", "us-west1", "us-west2", "us-west3", "us-west4",
 )  # fmt: skip
+
+# The endpoints in the discovery document compute v1 (revision 20261106): those of Cloud Build and one more.
+COMPUTE = (*CLOUD_BUILD, "asia-southeast3")
