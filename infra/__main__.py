@@ -35,10 +35,10 @@ if chosen.clusters:
     from infra import clusters
 
     shared = clusters.build(chosen)
-    clustered = [clusters.placed(pool, shared) for pool in clustered]
+    clustered = [clusters.with_cluster(pool, shared) for pool in clustered]
 
 # One component a pool, wired to these and to what the site has.
-built = pools.build(registration.placed(networks.placed(pool, made), group) for pool in clustered)
+built = pools.build(registration.with_runner_group(networks.with_subnetwork(pool, made), group) for pool in clustered)
 
 # What people and programs ask afterwards (`pulumi stack output pools`).
 pulumi.export("pools", pools.facts(built))

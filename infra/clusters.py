@@ -53,7 +53,7 @@ def build(settings: Settings) -> dict[str, Built]:
     }
 
 
-def placed(pool: Pool, clusters: Mapping[str, Built]) -> Pool:
+def with_cluster(pool: Pool, clusters: Mapping[str, Built]) -> Pool:
     """The pool on its cluster, where it is on one."""
     if not isinstance(pool.args, EksRunnerPoolArgs):
         return pool

@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar
 import pulumi
 import pulumi_github as github
 from gpu_ci import naming
-from gpu_ci.args import Args, Veiled
-from gpu_ci.errors import invalid, located, refuse
+from gpu_ci.args import Args, Redacted
+from gpu_ci.errors import at_path, invalid, raise_problems
 from gpu_ci.gcp.resource_names import SecretName
 from gpu_ci.github.actions_secrets import ActionsSecrets, ActionsSecretsArgs
 from gpu_ci.github.names import KeysOnce, SettingName
@@ -30,7 +30,7 @@ _KEY = f"{SITE}.github.app.privateKey"
 def _name(value: str) -> str:
     """One that becomes part of resources' names."""
     if not re.fullmatch(naming.PATTERN, value):
-        raise invalid("the name has a form that is not accepted", expected=naming.FORM, blind="such as kernels")
+        raise invalid("the name has a form that is not accepted", expected=naming.FORM, safe_hint="such as kernels")
     return value
 
 
@@ -63,7 +63,7 @@ class Github(Args):
         default=None, description="the group runners of this stack register into; named gpu-<stack> by default"
     )
     # A value that stands here by mistake, a line too high say, may be the secret itself.
-    secrets: Annotated[dict[_Name, SecretsByReference], Veiled()] = Field(
+    secrets: Annotated[dict[_Name, SecretsByReference], Redacted()] = Field(
         default={}, description="by a name of your own, secrets and variables of a repository, environment or more"
     )
     rules: dict[_Name, RepositoryRulesArgs] = Field(
@@ -85,8 +85,8 @@ class Github(Args):
                         error = invalid(
                             f"is kept by {first} already; case does not count", hint="remove one of the two"
                         )
-                        problems.append(located(error, "a name", name, sort, key))
-        refuse(problems)
+                        problems.append(at_path(error, "a name", name, sort, key))
+        raise_problems(problems)
         return value
 
 
@@ -104,7 +104,7 @@ def build(chosen: Github | None, site: Site) -> dict[str, Any]:
         args = chosen.runner_group
         if args.group_name is None:
             args = args.model_copy(update={"group_name": f"gpu-{pulumi.get_stack()}"})
-        args.stands_in(stack_file(), f"{GITHUB}.runnerGroup")
+        args.set_source(stack_file(), f"{GITHUB}.runnerGroup")
         found["runnerGroup"] = RunnerGroup("runners", args, options).group_name
     places = {name: _secrets(name, args, values, options).place for name, args in sorted(chosen.secrets.items())}
     rulesets = {name: RepositoryRules(name, args, options).ruleset_id for name, args in sorted(chosen.rules.items())}
@@ -145,7 +145,7 @@ def _secrets(
     place = f"{GITHUB}.secrets.{name}"
     own = {key: values[f"{place}.secrets.{key}"] for key in args.secrets}
     made = ActionsSecretsArgs(scope=args.scope, secrets=own, variables=args.variables)
-    made.stands_in(stack_file(), place)
+    made.set_source(stack_file(), place)
     return ActionsSecrets(name, made, options)
 
 

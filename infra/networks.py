@@ -22,7 +22,7 @@ def build(settings: Settings) -> dict[str, RunnerNetwork]:
     }
 
 
-def placed(pool: Pool, networks: Mapping[str, RunnerNetwork]) -> Pool:
+def with_subnetwork(pool: Pool, networks: Mapping[str, RunnerNetwork]) -> Pool:
     """The pool in the network that is made for its region, where one is."""
     made = networks.get(getattr(pool.args, "region", ""))
     if made is None or "subnetwork" not in type(pool.args).model_fields:

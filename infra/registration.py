@@ -32,7 +32,7 @@ def wiring(site: Site, github: Github | None) -> dict[str, Any]:
     }
 
 
-def placed(pool: Pool, group: pulumi.Output[str] | None) -> Pool:
+def with_runner_group(pool: Pool, group: pulumi.Output[str] | None) -> Pool:
     """The pool with the group as it is made, so that its check waits for it."""
     github: Any = getattr(pool.args, "github", None)
     if group is None or github is None:

@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from gpu_ci.errors import Problem
-from gpu_ci.stack.pools import Choice
+from gpu_ci.stack.pools import PoolSpec
 from gpu_ci.validation_errors import join
 
 from infra.site import GITHUB, SITE, Site
 
 
-def unplaced(choices: list[Choice], site: Any, found: list[Problem]) -> list[Problem]:
+def missing_subnetworks(choices: list[PoolSpec], site: Any, found: list[Problem]) -> list[Problem]:
     """Regions that have a pool and no subnetwork, as far as the pools' zones are known to be right."""
     subnetworks = _regions(site)
     wrong = {problem.path for problem in found}
@@ -46,7 +46,7 @@ def _regions(site: Any) -> set[str] | None:
     )
 
 
-def unregistered(choices: list[Choice], site: Any, github: Any, unread: Collection[str]) -> list[Problem]:
+def missing_registration(choices: list[PoolSpec], site: Any, github: Any, unread: Collection[str]) -> list[Problem]:
     """What pools on clusters register their runners with, where it is missing; of keys that were not read, nobody
     knows."""
     waiting = [choice.name for choice in choices if "app" in choice.component.ARGS.WIRING]
@@ -76,7 +76,7 @@ def unregistered(choices: list[Choice], site: Any, github: Any, unread: Collecti
     ]
 
 
-def unfit(choices: list[Choice], site: Any, github: Any) -> list[Problem]:
+def unfit(choices: list[PoolSpec], site: Any, github: Any) -> list[Problem]:
     """What does not go with registering runners: a system without them, and secrets that no job can read."""
     owner = site.get("github") if isinstance(site, Mapping) else None
     app = owner.get("app") if isinstance(owner, Mapping) else None
@@ -108,7 +108,7 @@ def unfit(choices: list[Choice], site: Any, github: Any) -> list[Problem]:
 _WITH_IT = {"driver.source": ("driver", "image", "torch"), "standby": ("standby",)}
 
 
-def moot(problem: Problem, unfit: list[Problem]) -> bool:
+def is_superseded(problem: Problem, unfit: list[Problem]) -> bool:
     """Whether another problem of the pool ends this one, whose own hint would lead nowhere."""
     over = [
         each.path.removesuffix(key) + part
@@ -120,7 +120,7 @@ def moot(problem: Problem, unfit: list[Problem]) -> bool:
     return any(problem.path == path or problem.path.startswith(f"{path}.") for path in over)
 
 
-def doubled(choices: list[Choice]) -> list[Problem]:
+def duplicate_scale_sets(choices: list[PoolSpec]) -> list[Problem]:
     """Pools of one cluster whose scale sets would have one name: the second would not come up, or take the first's."""
     owners: dict[tuple[str, str], str] = {}
     problems = []

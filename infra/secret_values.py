@@ -7,7 +7,7 @@ from typing import Any
 
 import pulumi
 import pulumi_gcp as gcp
-from gpu_ci.errors import ArgsError, Problem, provider_words
+from gpu_ci.errors import ArgsError, Problem, provider_message
 
 from infra.stack_file import stack_file
 
@@ -30,7 +30,7 @@ def _answer(place: str, reference: str) -> pulumi.Output[Any]:
         return Problem(
             place,
             f"Secret Manager does not give out {reference}",
-            provider_words(error),
+            provider_message(error),
             "a secret with a version, which whoever runs this may read (roles/secretmanager.secretAccessor)",
             f"check its name and who may read it: gcloud secrets get-iam-policy {secret} --project={project}",
         )

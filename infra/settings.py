@@ -12,7 +12,7 @@ from gpu_ci.errors import Problem, did_you_mean, report, unknown_key
 from gpu_ci.stack import clusters, pools, provider_secrets, quotas
 from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.hints import section, section_problems
-from gpu_ci.stack.pools import POOLS, Choice
+from gpu_ci.stack.pools import POOLS, PoolSpec
 from gpu_ci.stack.quotas import QUOTAS, Quotas
 from pulumi.runtime import config as runtime_config
 
@@ -66,17 +66,17 @@ def load() -> Settings:
     problems += section(Site, SITE, values[SITE])
     problems += _github_problems(values, refused)
     if POOLS in refused:
-        choices: list[Choice] = []
+        choices: list[PoolSpec] = []
     else:
         choices, found = pools.check(values[POOLS], values[CLUSTERS], CLUSTERS not in refused)
-        problems += [] if SITE in refused else requirements.unplaced(choices, values[SITE], found)
+        problems += [] if SITE in refused else requirements.missing_subnetworks(choices, values[SITE], found)
         problems += found
     problems += clusters.problems(values[CLUSTERS], choices)
-    problems += requirements.unregistered(choices, values[SITE], values[GITHUB], refused)
-    problems += requirements.doubled(choices)
+    problems += requirements.missing_registration(choices, values[SITE], values[GITHUB], refused)
+    problems += requirements.duplicate_scale_sets(choices)
     unfit = requirements.unfit(choices, values[SITE], values[GITHUB])
     # What has to go needs no mending first.
-    problems = [problem for problem in problems if not requirements.moot(problem, unfit)] + unfit
+    problems = [problem for problem in problems if not requirements.is_superseded(problem, unfit)] + unfit
     asked = quotas.demands(pools.in_order(choices, problems))
     granted, found = quotas.check(values[QUOTAS], asked, str(values[PROJECT] or ""))
     problems += found
@@ -91,7 +91,7 @@ def load() -> Settings:
     return Settings(values[PROJECT], site, wired, granted, github, described)
 
 
-def _wired(choice: Choice, around: Mapping[str, Any], site: Site) -> Pool:
+def _wired(choice: PoolSpec, around: Mapping[str, Any], site: Site) -> Pool:
     model = choice.component.ARGS
     # What a cluster's pools share is made first, and takes the place of what stands in for it.
     known = choice.wiring() if "namespace" in model.WIRING else {}

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, ClassVar
 
-from gpu_ci.args import Args, Veiled
-from gpu_ci.errors import invalid, located, refuse
+from gpu_ci.args import Args, Redacted
+from gpu_ci.errors import at_path, invalid, raise_problems
 from gpu_ci.gcp.resource_names import REGION, Project, SecretName, Subnetwork
 from gpu_ci.gcp.runner_network import NetworkChoices, network_region
 from gpu_ci.labels import Labels
@@ -72,7 +72,7 @@ class GithubOwner(Args):
     owner: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9-]{0,37}[A-Za-z0-9])?$")] = Field(
         description="the organization, such as acme"
     )
-    app: Annotated[GithubApp | None, Veiled()] = Field(
+    app: Annotated[GithubApp | None, Redacted()] = Field(
         default=None,
         description="the GitHub App to act as; by default whoever GITHUB_TOKEN belongs to",
     )
@@ -112,7 +112,7 @@ class Site(Args):
     def _networks(cls, values: dict[str, NetworkChoices], info: ValidationInfo) -> dict[str, NetworkChoices]:
         given = info.data.get("subnetworks", {})
         error = invalid("has a subnetwork already, under subnetworks", hint="remove one of the two")
-        refuse([located(error, "a map", region) for region in values if region in given])
+        raise_problems([at_path(error, "a map", region) for region in values if region in given])
         return values
 
     def wiring(self, around: Mapping[str, Any], region: str, names: Collection[str]) -> dict[str, Any]:
@@ -135,8 +135,8 @@ def _each(values: Any, check: Callable[[str, str], list[PydanticCustomError]]) -
     problems = []
     for key, value in values.items():
         wrong = check(key, value) if isinstance(value, str) else [invalid("must be text")]
-        problems += [located(problem, value, key) for problem in wrong]
-    refuse(problems)
+        problems += [at_path(problem, value, key) for problem in wrong]
+    raise_problems(problems)
     return values
 
 

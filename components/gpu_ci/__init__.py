@@ -8,14 +8,32 @@ from typing import TYPE_CHECKING, Any
 from .kinds import args_for, component_for, kind_names, kinds
 
 if TYPE_CHECKING:
-    from .args import Args, In
+    from .args import Args, In, Input
     from .component import Component
     from .errors import ArgsError, Problem
 
-__all__ = ["Args", "ArgsError", "Component", "In", "Problem", "args_for", "component_for", "kind_names", "kinds"]
+__all__ = [
+    "Args",
+    "ArgsError",
+    "Component",
+    "In",
+    "Input",
+    "Problem",
+    "args_for",
+    "component_for",
+    "kind_names",
+    "kinds",
+]
 
 # Imported when first used: a program pays for pydantic and pulumi only once it has something to build.
-_LATER = {"Args": "args", "In": "args", "Component": "component", "ArgsError": "errors", "Problem": "errors"}
+_LATER = {
+    "Args": "args",
+    "In": "args",
+    "Input": "args",
+    "Component": "component",
+    "ArgsError": "errors",
+    "Problem": "errors",
+}
 
 
 def __getattr__(name: str) -> Any:

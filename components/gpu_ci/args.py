@@ -36,7 +36,7 @@ class Late:
             secret = await source.is_secret()
             try:
                 if self.marker.secrecy not in (None, secret):
-                    wrong = InitErrorDetails(type=_wrong_secrecy(wanted=not secret), input=None)
+                    wrong = InitErrorDetails(type=_secrecy_problem(wanted=not secret), input=None)
                     raise Invalid.from_exception_data("", [wrong])
                 return _adapter(self.marker.item).validate_python(value)
             except Invalid as error:
@@ -46,7 +46,7 @@ class Late:
 
 
 class Marker:
-    """Annotation behind `In[T]`. It keeps `T` whole, because pydantic flattens nested Annotated types.
+    """Annotation behind `Input[T]`. It keeps `T` whole, because pydantic flattens nested Annotated types.
 
     `secrecy` is true where only a secret Output will do, false where none may come, and None where either may.
     """
@@ -60,36 +60,37 @@ class Marker:
             if is_late(value):
                 return Late(pulumi.Output.from_input(value), self)
             if self.secrecy:
-                raise _wrong_secrecy(wanted=True)
+                raise _secrecy_problem(wanted=True)
             return inner(value)
 
         return core_schema.no_info_wrap_validator_function(check, handler.generate_schema(self.item))
 
 
-class Veiled:
+class Redacted:
     """Annotation of a field whose wrong values are not shown, because they may be secrets."""
 
-    secrecy = "veiled"
+    secrecy = "redacted"
 
 
 if TYPE_CHECKING:
     T = TypeVar("T")
+    Input: TypeAlias = pulumi.Input[T]
     In: TypeAlias = pulumi.Input[T]
-    InSecret: TypeAlias = pulumi.Input[T]
-    InPlain: TypeAlias = pulumi.Input[T]
+    SecretInput: TypeAlias = pulumi.Input[T]
+    PlainInput: TypeAlias = pulumi.Input[T]
 else:
 
-    class In:
-        """`In[T]`: a `T`, checked at once, or an Output of one, checked with the same message when it resolves.
+    class Input:
+        """`Input[T]`: a `T`, checked at once, or an Output of one, checked with the same message when it resolves.
 
-        Constraints belong inside: `In[Annotated[int, Field(ge=1)]]`.
+        Constraints belong inside: `Input[Annotated[int, Field(ge=1)]]`.
         """
 
         def __class_getitem__(cls, item: Any) -> Any:
             return Annotated[Any, Marker(item)]
 
-    class InSecret:
-        """`InSecret[T]`: an Output of a `T` that is marked as secret. No error of such a field shows what it was given.
+    class SecretInput:
+        """`SecretInput[T]`: an Output of a `T` that is marked as secret. Errors of such a field never show its value.
 
         Whether an Output is secret can be unknown in a preview, as its value is; it is asked when the value is there.
         """
@@ -97,19 +98,21 @@ else:
         def __class_getitem__(cls, item: Any) -> Any:
             return Annotated[Any, Marker(item, secrecy=True)]
 
-    class InPlain:
-        """`InPlain[T]`: as `In[T]`, but a secret Output is refused, because the value will be readable."""
+    class PlainInput:
+        """`PlainInput[T]`: as `Input[T]`, but a secret Output is refused, because the value will be readable."""
 
         def __class_getitem__(cls, item: Any) -> Any:
             return Annotated[Any, Marker(item, secrecy=False)]
 
+    In = Input  # its name in the first releases
 
-def _wrong_secrecy(*, wanted: bool) -> PydanticCustomError:
+
+def _secrecy_problem(*, wanted: bool) -> PydanticCustomError:
     """What is told of a value that is plain where it must be secret, or secret where it may not be."""
     if wanted:
         hint = "pulumi.Output.secret(...), config.require_secret(...), or what get_secret_version_output(...) answers"
-        return invalid("must be a secret Output, so that neither state nor logs have it in plain text", blind=hint)
-    return invalid("is a secret, and would be readable here", blind="put it under secrets")
+        return invalid("must be a secret Output, so that neither state nor logs have it in plain text", safe_hint=hint)
+    return invalid("is a secret, and would be readable here", safe_hint="put it under secrets")
 
 
 def _whole(value: Any) -> Any:
@@ -121,10 +124,10 @@ def _whole(value: Any) -> Any:
     return value
 
 
-Whole = Annotated[int, BeforeValidator(_whole)]
+Integer = Annotated[int, BeforeValidator(_whole)]
 """A whole number, also when it arrives as a float."""
 
-Switch = Annotated[bool, Field(strict=True)]
+StrictBool = Annotated[bool, Field(strict=True)]
 """True or false, and no text that could be taken for one."""
 
 
@@ -165,7 +168,9 @@ class Args(BaseModel):
         super().__pydantic_init_subclass__(**kwargs)
         for name, field in cls.model_fields.items():
             if any(isinstance(mark, Marker) for mark in field.metadata) and len(field.metadata) > 1:
-                raise TypeError(f"{cls.__name__}.{name}: put the constraint inside In[...], or no Output can pass it")
+                raise TypeError(
+                    f"{cls.__name__}.{name}: put the constraint inside Input[...], or no Output can pass it"
+                )
 
     @property
     def subject(self) -> str:
@@ -176,7 +181,7 @@ class Args(BaseModel):
         """Name what the arguments belong to, for the errors of values that come later."""
         self._subject = subject
 
-    def stands_in(self, file: str, place: str) -> None:
+    def set_source(self, file: str, place: str) -> None:
         """Name where a person wrote the arguments: an error that comes later is told there, whatever they belong to."""
         self._file, self._place = file, place
 
@@ -235,7 +240,7 @@ def is_late(value: Any) -> bool:
 
 
 def marker_of(metadata: list[Any]) -> Marker | None:
-    """The `In[...]` among a field's annotations, if it has one."""
+    """The `Input[...]` among a field's annotations, if it has one."""
     return next((mark for mark in metadata if isinstance(mark, Marker)), None)
 
 

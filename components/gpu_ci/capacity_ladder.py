@@ -10,8 +10,8 @@ from gpu_catalog.rows import Architecture, Cloud, Market
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 from pydantic_core import InitErrorDetails
 
-from .args import Args, Whole
-from .errors import invalid, located, refuse
+from .args import Args, Integer
+from .errors import at_path, invalid, raise_problems
 
 
 def _capability(value: Any) -> Any:
@@ -26,7 +26,7 @@ class JobNeeds(Args):
     """The least a job can do with, on whichever rung it gets its machine."""
 
     gpu_memory_gib: float = Field(default=0, ge=0, description="GiB of one GPU, by its nominal size: 24 for an L4")
-    gpu_count: Whole = Field(default=1, ge=1, le=16, description="how many GPUs, 1 to 16")
+    gpu_count: Integer = Field(default=1, ge=1, le=16, description="how many GPUs, 1 to 16")
     compute_capability: ComputeCapability | None = Field(
         default=None, description="the lowest compute capability, such as 8.0"
     )
@@ -35,7 +35,7 @@ class JobNeeds(Args):
     )
     architecture: Architecture | None = Field(default=None, description="the machine's processor: x86_64 or arm64")
     memory_gib: float = Field(default=0, ge=0, description="GiB of the machine itself")
-    vcpus: Whole = Field(default=0, ge=0, description="how many vCPUs")
+    vcpus: Integer = Field(default=0, ge=0, description="how many vCPUs")
     torch: str = Field(
         default="",
         pattern=r"^([0-9]+\.[0-9]+(\.[0-9]+)?(\+[a-z]+[0-9.]*)?)?$",
@@ -64,7 +64,7 @@ class Rung(Args):
         default=[], description="zones of the region, tried together; by default they are left to the cloud"
     )
     cloud: Cloud | None = Field(default=None, description="gcp or aws; by default the one with that machine type")
-    timeout_sec: Whole = Field(
+    timeout_sec: Integer = Field(
         default=ladder.TIMEOUT_SEC,
         ge=10,
         le=604800,
@@ -92,7 +92,7 @@ class CapacityLadder(Args):
             return values
         needs = info.data["needs"]
         problems = ladder.check_ladder([each.plain() for each in values], needs.plain() if needs else None)
-        refuse([_details(each, values) for each in problems])
+        raise_problems([_details(each, values) for each in problems])
         return values
 
 
@@ -102,4 +102,4 @@ def _details(problem: ladder.RungProblem, rungs: list[Rung]) -> InitErrorDetails
     for step in problem.at:
         value = getattr(value, step) if isinstance(step, str) else value[step]
     given = dict(value) if isinstance(value, Rung) else value
-    return located(invalid(problem.text, hint=problem.hint), given, *problem.at)
+    return at_path(invalid(problem.text, hint=problem.hint), given, *problem.at)

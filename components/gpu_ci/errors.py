@@ -23,7 +23,7 @@ _SECRET = re.compile(
 _LAST_NUMBER = re.compile(r"([0-9]+)([^0-9]*)$")
 
 
-def veiled(text: str) -> str:
+def redact(text: str) -> str:
     """The text without what looks like a secret in it."""
     return _SECRET.sub("[secret]", text)
 
@@ -34,7 +34,7 @@ _HANDED_ON = re.compile(
 )
 
 
-def provider_words(error: Exception) -> str:
+def provider_message(error: Exception) -> str:
     """What a provider said when it refused, on one line and without what was put before it."""
     return _HANDED_ON.sub("", " ".join(str(error).split()))
 
@@ -51,7 +51,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            object.__setattr__(self, field.name, veiled(getattr(self, field.name)))
+            object.__setattr__(self, field.name, redact(getattr(self, field.name)))
 
     def under(self, prefix: str) -> Problem:
         """The same problem seen from further out, such as `gpu-ci:pools.l4`."""
@@ -92,36 +92,36 @@ class ArgsError(pulumi.InputPropertiesError, pulumi.RunError):
         self.problems = tuple(problems)
 
 
-def invalid(text: str, *, hint: str = "", expected: str = "", blind: str = "") -> PydanticCustomError:
+def invalid(text: str, *, hint: str = "", expected: str = "", safe_hint: str = "") -> PydanticCustomError:
     """What a validator raises: never with the value in its text, which may be a secret.
 
-    A hint that was made from the value is left out for a secret; one given as `blind` was not, and always stays.
+    A hint that was made from the value is left out for a secret; one given as `safe_hint` was not, and always stays.
     """
-    context = {"text": text, "hint": hint, "expected": expected, "blind": blind}
+    context = {"text": text, "hint": hint, "expected": expected, "safe_hint": safe_hint}
     return PydanticCustomError("gpu_ci", "{text}", context)
 
 
-def located(problem: PydanticCustomError, value: Any, *at: int | str) -> InitErrorDetails:
+def at_path(problem: PydanticCustomError, value: Any, *at: int | str) -> InitErrorDetails:
     """A problem with a value that stands this many steps below the field being checked."""
     return InitErrorDetails(type=problem, loc=at, input=value)
 
 
-def refuse(problems: Sequence[InitErrorDetails]) -> None:
+def raise_problems(problems: Sequence[InitErrorDetails]) -> None:
     """Raise all of these from a validator, so that they join the one report; nothing where there are none."""
     if problems:
         raise ValidationError.from_exception_data("", list(problems))
 
 
-def as_a_whole(rule: Callable[[Any], Any]) -> WrapValidator:
+def whole_value(rule: Callable[[Any], Any]) -> WrapValidator:
     """Hold a list or map to a rule about the whole of it also where some of its entries are wrong, and tell both.
 
     The rule then sees the entries as they were given, of whatever type.
     """
 
-    return WrapValidator(lambda value, entries: whole_and_entries(value, entries, rule))
+    return WrapValidator(lambda value, entries: validate_whole_and_entries(value, entries, rule))
 
 
-def whole_and_entries(value: Any, entries: Callable[[Any], Any], rule: Callable[[Any], Any]) -> Any:
+def validate_whole_and_entries(value: Any, entries: Callable[[Any], Any], rule: Callable[[Any], Any]) -> Any:
     """The same, for a field whose rule needs the fields before it."""
     try:
         found = entries(value)
@@ -132,7 +132,7 @@ def whole_and_entries(value: Any, entries: Callable[[Any], Any], rule: Callable[
             try:
                 rule(value)
             except PydanticCustomError as problem:
-                problems.append(located(problem, value))
+                problems.append(at_path(problem, value))
             except ValidationError as more:
                 problems += _again(more)
         raise ValidationError.from_exception_data("", problems) from None

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator
 
-from .errors import as_a_whole, invalid
+from .errors import invalid, whole_value
 
 # cloud.google.com/compute/docs/labeling-resources, "Requirements for labels"; the international letters it also allows
 # are left out, because not every service takes them.
@@ -49,11 +49,11 @@ _Key = Annotated[str, AfterValidator(_key)]
 _Value = Annotated[str, AfterValidator(_value)]
 
 # The check machine gets one more.
-AllLabels = Annotated[dict[_Key, _Value], as_a_whole(_at_most(_MOST - 1))]
+AllLabels = Annotated[dict[_Key, _Value], whole_value(_at_most(_MOST - 1))]
 """Google labels, sorted out before any cloud sees them."""
 
 # Room for those that components add.
-Labels = Annotated[dict[Annotated[_Key, AfterValidator(_not_ours)], _Value], as_a_whole(_at_most(_MOST - 4))]
+Labels = Annotated[dict[Annotated[_Key, AfterValidator(_not_ours)], _Value], whole_value(_at_most(_MOST - 4))]
 """Those a person chooses, none of which may pass for one of this package's."""
 
 

@@ -49,7 +49,7 @@ class Place(NamedTuple):
     """What can follow: the keys of the model there; of a choice of models those that tell them apart."""
     tag: str
     """Of a choice of models, the key that has this word; else nothing."""
-    veiled: bool
+    redacted: bool
     """Whether it holds secrets."""
     example: str
     """A hint with the field's own example, where the place is a field that has one."""
@@ -73,8 +73,8 @@ def explain(
 
 def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: bool, hidden: Collection[str]) -> Problem:
     kind, value, context = line["type"], line["input"], line.get("ctx", {})
-    path, description, keys, tag, veiled, example = _locate((*under, *line["loc"]), model)
-    show = show and not veiled
+    path, description, keys, tag, redacted, example = _locate((*under, *line["loc"]), model)
+    show = show and not redacted
     if kind == "extra_forbidden":
         decided = getattr(model, "DECIDED", {}) if len(line["loc"]) == 1 and not under else {}
         return unknown_key(path, str(line["loc"][-1]), [key for key in keys if key not in hidden], decided)
@@ -92,7 +92,7 @@ def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: boo
         one or _TEXTS.get(kind, "").format(**context) or _plain(line["msg"]),
         got="nothing" if kind == "missing" else _got(value) if show else "",
         expected=ours.get("expected") or description,
-        hint=ours.get("blind") or (ours.get("hint", "") if show else "") or example,
+        hint=ours.get("safe_hint") or (ours.get("hint", "") if show else "") or example,
     )
 
 
@@ -118,7 +118,7 @@ def _no_choice(path: str, value: Any, description: str, choice: tuple[str, list[
 
 def _locate(loc: Loc, model: type[BaseModel]) -> Place:
     """What a report has to know of a place in a model."""
-    path, description, veiled, example = "", "", False, ""
+    path, description, redacted, example = "", "", False, ""
     at: list[type[BaseModel]] = [model]
     by_name = False  # the next step is the name of an entry, which may well be that of a field
     for step in loc:
@@ -139,11 +139,11 @@ def _locate(loc: Loc, model: type[BaseModel]) -> Place:
             description = field.description or ""
             at = list(nested_models(field.annotation, *field.metadata))
             by_name = get_origin(field.annotation) is dict and bool(at)
-            veiled = veiled or _holds_secrets(field.annotation, *field.metadata)
+            redacted = redacted or _holds_secrets(field.annotation, *field.metadata)
     if len(at) > 1:
-        return Place(path, description, [tag_of(each)[1] for each in at], tag_of(at[0])[0], veiled, example)
+        return Place(path, description, [tag_of(each)[1] for each in at], tag_of(at[0])[0], redacted, example)
     keys = [str(field.alias) for each in at for field in each.model_fields.values()]
-    return Place(path, description, keys, "", veiled, example)
+    return Place(path, description, keys, "", redacted, example)
 
 
 def _holds_secrets(*annotations: Any) -> bool:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pulumi
 import pytest
-from gpu_ci.args import Args, In, Whole
+from gpu_ci.args import Args, Input, Integer
 from gpu_ci.errors import ArgsError, Problem
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +20,7 @@ from tests.gpu_ci.support import run
 class Disk(Args):
     """A disk."""
 
-    size_gib: In[Annotated[Whole, Field(ge=10)]] = Field(description="GiB, at least 10")
+    size_gib: Input[Annotated[Integer, Field(ge=10)]] = Field(description="GiB, at least 10")
 
 
 class Machine(Args):
@@ -30,10 +30,10 @@ class Machine(Args):
 
     host_name: str = Field(description="a name")
     disks: list[Disk] = Field(default=[], description="its disks")
-    cores: Whole = Field(default=1, ge=1, le=4, description="1 to 4")
-    ports: In[list[Annotated[Whole, Field(ge=1)]]] = Field(default=[80], description="ports")
-    tags: dict[str, In[str]] = Field(default={}, description="tags")
-    network: In[str] | None = Field(default=None, description="a link")
+    cores: Integer = Field(default=1, ge=1, le=4, description="1 to 4")
+    ports: Input[list[Annotated[Integer, Field(ge=1)]]] = Field(default=[80], description="ports")
+    tags: dict[str, Input[str]] = Field(default={}, description="tags")
+    network: Input[str] | None = Field(default=None, description="a link")
 
 
 class FromImage(Args):
@@ -46,7 +46,7 @@ class FromInstaller(Args):
     """A driver that is installed at boot."""
 
     source: Literal["installer"] = Field(description="installer")
-    branch: Whole = Field(default=580, ge=500, description="the driver's branch")
+    branch: Integer = Field(default=580, ge=500, description="the driver's branch")
 
 
 Driver = Annotated[FromImage | FromInstaller, Field(discriminator="source")]
@@ -200,7 +200,7 @@ def test_a_constraint_outside_the_in_is_refused_when_the_class_is_made() -> None
     with pytest.raises(TypeError, match=r"Wrong\.size: put the constraint inside In"):
 
         class Wrong(Args):
-            size: In[int] = Field(ge=1)
+            size: Input[int] = Field(ge=1)
 
 
 def test_arguments_are_frozen() -> None:

@@ -8,7 +8,7 @@ import grpc
 import pulumi
 import pytest
 from gpu_ci import plugin as plugin_module
-from gpu_ci.args import Args, In, Whole
+from gpu_ci.args import Args, Input, Integer
 from gpu_ci.component import Component
 from gpu_ci.gcp.runner_pool import RunnerPool
 from pulumi.runtime.proto import plugin_pb2, provider_pb2
@@ -24,10 +24,10 @@ INPUTS = {**RunnerPool.EXAMPLE, **WIRING}
 class ProbeArgs(Args):
     """Every shape of input the experimental host gets wrong."""
 
-    count: In[Whole] = Field(default=1, description="a number")
+    count: Input[Integer] = Field(default=1, description="a number")
     colours: list[Literal["red", "blue"]] = Field(default=[], description="colours")
-    colour: In[Literal["red", "blue"]] = Field(default="red", description="a colour")
-    names: In[list[str]] = Field(default=[], description="names")
+    colour: Input[Literal["red", "blue"]] = Field(default="red", description="a colour")
+    names: Input[list[str]] = Field(default=[], description="names")
 
 
 class Probe(Component):

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import pulumi
 import pytest
-from gpu_ci.args import Args, InPlain, InSecret
+from gpu_ci.args import Args, PlainInput, SecretInput
 from gpu_ci.errors import ArgsError, Problem
 from pydantic import Field
 
@@ -17,8 +17,8 @@ from tests.gpu_ci.support import run
 class Vault(Args):
     """What is hidden, and what is not."""
 
-    hidden: dict[str, InSecret[Annotated[str, Field(max_length=5)]]] = Field(default={}, description="secrets")
-    shown: InPlain[str] = Field(default="", description="no secret")
+    hidden: dict[str, SecretInput[Annotated[str, Field(max_length=5)]]] = Field(default={}, description="secrets")
+    shown: PlainInput[str] = Field(default="", description="no secret")
 
 
 NOT_SECRET = "must be a secret Output, so that neither state nor logs have it in plain text"

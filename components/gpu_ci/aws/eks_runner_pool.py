@@ -11,9 +11,9 @@ import pulumi
 from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_validator
 
 from .. import versions
-from ..args import Args, In, Whole
+from ..args import Args, Input, Integer
 from ..component import Component
-from ..errors import whole_and_entries
+from ..errors import validate_whole_and_entries
 from ..kubernetes.name_types import Image, NamespaceName
 from ..kubernetes.runner_scale_set import RunnerScaleSet, RunnerScaleSetArgs
 from ..kubernetes.scale_set.args import ControllerReference, GithubApp, RunnerChoices
@@ -27,14 +27,14 @@ from .nodes.args import GpuNodeGroupArgs
 class JobSmokeSettings(Args):
     """How the pool proves its GPUs before runners get on it."""
 
-    deadline_sec: Whole = Field(
+    deadline_sec: Integer = Field(
         default=1800,
         ge=600,
         le=7200,
         description="seconds from the check's start to its end, 600 to 7200: a node that is started for it and the "
         "image that is pulled count. With several nodes, half of it is what the first waits for the last",
     )
-    nodes: Whole = Field(
+    nodes: Integer = Field(
         default=1,
         ge=1,
         le=100,
@@ -63,7 +63,7 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
     }
 
     runner: RunnerChoices = Field(description="what a runner is, and what a job gets")
-    min_idle: Whole = Field(
+    min_idle: Integer = Field(
         default=0,
         ge=0,
         description="how many runners wait for a job besides those that have one; each holds its GPUs, and its node "
@@ -73,18 +73,18 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
         default=JobSmokeSettings(), description="the check before runners get on the pool's nodes"
     )
 
-    namespace: In[NamespaceName] = Field(description="the namespace of its pods, as a GpuNamespace gives it out")
-    namespace_gpus: Whole | None = Field(
+    namespace: Input[NamespaceName] = Field(description="the namespace of its pods, as a GpuNamespace gives it out")
+    namespace_gpus: Integer | None = Field(
         default=None, ge=1, description="how many GPUs the namespace's pods may have together, where that is known"
     )
     controller: ControllerReference = Field(description="the controller that looks after its scale set")
     app: GithubApp = Field(description="the GitHub App that registers its runners")
     github_config_url: ConfigUrl = Field(description="whose jobs it takes, such as https://github.com/acme")
-    runner_group: In[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
+    runner_group: Input[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
         default=None, description="the group its runners join; for an organization or an enterprise"
     )
 
-    device_plugin: In[str] = Field(
+    device_plugin: Input[str] = Field(
         default=versions.DEVICE_PLUGIN_CHART,
         description="what hands out the cluster's GPUs, its version and settings; another one is another check",
     )
@@ -92,7 +92,7 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
     @field_validator("runner", mode="wrap")
     @classmethod
     def _runner(cls, value: Any, choices: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-        return whole_and_entries(value, choices, partial(node_capacity.runner, others=info.data))
+        return validate_whole_and_entries(value, choices, partial(node_capacity.runner, others=info.data))
 
     @field_validator("min_idle")
     @classmethod
@@ -102,7 +102,7 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
     @field_validator("smoke", mode="wrap")
     @classmethod
     def _smoke(cls, value: Any, choices: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-        return whole_and_entries(value, choices, partial(node_capacity.smoke, others=info.data))
+        return validate_whole_and_entries(value, choices, partial(node_capacity.smoke, others=info.data))
 
     @classmethod
     def stand_in_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpu_catalog import Machine
 
-from ..errors import invalid, located, refuse
+from ..errors import at_path, invalid, raise_problems
 from ..kubernetes.scale_set.args import RunnerChoices
 from .nodes.rules import machines_of
 
@@ -37,14 +37,14 @@ def runner(value: RunnerChoices | Mapping[str, Any], others: Mapping[str, Any]) 
                 f"is more than {smallest.machine_type} has left for pods, {free} {unit}: no runner would ever start",
                 hint=f"{key}: {free}, or a larger instance type",
             )
-            problems.append(located(error, wanted, key))
+            problems.append(at_path(error, wanted, key))
     if (wanted := _asked(value, "gpus")) > smallest.gpu_count >= 1:
         error = invalid(
             f"is more than {smallest.machine_type} has, {smallest.gpu_count:g}: no runner would ever start",
             hint=f"gpus: {smallest.gpu_count:g}, or an instance type with more",
         )
-        problems.append(located(error, wanted, "gpus"))
-    refuse(problems)
+        problems.append(at_path(error, wanted, "gpus"))
+    raise_problems(problems)
     return value
 
 
@@ -83,5 +83,5 @@ def smoke(value: Any, others: Mapping[str, Any]) -> Any:
             f"is more than the pool may have, {most}: the last of them would never come",
             hint=f"nodes: {most}, which is the whole pool, or raise max",
         )
-        refuse([located(error, nodes, "nodes")])
+        raise_problems([at_path(error, nodes, "nodes")])
     return value

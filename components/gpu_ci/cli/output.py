@@ -45,7 +45,7 @@ class Wrong(Failure):
         super().__init__("\n".join(lines), [{"text": text, **details}])
 
 
-class Found(Failure):
+class ProblemsFound(Failure):
     """Problems that were found in what was asked about; the text is a whole report."""
 
     exit_code = 1

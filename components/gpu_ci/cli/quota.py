@@ -64,7 +64,7 @@ class Compared:
         """Whether a limit is certainly too small."""
         return any(finding.is_short and finding.certain for finding in self.findings)
 
-    def told_by(self, answer: str) -> int:
+    def limits_from(self, answer: str) -> int:
         """How many of the limits that are needed an answer has."""
         return sum((each.region, each.metric) in self.answers[answer] for each in self.needed)
 
@@ -95,7 +95,9 @@ def show(file: StackFile, compared: Compared) -> None:
     for answer, told in compared.answers.items():
         places = sorted({place for place, _ in told})
         of = f", all of {', '.join(places[:3])}{' and others' if len(places) > 3 else ''}" if told else ""
-        click.echo(f"{answer}: {compared.told_by(answer)} of the {len(rows)} limits asked for; it has {len(told)}{of}")
+        click.echo(
+            f"{answer}: {compared.limits_from(answer)} of the {len(rows)} limits asked for; it has {len(told)}{of}"
+        )
     for finding in findings:
         if finding.is_short:
             word = "is" if finding.certain else "may be"
@@ -127,7 +129,7 @@ def document(file: StackFile, compared: Compared) -> dict[str, Any]:
             for need in compared.needed
         ],
         "answers": [
-            {"file": answer, "limits": len(told), "needed": compared.told_by(answer)}
+            {"file": answer, "limits": len(told), "needed": compared.limits_from(answer)}
             for answer, told in compared.answers.items()
         ],
         "problems": [

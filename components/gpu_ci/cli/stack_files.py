@@ -13,10 +13,10 @@ from typing import Any
 import click
 import yaml
 
-from gpu_ci.cli.output import Found, Wrong
+from gpu_ci.cli.output import ProblemsFound, Wrong
 from gpu_ci.errors import Problem, report
 from gpu_ci.stack import clusters, pools, quotas
-from gpu_ci.stack.pools import Choice
+from gpu_ci.stack.pools import PoolSpec
 from gpu_ci.stack.quotas import Quotas
 
 _READ = (pools.POOLS, clusters.CLUSTERS, quotas.QUOTAS)
@@ -57,7 +57,7 @@ class StackFile:
             return found
 
     @cached_property
-    def checked(self) -> tuple[list[Choice], list[Problem]]:
+    def checked(self) -> tuple[list[PoolSpec], list[Problem]]:
         """The pools whose kind is known, and every mistake in pools."""
         for key in _READ:
             if isinstance(value := self.value(key), dict) and set(value) == {"secure"}:
@@ -88,9 +88,9 @@ class StackFile:
             raise found(self, problems, "; see gpu-ci check")
 
 
-def found(file: StackFile, problems: list[Problem], more: str = "") -> Found:
+def found(file: StackFile, problems: list[Problem], more: str = "") -> ProblemsFound:
     """The problems of a file as what ends a question about it."""
-    return Found(told(file, problems) + more, [asdict(problem) for problem in problems])
+    return ProblemsFound(told(file, problems) + more, [asdict(problem) for problem in problems])
 
 
 def told(file: StackFile, problems: list[Problem]) -> str:
@@ -112,7 +112,7 @@ def chosen(given: tuple[str, ...]) -> list[Path]:
 
 
 def read(path: Path) -> StackFile:
-    """A stack file. Wrong for what is none; Found for one that is broken, with the line."""
+    """A stack file. Wrong for what is none; ProblemsFound for one that is broken, with the line."""
     document = _document(path, _text(path))
     if not isinstance(document, dict) or not isinstance(document.get("config"), dict):
         project = isinstance(document, dict) and "runtime" in document
@@ -195,10 +195,10 @@ def _document(path: Path, text: str) -> Any:
         raise _no_yaml(str(path), "it is nested without an end") from None
 
 
-def _no_yaml(where: str, why: str) -> Found:
+def _no_yaml(where: str, why: str) -> ProblemsFound:
     """A file that cannot be read. None of its text is shown: which part of it is a secret is not known."""
     text = f"{where}: is no YAML: {why}"
-    return Found(text, [{"text": text}])
+    return ProblemsFound(text, [{"text": text}])
 
 
 _QUOTED = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"")

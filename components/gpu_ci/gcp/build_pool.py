@@ -10,7 +10,7 @@ import pulumi_gcp as gcp
 from pydantic import AfterValidator, ConfigDict, Field, field_validator
 
 from .. import naming
-from ..args import Args, In, Switch, Whole
+from ..args import Args, Input, Integer, StrictBool
 from ..component import Component
 from ..labels import Labels, merge
 from .build import rules
@@ -34,13 +34,13 @@ class BuildPoolArgs(Args):
         description="a machine type of Cloud Build private pools, such as e2-standard-8; none has a GPU",
     )
     # cloud.google.com/build/docs/private-pools/create-manage-private-pools: 100 to 4000, and 100 unless given.
-    disk_gib: Whole = Field(default=100, ge=100, le=4000, description="size of a worker's disk in GiB, 100 to 4000")
+    disk_gib: Integer = Field(default=100, ge=100, le=4000, description="size of a worker's disk in GiB, 100 to 4000")
     network: PeeredNetwork | PrivateServiceConnect | None = Field(
         default=None,
         discriminator="kind",
         description="how workers reach a network of yours; by default they are in Google's own and reach none",
     )
-    public_egress: Switch = Field(
+    public_egress: StrictBool = Field(
         default=False,
         description="whether workers have public addresses to reach the internet from, which github.com is part of; "
         "otherwise they reach Google's APIs, and what the network lets them",
@@ -56,7 +56,7 @@ class BuildPoolArgs(Args):
         default={}, description="what starts builds, by name"
     )
 
-    project: In[Project] = Field(description="the id (not the number) of the Google Cloud project the pool is in")
+    project: Input[Project] = Field(description="the id (not the number) of the Google Cloud project the pool is in")
     labels: Labels = Field(default={}, description="labels put on everything that takes them")
 
     @field_validator("region")

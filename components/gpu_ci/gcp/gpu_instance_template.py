@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 import pulumi
 from pydantic import AfterValidator, Field
 
-from ..args import Args, In, Whole
+from ..args import Args, Input, Integer
 from ..component import Component
 from ..labels import merge
 from .machine.args import GpuMachineArgs
@@ -22,16 +22,16 @@ class GpuInstanceTemplateArgs(GpuMachineArgs):
 
     WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"service_account_email", "metadata"}
 
-    smoke_deadline_sec: Whole = Field(
+    smoke_deadline_sec: Integer = Field(
         default=1200,
         ge=120,
         le=3600,
         description="seconds the check at boot has from the start of the machine, 120 to 3600",
     )
-    service_account_email: In[ServiceAccountEmail] = Field(
+    service_account_email: Input[ServiceAccountEmail] = Field(
         description="the identity of the machines, as <name>@<project>.iam.gserviceaccount.com"
     )
-    metadata: Annotated[dict[str, In[str]], AfterValidator(free_metadata)] = Field(
+    metadata: Annotated[dict[str, Input[str]], AfterValidator(free_metadata)] = Field(
         default={},
         description="metadata of one's own for what runs on the machines; nothing secret, as all of it can read it",
     )

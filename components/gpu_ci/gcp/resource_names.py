@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from ..args import Veiled
+from ..args import Redacted
 from ..errors import invalid
 
 # Any host and API version: the provider answers with beta links where it asks the beta API.
@@ -41,18 +41,18 @@ def _secret_name(value: str) -> str:
     if not re.match(_SECRET_NAME, value):
         raise invalid(
             "is not the name of a secret of Secret Manager",
-            blind="keep the value there, and name the secret here: projects/<project>/secrets/<name>",
+            safe_hint="keep the value there, and name the secret here: projects/<project>/secrets/<name>",
         )
     return value
 
 
 SecretName = Annotated[
-    str, Veiled(), AfterValidator(_secret_name), WithJsonSchema({"type": "string", "pattern": _SECRET_NAME})
+    str, Redacted(), AfterValidator(_secret_name), WithJsonSchema({"type": "string", "pattern": _SECRET_NAME})
 ]
 ServiceAccountEmail = Annotated[str, Field(pattern=r"^[a-z0-9-]+@[a-z0-9.-]+\.gserviceaccount\.com$")]
 
 
-def template_place(link: str) -> tuple[str, str]:
+def region_and_name_of_template(link: str) -> tuple[str, str]:
     """Region and name in projects/<p>/regions/<region>/instanceTemplates/<name>, however much stands before it."""
     parts = link.split("?")[0].split("/")
     return parts[parts.index("regions") + 1], parts[-1]

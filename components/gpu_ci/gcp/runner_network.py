@@ -8,7 +8,7 @@ import pulumi
 import pulumi_gcp as gcp
 from pydantic import AfterValidator, Field, field_validator
 
-from ..args import Args, In, Switch
+from ..args import Args, Input, StrictBool
 from ..component import Component
 from ..errors import did_you_mean, invalid
 from . import ip_ranges, regions
@@ -33,10 +33,10 @@ class NetworkChoices(Args):
     """What there is to choose of a network that is made for the runners of a region."""
 
     ip_range: str = Field(description="the subnetwork's range of private IPv4 addresses, such as 10.10.0.0/20")
-    iap_ssh: Switch = Field(
+    iap_ssh: StrictBool = Field(
         default=False, description="whether SSH is let in from Identity-Aware Proxy, which asks who it is"
     )
-    flow_logs: Switch = Field(
+    flow_logs: StrictBool = Field(
         default=False, description="whether connections are logged, which Google bills by the GiB of logs"
     )
 
@@ -54,12 +54,12 @@ class RunnerNetworkArgs(NetworkChoices):
     region: Annotated[str, Field(pattern=REGION), AfterValidator(network_region)] = Field(
         description="the region of the runners, such as us-central1"
     )
-    network: In[Network] | None = Field(
+    network: Input[Network] | None = Field(
         default=None,
         description="a network to make the subnetwork in, as projects/<project>/global/networks/<name>; by default one "
         "is made",
     )
-    project: In[Project] = Field(description="the id (not the number) of the Google Cloud project the network is in")
+    project: Input[Project] = Field(description="the id (not the number) of the Google Cloud project the network is in")
 
 
 class RunnerNetwork(Component):

@@ -11,9 +11,9 @@ from gpu_catalog import Demand
 from pydantic import Field, ValidationInfo, field_validator
 
 from .. import naming
-from ..args import Args, Whole
+from ..args import Args, Integer
 from ..component import Component
-from ..errors import as_a_whole
+from ..errors import whole_value
 from ..labels import merge
 from .machine.args import GpuMachineArgs
 from .machine.runner import Registration, RunnerGithub, RunnerSettings
@@ -29,8 +29,8 @@ class RunnerPoolArgs(GpuMachineArgs):
 
     WIRING: ClassVar[frozenset[str]] = GpuMachineArgs.WIRING | {"github"}
 
-    max: Whole = Field(ge=1, le=1000, description="the most machines there may be at any time, 1 to 1000")
-    runner_labels: Annotated[list[RunnerLabel], as_a_whole(rules.runner_labels)] | None = Field(
+    max: Integer = Field(ge=1, le=1000, description="the most machines there may be at any time, 1 to 1000")
+    runner_labels: Annotated[list[RunnerLabel], whole_value(rules.runner_labels)] | None = Field(
         default=None,
         min_length=1,
         max_length=100,
@@ -50,7 +50,7 @@ class RunnerPoolArgs(GpuMachineArgs):
         default=None,
         description="where on GitHub the machines register runners, and as which App; by default they register none",
     )
-    secrets: Annotated[list[SecretName], as_a_whole(rules.each_once)] = Field(
+    secrets: Annotated[list[SecretName], whole_value(rules.each_once)] = Field(
         default=[],
         max_length=50,
         description="secrets of Secret Manager that the machines may read, as projects/<project>/secrets/<name>, and "

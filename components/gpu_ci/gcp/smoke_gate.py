@@ -9,7 +9,7 @@ from pydantic import Field
 from pydantic.alias_generators import to_camel
 
 from .. import versions
-from ..args import Args, In, Whole
+from ..args import Args, Input, Integer
 from ..labels import AllLabels
 from .resource_names import Template, Zone
 
@@ -17,24 +17,24 @@ from .resource_names import Template, Zone
 class SmokeGateArgs(Args):
     """What is checked, and where a machine for it may be had."""
 
-    project: In[Annotated[str, Field(min_length=1)]] = Field(
+    project: Input[Annotated[str, Field(min_length=1)]] = Field(
         description="the Google Cloud project the check machine runs in"
     )
-    template: In[Template] = Field(
+    template: Input[Template] = Field(
         description="self link of the regional instance template to check, as "
         "projects/<project>/regions/<region>/instanceTemplates/<name>; a new one is a new gate"
     )
-    zones: In[Annotated[list[Zone], Field(min_length=1)]] = Field(
+    zones: Input[Annotated[list[Zone], Field(min_length=1)]] = Field(
         description="zones to try in turn for the check machine, of the template's region, such as [us-central1-a]"
     )
-    pool: In[Annotated[str, Field(min_length=1)]] = Field(
+    pool: Input[Annotated[str, Field(min_length=1)]] = Field(
         description="the pool's name; the check machine is named and labelled after it"
     )
-    labels: In[AllLabels] = Field(default={}, description="labels put on the check machine")
-    deadline_sec: In[Annotated[Whole, Field(ge=60, le=7200)]] = Field(
+    labels: Input[AllLabels] = Field(default={}, description="labels put on the check machine")
+    deadline_sec: Input[Annotated[Integer, Field(ge=60, le=7200)]] = Field(
         default=1200, description="seconds from the start of the check machine to its verdict, 60 to 7200"
     )
-    on_no_capacity: In[Literal["fail", "unproven"]] = Field(
+    on_no_capacity: Input[Literal["fail", "unproven"]] = Field(
         default="fail", description="what it means when no zone has a machine for the check: fail, or unproven"
     )
 

@@ -9,7 +9,7 @@ import pulumi
 import pulumi_github as github
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from ..args import Args, InPlain, InSecret
+from ..args import Args, PlainInput, SecretInput
 from ..component import Component
 from ..errors import invalid
 from .names import KeysOnce, SettingName
@@ -23,7 +23,7 @@ _MOST_BYTES = 48 * 1024
 
 def _size(value: str) -> str:
     if len(value.encode()) > _MOST_BYTES:
-        raise invalid(f"has more than {_MOST_BYTES} bytes", blind="encrypt it into a file, and keep its key here")
+        raise invalid(f"has more than {_MOST_BYTES} bytes", safe_hint="encrypt it into a file, and keep its key here")
     return value
 
 
@@ -38,13 +38,13 @@ class ActionsSecretsArgs(Args):
     scope: Scope = Field(
         description="who has them: a repository, an environment of one, an organization, or Dependabot in a repository"
     )
-    secrets: Annotated[dict[SettingName, InSecret[Value]], KeysOnce] = Field(
+    secrets: Annotated[dict[SettingName, SecretInput[Value]], KeysOnce] = Field(
         default={},
         validate_default=True,
         description="name to value, 1 to 49152 bytes each; every value a secret Output. At most 100 in a repository or "
         "an environment, 1000 in an organization",
     )
-    variables: Annotated[dict[SettingName, InPlain[Value]], KeysOnce] = Field(
+    variables: Annotated[dict[SettingName, PlainInput[Value]], KeysOnce] = Field(
         default={},
         validate_default=True,
         description="name to value of what is not secret, 1 to 49152 bytes each; anybody who can read the repository "
@@ -60,16 +60,20 @@ class ActionsSecretsArgs(Args):
             return value
         most = scope.MOST_SECRETS if info.field_name == "secrets" else scope.MOST_VARIABLES
         if value and not most:
-            raise invalid("are not for Dependabot, which has secrets only", blind="use kind: repository for variables")
+            raise invalid(
+                "are not for Dependabot, which has secrets only", safe_hint="use kind: repository for variables"
+            )
         if len(value) > most:
-            raise invalid(f"are {len(value)}, and GitHub keeps at most {most}", blind="use a second scope for the rest")
+            raise invalid(
+                f"are {len(value)}, and GitHub keeps at most {most}", safe_hint="use a second scope for the rest"
+            )
         return value
 
     @field_validator("variables")
     @classmethod
     def _something(cls, value: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         if not value and info.data.get("secrets") == {}:
-            raise invalid("is empty, and so is secrets", blind="give at least one secret or variable")
+            raise invalid("is empty, and so is secrets", safe_hint="give at least one secret or variable")
         return value
 
 

@@ -6,11 +6,11 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
-from ..args import Args, In, Whole
+from ..args import Args, Input, Integer
 
 # terraform-provider-github v6.13.0, github/resource_github_repository_ruleset.go, `bypass_mode`.
 Mode = Literal["always", "pull_request", "exempt"]
-ActorId = Annotated[Whole, Field(ge=1)]
+ActorId = Annotated[Integer, Field(ge=1)]
 _MODE = "always, pull_request (only by merging a pull request) or exempt (the rules are not run for them)"
 
 
@@ -29,7 +29,7 @@ class TeamActor(Args):
     """A team of the organization."""
 
     type: Literal["Team"] = Field(description="a team of the organization")
-    id: In[ActorId] = Field(description="the team's number")
+    id: Input[ActorId] = Field(description="the team's number")
     bypass_mode: Mode = Field(default="pull_request", description=_MODE)
 
 
@@ -37,7 +37,7 @@ class AppActor(Args):
     """A GitHub App."""
 
     type: Literal["Integration"] = Field(description="a GitHub App")
-    id: In[ActorId] = Field(description="the App's number, not that of its installation")
+    id: Input[ActorId] = Field(description="the App's number, not that of its installation")
     bypass_mode: Mode = Field(default="pull_request", description=_MODE)
 
 
@@ -45,7 +45,7 @@ class UserActor(Args):
     """One person."""
 
     type: Literal["User"] = Field(description="one person")
-    id: In[ActorId] = Field(description="the person's number, not the login")
+    id: Input[ActorId] = Field(description="the person's number, not the login")
     bypass_mode: Mode = Field(default="pull_request", description=_MODE)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from ..errors import as_a_whole, did_you_mean, invalid, located, refuse
+from ..errors import at_path, did_you_mean, invalid, raise_problems, whole_value
 
 # terraform-provider-github v6.13.0, github/resource_github_repository.go, `name`.
 _REPOSITORY = re.compile(r"[-a-zA-Z0-9_.]{1,100}")
@@ -30,17 +30,19 @@ def _repository(value: str) -> str:
             "is a name with an owner; the owner is the provider's (github:owner)", hint=value.rpartition("/")[2]
         )
     if not _REPOSITORY.fullmatch(value):
-        raise invalid("is no name of a repository", blind="letters, digits, dots, dashes and underscores, at most 100")
+        raise invalid(
+            "is no name of a repository", safe_hint="letters, digits, dots, dashes and underscores, at most 100"
+        )
     return value
 
 
 def _setting(value: str) -> str:
     if value.upper().startswith(_KEPT):
-        raise invalid(f"starts with {_KEPT}, which GitHub keeps for itself", blind="give it another first word")
+        raise invalid(f"starts with {_KEPT}, which GitHub keeps for itself", safe_hint="give it another first word")
     if value[:1].isdigit():
-        raise invalid("starts with a digit, which GitHub refuses", blind="put a letter or an underscore first")
+        raise invalid("starts with a digit, which GitHub refuses", safe_hint="put a letter or an underscore first")
     if not _SETTING.fullmatch(value):
-        raise invalid("is not a name GitHub takes", blind="letters, digits and underscores, such as API_TOKEN")
+        raise invalid("is not a name GitHub takes", safe_hint="letters, digits and underscores, such as API_TOKEN")
     return value
 
 
@@ -68,10 +70,10 @@ def _alone(places: Iterable[tuple[int | str, Any]]) -> None:
         if not isinstance(name, str):
             continue
         if first := seen.get(name.lower()):
-            error = invalid(f"is there already, as {first}; case does not count", blind="remove one")
-            problems.append(located(error, name, place))
+            error = invalid(f"is there already, as {first}; case does not count", safe_hint="remove one")
+            problems.append(at_path(error, name, place))
         seen.setdefault(name.lower(), name)
-    refuse(problems)
+    raise_problems(problems)
 
 
 def _each_once(values: list[Any]) -> list[Any]:
@@ -91,5 +93,5 @@ WorkflowRef = Annotated[str, AfterValidator(_workflow)]
 # "An environment name may not exceed 255 characters": docs.github.com/en/actions/deployment/
 # targeting-different-environments/using-environments-for-deployment.
 EnvironmentName = Annotated[str, Field(min_length=1, max_length=255)]
-EachOnce = as_a_whole(_each_once)
-KeysOnce = as_a_whole(_keys_once)
+EachOnce = whole_value(_each_once)
+KeysOnce = whole_value(_keys_once)

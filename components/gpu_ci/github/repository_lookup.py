@@ -11,7 +11,7 @@ import pulumi_github as github
 
 from ..args import Args
 from ..component import Component
-from ..errors import Problem, provider_words
+from ..errors import Problem, provider_message
 
 
 def repository_ids(
@@ -46,7 +46,7 @@ class _Refusal:
 
 
 def _refused(error: Exception) -> Any:
-    return _Refusal(provider_words(error))
+    return _Refusal(provider_message(error))
 
 
 def _problem(path: str, answer: Any, *, public: bool) -> Problem | None:

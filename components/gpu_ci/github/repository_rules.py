@@ -8,9 +8,9 @@ import pulumi
 import pulumi_github as github
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from ..args import Args, In, Switch, Whole
+from ..args import Args, Input, Integer, StrictBool
 from ..component import Component
-from ..errors import invalid, located, refuse
+from ..errors import at_path, invalid, raise_problems
 from .bypass_actors import BypassActor, DeployKeyActor, OwnersActor, RoleActor
 from .names import RepositoryName
 
@@ -21,7 +21,7 @@ class RequiredCheck(Args):
     """A check that must pass before a pull request is merged."""
 
     context: str = Field(min_length=1, description="name of the check: for GitHub Actions that of the job, such as gpu")
-    integration_id: In[Annotated[Whole, Field(ge=1)]] | None = Field(
+    integration_id: Input[Annotated[Integer, Field(ge=1)]] | None = Field(
         default=None,
         description="number of the App that must report it, 15368 for GitHub Actions; by default any may",
     )
@@ -30,17 +30,19 @@ class RequiredCheck(Args):
 class PullRequestRules(Args):
     """What a pull request needs before it is merged."""
 
-    required_approving_review_count: Whole = Field(
+    required_approving_review_count: Integer = Field(
         default=1, ge=0, le=10, description="approving reviews it needs, 0 to 10"
     )
-    dismiss_stale_reviews_on_push: Switch = Field(default=True, description="whether a new commit takes approvals away")
-    require_code_owner_review: Switch = Field(
+    dismiss_stale_reviews_on_push: StrictBool = Field(
+        default=True, description="whether a new commit takes approvals away"
+    )
+    require_code_owner_review: StrictBool = Field(
         default=False, description="whether the owners of the changed files (CODEOWNERS) must approve"
     )
-    require_last_push_approval: Switch = Field(
+    require_last_push_approval: StrictBool = Field(
         default=False, description="whether somebody else than who pushed last must approve"
     )
-    required_review_thread_resolution: Switch = Field(
+    required_review_thread_resolution: StrictBool = Field(
         default=True, description="whether every conversation must be resolved"
     )
     allowed_merge_methods: list[MergeMethod] | None = Field(
@@ -49,16 +51,16 @@ class PullRequestRules(Args):
 
 
 def _contexts_once(checks: list[RequiredCheck]) -> list[RequiredCheck]:
-    error = invalid("is required already", blind="remove one")
+    error = invalid("is required already", safe_hint="remove one")
     names = [check.context for check in checks]
-    refuse([located(error, name, at, "context") for at, name in enumerate(names) if name in names[:at]])
+    raise_problems([at_path(error, name, at, "context") for at, name in enumerate(names) if name in names[:at]])
     return checks
 
 
 class RepositoryRulesArgs(Args):
     """What holds for the default branch."""
 
-    repository: In[RepositoryName] = Field(description="name of the repository, without its owner")
+    repository: Input[RepositoryName] = Field(description="name of the repository, without its owner")
     # terraform-provider-github v6.13.0, github/resource_github_repository_ruleset.go, `name` and `enforcement`.
     ruleset_name: Annotated[str, Field(min_length=1, max_length=100)] | None = Field(
         default=None,
@@ -74,10 +76,10 @@ class RepositoryRulesArgs(Args):
     required_checks: Annotated[list[RequiredCheck], AfterValidator(_contexts_once)] = Field(
         default=[], description="checks that must pass before a pull request is merged"
     )
-    strict_checks: Switch = Field(
+    strict_checks: StrictBool = Field(
         default=True, description="whether they must have passed on top of the branch's latest commit"
     )
-    required_linear_history: Switch = Field(default=False, description="whether merge commits are refused")
+    required_linear_history: StrictBool = Field(default=False, description="whether merge commits are refused")
     bypass_actors: list[BypassActor] = Field(default=[], description="who may pass by the rules; by default nobody")
 
     @field_validator("required_linear_history")
@@ -87,7 +89,7 @@ class RepositoryRulesArgs(Args):
         if value and rules and rules.allowed_merge_methods == ["merge"]:
             raise invalid(
                 "leaves no way to merge: pullRequest.allowedMergeMethods makes merge commits only",
-                blind="allow squash or rebase there",
+                safe_hint="allow squash or rebase there",
             )
         return value
 

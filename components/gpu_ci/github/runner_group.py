@@ -8,7 +8,7 @@ import pulumi
 import pulumi_github as github
 from pydantic import AfterValidator, Field
 
-from ..args import Args, In
+from ..args import Args, Input
 from ..component import Component
 from ..errors import invalid
 from .names import EachOnce, RepositoryName, WorkflowRef
@@ -21,7 +21,7 @@ def _not_default(value: str) -> str:
     # "All organizations have a single default runner group": docs.github.com/en/actions/hosting-your-own-runners/
     # managing-access-to-self-hosted-runners-using-groups.
     if value.lower() == _DEFAULT:
-        raise invalid("is the group every organization has already", blind="name it after what its machines are")
+        raise invalid("is the group every organization has already", safe_hint="name it after what its machines are")
     return value
 
 
@@ -32,10 +32,10 @@ GroupName = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_
 class RunnerGroupArgs(Args):
     """Who may use the runners."""
 
-    group_name: In[GroupName] | None = Field(
+    group_name: Input[GroupName] | None = Field(
         default=None, description="what GitHub calls it, at most 100 characters; by default the component's name"
     )
-    repositories: Annotated[list[In[RepositoryName]], EachOnce] = Field(
+    repositories: Annotated[list[Input[RepositoryName]], EachOnce] = Field(
         min_length=1,
         description="names of the repositories whose workflows may use the runners, without the owner; none of them "
         "public",

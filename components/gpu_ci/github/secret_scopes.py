@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from ..args import Args, In
+from ..args import Args, Input
 from ..errors import invalid
 from .names import EachOnce, EnvironmentName, RepositoryName
 
@@ -20,7 +20,7 @@ class RepositoryScope(Args):
     MOST_VARIABLES: ClassVar[int] = 500
 
     kind: Literal["repository"] = Field(description="the workflows of one repository")
-    repository: In[RepositoryName] = Field(description="name of the repository, without its owner")
+    repository: Input[RepositoryName] = Field(description="name of the repository, without its owner")
 
 
 class EnvironmentScope(Args):
@@ -30,8 +30,10 @@ class EnvironmentScope(Args):
     MOST_VARIABLES: ClassVar[int] = 100
 
     kind: Literal["environment"] = Field(description="the jobs of one repository that name an environment")
-    repository: In[RepositoryName] = Field(description="name of the repository, without its owner")
-    environment: In[EnvironmentName] = Field(description="name of an environment of the repository, which must exist")
+    repository: Input[RepositoryName] = Field(description="name of the repository, without its owner")
+    environment: Input[EnvironmentName] = Field(
+        description="name of an environment of the repository, which must exist"
+    )
 
 
 class OrganizationScope(Args):
@@ -45,7 +47,7 @@ class OrganizationScope(Args):
         default="selected",
         description="which repositories: selected (those listed), private (internal ones too) or all, public included",
     )
-    repositories: Annotated[list[In[RepositoryName]], EachOnce] = Field(
+    repositories: Annotated[list[Input[RepositoryName]], EachOnce] = Field(
         default=[],
         validate_default=True,
         description="names of the repositories that have them, without the owner; for visibility selected",
@@ -56,9 +58,9 @@ class OrganizationScope(Args):
     def _for_selected(cls, value: list[Any], info: ValidationInfo) -> list[Any]:
         visibility = info.data.get("visibility")
         if visibility == "selected" and not value:
-            raise invalid("must name a repository, as none would have them", blind="or say visibility: private")
+            raise invalid("must name a repository, as none would have them", safe_hint="or say visibility: private")
         if visibility in ("private", "all") and value:
-            raise invalid(f"is only for visibility selected, not for {visibility}", blind="remove one of the two")
+            raise invalid(f"is only for visibility selected, not for {visibility}", safe_hint="remove one of the two")
         return value
 
 
@@ -70,7 +72,7 @@ class DependabotScope(Args):
     MOST_VARIABLES: ClassVar[int] = 0
 
     kind: Literal["dependabot"] = Field(description="the updates Dependabot makes in one repository")
-    repository: In[RepositoryName] = Field(description="name of the repository, without its owner")
+    repository: Input[RepositoryName] = Field(description="name of the repository, without its owner")
 
 
 Scope: TypeAlias = Annotated[

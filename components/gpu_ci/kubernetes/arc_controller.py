@@ -9,7 +9,7 @@ import pulumi_kubernetes as kubernetes
 from pydantic import Field
 
 from .. import versions
-from ..args import Args, In, Switch, Whole
+from ..args import Args, Input, Integer, StrictBool
 from ..component import Component
 from . import arc_definitions, gpu_nodes
 from .name_types import CONTAINER_SECURITY, POD_SECURITY, NamespaceName
@@ -31,7 +31,7 @@ class ArcControllerArgs(Args):
     namespace: NamespaceName = Field(
         default="arc-systems", description="the namespace that is made for it and for its listeners"
     )
-    replicas: Whole = Field(
+    replicas: Integer = Field(
         default=1, ge=1, le=5, description="how many of it there are, 1 to 5; one works, and the others stand by"
     )
     log_level: Literal["debug", "info", "warn", "error"] = Field(default="info", description="what it logs at least")
@@ -43,10 +43,10 @@ class ArcControllerArgs(Args):
         description="when a changed scale set is made anew: eventual (once its running jobs have ended) or immediate "
         "(at once, so that old and new runners hold GPUs together)",
     )
-    metrics: Switch = Field(
+    metrics: StrictBool = Field(
         default=False, description="whether it and its listeners serve metrics on port 8080, to whoever reaches them"
     )
-    watch_single_namespace: In[NamespaceName] | None = Field(
+    watch_single_namespace: Input[NamespaceName] | None = Field(
         default=None, description="the one namespace of its scale sets; by default it looks after all of the cluster's"
     )
 

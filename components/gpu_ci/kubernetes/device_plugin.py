@@ -9,9 +9,9 @@ import pulumi_kubernetes as kubernetes
 from pydantic import Field
 
 from .. import versions
-from ..args import Args, Whole
+from ..args import Args, Integer
 from ..component import Component
-from ..errors import as_a_whole, invalid, located, refuse
+from ..errors import at_path, invalid, raise_problems, whole_value
 from . import gpu_nodes
 from .gpu_sharing import Sharing, WholeGpus, as_text
 from .name_types import EachOnce, Name, NamespaceName, Pool
@@ -23,8 +23,8 @@ ConfigName = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0
 
 def _default_once(value: dict[str, Any]) -> dict[str, Any]:
     if _DEFAULT in value:
-        error = invalid("is what sharing already is", blind="give it another name, or write it under sharing")
-        refuse([located(error, value[_DEFAULT], _DEFAULT)])
+        error = invalid("is what sharing already is", safe_hint="give it another name, or write it under sharing")
+        raise_problems([at_path(error, value[_DEFAULT], _DEFAULT)])
     return value
 
 
@@ -53,7 +53,7 @@ class DevicePluginArgs(Args):
         default=WholeGpus(kind="none"),
         description="how the GPUs of nodes are given out that name no configuration",
     )
-    configs: Annotated[dict[ConfigName, Sharing], as_a_whole(_default_once)] = Field(
+    configs: Annotated[dict[ConfigName, Sharing], whole_value(_default_once)] = Field(
         default={},
         description="other ways by name, for the nodes with the label nvidia.com/device-plugin.config=<name>",
     )
@@ -65,8 +65,8 @@ class DevicePluginArgs(Args):
     priority_class: Name = Field(
         default="system-node-critical", description="priority class of its pods; a node without them has no GPUs"
     )
-    cpu_milli: Whole = Field(default=50, ge=1, le=4000, description="CPU each of them asks for, in thousandths")
-    memory_mib: Whole = Field(default=128, ge=16, le=4096, description="memory each of them asks for, in MiB")
+    cpu_milli: Integer = Field(default=50, ge=1, le=4000, description="CPU each of them asks for, in thousandths")
+    memory_mib: Integer = Field(default=128, ge=16, le=4096, description="memory each of them asks for, in MiB")
 
 
 class DevicePlugin(Component):

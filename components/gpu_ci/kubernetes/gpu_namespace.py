@@ -8,13 +8,13 @@ import pulumi
 import pulumi_kubernetes as kubernetes
 from pydantic import Field
 
-from ..args import Args, Whole
+from ..args import Args, Integer
 from ..component import Component
 from . import gpu_nodes, network_rules
 from .name_types import EachOnce, GpuResource, NamespaceName
 from .network_rules import PrivateRange
 
-Port = Annotated[Whole, Field(ge=1, le=65535)]
+Port = Annotated[Integer, Field(ge=1, le=65535)]
 
 
 class GpuNamespaceArgs(Args):
@@ -33,19 +33,19 @@ class GpuNamespaceArgs(Args):
         description="what pods may ask for: restricted; baseline, which sudo in jobs and runners of kind kubernetes or "
         "kubernetes-novolume need; or privileged, for kind dind alone",
     )
-    gpus: Whole = Field(ge=1, examples=[4], description="how many GPUs its pods may have together")
+    gpus: Integer = Field(ge=1, examples=[4], description="how many GPUs its pods may have together")
     gpu_resource: GpuResource = Field(
         default=gpu_nodes.RESOURCE,
         examples=[gpu_nodes.RESOURCE],
         description="which resource these are, such as nvidia.com/mig-1g.10gb",
     )
-    pods: Whole | None = Field(default=None, ge=1, description="how many pods there may be; by default any number")
-    cpus: Whole | None = Field(
+    pods: Integer | None = Field(default=None, ge=1, description="how many pods there may be; by default any number")
+    cpus: Integer | None = Field(
         default=None,
         ge=1,
         description="how many CPUs its pods may ask for together; given, a pod that asks for none is refused",
     )
-    memory_gib: Whole | None = Field(
+    memory_gib: Integer | None = Field(
         default=None,
         ge=1,
         description="how much memory its pods may ask for together, in GiB; given, a pod that asks for none is refused",

@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from ..args import Args, Switch, Whole
+from ..args import Args, Integer, StrictBool
 from . import gpu_nodes
 
 # "number of replicas must be >= 2" (the same: api/config/v1/replicas.go).
-Replicas = Annotated[Whole, Field(ge=2, examples=[4])]
+Replicas = Annotated[Integer, Field(ge=2, examples=[4])]
 _SHARED = "whether they are advertised as nvidia.com/gpu.shared, so that no pod takes one for a whole GPU"
 
 
@@ -34,8 +34,8 @@ class TimeSlicing(Args):
 
     kind: Literal["time-slicing"] = Field(description="containers take turns on a GPU, and nothing keeps them apart")
     replicas: Replicas = Field(description="how many containers share a GPU, at least 2")
-    rename_by_default: Switch = Field(default=True, description=_SHARED)
-    fail_requests_greater_than_one: Switch = Field(
+    rename_by_default: StrictBool = Field(default=True, description=_SHARED)
+    fail_requests_greater_than_one: StrictBool = Field(
         default=True, description="whether a container that asks for several is refused, since it would not get more"
     )
 
@@ -56,7 +56,7 @@ class Mps(Args):
         "says. Nodes need the label nvidia.com/mps.capable=true"
     )
     replicas: Replicas = Field(description="into how many parts a GPU is divided, at least 2")
-    rename_by_default: Switch = Field(default=True, description=_SHARED)
+    rename_by_default: StrictBool = Field(default=True, description=_SHARED)
 
     def configuration(self) -> dict[str, Any]:
         shared = {

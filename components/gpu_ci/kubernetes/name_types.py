@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from ..args import Veiled
-from ..errors import as_a_whole, invalid, located, refuse
+from ..args import Redacted
+from ..errors import at_path, invalid, raise_problems, whole_value
 
 # RFC 1123 (kubernetes.io/docs/concepts/overview/working-with-objects/names).
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -18,17 +18,17 @@ _RESOURCE = r"^nvidia\.com/(gpu|mig-[0-9]+g\.[0-9]+gb(\.me)?)(\.shared)?$"
 
 def _not_kept(value: str) -> str:
     if value == "default" or value.startswith("kube-"):
-        raise invalid("is one of Kubernetes' own namespaces", blind="name one for this alone, such as gpu-ci")
+        raise invalid("is one of Kubernetes' own namespaces", safe_hint="name one for this alone, such as gpu-ci")
     return value
 
 
 def _each_once(values: list[Any]) -> list[Any]:
-    error = invalid("is there twice", blind="remove one")
-    refuse([located(error, value, at) for at, value in enumerate(values) if value in values[:at]])
+    error = invalid("is there twice", safe_hint="remove one")
+    raise_problems([at_path(error, value, at) for at, value in enumerate(values) if value in values[:at]])
     return values
 
 
-EachOnce = as_a_whole(_each_once)
+EachOnce = whole_value(_each_once)
 NamespaceName = Annotated[str, Field(pattern=rf"^{_LABEL}$", max_length=63), AfterValidator(_not_kept)]
 Name = Annotated[str, Field(pattern=rf"^{_LABEL}$", max_length=63)]
 # What a label may hold, as EKS and Kubernetes take it (the page above, "Labels").
@@ -41,14 +41,14 @@ def _by_digest(value: Any) -> Any:
     if isinstance(value, str) and re.fullmatch(rf"{_REPOSITORY}(:[\w.-]+)?", value):
         raise invalid(
             "has no digest: what its tag names may be another image tomorrow, and that one nobody has checked",
-            blind="docker buildx imagetools inspect <image> tells it; put it behind the tag: :2.336.0@sha256:…",
+            safe_hint="docker buildx imagetools inspect <image> tells it; put it behind the tag: :2.336.0@sha256:…",
         )
     return value
 
 
 # What stands in its place by mistake may have a password in it.
 Image = Annotated[
-    str, Veiled(), BeforeValidator(_by_digest), Field(pattern=rf"^{_REPOSITORY}(:[\w.-]+)?@sha256:[0-9a-f]{{64}}$")
+    str, Redacted(), BeforeValidator(_by_digest), Field(pattern=rf"^{_REPOSITORY}(:[\w.-]+)?@sha256:[0-9a-f]{{64}}$")
 ]
 
 POD_SECURITY: dict[str, Any] = {"seccompProfile": {"type": "RuntimeDefault"}}

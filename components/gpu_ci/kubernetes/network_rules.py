@@ -30,9 +30,9 @@ def _private(value: str) -> str:
     if not re.fullmatch(r"[0-9A-Fa-f:.]+/[0-9]+", value):
         raise invalid("is not written as an address and how many of its bits count", hint="10.20.0.0/16")
     if any(network.version == other.version and network.overlaps(other) for other in _CREDENTIALS):
-        raise invalid("holds addresses that hand out the machine's credentials", blind="name a range without them")
+        raise invalid("holds addresses that hand out the machine's credentials", safe_hint="name a range without them")
     if not any(_within(network, other) for other in _PRIVATE):
-        raise invalid("is not in a range of private networks", blind="remove it: the world is reached without it")
+        raise invalid("is not in a range of private networks", safe_hint="remove it: the world is reached without it")
     return value
 
 

@@ -8,10 +8,10 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_validator
 
-from ..args import Args, Switch
+from ..args import Args, StrictBool
 from ..aws.nodes import rules
 from ..aws.resource_names import Region, SubnetId
-from ..errors import invalid, located, refuse, whole_and_entries
+from ..errors import at_path, invalid, raise_problems, validate_whole_and_entries
 from ..kubernetes.arc_controller import ArcControllerArgs
 from ..kubernetes.device_plugin import DevicePluginArgs
 from ..kubernetes.name_types import EachOnce, NamespaceName
@@ -34,7 +34,7 @@ class Cluster(Args):
     subnets: dict[str, SubnetId] = Field(
         min_length=1, description="for each zone that nodes may be in, a private subnet of the cluster's network"
     )
-    managed: Switch = Field(
+    managed: StrictBool = Field(
         default=True,
         description="whether this stack makes what pools of all stacks share on the cluster, the device plugin and the "
         "controller; false where another stack does, which describes both in the same words",
@@ -57,12 +57,12 @@ class Cluster(Args):
     @field_validator("subnets", mode="wrap")
     @classmethod
     def _subnets(cls, value: Any, entries: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-        return whole_and_entries(value, entries, partial(rules.subnets, others=info.data))
+        return validate_whole_and_entries(value, entries, partial(rules.subnets, others=info.data))
 
     @field_validator("device_plugin", mode="wrap")
     @classmethod
     def _device_plugin(cls, value: Any, choices: ValidatorFunctionWrapHandler) -> Any:
-        return whole_and_entries(value, choices, _taken)
+        return validate_whole_and_entries(value, choices, _taken)
 
 
 def _taken(plugin: DevicePluginArgs | Mapping[str, Any]) -> DevicePluginArgs | Mapping[str, Any]:
@@ -74,5 +74,5 @@ def _taken(plugin: DevicePluginArgs | Mapping[str, Any]) -> DevicePluginArgs | M
             expected="volume-mounts or cdi-cri",
             hint=WHAT_NODES_TAKE,
         )
-        refuse([located(error, strategy, DEVICE_LISTS)])
+        raise_problems([at_path(error, strategy, DEVICE_LISTS)])
     return plugin

@@ -11,7 +11,7 @@ from gpu_catalog import region_of
 from .. import naming
 from ..args import Args
 from ..component import Component
-from ..errors import ArgsError, Problem, did_you_mean, nearest, unknown_key, veiled
+from ..errors import ArgsError, Problem, did_you_mean, nearest, redact, unknown_key
 from ..kinds import args_for, component_for, kind_names
 from ..validation_errors import join
 from . import clusters
@@ -24,7 +24,7 @@ _SHAPE = "pools by name, each with a kind and the choices of that kind"
 
 
 @dataclass(frozen=True)
-class Choice:
+class PoolSpec:
     """One pool as the stack file has it, once its kind is known."""
 
     name: str
@@ -61,7 +61,7 @@ class Choice:
         return {**self.component.ARGS.stand_in_wiring(self.region, self.choices), **self.around}
 
 
-def in_order(choices: Iterable[Choice], problems: Iterable[Problem]) -> Iterator[tuple[str, Args]]:
+def in_order(choices: Iterable[PoolSpec], problems: Iterable[Problem]) -> Iterator[tuple[str, Args]]:
     """Name and arguments of those that have no mistake of their own, whatever is wrong around them."""
     wrong = [problem.path for problem in problems]
     for choice in choices:
@@ -75,7 +75,7 @@ def in_order(choices: Iterable[Choice], problems: Iterable[Problem]) -> Iterator
                 raise
 
 
-def check(pools: Any, described: Any = None, readable: bool = True) -> tuple[list[Choice], list[Problem]]:
+def check(pools: Any, described: Any = None, readable: bool = True) -> tuple[list[PoolSpec], list[Problem]]:
     """Every pool whose kind is known, and every mistake; the order is that of the names.
 
     `described` is what the stack file says of clusters, in whatever order it is; `readable` is false where it may say
@@ -88,7 +88,7 @@ def check(pools: Any, described: Any = None, readable: bool = True) -> tuple[lis
         return [], [Problem(POOLS, "is missing" if pools is None else "has no pools", "nothing", _SHAPE, hint)]
     if not isinstance(pools, Mapping):
         return [], [Problem(POOLS, "must be a map", _got(pools), _SHAPE, f"such as {example}")]
-    choices: list[Choice] = []
+    choices: list[PoolSpec] = []
     problems: list[Problem] = []
     owners: dict[frozenset[str], str] = {}
     for name, value in sorted(pools.items()):
@@ -99,7 +99,7 @@ def check(pools: Any, described: Any = None, readable: bool = True) -> tuple[lis
             continue
         given = {key: each for key, each in value.items() if key != meant.key}
         on = given.get("clusterName")
-        choice = Choice(
+        choice = PoolSpec(
             name, meant.component.KIND, given, meant.component, known.get(on, {}) if isinstance(on, str) else {}
         )
         problems += clusters.unknown(path, given, known) if readable else []
@@ -116,7 +116,7 @@ def _name_problems(name: str) -> list[Problem]:
         naming.check("pool", name)
     except ArgsError as error:
         # Without the hash that marks a changed name; of what looks like a secret nothing is told.
-        better = naming.fit(name, 40)[:-7] if veiled(name) == name else "l4"
+        better = naming.fit(name, 40)[:-7] if redact(name) == name else "l4"
         [problem] = error.problems
         return [
             Problem("", "the name has a form that is not accepted", problem.got, problem.expected, f"such as {better}")
@@ -169,7 +169,7 @@ def _likeliest(value: Mapping[str, Any]) -> str:
     return best[0] if len(best) == 1 else ""
 
 
-def _choice_problems(choice: Choice) -> list[Problem]:
+def _choice_problems(choice: PoolSpec) -> list[Problem]:
     """What the model of the kind says, each with a hint."""
     args, example = choice.component.ARGS, choice.component.EXAMPLE
     known = args.choice_names()
@@ -182,7 +182,7 @@ def _choice_problems(choice: Choice) -> list[Problem]:
     return problems + [with_hint(problem, examples) for problem in args.choice_problems(rest, choice.around)]
 
 
-def _shared_labels(choice: Choice, owners: dict[frozenset[str], str]) -> list[Problem]:
+def _shared_labels(choice: PoolSpec, owners: dict[frozenset[str], str]) -> list[Problem]:
     """A job goes to the runners that have its labels, so two pools with one set of labels would share their jobs."""
     labels = _runner_labels(choice)
     if not labels:
@@ -204,7 +204,7 @@ def _shared_labels(choice: Choice, owners: dict[frozenset[str], str]) -> list[Pr
     ]
 
 
-def _runner_labels(choice: Choice) -> list[str]:
+def _runner_labels(choice: PoolSpec) -> list[str]:
     """The labels the pool's runners would carry, also when something else about the pool is wrong."""
     given = choice.choices.get("runnerLabels")
     if given is None:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import click
-from gpu_ci.cli.output import Found, Wrong, note, print_json
+from gpu_ci.cli.output import ProblemsFound, Wrong, note, print_json
 
 
 @click.command("preview-comment")
@@ -53,7 +53,7 @@ def command(file: Path, author: str, as_json: bool) -> None:
     except EventError as error:
         raise Wrong(f"gpu-ci preview-comment: {error}") from None
     except (ReceivedError, CommentError) as error:
-        raise Found(f"gpu-ci preview-comment: {error}", [{"text": str(error)}]) from None
+        raise ProblemsFound(f"gpu-ci preview-comment: {error}", [{"text": str(error)}]) from None
     if as_json:
         print_json({"done": done.what, "text": done.text})
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from gpu_ci.cli.output import Found
+from gpu_ci.cli.output import ProblemsFound
 
 from .exit_codes import ReportCommand
 from .options import FiniteRange
@@ -54,7 +54,7 @@ def command(
     try:
         report = drift(stacks, Path.cwd(), timeout_sec, sandbox, shell.progress("gpu-ci drift"))
     except DriftError as error:
-        raise Found(f"gpu-ci drift: {error}", [{"text": str(error)}]) from None
+        raise ProblemsFound(f"gpu-ci drift: {error}", [{"text": str(error)}]) from None
     text = markdown.render(report)
     if output:
         shell.write(output, report, text)

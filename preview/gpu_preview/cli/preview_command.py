@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from gpu_ci.cli.output import Found, Wrong, note
+from gpu_ci.cli.output import ProblemsFound, Wrong, note
 
 from .exit_codes import ReportCommand
 from .options import FiniteRange
@@ -121,7 +121,7 @@ def _report(asked: dict[str, Any]) -> Any:
             note("gpu-ci preview: there are changes that no commit has; they are not looked at")
         return compare(request, repository, shell.progress("gpu-ci preview"))
     except (GitError, CompareError, StateError, IsolationError) as error:
-        raise Found(
+        raise ProblemsFound(
             shell.without_commands(f"gpu-ci preview: {error}"), [{"text": shell.without_commands(str(error))}]
         ) from None
 

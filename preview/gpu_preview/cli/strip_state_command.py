@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TextIO
 
 import click
-from gpu_ci.cli.output import Found, note
+from gpu_ci.cli.output import ProblemsFound, note
 
 from .exit_codes import ReportCommand
 
@@ -31,6 +31,6 @@ def command(file: TextIO) -> None:
     try:
         state = strip(file.read())
     except StateError as error:
-        raise Found(f"gpu-ci strip-state: {file.name}: {error}", [{"text": str(error)}]) from None
+        raise ProblemsFound(f"gpu-ci strip-state: {file.name}: {error}", [{"text": str(error)}]) from None
     click.echo(state.text)
     note(f"gpu-ci strip-state: {number(state.secrets, 'secret')} taken out")

@@ -10,8 +10,8 @@ import gpu_catalog as catalog
 from gpu_catalog import Demand, Machine
 from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_validator
 
-from ...args import Args, In, Switch, Whole
-from ...errors import whole_and_entries
+from ...args import Args, Input, Integer, StrictBool
+from ...errors import validate_whole_and_entries
 from ...kubernetes.name_types import Pool
 from ..resource_names import (
     ClusterName,
@@ -79,14 +79,14 @@ class GpuNodeGroupArgs(Args):
     }
 
     region: Region = Field(description="the region of the cluster, such as us-east-1")
-    cluster_name: In[ClusterName] = Field(description="the name of the EKS cluster")
-    kubernetes_version: In[KubernetesVersion] = Field(
+    cluster_name: Input[ClusterName] = Field(description="the name of the EKS cluster")
+    kubernetes_version: Input[KubernetesVersion] = Field(
         description="the Kubernetes version of the nodes, the cluster's, such as 1.35"
     )
-    subnets: dict[str, In[SubnetId]] = Field(
+    subnets: dict[str, Input[SubnetId]] = Field(
         min_length=1, description="the private subnets nodes may be in, each by its zone"
     )
-    offerings: dict[str, In[list[str]]] = Field(
+    offerings: dict[str, Input[list[str]]] = Field(
         default={},
         description="the zones that offer each instance type, as getInstanceTypeOfferings answers; AWS publishes no "
         "list, so without it no zone is checked",
@@ -120,15 +120,15 @@ class GpuNodeGroupArgs(Args):
         min_length=1,
         description="the zones nodes are in, such as [us-east-1a]; by default every one that has a subnet",
     )
-    max: Whole = Field(ge=1, le=1000, description="the most nodes there may be at any time, 1 to 1000")
-    efa: Switch = Field(
+    max: Integer = Field(ge=1, le=1000, description="the most nodes there may be at any time, 1 to 1000")
+    efa: StrictBool = Field(
         default=False,
         description="whether nodes have EFA interfaces, for jobs over several nodes; in one zone",
     )
-    vpc_id: In[VpcId] | None = Field(
+    vpc_id: Input[VpcId] | None = Field(
         default=None, validate_default=True, description="the network of the cluster; for efa"
     )
-    cluster_security_group_id: In[SecurityGroupId] | None = Field(
+    cluster_security_group_id: Input[SecurityGroupId] | None = Field(
         default=None,
         validate_default=True,
         description="the security group EKS made for the cluster; for efa, as EKS adds it to no node that has others",
@@ -149,20 +149,20 @@ class GpuNodeGroupArgs(Args):
         description="the torch of the jobs' images, such as 2.14.0+cu126: checked against the GPU and the driver, and "
         "put nowhere",
     )
-    disk_gib: Whole = Field(
+    disk_gib: Integer = Field(
         default=100,
         ge=disk.SIZE_GIB[0],
         le=disk.SIZE_GIB[1],
         description="size of the disk that images and jobs share, in GiB, 30 to 65536; EKS's own 20 hold no image with "
         "CUDA and torch beside a second one",
     )
-    disk_iops: Whole = Field(
+    disk_iops: Integer = Field(
         default=disk.IOPS[0],
         ge=disk.IOPS[0],
         le=disk.IOPS[1],
         description="operations per second of that disk, 3000 to 80000, at most 500 for each GiB",
     )
-    disk_throughput_mib: Whole = Field(
+    disk_throughput_mib: Integer = Field(
         default=disk.THROUGHPUT_MIB[0],
         ge=disk.THROUGHPUT_MIB[0],
         le=disk.THROUGHPUT_MIB[1],
@@ -174,19 +174,21 @@ class GpuNodeGroupArgs(Args):
         description="the key the disks are encrypted with; by default AWS's own. Its policy has to let "
         "AWSServiceRoleForAutoScaling use it, or no node starts",
     )
-    metadata_hop_limit: Whole = Field(
+    metadata_hop_limit: Integer = Field(
         default=1,
         ge=1,
         le=2,
         description="1, and no pod of its own network reaches the node's identity; 2 where pods read the instance's "
         "metadata and have no identity of their own",
     )
-    session_manager: Switch = Field(default=False, description="whether AWS Systems Manager may open a shell on nodes")
-    cni_policy: Switch = Field(
+    session_manager: StrictBool = Field(
+        default=False, description="whether AWS Systems Manager may open a shell on nodes"
+    )
+    cni_policy: StrictBool = Field(
         default=False,
         description="whether nodes may manage network interfaces; only where the VPC CNI has no role of its own",
     )
-    node_repair: Switch = Field(
+    node_repair: StrictBool = Field(
         default=True,
         description="whether EKS replaces nodes whose GPU fails; it sees that with the add-on "
         "eks-node-monitoring-agent",
@@ -202,7 +204,7 @@ class GpuNodeGroupArgs(Args):
     def _each_against_what_stands_before(
         cls, value: Any, entries: ValidatorFunctionWrapHandler, info: ValidationInfo
     ) -> Any:
-        return whole_and_entries(value, entries, partial(_LISTS[str(info.field_name)], others=info.data))
+        return validate_whole_and_entries(value, entries, partial(_LISTS[str(info.field_name)], others=info.data))
 
     @classmethod
     def stand_in_wiring(cls, region: str, choices: Mapping[str, Any]) -> dict[str, Any]:

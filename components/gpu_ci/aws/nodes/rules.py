@@ -11,7 +11,7 @@ from gpu_catalog import Machine, solver
 from gpu_catalog.places import places_near
 from pydantic_core import PydanticCustomError
 
-from ...errors import did_you_mean, invalid, located, refuse
+from ...errors import at_path, did_you_mean, invalid, raise_problems
 from ..resource_names import ZONE
 
 _ZONE = re.compile(ZONE)
@@ -57,8 +57,8 @@ def instance_types(values: list[str], others: Mapping[str, Any]) -> list[str]:
             problem = problem or _unlike(machine, first)
         first = first or machine
         if problem:
-            problems.append(located(problem, name, index))
-    refuse(problems)
+            problems.append(at_path(problem, name, index))
+    raise_problems(problems)
     return values
 
 
@@ -132,8 +132,8 @@ def subnets(values: dict[str, Any], others: Mapping[str, Any]) -> dict[str, Any]
                 f"is the subnet of {owner} already, and a subnet is in one zone", hint="remove one"
             )
         if problem:
-            problems.append(located(problem, zone, zone))
-    refuse(problems)
+            problems.append(at_path(problem, zone, zone))
+    raise_problems(problems)
     return values
 
 
@@ -169,7 +169,7 @@ def zones(values: list[str] | None, others: Mapping[str, Any]) -> list[str] | No
             problems.append((problem, zone, index))
     if problems and values is None:
         raise problems[0][0]
-    refuse([located(*each) for each in problems])
+    raise_problems([at_path(*each) for each in problems])
     return values
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from ...errors import invalid, located, refuse
+from ...errors import at_path, invalid, raise_problems
 
 # docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html, "Tag restrictions"; the letters of other scripts it also
 # allows are left out, because not every service takes them.
@@ -32,8 +32,8 @@ def _check(tags: dict[str, str]) -> dict[str, str]:
             error = invalid("is not a value AWS takes", expected="letters, digits, spaces and + - = . _ : / @")
         else:
             continue
-        problems.append(located(error, value, key))
-    refuse(problems)
+        problems.append(at_path(error, value, key))
+    raise_problems(problems)
     return tags
 
 

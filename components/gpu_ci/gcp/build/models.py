@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from ...args import Args, In, Switch, Whole
+from ...args import Args, Input, Integer, StrictBool
 from ..resource_names import NetworkAttachment, NumberedNetwork
 from . import rules
 
@@ -17,7 +17,7 @@ class PeeredNetwork(Args):
     """Workers in a VPC network of yours, peered with Google's own (private services access has to be set up on it)."""
 
     kind: Literal["peered"] = Field(description="the workers' network is peered with yours")
-    network: In[NumberedNetwork] = Field(
+    network: Input[NumberedNetwork] = Field(
         description="the network, its project by number: projects/<number>/global/networks/<name> "
         "(gcloud projects describe <id> --format='value(projectNumber)')",
         examples=["projects/123456789012/global/networks/ci"],
@@ -40,11 +40,11 @@ class PrivateServiceConnect(Args):
     kind: Literal["private-service-connect"] = Field(
         description="the workers have an interface in your network; refused for now, as pulumi-gcp does not send it"
     )
-    network_attachment: In[NetworkAttachment] = Field(
+    network_attachment: Input[NetworkAttachment] = Field(
         description="the attachment, in the pool's region, as "
         "projects/<project>/regions/<region>/networkAttachments/<name>"
     )
-    route_all_traffic: Switch = Field(
+    route_all_traffic: StrictBool = Field(
         default=False, description="whether all traffic goes through your network, not only that to private addresses"
     )
 
@@ -52,13 +52,13 @@ class PrivateServiceConnect(Args):
 class RegistrySettings(Args):
     """What becomes of the images in the pool's registry."""
 
-    keep_most_recent: Whole = Field(
+    keep_most_recent: Integer = Field(
         default=10, ge=1, le=1000, description="how many versions of each image stay whatever their age, 1 to 1000"
     )
-    delete_untagged_after_days: Whole = Field(
+    delete_untagged_after_days: Integer = Field(
         default=14, ge=1, le=3650, description="days after which other versions without a tag are deleted, 1 to 3650"
     )
-    scanning: Switch = Field(
+    scanning: StrictBool = Field(
         default=False,
         description="whether images are scanned for vulnerabilities, which Google bills by the image, where the "
         "project has the Container Scanning API on",
@@ -120,7 +120,7 @@ class DockerStep(Args):
     context: Text = Field(default=".", description="the folder that is built, from the top of the repository")
     target: Text | None = Field(default=None, description="the stage to build; by default the last")
     build_args: dict[str, str] = Field(default={}, description="build arguments by name; nothing secret")
-    cache: Switch = Field(
+    cache: StrictBool = Field(
         default=True,
         description="whether layers are kept in the registry, in an image of their own, for the next build",
     )
@@ -166,7 +166,7 @@ class BuildSteps(Args):
         min_length=1, max_length=300, description="what to do, in this order"
     )
     # cloud.google.com/build/docs/build-config-file-schema, timeout: 60 minutes unless given, at most 24 hours.
-    timeout_sec: Whole = Field(default=3600, ge=60, le=86400, description="seconds the build may take, 60 to 86400")
+    timeout_sec: Integer = Field(default=3600, ge=60, le=86400, description="seconds the build may take, 60 to 86400")
 
 
 class BuildTrigger(Args):
@@ -185,7 +185,9 @@ class BuildTrigger(Args):
     ignored_files: list[Text] = Field(
         default=[], description="globs; it is not built when all changed files match, such as docs/**"
     )
-    approval: Switch = Field(default=False, description="whether somebody has to approve each build before it starts")
+    approval: StrictBool = Field(
+        default=False, description="whether somebody has to approve each build before it starts"
+    )
     substitutions: dict[Annotated[str, AfterValidator(rules.substitution)], str] = Field(
         default={}, description="substitutions by name, such as _PYTHON, beside _POOL, _REGISTRY and _CACHE"
     )

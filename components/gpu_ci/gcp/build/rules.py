@@ -8,7 +8,7 @@ from typing import Any
 
 from gpu_catalog import machine_types
 
-from ...errors import did_you_mean, invalid, located, refuse
+from ...errors import at_path, did_you_mean, invalid, raise_problems
 from ...naming import FORM, PATTERN
 from .. import ip_ranges, regions
 
@@ -85,7 +85,7 @@ def network(value: Any) -> Any:
             hint="use kind: peered, or publicEgress: true without a network; Google's issue is b/394920388",
         )
         # The word of the model it is in, as pydantic itself would name the place.
-        refuse([located(problem, value.kind, value.kind, "kind")])
+        raise_problems([at_path(problem, value.kind, value.kind, "kind")])
     return value
 
 

@@ -11,7 +11,7 @@ from threading import Event
 from typing import Any, Protocol
 
 from ...naming import fit
-from ..resource_names import template_place
+from ..resource_names import region_and_name_of_template
 from .compute_api import ApiError, ComputeApi
 from .verdict import (
     CANCELLED,
@@ -22,9 +22,9 @@ from .verdict import (
     STEPS,
     VERDICT_KEY,
     Verdict,
-    published,
-    step,
-    written,
+    current_step,
+    from_guest_attribute,
+    from_serial_log,
 )
 
 # Seconds between two questions, and between two lines of progress.
@@ -125,7 +125,7 @@ class GateRunner:
 
     def _machine(self, question: Question) -> dict[str, Any]:
         """What differs from the template. Google takes such a part whole, so the template's own is copied."""
-        region, name = template_place(question.template)
+        region, name = region_and_name_of_template(question.template)
         properties = self._api.template(question.project, region, name)
         items = [item for item in properties.get("metadata", {}).get("items", []) if item["key"] != ROLE]
         return {
@@ -154,7 +154,7 @@ class GateRunner:
                 state = "PROVISIONING" if pending else self._state(project, zone, name)
                 # After the state: a machine that has stopped by then has published what it was going to.
                 if not pending and (answer := self._api.guest_attribute(project, zone, name, VERDICT_KEY)):
-                    return published(answer, zone)
+                    return from_guest_attribute(answer, zone)
                 if state in _ENDED:
                     return self._ended(question, zone, name, state)
                 elapsed = self._clock.now() - started
@@ -189,7 +189,7 @@ class GateRunner:
     def _step(self, project: str, zone: str, name: str) -> str:
         """Where the machine is. Only for whoever watches, so that nothing hangs on an answer."""
         with contextlib.suppress(ApiError):
-            return step(self._api.guest_attribute(project, zone, name, STEP_KEY))
+            return current_step(self._api.guest_attribute(project, zone, name, STEP_KEY))
         return ""
 
     def _ended(self, question: Question, zone: str, name: str, state: str) -> Verdict:
@@ -204,7 +204,7 @@ class GateRunner:
             serial = self._api.serial(question.project, zone, name)
         except ApiError:
             serial = ""
-        if verdict := written(serial, zone):
+        if verdict := from_serial_log(serial, zone):
             return verdict
         lines = [line.strip() for line in serial.splitlines() if line.strip()]
         said = f"{what}; last on its serial port: {lines[-1][:300]}" if lines else what

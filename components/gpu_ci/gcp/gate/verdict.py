@@ -42,7 +42,7 @@ class Verdict:
     """The machine's own word for how it ended, where it said one (agent/gpu_agent/ends.py)."""
 
 
-def published(answer: str, zone: str) -> Verdict:
+def from_guest_attribute(answer: str, zone: str) -> Verdict:
     """The verdict in a guest attribute; a fail where it is none."""
     try:
         said = json.loads(answer)
@@ -52,13 +52,13 @@ def published(answer: str, zone: str) -> Verdict:
         return Verdict(FAIL, f"the check machine published something that is no verdict: {answer[:200]}", zone)
 
 
-def written(serial: str, zone: str) -> Verdict | None:
+def from_serial_log(serial: str, zone: str) -> Verdict | None:
     """The last verdict on a serial port, where there is one."""
     results = _RESULT.findall(serial)
-    return published(base64.b64decode(results[-1]).decode(errors="replace"), zone) if results else None
+    return from_guest_attribute(base64.b64decode(results[-1]).decode(errors="replace"), zone) if results else None
 
 
-def step(answer: str) -> str:
+def current_step(answer: str) -> str:
     """The step's name in a guest attribute, or nothing."""
     try:
         name = json.loads(answer)["step"]

@@ -10,7 +10,7 @@ from gpu_catalog import Machine, region_of
 from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, ValidationInfo, field_validator, model_validator
 
 from ... import versions
-from ...args import Args, In, Whole
+from ...args import Args, Input, Integer
 from ...labels import Labels
 from ..resource_names import Network, Project, Reservation, Subnetwork
 from . import rules, software, stack_schema
@@ -22,7 +22,7 @@ class GuestAccelerator(Args):
     model_config = ConfigDict(json_schema_extra=stack_schema.add_accelerators)
 
     type: str = Field(description="an accelerator type n1 takes, such as nvidia-tesla-t4")
-    count: Whole = Field(default=1, description="how many of them one machine gets")
+    count: Integer = Field(default=1, description="how many of them one machine gets")
 
     @field_validator("type")
     @classmethod
@@ -49,7 +49,7 @@ class InstallerDriver(Args):
     """
 
     source: Literal["installer"] = Field(description="Google's cuda_installer installs the driver at the first boot")
-    branch: Whole = Field(
+    branch: Integer = Field(
         default=580,
         description="the driver's branch: 580 (its lts), 595 (its prod) or 610 (its nfb)",
     )
@@ -66,7 +66,7 @@ class CosDriver(Args):
     source: Literal["cos"] = Field(
         description="Container-Optimized OS installs its own signed driver at the first boot"
     )
-    branch: Whole = Field(default=580, ge=470, le=999, description="the driver's branch, such as 580")
+    branch: Integer = Field(default=580, ge=470, le=999, description="the driver's branch, such as 580")
     check_image: str = Field(
         pattern=r"^[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)+(:[A-Za-z0-9._-]+)?@sha256:[0-9a-f]{64}$",
         description="the container image with Python and torch that the check runs in, by its digest, as "
@@ -135,7 +135,7 @@ class GpuMachineArgs(Args):
         "projects/<project>/reservations/<name> where another project shares it; for market reservation, and for "
         "standard where there is one",
     )
-    max_run_duration_sec: Whole | None = Field(
+    max_run_duration_sec: Integer | None = Field(
         default=None,
         validate_default=True,
         ge=rules.RUN_LIMIT_SEC[0],
@@ -161,11 +161,11 @@ class GpuMachineArgs(Args):
         description="the torch the check installs where the image has none, such as 2.14.0+cu126; by default "
         f"{versions.TORCH}",
     )
-    disk_gib: Whole = Field(default=100, ge=30, le=65536, description="size of the boot disk in GiB, 30 to 65536")
+    disk_gib: Integer = Field(default=100, ge=30, le=65536, description="size of the boot disk in GiB, 30 to 65536")
     disk_type: Literal["pd-balanced", "pd-ssd", "pd-standard", "hyperdisk-balanced"] | None = Field(
         default=None, description="type of the boot disk; by default pd-balanced where the series takes it"
     )
-    local_ssd_count: Whole = Field(
+    local_ssd_count: Integer = Field(
         default=0,
         ge=0,
         le=32,
@@ -176,12 +176,14 @@ class GpuMachineArgs(Args):
         default=None, description="the network interface; by default the one the series needs, else Google's choice"
     )
 
-    project: In[Project] = Field(description="the id (not the number) of the Google Cloud project the machines are in")
-    subnetwork: In[Subnetwork] = Field(
+    project: Input[Project] = Field(
+        description="the id (not the number) of the Google Cloud project the machines are in"
+    )
+    subnetwork: Input[Subnetwork] = Field(
         description="the subnetwork the machines join, in the region of the zones, as "
         "projects/<project>/regions/<region>/subnetworks/<name>"
     )
-    network: In[Network] | None = Field(
+    network: Input[Network] | None = Field(
         default=None,
         description="the network, as projects/<project>/global/networks/<name>; by default the subnetwork's",
     )

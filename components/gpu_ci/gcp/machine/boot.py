@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...errors import invalid, located, refuse
+from ...errors import at_path, invalid, raise_problems
 from ...payload import agent_archive, smoke_archive
 from .agent_config import agent_config
 
@@ -67,8 +67,8 @@ def free_metadata(values: dict[str, Any]) -> dict[str, Any]:
             )
         else:
             continue
-        errors.append(located(error, key, key))
-    refuse(errors)
+        errors.append(at_path(error, key, key))
+    raise_problems(errors)
     total = sum(len(key) + len(value.encode()) for key, value in values.items() if isinstance(value, str))
     room = METADATA_LIMIT - sum(map(len, (script().encode(), agent_archive(), smoke_archive()))) - _SMALL_ENTRIES
     if total > room:

@@ -11,7 +11,7 @@ from gpu_catalog import Machine
 from gpu_catalog.rows import LocalDisks
 from pydantic_core import PydanticCustomError
 
-from ...errors import did_you_mean, invalid, located, refuse
+from ...errors import at_path, did_you_mean, invalid, raise_problems
 from ..resource_names import ZONE
 
 _ZONE = re.compile(ZONE)
@@ -119,8 +119,8 @@ def zones(values: list[str], others: Mapping[str, Any]) -> list[str]:
             problem = _not_there(machine, zone)
         else:
             continue
-        problems.append(located(problem, zone, index))
-    refuse(problems)
+        problems.append(at_path(problem, zone, index))
+    raise_problems(problems)
     return values
 
 

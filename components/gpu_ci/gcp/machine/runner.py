@@ -9,8 +9,8 @@ from gpu_catalog import staleness
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator
 
 from ... import versions
-from ...args import Args, InPlain, Whole
-from ...errors import invalid, located, refuse
+from ...args import Args, Integer, PlainInput
+from ...errors import at_path, invalid, raise_problems
 from ..resource_names import SecretName
 
 _SHA256 = r"^[0-9a-f]{64}$"
@@ -36,7 +36,7 @@ class ArchiveSums(Args):
             raise invalid(
                 "is no SHA-256",
                 expected="64 lower-case hexadecimal digits",
-                blind=f"copy it from the notes of the release, at {RELEASES}",
+                safe_hint=f"copy it from the notes of the release, at {RELEASES}",
             )
         return value
 
@@ -58,10 +58,10 @@ class RunnerSettings(Args):
         description="what Docker a job has: none, rootless (a daemon of the runner's user), or rootful (a job is root "
         "on its machine, and can read the App's private key)",
     )
-    idle_sec: Whole = Field(
+    idle_sec: Integer = Field(
         default=600, ge=60, le=86400, description="seconds a machine waits for its job before it ends, 60 to 86400"
     )
-    register_sec: Whole = Field(
+    register_sec: Integer = Field(
         default=300,
         ge=60,
         le=1800,
@@ -100,13 +100,13 @@ class RunnerSettings(Args):
                 hint=f"they stand in the notes of {RELEASES}/tag/v{version}",
             )
         if value is not None and version == versions.RUNNER:
-            refuse(
+            raise_problems(
                 [
-                    located(
+                    at_path(
                         invalid(
                             f"is not that of {version}, which every machine would refuse",
                             expected=versions.RUNNER_SHA256[name],
-                            blind="leave sha256 out, or give the version that it is of",
+                            safe_hint="leave sha256 out, or give the version that it is of",
                         ),
                         given,
                         name,
@@ -128,24 +128,26 @@ class RunnerSettings(Args):
 class RunnerGithub(Args):
     """Where on GitHub machines register their runners, and as which App. The key is named, and never given."""
 
-    owner: InPlain[Annotated[str, Field(min_length=1, max_length=39)]] = Field(
+    owner: PlainInput[Annotated[str, Field(min_length=1, max_length=39)]] = Field(
         description="the organization, or the owner of the repository, such as acme"
     )
-    app_id: InPlain[Annotated[str, Field(pattern=r"^[A-Za-z0-9.]{1,40}$")]] = Field(
+    app_id: PlainInput[Annotated[str, Field(pattern=r"^[A-Za-z0-9.]{1,40}$")]] = Field(
         description="the id of the GitHub App, or its client id"
     )
-    installation_id: InPlain[Annotated[Whole, Field(ge=1)]] = Field(description="the number of its installation there")
+    installation_id: PlainInput[Annotated[Integer, Field(ge=1)]] = Field(
+        description="the number of its installation there"
+    )
     private_key: SecretName = Field(
         description="the secret of Secret Manager its private key lies in, as projects/<project>/secrets/<name>; the "
         "pool's machines are allowed to read it"
     )
-    runner_group: InPlain[Annotated[str, Field(min_length=1, max_length=100)]] = Field(
+    runner_group: PlainInput[Annotated[str, Field(min_length=1, max_length=100)]] = Field(
         default="Default", description="the name of the group the runners join"
     )
-    repository: InPlain[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
+    repository: PlainInput[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
         default=None, description="the one repository the runners are of; by default they are the organization's"
     )
-    api_url: InPlain[Annotated[str, Field(pattern=r"^https://[^/\s?#]+(/[^\s?#]*[^\s?#/])?$")]] | None = Field(
+    api_url: PlainInput[Annotated[str, Field(pattern=r"^https://[^/\s?#]+(/[^\s?#]*[^\s?#/])?$")]] | None = Field(
         default=None, description="GitHub's API, where it is another one, such as https://github.example/api/v3"
     )
 

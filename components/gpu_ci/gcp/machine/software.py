@@ -69,7 +69,7 @@ class Told(NamedTuple):
     architecture: str = ""
 
 
-def told_by(image: str) -> Told:
+def limits_from(image: str) -> Told:
     """What is known of a public image by its publisher and name; nothing of any other."""
     found = _IMAGE.search(image)
     if not found or found["project"] not in _PUBLISHERS:
@@ -86,7 +86,7 @@ def told_by(image: str) -> Told:
 
 def is_signed(image: str) -> bool:
     """Whether secure boot may stay on: another's driver modules may be unsigned."""
-    return told_by(image).project in _SIGNED
+    return limits_from(image).project in _SIGNED
 
 
 def installer_branch(value: int) -> int:
@@ -117,7 +117,7 @@ def driver(value: Any, others: Mapping[str, Any]) -> Any:
 
 def image(value: str, others: Mapping[str, Any]) -> str:
     """One for the machine's processor, that gets its driver the way that was chosen, with one the GPU can use."""
-    machine, source, told = machine_of(others), others.get("driver_source"), told_by(value)
+    machine, source, told = machine_of(others), others.get("driver_source"), limits_from(value)
     if not source or not told.way:
         return value
     if told.way != source:
@@ -150,7 +150,7 @@ def torch(value: str | None, others: Mapping[str, Any]) -> str | None:
     Beside a driver or an image that is wrong itself, it is held to what is known: the GPU alone.
     """
     machine, chosen, boots = machine_of(others), others.get("driver"), others.get("image")
-    told, from_container = told_by(boots or ""), others.get("driver_source") == "cos"
+    told, from_container = limits_from(boots or ""), others.get("driver_source") == "cos"
     if value is not None and (told.torch or from_container):
         place = "driver.checkImage" if from_container else f"image: {told.torch}"
         raise invalid(f"is not chosen here: the check takes the torch of {place}", hint="remove it")
@@ -183,7 +183,7 @@ def _brought(chosen: Any) -> str | None:
 
 def torch_instead(machine: Machine) -> str:
     """The nearest torch that runs where this package's own does not; empty where it does."""
-    answer = solver.check(machine, driver_branch=told_by(versions.GCE_IMAGE).branch, torch=versions.TORCH)
+    answer = solver.check(machine, driver_branch=limits_from(versions.GCE_IMAGE).branch, torch=versions.TORCH)
     return "" if isinstance(answer, solver.Works) else str((answer.fix or {}).get("torch", ""))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import gpu_catalog as catalog
 
-from ...errors import invalid, located, refuse
+from ...errors import at_path, invalid, raise_problems
 from ..machine.args import GpuMachineArgs
 from ..machine.rules import DEFAULT_RUN_LIMIT_SEC, LOCAL_SSD_GIB, machine_of
 
@@ -21,7 +21,7 @@ def smoke(value: Any, others: Mapping[str, Any]) -> Any:
             expected=f"less than maxRunDurationSec, which is {limit}",
             hint="raise maxRunDurationSec, or lower smoke.deadlineSec",
         )
-        refuse([located(problem, value.deadline_sec, "deadline_sec")])
+        raise_problems([at_path(problem, value.deadline_sec, "deadline_sec")])
     return value
 
 
@@ -32,7 +32,7 @@ def standby(value: Any, others: Mapping[str, Any]) -> Any:
         raise invalid(f"{chosen} machines cannot wait stopped", hint="use market: standard, or remove standby")
     if value is not None and others.get("max") and value.stopped_size > others["max"]:
         problem = invalid("is more than max", expected=f"at most {others['max']}", hint="lower it, or raise max")
-        refuse([located(problem, value.stopped_size, "stopped_size")])
+        raise_problems([at_path(problem, value.stopped_size, "stopped_size")])
     return value
 
 
@@ -48,8 +48,8 @@ def runner(value: Any, others: Mapping[str, Any]) -> Any:
     machine = machine_of(others)
     archive = _ARCHIVES[machine.architecture] if machine else ""
     if machine and archive not in value.archives:
-        problem = invalid(f"has none for {archive}, which {machine.machine_type} needs", blind=f"add {archive}")
-        refuse([located(problem, value.archives, "sha256")])
+        problem = invalid(f"has none for {archive}, which {machine.machine_type} needs", safe_hint=f"add {archive}")
+        raise_problems([at_path(problem, value.archives, "sha256")])
     limit = others.get("max_run_duration_sec") or DEFAULT_RUN_LIMIT_SEC
     if value.idle_sec >= limit:
         problem = invalid(
@@ -57,7 +57,7 @@ def runner(value: Any, others: Mapping[str, Any]) -> Any:
             expected=f"less than maxRunDurationSec, which is {limit}",
             hint="raise maxRunDurationSec, or lower runner.idleSec",
         )
-        refuse([located(problem, value.idle_sec, "idle_sec")])
+        raise_problems([at_path(problem, value.idle_sec, "idle_sec")])
     return value
 
 
@@ -72,9 +72,9 @@ def github(value: Any, others: Mapping[str, Any]) -> Any:
     """Only where the machine's system can run GitHub's runner."""
     driver = others.get("driver")
     if value is not None and others.get("standby") is not None:
-        raise invalid(STANDING, blind=NO_STANDBY)
+        raise invalid(STANDING, safe_hint=NO_STANDBY)
     if value is not None and driver is not None and driver.source == "cos":
-        raise invalid(f"driver.source cos {RUNNERLESS}", blind=ANOTHER_IMAGE)
+        raise invalid(f"driver.source cos {RUNNERLESS}", safe_hint=ANOTHER_IMAGE)
     return value
 
 
@@ -82,14 +82,16 @@ def secrets(values: Any, others: Mapping[str, Any]) -> Any:
     """Only where a job can still be somebody who may read them."""
     runner = others.get("runner")
     if others.get("github") is not None and runner is not None and runner.docker != "rootful":
-        refuse([located(invalid(UNREADABLE, blind=ANOTHER_WAY), value, at) for at, value in enumerate(values)])
+        raise_problems(
+            [at_path(invalid(UNREADABLE, safe_hint=ANOTHER_WAY), value, at) for at, value in enumerate(values)]
+        )
     return values
 
 
 def each_once(values: list[Any]) -> list[Any]:
     """No entry twice."""
-    error = invalid("is there twice", blind="remove one")
-    refuse([located(error, value, index) for index, value in enumerate(values) if value in values[:index]])
+    error = invalid("is there twice", safe_hint="remove one")
+    raise_problems([at_path(error, value, index) for index, value in enumerate(values) if value in values[:index]])
     return values
 
 
@@ -97,7 +99,7 @@ def runner_labels(values: list[Any]) -> list[Any]:
     """No label twice; GitHub compares them without regard to case."""
     error = invalid("is there twice; case does not count", hint="remove one")
     lower = [str(value).lower() for value in values]
-    refuse([located(error, value, at) for at, value in enumerate(values) if lower[at] in lower[:at]])
+    raise_problems([at_path(error, value, at) for at, value in enumerate(values) if lower[at] in lower[:at]])
     return values
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from ...args import Args, Whole
+from ...args import Args, Integer
 
 # Narrower than GitHub's own rule, which is not published: runner labels are handed over as a comma-separated list.
 RunnerLabel = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
@@ -15,7 +15,7 @@ RunnerLabel = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9.
 class SmokeSettings(Args):
     """How the pool proves its GPU before it takes a template."""
 
-    deadline_sec: Whole = Field(
+    deadline_sec: Integer = Field(
         default=1200,
         ge=120,
         le=3600,
@@ -30,7 +30,7 @@ class SmokeSettings(Args):
 class Standby(Args):
     """Machines that wait stopped, with what is on their disk. They hold no GPU: starting one may find none left."""
 
-    stopped_size: Whole = Field(
+    stopped_size: Integer = Field(
         ge=1, le=1000, description="how many machines wait stopped, 1 to 1000; their disks cost"
     )
     mode: Literal["manual", "scale-out-pool"] = Field(
@@ -38,6 +38,6 @@ class Standby(Args):
         description="who starts them: manual (whoever resizes the group), or scale-out-pool (the group, before it "
         "makes new ones)",
     )
-    initial_delay_sec: Whole = Field(
+    initial_delay_sec: Integer = Field(
         default=0, ge=0, le=3600, description="seconds a new machine runs before it is stopped, 0 to 3600"
     )

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from ...args import Args, In, InSecret, Switch, Whole
+from ...args import Args, Input, Integer, SecretInput, StrictBool
 from ...errors import invalid
 from .. import gpu_nodes
 from ..name_types import EachOnce, GpuResource, Image, Name, NamespaceName, Pool
@@ -25,7 +25,7 @@ from .rules import (
 _PREPARE = "how long a job waits for its pod, the node's start included, 60 to 86400 seconds"
 # The hooks' own limit is ten minutes (actions/runner-container-hooks@cf62bcc: packages/k8s/src/k8s/index.ts), less than
 # a GPU node may take to start and pull.
-PrepareTimeout = Annotated[Whole, Field(ge=60, le=86400)]
+PrepareTimeout = Annotated[Integer, Field(ge=60, le=86400)]
 
 
 class OwnImage(Args):
@@ -52,7 +52,7 @@ class KubernetesVolume(Args):
         "a volume with its runner"
     )
     storage_class: Name = Field(examples=["gp3"], description="storage class of the volume, such as gp3")
-    work_gib: Whole = Field(ge=1, le=16384, examples=[100], description="size of the volume in GiB, 1 to 16384")
+    work_gib: Integer = Field(ge=1, le=16384, examples=[100], description="size of the volume in GiB, 1 to 16384")
     prepare_timeout_sec: PrepareTimeout = Field(default=1800, description=_PREPARE)
 
 
@@ -63,7 +63,7 @@ class Dind(Args):
         description="jobs have a Docker daemon beside them, whose containers have no GPU; for runners that have all of "
         "a node's GPUs alone, as the daemon is privileged and sees every one"
     )
-    node_gpus: Whole = Field(ge=1, examples=[1], description="how many GPUs a node of the pool has")
+    node_gpus: Integer = Field(ge=1, examples=[1], description="how many GPUs a node of the pool has")
 
 
 ContainerMode: TypeAlias = Annotated[
@@ -74,17 +74,17 @@ ContainerMode: TypeAlias = Annotated[
 class GithubApp(Args):
     """The GitHub App that registers the runners."""
 
-    id: InSecret[AppId] = Field(description="the App's id or client id, as a secret Output")
-    installation_id: InSecret[InstallationId] = Field(description="the id of its installation, as a secret Output")
-    private_key: InSecret[PrivateKey] = Field(description="its private key in PEM form, as a secret Output")
+    id: SecretInput[AppId] = Field(description="the App's id or client id, as a secret Output")
+    installation_id: SecretInput[InstallationId] = Field(description="the id of its installation, as a secret Output")
+    private_key: SecretInput[PrivateKey] = Field(description="its private key in PEM form, as a secret Output")
 
 
 class ControllerReference(Args):
     """The controller that looks after the set: three outputs of an ArcController."""
 
-    service_account_name: In[Name] = Field(description="what it runs as")
-    namespace: In[NamespaceName] = Field(description="the namespace it runs in")
-    version: In[ControllerVersion] = Field(description="the version of its chart, of the same minor as the set's")
+    service_account_name: Input[Name] = Field(description="what it runs as")
+    namespace: Input[NamespaceName] = Field(description="the namespace it runs in")
+    version: Input[ControllerVersion] = Field(description="the version of its chart, of the same minor as the set's")
 
 
 class RunnerChoices(Args):
@@ -98,31 +98,33 @@ class RunnerChoices(Args):
     container_mode: ContainerMode = Field(
         default=OwnImage(kind="none"), description="where jobs run: in the runner's own container, or in pods"
     )
-    gpus: Whole = Field(default=1, ge=1, le=16, validate_default=True, description="how many GPUs a job gets, 1 to 16")
+    gpus: Integer = Field(
+        default=1, ge=1, le=16, validate_default=True, description="how many GPUs a job gets, 1 to 16"
+    )
     gpu_resource: GpuResource = Field(
         default=gpu_nodes.RESOURCE,
         examples=[gpu_nodes.RESOURCE],
         description="which resource these are, such as nvidia.com/gpu.shared or nvidia.com/mig-1g.10gb",
     )
-    cpus: Whole = Field(default=4, ge=1, le=512, description="CPUs a job is promised")
-    memory_gib: Whole = Field(default=16, ge=1, le=4096, description="memory a job gets in GiB, and no more")
-    shm_gib: Whole = Field(
+    cpus: Integer = Field(default=4, ge=1, le=512, description="CPUs a job is promised")
+    memory_gib: Integer = Field(default=16, ge=1, le=4096, description="memory a job gets in GiB, and no more")
+    shm_gib: Integer = Field(
         default=2,
         ge=1,
         validate_default=True,
         description="how much of that memory processes may share (/dev/shm), in GiB",
     )
-    allow_sudo: Switch = Field(
+    allow_sudo: StrictBool = Field(
         default=False, description="whether steps may use sudo, which needs podSecurity baseline in the namespace"
     )
-    termination_grace_sec: Whole = Field(
+    termination_grace_sec: Integer = Field(
         default=90,
         ge=0,
         le=86400,
         description="how long a job goes on once its pod is told to end, such as by a reclaimed spot node (120 seconds "
         "on AWS)",
     )
-    drain_timeout_sec: Whole = Field(
+    drain_timeout_sec: Integer = Field(
         default=3600, ge=60, le=86400, description="how long removing the set waits for jobs that run, 60 to 86400"
     )
     job_started_hook: Script | None = Field(
@@ -149,7 +151,7 @@ class RunnerChoices(Args):
         if isinstance(mode, Dind) and value != mode.node_gpus:
             raise invalid(
                 f"leaves others on the node, which has {mode.node_gpus}: a privileged Docker daemon would see them",
-                blind="give a job all of the node's, or use containerMode: {kind: kubernetes-novolume}",
+                safe_hint="give a job all of the node's, or use containerMode: {kind: kubernetes-novolume}",
             )
         return value
 
@@ -157,9 +159,11 @@ class RunnerChoices(Args):
     @classmethod
     def _gpu_resource(cls, value: str, info: ValidationInfo) -> str:
         if value.endswith(".shared") and info.data.get("gpus", 1) > 1:
-            raise invalid("is a part of a GPU, and several parts are no more than one", blind="set gpus: 1")
+            raise invalid("is a part of a GPU, and several parts are no more than one", safe_hint="set gpus: 1")
         if value != gpu_nodes.RESOURCE and isinstance(info.data.get("container_mode"), Dind):
-            raise invalid("is a part of a GPU, of which a privileged Docker daemon sees the rest", blind="remove it")
+            raise invalid(
+                "is a part of a GPU, of which a privileged Docker daemon sees the rest", safe_hint="remove it"
+            )
         return value
 
     @field_validator("shm_gib")
@@ -167,7 +171,7 @@ class RunnerChoices(Args):
     def _shm_gib(cls, value: int, info: ValidationInfo) -> int:
         memory = info.data.get("memory_gib")
         if memory is not None and value >= memory:
-            raise invalid(f"is no part of the memory, which is {memory} GiB", blind="raise memoryGib, or lower it")
+            raise invalid(f"is no part of the memory, which is {memory} GiB", safe_hint="raise memoryGib, or lower it")
         return value
 
 
@@ -188,20 +192,20 @@ class RunnerScaleSetArgs(RunnerChoices):
         examples=["https://github.com/acme"],
         description="whose jobs it takes: an organization's, repository's or enterprise's",
     )
-    runner_group: In[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
+    runner_group: Input[Annotated[str, Field(min_length=1, max_length=100)]] | None = Field(
         default=None,
         validate_default=True,
         description="the group its runners join, which must be there; for organizations and enterprises, whose group "
         "default any repository may use",
     )
-    max: Whole = Field(
+    max: Integer = Field(
         ge=1, le=1000, examples=[4], description="how many runners there may be at once, each with a job"
     )
-    min_idle: Whole = Field(
+    min_idle: Integer = Field(
         default=0, ge=0, description="how many wait for a job besides those that have one; each holds its GPUs"
     )
     pool: Pool = Field(examples=["l4"], description="the pool of nodes jobs run on, as their label gpu-ci-pool has it")
-    namespace: In[NamespaceName] = Field(description="the namespace of its pods, as a GpuNamespace gives it out")
+    namespace: Input[NamespaceName] = Field(description="the namespace of its pods, as a GpuNamespace gives it out")
     controller: ControllerReference = Field(description="the controller that looks after it")
     app: GithubApp = Field(description="the GitHub App that registers its runners")
 
@@ -212,14 +216,16 @@ class RunnerScaleSetArgs(RunnerChoices):
         if url is None:
             return value
         if is_repository(url) and value is not None:
-            raise invalid("is not for a repository, which has no groups", blind="remove it, or name the organization")
+            raise invalid(
+                "is not for a repository, which has no groups", safe_hint="remove it, or name the organization"
+            )
         if not is_repository(url) and value is None:
-            raise invalid("is missing", blind="name a group, such as that of github.RunnerGroup")
+            raise invalid("is missing", safe_hint="name a group, such as that of github.RunnerGroup")
         return value
 
     @field_validator("min_idle")
     @classmethod
     def _min_idle(cls, value: int, info: ValidationInfo) -> int:
         if value > info.data.get("max", value):
-            raise invalid(f"is more than max, which is {info.data['max']}", blind="lower it, or raise max")
+            raise invalid(f"is more than max, which is {info.data['max']}", safe_hint="lower it, or raise max")
         return value

@@ -23,16 +23,16 @@ _APP_ID = re.compile(r"[0-9]+|Iv[0-9A-Za-z.]{6,}")
 def _url(value: str) -> str:
     found = re.fullmatch(r"https://([^/]+)(/.*)?", value)
     if found is None:
-        raise invalid("is no https address", blind="such as https://github.com/acme")
+        raise invalid("is no https address", safe_hint="such as https://github.com/acme")
     host, path = found[1], found[2] or ""
     if "@" in host:
-        raise invalid("has a user in it", blind="remove what stands before @: the App alone signs in")
+        raise invalid("has a user in it", safe_hint="remove what stands before @: the App alone signs in")
     if re.search(r"./$|\.git$|[?#]", path):
-        raise invalid("goes on behind the name", blind="end it with the organization or the repository")
+        raise invalid("goes on behind the name", safe_hint="end it with the organization or the repository")
     if not re.fullmatch(r"(/[\w.-]+){1,2}", path) or path == "/enterprises":
         raise invalid(
             "is no organization, repository or enterprise",
-            blind="such as https://github.com/acme or https://github.com/acme/kernels",
+            safe_hint="such as https://github.com/acme or https://github.com/acme/kernels",
         )
     return value
 
@@ -45,25 +45,25 @@ def is_repository(url: str) -> bool:
 
 def _no_token(value: str) -> str:
     if _TOKEN.match(value):
-        raise invalid("is a token of a person", blind="make a GitHub App, and give its id, installation and key")
+        raise invalid("is a token of a person", safe_hint="make a GitHub App, and give its id, installation and key")
     return value
 
 
 def _app_id(value: str) -> str:
     if not _APP_ID.fullmatch(_no_token(value)):
-        raise invalid("is no id of a GitHub App", blind="the App's page says its App ID and its Client ID")
+        raise invalid("is no id of a GitHub App", safe_hint="the App's page says its App ID and its Client ID")
     return value
 
 
 def _installation(value: str) -> str:
     if not _no_token(value).isdecimal():
-        raise invalid("is no id of an installation", blind="the number at the end of the installation's address")
+        raise invalid("is no id of an installation", safe_hint="the number at the end of the installation's address")
     return value
 
 
 def _key(value: str) -> str:
     if not _no_token(value).startswith("-----BEGIN ") or "PRIVATE KEY-----" not in value.splitlines()[0]:
-        raise invalid("is no private key", blind="the whole .pem file GitHub gave out, its first line included")
+        raise invalid("is no private key", safe_hint="the whole .pem file GitHub gave out, its first line included")
     return value
 
 
@@ -78,14 +78,14 @@ def _same_minor(version: str) -> str:
         raise invalid(
             "is a controller of another minor version, which deletes the scale sets of this one",
             expected=f"{ours}.x",
-            blind="use the ArcController of the same version of this package",
+            safe_hint="use the ArcController of the same version of this package",
         )
     return version
 
 
 def _script(value: str) -> str:
     if not value.startswith("#!"):
-        raise invalid("does not begin with the program that runs it", blind="begin it with #!/usr/bin/env bash")
+        raise invalid("does not begin with the program that runs it", safe_hint="begin it with #!/usr/bin/env bash")
     return value
 
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from ...args import Args, In, Whole
+from ...args import Args, Input, Integer
 from ...errors import invalid
 from ..name_types import Image, NamespaceName, Pool
 
@@ -16,21 +16,21 @@ class SmokeJobArgs(Args):
 
     WIRING: ClassVar[frozenset[str]] = frozenset({"namespace", "namespace_gpus", "rerun_on"})
 
-    namespace: In[NamespaceName] = Field(description="the namespace the Job runs in, as a GpuNamespace gives it out")
+    namespace: Input[NamespaceName] = Field(description="the namespace the Job runs in, as a GpuNamespace gives it out")
     pool: Pool = Field(description="the pool of nodes to prove, as their label gpu-ci-pool has it")
     image: Image = Field(
         description="a container image with Python and torch, by its digest, as registry/name:tag@sha256:…; best the "
         "one that jobs run in"
     )
-    gpus: Whole = Field(default=1, ge=1, le=16, description="how many GPUs a node has; the check takes all of them")
-    nodes: Whole = Field(
+    gpus: Integer = Field(default=1, ge=1, le=16, description="how many GPUs a node has; the check takes all of them")
+    nodes: Integer = Field(
         default=1,
         ge=1,
         le=100,
         description="how many nodes prove their GPUs, all at the same time, each of them another one; a pool's max is "
         "the whole pool",
     )
-    namespace_gpus: Whole | None = Field(
+    namespace_gpus: Integer | None = Field(
         default=None,
         ge=1,
         description="how many GPUs the namespace's pods may have together, where that is known; nodes times gpus may "
@@ -44,14 +44,14 @@ class SmokeJobArgs(Args):
         pattern=r"^([0-9]{1,2}\.[0-9])?$",
         description="the least compute capability that will do, such as 8.9; by default any",
     )
-    deadline_sec: Whole = Field(
+    deadline_sec: Integer = Field(
         default=1800,
         ge=600,
         le=7200,
         description="seconds from the Job's creation to its end, 600 to 7200: a node that is started for it, the image "
         "that is pulled and the check itself. With several nodes, half of it is what the first waits for the last",
     )
-    rerun_on: list[In[str]] = Field(
+    rerun_on: list[Input[str]] = Field(
         default=[],
         description="what the nodes are made of (a launch template's version, an AMI release, a device plugin's "
         "version): when one of them changes, the check runs again",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpu_ci.errors import veiled
+from gpu_ci.errors import redact
 
 from ... import phrases
 from ...engine.states import Change
@@ -35,7 +35,7 @@ class Rule:
         return Finding(
             rule=self.name,
             severity=self.severity,
-            text=shortened(veiled(text[:_READ]), _LONGEST),
+            text=shortened(redact(text[:_READ]), _LONGEST),
             hint=hint or self.hint,
             urn=urn,
             component=component,

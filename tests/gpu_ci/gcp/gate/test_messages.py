@@ -8,7 +8,7 @@ import json
 import pytest
 from gpu_agent.ends import ENDS
 from gpu_ci.gcp.gate.messages import NEXT_STEPS, not_passed
-from gpu_ci.gcp.gate.verdict import FAIL, NO_VERDICT, PASS, Verdict, published, step, written
+from gpu_ci.gcp.gate.verdict import FAIL, NO_VERDICT, PASS, Verdict, from_guest_attribute, step, written
 
 AGAIN = "nothing has taken this template; the next up asks again, with it or with another one"
 # After a pass, or of machines that are no check's.
@@ -56,12 +56,12 @@ def test_what_has_no_next_step_has_the_usual_hint(reason: str) -> None:
 
 
 def test_a_verdict_without_a_reason_is_read_as_before() -> None:
-    assert published('{"verdict": "pass", "summary": "1 x L4"}', "z") == Verdict(PASS, "1 x L4", "z", "")
+    assert from_guest_attribute('{"verdict": "pass", "summary": "1 x L4"}', "z") == Verdict(PASS, "1 x L4", "z", "")
 
 
 def test_the_reason_of_a_verdict_is_kept() -> None:
     told = json.dumps({"verdict": "fail", "exit_code": 2, "summary": "s", "reason": "no-secret"})
-    assert published(told, "z") == Verdict(FAIL, "s", "z", "no-secret")
+    assert from_guest_attribute(told, "z") == Verdict(FAIL, "s", "z", "no-secret")
 
 
 @pytest.mark.parametrize(
