@@ -13,32 +13,34 @@ from infra import networks, pools, registration, settings, stack_warnings
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 # Everything the stack file says, checked as a whole: nothing is registered while one mistake is left in it.
-chosen = settings.load()
+stack_settings = settings.load()
 
 # A network for each region that asks for one.
-made = networks.build(chosen)
-if made:
-    pulumi.export("networks", networks.facts(made))
+made_networks = networks.build(stack_settings)
+if made_networks:
+    pulumi.export("networks", networks.facts(made_networks))
 
 # What the pools' jobs need on GitHub. Its package is loaded where a stack asks for something there.
 group = None
-if chosen.github:
+if stack_settings.github:
     from infra import github
 
-    kept = github.build(chosen.github, chosen.site)
-    group = kept.get("runnerGroup")
-    pulumi.export("github", kept)
+    github_facts = github.build(stack_settings.github, stack_settings.site)
+    group = github_facts.get("runnerGroup")
+    pulumi.export("github", github_facts)
 
 # What the pools of a cluster share; AWS's and Kubernetes' packages, where a stack describes one.
-clustered = list(chosen.pools)
-if chosen.clusters:
+clustered = list(stack_settings.pools)
+if stack_settings.clusters:
     from infra import clusters
 
-    shared = clusters.build(chosen)
+    shared = clusters.build(stack_settings)
     clustered = [clusters.with_cluster(pool, shared) for pool in clustered]
 
 # One component a pool, wired to these and to what the site has.
-built = pools.build(registration.with_runner_group(networks.with_subnetwork(pool, made), group) for pool in clustered)
+built = pools.build(
+    registration.with_runner_group(networks.with_subnetwork(pool, made_networks), group) for pool in clustered
+)
 
 # What people and programs ask afterwards (`pulumi stack output pools`).
 pulumi.export("pools", pools.facts(built))
@@ -47,5 +49,5 @@ pulumi.export("cost", pools.stack_cost(built))
 
 # What is no mistake but should be known: prices and images that have grown old, a choice with a price. An update tells
 # it too: where it skips its preview, nothing else would.
-for text in stack_warnings.warnings(chosen, date.today()):
+for text in stack_warnings.warnings(stack_settings, date.today()):
     pulumi.log.warn(text)

@@ -74,23 +74,23 @@ def _pools_on(name: str, pools: Iterable[Pool]) -> list[tuple[str, EksRunnerPool
 def _cluster(
     name: str, described: Cluster, pools: Sequence[tuple[str, EksRunnerPoolArgs]], wiring: Mapping[str, Any]
 ) -> Built:
-    called = naming.fit(name, 30)
+    short_name = naming.fit(name, 30)
     found = aws.eks.get_cluster_output(name=name, region=described.region)
-    provider = kubernetes.Provider(f"{called}-cluster", kubeconfig=_kubeconfig(name, described.region, found))
-    inside = pulumi.ResourceOptions(providers=[provider])
-    controller, gpus_told = (
-        _shared(called, described, pools, inside) if described.managed else _found(called, described)
+    provider = kubernetes.Provider(f"{short_name}-cluster", kubeconfig=_kubeconfig(name, described.region, found))
+    in_cluster = pulumi.ResourceOptions(providers=[provider])
+    controller, gpus_advertised = (
+        _shared(short_name, described, pools, in_cluster) if described.managed else _found(short_name, described)
     )
     gpus = _gpus(pools)
     namespace = GpuNamespace(
-        f"{called}-runners",
+        f"{short_name}-runners",
         GpuNamespaceArgs(
             namespace=described.namespace,
             gpus=gpus,
             pod_security=_pod_security([args.runner for _, args in pools]),
             private_ranges=described.private_ranges,
         ),
-        inside,
+        in_cluster,
     )
     return Built(
         {
@@ -105,7 +105,7 @@ def _cluster(
             "controller": controller,
         },
         # A check waits for GPUs until the plugin has told of them.
-        pulumi.ResourceOptions(providers=[provider], depends_on=gpus_told),
+        pulumi.ResourceOptions(providers=[provider], depends_on=gpus_advertised),
     )
 
 
@@ -161,21 +161,21 @@ def _checked_version(
 
 
 def _shared(
-    called: str,
+    short_name: str,
     described: Cluster,
     pools: Sequence[tuple[str, EksRunnerPoolArgs]],
-    inside: pulumi.ResourceOptions,
+    in_cluster: pulumi.ResourceOptions,
 ) -> tuple[dict[str, Any], list[pulumi.Resource]]:
     """What there is once in a cluster: the controller, as scale sets name it, and what tells of GPUs."""
     own_plugin = [pool for pool, args in pools if args.chosen_ami_type.startswith("BOTTLEROCKET")]
     plugin = DevicePlugin(
-        f"{called}-plugin",
+        f"{short_name}-plugin",
         described.device_plugin.model_copy(
             update={"built_in_pools": sorted({*described.device_plugin.built_in_pools, *own_plugin})}
         ),
-        inside,
+        in_cluster,
     )
-    controller = ArcController(_arc(called), described.controller, inside)
+    controller = ArcController(_arc(short_name), described.controller, in_cluster)
     return {
         "service_account_name": controller.service_account_name,
         "namespace": controller.namespace,
@@ -183,17 +183,17 @@ def _shared(
     }, [plugin]
 
 
-def _found(called: str, described: Cluster) -> tuple[dict[str, Any], list[pulumi.Resource]]:
+def _found(short_name: str, described: Cluster) -> tuple[dict[str, Any], list[pulumi.Resource]]:
     """The same where another stack has made it: the controller's name follows from the cluster's."""
     return {
-        "service_account_name": _arc(called),
+        "service_account_name": _arc(short_name),
         "namespace": described.controller.namespace,
         "version": versions.ARC_CHARTS,
     }, []
 
 
-def _arc(called: str) -> str:
-    return f"{called}-arc"
+def _arc(short_name: str) -> str:
+    return f"{short_name}-arc"
 
 
 def _gpus(pools: Sequence[tuple[str, EksRunnerPoolArgs]]) -> int:

@@ -90,24 +90,28 @@ class Github(Args):
         return value
 
 
-def build(chosen: Github | None, site: Site) -> dict[str, Any]:
+def build(github_settings: Github | None, site: Site) -> dict[str, Any]:
     """Make it, as whoever the site says acts there, and tell what came of it; nothing where nothing is asked for."""
-    if chosen is None or site.github is None:
+    if github_settings is None or site.github is None:
         return {}
     owner, app = site.github.owner, site.github.app
-    values = values_of(_references(chosen, app))
+    values = values_of(_references(github_settings, app))
     # One for each owner: what is taken away from the old one is asked of the old one.
     provider = github.Provider(f"github-{owner}", owner=owner, app_auth=_app(app, values) if app else None)
     options = pulumi.ResourceOptions(providers=[provider], transformations=[_belonging_to(owner)])
     found: dict[str, Any] = {"owner": owner}
-    if chosen.runner_group:
-        args = chosen.runner_group
+    if github_settings.runner_group:
+        args = github_settings.runner_group
         if args.group_name is None:
             args = args.model_copy(update={"group_name": f"gpu-{pulumi.get_stack()}"})
         args.set_source(stack_file(), f"{GITHUB}.runnerGroup")
         found["runnerGroup"] = RunnerGroup("runners", args, options).group_name
-    places = {name: _secrets(name, args, values, options).place for name, args in sorted(chosen.secrets.items())}
-    rulesets = {name: RepositoryRules(name, args, options).ruleset_id for name, args in sorted(chosen.rules.items())}
+    places = {
+        name: _secrets(name, args, values, options).place for name, args in sorted(github_settings.secrets.items())
+    }
+    rulesets = {
+        name: RepositoryRules(name, args, options).ruleset_id for name, args in sorted(github_settings.rules.items())
+    }
     return found | {name: made for name, made in (("secrets", places), ("rules", rulesets)) if made}
 
 
@@ -118,22 +122,22 @@ def _belonging_to(owner: str) -> pulumi.ResourceTransformation:
     them the other owner's.
     """
 
-    def change(given: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
-        if not given.type_.startswith("github:"):
+    def change(resource: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
+        if not resource.type_.startswith("github:"):
             return None
         options = pulumi.ResourceOptions.merge(
-            given.opts, pulumi.ResourceOptions(replacement_trigger=owner, delete_before_replace=True)
+            resource.opts, pulumi.ResourceOptions(replacement_trigger=owner, delete_before_replace=True)
         )
-        return pulumi.ResourceTransformationResult(given.props, options)
+        return pulumi.ResourceTransformationResult(resource.props, options)
 
     return change
 
 
-def _references(chosen: Github, app: GithubApp | None) -> dict[str, str]:
+def _references(github_settings: Github, app: GithubApp | None) -> dict[str, str]:
     """Every secret that is named, by its place in the stack file."""
     named = {
         f"{GITHUB}.secrets.{name}.secrets.{key}": reference
-        for name, args in sorted(chosen.secrets.items())
+        for name, args in sorted(github_settings.secrets.items())
         for key, reference in args.secrets.items()
     }
     return {_KEY: app.private_key, **named} if app else named

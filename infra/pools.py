@@ -58,9 +58,9 @@ def build(pools: Iterable[Pool]) -> list[Built]:
 def facts(built: Sequence[Built]) -> dict[str, dict[str, Any]]:
     """For each pool its choices, what it costs, and the outputs of its component under their own names."""
     found = {}
-    told = _costs(built)
-    costs = {each.demand.pool: {"cost": each.to_json()} for each in told.pools}
-    costs |= {each.pool: {"cost": each.to_json()} for each in told.metered}
+    costs_of_stack = _costs(built)
+    costs = {each.demand.pool: {"cost": each.to_json()} for each in costs_of_stack.pools}
+    costs |= {each.pool: {"cost": each.to_json()} for each in costs_of_stack.metered}
     for each in built:
         pool = each.pool
         chosen = pool.args.model_dump(mode="json", by_alias=True, include=_fields(pool))
@@ -76,10 +76,10 @@ def facts(built: Sequence[Built]) -> dict[str, dict[str, Any]]:
 
 def stack_cost(built: Sequence[Built]) -> dict[str, Any]:
     """What all pools cost together; known in the preview, as it follows from the stack file and the catalog alone."""
-    told = _costs(built).to_json()
+    costs_of_stack = _costs(built).to_json()
     # The summary says what is not included, and one market alone is the total.
-    left_out = {"notIncluded"} | ({"byMarket"} if len(told["byMarket"]) < 2 else set())
-    return {name: value for name, value in told.items() if name not in left_out}
+    left_out = {"notIncluded"} | ({"byMarket"} if len(costs_of_stack["byMarket"]) < 2 else set())
+    return {name: value for name, value in costs_of_stack.items() if name not in left_out}
 
 
 def smoke_targets(built: Sequence[Built]) -> list[dict[str, Any]]:

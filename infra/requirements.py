@@ -17,11 +17,11 @@ def missing_subnetworks(choices: list[PoolSpec], site: Any, found: list[Problem]
     subnetworks = _regions(site)
     wrong = {problem.path for problem in found}
     missing: dict[str, list[str]] = {}
-    joining = [choice for choice in choices if "subnetwork" in choice.component.ARGS.WIRING]
-    for choice in joining:
-        zones_fine = not any(path.startswith(f"{choice.path}.zones") for path in wrong)
-        if subnetworks is not None and choice.cloud == "gcp" and zones_fine and choice.region not in subnetworks:
-            missing.setdefault(choice.region, []).append(choice.name)
+    joining = [spec for spec in choices if "subnetwork" in spec.component.ARGS.WIRING]
+    for spec in joining:
+        zones_fine = not any(path.startswith(f"{spec.path}.zones") for path in wrong)
+        if subnetworks is not None and spec.cloud == "gcp" and zones_fine and spec.region not in subnetworks:
+            missing.setdefault(spec.region, []).append(spec.name)
     path = f"{SITE}.subnetworks"
     return [
         Problem(
@@ -49,7 +49,7 @@ def _regions(site: Any) -> set[str] | None:
 def missing_registration(choices: list[PoolSpec], site: Any, github: Any, unread: Collection[str]) -> list[Problem]:
     """What pools on clusters register their runners with, where it is missing; of keys that were not read, nobody
     knows."""
-    waiting = [choice.name for choice in choices if "app" in choice.component.ARGS.WIRING]
+    waiting = [spec.name for spec in choices if "app" in spec.component.ARGS.WIRING]
     owner = site.get("github") if isinstance(site, Mapping) else None
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None
     app = owner.get("app") if isinstance(owner, Mapping) else None
@@ -76,7 +76,7 @@ def missing_registration(choices: list[PoolSpec], site: Any, github: Any, unread
     ]
 
 
-def unfit(choices: list[PoolSpec], site: Any, github: Any) -> list[Problem]:
+def incompatible(choices: list[PoolSpec], site: Any, github: Any) -> list[Problem]:
     """What does not go with registering runners: a system without them, and secrets that no job can read."""
     owner = site.get("github") if isinstance(site, Mapping) else None
     app = owner.get("app") if isinstance(owner, Mapping) else None
@@ -86,21 +86,21 @@ def unfit(choices: list[PoolSpec], site: Any, github: Any) -> list[Problem]:
     from gpu_ci.gcp.pool.rules import ANOTHER_IMAGE, ANOTHER_WAY, NO_STANDBY, RUNNERLESS, STANDING, UNREADABLE
 
     problems = []
-    for choice in choices:
-        if "github" not in choice.component.ARGS.WIRING:
+    for spec in choices:
+        if "github" not in spec.component.ARGS.WIRING:
             continue
-        runner, secrets = choice.choices.get("runner"), choice.choices.get("secrets")
+        runner, secrets = spec.choices.get("runner"), spec.choices.get("secrets")
         docker = runner.get("docker") if isinstance(runner, Mapping) else None
-        driver = choice.choices.get("driver")
+        driver = spec.choices.get("driver")
         if isinstance(driver, Mapping) and driver.get("source") == "cos":
             problems.append(
-                Problem(f"{choice.path}.driver.source", RUNNERLESS, "'cos'", "image or installer", ANOTHER_IMAGE)
+                Problem(f"{spec.path}.driver.source", RUNNERLESS, "'cos'", "image or installer", ANOTHER_IMAGE)
             )
-        if choice.choices.get("standby"):
-            problems.append(Problem(f"{choice.path}.standby", STANDING, expected="nothing here", hint=NO_STANDBY))
+        if spec.choices.get("standby"):
+            problems.append(Problem(f"{spec.path}.standby", STANDING, expected="nothing here", hint=NO_STANDBY))
         if secrets and docker != "rootful":
             expected = "nothing here, or runner.docker: rootful"
-            problems.append(Problem(f"{choice.path}.secrets", UNREADABLE, expected=expected, hint=ANOTHER_WAY))
+            problems.append(Problem(f"{spec.path}.secrets", UNREADABLE, expected=expected, hint=ANOTHER_WAY))
     return problems
 
 
@@ -108,11 +108,11 @@ def unfit(choices: list[PoolSpec], site: Any, github: Any) -> list[Problem]:
 _WITH_IT = {"driver.source": ("driver", "image", "torch"), "standby": ("standby",)}
 
 
-def is_superseded(problem: Problem, unfit: list[Problem]) -> bool:
+def is_superseded(problem: Problem, incompatible: list[Problem]) -> bool:
     """Whether another problem of the pool ends this one, whose own hint would lead nowhere."""
     over = [
         each.path.removesuffix(key) + part
-        for each in unfit
+        for each in incompatible
         for key, parts in _WITH_IT.items()
         if each.path.endswith(f".{key}")
         for part in parts
@@ -124,19 +124,17 @@ def duplicate_scale_sets(choices: list[PoolSpec]) -> list[Problem]:
     """Pools of one cluster whose scale sets would have one name: the second would not come up, or take the first's."""
     owners: dict[tuple[str, str], str] = {}
     problems = []
-    for choice in choices:
-        runner = choice.choices.get("runner")
+    for spec in choices:
+        runner = spec.choices.get("runner")
         chosen = runner.get("scaleSetName") if isinstance(runner, Mapping) else None
-        if "app" not in choice.component.ARGS.WIRING:
+        if "app" not in spec.component.ARGS.WIRING:
             continue
-        owner = owners.setdefault((str(choice.choices.get("clusterName")), str(chosen or choice.name)), choice.name)
-        if owner != choice.name:
-            path = f"{choice.path}.runner.scaleSetName" if chosen else choice.path
+        owner = owners.setdefault((str(spec.choices.get("clusterName")), str(chosen or spec.name)), spec.name)
+        if owner != spec.name:
+            path = f"{spec.path}.runner.scaleSetName" if chosen else spec.path
             text = f"is the name of the scale set of {owner} on the same cluster"
             expected = "a name no other pool has, which workflows write as runs-on"
             problems.append(
-                Problem(
-                    path, text, repr(chosen or choice.name), expected, "leave it out, and it is named after its pool"
-                )
+                Problem(path, text, repr(chosen or spec.name), expected, "leave it out, and it is named after its pool")
             )
     return problems

@@ -18,8 +18,8 @@ def values_of(references: Mapping[str, str]) -> dict[str, pulumi.Output[str]]:
     All are asked for before one is used, so that one report has every one that is refused.
     """
     answers = pulumi.Output.all(*(_answer(place, reference) for place, reference in references.items()))
-    given = answers.apply(_none_refused)
-    return {place: pulumi.Output.secret(given[at].secret_data) for at, place in enumerate(references)}
+    versions = answers.apply(_none_refused)
+    return {place: pulumi.Output.secret(versions[at].secret_data) for at, place in enumerate(references)}
 
 
 def _answer(place: str, reference: str) -> pulumi.Output[Any]:

@@ -74,29 +74,29 @@ def load() -> Settings:
     problems += clusters.problems(values[CLUSTERS], choices)
     problems += requirements.missing_registration(choices, values[SITE], values[GITHUB], refused)
     problems += requirements.duplicate_scale_sets(choices)
-    unfit = requirements.unfit(choices, values[SITE], values[GITHUB])
+    incompatible = requirements.incompatible(choices, values[SITE], values[GITHUB])
     # What has to go needs no mending first.
-    problems = [problem for problem in problems if not requirements.is_superseded(problem, unfit)] + unfit
-    asked = quotas.demands(pools.in_order(choices, problems))
-    granted, found = quotas.check(values[QUOTAS], asked, str(values[PROJECT] or ""))
+    problems = [problem for problem in problems if not requirements.is_superseded(problem, incompatible)] + incompatible
+    demands = quotas.demands(pools.in_order(choices, problems))
+    granted, found = quotas.check(values[QUOTAS], demands, str(values[PROJECT] or ""))
     problems += found
     if problems:
         raise SettingsError(stack_file(), problems)
 
     site = Site(**(values[SITE] or {}))
     github = _github(values[GITHUB])
-    around = {"project": values[PROJECT], **registration.wiring(site, github)}
-    wired = tuple(_wired(choice, around, site) for choice in choices)
+    shared_wiring = {"project": values[PROJECT], **registration.wiring(site, github)}
+    wired = tuple(_wired(spec, shared_wiring, site) for spec in choices)
     described = clusters.described(values[CLUSTERS])
     return Settings(values[PROJECT], site, wired, granted, github, described)
 
 
-def _wired(choice: PoolSpec, around: Mapping[str, Any], site: Site) -> Pool:
-    model = choice.component.ARGS
+def _wired(spec: PoolSpec, shared_wiring: Mapping[str, Any], site: Site) -> Pool:
+    model = spec.component.ARGS
     # What a cluster's pools share is made first, and takes the place of what stands in for it.
-    known = choice.wiring() if "namespace" in model.WIRING else {}
-    args = model(**choice.choices, **{**known, **site.wiring(around, choice.region, model.WIRING)})
-    return Pool(choice.name, choice.kind, choice.component, args)
+    known = spec.wiring() if "namespace" in model.WIRING else {}
+    args = model(**spec.choices, **{**known, **site.wiring(shared_wiring, spec.region, model.WIRING)})
+    return Pool(spec.name, spec.kind, spec.component, args)
 
 
 def _github(value: Any) -> Github | None:

@@ -115,15 +115,15 @@ class Site(Args):
         raise_problems([at_path(error, "a map", region) for region in values if region in given])
         return values
 
-    def wiring(self, around: Mapping[str, Any], region: str, names: Collection[str]) -> dict[str, Any]:
+    def wiring(self, shared_wiring: Mapping[str, Any], region: str, names: Collection[str]) -> dict[str, Any]:
         """What a pool in this region is given on top of its choices, of what its kind names; `around` is what every
         region has, the project at least.
 
         The subnetwork of a region whose network is made stands for the one that `infra.networks` makes.
         """
-        found: dict[str, Any] = {**around, "labels": dict(self.labels), "tags": dict(self.labels)}
+        found: dict[str, Any] = {**shared_wiring, "labels": dict(self.labels), "tags": dict(self.labels)}
         if "subnetwork" in names:
-            made = f"projects/{around['project']}/regions/{region}/subnetworks/made-by-this-stack"
+            made = f"projects/{shared_wiring['project']}/regions/{region}/subnetworks/made-by-this-stack"
             found["subnetwork"] = self.subnetworks.get(region, made)
         return {name: value for name, value in found.items() if name in names}
 

@@ -7,9 +7,9 @@ from datetime import date
 from typing import Any
 
 from gpu_ci.catalog import cost, staleness
-from gpu_ci.stack import warnings as doubts
 from gpu_ci.stack.pools import images
 from gpu_ci.stack.quotas import demands
+from gpu_ci.stack.warnings import APP, GROUP, stack_warnings
 
 from infra.settings import Settings
 
@@ -25,8 +25,8 @@ def warnings(settings: Settings, today: date) -> list[str]:
         *([f"{prices}; hint: {old[0].hint}"] if old else []),
         *map(str, ended),
         *_old_runners(pools, today),
-        *settings.quotas.doubts,
-        *doubts.of(
+        *settings.quotas.warnings,
+        *stack_warnings(
             pools, settings.clusters, [getattr(args, "cluster_name", None) for _, args in pools], _given(settings)
         ),
     ]
@@ -35,7 +35,7 @@ def warnings(settings: Settings, today: date) -> list[str]:
 def _given(settings: Settings) -> list[str]:
     """What there is of the two that make machines register runners."""
     owner, github = settings.site.github, settings.github
-    there = {doubts.APP: owner and owner.app, doubts.GROUP: github and github.runner_group}
+    there = {APP: owner and owner.app, GROUP: github and github.runner_group}
     return [key for key, value in there.items() if value is not None]
 
 

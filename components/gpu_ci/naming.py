@@ -19,12 +19,12 @@ def fit(text: str, limit: int) -> str:
 
     What had to be changed or cut is told apart by a hash, so that two long names stay two names.
     """
-    plain = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-    plain = plain if plain[:1].isalpha() else f"x-{plain}".rstrip("-")
-    if plain == text and len(plain) <= limit:
-        return plain
+    normalized = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    normalized = normalized if normalized[:1].isalpha() else f"x-{normalized}".rstrip("-")
+    if normalized == text and len(normalized) <= limit:
+        return normalized
     digest = hashlib.sha256(text.encode()).hexdigest()[:6]
-    return f"{plain[: limit - 7].rstrip('-')}-{digest}"
+    return f"{normalized[: limit - 7].rstrip('-')}-{digest}"
 
 
 def check(kind: str, name: str) -> None:

@@ -110,9 +110,9 @@ class Servicer(ProviderServicer):
         """The caller's options, with the time limits, which the base reads and drops."""
         options = ProviderServicer._construct_options(request)
         if request.HasField("customTimeouts"):
-            asked = request.customTimeouts
+            timeouts = request.customTimeouts
             options.custom_timeouts = pulumi.CustomTimeouts(
-                asked.create or None, asked.update or None, asked.delete or None
+                timeouts.create or None, timeouts.update or None, timeouts.delete or None
             )
         return options
 

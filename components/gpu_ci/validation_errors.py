@@ -89,7 +89,7 @@ def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: boo
     one = _ONE.get(kind, "") if context.get("min_length") == 1 else ""
     return Problem(
         path,
-        one or _TEXTS.get(kind, "").format(**context) or _plain(line["msg"]),
+        one or _TEXTS.get(kind, "").format(**context) or _pydantic_text(line["msg"]),
         got="nothing" if kind == "missing" else _got(value) if show else "",
         expected=ours.get("expected") or description,
         hint=ours.get("safe_hint") or (ours.get("hint", "") if show else "") or example,
@@ -190,7 +190,7 @@ def _got(value: Any) -> str:
     return "nothing" if value is None else repr(value) if len(repr(value)) <= 120 else f"{repr(value)[:120]}…"
 
 
-def _plain(message: str) -> str:
+def _pydantic_text(message: str) -> str:
     """Pydantic's own sentence, in the form of ours: lower case, no full stop."""
     message = message.removeprefix("Value error, ").rstrip(".")
     return message[:1].lower() + message[1:]

@@ -7,7 +7,8 @@ from datetime import date
 from typing import Any
 
 import pytest
-from gpu_ci.stack import warnings
+from gpu_ci.stack.warnings import APP
+from gpu_ci.stack.warnings import stack_warnings as stack_warnings_of
 
 from infra import stack_warnings
 from tests.gpu_ci.harness import Deployment
@@ -184,4 +185,4 @@ def test_one_half_of_what_registers_runners_is_told_once_to_want_the_other(
 
 
 def test_one_half_of_it_is_enough_where_no_pool_is_of_machines() -> None:
-    assert warnings.of([], [], [], [warnings.APP]) == []
+    assert stack_warnings_of([], [], [], [APP]) == []

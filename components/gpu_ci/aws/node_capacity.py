@@ -32,13 +32,13 @@ def runner(value: RunnerChoices | Mapping[str, Any], others: Mapping[str, Any]) 
     cpus, memory = free_for_pods(smallest)
     problems = []
     for key, free, unit in (("cpus", cpus, "CPUs"), ("memoryGib", memory, "GiB")):
-        if (wanted := _asked(value, key)) > free:
+        if (wanted := _requested(value, key)) > free:
             error = invalid(
                 f"is more than {smallest.machine_type} has left for pods, {free} {unit}: no runner would ever start",
                 hint=f"{key}: {free}, or a larger instance type",
             )
             problems.append(at_path(error, wanted, key))
-    if (wanted := _asked(value, "gpus")) > smallest.gpu_count >= 1:
+    if (wanted := _requested(value, "gpus")) > smallest.gpu_count >= 1:
         error = invalid(
             f"is more than {smallest.machine_type} has, {smallest.gpu_count:g}: no runner would ever start",
             hint=f"gpus: {smallest.gpu_count:g}, or an instance type with more",
@@ -48,7 +48,7 @@ def runner(value: RunnerChoices | Mapping[str, Any], others: Mapping[str, Any]) 
     return value
 
 
-def _asked(value: RunnerChoices | Mapping[str, Any], key: str) -> float:
+def _requested(value: RunnerChoices | Mapping[str, Any], key: str) -> float:
     """How much a runner asks for; nothing where that is no number, which is told already."""
     name, field = next((name, each) for name, each in RunnerChoices.model_fields.items() if each.alias == key)
     found = getattr(value, name) if isinstance(value, RunnerChoices) else value.get(key, field.default)
@@ -63,9 +63,9 @@ def runners_on_a_node(value: RunnerChoices, machine: Machine) -> int:
 
 def min_idle(value: int, others: Mapping[str, Any]) -> int:
     """No more than there may be at all; while the runner is wrong, no more than there are GPUs."""
-    machines, most, chosen = machines_of(others), others.get("max"), others.get("runner")
+    machines, most, runner = machines_of(others), others.get("max"), others.get("runner")
     if machines and most:
-        on_a_node = runners_on_a_node(chosen, machines[0]) if chosen else int(max(machines[0].gpu_count, 1))
+        on_a_node = runners_on_a_node(runner, machines[0]) if runner else int(max(machines[0].gpu_count, 1))
         all_of_them = most * on_a_node
         if value > all_of_them:
             raise invalid(

@@ -40,22 +40,23 @@ def of(file: StackFile) -> StackCost:
     return costs.of_pools(file.pools)
 
 
-def old(told: StackCost) -> list[str]:
+def old(stack_cost: StackCost) -> list[str]:
     """A word on prices of long ago."""
     return [
-        str(each) for each in staleness.prices({pool.demand.pool: pool.price for pool in told.pools}, clock.today())
+        str(each)
+        for each in staleness.prices({pool.demand.pool: pool.price for pool in stack_cost.pools}, clock.today())
     ]
 
 
-def show(file: StackFile, told: StackCost) -> None:
-    rows = [pool_row(pool) for pool in told.pools] + [metered_row(pool) for pool in told.metered]
-    if len(told.by_market) > 1:
-        rows += [total_row(f"all {market}", total) for market, total in told.by_market.items()]
-    rows.append(total_row("all", told.total))
+def show(file: StackFile, stack_cost: StackCost) -> None:
+    rows = [pool_row(pool) for pool in stack_cost.pools] + [metered_row(pool) for pool in stack_cost.metered]
+    if len(stack_cost.by_market) > 1:
+        rows += [total_row(f"all {market}", total) for market, total in stack_cost.by_market.items()]
+    rows.append(total_row("all", stack_cost.total))
     click.echo(f"{file.name}\n")
     print_table(_HEADINGS, rows, right="max|USD/h each|at rest|at max|worst month")
-    click.echo(f"\n{told.summary}")
-    for text in old(told):
+    click.echo(f"\n{stack_cost.summary}")
+    for text in old(stack_cost):
         click.echo(f"note: {text}")
 
 
@@ -100,10 +101,10 @@ def usd(amount: float | None, digits: int = 2) -> str:
     return cost.UNKNOWN if amount is None else f"{amount:,.{digits}f}"
 
 
-def document(file: StackFile, told: StackCost) -> dict[str, Any]:
+def document(file: StackFile, stack_cost: StackCost) -> dict[str, Any]:
     pools = {
         each.demand.pool: {"machine": each.demand.machine.key, **each.to_json(), "priceSources": sources(each)}
-        for each in told.pools
+        for each in stack_cost.pools
     }
-    pools |= {each.pool: {"machine": each.machine_type, **each.to_json()} for each in told.metered}
-    return {"file": file.name, "pools": pools, **told.to_json(), "notes": old(told)}
+    pools |= {each.pool: {"machine": each.machine_type, **each.to_json()} for each in stack_cost.metered}
+    return {"file": file.name, "pools": pools, **stack_cost.to_json(), "notes": old(stack_cost)}

@@ -8,15 +8,15 @@ from typing import Any
 
 import click
 
-from gpu_ci.cli.output import Failure, print_json, tell
-from gpu_ci.cli.stack_files import StackFile, chosen, read
+from gpu_ci.cli.output import Failure, print_error, print_json
+from gpu_ci.cli.stack_files import StackFile, files_of, read
 
 Answer = tuple[Any, ...]
 """A stack file, and what came of the question."""
 
 
 def ask_each(
-    given: tuple[str, ...],
+    names: tuple[str, ...],
     ask: Callable[[StackFile], Answer],
     show: Callable[..., None],
     document: Callable[..., Any],
@@ -27,18 +27,18 @@ def ask_each(
 
     The exit code is 1 where an answer is bad or a file has mistakes, and 2 where one is no stack file at all.
     """
-    asked = [(path, _answer(path, ask)) for path in chosen(given)]
+    answers = [(path, _answer(path, ask)) for path in files_of(names)]
     if as_json:
-        print_json([_document(path, each, document) for path, each in asked])
+        print_json([_document(path, each, document) for path, each in answers])
     codes = [0]
-    for place, (_, each) in enumerate(asked):
+    for index, (_, each) in enumerate(answers):
         if isinstance(each, Failure):
             codes.append(each.exit_code)
-            tell(each)
+            print_error(each)
             continue
         codes.append(int(is_bad(each)))
         if not as_json:
-            if place:
+            if index:
                 click.echo("")
             show(*each)
     if code := max(codes):

@@ -28,8 +28,8 @@ def run(words: list[str]) -> int:
         if error.name not in ("click", "rich", "yaml"):
             raise
         problem = {label: value.format(name=error.name) for label, value in MISSING.items()}
-        told = [value if label == "text" else f"  {label}: {value}" for label, value in problem.items()]
-        sys.stderr.write("\n".join(told) + "\n")
+        lines = [value if label == "text" else f"  {label}: {value}" for label, value in problem.items()]
+        sys.stderr.write("\n".join(lines) + "\n")
         if "--json" in words:
             sys.stdout.write(json.dumps({"error": {"problems": [problem]}}, indent=2) + "\n")
         return 2
@@ -49,7 +49,7 @@ def _run(words: list[str]) -> int:
     import click
 
     from gpu_ci.cli.commands import gpu_ci
-    from gpu_ci.cli.output import tell
+    from gpu_ci.cli.output import print_error
 
     try:
         # Without its standalone mode click returns the code of an Exit instead of raising it.
@@ -57,7 +57,7 @@ def _run(words: list[str]) -> int:
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as error:
-        tell(error, "--json" in words)
+        print_error(error, "--json" in words)
         return error.exit_code
     except click.Abort:
         return 130

@@ -51,7 +51,7 @@ class ProblemsFound(Failure):
     exit_code = 1
 
 
-def tell(error: click.ClickException, as_json: bool = False) -> None:
+def print_error(error: click.ClickException, as_json: bool = False) -> None:
     """A mistake in the house form on the error output, and for a script as JSON where the answer would be."""
     failure = error if isinstance(error, Failure) else _usage(error)
     click.echo(failure.format_message(), err=True)
@@ -91,23 +91,23 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right
 
     figures = right.split("|")
     lines = [tuple(row) for row in rows]
-    written = console()
+    terminal = console()
     columns = [Column(heading, [row[at] for row in lines], heading in figures) for at, heading in enumerate(headings)]
-    gap = next((gap for gap in (3, 2, 1) if _width(columns, gap) <= written.width), 0)
+    gap = next((gap for gap in (3, 2, 1) if _width(columns, gap) <= terminal.width), 0)
     if not gap:
         print_records(headings, lines)
         return
     # Of the gap, one sign is the table's own.
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, (gap - 1) // 2, 0, gap // 2))
-    widths = _widths(columns, gap, written.width)
+    widths = _widths(columns, gap, terminal.width)
     for column, width in zip(columns, widths, strict=True):
         heading = column.heading if gap == 3 else column.heading.replace(" ", "\n")
         side: Literal["left", "right"] = "right" if column.is_figure else "left"
         table.add_column(heading, overflow="fold", justify=side, width=width)
     for row in lines:
         table.add_row(*(Text(cell) for cell in row))
-    with written.capture() as capture:
-        written.print(table, crop=False)
+    with terminal.capture() as capture:
+        terminal.print(table, crop=False)
     click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
 

@@ -16,7 +16,7 @@ from gpu_catalog.quota import Finding, Need
 from gpu_ci.cli import options
 from gpu_ci.cli.each_file import ask_each
 from gpu_ci.cli.output import Wrong, print_table
-from gpu_ci.cli.stack_files import StackFile, found
+from gpu_ci.cli.stack_files import StackFile, problems_found
 from gpu_ci.stack import quotas
 
 
@@ -46,7 +46,7 @@ def command(files: tuple[str, ...], answers: tuple[str, ...], region: str | None
             hint=f"add --limits ec2.json, or leave --region {region} out",
         )
     given = {answer: read(Path(answer), region or "") for answer in answers}
-    ask_each(files, lambda file: compared(file, given), show, document, as_json, lambda found: found[1].is_short)
+    ask_each(files, lambda file: compared(file, given), show, document, as_json, lambda result: result[1].is_short)
 
 
 @dataclass(frozen=True)
@@ -72,14 +72,14 @@ class Compared:
 def compared(file: StackFile, answers: Mapping[str, limits.Given]) -> tuple[StackFile, Compared]:
     """The pools of a file against its own limits and those that were looked up, which win."""
     file.refuse_mistakes()
-    asked = quotas.demands(file.pools)
-    written, wrong = quotas.check(file.value(quotas.QUOTAS), (), file.project)
+    demands = quotas.demands(file.pools)
+    in_file, wrong = quotas.check(file.value(quotas.QUOTAS), (), file.project)
     if wrong:
-        raise found(file, wrong)
-    given = dict(written.given)
+        raise problems_found(file, wrong)
+    given = dict(in_file.given)
     for answer in answers.values():
         given |= answer
-    needed = quota.needs(asked)
+    needed = quota.needs(demands)
     return file, Compared(list(needed.values()), given, quota.compare(needed, given), answers)
 
 
@@ -92,11 +92,11 @@ def show(file: StackFile, compared: Compared) -> None:
     ]  # fmt: skip
     click.echo(f"{file.name}\n")
     print_table(["region", "quota", "needed", "limit", "for"], rows, right="needed|limit")
-    for answer, told in compared.answers.items():
-        places = sorted({place for place, _ in told})
-        of = f", all of {', '.join(places[:3])}{' and others' if len(places) > 3 else ''}" if told else ""
+    for answer, report_of in compared.answers.items():
+        places = sorted({place for place, _ in report_of})
+        of = f", all of {', '.join(places[:3])}{' and others' if len(places) > 3 else ''}" if report_of else ""
         click.echo(
-            f"{answer}: {compared.limits_from(answer)} of the {len(rows)} limits asked for; it has {len(told)}{of}"
+            f"{answer}: {compared.limits_from(answer)} of the {len(rows)} limits asked for; it has {len(report_of)}{of}"
         )
     for finding in findings:
         if finding.is_short:
@@ -119,8 +119,8 @@ def document(file: StackFile, compared: Compared) -> dict[str, Any]:
     findings = compared.findings
 
     def limit(need: Need) -> float | None:
-        found = compared.given.get((need.region, need.metric))
-        return None if found is None or found.limit == float("inf") else found.limit
+        known = compared.given.get((need.region, need.metric))
+        return None if known is None or known.limit == float("inf") else known.limit
 
     return {
         "file": file.name,
@@ -129,8 +129,8 @@ def document(file: StackFile, compared: Compared) -> dict[str, Any]:
             for need in compared.needed
         ],
         "answers": [
-            {"file": answer, "limits": len(told), "needed": compared.limits_from(answer)}
-            for answer, told in compared.answers.items()
+            {"file": answer, "limits": len(report_of), "needed": compared.limits_from(answer)}
+            for answer, report_of in compared.answers.items()
         ],
         "problems": [
             {**finding.to_json(), "hint": finding.hint(file.project)} for finding in findings if finding.is_short

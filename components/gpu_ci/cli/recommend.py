@@ -38,7 +38,7 @@ MORE_THAN_NONE = click.FloatRange(min=0, min_open=True)
 @click.option("--limit", type=click.IntRange(min=1), default=10, help="How many to show.", show_default=True)
 @click.option("--every-size", is_flag=True, help="Every size of a family, not only the best one.")
 @options.as_json
-def command(limit: int, every_size: bool, as_json: bool, **asked: Any) -> None:
+def command(limit: int, every_size: bool, as_json: bool, **options: Any) -> None:
     """Machines that meet the needs, cheapest first, those of unknown price last. The exit code is 1 where none does.
 
     A spot price that is older than 90 days, undated or estimated is marked with *. Which way of buying a machine, which
@@ -54,7 +54,7 @@ def command(limit: int, every_size: bool, as_json: bool, **asked: Any) -> None:
       gpu-ci recommend --gpu-memory-gib 80 --gpu-count 8 --region us-east-1 --budget 60 --json
     """
     try:
-        needs = Needs(**asked)
+        needs = Needs(**options)
     except ValueError as error:
         raise Wrong(f"gpu-ci recommend: {as_options(str(error))}", hint="gpu-ci recommend --help") from None
     found = recommend(needs, limit, every_size=every_size, today=clock.today(), default_torch=versions.TORCH)
@@ -65,13 +65,13 @@ def command(limit: int, every_size: bool, as_json: bool, **asked: Any) -> None:
     elif missing:
         click.echo(f"nothing fits: {as_options(missing.text)}")
     else:
-        rows = [row(place, each) for place, each in enumerate(found, 1)]
+        rows = [row(rank, each) for rank, each in enumerate(found, 1)]
         print_table(["", "machine", "GPUs", "GiB", "cc", "market", "region", "USD/h"], rows, right="GiB|cc|USD/h")
         if any(each.offer.doubt for each in found):
             click.echo("* not a current price: old, undated or estimated, as the reasons say")
         click.echo("")
-        for place, each in enumerate(found, 1):
-            print_text(f"{place:<3} {each.text}", 4)
+        for rank, each in enumerate(found, 1):
+            print_text(f"{rank:<3} {each.text}", 4)
     if not found:
         click.get_current_context().exit(1)
 
@@ -84,10 +84,10 @@ def as_options(text: str) -> str:
     return text
 
 
-def row(place: int, each: Recommendation) -> tuple[str, ...]:
+def row(rank: int, each: Recommendation) -> tuple[str, ...]:
     machine, offer = each.machine, each.offer
     return (
-        str(place), machine.key, f"{machine.gpu_count:g} x {machine.gpu.name}",
+        str(rank), machine.key, f"{machine.gpu_count:g} x {machine.gpu.name}",
         f"{nominal_gpu_memory_gib(machine):g}",
         machine.gpu.compute_capability, offer.market, offer.region,
         price_text(offer.price) + ("*" if offer.doubt else " "),

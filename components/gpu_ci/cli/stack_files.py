@@ -28,7 +28,7 @@ class StackFile:
 
     path: Path
     config: dict[str, Any]
-    around: tuple[str, ...] = ()
+    known_wiring: tuple[str, ...] = ()
     """The file's other keys, beside config."""
 
     @property
@@ -44,17 +44,17 @@ class StackFile:
     @property
     def unchecked(self) -> list[str]:
         """The keys that this command does not look at."""
-        return [*self.around, *(key for key in self.config if key not in _READ)]
+        return [*self.known_wiring, *(key for key in self.config if key not in _READ)]
 
     def value(self, key: str) -> Any:
         """A value as the program gets it: what `pulumi config set` wrote as JSON text is decoded."""
-        found = self.config.get(key)
-        if not isinstance(found, str):
-            return found
+        value = self.config.get(key)
+        if not isinstance(value, str):
+            return value
         try:
-            return json.loads(found)
+            return json.loads(value)
         except json.JSONDecodeError:
-            return found
+            return value
 
     @cached_property
     def checked(self) -> tuple[list[PoolSpec], list[Problem]]:
@@ -85,21 +85,21 @@ class StackFile:
     def refuse_mistakes(self) -> None:
         """Stop where a pool has a mistake: what is added up over the others would pass for the whole."""
         if problems := self.checked[1]:
-            raise found(self, problems, "; see gpu-ci check")
+            raise problems_found(self, problems, "; see gpu-ci check")
 
 
-def found(file: StackFile, problems: list[Problem], more: str = "") -> ProblemsFound:
+def problems_found(file: StackFile, problems: list[Problem], more: str = "") -> ProblemsFound:
     """The problems of a file as what ends a question about it."""
-    return ProblemsFound(told(file, problems) + more, [asdict(problem) for problem in problems])
+    return ProblemsFound(report_of(file, problems) + more, [asdict(problem) for problem in problems])
 
 
-def told(file: StackFile, problems: list[Problem]) -> str:
+def report_of(file: StackFile, problems: list[Problem]) -> str:
     """Every problem of a file, and how many there are."""
     count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
     return f"{report(file.name, problems)}\n{count} in {file.name}"
 
 
-def chosen(given: tuple[str, ...]) -> list[Path]:
+def files_of(given: tuple[str, ...]) -> list[Path]:
     """The files that were named, or every stack file of this folder."""
     paths = [Path(each) for each in given] or sorted(Path().glob("Pulumi.*.yaml"))
     if not paths:
@@ -206,4 +206,4 @@ _QUOTED = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"")
 
 def _without_values(text: str) -> str:
     """YAML's words without what they quote of the file, but for single signs and the names of YAML's own tokens."""
-    return _QUOTED.sub(lambda found: found[0] if len(found[0]) <= 3 or found[0][1] in "<\\" else "…", text)
+    return _QUOTED.sub(lambda match: match[0] if len(match[0]) <= 3 or match[0][1] in "<\\" else "…", text)

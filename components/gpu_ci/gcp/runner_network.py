@@ -120,11 +120,13 @@ class RunnerNetwork(Component):
             subnetworks=[{"name": subnetwork.id, "source_ip_ranges_to_nats": ["ALL_IP_RANGES"]}],
             opts=self.child(),
         )
-        walls = [self._firewall(name, "deny", args, {"denies": [{"protocol": "all"}], "source_ranges": ["0.0.0.0/0"]})]
+        firewall_rules = [
+            self._firewall(name, "deny", args, {"denies": [{"protocol": "all"}], "source_ranges": ["0.0.0.0/0"]})
+        ]
         if args.iap_ssh:
             ssh = {"allows": [{"protocol": "tcp", "ports": ["22"]}], "source_ranges": [_IAP]}
-            walls.append(self._firewall(name, "iap-ssh", args, ssh))
-        self.subnetwork = pulumi.Output.all(subnetwork.id, nat.id, *(wall.id for wall in walls)).apply(
+            firewall_rules.append(self._firewall(name, "iap-ssh", args, ssh))
+        self.subnetwork = pulumi.Output.all(subnetwork.id, nat.id, *(wall.id for wall in firewall_rules)).apply(
             lambda made: str(made[0])
         )
         self.register()

@@ -42,7 +42,7 @@ def repository_ids(
 class _Refusal:
     """The provider's answer to a lookup that it could not make."""
 
-    words: str
+    message: str
 
 
 def _refused(error: Exception) -> Any:
@@ -54,7 +54,7 @@ def _problem(path: str, answer: Any, *, public: bool) -> Problem | None:
         return Problem(
             path,
             "cannot be looked up on GitHub",
-            answer.words,
+            answer.message,
             "an answer to GET /repos/{owner}/{repo}",
             "check that the token or the App may read the repository's metadata, and that api.github.com is reached",
         )

@@ -67,9 +67,9 @@ def _namespaces_of_two(name: str, described: Any) -> list[Problem]:
         "controller": default.controller,
         "devicePlugin": default.device_plugin,
     }
-    said = {part: chosen.get(part) if part else chosen for part in parts}
+    values = {part: chosen.get(part) if part else chosen for part in parts}
     given = {
-        part: each["namespace"] for part, each in said.items() if isinstance(each, Mapping) and "namespace" in each
+        part: each["namespace"] for part, each in values.items() if isinstance(each, Mapping) and "namespace" in each
     }
     owners = {parts[part].namespace: part for part in parts if part not in given}
     problems = []
@@ -133,12 +133,12 @@ def _gpus_nobody_gets(name: str, described: Any, pools: Sequence[OnCluster]) -> 
         Problem(
             f"{pool.path}.runner.gpuResource",
             f"is on no node of the pool, so no runner would ever start: {name} hands out {RESOURCE}",
-            repr(asked),
+            repr(requested),
             RESOURCE,
             "remove it",
         )
         for pool in pools
-        if (asked := _resource(pool)) not in ("", RESOURCE)
+        if (requested := _resource(pool)) not in ("", RESOURCE)
     ]
 
 
@@ -154,8 +154,8 @@ def _name(pool: OnCluster) -> str:
 def _resource(pool: OnCluster) -> str:
     """What its runners ask for, where that is said and in form."""
     runner = pool.choices.get("runner")
-    asked = runner.get("gpuResource") if isinstance(runner, Mapping) else None
-    return asked if isinstance(asked, str) and asked.startswith("nvidia.com/") else ""
+    requested = runner.get("gpuResource") if isinstance(runner, Mapping) else None
+    return requested if isinstance(requested, str) and requested.startswith("nvidia.com/") else ""
 
 
 def unused(clusters: Iterable[str], taken: Collection[Any]) -> list[str]:
@@ -168,7 +168,7 @@ def unused(clusters: Iterable[str], taken: Collection[Any]) -> list[str]:
     ]
 
 
-def around(clusters: Any) -> dict[str, dict[str, Any]]:
+def known_wiring(clusters: Any) -> dict[str, dict[str, Any]]:
     """For each cluster that is described, what a pool on it is given: its region, and its subnets by zone."""
     found = {}
     for name, each in clusters.items() if isinstance(clusters, Mapping) else ():

@@ -31,7 +31,7 @@ class PoolSpec:
     kind: str
     choices: dict[str, Any]
     component: type[Component]
-    around: Mapping[str, Any] = field(default_factory=dict)
+    known_wiring: Mapping[str, Any] = field(default_factory=dict)
     """The wiring that is known already, from the description of its cluster."""
 
     @property
@@ -46,7 +46,7 @@ class PoolSpec:
     @property
     def region(self) -> str:
         """The region that is chosen, the cluster's or that the zones are in, or nothing while these are none."""
-        region, zones = self.choices.get("region") or self.around.get("region"), self.choices.get("zones")
+        region, zones = self.choices.get("region") or self.known_wiring.get("region"), self.choices.get("zones")
         if isinstance(region, str):
             return region
         return region_of(zones[0]) if isinstance(zones, list) and zones and isinstance(zones[0], str) else ""
@@ -58,20 +58,20 @@ class PoolSpec:
 
     def wiring(self) -> dict[str, Any]:
         """What stands in for the stack's surroundings, and what of them is known."""
-        return {**self.component.ARGS.stand_in_wiring(self.region, self.choices), **self.around}
+        return {**self.component.ARGS.stand_in_wiring(self.region, self.choices), **self.known_wiring}
 
 
 def in_order(choices: Iterable[PoolSpec], problems: Iterable[Problem]) -> Iterator[tuple[str, Args]]:
     """Name and arguments of those that have no mistake of their own, whatever is wrong around them."""
     wrong = [problem.path for problem in problems]
-    for choice in choices:
-        if any(path == choice.path or path.startswith((f"{choice.path}.", f"{choice.path}[")) for path in wrong):
+    for spec in choices:
+        if any(path == spec.path or path.startswith((f"{spec.path}.", f"{spec.path}[")) for path in wrong):
             continue
         try:
-            yield choice.name, choice.alone()
+            yield spec.name, spec.alone()
         except ArgsError:
             # What its cluster gives it is wrong there, and told there.
-            if "clusterName" not in choice.choices:
+            if "clusterName" not in spec.choices:
                 raise
 
 
@@ -81,7 +81,7 @@ def check(pools: Any, described: Any = None, readable: bool = True) -> tuple[lis
     `described` is what the stack file says of clusters, in whatever order it is; `readable` is false where it may say
     something and nobody can read it.
     """
-    known = clusters.around(described)
+    known = clusters.known_wiring(described)
     example = f"l4: {{kind: {_USUAL}, …}}"
     if pools is None or pools == {}:
         hint = f"add one, such as {example} (docs/add-a-pool.md); to remove the last pool, run pulumi destroy"
@@ -94,19 +94,23 @@ def check(pools: Any, described: Any = None, readable: bool = True) -> tuple[lis
     for name, value in sorted(pools.items()):
         path = join(POOLS, name)
         problems += [problem.under(path) for problem in _name_problems(name)]
-        meant = _kind(path, value, problems)
-        if meant is None:
+        kind_of_pool = _kind(path, value, problems)
+        if kind_of_pool is None:
             continue
-        given = {key: each for key, each in value.items() if key != meant.key}
+        given = {key: each for key, each in value.items() if key != kind_of_pool.key}
         on = given.get("clusterName")
-        choice = PoolSpec(
-            name, meant.component.KIND, given, meant.component, known.get(on, {}) if isinstance(on, str) else {}
+        spec = PoolSpec(
+            name,
+            kind_of_pool.component.KIND,
+            given,
+            kind_of_pool.component,
+            known.get(on, {}) if isinstance(on, str) else {},
         )
         problems += clusters.unknown(path, given, known) if readable else []
-        wrong = [problem for problem in _choice_problems(choice) if meant.sure or problem.got != "nothing"]
+        wrong = [problem for problem in _choice_problems(spec) if kind_of_pool.sure or problem.got != "nothing"]
         problems += [problem.under(path) for problem in wrong]
-        problems += _shared_labels(choice, owners)
-        choices.append(choice)
+        problems += _shared_labels(spec, owners)
+        choices.append(spec)
     return choices, problems
 
 
@@ -130,7 +134,7 @@ def images(pools: Iterable[tuple[str, Args]]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Meant:
+class KindOfPool:
     """The component a pool is to be, by the key that says so; not `sure` where its kind had to be guessed."""
 
     component: type[Component]
@@ -138,7 +142,7 @@ class Meant:
     sure: bool = True
 
 
-def _kind(path: str, value: Any, problems: list[Problem]) -> Meant | None:
+def _kind(path: str, value: Any, problems: list[Problem]) -> KindOfPool | None:
     """What a pool is to be; a mistake about it is added, and the nearest kind taken so that the rest is checked."""
     kinds = kind_names()
     if not isinstance(value, Mapping):
@@ -147,7 +151,7 @@ def _kind(path: str, value: Any, problems: list[Problem]) -> Meant | None:
         return None
     kind, expected = value.get("kind"), "one of " + ", ".join(kinds)
     if kind in kinds:
-        return Meant(component_for(kind))
+        return KindOfPool(component_for(kind))
     key = "kind" if kind is not None else next((key for key in value if did_you_mean(key, ["kind"])), "kind")
     near = nearest(str(value.get(key)), kinds)
     likely = near or _likeliest(value)
@@ -159,7 +163,7 @@ def _kind(path: str, value: Any, problems: list[Problem]) -> Meant | None:
         hint = f"did you mean {near}" if near else other
         got = repr(kind) if isinstance(kind, str) else _got(kind)
         problems.append(Problem(f"{path}.kind", "unknown kind of pool", got, expected, hint))
-    return Meant(component_for(likely), key, sure=bool(near)) if likely else None
+    return KindOfPool(component_for(likely), key, sure=bool(near)) if likely else None
 
 
 def _likeliest(value: Mapping[str, Any]) -> str:
@@ -169,48 +173,48 @@ def _likeliest(value: Mapping[str, Any]) -> str:
     return best[0] if len(best) == 1 else ""
 
 
-def _choice_problems(choice: PoolSpec) -> list[Problem]:
+def _choice_problems(spec: PoolSpec) -> list[Problem]:
     """What the model of the kind says, each with a hint."""
-    args, example = choice.component.ARGS, choice.component.EXAMPLE
+    args, example = spec.component.ARGS, spec.component.EXAMPLE
     known = args.choice_names()
     wiring = {str(field.alias) for name, field in args.model_fields.items() if name in args.WIRING}
     # The model also takes Python's spelling; a stack file has one way to write a key.
-    unknown = [key for key in choice.choices if key not in known and key not in wiring]
+    unknown = [key for key in spec.choices if key not in known and key not in wiring]
     problems = [unknown_key(join("", key), key, ["kind", *known], args.DECIDED) for key in unknown]
-    rest = {key: value for key, value in choice.choices.items() if key not in unknown}
+    rest = {key: value for key, value in spec.choices.items() if key not in unknown}
     examples = examples_of(args, example)
-    return problems + [with_hint(problem, examples) for problem in args.choice_problems(rest, choice.around)]
+    return problems + [with_hint(problem, examples) for problem in args.choice_problems(rest, spec.known_wiring)]
 
 
-def _shared_labels(choice: PoolSpec, owners: dict[frozenset[str], str]) -> list[Problem]:
+def _shared_labels(spec: PoolSpec, owners: dict[frozenset[str], str]) -> list[Problem]:
     """A job goes to the runners that have its labels, so two pools with one set of labels would share their jobs."""
-    labels = _runner_labels(choice)
+    labels = _runner_labels(spec)
     if not labels:
         return []
     # GitHub does not tell labels apart by case (docs.github.com, "Using labels with self-hosted runners").
-    owner = owners.setdefault(frozenset(label.casefold() for label in labels), choice.name)
-    if owner == choice.name:
+    owner = owners.setdefault(frozenset(label.casefold() for label in labels), spec.name)
+    if owner == spec.name:
         return []
-    own = choice.choices.get("runnerLabels") is not None
-    better = f"such as runnerLabels: {in_yaml([*labels, choice.name])}"
+    own = spec.choices.get("runnerLabels") is not None
+    better = f"such as runnerLabels: {in_yaml([*labels, spec.name])}"
     return [
         Problem(
-            f"{choice.path}.runnerLabels" if own else choice.path,
+            f"{spec.path}.runnerLabels" if own else spec.path,
             f"has the same runner labels as the pool {owner}",
             in_yaml(labels),
             "labels no other pool has, so that a job knows where it goes",
-            better if choice.name not in labels else f"give the pool {owner} other labels",
+            better if spec.name not in labels else f"give the pool {owner} other labels",
         )
     ]
 
 
-def _runner_labels(choice: PoolSpec) -> list[str]:
+def _runner_labels(spec: PoolSpec) -> list[str]:
     """The labels the pool's runners would carry, also when something else about the pool is wrong."""
-    given = choice.choices.get("runnerLabels")
+    given = spec.choices.get("runnerLabels")
     if given is None:
-        model: Any = choice.component.ARGS
+        model: Any = spec.component.ARGS
         unchecked = model.model_construct(runner_labels=None)
-        return list(unchecked.runner_labels_of(choice.name)) if hasattr(unchecked, "runner_labels_of") else []
+        return list(unchecked.runner_labels_of(spec.name)) if hasattr(unchecked, "runner_labels_of") else []
     if not isinstance(given, list) or not all(isinstance(label, str) for label in given):
         return []
     return list(given)

@@ -30,7 +30,7 @@ class Quotas:
     findings: tuple[quota.Finding, ...] = ()
 
     @property
-    def doubts(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """What is no mistake and still worth a word: limits nobody gave, and shortages no vendor's text confirms."""
         unknown = [f"{finding.need.name} ({finding.need.region})" for finding in self.findings if not finding.is_short]
         short = [
@@ -39,8 +39,10 @@ class Quotas:
             for finding in self.findings
             if finding.is_short and not finding.certain
         ]
-        told = f"{QUOTAS}: says nothing of {', '.join(unknown)}, so these limits are unknown" if unknown else ""
-        return [*short, *([told] if told else [])]
+        unknown_limits = (
+            f"{QUOTAS}: says nothing of {', '.join(unknown)}, so these limits are unknown" if unknown else ""
+        )
+        return [*short, *([unknown_limits] if unknown_limits else [])]
 
 
 def demands(pools: Iterable[tuple[str, Args]]) -> list[Demand]:
@@ -48,7 +50,7 @@ def demands(pools: Iterable[tuple[str, Args]]) -> list[Demand]:
     return [args.demand(name) for name, args in pools if isinstance(args, Asks)]
 
 
-def check(values: Any, asked: Iterable[Demand], project: str) -> tuple[Quotas, list[Problem]]:
+def check(values: Any, demands: Iterable[Demand], project: str) -> tuple[Quotas, list[Problem]]:
     """The limits, and every mistake in them; a limit that is too small for the pools is one."""
     if values is None:
         return Quotas(), []
@@ -57,7 +59,7 @@ def check(values: Any, asked: Iterable[Demand], project: str) -> tuple[Quotas, l
         Problem(_joined(mistake.path), mistake.text, mistake.got, mistake.expected, mistake.hint or _EXAMPLE)
         for mistake in mistakes
     ]
-    found = Quotas(given, quota.compare(quota.needs(asked), given))
+    found = Quotas(given, quota.compare(quota.needs(demands), given))
     problems += [_problem(finding, project) for finding in found.findings if finding.is_short and finding.certain]
     return found, problems
 

@@ -115,13 +115,13 @@ def _quotas() -> Json:
 def _limits(scope: str) -> Json:
     number = {"type": "number", "minimum": 0}
     rows = [limits.row_of(metric) for metric in limits.metrics() if limits.row_of(metric)["scope"] == scope]
-    plain: Json = {
+    schema: Json = {
         row["metric"]: {**number, "description": row["name"]} for row in rows if not row["metric"].startswith(_FAMILIES)
     }
     families = {row["gpu_family"]: number for row in rows if row["metric"].startswith(_FAMILIES)}
     if families:
-        plain[_FAMILIES] = {"type": "object", "properties": families, "additionalProperties": False}
-    return {"type": "object", "properties": plain, "additionalProperties": False}
+        schema[_FAMILIES] = {"type": "object", "properties": families, "additionalProperties": False}
+    return {"type": "object", "properties": schema, "additionalProperties": False}
 
 
 def _tidy(schema: Any) -> Any:
@@ -141,8 +141,8 @@ def _tidy(schema: Any) -> Any:
     }
     default, text = schema.get("default"), schema.get("description")
     if text and isinstance(default, str | int | float | bool):
-        shown = str(default).lower() if isinstance(default, bool) else default
-        found["markdownDescription"] = f"{text}\n\nDefault: `{shown}`"
+        default_text = str(default).lower() if isinstance(default, bool) else default
+        found["markdownDescription"] = f"{text}\n\nDefault: `{default_text}`"
     return found
 
 

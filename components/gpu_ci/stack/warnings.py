@@ -19,8 +19,8 @@ APP, GROUP = "gpu-ci:site.github.app", "gpu-ci:github.runnerGroup"
 """What a stack file has to give, both of them, for machines to register runners."""
 
 
-def of(
-    pools: Iterable[tuple[str, Args]], clusters: Iterable[str], taken: Iterable[Any], given: Collection[str]
+def stack_warnings(
+    pools: Iterable[tuple[str, Args]], clusters: Iterable[str], taken: Iterable[Any], present: Collection[str]
 ) -> list[str]:
     """Of pools in order, of clusters by their names and those that pools have taken, and which of APP and GROUP there
     are."""
@@ -28,7 +28,7 @@ def of(
     return [
         *_longer_than_the_notice(named),
         *_root_on_the_machine(named),
-        *_without_effect(named, [key for key in (APP, GROUP) if key not in given]),
+        *_without_effect(named, [key for key in (APP, GROUP) if key not in present]),
         *unused(clusters, set(taken)),
     ]
 
@@ -48,9 +48,9 @@ def _without_effect(pools: Iterable[tuple[str, Any]], missing: Sequence[str]) ->
     """Somebody who describes a runner, or gives one half of what registers it, expects one."""
     machines = [(name, args) for name, args in pools if "github" in args.WIRING]
     if len(missing) == 1 and machines:
-        [there] = {APP, GROUP}.difference(missing)
+        [other] = {APP, GROUP}.difference(missing)
         names = ", ".join(name for name, _ in machines)
-        text = f"is missing beside {there}, so machines of these pools register no runners, and stay on: {names}"
+        text = f"is missing beside {other}, so machines of these pools register no runners, and stay on: {names}"
         return [f"{missing[0]}: {text}; hint: give {missing[0]} too"]
     # Labels have an effect all the same: they stand in the outputs, for whatever else registers runners.
     return [
@@ -63,7 +63,7 @@ def _without_effect(pools: Iterable[tuple[str, Any]], missing: Sequence[str]) ->
 
 def _longer_than_the_notice(pools: Iterable[tuple[str, Args]]) -> list[str]:
     """No mistake: where a node is drained for another image, a pod has all of its time."""
-    asked = {
+    over_notice = {
         name: seconds
         for name, args in pools
         if getattr(args, "market", "") == "spot"
@@ -72,5 +72,5 @@ def _longer_than_the_notice(pools: Iterable[tuple[str, Args]]) -> list[str]:
     return [
         f"{join(POOLS, name)}.runner.terminationGraceSec: a spot node is gone {_SPOT_NOTICE_SEC} seconds after AWS "
         f"gives notice, and its job with it: got {seconds}; hint: {_SPOT_NOTICE_SEC} or less, or market: standard"
-        for name, seconds in asked.items()
+        for name, seconds in over_notice.items()
     ]

@@ -48,19 +48,19 @@ def ami_type(value: str | None, others: Mapping[str, Any]) -> str | None:
             "images of one's own are not taken", hint="leave it out: EKS's own has driver and container tools"
         )
     for machine in machines_of(others):
-        chosen = value or ami_of(others)
+        ami = value or ami_of(others)
         instead = f"amiType: {machine.ami_types[0]}"
-        if chosen not in known:
-            raise invalid("is no AMI type of EKS", hint=did_you_mean(chosen, known) or instead)
-        source = _SOURCES.get(system_of(chosen))
-        answer = solver.check(machine, ami_type=chosen, driver_source=source)
+        if ami not in known:
+            raise invalid("is no AMI type of EKS", hint=did_you_mean(ami, known) or instead)
+        source = _SOURCES.get(system_of(ami))
+        answer = solver.check(machine, ami_type=ami, driver_source=source)
         if isinstance(answer, solver.Refused):
             wrong = [each for each in answer.problems if each.choice in ("ami_type", "driver_source", "driver_branch")]
-            raise invalid(f"does not go with {_told(machine, wrong[:1])}", hint=instead)  # the others follow from it
+            raise invalid(f"does not go with {_reasons(machine, wrong[:1])}", hint=instead)  # the others follow from it
     return value
 
 
-def _told(machine: Machine, problems: Sequence[solver.Problem]) -> str:
+def _reasons(machine: Machine, problems: Sequence[solver.Problem]) -> str:
     """The machine and all that speaks against it, by the name it has in instanceTypes."""
     reasons = "; ".join(each.text for each in problems)
     return f"{machine.machine_type}: {reasons}".replace(machine.key, machine.machine_type)
@@ -127,7 +127,7 @@ def torch(value: str | None, others: Mapping[str, Any]) -> str | None:
         answer = solver.check(machine, driver_source=source, driver_branch=branch, torch=value)
         wrong = [each for each in getattr(answer, "problems", ()) if each.choice in ("torch", "driver_branch")]
         if wrong:
-            raise invalid(f"does not run on {_told(machine, wrong)}", hint=_torch_hint(machine, wrong))
+            raise invalid(f"does not run on {_reasons(machine, wrong)}", hint=_torch_hint(machine, wrong))
     return value
 
 

@@ -57,7 +57,7 @@ def command(
             f"gpu-ci catalog list: --zone {zone} is not in --region {region}",
             hint=f"--region {gpu_catalog.region_of(zone)}, or one of the two alone",
         )
-    asked: dict[str, Any] = {
+    filters: dict[str, Any] = {
         "gpu": gpu,
         "cloud": cloud,
         "region": region,
@@ -67,18 +67,18 @@ def command(
         "min_gpu_memory_gib": min_memory_gib,
         "min_compute_capability": min_compute_capability,
     }
-    found = gpu_catalog.machines(**asked, legacy=legacy)
-    shown = [each for each in found if n1 or not each.attached]
+    matches = gpu_catalog.machines(**filters, legacy=legacy)
+    listed = [each for each in matches if n1 or not each.attached]
     place = region or (gpu_catalog.region_of(zone) if zone else "")
     if as_json:
-        print_json([row_json(each, place) for each in shown])
-    elif shown:
-        table(shown, place)
-    if len(shown) < len(found):
-        note(f"and {len(found) - len(shown)} N1 machines with attached GPUs: add --n1 to see them")
-    if not found:
+        print_json([row_json(each, place) for each in listed])
+    elif listed:
+        table(listed, place)
+    if len(listed) < len(matches):
+        note(f"and {len(matches) - len(listed)} N1 machines with attached GPUs: add --n1 to see them")
+    if not matches:
         note("no machine of the catalog is all of this")
-        if older := gpu_catalog.machines(**asked, legacy=True):
+        if older := gpu_catalog.machines(**filters, legacy=True):
             note(f"  hint: --legacy, for the {len(older)} that are known by name only")
         click.get_current_context().exit(1)
 

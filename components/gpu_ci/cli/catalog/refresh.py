@@ -39,18 +39,18 @@ def command(aws: bool, project: str | None, google_prices: bool, write: bool, as
       gpu-ci catalog refresh --write
       gpu-ci catalog refresh --no-aws --google my-project --google-prices
     """
-    found = [asked(question) for question in _questions(aws, project, google_prices)]
-    if not found:
+    plans_found = [plan_of(question) for question in _questions(aws, project, google_prices)]
+    if not plans_found:
         raise Wrong(
             "gpu-ci catalog refresh: no source is left", hint="--google PROJECT, --google-prices, or leave --no-aws out"
         )
-    differ = any(not plan.diff.empty for plan in found)
+    differ = any(not plan.diff.empty for plan in plans_found)
     if not as_json:
-        for plan in found:
+        for plan in plans_found:
             show(plan)
-    files = _saved(found) if write and differ else []
+    files = _saved(plans_found) if write and differ else []
     if as_json:
-        print_json({"sources": [document(plan) for plan in found], "written": files})
+        print_json({"sources": [document(plan) for plan in plans_found], "written": files})
     elif write:
         click.echo(f"wrote {', '.join(files)}; read the diff before you commit it" if files else "nothing to write")
     elif differ:
@@ -70,7 +70,7 @@ def _questions(aws: bool, project: str | None, google_prices: bool) -> list[Call
     ]
 
 
-def asked(question: Callable[[], Plan]) -> Plan:
+def plan_of(question: Callable[[], Plan]) -> Plan:
     """A source's answer; Wrong where there is none to be had."""
     import google.auth.exceptions
     import googleapiclient.errors
@@ -113,11 +113,11 @@ def document(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _saved(found: list[Plan]) -> list[str]:
+def _saved(plans_found: list[Plan]) -> list[str]:
     from gpu_catalog.upstream import plans
 
     try:
-        return sorted(path.name for path in plans.save(found))
+        return sorted(path.name for path in plans.save(plans_found))
     except OSError as error:
         hint = "a refresh is written in a checkout of the project"
         raise Wrong(f"{load.DATA}: cannot be written", got=error.strerror or str(error), hint=hint) from None

@@ -160,13 +160,13 @@ def print_prices(machine: Machine, region: str | None) -> list[Price]:
     click.echo("")
     if rows:
         print_table(["USD/h in", *machine.markets], rows, right="|".join(machine.markets))
-    shown = [price for prices in known.values() for price in prices.values()]
+    listed = [price for prices in known.values() for price in prices.values()]
     if region and region not in machine.regions:
         near = ", ".join(places_near(region, machine.regions)[:3])
         click.echo(f"it is not in {region}" + (f"; the nearest are {near}" if near else ", nor in any region"))
     else:
-        print_dates(shown)
-    return shown
+        print_dates(listed)
+    return listed
 
 
 def as_document(machine: Machine, region: str | None) -> dict[str, Any]:
@@ -175,16 +175,16 @@ def as_document(machine: Machine, region: str | None) -> dict[str, Any]:
     return {
         "machine": machine.key,
         "facts": {
-            name: {"value": _plain(value), "sources": _plain(gpu_catalog.sources_of(row, fact))}
+            name: {"value": _to_json(value), "sources": _to_json(gpu_catalog.sources_of(row, fact))}
             for name, value, row, fact in facts(machine)
         },
         "notes": list(machine.notes),
         "places": {place: list(gpu_catalog.zones(machine, place)) for place in machine.regions},
         "unlisted_regions": list(machine.unlisted_regions),
-        "quotas": {market: _plain(gpu_catalog.quota_metrics(machine, market)) for market in markets},
-        "driver_branches": _plain(gpu_catalog.driver_branches(machine)),
-        "mig_profiles": _plain(gpu_catalog.mig_profiles(machine)),
-        "ami_types": _plain(gpu_catalog.ami_types(machine)) if machine.cloud == "aws" else [],
+        "quotas": {market: _to_json(gpu_catalog.quota_metrics(machine, market)) for market in markets},
+        "driver_branches": _to_json(gpu_catalog.driver_branches(machine)),
+        "mig_profiles": _to_json(gpu_catalog.mig_profiles(machine)),
+        "ami_types": _to_json(gpu_catalog.ami_types(machine)) if machine.cloud == "aws" else [],
         "prices": {
             place: {
                 market: price_json(found) for market in markets if (found := gpu_catalog.price(machine, place, market))
@@ -194,8 +194,8 @@ def as_document(machine: Machine, region: str | None) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     """A row as JSON has it."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
-    return [_plain(each) for each in value] if isinstance(value, tuple) else value
+        return {field.name: _to_json(getattr(value, field.name)) for field in fields(value)}
+    return [_to_json(each) for each in value] if isinstance(value, tuple) else value

@@ -48,11 +48,11 @@ def command(targets: tuple[str, ...], as_json: bool, **choices: Any) -> None:
       gpu-ci check g2-standard-8 --zone us-central1-a --market spot --driver-branch 535 --torch 2.9.1+cu129
       gpu-ci check p5.48xlarge --market capacity-block --ami-type AL2023_x86_64_NVIDIA
     """
-    asked = {name: value for name, value in choices.items() if value is not None}
+    options_of_machine = {name: value for name, value in choices.items() if value is not None}
     if len(targets) == 1 and not _is_file(targets[0]):
         from gpu_ci.cli.check import machine
 
-        machine.run(targets[0], asked, as_json)
+        machine.run(targets[0], options_of_machine, as_json)
         return
     if machines := [each for each in targets if not _is_file(each)]:
         raise Wrong(
@@ -60,8 +60,8 @@ def command(targets: tuple[str, ...], as_json: bool, **choices: Any) -> None:
             got=", ".join(targets),
             hint=f"gpu-ci check {machines[0]}",
         )
-    if asked:
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in asked)
+    if options_of_machine:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in options_of_machine)
         raise Wrong(
             f"gpu-ci check: {names} can be asked of one machine, not of stack files", hint="gpu-ci check --help"
         )

@@ -38,7 +38,7 @@ def run(machine: str, choices: dict[str, Any], as_json: bool) -> None:
                 "choice": problem.choice,
                 "problem": problem.text,
                 "source": problem.source,
-                "fix": {key: plain(value) for key, value in problem.fix.items()} if problem.fix else None,
+                "fix": {key: to_json(value) for key, value in problem.fix.items()} if problem.fix else None,
             }
             for problem in found.problems
         ]
@@ -58,7 +58,7 @@ def answer(machine: str, problems: list[dict[str, Any]], unknown: list[str], not
             if each["source"]:
                 click.echo(f"  source: {each['source']}")
             if each["fix"]:
-                click.echo(f"  hint: {written(each['fix'])}")
+                click.echo(f"  hint: {options_text(each['fix'])}")
         if not problems:
             click.echo(f"{machine}: nothing speaks against it")
         for text in unknown:
@@ -69,7 +69,7 @@ def answer(machine: str, problems: list[dict[str, Any]], unknown: list[str], not
         click.get_current_context().exit(1)
 
 
-def written(fix: dict[str, Any]) -> str:
+def options_text(fix: dict[str, Any]) -> str:
     """A fix as one would ask it of this command."""
     options = {name: f"--{name.replace('_', '-')}" for name in fix}
     out = " and ".join(options[name] for name, value in fix.items() if value is None)
@@ -81,7 +81,7 @@ def written(fix: dict[str, Any]) -> str:
     return "; ".join(text for text in (f"leave {out} out" if out else "", f"{other} works" if other else "") if text)
 
 
-def plain(value: Any) -> Any:
+def to_json(value: Any) -> Any:
     """A choice as it is written: a machine by its key, a Python version as 3.12."""
     if isinstance(value, gpu_catalog.Machine):
         return value.key.partition("/")[2]
@@ -102,8 +102,8 @@ def _python(text: str) -> tuple[int, int]:
     found = re.fullmatch(r"(\d+)\.(\d+)(?:\.\d+)?", text)
     if not found:
         raise Wrong("gpu-ci check: --python: is no version of Python", got=repr(text), expected="such as 3.12")
-    asked, (oldest, newest) = (int(found[1]), int(found[2])), solver.pythons()
-    if not oldest <= asked <= newest:
-        known = f"{plain(oldest)} to {plain(newest)}"
+    requested, (oldest, newest) = (int(found[1]), int(found[2])), solver.pythons()
+    if not oldest <= requested <= newest:
+        known = f"{to_json(oldest)} to {to_json(newest)}"
         raise Wrong("gpu-ci check: --python: no torch is known to be for it", got=text, expected=known)
-    return asked
+    return requested

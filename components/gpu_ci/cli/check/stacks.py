@@ -12,18 +12,23 @@ from gpu_catalog import solver, staleness
 from gpu_ci.cli import clock
 from gpu_ci.cli.each_file import ask_each
 from gpu_ci.cli.output import print_table
-from gpu_ci.cli.stack_files import StackFile, told
+from gpu_ci.cli.stack_files import StackFile, report_of
 from gpu_ci.errors import Problem
 from gpu_ci.stack import costs, provider_secrets, quotas
 from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.pools import POOLS, images
-from gpu_ci.stack.warnings import APP, GROUP, of
+from gpu_ci.stack.warnings import APP, GROUP, stack_warnings
 
 
 def run(names: tuple[str, ...], as_json: bool) -> None:
     """Print every problem; exit code 1 when there is one."""
     ask_each(
-        names, lambda file: (file, problems(file), doubts(file)), show, document, as_json, lambda found: bool(found[1])
+        names,
+        lambda file: (file, problems(file), warnings(file)),
+        show,
+        document,
+        as_json,
+        lambda result: bool(result[1]),
     )
 
 
@@ -40,14 +45,14 @@ def problems(file: StackFile) -> list[Problem]:
     return wrong + file.quotas[1]
 
 
-def doubts(file: StackFile) -> list[str]:
+def warnings(file: StackFile) -> list[str]:
     """What is no mistake and still worth a word."""
     ended = [str(old) for image in images(file.pools) for old in staleness.image(image, clock.today())]
     described = file.value(CLUSTERS)
     names = described if isinstance(described, Mapping) else ()
     taken = [choice.choices.get("clusterName") for choice in file.checked[0]]
     given = [key for key in (APP, GROUP) if _at(file, key) is not None]
-    return [*ended, *file.quotas[0].doubts, *of(file.pools, names, taken, given)]
+    return [*ended, *file.quotas[0].warnings, *stack_warnings(file.pools, names, taken, given)]
 
 
 def _at(file: StackFile, path: str) -> Any:
@@ -62,7 +67,7 @@ def _at(file: StackFile, path: str) -> Any:
 def show(file: StackFile, wrong: list[Problem], doubtful: list[str]) -> None:
     """For people: problems in the house form, or the pools that are in order."""
     if wrong:
-        click.echo(told(file, wrong))
+        click.echo(report_of(file, wrong))
     else:
         click.echo(
             f"{file.name}: nothing speaks against its {len(file.pools)} pool{'s' if len(file.pools) > 1 else ''}"

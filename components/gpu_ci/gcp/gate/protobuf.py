@@ -10,19 +10,19 @@ from pulumi.output import UNKNOWN
 from pulumi.runtime import rpc
 
 
-def plain(struct: struct_pb2.Struct) -> dict[str, Any]:
+def to_plain(struct: struct_pb2.Struct) -> dict[str, Any]:
     """The values without their secret wrapping, unknown ones as `Unknown`."""
-    found: dict[str, Any] = _plain(json_format.MessageToDict(struct))
+    found: dict[str, Any] = _to_plain(json_format.MessageToDict(struct))
     return found
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         if rpc._special_sig_key in value:
-            return _plain(value.get("value", rpc.UNKNOWN))
-        return {key: _plain(item) for key, item in value.items() if not key.startswith("__")}
+            return _to_plain(value.get("value", rpc.UNKNOWN))
+        return {key: _to_plain(item) for key, item in value.items() if not key.startswith("__")}
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_to_plain(item) for item in value]
     return UNKNOWN if value == rpc.UNKNOWN else value
 
 
@@ -37,16 +37,16 @@ def _holds_secret(value: Any) -> bool:
     return isinstance(value, list) and any(map(_holds_secret, value))
 
 
-def masked(text: str, inputs: struct_pb2.Struct) -> str:
+def redacted(text: str, inputs: struct_pb2.Struct) -> str:
     """A text without the secret inputs: not them, nor what a path of them ends in."""
-    given = plain(inputs)
+    given = to_plain(inputs)
     whole = {str(given[name]) for name in secret_names(inputs)}
     for secret in sorted(whole | {each.rpartition("/")[2] for each in whole}, key=len, reverse=True):
         text = text.replace(secret, "[secret]") if secret else text
     return text
 
 
-def wire(struct: struct_pb2.Struct, name: str) -> Any:
+def as_sent(struct: struct_pb2.Struct, name: str) -> Any:
     """One value as it was sent, secret wrapping and all."""
     return json_format.MessageToDict(struct).get(name)
 

@@ -19,7 +19,7 @@ from pydantic.alias_generators import to_camel
 from ..smoke_gate import SmokeGate, SmokeGateArgs
 from . import messages
 from .compute_api import ApiError, ComputeApi, GoogleCompute
-from .protobuf import masked, plain, secret_names, wire, with_outputs
+from .protobuf import as_sent, redacted, secret_names, to_plain, with_outputs
 from .runner import GateRunner, Question
 from .verdict import CANCELLED, NO_CAPACITY, PASS, Verdict
 
@@ -55,7 +55,7 @@ class GateService:
 
     def check(self, request: Any) -> Any:
         """The inputs with their defaults, or every problem they have; what is not known yet is let through."""
-        given, hidden = plain(request.news), secret_names(request.news)
+        given, hidden = to_plain(request.news), secret_names(request.news)
         # The engine prints the value of a property it is told, also of a secret one.
         failures = [
             provider_pb2.CheckFailure(reason=f"{problem.path}: {problem.reason}")
@@ -80,7 +80,7 @@ class GateService:
 
         Every preview and every `up` comes here, so what is still unproven is said here.
         """
-        old, new, known = plain(request.old_inputs), plain(request.news), plain(request.olds)
+        old, new, known = to_plain(request.old_inputs), to_plain(request.news), to_plain(request.olds)
         changed = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
         unproven = known.get("verdict") == UNPROVEN
         kind = provider_pb2.PropertyDiff
@@ -110,20 +110,20 @@ class GateService:
         outputs = dict.fromkeys(map(to_camel, SmokeGate.OUTPUTS), rpc.UNKNOWN)
         if request.preview:
             return provider_pb2.CreateResponse(properties=with_outputs(request.properties, outputs))
-        inputs = plain(request.properties)
+        inputs = to_plain(request.properties)
         if request.timeout:
             inputs["deadlineSec"] = min(inputs["deadlineSec"], request.timeout)
         question = _question(request.urn, inputs)
         try:
             verdict = await self._in_thread(question, lambda runner: runner.run(question))
         except Refused as error:
-            raise Refused(masked(str(error), request.properties), error.code) from None
+            raise Refused(redacted(str(error), request.properties), error.code) from None
         accepted = _accepted(verdict, question)
         unproven = accepted == UNPROVEN
         told = messages.unproven(request.urn, verdict.summary) if unproven else f"{accepted}: {verdict.summary}"
         await asyncio.to_thread(self._log, request.urn, told, unproven)
         outputs = {
-            "checkedTemplate": wire(request.properties, "template"),  # a secret one stays secret
+            "checkedTemplate": as_sent(request.properties, "template"),  # a secret one stays secret
             "verdict": accepted,
             "summary": verdict.summary,
             "zone": verdict.zone,
@@ -135,7 +135,7 @@ class GateService:
 
     def update(self, request: Any) -> Any:
         """Keep the verdict, take the new settings for the next time."""
-        outputs = {name: wire(request.olds, name) for name in map(to_camel, SmokeGate.OUTPUTS)}
+        outputs = {name: as_sent(request.olds, name) for name in map(to_camel, SmokeGate.OUTPUTS)}
         return provider_pb2.UpdateResponse(properties=with_outputs(request.news, outputs))
 
     def read(self, request: Any) -> Any:
@@ -146,11 +146,11 @@ class GateService:
 
     async def delete(self, request: Any) -> Any:
         """Nothing stays of a gate but what an interrupted check left; that must not hold up a `destroy`."""
-        question = _question(request.urn, plain(request.properties))
+        question = _question(request.urn, to_plain(request.properties))
         try:
             await self._in_thread(question, lambda runner: runner.remove_leftovers(question))
         except Refused as error:
-            text = f"could not look for check machines left behind: {masked(str(error), request.properties)}"
+            text = f"could not look for check machines left behind: {redacted(str(error), request.properties)}"
             await asyncio.to_thread(self._log, request.urn, text, True)
         return empty_pb2.Empty()
 

@@ -38,15 +38,15 @@ def files(args: RunnerScaleSetArgs) -> dict[str, str]:
 
 def template(args: RunnerScaleSetArgs, mounted: pulumi.Output[str] | None) -> dict[str, Any]:
     """The runner's pod; `mounted` is the name of the ConfigMap with its files."""
-    apart = in_pods_of_their_own(args)
+    own_pods = in_pods_of_their_own(args)
     spec: dict[str, Any] = {
         # Container hooks make pods with the runner's token; no other runner has one.
-        "automountServiceAccountToken": apart,
+        "automountServiceAccountToken": own_pods,
         "terminationGracePeriodSeconds": args.termination_grace_sec,
         "securityContext": {**POD_SECURITY, "fsGroup": _RUNNER_UID},
         "containers": [_container(args, mounted is not None)],
         "volumes": [
-            *([] if apart else [_shm_volume(args)]),
+            *([] if own_pods else [_shm_volume(args)]),
             *([_files_volume(mounted)] if mounted is not None else []),
         ],
     }
@@ -99,7 +99,7 @@ def container_mode(args: RunnerScaleSetArgs) -> dict[str, Any]:
 
 
 def _container(args: RunnerScaleSetArgs, has_files: bool) -> dict[str, Any]:
-    apart = in_pods_of_their_own(args)
+    own_pods = in_pods_of_their_own(args)
     rights = {**CONTAINER_SECURITY, "runAsUser": _RUNNER_UID, "runAsGroup": _RUNNER_UID}
     if args.allow_sudo:  # it needs what the level `restricted` takes away
         rights = {key: rights[key] for key in ("runAsNonRoot", "runAsUser", "runAsGroup")}
@@ -108,8 +108,8 @@ def _container(args: RunnerScaleSetArgs, has_files: bool) -> dict[str, Any]:
         "image": args.image,
         "command": ["/home/runner/run.sh"],
         "env": [{"name": name, "value": value} for name, value in _environment(args).items()],
-        "resources": _runner_resources() if apart else _resources(args, gpus=True),
-        "volumeMounts": [*([] if apart else [_SHM]), *([_FILES] if has_files else [])],
+        "resources": _runner_resources() if own_pods else _resources(args, gpus=True),
+        "volumeMounts": [*([] if own_pods else [_SHM]), *([_FILES] if has_files else [])],
         "securityContext": rights,
     }
 
@@ -132,11 +132,11 @@ def _environment(args: RunnerScaleSetArgs) -> dict[str, str]:
 
 def _resources(args: RunnerScaleSetArgs, *, gpus: bool) -> dict[str, Any]:
     """CPU has no limit: what is idle may be used. Memory has, or one job's leak ends another's."""
-    asked = {"cpu": str(args.cpus), "memory": f"{args.memory_gib}Gi"}
+    requests = {"cpu": str(args.cpus), "memory": f"{args.memory_gib}Gi"}
     devices = gpu_nodes.gpus(args.gpus, args.gpu_resource) if gpus else {"requests": {}, "limits": {}}
     return {
-        "requests": {**asked, **devices["requests"]},
-        "limits": {"memory": asked["memory"], **devices["limits"]},
+        "requests": {**requests, **devices["requests"]},
+        "limits": {"memory": requests["memory"], **devices["limits"]},
     }
 
 

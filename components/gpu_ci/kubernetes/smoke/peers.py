@@ -44,7 +44,7 @@ def counts(nodes: int) -> dict[str, Any]:
     return {"completionMode": "Indexed", "completions": nodes, "parallelism": nodes}
 
 
-def apart(pool: str) -> dict[str, Any]:
+def anti_affinity(pool: str) -> dict[str, Any]:
     """The affinity of pods of which a node takes one."""
     term = {"labelSelector": {"matchLabels": {gpu_nodes.POOL_LABEL: pool}}, "topologyKey": _HOST}
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
@@ -56,7 +56,7 @@ def environment() -> list[dict[str, Any]]:
     return [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in fields.items()]
 
 
-def words(nodes: int, subdomain: pulumi.Output[str], deadline_sec: int) -> dict[str, Any]:
+def arguments(nodes: int, subdomain: pulumi.Output[str], deadline_sec: int) -> dict[str, Any]:
     """The options of the check. It has to give up before the Job does, or nobody is told who was missing: pods count
     from their own start, which may be late, so half of the Job's time is theirs."""
     return {

@@ -32,12 +32,12 @@ def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[st
         "--deadline-sec": str(_CHECK_SEC),
         "--termination-log": _MESSAGE,
     }
-    together = smoke_peers.words(args.nodes, peers, args.deadline_sec) if peers is not None else {}
-    around = smoke_peers.environment() if peers is not None else []
+    peer_arguments = smoke_peers.arguments(args.nodes, peers, args.deadline_sec) if peers is not None else {}
+    peer_environment = smoke_peers.environment() if peers is not None else []
     # Which GPUs a container has is decided for each by itself, so this one is as a pod of its own would be. Where one
     # node is proven it is no init container, so that Pulumi tells of its end as it does of the check's. Where several
     # are, it is: a pod of which a container has ended is not ready, and would have no name.
-    unasked = {
+    no_gpu_check = {
         **_container(
             "unasked", args.image, {"--pool": args.pool, "--no-gpu-in": "/dev", "--termination-log": _MESSAGE}
         ),
@@ -52,16 +52,16 @@ def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[st
     return {
         "restartPolicy": "Never",
         "nodeSelector": gpu_nodes.labels(args.pool),
-        **({"affinity": smoke_peers.apart(args.pool), "subdomain": peers} if peers is not None else {}),
+        **({"affinity": smoke_peers.anti_affinity(args.pool), "subdomain": peers} if peers is not None else {}),
         "tolerations": [gpu_nodes.toleration()],
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "securityContext": {"runAsUser": _UID, "runAsGroup": _UID, **POD_SECURITY},
-        **({"initContainers": [unasked]} if peers is not None else {}),
+        **({"initContainers": [no_gpu_check]} if peers is not None else {}),
         "containers": [
             {
-                **_container("gpu-smoke", args.image, {**expected, **together}),
-                "env": [{"name": "HOME", "value": "/tmp"}, *around],  # noqa: S108 - the pod's own
+                **_container("gpu-smoke", args.image, {**expected, **peer_arguments}),
+                "env": [{"name": "HOME", "value": "/tmp"}, *peer_environment],  # noqa: S108 - the pod's own
                 "resources": {
                     "requests": {**resources["requests"], **memory, "cpu": "1"},
                     "limits": {**resources["limits"], **memory},
@@ -72,7 +72,7 @@ def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[st
                     {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108
                 ],
             },
-            *([] if peers is not None else [unasked]),
+            *([] if peers is not None else [no_gpu_check]),
         ],
         "volumes": [
             {"name": "check", "configMap": {"name": archive}},
@@ -83,7 +83,7 @@ def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[st
     }
 
 
-def _container(name: str, image: str, words: dict[str, Any]) -> dict[str, Any]:
+def _container(name: str, image: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """What both sides of the check have in common."""
     return {
         "name": name,
@@ -91,7 +91,7 @@ def _container(name: str, image: str, words: dict[str, Any]) -> dict[str, Any]:
         "command": [
             "python3",
             f"{_MOUNT}/{ARCHIVE}",
-            *(word for pair in words.items() if pair[1] != "" for word in pair),
+            *(word for pair in arguments.items() if pair[1] != "" for word in pair),
         ],
         "terminationMessagePath": _MESSAGE,
         # A check that died before it could write: the end of what it printed.

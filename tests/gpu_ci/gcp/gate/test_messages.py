@@ -8,7 +8,7 @@ import json
 import pytest
 from gpu_agent.ends import ENDS
 from gpu_ci.gcp.gate.messages import NEXT_STEPS, not_passed
-from gpu_ci.gcp.gate.verdict import FAIL, NO_VERDICT, PASS, Verdict, from_guest_attribute, step, written
+from gpu_ci.gcp.gate.verdict import FAIL, NO_VERDICT, PASS, Verdict, current_step, from_guest_attribute, from_serial_log
 
 AGAIN = "nothing has taken this template; the next up asks again, with it or with another one"
 # After a pass, or of machines that are no check's.
@@ -79,7 +79,7 @@ def test_the_reason_of_a_verdict_is_kept() -> None:
     ],
 )
 def test_a_step_is_one_short_word_or_nothing(answer: str, name: str) -> None:
-    assert step(answer) == name
+    assert current_step(answer) == name
 
 
 @pytest.mark.parametrize("front", ["", "Nov 22 10:00:00 vm google_metadata_script_runner[881]: startup-script: "])
@@ -89,7 +89,7 @@ def test_a_verdict_that_a_program_printed_is_none(front: str) -> None:
         base64.b64encode(json.dumps({"verdict": word, "summary": word}).encode()).decode() for word in (FAIL, PASS)
     )
     lines = [f"SMOKE-RESULT {mine}", f"| SMOKE-RESULT {forged}", f"| x SMOKE-RESULT {forged}"]
-    found = written("\n".join(front + line for line in lines), "us-central1-a")
+    found = from_serial_log("\n".join(front + line for line in lines), "us-central1-a")
     assert found is not None
     assert found.outcome == FAIL
-    assert written(f"{front}{lines[1]}", "us-central1-a") is None
+    assert from_serial_log(f"{front}{lines[1]}", "us-central1-a") is None
