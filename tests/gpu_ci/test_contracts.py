@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pulumi
@@ -13,12 +13,10 @@ from gpu_ci.component import Component
 from pydantic.alias_generators import to_camel
 
 from tests.gpu_ci import harness
-from tests.gpu_ci.harness import Row
+from tests.gpu_ci.harness import Deployment, Row
 from tests.gpu_ci.support import CALLS, COMPONENTS, COMPUTED, build
 
 pytestmark = pytest.mark.usefixtures("short_definitions")
-
-deploy = partial(harness.deploy, calls=CALLS)
 
 every_component = pytest.mark.parametrize("component", COMPONENTS.values(), ids=COMPONENTS)
 
@@ -88,52 +86,86 @@ def test_there_is_a_component() -> None:
     ]
 
 
-@every_component
-def test_its_token_names_the_package_the_cloud_and_the_class(component: type[Component]) -> None:
-    cloud = component.__module__.split(".")[1]
-    assert f"gpu-ci:{cloud}:{component.__name__}" == component.TYPE
+@dataclass(frozen=True)
+class Built:
+    """A component as one program made it, and what else that program registered."""
+
+    component: Component
+    deployment: Deployment
 
 
-@every_component
-def test_its_urns_do_not_move(component: type[Component], golden: Callable[[str, str], None]) -> None:
-    golden(f"urns/{component.__name__}.txt", deploy(lambda: build(component), computed=COMPUTED).urns())
+@cache
+def alone(component: type[Component]) -> Built:
+    """The component and nothing else."""
+    made: list[Component] = []
+    deployment = harness.deploy(lambda: made.append(build(component)), computed=COMPUTED, calls=CALLS)
+    return Built(made[0], deployment)
 
 
-@every_component
-def test_its_children_are_named_after_it_and_parented_to_it(component: type[Component]) -> None:
-    top, *children = deploy(lambda: build(component, "one"), computed=COMPUTED).rows
-    assert (top.name, top.parent_name) == ("one", "project-stack")
-    assert [child.name for child in children if not child.name.startswith("one-")] == []
-    # Its own, or those of a part of it that is a component too.
-    parts = {child.urn for child in children if child.type in COMPONENTS}
-    assert top.urn in {child.parent for child in children} <= {top.urn, *parts}
-
-
-@every_component
-def test_its_children_stay_inside_it_when_it_is_nested(component: type[Component]) -> None:
-    rows = deploy(lambda: build(component, parent=Outer("outer")), computed=COMPUTED).rows
-    assert [row.name for row in rows if row.parent_name == "outer"] == ["pool"]
-    parts = {row.name for row in rows if row.type in COMPONENTS}
-    assert "pool" in {row.parent_name for row in rows if row.name not in ("outer", "pool")} <= parts
-
-
-@every_component
-def test_it_can_be_built_twice_in_one_stack(component: type[Component]) -> None:
-    rows = deploy(lambda: [build(component, name) for name in ("a", "b")], computed=COMPUTED).rows
-    assert [row.name for row in rows if row.type == component.TYPE] == ["a", "b"]
-
-
-@every_component
-def test_the_callers_options_stay_with_it(component: type[Component]) -> None:
-    """Pulumi itself hands `protect` down; what is only the component's own must not reach its children."""
+@cache
+def beside_another(component: type[Component]) -> dict[str, Row]:
+    """What is registered by name: "first", then "one" inside of "outer" with options of its own, which waits for
+    "first", and another component, "two", at the top."""
     options: dict[str, Any] = {
         "aliases": [pulumi.Alias(name="old")],
         "ignore_changes": ["zones"],
         "custom_timeouts": pulumi.CustomTimeouts(create="7m"),
     }
-    top, *children = deploy(lambda: build(component, **options), computed=COMPUTED).rows
-    assert list(top.request.ignoreChanges) == ["zones"]
-    for child in children:
+
+    def program() -> None:
+        first = pulumi.CustomResource("test:index:First", "first")
+        build(component, "one", parent=Outer("outer"), depends_on=[first], **options)
+        build(component, "two")
+
+    rows = harness.deploy(program, computed=COMPUTED, calls=CALLS).rows
+    assert len({row.name for row in rows}) == len(rows)
+    return {row.name: row for row in rows}
+
+
+def children(rows: Mapping[str, Row], name: str) -> list[Row]:
+    """What the component of this name has made."""
+    return [row for row in rows.values() if row.name.startswith(f"{name}-")]
+
+
+def test_their_tokens_name_the_package_the_cloud_and_the_class() -> None:
+    for component in COMPONENTS.values():
+        cloud = component.__module__.split(".")[1]
+        assert f"gpu-ci:{cloud}:{component.__name__}" == component.TYPE
+
+
+@every_component
+def test_its_urns_do_not_move(component: type[Component], golden: Callable[[str, str], None]) -> None:
+    golden(f"urns/{component.__name__}.txt", alone(component).deployment.urns())
+
+
+@every_component
+def test_it_can_be_built_twice_and_its_children_are_named_after_it(component: type[Component]) -> None:
+    rows = beside_another(component)
+    assert rows["one"].type == rows["two"].type == component.TYPE
+    assert (rows["one"].parent_name, rows["two"].parent_name) == ("outer", "project-stack")
+    named = [row.name for name in ("one", "two") for row in (rows[name], *children(rows, name))]
+    assert sorted(named) == sorted(rows.keys() - {"first", "outer"})
+    assert len(children(rows, "one")) == len(children(rows, "two")) > 0
+
+
+@every_component
+@pytest.mark.parametrize("name", ["one", "two"])
+def test_its_children_are_parented_to_it_inside_another_component_and_outside(
+    component: type[Component], name: str
+) -> None:
+    rows = beside_another(component)
+    made = children(rows, name)
+    # Its own, or those of a part of it that is a component too.
+    parts = {child.urn for child in made if child.type in COMPONENTS}
+    assert rows[name].urn in {child.parent for child in made} <= {rows[name].urn, *parts}
+
+
+@every_component
+def test_the_callers_options_stay_with_it(component: type[Component]) -> None:
+    """Pulumi itself hands `protect` down; what is only the component's own must not reach its children."""
+    rows = beside_another(component)
+    assert list(rows["one"].request.ignoreChanges) == ["zones"]
+    for child in children(rows, "one"):
         assert "zones" not in child.request.ignoreChanges, child.name
         assert child.request.customTimeouts.create != "7m", child.name
         assert "old" not in [alias.spec.name for alias in child.request.aliases], child.name
@@ -143,61 +175,51 @@ def test_the_callers_options_stay_with_it(component: type[Component]) -> None:
 def test_all_that_it_makes_waits_for_what_it_is_to_wait_for_and_no_component_does(component: type[Component]) -> None:
     """Pulumi has a component wait by itself, without its children: a gate would hold nothing. And one that the engine
     leaves out, as what it waits for failed, ends the program."""
-    found: dict[str, pulumi.Resource] = {}
-
-    def program() -> None:
-        found["first"] = pulumi.CustomResource("test:index:First", "first")
-        build(component, depends_on=[found["first"]])
-
-    first, top, *children = deploy(program, computed=COMPUTED).rows
-    assert top.type == component.TYPE
-    made = [child for child in children if child.request.custom]
-    assert made
-    assert [child.name for child in made if first.urn not in child.request.dependencies] == []
-    components = [top, *(child for child in children if not child.request.custom)]
-    assert [one.name for one in components if first.urn in one.request.dependencies] == []
+    rows = beside_another(component)
+    first, made = rows["first"].urn, children(rows, "one")
+    waiting = [child for child in made if child.request.custom]
+    assert waiting
+    assert [child.name for child in waiting if first not in child.request.dependencies] == []
+    components = [rows["one"], *(child for child in made if not child.request.custom)]
+    assert [one.name for one in components if first in one.request.dependencies] == []
 
 
 @every_component
-def test_it_registers_exactly_the_outputs_it_annotates(component: type[Component]) -> None:
-    deployment = deploy(lambda: build(component), computed=COMPUTED)
-    registered = deployment.outputs[deployment.rows[0].urn]
+def test_it_registers_exactly_the_outputs_it_annotates_and_has_them(component: type[Component]) -> None:
+    built = alone(component)
+    registered = built.deployment.outputs[built.deployment.rows[0].urn]
     assert sorted(registered) == sorted(to_camel(name) for name in component.output_names())
     assert [name for name, value in registered.items() if value is None] == []
-
-
-@every_component
-def test_its_outputs_are_on_the_object_too(component: type[Component]) -> None:
-    found: dict[str, Any] = {}
-    deploy(lambda: found.update(built=build(component)), computed=COMPUTED)
-    assert [
-        name for name in component.output_names() if not isinstance(getattr(found["built"], name), pulumi.Output)
-    ] == []
+    on_the_object = {name: getattr(built.component, name) for name in component.output_names()}
+    assert [name for name, value in on_the_object.items() if not isinstance(value, pulumi.Output)] == []
 
 
 @every_component
 def test_everything_that_takes_labels_has_them(component: type[Component]) -> None:
-    _, *children = deploy(lambda: build(component), computed=COMPUTED).rows
-    assert {child.type for child in children} <= set(LABELLED), "say in LABELLED whether the new type takes labels"
-    for child in children:
+    _, *made = alone(component).deployment.rows
+    assert {child.type for child in made} <= set(LABELLED), "say in LABELLED whether the new type takes labels"
+    for child in made:
         if place := LABELLED[child.type]:
             assert _at(child, place) == {"gpu-ci-pool": "pool", "team": "ml"}, child.name
 
 
-@every_component
-def test_its_docstring_says_what_it_creates_costs_leaves_and_replaces(component: type[Component]) -> None:
-    text = inspect.cleandoc(component.__doc__ or "")
-    assert [word for word in ("Creates:", "Costs:", "Does not:", "Replaces on change of:") if word not in text] == []
+def test_their_docstrings_say_what_they_create_cost_leave_and_replace() -> None:
+    headings = ("Creates:", "Costs:", "Does not:", "Replaces on change of:")
+    missing = {
+        token: [heading for heading in headings if heading not in (component.__doc__ or "")]
+        for token, component in COMPONENTS.items()
+    }
+    assert {token: headings for token, headings in missing.items() if headings} == {}
 
 
-@every_component
-def test_its_wiring_names_fields_it_has(component: type[Component]) -> None:
-    assert component.ARGS.WIRING - set(component.ARGS.model_fields) == frozenset()
+def test_their_wiring_names_fields_they_have() -> None:
+    unknown = {token: each.ARGS.WIRING - set(each.ARGS.model_fields) for token, each in COMPONENTS.items()}
+    assert {token: names for token, names in unknown.items() if names} == {}
 
 
-@every_component
-def test_its_example_is_all_a_stack_file_needs(component: type[Component]) -> None:
-    assert component.ARGS.choice_problems(component.EXAMPLE) == []
+def test_their_examples_are_all_a_stack_file_needs() -> None:
+    problems = {token: each.ARGS.choice_problems(each.EXAMPLE) for token, each in COMPONENTS.items()}
+    assert {token: wrong for token, wrong in problems.items() if wrong} == {}
 
 
 def _at(row: Row, place: tuple[str, ...]) -> Any:
