@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from gpu_ci.gcp.runner_pool import RunnerPool
 
 from tests.gpu_ci.gcp.machine.test_boot import CONTAINER, COS, PLAIN
@@ -26,7 +25,8 @@ def of(machine: str, zone: str, **more: Any) -> dict[str, Any]:
     return {"machineType": machine, "zones": [zone], "image": OWN, **more}
 
 
-# What is wrong -> the choices, where it is told, and what would work as the report has it.
+# What is wrong -> the choices, where it is told, and what would work as the report has it. One row for each rule; which
+# machines, cards and zones go together is held by the tests of the catalog.
 IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
     # zones
     "V100 in a zone without it": (
@@ -34,15 +34,7 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
         "zones[0]",
         "zones that have it: us-east1-b, us-east1-c",
     ),
-    "P100 in a zone without it": (n1("n1-standard-8", "p100", 1, "us-central1-a"), "zones[0]", "us-central1-c"),
-    "P4 in a region without it": (n1("n1-standard-4", "p4", 1, "us-west1-b"), "zones[0]", "us-west2-c"),
-    "T4 in a zone without it": (n1("n1-standard-4", "t4", 1, "us-west4-c"), "zones[0]", "us-west4-a"),
     "L4 in a zone without it": (of("g2-standard-8", "us-central1-f"), "zones[0]", "us-central1-a"),
-    "A100 in a region without it": (of("a2-highgpu-1g", "us-south1-a"), "zones[0]", "us-central1-a"),
-    "H100 in a zone without it": (of("a3-highgpu-1g", "us-central1-f"), "zones[0]", "us-central1-a"),
-    "H200 in a zone without it": (of("a3-ultragpu-8g", "us-central1-f"), "zones[0]", "us-central1-b"),
-    "B200 in a zone without it": (of("a4-highgpu-8g", "us-central1-f"), "zones[0]", "us-central1-b"),
-    "RTX PRO 6000 in a zone without it": (of("g4-standard-48", "us-west4-c"), "zones[0]", "us-central1-b"),
     "a zone of a region that has no GPUs": (of("g2-standard-8", "southamerica-east1-a"), "zones[0]", "us-central1-a"),
     "zones of two regions": (
         {"zones": ["us-central1-a", "us-east1-b"]},
@@ -77,14 +69,7 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
         "a predefined g2 machine type such as g2-standard-8, with 8 vCPUs and 32 GiB",
     ),
     "32 vCPUs with one P100": (n1("n1-standard-32", "p100", 1), "guestAccelerator", "at most 16 vCPUs"),
-    "32 vCPUs with one V100": (n1("n1-highcpu-32", "v100", 1), "guestAccelerator", "at most 12 vCPUs"),
-    "16 vCPUs with one V100": (n1("n1-standard-16", "v100", 1), "guestAccelerator", "at most 12 vCPUs"),
-    "64 vCPUs with two T4": (n1("n1-standard-64", "t4", 2), "guestAccelerator", "at most 48 vCPUs"),
-    "64 vCPUs with one T4": (n1("n1-highmem-64", "t4", 1), "guestAccelerator", "at most 48 vCPUs"),
-    "32 vCPUs with one P4": (n1("n1-standard-32", "p4", 1), "guestAccelerator", "at most 24 vCPUs"),
     "three T4": (n1("n1-standard-8", "t4", 3), "guestAccelerator.count", "1, 2, 4"),
-    "eight T4": (n1("n1-standard-8", "t4", 8), "guestAccelerator.count", "1, 2, 4"),
-    "sixteen V100": (n1("n1-standard-96", "v100", 16), "guestAccelerator.count", "1, 2, 4, 8"),
     "an L4 attached": (n1("n1-standard-8", "l4", 1), "guestAccelerator.type", "nvidia-tesla-t4"),
     "a K80, which Google no longer has": (n1("n1-standard-8", "k80", 1), "guestAccelerator.type", "nvidia-tesla-t4"),
     "n1 without a GPU": (
@@ -106,8 +91,6 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
     "more vCPUs than any n1 has": ({"machineType": "n1-highmem-200"}, "machineType", "did you mean n1-highmem-96"),
     # markets
     "one H100 on demand": (of("a3-highgpu-1g", "us-central1-a", market="standard"), "market", "use spot or flex-start"),
-    "H200 on demand": (of("a3-ultragpu-8g", "us-central1-b", market="standard"), "market", "spot or flex-start"),
-    "B200 on demand": (of("a4-highgpu-8g", "us-central1-b", market="standard"), "market", "spot or flex-start"),
     "GB200 as spot": (of("a4x-highgpu-4g", "us-central1-a", market="spot"), "market", "use reservation"),
     "a capacity block, which is Amazon's": ({"market": "capacity-block"}, "market", "spot"),
     "a reservation of L4 as a market of its own": (
@@ -152,11 +135,7 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
     "a public address": ({"accessConfigs": [{}]}, "accessConfigs", "the network's NAT is their way out"),
     # disks and network
     "g2 on a standard disk": ({"diskType": "pd-standard"}, "diskType", "pd-balanced, pd-ssd"),
-    "g2 on a Hyperdisk": ({"diskType": "hyperdisk-balanced"}, "diskType", "pd-balanced, pd-ssd"),
-    "a3 on a standard disk": (of("a3-highgpu-1g", "us-central1-a", diskType="pd-standard"), "diskType", "pd-balanced"),
     "g4 on a persistent disk": (of("g4-standard-48", "us-central1-b", diskType="pd-ssd"), "diskType", "hyperdisk"),
-    "a4 on a persistent disk": (of("a4-highgpu-8g", "us-central1-b", diskType="pd-ssd"), "diskType", "hyperdisk"),
-    "N1 on a Hyperdisk": (n1("n1-standard-8", "t4", 1, diskType="hyperdisk-balanced"), "diskType", "pd-balanced"),
     "two local SSDs on a g2 that takes one": ({"localSsdCount": 2}, "localSsdCount", "such as 1"),
     "one local SSD on a g2 that takes two": (
         {"machineType": "g2-standard-24", "localSsdCount": 1},
@@ -166,11 +145,6 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
     "nine local SSDs on N1": (n1("n1-standard-8", "t4", 1, localSsdCount=9), "localSsdCount", "such as 8"),
     "local SSDs beside a V100 in the one zone that has none": (
         n1("n1-standard-8", "v100", 1, "us-east1-c", localSsdCount=1),
-        "localSsdCount",
-        "take other zones",
-    ),
-    "local SSDs beside a P4 in a zone without them": (
-        n1("n1-standard-4", "p4", 1, "us-west2-c", localSsdCount=1),
         "localSsdCount",
         "take other zones",
     ),
@@ -185,8 +159,6 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
         "remove it",
     ),
     "a3 without gVNIC": (of("a3-highgpu-1g", "us-central1-a", nicType="VIRTIO_NET"), "nicType", "GVNIC"),
-    "g4 without gVNIC": (of("g4-standard-48", "us-central1-b", nicType="VIRTIO_NET"), "nicType", "GVNIC"),
-    "a4 without gVNIC": (of("a4-highgpu-8g", "us-central1-b", nicType="VIRTIO_NET"), "nicType", "GVNIC"),
     "IDPF on g2": ({"nicType": "IDPF"}, "nicType", "VIRTIO_NET, GVNIC"),
     "a boot disk smaller than the image": ({"diskGib": 20}, "diskGib", "30 to 65536"),
     # images, drivers and torch
@@ -202,11 +174,6 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "driver 595 on a V100": (
         n1("n1-standard-8", "v100", 1, **INSTALLED, torch="2.14.0+cu126"),
-        "driver",
-        "driver.branch: 580",
-    ),
-    "driver 610 on a P4": (
-        n1("n1-standard-4", "p4", 1, driver={"source": "installer", "branch": 610}, image=PLAIN, torch="2.14.0+cu126"),
         "driver",
         "driver.branch: 580",
     ),
@@ -284,16 +251,6 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
         "torch",
         "torch: 2.14.0+cu126",
     ),
-    "a torch without kernels for a P100": (
-        n1("n1-standard-8", "p100", 1, torch="2.8.0+cu128"),
-        "torch",
-        "torch: 2.8.0+cu126",
-    ),
-    "a torch without kernels for Blackwell": (
-        of("g4-standard-48", "us-central1-b", torch="2.6.0"),
-        "torch",
-        "torch: 2.7.0+cu128",
-    ),
     "a torch whose CUDA the image's driver does not know": (
         {"image": ACCELERATOR.format("amd64-with-nvidia-570"), "torch": "2.12.0+cu130"},
         "torch",
@@ -343,16 +300,16 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", IMPOSSIBLE)
-def test_it_is_refused_where_it_is_wrong_with_what_would_work(what: str) -> None:
-    choices, path, instead = IMPOSSIBLE[what]
-    found = problems(**choices)
-    assert [problem.path for problem in found] == [path], [problem.render("pool") for problem in found]
-    assert instead, "every string has nothing in it"
-    assert instead in f"{found[0].expected} {found[0].hint}"
+def test_each_is_refused_where_it_is_wrong_with_what_would_work() -> None:
+    wrong = {}
+    for name, (choices, path, instead) in IMPOSSIBLE.items():
+        assert instead, "every string has nothing in it"
+        found = problems(**choices)
+        if [problem.path for problem in found] != [path] or instead not in f"{found[0].expected} {found[0].hint}":
+            wrong[name] = [problem.render("pool") for problem in found]
+    assert wrong == {}
 
 
-def test_they_are_at_least_sixty() -> None:
-    assert len(IMPOSSIBLE) >= 60
+def test_the_pool_that_they_change_is_accepted() -> None:
     assert problems() == []
     assert RunnerPool.EXAMPLE["machineType"] == "g2-standard-8"
