@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from functools import cache
 from typing import Any
 
 import pulumi
@@ -34,6 +35,12 @@ def stack(pool: dict[str, Any] | None = None, **keys: Any) -> dict[str, Any]:
     return config({"a10g": {**A10G, **(pool or {})}}) | around
 
 
+@cache
+def deployed() -> Deployment:
+    """The stack as it is, for the tests that change nothing of it."""
+    return run(stack())
+
+
 def release(found: Deployment, name: str) -> dict[str, Any]:
     [row] = [row for row in found.rows if row.name == name]
     return row.inputs
@@ -56,7 +63,7 @@ def test_a_second_stack_on_a_cluster_names_what_the_first_one_made_there() -> No
     found = run(second)
     shared = [row.name for row in found.rows if row.parent_name == "project-stack" and "kubernetes" in row.type]
     assert shared == ["ci-cluster", "ci-runners"]
-    first, other = (release(deployment, "a10g-runners-release") for deployment in (run(stack()), found))
+    first, other = (release(deployment, "a10g-runners-release") for deployment in (deployed(), found))
     assert other["values"]["controllerServiceAccount"] == {"name": "ci-arc", "namespace": "arc-systems"}
     assert first["values"] == other["values"]
     assert (first["namespace"], other["namespace"]) == ("gpu-ci", "gpu-ci-two")
@@ -69,7 +76,7 @@ def test_nothing_of_a_cluster_is_looked_up_where_no_pool_is_on_it() -> None:
 
 
 def test_the_cluster_is_reached_as_whoever_runs_this_and_no_credential_is_written_down() -> None:
-    kubeconfig = json.loads(run(stack()).one("pulumi:providers:kubernetes").inputs["kubeconfig"])
+    kubeconfig = json.loads(deployed().one("pulumi:providers:kubernetes").inputs["kubeconfig"])
     assert kubeconfig["clusters"] == [
         {"name": "ci", "cluster": {"server": "https://example.eks", "certificate-authority-data": "Q0E="}}
     ]
@@ -81,7 +88,7 @@ def test_the_cluster_is_reached_as_whoever_runs_this_and_no_credential_is_writte
 
 
 def test_everything_in_the_cluster_is_made_by_its_own_provider() -> None:
-    found = run(stack())
+    found = deployed()
     provider = f"{found.one('pulumi:providers:kubernetes').urn}::ci-cluster-id"
     made = [row for row in found.rows if row.type.startswith("kubernetes:")]
     assert len(made) == 18
@@ -89,7 +96,7 @@ def test_everything_in_the_cluster_is_made_by_its_own_provider() -> None:
 
 
 def test_no_runner_is_there_before_a_check_has_passed_and_no_check_before_gpus_are_told_of() -> None:
-    found = run(stack())
+    found = deployed()
     waits = {row.name: set(row.request.dependencies) for row in found.rows}
     urns = {row.name: row.urn for row in found.rows}
     assert urns["a10g-smoke-job"] in waits["a10g-runners-release"]
@@ -99,7 +106,7 @@ def test_no_runner_is_there_before_a_check_has_passed_and_no_check_before_gpus_a
 
 
 def test_runners_register_as_the_app_in_the_group_of_the_stack() -> None:
-    found = run(stack())
+    found = deployed()
     values = release(found, "a10g-runners-release")["values"]
     assert (values["githubConfigUrl"], values["runnerGroup"]) == ("https://github.com/acme", "gpu-stack")
     assert values["runnerScaleSetName"] == "a10g"
@@ -128,7 +135,7 @@ def test_the_device_plugin_stays_away_from_nodes_that_bring_one() -> None:
 
 
 def test_nobody_chooses_how_the_nodes_of_pools_are_told_of_their_gpus() -> None:
-    assert release(run(stack()), "ci-plugin-release")["values"]["deviceListStrategy"] == "volume-mounts"
+    assert release(deployed(), "ci-plugin-release")["values"]["deviceListStrategy"] == "volume-mounts"
 
 
 def on_cluster(strategy: str) -> dict[str, Any]:
@@ -263,7 +270,7 @@ def test_two_scale_sets_of_one_name_on_one_cluster_are_told_before_one_takes_the
 
 
 def test_the_pool_is_exported_with_its_choices_cost_and_verdict() -> None:
-    outputs = run(stack()).outputs[STACK]
+    outputs = deployed().outputs[STACK]
     pool = outputs["pools"]["a10g"]
     assert {
         key: pool[key] for key in ("kind", "instanceTypes", "clusterName", "region", "market", "max", "verdict")

@@ -34,6 +34,7 @@ def test_six_mistakes_end_in_one_report_and_leave_what_is_there_alone(proven: Sa
     assert [(row["type"], row["id"]) for row in proven.world()] == before
 
 
+@pytest.mark.slow
 def test_of_a_stack_with_a_mistake_nothing_is_created(sandbox: SandboxRunner) -> None:
     sandbox.run(*UP, "--config-file", written(sandbox, config({"l4": {"kind": "gce-runners"}})), ok=False)
     assert sandbox.world() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import cache
 from typing import Any
 
 import pulumi
@@ -97,3 +98,13 @@ def scaling_tags(deployment: Deployment) -> dict[str, str]:
 
 def tag_rows(deployment: Deployment) -> list[Row]:
     return deployment.of("autoscaling/tag:Tag")
+
+
+@cache
+def cloudformation(name: str) -> dict[str, Any]:
+    """The schema of a resource type that cfn-lint carries."""
+    # Here, because it takes a second to load, and every worker of a run loads this module.
+    from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
+
+    schema: dict[str, Any] = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", name).schema
+    return schema

@@ -9,13 +9,12 @@ from typing import Any
 import botocore.session
 import gpu_catalog as catalog
 import pytest
-from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 from gpu_ci.aws import resource_names
 from gpu_ci.aws.gpu_node_group import _CAPACITY_TYPES, GpuNodeGroupArgs
 from gpu_ci.aws.nodes import disk
 from pydantic import TypeAdapter, ValidationError
 
-from tests.gpu_ci.aws.node_groups import BLOCK, EFA, nodes
+from tests.gpu_ci.aws.node_groups import BLOCK, EFA, cloudformation, nodes
 
 
 @cache
@@ -73,7 +72,7 @@ def test_a_clusters_name_has_the_apis_form() -> None:
 @pytest.mark.parametrize("changes", [{}, BLOCK, EFA])
 def test_a_node_group_is_what_cloudformations_schema_takes(changes: dict[str, Any]) -> None:
     """Names of properties, of what is in them, and their words."""
-    schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", "AWS::EKS::Nodegroup").schema
+    schema = cloudformation("AWS::EKS::Nodegroup")
     words = {"nodeRoleArn": "NodeRole", "subnetIds": "Subnets", "region": None}
     found = {key: value for key, value in nodes(**changes).items() if words.get(key, key)}
     assert _wrong(found, schema, schema, words) == []

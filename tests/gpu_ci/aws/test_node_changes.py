@@ -6,15 +6,13 @@ CloudFormation and this package both make. Tags of the Auto Scaling group are no
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import pytest
-from cfnlint.schema import PROVIDER_SCHEMA_MANAGER
 from gpu_ci.aws.gpu_node_group import GpuNodeGroup, GpuNodeGroupArgs
 from pydantic.alias_generators import to_camel
 
-from tests.gpu_ci.aws.node_groups import BLOCK, EFA, P3DN, SUBNET_A, SUBNET_B, TYPES, group
+from tests.gpu_ci.aws.node_groups import BLOCK, EFA, P3DN, SUBNET_A, SUBNET_B, TYPES, cloudformation, group
 
 SCHEMAS = {
     "aws:eks/nodeGroup:NodeGroup": "AWS::EKS::Nodegroup",
@@ -62,20 +60,14 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any], dict[str, str]]] = [
 ]
 
 
-@cache
-def schema(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", name).schema
-    return found
-
-
 def verdict(type_: str, key: str) -> str:
     """What a change of this input leads to."""
     name = SCHEMAS[type_]
     word = WORDS.get(name, {}).get(key, key[0].upper() + key[1:])
-    if name == "AWS::EC2::LaunchTemplate" and word not in schema(name)["properties"]:
+    if name == "AWS::EC2::LaunchTemplate" and word not in cloudformation(name)["properties"]:
         word = "LaunchTemplateData"
-    assert word in schema(name)["properties"], f"{name} has no {word}"
-    return "replace" if f"/properties/{word}" in schema(name)["createOnlyProperties"] else "update"
+    assert word in cloudformation(name)["properties"], f"{name} has no {word}"
+    return "replace" if f"/properties/{word}" in cloudformation(name)["createOnlyProperties"] else "update"
 
 
 def happens(before: dict[str, Any], change: dict[str, Any]) -> dict[str, str]:
@@ -116,7 +108,7 @@ def test_the_docstring_names_what_makes_another_node_group() -> None:
 
 def test_what_cannot_change_is_what_cfn_lint_says_of_node_groups() -> None:
     """So that a new cfn-lint with another list is seen here."""
-    assert sorted(schema("AWS::EKS::Nodegroup")["createOnlyProperties"]) == [
+    assert sorted(cloudformation("AWS::EKS::Nodegroup")["createOnlyProperties"]) == [
         "/properties/AmiType",
         "/properties/CapacityType",
         "/properties/ClusterName",

@@ -7,6 +7,7 @@ import pty
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -115,15 +116,13 @@ def test_a_reader_that_has_enough_ends_it_quietly(words: str, code: int) -> None
     assert "written" not in answer.stderr
 
 
-def test_as_a_module_it_is_the_same_command() -> None:
+def test_as_a_module_it_is_the_same_command(ask: Ask) -> None:
     words = ["check", "n1-standard-96+nvidia-tesla-p100x1"]
-    own, module = ([GPU_CI, *words], [sys.executable, "-m", "gpu_ci.cli", *words])
-    first, second = (subprocess.run(each, capture_output=True, text=True, check=False) for each in (own, module))
-    assert (first.returncode, first.stdout) == (second.returncode, second.stdout)
-    assert first.returncode == 1
+    module = subprocess.run([sys.executable, "-m", "gpu_ci.cli", *words], capture_output=True, text=True, check=False)
+    assert (module.returncode, module.stdout) == (1, ask(*words).out)
 
 
-@pytest.mark.parametrize("name", ["click", "rich", "yaml"])
+@pytest.mark.parametrize("name", ["click", "yaml"])
 def test_what_is_not_installed_is_named_with_what_installs_it(name: str) -> None:
     code = f"import sys; sys.modules['{name}'] = None; from gpu_ci.cli.main import main; main(['check'])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
@@ -166,14 +165,24 @@ def test_a_shell_takes_its_script(ask: Ask, shell: str) -> None:
         ("gpu-ci completion z", ["zsh"]),
     ],
 )
-def test_bash_is_offered_what_exists(line: str, offered: list[str]) -> None:
-    words = line.split(" ")
-    asked = {"_GPU_CI_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+def test_bash_is_offered_what_exists(
+    ask: Ask, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, line: str, offered: list[str]
+) -> None:
+    asked = {"_GPU_CI_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+    for name, value in asked.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit):  # click ends the process that a shell has asked
+        ask()
+    assert [each.removeprefix("plain,") for each in capsys.readouterr().out.split()] == offered
+
+
+def test_a_shell_asks_the_installed_command() -> None:
+    asked = {"_GPU_CI_COMPLETE": "bash_complete", "COMP_WORDS": "gpu-ci rec", "COMP_CWORD": "1"}
     answer = subprocess.run([GPU_CI], capture_output=True, text=True, check=False, env={**os.environ, **asked})
-    assert [each.removeprefix("plain,") for each in answer.stdout.split()] == offered
+    assert answer.stdout == "plain,recommend\n"
 
 
-def on_terminal(width: int, *words: str) -> list[str]:
+def of_a_process_on_a_terminal(width: int, *words: str) -> list[str]:
     """The lines that a terminal of that width gets."""
     ours, theirs = pty.openpty()
     done = subprocess.Popen(
@@ -192,7 +201,31 @@ def on_terminal(width: int, *words: str) -> list[str]:
     return shown.decode().splitlines()
 
 
-def test_a_narrow_terminal_shows_each_row_by_itself_with_every_heading() -> None:
+OnTerminal = Callable[..., list[str]]
+
+
+@pytest.fixture
+def on_terminal(ask: Ask, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> OnTerminal:
+    """The same in this process, whose output says that it is a terminal."""
+
+    def call(width: int, *words: str) -> list[str]:
+        monkeypatch.chdir(ROOT)
+        monkeypatch.setenv("COLUMNS", str(width))
+        monkeypatch.setenv("TERM", "dumb")
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+        answer = ask(*words)
+        assert answer.code == 0
+        return answer.out.splitlines()
+
+    return call
+
+
+def test_a_process_on_a_terminal_prints_the_same_as_this_one(on_terminal: OnTerminal) -> None:
+    words = ("quota", "Pulumi.prod.yaml")
+    assert of_a_process_on_a_terminal(80, *words) == on_terminal(80, *words)
+
+
+def test_a_narrow_terminal_shows_each_row_by_itself_with_every_heading(on_terminal: OnTerminal) -> None:
     lines = on_terminal(60, "cost", "Pulumi.prod.yaml")
     at = lines.index("h100")
     assert [line.split("  ")[1].strip() for line in lines[at + 1 : at + 10]] == [
@@ -212,20 +245,20 @@ ROWS = (
 
 @pytest.mark.parametrize("words", ROWS)
 @pytest.mark.parametrize("width", [80, 120])
-def test_no_line_of_a_table_runs_over_the_edge_of_a_terminal(words: str, width: int) -> None:
+def test_no_line_of_a_table_runs_over_the_edge_of_a_terminal(on_terminal: OnTerminal, words: str, width: int) -> None:
     lines = on_terminal(width, *words.split())
     rule = next(at for at, line in enumerate(lines) if set(line.strip()) == {"─"})
     assert max(map(len, lines[: rule + 12])) <= width
 
 
-def test_a_word_is_not_broken_where_a_table_is_folded() -> None:
+def test_a_word_is_not_broken_where_a_table_is_folded(on_terminal: OnTerminal) -> None:
     lines = on_terminal(80, "catalog", "show", "g2-standard-8")
     [at] = [at for at, line in enumerate(lines) if line.startswith("quota ")]
     assert lines[at].split() == ["quota", "NVIDIA_L4_GPUS,", "gapi"]
     assert lines[at + 1].split() == ["PREEMPTIBLE_NVIDIA_L4_GPUS"]
 
 
-def test_the_reasons_of_recommendations_stand_below_their_table_folded_at_words() -> None:
+def test_the_reasons_of_recommendations_stand_below_their_table_folded_at_words(on_terminal: OnTerminal) -> None:
     lines = on_terminal(80, "recommend", "--dtype", "bf16", "--limit", "1")
     at = lines.index("")
     assert at == (4 if lines[3].startswith("* ") else 3)

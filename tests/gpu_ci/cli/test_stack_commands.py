@@ -178,9 +178,8 @@ def test_a_file_that_may_not_be_read_ends_with_2(ask: Ask, stack: Stack, tmp_pat
     ]  # fmt: skip
 
 
-@of_stacks
-def test_nesting_without_an_end_is_no_traceback(ask: Ask, stack: Stack, command: str) -> None:
-    answer = ask(command, stack(text="config: " + "[" * 5000))
+def test_nesting_without_an_end_is_no_traceback(ask: Ask, stack: Stack) -> None:
+    answer = ask("check", stack(text="config: " + "[" * 1500))
     assert answer.code == 1
     assert answer.err.startswith("Pulumi.dev.yaml")
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from gpu_ci import versions
 from gpu_ci.kubernetes import arc_definitions
 from gpu_ci.kubernetes.arc_controller import ArcController, ArcControllerArgs
 
 from tests.gpu_ci.harness import UNKNOWN, deploy
 from tests.gpu_ci.kubernetes.clusters import build, values
+
+# One test reads the definitions in a deployment, which takes most of its time; the others need none of it.
+short = pytest.mark.usefixtures("short_definitions")
 
 DEFINED = ("autoscalinglisteners", "autoscalingrunnersets", "ephemeralrunners", "ephemeralrunnersets")
 OFF_GPU_NODES = {
@@ -24,6 +28,7 @@ OFF_GPU_NODES = {
 }
 
 
+@short
 def test_the_release_is_the_pinned_chart_in_a_namespace_of_its_own() -> None:
     made = build(ArcController, "arc")
     release = made.one(":Release")
@@ -71,6 +76,7 @@ def test_the_definitions_are_whole_but_for_their_descriptions_and_have_the_names
     assert set(re.findall(r'"description": (.)', text)) <= {"{"}
 
 
+@short
 def test_its_values_are_these_and_no_others() -> None:
     assert values(build(ArcController, "arc")) == {
         "replicaCount": 1,
@@ -88,12 +94,14 @@ def test_its_values_are_these_and_no_others() -> None:
     }
 
 
+@short
 def test_metrics_are_served_on_request_only_and_one_namespace_can_be_all_it_watches() -> None:
     found = values(build(ArcController, "arc", metrics=False, watchSingleNamespace="gpu-ci"))
     assert "metrics" not in found
     assert found["flags"]["watchSingleNamespace"] == "gpu-ci"
 
 
+@short
 def test_its_version_is_known_in_a_preview_and_its_account_only_once_it_runs() -> None:
     def program() -> None:
         ArcController("arc", ArcControllerArgs())

@@ -17,6 +17,8 @@ from tests.gpu_ci.harness import deploy
 from tests.gpu_ci.kubernetes.clusters import GPU_TAINT, build, may_go, scale_set, values
 from tests.gpu_ci.support import COMPUTED, scale_set_wiring
 
+pytestmark = pytest.mark.usefixtures("short_definitions")
+
 # (labels, taints) of nodes
 GPU_NODE = (gpu_nodes.labels("l4"), [GPU_TAINT])
 OTHER_POOL = (gpu_nodes.labels("h100"), [GPU_TAINT])
