@@ -70,9 +70,17 @@ class Late:
         return pulumi.Output(set(), value, known, secret)
 
 
+_deployed: dict[str, Deployment] = {}
+
+
 def group(name: str = "l4", preview: bool = False, **changes: Any) -> Deployment:
-    """What a program registers that makes one node group."""
-    return deploy(lambda: GpuNodeGroup(name, args(**_outputs(changes))), computed=COMPUTED | NAMED, preview=preview)
+    """What a program registers that makes one node group; deployed once for all tests that ask for the same."""
+    key = repr((name, preview, changes))  # a Late is another one each time
+    if key not in _deployed:
+        _deployed[key] = deploy(
+            lambda: GpuNodeGroup(name, args(**_outputs(changes))), computed=COMPUTED | NAMED, preview=preview
+        )
+    return _deployed[key]
 
 
 def _outputs(value: Any) -> Any:

@@ -6,6 +6,7 @@ Helm's is made anew for another name, namespace or trigger, and upgraded for eve
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -105,6 +106,11 @@ def rows(component: type[Component], change: dict[str, Any]) -> dict[str, Row]:
     return {row.urn: row for row in deploy(program, computed={**COMPUTED, **passed}).rows}
 
 
+@cache
+def unchanged(component: type[Component]) -> dict[str, Row]:
+    return rows(component, {})
+
+
 def _by_field(component: type[Component]) -> dict[str, Any]:
     """Its example by the names of fields, which the changes have too."""
     names = {str(field.alias): name for name, field in component.ARGS.model_fields.items()}
@@ -139,7 +145,7 @@ def replaces(row: Row, path: str) -> bool:
 
 def happens(component: type[Component], change: dict[str, Any]) -> dict[str, str]:
     """What happens to each child that both have, by its role in its name."""
-    was, found = rows(component, {}), {}
+    was, found = unchanged(component), {}
     for urn, row in rows(component, change).items():
         if urn not in was or not row.request.custom:
             continue
