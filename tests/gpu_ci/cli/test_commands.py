@@ -187,7 +187,7 @@ def of_a_process_on_a_terminal(width: int, *words: str) -> list[str]:
     ours, theirs = pty.openpty()
     done = subprocess.Popen(
         [GPU_CI, *words], cwd=ROOT, stdout=theirs, stderr=subprocess.DEVNULL,
-        env={**os.environ, "COLUMNS": str(width), "TERM": "dumb"},
+        env={**os.environ, "COLUMNS": str(width), "LINES": "25", "TERM": "dumb"},
     )  # fmt: skip
     os.close(theirs)
     shown = b""
@@ -211,6 +211,7 @@ def on_terminal(ask: Ask, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
     def call(width: int, *words: str) -> list[str]:
         monkeypatch.chdir(ROOT)
         monkeypatch.setenv("COLUMNS", str(width))
+        monkeypatch.setenv("LINES", "25")  # without it rich takes a dumb terminal for one of 80 columns
         monkeypatch.setenv("TERM", "dumb")
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
         answer = ask(*words)
