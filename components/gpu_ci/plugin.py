@@ -9,7 +9,9 @@ lists of enums, error text, unknown arguments, options) is right here: the compo
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import os
 import signal
 import sys
 from collections.abc import Mapping
@@ -35,6 +37,9 @@ from .kinds import catalog
 from .schema import NAME, as_json
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+
+# Seconds between two looks at the parent process.
+_LOOK_EVERY = 1.0
 
 _constructing: ContextVar[str] = ContextVar("_constructing")
 
@@ -161,7 +166,11 @@ class Servicer(ProviderServicer):
 
 
 async def serve(engine_address: str) -> None:
-    """Serve until told to stop; the port goes to standard output, which is how the engine finds it."""
+    """Serve until a signal or the end of the parent process; prints the port to standard output, for the engine.
+
+    An engine that was killed sends no signal; without this check the plugin would run forever.
+    """
+    parent = os.getppid()
     server = grpc.aio.server(options=_GRPC_CHANNEL_OPTIONS)
     servicer = Servicer(engine_address)
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
@@ -171,7 +180,9 @@ async def serve(engine_address: str) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     print(port, flush=True)  # noqa: T201 - the plugin protocol
-    await stop.wait()
+    while os.getppid() == parent and not stop.is_set():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), _LOOK_EVERY)
     await servicer.close()
     await server.stop(grace=1)
 

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
 from typing import Any
 
 import grpc
+import psutil
 import pytest
 from google.protobuf import empty_pb2
 from gpu_ci import versions
 from gpu_ci.gcp.runner_pool import RunnerPool
 from pulumi.runtime.proto import provider_pb2
 
+from tests.conftest import ROOT
 from tests.gpu_ci.engine_stub import Plugin, asked, details, output, refused, secret
 from tests.gpu_ci.harness import UNKNOWN
 from tests.gpu_ci.support import WIRING
@@ -98,3 +106,19 @@ def test_it_tells_its_version_its_schema_and_takes_any_configuration() -> None:
         )
 
     assert asked(ask) == (versions.PACKAGE, "gpu-ci", 0, provider_pb2.DiffResponse.DIFF_NONE, True)
+
+
+def test_the_plugin_ends_after_its_parent_was_killed() -> None:
+    # `sleep` keeps the shell alive, so the plugin's parent is the shell and not this test.
+    start = f"{shlex.quote(sys.executable)} {shlex.quote(str(ROOT / 'components'))} & echo $!; sleep 600"
+    with subprocess.Popen(["bash", "-c", start], stdout=subprocess.PIPE, text=True, start_new_session=True) as parent:
+        assert parent.stdout is not None
+        plugin, port = psutil.Process(int(parent.stdout.readline())), int(parent.stdout.readline())
+        try:
+            assert plugin.is_running()
+            assert port > 0
+            parent.kill()
+            plugin.wait(timeout=60)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(parent.pid, signal.SIGKILL)

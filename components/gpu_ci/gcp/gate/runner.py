@@ -156,7 +156,7 @@ class GateRunner:
                 if not pending and (answer := self._api.guest_attribute(project, zone, name, VERDICT_KEY)):
                     return from_guest_attribute(answer, zone)
                 if state in _ENDED:
-                    return self._ended(question, zone, name, state)
+                    return self._ended(question, zone, body, state)
                 elapsed = self._clock.now() - started
                 if elapsed >= question.deadline_sec:
                     where = self._step(project, zone, name) or where
@@ -192,11 +192,19 @@ class GateRunner:
             return current_step(self._api.guest_attribute(project, zone, name, STEP_KEY))
         return ""
 
-    def _ended(self, question: Question, zone: str, name: str, state: str) -> Verdict:
-        """The machine is no more, and left no verdict where it should."""
-        if state == _GONE:  # spot: its time was over before the check's
+    def _ended(self, question: Question, zone: str, body: dict[str, Any], state: str) -> Verdict:
+        """The verdict on a machine that stopped or was deleted without publishing one.
+
+        Only Spot capacity that Google took back is a reason to try the next zone. A gate whose deployment was killed
+        sees its machine deleted by the next deployment, and must not start another.
+        """
+        if self._cancel.is_set():
+            return _cancelled(zone)
+        if state != _GONE:
+            return self._silent(question, zone, body["name"], "the check machine stopped without a verdict")
+        if body["scheduling"].get("provisioningModel") == "SPOT":
             return Verdict(NO_CAPACITY, f"{zone} took the check machine away before it had a verdict", zone)
-        return self._silent(question, zone, name, "the check machine stopped without a verdict")
+        return Verdict(FAIL, "the check machine was deleted before it had a verdict", zone, NO_VERDICT)
 
     def _silent(self, question: Question, zone: str, name: str, what: str, reason: str = "") -> Verdict:
         """The serial port's verdict, should only that have come through; else its last line, for whoever reads on."""
@@ -242,7 +250,12 @@ def _named(zones: Sequence[str]) -> str:
 
 
 def _gate_label(question: Question) -> str:
-    return fit(question.gate, 63)
+    """Identifies the check machines of one gate and template.
+
+    The template is part of it because two backends may hold stacks of one name in one Google project, with equal URNs.
+    Neither must delete the other's machines, and only the name of the template differs between them.
+    """
+    return fit(f"{question.gate} {region_and_name_of_template(question.template)[1]}", 63)
 
 
 def _cancelled(zone: str) -> Verdict:

@@ -61,13 +61,14 @@ class FakeGoogle:
     bodies: list[dict[str, Any]] = field(default_factory=list)
     on_status: Callable[[], None] = lambda: None
     step: str | ApiError = ""
+    provisioning_model: str = "SPOT"
 
     def template(self, project: str, region: str, name: str) -> dict[str, Any]:
         self.log.append(("template", project, region, name))
         return {
             "labels": {"gpu-ci-pool": "l4"},
             "metadata": {"items": [{"key": "startup-script", "value": "#!"}, {"key": "gpu-ci-role", "value": "pool"}]},
-            "scheduling": {"provisioningModel": "SPOT", "maxRunDuration": {"seconds": "14400"}},
+            "scheduling": {"provisioningModel": self.provisioning_model, "maxRunDuration": {"seconds": "14400"}},
         }
 
     def insert(self, project: str, zone: str, body: dict[str, Any], template: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from threading import Event
 from typing import Any
 
@@ -195,6 +196,25 @@ def test_a_machine_taken_away_is_no_fault_of_its_gpu() -> None:
     assert "us-central1-a took the check machine away before it had a verdict" in asked.said
 
 
+def test_a_machine_on_demand_that_was_deleted_is_a_fail_and_no_other_zone_is_tried() -> None:
+    asked = Asked(verdict=None, gone_after=40, provisioning_model="STANDARD")
+    verdict = asked.verdict()
+    assert verdict == Verdict("fail", "the check machine was deleted before it had a verdict", A, "no-verdict")
+    assert [zone for call, zone in asked.google.log[1:] if call == "insert"] == [A]
+
+
+def test_a_cancelled_gate_whose_machine_was_deleted_starts_no_other() -> None:
+    asked = Asked(verdict=None, gone_after=40)
+
+    def cancel_when_it_is_gone() -> None:
+        if asked.clock.now() >= 40:
+            asked.cancel.set()
+
+    asked.google.on_status = cancel_when_it_is_gone
+    assert asked.verdict() == Verdict("cancelled", "the check was cancelled", A)
+    assert [zone for call, zone in asked.google.log[1:] if call == "insert"] == [A]
+
+
 @pytest.mark.parametrize(
     "answer", ["", "pass", "[]", '{"verdict":"maybe","summary":"x"}', '{"verdict":"pass"}', '{"summary":"x"}', "null"]
 )
@@ -253,9 +273,10 @@ def test_a_machine_that_cannot_be_deleted_is_said_and_hides_no_verdict() -> None
     )
 
 
-def test_two_gates_never_take_each_others_machines_for_leftovers() -> None:
+@pytest.mark.parametrize(("part", "one", "other"), [("gate", "l4-gate", "t4-gate"), ("template", "/t-1", "/t-2")])
+def test_two_gates_never_take_each_others_machines_for_leftovers(part: str, one: str, other: str) -> None:
     first, second = Asked(), Asked()
-    second.question = Question(**{**vars(first.question), "gate": first.question.gate.replace("l4-gate", "t4-gate")})
+    second.question = replace(first.question, **{part: getattr(first.question, part).replace(one, other)})
     first.verdict()
     second.verdict()
     labels = [asked.google.bodies[0]["labels"]["gpu-ci-gate"] for asked in (first, second)]
