@@ -53,10 +53,11 @@ test-kubernetes: dev control-plane ## our objects and the sandbox's words beside
 test-mutations: dev ## change the verdict code of gpu-smoke place by place: which changes does no test see? (ARGS=judge/)
 	@.venv/bin/python tools/mutations.py $(ARGS)
 
-check: dev ## ruff, mypy --strict, and what is known to be wrong or dangerous in workflows and actions
+check: dev ## ruff, mypy --strict, the direction of imports, and known faults in workflows and actions
 	@.venv/bin/ruff format --check .
 	@.venv/bin/ruff check .
 	@.venv/bin/mypy
+	@.venv/bin/lint-imports --no-logo --no-cache
 	@.venv/bin/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yaml
 	@.venv/bin/check-jsonschema --quiet --builtin-schema vendor.github-actions actions/*/action.yml
 	@.venv/bin/zizmor --offline --no-progress --quiet .
