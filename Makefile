@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The environments are made one after the other, also under make -j.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help up preview down test test-slow test-kill test-boots test-kubernetes test-mutations check format golden docs lock policy bench clean
+.PHONY: help up preview down test test-slow test-all test-kill test-boots test-kubernetes test-mutations check format golden docs lock policy bench clean
 .PHONY: runtime dev comment torch engine control-plane
 
 help: ## this list
@@ -33,11 +33,13 @@ preview: engine ## what `make up` would do
 down: engine ## destroy the stack in the sandbox
 	@$(SANDBOX) destroy --stack '$(STACK)' --yes $(ARGS)
 
-test: dev comment engine torch policy ## the tests, the engine's too (PYTEST_ARGS="-k name" narrows them)
+test: dev comment engine torch policy ## the tests, some of the real engine too (PYTEST_ARGS="-k name" narrows them)
 	@.venv/bin/python -m pytest -n 4 --dist worksteal $(PYTEST_ARGS)
 
-test-slow: dev comment engine torch policy ## the tests of the real engine that `make test` leaves out; some minutes
+test-slow: dev comment engine torch policy ## the tests that `make test` leaves out, most on the real engine; a quarter of an hour
 	@.venv/bin/python -m pytest -n 4 --dist worksteal -m slow $(PYTEST_ARGS)
+
+test-all: test test-slow test-kill test-boots test-kubernetes ## everything; about an hour, as root, needs Go
 
 test-kill: dev engine torch ## kill -9 the provider and the CLI at 20 moments of an `up` each; about ten minutes
 	@KILL_POINTS=20 .venv/bin/python -m pytest -n 2 --dist worksteal tests/engine/test_kill.py

@@ -47,6 +47,22 @@ def pytest_collection_finish() -> None:
 collect_ignore = ["control_plane"]
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin each worker's share with its part of the engine tests, which take the longest.
+
+    xdist's worksteal gives every worker an equal run of neighbours, so one worker would have nearly all of them.
+    """
+    workers: int = getattr(config, "workerinput", {}).get("workercount", 1)
+    engine = [item for item in items if item.get_closest_marker("engine")]
+    others = [item for item in items if not item.get_closest_marker("engine")]
+    bounds = [len(others) * worker // workers for worker in range(workers + 1)]
+    items[:] = [
+        item
+        for worker in range(workers)
+        for item in (*engine[worker::workers], *others[bounds[worker] : bounds[worker + 1]])
+    ]
+
+
 @pytest.fixture(scope="session")
 def torch_python() -> Path:
     """The interpreter that has torch. Its absence is a failure: a skipped check proves nothing."""

@@ -106,10 +106,8 @@ NODES: dict[str, tuple[tuple[str, ...], str]] = {
 }
 
 
-# Which fault it is changes what the scheduler says, and tests/sandbox has each of these; one goes the whole way here.
-@pytest.mark.parametrize(
-    "fault", [pytest.param(each, marks=pytest.mark.slow if each != "taint" else ()) for each in NODES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", NODES)
 def test_no_scale_set_is_made_for_a_pool_whose_nodes_its_check_does_not_fit(
     shared: Path, tmp_path: Path, unproven: BroughtUp, fault: str
 ) -> None:
@@ -156,6 +154,7 @@ def test_no_scale_set_is_made_for_a_pool_whose_nodes_have_no_gpu(
         assert exit_codes(runner) == {"a10g-smoke": 2}
 
 
+@pytest.mark.slow
 def test_a_pool_whose_check_fails_keeps_no_other_pool_from_its_scale_set(shared: Path, tmp_path: Path) -> None:
     config = stack.on_eks()
     config["gpu-ci:pools"]["zz"] = config["gpu-ci:pools"]["a10g"]

@@ -69,6 +69,7 @@ def test_nodes_come_first_then_their_check_then_the_runners(up_on_eks: BroughtUp
     assert names.index("example-ci-arc-release") < names.index(RELEASE)
 
 
+@pytest.mark.slow
 def test_a_second_up_changes_nothing_not_even_a_size_that_others_set(pool: SandboxRunner) -> None:
     pool.run("world", "edit", NODES, "scalingConfig.desiredSize=1")
     _, done = pool.steps(*eks.UP, "--refresh")
@@ -84,6 +85,7 @@ def test_another_image_of_the_nodes_is_proven_before_the_scale_set_changes(pool:
     assert idle(pool) == 1
 
 
+@pytest.mark.slow
 def test_another_template_is_proven_before_the_scale_set_changes_which_a_failed_check_leaves_as_it_is(
     pool: SandboxRunner,
 ) -> None:
@@ -101,6 +103,7 @@ def test_another_template_is_proven_before_the_scale_set_changes_which_a_failed_
     assert idle(pool) == 1
 
 
+@pytest.mark.slow
 def test_all_of_it_goes_and_the_scale_set_before_its_controller(pool: SandboxRunner) -> None:
     _, done = pool.steps("destroy", "--stack", "staging", "--yes")
     names = [name for operation, name in done if operation == "delete"]

@@ -28,6 +28,7 @@ def world(runner: SandboxRunner) -> list[str]:
     return sorted(row["name"] for row in runner.world())
 
 
+@pytest.mark.slow
 def test_a_change_touches_what_it_must_and_a_secret_is_nowhere_in_plain_text(hub: SandboxRunner) -> None:
     said = [hub.run(*UP, **PLANTED).output]
     there = ["gpu-group", "kernels", "main-ruleset", "own-secret-SECOND", "shared-secret-FIRST", "shared-secret-SECOND",

@@ -135,6 +135,7 @@ def test_a_check_machine_that_nobody_was_left_to_delete_is_deleted_by_the_next_u
     knows_exactly_its_own(sandbox)
 
 
+@pytest.mark.slow
 def test_a_half_made_template_is_named_with_the_command_that_removes_it(sandbox: SandboxRunner) -> None:
     # All else is made first: what the provider makes beside the template when it dies would be half made too.
     sandbox.run("world", "break", "refuse", "--on", "*RegionInstanceTemplate")
@@ -160,6 +161,7 @@ def test_only_an_error_that_names_what_was_half_made_excuses_an_up() -> None:
     assert not stands_in_the_way(identity, f"  error: today not\n{listed}")
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_no_process_and_no_lock(sandbox: SandboxRunner) -> None:
     sandbox.run("world", "break", "slow", "--seconds", "60", "--on", "*RegionInstanceTemplate")
     up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview")

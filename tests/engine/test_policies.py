@@ -48,6 +48,8 @@ PolicyPack(
 )
 """
 
+UP = ("up", "--stack", "dev", "--yes", "--skip-preview", "--policy-pack", PACK)
+
 
 @pytest.fixture
 def unrelated(tmp_path: Path) -> Iterator[SandboxRunner]:
@@ -83,38 +85,46 @@ def logged(runner: SandboxRunner, *args: str, ok: bool = True) -> tuple[Finished
     return finished, *violations(log)
 
 
-def test_a_violation_fails_the_preview_and_stops_the_up_and_an_exemption_lets_both_through(
+EXEMPT = {"resource": "assets", "reason": "labelled next week", "until": "9999-12-31"}
+
+
+def test_a_violation_fails_the_preview_and_an_exemption_lets_the_up_through(
     unrelated: SandboxRunner, policy_python: Path, tmp_path: Path
 ) -> None:
-    preview = ("preview", "--stack", "dev", "--policy-pack", PACK)
-    failed, found, asked = logged(unrelated, *preview, ok=False)
+    failed, found, asked = logged(unrelated, "preview", "--stack", "dev", "--policy-pack", PACK, ok=False)
     assert (failed.code, found, asked) == (1, [UNLABELLED], "asked: gpu-ci 0.1.0 (16 rules)")
 
-    up = ("up", "--stack", "dev", "--yes", "--skip-preview", "--policy-pack", PACK)
-    stopped, found, _ = logged(unrelated, *up, ok=False)
-    assert (stopped.code, found) == (1, [UNLABELLED])
-    assert "assets" not in {row["name"] for row in unrelated.world()}
-
-    exempt = {"resource": "assets", "reason": "labelled next week", "until": "9999-12-31"}
-    chosen = ("--policy-pack-config", config(tmp_path, required_labels={"exempt": [exempt]}))
-    assert logged(unrelated, *preview, *chosen)[1:] == ([], "asked: gpu-ci 0.1.0 (16 rules)")
-    _, found, _ = logged(unrelated, *up, *chosen)
+    chosen = config(tmp_path, required_labels={"exempt": [EXEMPT]})
+    _, found, _ = logged(unrelated, *UP, "--policy-pack-config", chosen)
     assert found == []
     assert "assets" in {row["name"] for row in unrelated.world()}
     assert unrelated.gone() == {}, "the pack outlived the up"
 
-    without_reason = {"resource": "assets", "until": "9999-12-31"}
-    chosen = ("--policy-pack-config", config(tmp_path, required_labels={"exempt": [without_reason]}))
-    refused, _, _ = logged(unrelated, *preview, *chosen, ok=False)
+
+@pytest.mark.slow
+def test_a_violation_stops_the_up_before_the_resource_is_created(unrelated: SandboxRunner, policy_python: Path) -> None:
+    stopped, found, _ = logged(unrelated, *UP, ok=False)
+    assert (stopped.code, found) == (1, [UNLABELLED])
+    assert "assets" not in {row["name"] for row in unrelated.world()}
+
+
+@pytest.mark.slow
+def test_a_mistake_in_the_settings_of_the_rules_is_named(
+    unrelated: SandboxRunner, policy_python: Path, tmp_path: Path
+) -> None:
+    preview = ("preview", "--stack", "dev", "--policy-pack", PACK, "--policy-pack-config")
+    chosen = config(tmp_path, required_labels={"exempt": [{"resource": "assets", "until": "9999-12-31"}]})
+    refused, _, _ = logged(unrelated, *preview, chosen, ok=False)
     assert "required-labels: exempt.0: reason is required" in refused.output
 
-    chosen = ("--policy-pack-config", config(tmp_path, spend_ceiling={"maxUsd": 2}, nope="mandatory"))
-    refused, _, _ = logged(unrelated, *preview, *chosen, ok=False)
-    assert "nope: no such rule" in refused.output
-    assert "spend-ceiling.maxUsd: no such setting" in refused.output
-    assert "hint: did you mean maxUsdPerHour?" in refused.output
+    chosen = config(tmp_path, spend_ceiling={"maxUsd": 2}, nope="mandatory")
+    refused, _, _ = logged(unrelated, *preview, chosen, ok=False)
+    assert refused.has(
+        "nope: no such rule", "spend-ceiling.maxUsd: no such setting", "hint: did you mean maxUsdPerHour?"
+    )
 
 
+@pytest.mark.slow
 def test_a_strangers_pack_runs_in_its_own_environment_beside_ours(unrelated: SandboxRunner, stranger: Path) -> None:
     both = ("preview", "--stack", "dev", "--policy-pack", PACK, "--policy-pack", str(stranger))
     _, found, asked = logged(unrelated, *both, ok=False)
@@ -132,6 +142,7 @@ def test_a_strangers_pack_runs_in_its_own_environment_beside_ours(unrelated: San
     assert (passed.code, found) == (0, [short]), "advice fails nothing"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stack", ["staging", "prod"])
 def test_the_shipped_stacks_break_no_mandatory_rule(stack: str, tmp_path: Path, policy_python: Path) -> None:
     runner = SandboxRunner(project=ROOT, folder=tmp_path / "sandbox")

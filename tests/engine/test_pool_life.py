@@ -153,6 +153,7 @@ def test_an_unproven_template_is_warned_of_until_an_up_asks_again(proven: Sandbo
     assert templates(proven) == [template]
 
 
+@pytest.mark.slow
 def test_a_refresh_finds_a_deleted_template_and_drift_and_mends_all_but_a_size_that_others_set(
     proven: SandboxRunner,
 ) -> None:

@@ -56,6 +56,7 @@ def test_up_proves_the_pool_and_the_second_up_changes_nothing_not_even_a_size_th
     assert sandbox.gone() == {}
 
 
+@pytest.mark.slow
 def test_another_machine_type_replaces_the_template_and_updates_the_group(proven: SandboxRunner) -> None:
     changed = proven.stack_file("Pulumi.staging.yaml", {("gpu-ci:pools", "l4", "machineType"): "g2-standard-12"})
     assert steps(proven, "--config-file", str(changed)) == {
@@ -65,6 +66,7 @@ def test_another_machine_type_replaces_the_template_and_updates_the_group(proven
     }
 
 
+@pytest.mark.slow
 def test_another_max_replaces_nothing(proven: SandboxRunner) -> None:
     changed = proven.stack_file("Pulumi.staging.yaml", {("gpu-ci:pools", "l4", "max"): 9})
     up = proven.run(*UP, "--config-file", str(changed))
@@ -72,6 +74,7 @@ def test_another_max_replaces_nothing(proven: SandboxRunner) -> None:
     assert proven.json("stack", "output", "--stack", "staging", "--json")["pools"]["l4"]["max"] == 9
 
 
+@pytest.mark.slow
 def test_destroy_leaves_an_empty_world(proven: SandboxRunner) -> None:
     proven.run("destroy", "--stack", "staging", "--yes")
     assert proven.world() == []

@@ -44,6 +44,7 @@ def behind(pool: SandboxRunner) -> list[str]:
     return [row["name"] for row in pool.world() if row["name"] == "behind"]
 
 
+@pytest.mark.slow
 def test_each_of_two_nodes_is_started_for_the_check_and_proves_itself_beside_the_other(pool: SandboxRunner) -> None:
     up = pool.run(*UP)
     first, second = pods(pool)
