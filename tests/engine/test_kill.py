@@ -94,8 +94,9 @@ def ends_green_and_leaves_nothing(sandbox: SandboxRunner) -> None:
 
 @pytest.mark.parametrize(
     ("who", "line"),
-    [("provider", "l4-template creat"), pytest.param("cli", "starting a check machine", marks=pytest.mark.slow)],
+    [("provider", "l4-template creat"), ("cli", "starting a check machine")],
 )
+@pytest.mark.slow
 def test_the_next_up_ends_green_after_a_kill(sandbox: SandboxRunner, who: str, line: str) -> None:
     up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview")
     read_until(up, line)

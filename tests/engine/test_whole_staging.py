@@ -92,6 +92,7 @@ def unsealed(message: Any, sealed: bool = False) -> Iterator[str]:
         yield message
 
 
+@pytest.mark.slow
 def test_everything_comes_up_proven_and_a_secret_is_nowhere_in_plain_text(tmp_path: Path) -> None:
     runner = SandboxRunner(project=tmp_path / "the project", folder=tmp_path / "a sandbox")
     runner.project.mkdir()
