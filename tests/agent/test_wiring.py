@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from gpu_agent import runner
 from gpu_agent.clock import Clock
 from gpu_agent.ends import ENDS
 from gpu_agent.hooks import Job
@@ -32,8 +33,11 @@ def nobody_asks(_: Mapping[str, str]) -> None:
 
 @pytest.mark.parametrize("code", [*_CODES, 8, 99])
 @pytest.mark.parametrize("job", [None, TRAIN])
-def test_no_exit_code_that_a_job_may_choose_stops_the_pool(code: int, job: Job | None) -> None:
+def test_no_exit_code_that_a_job_may_choose_stops_the_pool(
+    code: int, job: Job | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The job is known from the runner's own line, or from its hook."""
+    monkeypatch.setattr(runner, "_PAUSE_SEC", 0.1)  # before a start is repeated, which it is for two of these codes
     says = "" if job else 'say("Running job: train"); '
     reason, words = machine.inside(lambda: started(f"{says}end({code})", job).finish(nobody_asks))
     assert reason == ("runner-failed" if code else "job-done")

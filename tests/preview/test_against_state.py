@@ -96,6 +96,7 @@ def test_only_what_differs_from_the_deployed_is_told_and_secrets_are_taken_for_u
     )
 
 
+@pytest.mark.slow
 def test_a_secret_that_loses_its_encryption_is_still_a_change(
     deployed: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:

@@ -59,6 +59,7 @@ def test_a_plain_preview_in_a_checkout_says_the_same(
     assert plain(checkout, tmp_path / "a sandbox", change.stack) == reported(report)
 
 
+@pytest.mark.slow
 def test_a_program_that_knows_nothing_of_ours_is_previewed_alike(tmp_path: Path) -> None:
     """A namespace that is replaced with what is in it, an older image, another tag, and a role that goes."""
     folder = small.unrelated(tmp_path / "unrelated")

@@ -47,6 +47,7 @@ def ask(repository: Path, *packs: Path) -> Report:
     return compare(Request(base="main", head="change", packs=packs), Repository.find(repository), lambda _: None)
 
 
+@pytest.mark.slow
 def test_a_head_that_left_the_base_before_a_policy_was_added_is_held_to_it(repository: Path) -> None:
     small.change(repository, IN_US)
     with_policies(repository)
@@ -68,6 +69,7 @@ def test_a_head_that_has_a_submodule_in_the_place_of_the_policies_is_refused(rep
         ask(repository, repository / "policies")
 
 
+@pytest.mark.slow
 def test_a_stack_of_the_head_cannot_change_what_the_next_one_is_compared_with(repository: Path) -> None:
     (repository / "Pulumi.dev.yaml").rename(repository / "Pulumi.aa.yaml")
     (repository / "Pulumi.zz.yaml").write_text((repository / "Pulumi.aa.yaml").read_text())

@@ -70,6 +70,7 @@ def test_a_lock_is_installed_where_nothing_of_the_side_is_imported_or_obeyed(
     assert head.installed_with == ["head: packages by name, as wheels"]
 
 
+@pytest.mark.slow
 def test_an_installation_that_fails_had_the_network_all_the_same(checkout: Path, head: Checkout) -> None:
     with pytest.raises(CheckoutError, match=r"^its packages cannot be installed: .*no such thing"):
         head.install(Packages(checkout, checkout), "python -c \"raise SystemExit('no such thing')\"")
@@ -107,6 +108,7 @@ def test_a_project_file_that_is_written_again_says_what_it_said(checkout: Path, 
     )
 
 
+@pytest.mark.slow
 def test_an_installation_that_makes_the_project_a_link_writes_nothing_elsewhere(
     checkout: Path, head: Checkout, tmp_path: Path
 ) -> None:

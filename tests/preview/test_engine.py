@@ -85,6 +85,7 @@ def walls_of(report: Report) -> dict[str, bool]:
     return {each.name: each.stands for each in report.walls}
 
 
+@pytest.mark.slow
 @pytest.mark.engine
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("place", ["the installer's folder", "a link on PATH"])
@@ -118,6 +119,7 @@ assert not Path({str(home / ".pulumi" / "credentials.json")!r}).exists()
         assert walls_of(report) == dict.fromkeys(["environment", "limits", "files", "network", "processes"], True)
 
 
+@pytest.mark.slow
 @pytest.mark.engine
 @pytest.mark.timeout(300)
 def test_a_project_of_uv_is_previewed_with_the_packages_that_uv_installed(tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ def test_one_that_looks_for_secrets_finds_none(place: Path) -> None:
     assert [wall.name for wall in report.walls if not wall.stands] == []
 
 
+@pytest.mark.slow
 def test_one_that_hangs_is_ended_and_said(place: Path, tmp_path: Path) -> None:
     small.change(place)
     assert small.ask(place, cache=tmp_path).exit_code == 0  # the base is kept, so that the limit is for the head alone
@@ -153,6 +154,7 @@ def test_one_whose_packages_would_run_code_is_reported_on_and_installs_nothing(p
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.slow
 def test_one_that_brings_an_environment_of_its_own_has_it_replaced(place: Path, tmp_path: Path) -> None:
     """Its interpreter would run outside the walls, and its links would be written through."""
     git(place, "checkout", "-q", "-f", "-B", "change", "main")
@@ -195,6 +197,7 @@ def test_one_that_makes_its_project_a_link_is_refused(place: Path, tmp_path: Pat
     assert (victim / "Pulumi.dev.yaml").read_text() == before
 
 
+@pytest.mark.slow
 def test_the_policies_of_the_base_cannot_be_rewritten_by_an_earlier_stack(place: Path) -> None:
     program = (
         "import os, pulumi\nfrom pathlib import Path\n"

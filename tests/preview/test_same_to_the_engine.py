@@ -26,6 +26,7 @@ aws.dynamodb.Table("t", hash_key="a", attributes=[{"name": "a", "type": "S"}], b
 CONFIG = "  gcp:project: p\n  aws:region: us-east-1\n"
 
 
+@pytest.mark.slow
 def test_a_program_that_is_the_same_changes_nothing_though_nobody_knows_one_of_its_outputs(tmp_path: Path) -> None:
     folder = small.repository(tmp_path / "same", BASE, CONFIG)
     small.change(folder, f"{BASE}# a comment\n")
@@ -50,6 +51,7 @@ def test_secrets_that_are_plain_with_the_same_value_and_an_update_that_may_repla
     assert ("key", "[secret]", "[was secret, not shown]") in [(o.path, o.before, o.after) for o in stack.outputs]
 
 
+@pytest.mark.slow
 def test_a_stack_file_in_a_folder_of_its_own_is_the_one_that_is_read(tmp_path: Path) -> None:
     pools = "gpu-ci:pools: {l4: {kind: gce-runners, machineType: g2-standard-8, zones: [us-central1-a], max: %d}}"
     config = f"  gcp:project: p\n  {pools % 1}\n"

@@ -57,6 +57,7 @@ def test_the_example_runs_on_a_cpu_and_skips_what_needs_gpus(torch_python: Path)
     ]
 
 
+@pytest.mark.slow
 def test_the_example_fails_where_its_gpu_job_meets_no_gpu_and_the_page_shows_how(torch_python: Path) -> None:
     done = example(torch_python, "-m", "gpu", "--gpu=require")
     assert done.returncode == 1, done.stdout

@@ -32,16 +32,19 @@ def test_each_worker_has_its_own_gpu(suite: Suite) -> None:
     assert seen(result) == {"seen gw0 ['NVIDIA L4']", "seen gw1 ['Tesla T4']"}
 
 
+@pytest.mark.slow
 def test_one_worker_has_all_of_them(suite: Suite) -> None:
     result = suite(SEEN, "--gpu=auto", "-n1", gpus=[L4, T4], process=True, visible="0,1")
     assert seen(result) == {"seen gw0 ['NVIDIA L4', 'Tesla T4']"}
 
 
+@pytest.mark.slow
 def test_workers_part_what_was_chosen(suite: Suite) -> None:
     result = suite(SEEN, "--gpu-id=2,1", "-n2", gpus=[L4, T4, L40S], process=True, visible="0,1,2")
     assert seen(result) == {"seen gw0 ['NVIDIA L40S']", "seen gw1 ['Tesla T4']"}
 
 
+@pytest.mark.slow
 def test_a_mistake_in_a_marker_is_told_by_workers_too(suite: Suite) -> None:
     result = suite("@pytest.mark.gpu(count=0)\ndef test_a(): pass", "-n1", process=True)
     result.assert_outcomes(errors=1)
@@ -51,6 +54,7 @@ def test_a_mistake_in_a_marker_is_told_by_workers_too(suite: Suite) -> None:
     )
 
 
+@pytest.mark.slow
 def test_who_asks_for_nothing_keeps_the_environment_it_has(suite: Suite) -> None:
     result = suite(SEEN, "-n2", gpus=[L4, T4], process=True, visible="0,1")
     assert seen(result) == {f"seen gw{worker} ['NVIDIA L4', 'Tesla T4']" for worker in (0, 1)}
@@ -67,6 +71,7 @@ def test_more_workers_than_gpus_are_refused_in_words(suite: Suite) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_workers_that_may_share_say_so(suite: Suite) -> None:
     result = suite(SEEN, "--gpu=require", "-n2", "--gpu-share", gpus=[L4], process=True, visible="0")
     result.assert_outcomes(failed=4)
@@ -74,6 +79,7 @@ def test_workers_that_may_share_say_so(suite: Suite) -> None:
     assert seen(result) == {"seen gw0 ['NVIDIA L4']", "seen gw1 ['NVIDIA L4']"}
 
 
+@pytest.mark.slow
 def test_workers_without_any_gpu_skip_and_the_controller_knows(suite: Suite) -> None:
     result = suite(SEEN, "-n2", process=True)
     result.assert_outcomes(skipped=4)

@@ -76,6 +76,7 @@ def runner(torch_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Runn
     return Runner(tmp_path_factory.mktemp("runner"), torch_packages)
 
 
+@pytest.mark.slow
 def test_the_steps_of_the_copied_workflow_run_once_it_says_where_the_plugin_is(runner: Runner) -> None:
     *installs, suite = steps("cpu")
     for step in installs:
@@ -96,6 +97,7 @@ def test_the_steps_of_the_copied_workflow_run_once_it_says_where_the_plugin_is(r
     assert "FAILED: --gpu=require, and no GPU test ran: 17 GPU tests did not run" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_pages_installation_brings_the_plugin(runner: Runner) -> None:
     [block] = re.findall(r"```\n(pip install .*?)```", PAGE, re.DOTALL)
     runner.run({"run": "pip install pytest && pip uninstall --yes gpu-ci"})

@@ -27,6 +27,7 @@ pulumi.export("url", shops[0].bucket.url)
 """
 
 
+@pytest.mark.slow
 def test_the_printed_command_adopts_a_half_made_resource_under_its_own_parent(project: Project) -> None:
     sandbox = project(PROGRAM)
     sandbox.run("world", "break", "crash", "--on", "south-bucket")

@@ -95,6 +95,7 @@ def run(runner: SandboxRunner, installed: Path, *words: str, ok: bool = True) ->
     return runner.run(*words, ok=ok, PATH=path, PULUMI_SANDBOX_ENGINE="path").output
 
 
+@pytest.mark.slow
 @pytest.mark.engine
 def test_this_checkouts_program_runs_with_it(sandbox: SandboxRunner, installed: Path) -> None:
     output = run(sandbox, installed, "preview", "--stack", "staging")
@@ -109,6 +110,7 @@ def test_an_environment_of_venv_works(project: Project, installed: Path) -> None
     assert 'greeting: "hello"' in run(runner, installed, *UP)
 
 
+@pytest.mark.slow
 @pytest.mark.engine
 @pytest.mark.parametrize("words", [UP, ("preview", "--stack", "dev"), ("refresh", "--run-program", "-s", "dev")])
 def test_an_environment_of_uv_venv_ends_with_what_to_do_and_then_works(
@@ -144,6 +146,7 @@ def versions(project: Path) -> dict[str, str]:
     return {name: version for name, _, version in (each.removeprefix("resource-").partition("-v") for each in folders)}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_folder")
 def test_a_programs_python_is_asked_without_what_is_hidden_from_the_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -168,6 +171,7 @@ def with_options(folder: Path, options: str) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_any_version_of_an_sdk_has_a_provider_as_the_official_host_asks_for_its_own(tmp_path: Path) -> None:
     project = with_options(tmp_path / "a project", "{virtualenv: .venv}")
     [packages] = by_venv(project / ".venv").glob("lib/python3*/site-packages")
@@ -243,6 +247,7 @@ def test_a_policy_pack_without_its_environment_is_said_and_not_waited_for(
     assert failed.startswith(f"PulumiPolicy.yaml: runtime.options.virtualenv: {rules}/../.venv-rules does not exist\n")
 
 
+@pytest.mark.slow
 @pytest.mark.engine
 def test_an_environment_of_uv_sync_works(project: Project, installed: Path) -> None:
     runner = project(GREETING, "    toolchain: uv\n")
@@ -259,6 +264,7 @@ def test_an_environment_of_uv_sync_works(project: Project, installed: Path) -> N
 
 @pytest.mark.engine
 @needs_our_host
+@pytest.mark.slow
 def test_an_environment_of_poetry_works(project: Project, tmp_path: Path) -> None:
     runner = project(GREETING, "    toolchain: poetry\n")
     lend_sdk(by_uv_venv(tmp_path / "poetry's"))

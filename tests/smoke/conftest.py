@@ -97,7 +97,7 @@ def smoke(tmp_path: Path) -> Smoke:
     return run
 
 
-@pytest.fixture(params=["nvidia-ml-py", "libnvidia-ml.so.1"])
+@pytest.fixture(params=["nvidia-ml-py", pytest.param("libnvidia-ml.so.1", marks=pytest.mark.slow)])
 def smoke_either_way(request: pytest.FixtureRequest, smoke: Smoke, nvml_folder: Path) -> Smoke:
     """The same by nvidia-ml-py, and without it by our own binding of the library."""
     return smoke if request.param == "nvidia-ml-py" else partial(smoke, library=nvml_folder)
