@@ -10,7 +10,7 @@ import pytest
 from gpu_preview.engine.states import STACK, State
 from gpu_preview.model import Operation
 from gpu_preview.report.danger_rules import data_loss, exposure, firewalls, jobs, secrecy
-from gpu_preview.report.danger_rules.rule import RULES
+from gpu_preview.report.danger_rule import RULES
 from gpu_preview.report.dangers import find
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st

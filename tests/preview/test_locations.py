@@ -10,7 +10,7 @@ from gpu_preview.diff.value_pairs import Step
 from gpu_preview.engine.states import Change
 from gpu_preview.model import Finding, Place
 from gpu_preview.report import locations
-from gpu_preview.report.danger_rules.rule import INTERRUPTS_JOBS
+from gpu_preview.report.danger_rule import INTERRUPTS_JOBS
 from gpu_preview.report.locations import Sides, StackLines, of_change, of_pool_or_source
 
 from tests.preview.test_source_locations import program

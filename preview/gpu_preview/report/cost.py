@@ -16,7 +16,7 @@ from gpu_ci.stack.pools import POOLS
 
 from .. import project_file, stack_yaml
 from ..model import Amount, Cost, Finding, PoolCost, Severity
-from .danger_rules.rule import BEYOND_BUDGET
+from .danger_rule import BEYOND_BUDGET
 from .locations import StackLines
 
 NO_COST = "no-cost"

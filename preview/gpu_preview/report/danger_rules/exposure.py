@@ -12,7 +12,7 @@ from ...engine.states import Change, State, World
 from ...model import Finding
 from . import policy_documents
 from .firewalls import FIREWALLS
-from .rule import PUBLIC, shortened
+from ..danger_rule import (PUBLIC, shortened)
 
 
 @dataclass(frozen=True)

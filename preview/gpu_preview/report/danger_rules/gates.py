@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from ...engine.states import Change, State, World
 from ...model import Finding, Operation
 from . import jobs
-from .rule import GATE_REMOVED
+from ..danger_rule import GATE_REMOVED
 
 GATE = "gpu-ci:gcp:SmokeGate"
 """What proves a template on Google Cloud."""

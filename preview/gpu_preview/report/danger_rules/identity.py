@@ -11,7 +11,7 @@ from ...diff.value_pairs import ValuePair, leaves
 from ...engine.states import Change, World
 from ...model import Finding
 from . import policy_documents
-from .rule import IDENTITY, shortened
+from ..danger_rule import (IDENTITY, shortened)
 
 Inputs = Mapping[str, Any]
 

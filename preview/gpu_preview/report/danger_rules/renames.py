@@ -9,7 +9,7 @@ from ...diff.placeholders import is_unknown
 from ...diff.value_pairs import leaves
 from ...engine.states import Change, State, World
 from ...model import Finding, Operation
-from .rule import RENAME
+from ..danger_rule import RENAME
 
 _SHARED = 0.5
 """The least part of the inputs that two have in common; a figure of ours."""

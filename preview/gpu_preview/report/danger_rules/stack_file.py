@@ -15,7 +15,7 @@ from ...model import Finding
 from .. import cost
 from ..locations import StackLines
 from . import secrecy
-from .rule import BEYOND_QUOTA, SECRET_EXPOSED
+from ..danger_rule import (BEYOND_QUOTA, SECRET_EXPOSED)
 
 
 def find(before: Path | None, after: Path | None, file: str) -> list[Finding]:
