@@ -10,7 +10,7 @@ from gpu_preview.model import Severity
 from gpu_preview.report.danger_rules.addresses import is_open
 from gpu_preview.report.dangers import find
 
-from .danger_cases import CREATE, DELETE, REPLACE, SAME, UNKNOWN, UPDATE, found, resource, state, texts, urn
+from ...danger_cases import CREATE, DELETE, REPLACE, SAME, UNKNOWN, UPDATE, found, resource, state, texts, urn
 
 TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
 FIREWALL = "gcp:compute/firewall:Firewall"

@@ -8,7 +8,7 @@ import pytest
 from gpu_preview.model import Operation, Severity
 from gpu_preview.report.dangers import find
 
-from .danger_cases import CREATE, DELETE, REPLACE, SAME, UNKNOWN, UPDATE, found, resource, state, texts, urn
+from ...danger_cases import CREATE, DELETE, REPLACE, SAME, UNKNOWN, UPDATE, found, resource, state, texts, urn
 
 GROUP = "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager"
 TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"

@@ -13,9 +13,9 @@ from gpu_preview.report import locations
 from gpu_preview.report.danger_rule import INTERRUPTS_JOBS
 from gpu_preview.report.locations import Sides, StackLines, of_change, of_pool_or_source
 
-from tests.preview.test_source_locations import program
+from tests.preview.report.test_source_locations import program
 
-from .danger_cases import CREATE, DELETE, UPDATE, resource, state
+from ..danger_cases import CREATE, DELETE, UPDATE, resource, state
 
 FILE = "stacks/Pulumi.dev.yaml"
 BEFORE = """\

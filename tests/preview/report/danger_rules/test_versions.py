@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from gpu_preview.model import Severity
 
-from .danger_cases import CREATE, REPLACE, UNKNOWN, UPDATE, found
+from ...danger_cases import CREATE, REPLACE, UNKNOWN, UPDATE, found
 
 RELEASE = "kubernetes:helm.sh/v3:Release"
 IMAGE = "projects/ubuntu-os-accelerator-images/global/images/ubuntu-accelerator-2404-amd64-with-nvidia-{}-v{}"

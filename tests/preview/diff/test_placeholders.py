@@ -9,7 +9,7 @@ from gpu_preview.diff.placeholders import UNKNOWNS, is_told, is_unknown
 from gpu_preview.diff.value_pairs import plain
 from gpu_preview.diff.values import shown
 
-from .danger_cases import SECRET, UPDATE, found
+from ..danger_cases import SECRET, UPDATE, found
 
 GROUP = "github:index/actionsRunnerGroup:ActionsRunnerGroup"
 RULESET = "github:index/repositoryRuleset:RepositoryRuleset"

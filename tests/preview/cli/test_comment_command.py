@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from gpu_ci.cli.main import run
 
-from .fake_github import COMMIT, FORK, OTHER_COMMIT, OURS, FakeGithub, serving
-from .test_untrusted_report import document, stack
+from ..fake_github import COMMIT, FORK, OTHER_COMMIT, OURS, FakeGithub, serving
+from ..report.test_untrusted_report import document, stack
 
 EVENT = {
     "action": "completed",

@@ -8,7 +8,7 @@ import pytest
 from gpu_preview.model import Operation, Severity
 from gpu_preview.report.dangers import find
 
-from .danger_cases import CREATE, DELETE, REPLACE, SAME, UPDATE, found, resource, state, texts
+from ...danger_cases import CREATE, DELETE, REPLACE, SAME, UPDATE, found, resource, state, texts
 
 BUCKET = "gcp:storage/bucket:Bucket"
 SECRET_OF_KUBERNETES = "kubernetes:core/v1:Secret"

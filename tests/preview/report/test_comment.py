@@ -10,7 +10,7 @@ from gpu_preview.model import Report, Side
 from gpu_preview.report.comment import Account, CommentError, Done, post
 from gpu_preview.report.pull_requests import Head
 
-from .fake_github import COMMIT, FORK, OTHER_COMMIT, OURS, FakeGithub, comment, pull, serving
+from ..fake_github import COMMIT, FORK, OTHER_COMMIT, OURS, FakeGithub, comment, pull, serving
 
 MARKER = "<!-- gpu-ci-preview -->"
 BOT = "github-actions[bot]"

@@ -9,7 +9,7 @@ import pytest
 from gpu_preview.model import Severity
 from gpu_preview.report.dangers import find
 
-from .danger_cases import CREATE, DELETE, UNKNOWN, UPDATE, found, resource, state, texts
+from ...danger_cases import CREATE, DELETE, UNKNOWN, UPDATE, found, resource, state, texts
 
 MEMBER = "gcp:projects/iAMMember:IAMMember"
 BINDING = "gcp:projects/iAMBinding:IAMBinding"

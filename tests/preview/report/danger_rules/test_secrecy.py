@@ -9,7 +9,7 @@ from gpu_preview.model import Operation, Severity
 from gpu_preview.report.danger_rules import secrecy
 from gpu_preview.report.dangers import find
 
-from .danger_cases import CREATE, DELETE, REPLACE, SAME, SECRET, UNKNOWN, UPDATE, found, resource, state, texts
+from ...danger_cases import CREATE, DELETE, REPLACE, SAME, SECRET, UNKNOWN, UPDATE, found, resource, state, texts
 
 VARIABLE = "github:index/actionsSecret:ActionsSecret"
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"

@@ -8,7 +8,7 @@ import pytest
 from gpu_preview.model import Operation, Severity
 from gpu_preview.report.dangers import find
 
-from .danger_cases import CREATE, DELETE, UNKNOWN, resource, state
+from ...danger_cases import CREATE, DELETE, UNKNOWN, resource, state
 
 TOPIC, POOL = "gcp:pubsub/topic:Topic", "gpu-ci:gcp:RunnerPool"
 

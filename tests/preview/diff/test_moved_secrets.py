@@ -9,7 +9,7 @@ from gpu_preview.diff.differences import between, hints, told
 from gpu_preview.diff.moved_secrets import ANOTHER_MAYBE, MAYBE_SECRET, SecretMask, exposes_secret
 from gpu_preview.model import Severity
 
-from .danger_cases import CREATE, SECRET, UPDATE, found
+from ..danger_cases import CREATE, SECRET, UPDATE, found
 
 PLAIN = "hunter2"
 MOVED = {

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from gpu_preview.engine.states import STACK, State
 from gpu_preview.model import Operation
-from gpu_preview.report.danger_rules import data_loss, exposure, firewalls, jobs, secrecy
 from gpu_preview.report.danger_rule import RULES
+from gpu_preview.report.danger_rules import data_loss, exposure, firewalls, jobs, secrecy
 from gpu_preview.report.dangers import find
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from .danger_cases import CREATE, DELETE, REPLACE, SAME, SECRET, UNKNOWN, UPDATE, found, resource, state, urn
+from ..danger_cases import CREATE, DELETE, REPLACE, SAME, SECRET, UNKNOWN, UPDATE, found, resource, state, urn
 
 GROUP = "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager"
 DISK = "gcp:compute/disk:Disk"

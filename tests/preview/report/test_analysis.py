@@ -10,8 +10,8 @@ from gpu_preview.engine.digest import parse
 from gpu_preview.model import Place, Stack, Violation
 from gpu_preview.report.analysis import Files, analyze
 
+from tests.preview.report.test_source_locations import program
 from tests.preview.reports import stack
-from tests.preview.test_source_locations import program
 
 STACK = "urn:pulumi:dev::p::pulumi:pulumi:Stack::p-dev"
 SAME, MOVED, UPDATED = (f"urn:pulumi:dev::p::a:b/c:D::{name}" for name in ("same", "moved", "updated"))
