@@ -8,19 +8,21 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from . import agent, check, config, driver, hooks, power, processes
+from . import agent, check, config
 from .channel import Channel, Ending
 from .clock import Clock
-from .ends import ENDS
-from .github import Github
-from .google import GoogleHost
-from .machine import Machine
-from .metadata import Metadata
-from .parts import Parts
+from .dependencies import Parts
+from .github.registration import Github
+from .google.compute_engine import GoogleHost
+from .google.metadata import Metadata
+from .machine import driver, power, processes
+from .machine.commands import Machine
+from .machine.system import RUNNER_USER, System
+from .outcomes import ENDS
 from .report import Reporter
+from .runner import hooks
+from .runner.session import RunnerSide
 from .supervisor import PAUSE_SEC, Supervisor
-from .system import RUNNER_USER, System
-from .wiring import RunnerSide
 
 USAGE = """usage: gpu_agent.pyz run | ends | --help
 

@@ -9,12 +9,13 @@ from math import inf
 from pathlib import Path
 
 from . import config as settings
-from . import driver, notices
+from . import notices
 from .channel import Channel, Ending
 from .config import Config, GithubConfig, RunnerConfig
-from .ends import Ended
+from .dependencies import Github, Parts, Registration, Running
 from .host import Notice
-from .parts import Github, Parts, Registration, Running
+from .machine import driver
+from .outcomes import Ended
 from .report import Verdict
 
 # Google's gate starts a machine with this attribute to see what the machines of the pool would do.

@@ -7,8 +7,8 @@ import binascii
 from pathlib import Path
 
 from .config import Config
-from .ends import Ended
-from .machine import TIMED_OUT, Machine
+from .machine.commands import TIMED_OUT, Machine
+from .outcomes import Ended
 from .report import Verdict
 
 # gpu_smoke's exit codes (docs/gpu-smoke.md): 2 is the environment's fault, 4 a hang.

@@ -8,7 +8,7 @@ import types
 from dataclasses import dataclass, field
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from .ends import Ended
+from .outcomes import Ended
 
 KEY = "gpu-agent-config"
 

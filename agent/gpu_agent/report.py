@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .clock import Clock
-from .ends import ENDS
 from .host import Host
+from .machine.serial_port import Serial
+from .outcomes import ENDS
 from .redact import Lines, redact
-from .serial import Serial
 
 # Of one guest attribute: a bound of ours, as whoever reads it wants one screen.
 LIMIT_BYTES = 1024

@@ -8,8 +8,8 @@ from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
 from .clock import Clock
-from .ends import Ended
 from .http import Answer
+from .outcomes import Ended
 
 T = TypeVar("T")
 

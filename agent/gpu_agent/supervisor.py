@@ -16,8 +16,8 @@ from typing import NoReturn
 
 from .channel import Channel, Ending, Incoming
 from .clock import Clock
-from .ends import DISK_FULL, Ended
 from .host import Host
+from .outcomes import DISK_FULL, Ended
 from .report import Reporter, Verdict
 
 # What a step may take beyond its own deadline, before it counts as hanging.

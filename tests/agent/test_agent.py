@@ -12,10 +12,10 @@ import pytest
 from gpu_agent.agent import Agent
 from gpu_agent.channel import Ending
 from gpu_agent.config import Config, GithubConfig, RunnerConfig
-from gpu_agent.ends import Ended
+from gpu_agent.dependencies import Parts
 from gpu_agent.host import Cut, Notice
-from gpu_agent.machine import Machine
-from gpu_agent.parts import Parts
+from gpu_agent.machine.commands import Machine
+from gpu_agent.outcomes import Ended
 from gpu_agent.report import Verdict
 
 from tests.agent.fakes.boot import config

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_agent.ends import ENDS
+from gpu_agent.outcomes import ENDS
 
 from tests.agent.fakes.boot import BASH, NEEDED, SCRIPT, Boot, config, says
 from tests.agent.fakes.google import FakeGoogle, Fault

@@ -10,8 +10,8 @@ import pytest
 from gpu_agent import check as checks
 from gpu_agent.clock import Clock
 from gpu_agent.config import Config, DriverConfig
-from gpu_agent.ends import Ended
-from gpu_agent.machine import Machine
+from gpu_agent.machine.commands import Machine
+from gpu_agent.outcomes import Ended
 from gpu_agent.report import Verdict
 
 from tests.agent.fakes.boot import Tools, packed, says

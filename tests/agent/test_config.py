@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from gpu_agent.config import parse
-from gpu_agent.ends import Ended
+from gpu_agent.outcomes import Ended
 
 
 @pytest.mark.parametrize(

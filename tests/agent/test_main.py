@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from gpu_agent import __main__ as agent
 from gpu_agent.__main__ import USAGE, main
-from gpu_agent.ends import ENDS
+from gpu_agent.outcomes import ENDS
 
 from tests.agent.fakes.google import FakeGoogle, Fault
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-from gpu_agent import github
-from gpu_agent.app_token import app_jwt
-from gpu_agent.ends import Ended
+from gpu_agent.github import registration
+from gpu_agent.github.app_token import app_jwt
 from gpu_agent.http import Answer
+from gpu_agent.outcomes import Ended
 
 from .fakes.clock import FakeClock
 from .fakes.github import FakeGithub, ask_of
@@ -58,7 +58,7 @@ class Busy(FakeGithub):
 def one_signature(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of theirs may be the same, and openssl would take a while for so many."""
     signed = functools.cache(lambda app_id, key: app_jwt(app_id, key, 1_800_001_000))
-    monkeypatch.setattr(github, "app_jwt", lambda app_id, key, _: signed(app_id, key))
+    monkeypatch.setattr(registration, "app_jwt", lambda app_id, key, _: signed(app_id, key))
 
 
 def start(count: int, key: bytes, public_key: RSAPublicKey) -> tuple[Busy, Counter[str]]:
@@ -67,7 +67,7 @@ def start(count: int, key: bytes, public_key: RSAPublicKey) -> tuple[Busy, Count
     for number in range(count):
         clock = served.clock = Own(number)
         try:
-            agent = github.Github(CONFIG, key, clock, ask_of(served, clock))
+            agent = registration.Github(CONFIG, key, clock, ask_of(served, clock))
             agent.register(f"machine-{number}", RUNNER, clock.now() + REGISTER_SEC)
             ends["registered"] += 1
         except Ended as ended:

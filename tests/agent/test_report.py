@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_agent.ends import ENDS
+from gpu_agent.outcomes import ENDS
 from gpu_agent.redact import redact
 from gpu_agent.report import Reporter, Verdict, clean, fitted
 from hypothesis import given

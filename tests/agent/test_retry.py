@@ -8,8 +8,8 @@ from email.utils import formatdate
 
 import pytest
 from gpu_agent.clock import Clock
-from gpu_agent.ends import Ended
 from gpu_agent.http import Answer
+from gpu_agent.outcomes import Ended
 from gpu_agent.retry import Again, backoff, patiently, retry_after_sec, server_unix
 from hypothesis import given
 from hypothesis import strategies as st

@@ -19,7 +19,7 @@ import json, os, signal, sys, threading, time
 from pathlib import Path
 from gpu_agent.channel import Ending
 from gpu_agent.clock import Clock
-from gpu_agent.ends import Ended
+from gpu_agent.outcomes import Ended
 from gpu_agent.host import Notice
 from gpu_agent.report import Reporter, Verdict
 from gpu_agent.supervisor import Supervisor

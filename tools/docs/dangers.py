@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpu_preview.report.danger_rule import RULES
 from gpu_preview.report.danger_rules.data_loss import HOLDS
 from gpu_preview.report.danger_rules.jobs import CHARTS, RUNS
-from gpu_preview.report.danger_rule import RULES
 
 
 def page() -> Iterator[str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_agent.ends import ENDS
+from gpu_agent.outcomes import ENDS
 from gpu_ci.gcp.gate.messages import NEXT_STEPS
 
 
 def page() -> Iterator[str]:
     yield "# How a runner's machine ends"
     yield ""
-    yield "Generated from [ends.py](../agent/gpu_agent/ends.py), and the hints of a check that fails"
+    yield "Generated from [outcomes.py](../agent/gpu_agent/outcomes.py), and the hints of a check that fails"
     yield "([messages.py](../components/gpu_ci/gcp/gate/messages.py)), by `make docs`; a test fails when it is stale."
     yield "Where to read it, and what comes before: [a runner's machine](runner-machine.md)."
     yield ""

@@ -8,7 +8,7 @@ from gpu_ci.errors import redact
 
 from .. import phrases
 from ..engine.states import Change
-from ..model import (Finding, Severity)
+from ..model import Finding, Severity
 
 # A finding is a sentence or two; what a program puts into a name may be a book.
 _READ, _LONGEST = 10_000, 600

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ..engine.states import STACK, Change, State, World
 from ..model import Finding, Operation, Resource
-from .danger_rules import data_loss, exposure, gates, identity, jobs, pins, renames, secrecy
 from .danger_rule import RULES
+from .danger_rules import data_loss, exposure, gates, identity, jobs, pins, renames, secrecy
 
 _CHECKS: tuple[Callable[[Change, World], Iterator[Finding]], ...] = (
     jobs.check,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gpu_agent.clock import Clock
-from gpu_agent.ends import Ended
 from gpu_agent.host import Cut
-from gpu_agent.isolation import isolate
-from gpu_agent.system import System
+from gpu_agent.machine.system import System
+from gpu_agent.outcomes import Ended
+from gpu_agent.runner.network_isolation import isolate
 
 from tests.agent.fakes import machine
 from tests.agent.fakes.machine import IPV4, IPV6

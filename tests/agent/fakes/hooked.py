@@ -16,7 +16,10 @@ def pack(folder: Path) -> Path:
     source = folder / "source"
     shutil.copytree(Path(gpu_agent.__file__).parent, source / "gpu_agent", ignore=shutil.ignore_patterns("__pycache__"))
     (source / "__main__.py").write_text(
-        "import sys\nfrom gpu_agent import hooks\nassert sys.argv[1] == 'hook'\nsys.exit(hooks.client(sys.argv[2:]))\n"
+        "import sys\n"
+        "from gpu_agent.runner import hooks\n"
+        "assert sys.argv[1] == 'hook'\n"
+        "sys.exit(hooks.client(sys.argv[2:]))\n"
     )
     zipapp.create_archive(source, folder / "agent.pyz")
     return folder / "agent.pyz"

@@ -9,16 +9,16 @@ from pathlib import Path
 # Seconds, by file and name. Nothing else of the agent is another than on a machine.
 _SECONDS: dict[str, dict[str, float]] = {
     "agent.py": {"CONFIG_SEC": 6, "_KEY_SEC": 5, "_AFTER_SEC": 6, "_REMOVE_SEC": 2, "_LATE_JOB_SEC": 2},
-    "driver.py": {"_LOAD_SEC": 5},
-    "github_api.py": {"_ATTEMPT_SEC": 2},
-    "google.py": {"_LOG_SEC": 1, "_ATTEMPT_SEC": 1, "_GRANT_SEC": 1, "_NOTICE_SEC": 1},
-    "health.py": {"TIMEOUT_SEC": 4, "_SETTLE_SEC": 1},
-    "machine.py": {"_GRACE_SEC": 1},
-    "metadata.py": {"_READ_SEC": 5, "_ATTEMPT_SEC": 1},
+    "machine/driver.py": {"_LOAD_SEC": 5},
+    "github/api.py": {"_ATTEMPT_SEC": 2},
+    "google/compute_engine.py": {"_LOG_SEC": 1, "_ATTEMPT_SEC": 1, "_GRANT_SEC": 1, "_NOTICE_SEC": 1},
+    "machine/gpu_health.py": {"TIMEOUT_SEC": 4, "_SETTLE_SEC": 1},
+    "machine/commands.py": {"_GRACE_SEC": 1},
+    "google/metadata.py": {"_READ_SEC": 5, "_ATTEMPT_SEC": 1},
     "report.py": {"_STEP_SEC": 1, "_TELL_SEC": 3},
-    "runner.py": {"_PAUSE_SEC": 0.2},
+    "runner/process.py": {"_PAUSE_SEC": 0.2},
     "supervisor.py": {"MARGIN_SEC": 10, "GRACE_SEC": 8},
-    "wiring.py": {"_INTERRUPT_SEC": 2, "_CLEAR_SEC": 5},
+    "runner/session.py": {"_INTERRUPT_SEC": 2, "_CLEAR_SEC": 5},
 }
 
 

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gpu_agent import processes
 from gpu_agent.clock import Clock
 from gpu_agent.config import RunnerConfig
-from gpu_agent.isolation import Cage
-from gpu_agent.runner import Running
-from gpu_agent.system import RUNNER_USER, System
+from gpu_agent.machine import processes
+from gpu_agent.machine.system import RUNNER_USER, System
+from gpu_agent.runner.network_isolation import Cage
+from gpu_agent.runner.process import Running
 
 from tests.agent.fakes import machine, runner
 from tests.agent.fakes.runner import VERSION

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from gpu_agent.config import GithubConfig, RunnerConfig
-from gpu_agent.ends import Ended
-from gpu_agent.github import Github, Registration
+from gpu_agent.github.registration import Github, Registration
+from gpu_agent.outcomes import Ended
 
 from .clock import FakeClock
 from .github import FakeGithub, ask_of

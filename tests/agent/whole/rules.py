@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_agent.ends import ENDS
+from gpu_agent.outcomes import ENDS
 
 
 def broken(found: dict[str, Any], registered: int = 1) -> list[str]:

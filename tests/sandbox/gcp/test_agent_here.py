@@ -7,8 +7,8 @@ import subprocess
 import pytest
 from gpu_agent.clock import Clock
 from gpu_agent.config import GithubConfig, RunnerConfig
-from gpu_agent.ends import Ended
-from gpu_agent.github import Github
+from gpu_agent.github.registration import Github
+from gpu_agent.outcomes import Ended
 from pulumi_sandbox.providers import rsa_key
 
 from tests.sandbox.gcp.machine_client import KEY, Client

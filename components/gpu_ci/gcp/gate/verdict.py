@@ -39,7 +39,7 @@ class Verdict:
     summary: str
     zone: str = ""
     reason: str = ""
-    """The machine's own word for how it ended, where it said one (agent/gpu_agent/ends.py)."""
+    """The machine's own word for how it ended, where it said one (agent/gpu_agent/outcomes.py)."""
 
 
 def from_guest_attribute(answer: str, zone: str) -> Verdict:

@@ -13,7 +13,7 @@ STOPPED=
 DONE=
 STEP=start
 
-# What can end here, in the words of agent/gpu_agent/ends.py.
+# What can end here, in the words of agent/gpu_agent/outcomes.py.
 declare -A MEANING=(
   [no-config]="the machine's metadata says nothing it can go by"
   [no-tool]="the image lacks a program the agent needs"

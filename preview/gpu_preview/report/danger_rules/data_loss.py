@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...engine.states import Change, World
 from ...model import Finding, Operation, Severity
-from ..danger_rule import (LOSES_DATA, PROTECTED, REPLACE_UNKNOWN)
+from ..danger_rule import LOSES_DATA, PROTECTED, REPLACE_UNKNOWN
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from typing import Any
 from ...diff.value_pairs import ValuePair, plain
 from ...engine.states import Change, State, World
 from ...model import Finding
+from ..danger_rule import PUBLIC, shortened
 from . import policy_documents
 from .firewalls import FIREWALLS
-from ..danger_rule import (PUBLIC, shortened)
 
 
 @dataclass(frozen=True)

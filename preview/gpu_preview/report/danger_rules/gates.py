@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from ...engine.states import Change, State, World
 from ...model import Finding, Operation
-from . import jobs
 from ..danger_rule import GATE_REMOVED
+from . import jobs
 
 GATE = "gpu-ci:gcp:SmokeGate"
 """What proves a template on Google Cloud."""

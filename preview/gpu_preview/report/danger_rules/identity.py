@@ -10,8 +10,8 @@ from ...diff.placeholders import is_unknown
 from ...diff.value_pairs import ValuePair, leaves
 from ...engine.states import Change, World
 from ...model import Finding
+from ..danger_rule import IDENTITY, shortened
 from . import policy_documents
-from ..danger_rule import (IDENTITY, shortened)
 
 Inputs = Mapping[str, Any]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...engine.states import Change, World
 from ...model import Finding, Operation
-from ..danger_rule import (INTERRUPTS_JOBS, KEEPS_JOBS)
+from ..danger_rule import INTERRUPTS_JOBS, KEEPS_JOBS
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from packaging.version import InvalidVersion, Version
 from ...diff.value_pairs import ValuePair
 from ...engine.states import Change, World
 from ...model import Finding
-from ..danger_rule import (GOES_BACK, shortened)
+from ..danger_rule import GOES_BACK, shortened
 
 _NAMES = frozenset({"version", "tag", "imageTag", "torch", "uv", "branch", "driver_branch"})
 """Names of properties, and of parts of a JSON text, that hold a version; and those that end with Version do."""

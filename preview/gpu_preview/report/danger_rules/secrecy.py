@@ -11,7 +11,7 @@ from ...diff.placeholders import is_in_plain
 from ...diff.value_pairs import ValuePair, leaves, pairs, revealed
 from ...engine.states import STACK, Change, World
 from ...model import Finding, Severity
-from ..danger_rule import (SECRET_EXPOSED, shortened)
+from ..danger_rule import SECRET_EXPOSED, shortened
 
 SWITCHES = frozenset(
     {

@@ -13,9 +13,9 @@ from gpu_ci.stack.quotas import QUOTAS
 from ... import project_file, stack_yaml
 from ...model import Finding
 from .. import cost
+from ..danger_rule import BEYOND_QUOTA, SECRET_EXPOSED
 from ..locations import StackLines
 from . import secrecy
-from ..danger_rule import (BEYOND_QUOTA, SECRET_EXPOSED)
 
 
 def find(before: Path | None, after: Path | None, file: str) -> list[Finding]:

@@ -6,7 +6,7 @@ import base64
 import json
 
 import pytest
-from gpu_agent.ends import ENDS
+from gpu_agent.outcomes import ENDS
 from gpu_ci.gcp.gate.messages import NEXT_STEPS, not_passed
 from gpu_ci.gcp.gate.verdict import FAIL, NO_VERDICT, PASS, Verdict, current_step, from_guest_attribute, from_serial_log
 

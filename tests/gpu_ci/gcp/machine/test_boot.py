@@ -40,7 +40,7 @@ def test_the_metadata_is_a_script_two_programs_and_a_configuration() -> None:
 def test_the_agent_in_the_metadata_is_that_of_this_repository() -> None:
     packed = base64.b64decode(str(boot.metadata("l4", args(), 300)["gpu-agent-pyz"]))
     with zipfile.ZipFile(io.BytesIO(packed)) as archive:
-        names = {f"gpu_agent/{path.name}" for path in (ROOT / "agent/gpu_agent").glob("*.py")}
+        names = {path.relative_to(ROOT / "agent").as_posix() for path in (ROOT / "agent/gpu_agent").rglob("*.py")}
         assert {*archive.namelist()} == {"__main__.py", *names}
         source = (ROOT / "agent/gpu_agent/config.py").read_text()
         assert archive.read("gpu_agent/config.py").decode() == without_comments(source)

@@ -1,0 +1,1 @@
+"""GitHub: the App's token, REST calls and the registration of one runner."""

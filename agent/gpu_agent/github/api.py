@@ -1,0 +1,151 @@
+"""One call of GitHub's REST API: asked again where that may help, and given back as its status and JSON where not."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..clock import Clock
+from ..http import LOOPBACK, Answer, Unreachable, ask, parsed
+from ..outcomes import Ended
+from ..retry import Again, patiently, retry_after_sec, server_unix
+
+URL_VARIABLE = "GPU_AGENT_GITHUB_URL"
+"""In the environment it takes the place of the configured address: the sandbox has a GitHub of its own."""
+
+# docs.github.com, "API Versions".
+_VERSION = "2022-11-28"
+# GitHub ends a request itself after 10 seconds (docs.github.com, "Troubleshooting the REST API"): a connection that is
+# silent for much longer is lost, and another one may not be.
+_ATTEMPT_SEC = 30
+# Where a secondary limit names no time, at least one minute (docs.github.com, "Rate limits for the REST API").
+_SECONDARY_SEC = 60
+_MESSAGE_CHARACTERS = 300
+
+
+class Reply(NamedTuple):
+    """What GitHub said in the end."""
+
+    status: int
+    value: Any
+    """Its JSON; None where it has no body."""
+    message: str
+    """GitHub's own words where it refuses, fit to be shown."""
+    server_unix: float
+    """Seconds since 1970 by GitHub's clock."""
+
+
+class GithubApi:
+    """GitHub's REST API at one address: api.github.com, or https://<host>/api/v3 of an Enterprise Server."""
+
+    def __init__(self, url: str, clock: Clock, ask: Callable[..., Answer] = ask) -> None:
+        self._url = _checked(os.environ.get(URL_VARIABLE) or url)
+        self._clock = clock
+        self._ask = ask
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        bearer: Callable[[], str],
+        deadline: float,
+        payload: dict[str, Any] | None = None,
+        *,
+        fresh_until: float = 0,
+    ) -> Reply:
+        """Ask until there is an answer that another attempt would not change.
+
+        `bearer` makes the token of each attempt, as one may expire while its request waits. Until `fresh_until` a 401
+        may only mean that GitHub does not know the token everywhere yet.
+        Ended("github-unreachable") or Ended("rate-limited") where the deadline leaves no time for the next attempt.
+        """
+
+        def attempt() -> Reply:
+            reply = self._once(method, path, bearer(), deadline, payload)
+            if reply.status == 401 and self._clock.now() < fresh_until:
+                raise Again(Ended("refused", f"GitHub answered 401 to a token that it has just made: {reply.message}"))
+            return reply
+
+        return patiently(attempt, deadline=deadline, clock=self._clock)
+
+    def _once(self, method: str, path: str, token: str, deadline: float, payload: dict[str, Any] | None) -> Reply:
+        headers = {
+            "Accept": "application/vnd.github+json",
+            "Authorization": f"Bearer {token}",
+            "User-Agent": "gpu-ci-agent",
+            "X-GitHub-Api-Version": _VERSION,
+        }
+        if payload is not None:
+            headers["Content-Type"] = "application/json"
+        # The query is left out of what is said, here as in http.py.
+        what = f"{method} {self._url}{path.partition('?')[0]}"
+        try:
+            answer = self._ask(
+                method,
+                f"{self._url}{path}",
+                headers=headers,
+                body=None if payload is None else json.dumps(payload).encode(),
+                deadline=min(deadline, self._clock.now() + _ATTEMPT_SEC),
+                clock=self._clock,
+            )
+        except Unreachable as error:
+            raise Again(Ended("github-unreachable", str(error))) from None
+        value, message = _read(answer, token)
+        wait_sec = _limit_sec(answer, message, self._clock)
+        if wait_sec is not None:
+            raise Again(Ended("rate-limited", f"{what}: answered {answer.status}: {message}"), wait_sec)
+        if answer.status >= 500:
+            after_sec = retry_after_sec(answer, self._clock)
+            raise Again(Ended("github-unreachable", f"{what}: answered {answer.status}: {message}"), after_sec)
+        if answer.status in (200, 201) and not isinstance(value, dict):
+            # Something between here and GitHub has answered: a portal, a proxy.
+            raise Again(Ended("github-unreachable", f"{what}: answered {answer.status} without a JSON object"))
+        return Reply(answer.status, value, message, server_unix(answer, self._clock))
+
+
+def _checked(url: str) -> str:
+    """The address without a slash at its end. The App's token goes there, so it is https or this very machine."""
+    try:
+        where = parsed(url)
+    except ValueError as error:
+        raise Ended("no-config", f"github.api_url: {error}") from None
+    if where.scheme != "https" and where.hostname not in LOOPBACK:
+        raise Ended("no-config", f"github.api_url: expected https, got {where.scheme}://{where.hostname}")
+    if where.query or where.fragment:
+        raise Ended("no-config", f"github.api_url: expected nothing after the path {where.path}")
+    return url.rstrip("/")
+
+
+def _read(answer: Answer, token: str) -> tuple[Any, str]:
+    """The JSON of an answer, None where it is none; and its message, without the token, should it come back."""
+    try:
+        value = json.loads(answer.body) if answer.body else None
+    except (ValueError, RecursionError):
+        value = None
+    said = value.get("message") if isinstance(value, dict) else None
+    if not isinstance(said, str):
+        return value, "no message"
+    said = "".join(each if each.isprintable() else " " for each in said.replace(token, "…"))
+    return value, said if len(said) <= _MESSAGE_CHARACTERS else f"{said[:_MESSAGE_CHARACTERS]}…"
+
+
+def _limit_sec(answer: Answer, message: str, clock: Clock) -> float | None:
+    """Seconds that a limit asks to wait, None where the answer is no limit.
+
+    docs.github.com, "Rate limits for the REST API": either limit may answer 403 or 429; Retry-After counts first, then
+    the hour's reset where nothing remains of it, and then a minute.
+    """
+    headers = answer.headers
+    exhausted = headers.get("x-ratelimit-remaining") == "0"
+    secondary = "secondary rate limit" in message.lower()
+    limited = answer.status == 429 or (answer.status == 403 and ("retry-after" in headers or exhausted or secondary))
+    if not limited:
+        return None
+    if "retry-after" in headers:
+        return retry_after_sec(answer, clock)
+    reset = headers.get("x-ratelimit-reset", "")
+    if exhausted and reset.isascii() and reset.isdecimal():
+        return max(float(reset) - server_unix(answer, clock), 0)
+    return _SECONDARY_SEC

@@ -1,0 +1,76 @@
+"""The token by which a GitHub App names itself: a JWT signed with its private key, which never leaves memory."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+
+from ..outcomes import Ended
+
+# docs.github.com, "Generating a JSON Web Token (JWT) for a GitHub App": issued 60 seconds in the past, against clocks
+# that differ, and expiring no more than 10 minutes ahead. Five minutes leave a fast machine room under that limit.
+ISSUED_BEFORE_SEC = 60
+EXPIRES_AFTER_SEC = 300
+
+# An RSA key of 8192 bits has some 6,500 characters as PEM. A pipe holds 65,536 bytes (pipe(7)), so that all of the key
+# lies in it before anybody reads.
+_KEY_LIMIT_BYTES = 16_384
+# Of RSA with 2048 bits, which is what GitHub makes. Signatures of other kinds of key are shorter.
+_SIGNATURE_BYTES = 256
+_OPENSSL_SEC = 30
+
+
+def app_jwt(app_id: str, key: bytes, now: float) -> str:
+    """A JWT for the App, valid from a minute before `now` (seconds since 1970 by GitHub's clock) to five after it.
+
+    Ended("refused") where `key` is no RSA private key in PEM form, Ended("no-tool") without openssl.
+    """
+    claims = {"iat": int(now) - ISSUED_BEFORE_SEC, "exp": int(now) + EXPIRES_AFTER_SEC, "iss": app_id}
+    signed = f"{_encoded_json({'alg': 'RS256', 'typ': 'JWT'})}.{_encoded_json(claims)}"
+    return f"{signed}.{_encoded(_signature(signed.encode(), key))}"
+
+
+def _encoded_json(value: dict[str, object]) -> str:
+    return _encoded(json.dumps(value, separators=(",", ":")).encode())
+
+
+def _encoded(content: bytes) -> str:
+    """base64url without padding, as RFC 7515 has it."""
+    return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+def _signature(content: bytes, key: bytes) -> bytes:
+    """RSASSA-PKCS1-v1_5 over SHA-256 by openssl, which gets the key through a pipe it inherits.
+
+    Not by a file, which a disk would remember, and not by an argument, which every user of the machine may read.
+    """
+    no_key = Ended("refused", "the secret holds no RSA private key of 2048 bits or more, in PEM form and unencrypted")
+    if not 0 < len(key) <= _KEY_LIMIT_BYTES:
+        raise no_key
+    reader, writer = os.pipe()
+    try:
+        with os.fdopen(writer, "wb") as pipe:
+            pipe.write(key)
+        # An empty passphrase, because openssl would ask a person for one. What it says is dropped: nobody can be sure
+        # that it never quotes the key.
+        done = subprocess.run(
+            ["openssl", "dgst", "-sha256", "-sign", f"/dev/fd/{reader}", "-passin", "pass:"],
+            input=content,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            pass_fds=[reader],
+            env={"PATH": os.environ.get("PATH", os.defpath)},
+            timeout=_OPENSSL_SEC,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise Ended("no-tool", "openssl is not on PATH; it signs for the GitHub App") from None
+    except subprocess.TimeoutExpired:
+        raise Ended("timed-out", f"openssl did not sign within {_OPENSSL_SEC} s") from None
+    finally:
+        os.close(reader)
+    if done.returncode or len(done.stdout) < _SIGNATURE_BYTES:
+        raise no_key
+    return done.stdout

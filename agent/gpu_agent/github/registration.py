@@ -1,0 +1,224 @@
+"""What a runner needs of GitHub: one registration for one job, and nothing that would allow a second.
+
+There is no start jitter. GitHub takes 180 registrations a minute, each machine asks for one, and machines do not boot
+to the second: a wait before the first request would cost each of them paid GPU time and would not spread 500 machines.
+What spreads them is the wait after a limit's answer (retry.py), which only they pay who met the limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from ..clock import Clock
+from ..config import GithubConfig, RunnerConfig
+from ..http import Answer, ask
+from ..outcomes import Ended
+from .api import GithubApi, Reply
+from .app_token import app_jwt
+
+# A JWT counts as issued a minute ago: clocks that differ by less than half of that are not why GitHub refuses one.
+_SKEW_SEC = 30
+_OTHER_NAMES = 3
+# "Runner names can only be 64 characters in length": actions/runner, pull request 1710.
+_NAME_CHARACTERS = 64
+_GROUP_PAGES = 100
+_GROUPS_PER_PAGE = 100
+# A repository has no groups of its own; its runners belong to the default one, whose number is always 1.
+_DEFAULT_GROUP = 1
+# A token is not known everywhere at GitHub at once: octokit/auth-app.js@010203fa:src/hook.ts asks again for 5 seconds.
+_FRESH_SEC = 5
+_SHOWN = 20
+
+_HINTS = {
+    301: "the owner or the repository has another name now",
+    307: "the owner or the repository has another name now",
+    401: "the App's id and its key do not belong together, or the key was deleted",
+    403: "the App needs the permission 'Self-hosted runners: Read and write' (for one repository 'Administration: Read "
+    "and write'), and its installation must have accepted it",
+    404: "there is no such installation, organization or repository for this App",
+    409: "so it did to every other name that was tried",
+    422: "what was asked for is not possible, or is more than the App's installation has",
+}
+
+
+@dataclass(frozen=True)
+class Registration:
+    """A runner that GitHub knows and that has not started yet."""
+
+    runner_id: int
+    jitconfig: str = field(repr=False)
+    """What the runner is started with: its credentials, base64."""
+
+
+class _Token(NamedTuple):
+    value: str
+    fresh_until: float
+    """Until then a 401 may pass."""
+
+
+class Github:
+    """GitHub, as the App, for one organization or one repository.
+
+    It keeps the App's key and no token: every operation asks for one of its own, which lives an hour.
+    """
+
+    def __init__(self, config: GithubConfig, key: bytes, clock: Clock, ask: Callable[..., Answer] = ask) -> None:
+        if not 1 <= len(config.labels) <= 100:
+            # GitHub's limits. The rehearsal registers nothing, so that GitHub itself would say so on the first runner.
+            raise Ended("no-config", f"github.labels: expected 1 to 100 labels, got {len(config.labels)}")
+        self._config = config
+        self._key = key
+        self._clock = clock
+        self._api = GithubApi(config.api_url, clock, ask)
+        owner = quote(config.owner, safe="")
+        repository = quote(config.repository, safe="")
+        self._runners = (
+            f"/repos/{owner}/{repository}/actions/runners" if repository else f"/orgs/{owner}/actions/runners"
+        )
+        self._groups = f"/orgs/{owner}/actions/runner-groups"
+        # The least that generates a JIT configuration (docs.github.com, "Permissions required for GitHub Apps"): "read"
+        # of either lists runners and makes none, and for a repository nothing smaller than its administration has
+        # runners at all. Naming the repository keeps the token from the App's other ones; an organization's
+        # permission is about no repository.
+        self._asked: dict[str, Any] = (
+            {"permissions": {"administration": "write"}, "repositories": [config.repository]}
+            if repository
+            else {"permissions": {"organization_self_hosted_runners": "write"}}
+        )
+        self.skew_sec = 0.0
+        """How far GitHub's clock was found ahead of the machine's; 0 unless GitHub refused a token for it."""
+
+    def rehearse(self, deadline: float) -> None:
+        """Do what registering does up to the last step, and register nothing. Ended says what GitHub would refuse."""
+        token = self._token(deadline)
+        if self._config.repository:
+            self._expect(200, self._call("GET", f"{self._runners}?per_page=1", token, deadline), "the runners")
+        else:
+            self._group(token, deadline)
+
+    def register(self, name: str, runner: RunnerConfig, deadline: float) -> Registration:
+        """Register one runner for one job, under `name` or, where that is taken, under `name` with a suffix.
+
+        Ended("refused"), Ended("rate-limited") or Ended("github-unreachable") where not, before the deadline.
+        A name is taken where an attempt came through whose answer was lost. GitHub removes such a runner by itself
+        after a day, as it never connects (docs.github.com, "Communicating with self-hosted runners").
+        """
+        token = self._token(deadline)
+        group = _DEFAULT_GROUP if self._config.repository else self._group(token, deadline)
+        for attempt in range(1 + _OTHER_NAMES):
+            suffix = f"-{attempt + 1}" if attempt else ""
+            payload = {
+                "name": name[: _NAME_CHARACTERS - len(suffix)] + suffix,
+                "runner_group_id": group,
+                "labels": self._config.labels,
+                "work_folder": runner.work_folder,
+            }
+            path = f"{self._runners}/generate-jitconfig"
+            reply = self._call("POST", path, token, deadline, payload)
+            if reply.status != 409:
+                break
+        self._expect(201, reply, "a runner's registration")
+        runner_id, jitconfig = _map(reply.value, "runner").get("id"), reply.value.get("encoded_jit_config")
+        if not isinstance(runner_id, int) or not isinstance(jitconfig, str) or not jitconfig:
+            raise Ended("refused", "GitHub's answer to a runner's registration has no runner.id or encoded_jit_config")
+        return Registration(runner_id, jitconfig)
+
+    def remove(self, runner_id: int, deadline: float) -> bool:
+        """Take a registration back; True when GitHub has no such runner any more. It raises no end but `stopped`."""
+        try:
+            token = self._token(deadline)
+            reply = self._call("DELETE", f"{self._runners}/{runner_id}", token, deadline)
+        except Ended as ended:
+            if ended.end.reason == "stopped":
+                raise
+            return False
+        return reply.status in (204, 404)
+
+    def forget(self) -> None:
+        """Let go of the App's key. Nothing can be asked after it."""
+        self._key = b""
+
+    def _token(self, deadline: float) -> _Token:
+        """An installation token that may do what registering needs and nothing else."""
+        reply = self._mint(deadline)
+        if reply.status == 401:
+            skew_sec = reply.server_unix - self._clock.unix()
+            if abs(skew_sec - self.skew_sec) > _SKEW_SEC:
+                self.skew_sec = skew_sec
+                reply = self._mint(deadline)
+        self._expect(201, reply, "a token of the App's installation")
+        # Reading metadata comes with every permission and cannot be left out.
+        asked = {**self._asked["permissions"], "metadata": "read"}
+        more = [
+            f"{name}: {level}" for name, level in _map(reply.value, "permissions").items() if asked.get(name) != level
+        ]
+        names = [each.get("name") for each in _maps(reply.value, "repositories")]
+        more += [f"repository {name}" for name in names if name != self._config.repository]
+        if more:
+            raise Ended("refused", f"GitHub's token may do more than was asked for: {_listed(more)}")
+        token = reply.value.get("token")
+        if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
+            raise Ended("refused", "GitHub's answer to a request for a token has no usable one")
+        return _Token(token, self._clock.now() + _FRESH_SEC)
+
+    def _call(
+        self, method: str, path: str, token: _Token, deadline: float, payload: dict[str, Any] | None = None
+    ) -> Reply:
+        return self._api.call(method, path, lambda: token.value, deadline, payload, fresh_until=token.fresh_until)
+
+    def _mint(self, deadline: float) -> Reply:
+        config = self._config
+        return self._api.call(
+            "POST",
+            f"/app/installations/{config.installation_id}/access_tokens",
+            lambda: app_jwt(config.app_id, self._key, self._clock.unix() + self.skew_sec),
+            deadline,
+            self._asked,
+        )
+
+    def _group(self, token: _Token, deadline: float) -> int:
+        """The number of the runner group with exactly the configured name."""
+        names: list[str] = []
+        for page in range(1, _GROUP_PAGES + 1):
+            path = f"{self._groups}?per_page={_GROUPS_PER_PAGE}&page={page}"
+            reply = self._call("GET", path, token, deadline)
+            self._expect(200, reply, "the runner groups")
+            groups = _maps(reply.value, "runner_groups")
+            for group in groups:
+                if group.get("name") == self._config.runner_group and isinstance(group.get("id"), int):
+                    return int(group["id"])
+            names += [str(group.get("name")) for group in groups]
+            if len(groups) < _GROUPS_PER_PAGE:
+                break
+        wanted, owner = self._config.runner_group, self._config.owner
+        raise Ended("refused", f"{owner} has no runner group named {wanted!r}, only {_listed(names) or 'none'}")
+
+    def _expect(self, status: int, reply: Reply, what: str) -> None:
+        if reply.status == status:
+            return
+        words = f"GitHub answered {reply.status} to a request for {what}: {reply.message}"
+        if reply.status in _HINTS:
+            words += f"; {_HINTS[reply.status]}"
+        if reply.status == 404:
+            number = self._config.installation_id
+            words += f"; it asked as installation {number} (gpu-ci:site.github.app.installationId)"
+        if reply.status == 401 and self.skew_sec:
+            words += f"; the machine's clock is off by {-self.skew_sec:+.0f} s, which the second request allowed for"
+        raise Ended("refused", words)
+
+
+def _map(value: dict[str, Any], key: str) -> dict[str, Any]:
+    found = value.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _maps(value: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    found = value.get(key)
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

@@ -1,0 +1,202 @@
+"""Google Compute Engine as the agent's cloud: metadata, Secret Manager and Cloud Logging, by the machine's identity."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import json
+import subprocess
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from .. import http
+from ..clock import Clock
+from ..host import Cut, Notice
+from ..outcomes import Ended
+from ..redact import redact
+from ..retry import Again, patiently
+from .crc32c import crc32c
+from .metadata import Metadata
+
+_LOG_SEC = 5.0
+_ATTEMPT_SEC = 15.0
+# A grant takes effect "typically in 2 minutes, potentially 7 minutes or longer"
+# (cloud.google.com/iam/docs/access-change-propagation); a GPU is not kept waiting for the worst of them.
+_GRANT_SEC = 120.0
+# A payload has at most 64 KiB (discovery document secretmanager v1, SecretPayload.data); base64 adds a third.
+_SECRET_BYTES = 131_072
+_NOTICE_SEC = 10.0
+_OFF_TRIES, _OFF_SEC, _OFF_PAUSE_SEC = 3, 20.0, 2.0
+
+
+class GoogleHost:
+    """This machine, as a virtual machine of Google's. Follows host.Host."""
+
+    # The metadata server's addresses (cloud.google.com/compute/docs/metadata/querying-metadata); at the first of them
+    # lie also the machine's name server and its clock.
+    cut = Cut(addresses=("169.254.169.254", "fd20:ce::254"), ports=(53, 123))
+
+    def __init__(
+        self,
+        clock: Clock,
+        environ: Mapping[str, str],
+        prefix: tuple[str, ...] = (),
+        cut_power: Callable[[], object] = lambda: None,
+    ) -> None:
+        """`cut_power` is the last way to end the machine, where `shutdown` cannot be started or fails."""
+        self._clock = clock
+        self._prefix = prefix
+        self._cut_power = cut_power
+        self._metadata = Metadata(environ.get("GCE_METADATA_HOST", "metadata.google.internal"), clock)
+        # A sandbox has these somewhere else.
+        self._secrets = environ.get("GPU_AGENT_SECRETMANAGER_URL", "https://secretmanager.googleapis.com")
+        self._logging = environ.get("GPU_AGENT_LOGGING_URL", "https://logging.googleapis.com")
+        self._etag = "0"
+        self._facts: dict[str, str] = {}
+
+    def name(self) -> str:
+        """Name and number, as names are unique within a zone only, and a name comes back with another machine."""
+        return f"{self._fact('instance/name')}-{self._fact('instance/id')}"
+
+    def attribute(self, key: str) -> str | None:
+        """The instance's metadata by this key."""
+        return self._metadata.read(f"instance/attributes/{key}")
+
+    def publish(self, key: str, value: str, within_sec: float = 15.0) -> None:
+        """As a guest attribute; the key is namespace/key."""
+        self._metadata.publish(key, value, within_sec)
+
+    def log(self, severity: str, message: str, **fields: Any) -> None:
+        """One entry of the log gpu-agent, at this machine."""
+        # Whatever goes wrong: the same words are on the serial port, and no log ends a job.
+        with contextlib.suppress(Exception):
+            self._write_entry(severity, {**fields, "message": message}, self._clock.now() + _LOG_SEC)
+
+    def _write_entry(self, severity: str, payload: dict[str, Any], until: float) -> None:
+        project = self._fact("project/project-id", until)
+        labels = {
+            "project_id": project,
+            "instance_id": self._fact("instance/id", until),
+            "zone": self._fact("instance/zone", until).rpartition("/")[2],
+        }
+        entry = {
+            "logName": f"projects/{project}/logs/gpu-agent",
+            "resource": {"type": "gce_instance", "labels": labels},
+            "entries": [{"severity": severity, "jsonPayload": json.loads(redact(json.dumps(payload)))}],
+        }
+        headers = {"Authorization": f"Bearer {self._token(until)}", "Content-Type": "application/json"}
+        url, body = f"{self._logging}/v2/entries:write", json.dumps(entry).encode()
+        http.ask("POST", url, headers=headers, body=body, deadline=until, clock=self._clock)
+
+    def secret(self, name: str, deadline: float) -> bytes:
+        """The latest version of projects/<project>/secrets/<name>."""
+        url = f"{self._secrets}/v1/{name}/versions/latest:access"
+        granted_by = self._clock.now() + _GRANT_SEC
+
+        def attempt() -> bytes:
+            headers = {"Authorization": f"Bearer {self._token(deadline)}"}
+            until = min(deadline, self._clock.now() + _ATTEMPT_SEC)
+            try:
+                answer = http.ask(
+                    "GET", url, headers=headers, deadline=until, clock=self._clock, limit_bytes=_SECRET_BYTES
+                )
+            except http.Unreachable as error:
+                raise Again(Ended("secrets-unreachable", str(error))) from None
+            if answer.status == 200:
+                return _payload(answer.body, name)
+            words = f"{name}: {answer.status} {_message(answer.body)}".rstrip()
+            if answer.status >= 500 or answer.status in (408, 429):
+                raise Again(Ended("secrets-unreachable", words))
+            ended = Ended("no-secret", words + (self._grant(name) if answer.status == 403 else ""))
+            if answer.status in (401, 403) and self._clock.now() < granted_by:
+                raise Again(ended)
+            raise ended
+
+        return patiently(attempt, deadline=deadline, clock=self._clock, wait=lambda attempts: min(2.0**attempts, 10.0))
+
+    def _grant(self, name: str) -> str:
+        """Who was refused, and the command that would let it in; nothing where the machine cannot tell who it is."""
+        email, _ = self._metadata.glance("instance/service-accounts/default/email", _LOG_SEC)
+        _, project, _, secret = name.split("/", 3)
+        command = (
+            f"gcloud secrets add-iam-policy-binding {secret} --project {project} --member serviceAccount:{email} "
+            "--role roles/secretmanager.secretAccessor"
+        )
+        return f"; refused was {email}; {command}" if email else ""
+
+    def notice(self, timeout_sec: float) -> Notice | None:
+        """Preemption is waited for and maintenance looked up between: the one comes within 30 s, the other in an hour.
+
+        cloud.google.com/compute/docs/instances/preemptible, cloud.google.com/compute/docs/gpus/gpu-host-maintenance.
+        """
+        until = self._clock.now() + timeout_sec
+        while True:
+            asked = self._clock.now()
+            wait_sec = int(min(max(until - asked, 0), _NOTICE_SEC))
+            # A header is bytes (http.client reads it as Latin-1), and this one goes back as part of a URL.
+            etag = quote(self._etag, safe="", encoding="latin-1", errors="replace")
+            waiting = f"?wait_for_change=true&last_etag={etag}&timeout_sec={wait_sec}" if wait_sec else ""
+            # The server holds its answer back for wait_sec; a few more are for the way.
+            preempted, etag = self._metadata.glance(f"instance/preempted{waiting}", wait_sec + 5)
+            self._etag = etag or "0"
+            if preempted == "TRUE":
+                return Notice("preempted", "Google takes the machine away (instance/preempted is TRUE)")
+            event, _ = self._metadata.glance("instance/maintenance-event", 5)
+            if event.startswith("TERMINATE"):
+                return Notice("maintenance", f"the host is to be maintained (instance/maintenance-event is {event})")
+            if self._clock.now() >= until:
+                return None
+            # A server that is down, or does not hold its answer back, is asked once a second.
+            self._clock.sleep(min(asked + 1, until) - self._clock.now())
+
+    def power_off(self) -> None:
+        """As an administrator would, and where that fails once more. OSError where the machine still stays on."""
+        for _ in range(_OFF_TRIES):
+            with contextlib.suppress(subprocess.TimeoutExpired, OSError):
+                if (
+                    subprocess.run([*self._prefix, "shutdown", "-h", "now"], check=False, timeout=_OFF_SEC).returncode
+                    == 0
+                ):
+                    return
+            self._clock.sleep(_OFF_PAUSE_SEC)
+        self._cut_power()
+        # The boot script has other ways.
+        raise OSError("the machine cannot be switched off")
+
+    def _fact(self, path: str, deadline: float | None = None) -> str:
+        """What does not change while the machine lives."""
+        if path not in self._facts:
+            self._facts[path] = self._metadata.read(path, deadline) or "unknown"
+        return self._facts[path]
+
+    def _token(self, deadline: float) -> str:
+        """An access token, asked for each time: the metadata server keeps one, so that the agent need not."""
+        answer = self._metadata.read("instance/service-accounts/default/token", deadline)
+        try:
+            found: str = json.loads(answer or "")["access_token"]
+        except (ValueError, KeyError, TypeError):
+            raise Ended("no-secret", "the machine has no service account to ask with") from None
+        return found
+
+
+def _payload(body: bytes, name: str) -> bytes:
+    """A secret's value out of Secret Manager's answer."""
+    try:
+        payload = json.loads(body)["payload"]
+        value = base64.b64decode(payload["data"], validate=True)
+        checksum = payload.get("dataCrc32c")
+    except (ValueError, KeyError, TypeError, AttributeError, binascii.Error):
+        raise Again(Ended("secrets-unreachable", f"{name}: the answer holds no payload")) from None
+    if checksum is not None and str(checksum) != str(crc32c(value)):
+        raise Again(Ended("secrets-unreachable", f"{name}: the payload differs from its checksum"))
+    return value
+
+
+def _message(body: bytes) -> str:
+    """Google's own words in an error's body."""
+    try:
+        return redact(str(json.loads(body)["error"]["message"]))[:300]
+    except (ValueError, KeyError, TypeError):
+        return ""

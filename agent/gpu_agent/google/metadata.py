@@ -1,0 +1,85 @@
+"""The metadata server of a Google machine: values of the machine, and guest attributes."""
+
+from __future__ import annotations
+
+from .. import http
+from ..clock import Clock
+from ..outcomes import Ended
+from ..redact import redact
+from ..retry import Again, patiently
+
+_FLAVOR = {"Metadata-Flavor": "Google"}
+# The network and the server itself may come up after the agent does.
+_READ_SEC = 120.0
+# One question that hangs must not use up the time of those that would be answered.
+_ATTEMPT_SEC = 10.0
+
+
+class Metadata:
+    """One machine's, at a host or host:port."""
+
+    def __init__(self, host: str, clock: Clock) -> None:
+        self._clock = clock
+        self._root = f"http://{host}/computeMetadata/v1/"
+
+    def read(self, path: str, deadline: float | None = None) -> str | None:
+        """One value; None where it is not there. Ended("timed-out") where nobody says either, by default in 120 s."""
+        until = self._clock.now() + _READ_SEC if deadline is None else deadline
+
+        def attempt() -> str | None:
+            try:
+                answer = self._ask("GET", path, until)
+            except http.Unreachable as error:
+                raise Again(Ended("timed-out", str(error))) from None
+            if answer.status == 404:
+                return None
+            if answer.status != 200:
+                raise Again(Ended("timed-out", f"the metadata server answered {answer.status} to {path}"))
+            return answer.body.decode(errors="replace")
+
+        return patiently(attempt, deadline=until, clock=self._clock, wait=lambda _: 2.0)
+
+    def glance(self, path: str, within_sec: float) -> tuple[str, str]:
+        """One value and its ETag, asked for once; nothing where that gets no answer."""
+        until = self._clock.now() + within_sec
+        try:
+            answer = self._ask("GET", path, until, within_sec)
+        except (http.Unreachable, ValueError):
+            # ValueError: the path holds what the server said before, and that does not fit into a URL.
+            return "", ""
+        if answer.status != 200:
+            return "", ""
+        return answer.body.decode(errors="replace").strip(), answer.headers.get("etag", "")
+
+    def tells(self, path: str, within_sec: float) -> bool:
+        """Whether a server that calls itself Google's has this value; asked once."""
+        try:
+            answer = self._ask("GET", path, self._clock.now() + within_sec)
+        except http.Unreachable:
+            return False
+        return answer.status == 200 and answer.headers.get("metadata-flavor") == _FLAVOR["Metadata-Flavor"]
+
+    def publish(self, key: str, value: str, within_sec: float) -> None:
+        """Write the guest attribute namespace/key. OSError where that fails for so long."""
+        until = self._clock.now() + within_sec
+
+        def attempt() -> None:
+            try:
+                answer = self._ask("PUT", f"instance/guest-attributes/{key}", until, body=redact(value).encode())
+            except http.Unreachable as error:
+                raise Again(Ended("timed-out", str(error))) from None
+            if answer.status >= 500 or answer.status == 429:
+                raise Again(Ended("timed-out", f"the metadata server answered {answer.status}"))
+            if answer.status >= 300:
+                raise OSError(f"the metadata server answered {answer.status}")
+
+        try:
+            patiently(attempt, deadline=until, clock=self._clock, wait=lambda _: 2.0)
+        except Ended as ended:
+            raise OSError(ended.detail) from None
+
+    def _ask(
+        self, method: str, path: str, until: float, within_sec: float = _ATTEMPT_SEC, body: bytes | None = None
+    ) -> http.Answer:
+        deadline = min(until, self._clock.now() + within_sec)
+        return http.ask(method, self._root + path, headers=_FLAVOR, body=body, deadline=deadline, clock=self._clock)

@@ -1,0 +1,1 @@
+"""The machine itself: commands, users, processes, driver, GPUs, serial port and power."""

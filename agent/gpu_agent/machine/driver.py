@@ -1,0 +1,139 @@
+"""The NVIDIA driver: the image's own, Google's installer's, or Container-Optimized OS's."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from .. import http
+from ..config import Config
+from ..outcomes import Ended
+from .commands import BY_SIGNAL, NOT_FOUND, Machine
+
+# How long an image's own driver may take to load: no source tells, and it is there seconds after the boot.
+_LOAD_SEC = 60.0
+# cuda_installer needs one or two restarts; after these many it is going in circles.
+_RESTARTS = 3
+# From the end of the installer to the restart that it has asked for.
+_RESTART_SEC = 300.0
+# Far above any installer there has been: a bound against a server that never stops.
+_INSTALLER_BYTES = 50_000_000
+_STOPPED = (BY_SIGNAL + 15, BY_SIGNAL + 9)
+
+
+def deadline(config: Config, machine: Machine) -> float:
+    """When the check must be over. The installer restarts the machine, so there it counts from the first boot."""
+    return machine.clock.now() + config.check_sec - _gone_sec(config, machine)
+
+
+def _gone_sec(config: Config, machine: Machine) -> float:
+    if config.driver.source != "installer" or not machine.is_google:
+        return 0
+    machine.state.mkdir(parents=True, exist_ok=True)
+    began, now = machine.state / "began", machine.clock.unix()
+    first = _number(began)
+    if first is None:
+        began.write_text(f"{now:.0f}\n")
+    return max(now - (now if first is None else first), 0)
+
+
+def _number(file: Path) -> int | None:
+    """What an earlier boot wrote there; None where it wrote nothing, or was cut off while it did."""
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def get_driver(config: Config, machine: Machine, deadline: float, restarting: Callable[[bool], None]) -> None:
+    """Return when the driver is there; Ended("no-driver") where it will not come.
+
+    `restarting` is told True while the installer may restart the machine at any time, which is no end.
+    """
+    source = config.driver.source
+    if source == "image":
+        _wait_for_image(machine, deadline)
+        return
+    if not machine.is_google:
+        # A sandbox boots machines on somebody's computer, which is to keep the driver it has.
+        raise Ended("no-driver", "a driver is installed on machines of Compute Engine only, and this is none")
+    if source == "cos":
+        _cos(config, machine, deadline)
+        return
+    _install(config, machine, deadline, restarting)
+    # The machine has what it restarted for: a later start of it is a first one again.
+    shutil.rmtree(machine.state, ignore_errors=True)
+
+
+def _answers(machine: Machine, deadline: float) -> bool:
+    return machine.run("nvidia-smi", deadline=deadline, quiet=True).code == 0
+
+
+def _wait_for_image(machine: Machine, deadline: float) -> None:
+    until = min(deadline, machine.clock.now() + _LOAD_SEC)
+    while (done := machine.run("nvidia-smi", deadline=until, quiet=True)).code:
+        if done.code == NOT_FOUND:
+            return  # there is nothing to wait for, and the check has the better words for what is missing
+        if machine.clock.now() + 2 >= until:
+            raise Ended("no-driver", f"nvidia-smi does not answer: {done.last or f'code {done.code}'}")
+        machine.clock.sleep(2)
+
+
+def _cos(config: Config, machine: Machine, deadline: float) -> None:
+    branch = config.driver.branch
+    done = machine.run("cos-extensions", "install", "gpu", "--", f"-version={branch}", deadline=deadline)
+    if done.code:
+        raise Ended("no-driver", f"Container-Optimized OS could not install driver {branch}: {done.last}")
+    # Its disk forbids running what lies on it, the driver's libraries and tools too.
+    for words in (("--bind", "/var/lib/nvidia", "/var/lib/nvidia"), ("-o", "remount,exec", "/var/lib/nvidia")):
+        done = machine.run("mount", *words, deadline=deadline)
+        if done.code:
+            raise Ended("no-driver", f"/var/lib/nvidia could not be made executable: {done.last}")
+
+
+def _install(config: Config, machine: Machine, deadline: float, restarting: Callable[[bool], None]) -> None:
+    if _answers(machine, deadline):
+        return
+    counter, archive = machine.state / "restarts", machine.state / "cuda_installer.pyz"
+    times = _number(counter) or 0
+    if times > _RESTARTS:
+        raise Ended("no-driver", f"cuda_installer has restarted the machine {times} times and there is no driver")
+    counter.write_text(f"{times + 1}\n")
+    if not archive.exists():
+        _fetch(config.driver.installer, archive, machine, deadline)
+    restarting(True)
+    # It has the long-term branch in this mode only, and asks for a restart by restarting.
+    done = machine.run(
+        "python3",
+        str(archive),
+        "install_driver",
+        "--installation-mode=binary",
+        f"--installation-branch={config.driver.branch}",
+        deadline=deadline,
+    )
+    if done.code in (0, *_STOPPED) and not _answers(machine, deadline):
+        machine.clock.sleep(min(_RESTART_SEC, deadline - machine.clock.now()))
+    restarting(False)
+    if not _answers(machine, deadline):
+        raise Ended("no-driver", f"cuda_installer ended with code {done.code} and no driver: {done.last}")
+
+
+def _fetch(url: str, archive: Path, machine: Machine, deadline: float) -> None:
+    part = archive.with_suffix(".part")
+    for wait_sec in (5, 10, 20, 0):
+        try:
+            with part.open("wb") as sink:
+                _download(url, sink, machine, deadline)
+        except http.Unreachable as error:
+            words = str(error)
+            machine.clock.sleep(min(wait_sec, deadline - machine.clock.now()))
+        else:
+            part.rename(archive)
+            return
+    raise Ended("no-driver", f"cuda_installer could not be fetched: {words}; the network may have no way out")
+
+
+def _download(url: str, sink: BinaryIO, machine: Machine, deadline: float) -> None:
+    http.download(url, sink, deadline=deadline, clock=machine.clock, limit_bytes=_INSTALLER_BYTES)

@@ -1,0 +1,246 @@
+"""What only root may do, in one place: users, processes, mounts, the kernel log. Tests put their own in its place."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ..clock import Clock
+from ..outcomes import Ended
+from . import limits, processes
+
+RUNNER_USER = "gpu-runner"
+# With one of these as its shell a user cannot log in, whatever keys its home holds: a login has none of the runner's
+# limits.
+_NO_LOGIN = ("/usr/sbin/nologin", "/bin/false")
+# The programs that would start a job's command later, without those limits; and whom each turns away, unless the file
+# .allow next to it says whom it lets in (crontab(1), at(1)).
+_TURNED_AWAY = {"crontab": Path("/etc/cron.deny"), "at": Path("/etc/at.deny")}
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# What every child gets and nothing more: the agent's own environment is not for a job to see.
+ENVIRONMENT = {"PATH": PATH, "LANG": "C.UTF-8"}
+TIMED_OUT, MISSING = 124, 127
+"""Exit codes as `timeout` and the shell give them: it did not end in time, there is no such program."""
+
+
+class User(NamedTuple):
+    """Whom a process runs as."""
+
+    name: str
+    uid: int
+    gid: int
+    home: Path
+    groups: tuple[int, ...] = ()
+    """Its other groups: exactly these, whatever /etc/group says."""
+
+
+class Output(NamedTuple):
+    """How a command ended, and what it said on both its streams."""
+
+    code: int
+    text: str
+
+    @property
+    def line(self) -> str:
+        """The first line that says something, for a sentence."""
+        return next((line.strip()[:200] for line in self.text.splitlines() if line.strip()), f"exit code {self.code}")
+
+
+class System:
+    """This machine, as root."""
+
+    def __init__(
+        self,
+        run_folder: Path = Path("/run/gpu-agent"),
+        state_folder: Path = Path("/var/lib/gpu-agent"),
+        baked_folder: Path = Path("/opt/actions-runner"),
+        python: str = sys.executable,
+    ) -> None:
+        self.run_folder, self.state_folder, self.baked_folder = run_folder, state_folder, baked_folder
+        self.python = python
+        """A Python that the runner's user may start too."""
+
+    def have(self, program: str) -> bool:
+        """Whether it is installed."""
+        return shutil.which(program, path=PATH) is not None
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_sec: float,
+        text: str = "",
+        user: User | None = None,
+        environment: Mapping[str, str] = ENVIRONMENT,
+    ) -> Output:
+        """A command that ends soon. A missing program and one that hangs are exit codes here, not exceptions."""
+        whom = {} if user is None else {"user": user.uid, "group": user.gid, "extra_groups": list(user.groups)}
+        try:
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=dict(environment),
+                cwd="/",
+                start_new_session=True,
+                text=True,
+                errors="replace",
+                **whom,  # type: ignore[call-overload]
+            )
+        except OSError as error:
+            return Output(MISSING, f"{argv[0]}: {error.strerror}")
+        try:
+            said, _ = process.communicate(text, timeout_sec)
+        except subprocess.TimeoutExpired:
+            processes.kill(-process.pid)
+            # Waited for no longer than this: a process that hangs inside the GPU's driver does not even die, and a
+            # child in a session of its own may hold the pipe open.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(1)
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    stream.close()
+            return Output(TIMED_OUT, f"{argv[0]} did not end within {timeout_sec:g} s")
+        return Output(process.returncode, said)
+
+    def start(
+        self, argv: Sequence[str], user: User, *, environment: Mapping[str, str], folder: Path, may_gain: bool = False
+    ) -> subprocess.Popen[str]:
+        """A process of the user that lives on, in a session of its own; its two streams come as one.
+
+        It dies with the thread that calls this (prctl(2), PR_SET_PDEATHSIG), so call it from the main thread. Without
+        `may_gain` no program it starts gives it more rights: sudo, newgrp and every other set-user-ID program is inert.
+        limits.py says what it may take of the machine.
+        """
+        groups = f"--groups={','.join(str(gid) for gid in user.groups)}" if user.groups else "--clear-groups"
+        rights = [] if may_gain else ["--no-new-privs"]
+        whom = [f"--reuid={user.uid}", f"--regid={user.gid}", groups, "--inh-caps=-all", "--pdeathsig=KILL", *rights]
+        return subprocess.Popen(
+            limits.held(["setpriv", *whom, "--", *argv]),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=dict(environment),
+            cwd=folder,
+            start_new_session=True,
+            text=True,
+            errors="replace",
+        )
+
+    def runner_user(self) -> User:
+        """The user of the runner, made where it is missing: no password, no login, a home of its own on the disk.
+
+        Its only other groups are those that the GPU's device files ask for, where they are not open to everybody.
+        """
+        try:
+            entry = pwd.getpwnam(RUNNER_USER)
+        except KeyError:
+            where = ["--create-home", "--home-dir", f"/home/{RUNNER_USER}"]
+            self.must("no-tool", ["useradd", "--system", "--user-group", *where, RUNNER_USER])
+            entry = pwd.getpwnam(RUNNER_USER)
+        if entry.pw_uid == 0:
+            raise Ended("not-isolated", f"{RUNNER_USER} is root on this image")
+        shell = next((path for path in _NO_LOGIN if Path(path).exists()), _NO_LOGIN[-1])
+        if entry.pw_shell != shell:
+            self.must("no-tool", ["usermod", "--shell", shell, RUNNER_USER])
+        for deny in (path for program, path in _TURNED_AWAY.items() if self.have(program)):
+            if RUNNER_USER in _names(deny.with_suffix(".allow")):
+                raise Ended("not-isolated", f"{deny.with_suffix('.allow')} of the image lets {RUNNER_USER} in")
+            names = _names(deny)
+            if RUNNER_USER not in names:
+                deny.write_text("".join(f"{name}\n" for name in (*names, RUNNER_USER)))
+        home = Path(entry.pw_dir)
+        if not home.exists():
+            home.mkdir(parents=True, mode=0o700)
+            os.chown(home, entry.pw_uid, entry.pw_gid)
+        groups = tuple(sorted({gid for gid in _device_groups() if gid != entry.pw_gid}))
+        return User(entry.pw_name, entry.pw_uid, entry.pw_gid, home, groups)
+
+    def groups_of(self, user: User) -> set[int]:
+        """The groups that /etc/group gives it, whether a process of it has them or not."""
+        return set(os.getgrouplist(user.name, user.gid))
+
+    def must(self, reason: str, argv: Sequence[str], *, text: str = "", timeout_sec: float = 30) -> str:
+        """What the command said; where it fails, the machine ends for that reason."""
+        output = self.run(argv, text=text, timeout_sec=timeout_sec)
+        if output.code:
+            raise Ended(reason, f"{argv[0]} failed ({output.code}): {output.line}")
+        return output.text
+
+    def tmpfs(self, path: Path, user: User, size_mib: int) -> None:
+        """A folder in memory that only the user enters."""
+        path.mkdir(parents=True, exist_ok=True)
+        options = f"size={size_mib}m,mode=0700,uid={user.uid},gid={user.gid},nosuid,nodev,noexec"
+        self.must("no-runner", ["mount", "-t", "tmpfs", "-o", options, "gpu-agent", str(path)])
+
+    def bind(self, source: Path, target: Path, *, read_only: bool = False) -> None:
+        """One folder seen at another place too."""
+        target.mkdir(parents=True, exist_ok=True)
+        self.must("no-runner", ["mount", "--bind", str(source), str(target)])
+        if read_only:
+            self.must("no-runner", ["mount", "-o", "remount,bind,ro", str(target)])
+
+    def commands_of(self, user: User) -> list[list[str]]:
+        """The command line of each of its processes that still runs."""
+        found = []
+        for process in processes.of(user.name, user.uid):
+            try:
+                words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+            except OSError:
+                continue
+            found += [words] if words else []
+        return found
+
+    def kill_all_of(self, user: User, clock: Clock, deadline: float) -> bool:
+        """End every process of the user and of its containers' users. Whether none is left at the deadline."""
+        while True:
+            # kill(2) of -1 by the user itself: the kernel ends all of them at once (kernel/signal.c holds the list of
+            # tasks for it), while one that forks and exits all the time slips through a walk over /proc.
+            swept = self.run(["sh", "-c", "kill -KILL -1"], user=user, timeout_sec=5).code in (0, 1)
+            left = [int(process.name) for process in processes.of(user.name, user.uid)]
+            for pid in left:
+                processes.kill(pid)
+            if swept and not left:
+                return True
+            if clock.now() >= deadline:
+                return False
+            clock.sleep(0.05)
+
+    def kernel_log(self) -> list[str]:
+        """The kernel's messages since boot, as many as it keeps; nothing where they cannot be read."""
+        lines: list[str] = []
+        try:
+            log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+        except OSError:
+            return lines
+        try:
+            while True:
+                try:
+                    record = os.read(log, 8192)  # one whole record a read (Documentation/ABI/testing/dev-kmsg)
+                except BrokenPipeError:
+                    continue  # the kernel overwrote what came next
+                except OSError:
+                    return lines
+                lines.append(record.decode(errors="replace").partition(";")[2].partition("\n")[0])
+        finally:
+            os.close(log)
+
+
+def _names(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def _device_groups() -> Iterator[int]:
+    for device in Path("/dev").glob("nvidia*"):
+        status = device.stat()
+        if stat.S_ISCHR(status.st_mode) and status.st_mode & 0o006 != 0o006 and status.st_mode & 0o060 == 0o060:
+            yield status.st_gid

@@ -1,0 +1,158 @@
+"""GitHub's runner on this machine: baked into the image, or downloaded and compared with its pin, then unpacked."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO, BinaryIO, cast
+
+from .. import http, retry
+from ..clock import Clock
+from ..config import RunnerConfig
+from ..machine.system import System
+from ..outcomes import DISK_FULL, Ended
+
+MARKER = ".gpu-agent-sha256"
+"""In the unpacked folder: the SHA-256 of the archive it came from. Whoever bakes an image writes it too."""
+RELEASES = "https://github.com/actions/runner/releases/download"
+_ARCHITECTURES = {"x86_64": "x64", "aarch64": "arm64"}
+_LIMIT_BYTES = 2**30  # the release's archives are about 200 MB
+
+
+def obtain(
+    config: RunnerConfig, system: System, clock: Clock, deadline: float, say: Callable[[str], None] = lambda _: None
+) -> Path:
+    """The folder of the pinned runner, root's and not to be changed by others.
+
+    `say` hears why a runner that the image brings is not taken.
+    Ended: wrong-checksum, disk-full, no-runner (not to be had in time, not to be unpacked, or no pin for this machine).
+    """
+    architecture = _ARCHITECTURES.get(platform.machine(), platform.machine())
+    sha256 = config.sha256.get(architecture, "").lower()
+    if not sha256:
+        raise Ended(
+            "no-runner", f"sha256: has no {architecture}, which this machine is; it has {sorted(config.sha256)}"
+        )
+    kept = system.state_folder / "actions-runner" / config.version
+    for folder in (system.baked_folder / config.version, kept):
+        why_not = _unfit(folder, sha256)
+        if not why_not:
+            return folder
+        if folder.exists():
+            say(f"gpu-agent: {folder} is not taken: {why_not}")
+    base = os.environ.get("GPU_AGENT_RUNNER_URL", RELEASES).rstrip("/")
+    url = f"{base}/v{config.version}/actions-runner-linux-{architecture}-{config.version}.tar.gz"
+    with _told(url):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=kept.parent) as work:
+            archive, tree = Path(work, "archive"), Path(work, "tree")
+            retry.patiently(lambda: _download(url, archive, sha256, clock, deadline), deadline=deadline, clock=clock)
+            _unpack(archive, tree)
+            (tree / MARKER).write_text(sha256 + "\n")
+            tree.chmod(0o755)
+            shutil.rmtree(kept, ignore_errors=True)
+            # Renamed when it is whole, so that a machine that is restarted meanwhile does not take half a runner.
+            tree.rename(kept)
+    if _unfit(kept, sha256):
+        raise Ended("no-runner", f"{url}: the archive has no bin/Runner.Listener")
+    return kept
+
+
+def _unfit(folder: Path, sha256: str) -> str:
+    """Why it is not that archive's, or not as it was unpacked: nobody but root may have changed it since."""
+    try:
+        found = (folder / MARKER).read_text().strip()
+        if found != sha256:
+            return f"{MARKER} says {found[:64]!r}, and {sha256} is pinned"
+        for path in (folder, folder / MARKER, folder / "bin", folder / "bin" / "Runner.Listener"):
+            status = path.lstat()
+            if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+                return f"others than root may change {path}"
+    except OSError as error:
+        return f"{error.filename}: {error.strerror}"
+    return ""
+
+
+def _download(url: str, archive: Path, sha256: str, clock: Clock, deadline: float) -> None:
+    with archive.open("wb") as file:
+        sink = _Hashed(file)
+        try:
+            http.download(url, cast(BinaryIO, sink), deadline=deadline, clock=clock, limit_bytes=_LIMIT_BYTES)
+        except http.Unreachable as error:
+            if 400 <= error.status < 500 and error.status not in (408, 429):
+                # No such release, or nobody may have it: asking again changes nothing.
+                raise Ended("no-runner", str(error)) from None
+            raise retry.Again(Ended("no-runner", str(error))) from None
+    if sink.digest.hexdigest() != sha256:
+        raise Ended("wrong-checksum", f"{url}: got sha256 {sink.digest.hexdigest()}, expected {sha256}")
+
+
+class _Hashed:
+    """A file that is hashed while it is written: read again, another could lie there."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.digest = hashlib.sha256()
+
+    def write(self, piece: bytes) -> int:
+        self.digest.update(piece)
+        return self._file.write(piece)
+
+    def writelines(self, pieces: Iterator[bytes]) -> None:
+        for piece in pieces:
+            self.write(piece)
+
+
+def _unpack(archive: Path, tree: Path) -> None:
+    """tarfile's own filter "data" came with Python 3.11.4, and Debian 12 has 3.11.2: so the rules are our own."""
+    links: set[PurePosixPath] = set()
+    with tarfile.open(archive, "r:gz") as tar:
+        tar.extraction_filter = lambda member, _: member  # checked below; without this newer Pythons warn or differ
+        for member in tar:
+            path = PurePosixPath(member.name)
+            inside = _inside(path) and not any(parent in links for parent in path.parents)
+            if member.issym():
+                inside = inside and _inside(path.parent / member.linkname)
+                links.add(path)
+            elif member.islnk():
+                inside = inside and _inside(PurePosixPath(member.linkname))
+            elif not (member.isfile() or member.isdir()):
+                inside = False
+            if not inside:
+                raise Ended("no-runner", f"the archive has {member.name!r}, which does not stay inside its folder")
+            # The archive names GitHub's build user, whose number may be somebody's here.
+            member.uid, member.gid, member.uname, member.gname = os.geteuid(), os.getegid(), "", ""
+            member.mode = (member.mode & 0o755) | (0o755 if member.isdir() else 0o444)
+            tar.extract(member, tree)
+
+
+def _inside(path: PurePosixPath) -> bool:
+    depth = 0
+    for part in path.parts:
+        depth += -1 if part == ".." else 1
+        if depth < 0:
+            return False
+    return not path.is_absolute()
+
+
+@contextmanager
+def _told(url: str) -> Iterator[None]:
+    """Whatever fails on the disk or in the archive, as an end."""
+    try:
+        yield
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        raise Ended("no-runner", f"{url}: cannot be unpacked ({type(error).__name__})") from None
+    except OSError as error:
+        if error.errno in DISK_FULL:
+            raise Ended(
+                "disk-full", f"no room for the runner: {error.strerror} ({error.filename or 'its archive'})"
+            ) from None
+        raise Ended("no-runner", f"{url}: {error.strerror or error}") from None

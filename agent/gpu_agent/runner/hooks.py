@@ -1,0 +1,174 @@
+"""The job's two hooks: a script that the runner calls asks the agent, over a socket, whether the job may run.
+
+A failing hook of the job's start fails the job (actions/runner@258d6c8:src/Runner.Worker/JobExtension.cs adds it as a
+step of the job). The runner's user asks and root answers: the checks need rights that the job must not have.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from ..machine.system import System, User
+
+LIMIT_SEC = 30
+"""How long a hook may take, the agent's check included."""
+_LIMIT_BYTES = 8192
+# The job's processes may connect as often as they like; the agent's file descriptors and threads are not for them.
+_AT_ONCE = 8
+# Where accept() fails, it is for want of something that comes back, such as a file descriptor.
+_PAUSE_SEC = 0.1
+_STAGES = ("started", "completed")
+
+
+class Job(NamedTuple):
+    """Which job, in GitHub's words (docs.github.com: variables, GITHUB_*). Its author chose them: only for people."""
+
+    repository: str = ""
+    run_id: str = ""
+    run_attempt: str = ""
+    job: str = ""
+    workflow: str = ""
+
+
+class Hooks:
+    """The agent's side. `check` gets the stage and says why the machine is not fit, or ""."""
+
+    def __init__(self, user: User, system: System, agent: Path, check: Callable[[str], str]) -> None:
+        """`agent` is this program's archive, which the user must be able to read."""
+        self._user, self._check = user, check
+        self._folder, self._lock = system.run_folder, threading.Lock()
+        self.job: Job | None = None
+        """The first to ask: before any line of its own ran."""
+        self.started, self.completed = threading.Event(), threading.Event()
+        """`completed` is a hint: the job has the same user and may have said so itself."""
+        self.refused = ""
+        """Why the job was refused, where it was."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / "hooks.sock"
+        path.unlink(missing_ok=True)
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.bind(str(path))
+        os.chown(path, user.uid, user.gid)
+        path.chmod(0o600)
+        self._server.listen(8)
+        self.environment: Mapping[str, str] = {
+            f"ACTIONS_RUNNER_HOOK_JOB_{stage.upper()}": str(_script(stage, path, system, agent)) for stage in _STAGES
+        }
+        """For the runner."""
+        self._closed = threading.Event()
+        for _ in range(_AT_ONCE):
+            threading.Thread(target=self._serve, name="hooks", daemon=True).start()
+
+    def close(self) -> None:
+        """Answer no more."""
+        self._closed.set()
+        # close() alone does not wake a thread that waits in accept().
+        self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+
+    def _serve(self) -> None:
+        while not self._closed.is_set():
+            try:
+                connection, _ = self._server.accept()
+            except OSError:
+                self._closed.wait(_PAUSE_SEC)
+                continue
+            # Nonsense, a peer that went away, a check that failed: no answer is a no, and others are still heard.
+            with contextlib.suppress(Exception):
+                self._answer(connection)
+
+    def _answer(self, connection: socket.socket) -> None:
+        with connection:
+            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            if struct.unpack("3i", credentials)[1] != self._user.uid:
+                return
+            asked = json.loads(_line(connection, time.monotonic() + LIMIT_SEC))
+            words = self._decide(asked)
+            connection.sendall(json.dumps({"ok": not words, "words": words}).encode() + b"\n")
+
+    def _decide(self, asked: object) -> str:
+        if not isinstance(asked, dict) or asked.get("stage") not in _STAGES:
+            return "the agent was asked something it does not know"
+        with self._lock:
+            stage = str(asked["stage"])
+            if stage == "started":
+                if self.job is not None:
+                    return "this machine has had its one job"
+                self.job = Job(*(_plain(asked.get(name)) for name in Job._fields))
+            words = self._check(stage)
+            if stage == "started":
+                self.refused = words
+                self.started.set()
+            else:
+                self.completed.set()
+            return words
+
+
+def client(argv: list[str]) -> int:
+    """The hook's side, as the runner's user: `started|completed <socket>`. Its exit code is the hook's.
+
+    Where the agent does not answer in time, the start fails, because nothing watches over the machine; the end of a job
+    that has run does not.
+    """
+    if len(argv) != 2 or argv[0] not in _STAGES:
+        sys.stdout.write("::error::expected: hook started|completed <socket>\n")
+        return 2
+    stage, path = argv
+    deadline = time.monotonic() + LIMIT_SEC
+    asked = {"stage": stage, **{name: os.environ.get(f"GITHUB_{name.upper()}", "")[:200] for name in Job._fields}}
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(LIMIT_SEC)
+            connection.connect(path)
+            connection.sendall(json.dumps(asked).encode() + b"\n")
+            answer = json.loads(_line(connection, deadline))
+            fit, words = answer["ok"] is True, _plain(answer["words"], 500)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        fit, words = stage == "completed", f"the machine's agent does not answer ({type(error).__name__})"
+    if words:
+        sys.stdout.write(f"::{'warning' if fit else 'error'}::gpu-ci: {words}\n")
+    return 0 if fit else 1
+
+
+def _script(stage: str, path: Path, system: System, agent: Path) -> Path:
+    """The runner takes a hook only as a file that ends in .sh (HostContext.cs, GetDefaultShellForScript)."""
+    script = system.run_folder / f"job-{stage}.sh"
+    # -I: neither the job's environment nor its folder decides what this Python loads.
+    command = shlex.join([system.python, "-I", str(agent), "hook", stage, str(path)])
+    script.write_text(f"#!/bin/sh\nexec {command}\n")
+    script.chmod(0o755)
+    return script
+
+
+def _line(connection: socket.socket, deadline: float) -> bytes:
+    """One line, however slowly it comes, until the deadline. TimeoutError, or ValueError where it is too long."""
+    taken = b""
+    while not taken.endswith(b"\n"):
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        connection.settimeout(left)
+        piece = connection.recv(4096)
+        if not piece:
+            raise ValueError("the other side went away")
+        taken += piece
+        if len(taken) > _LIMIT_BYTES:
+            raise ValueError("too long")
+    return taken
+
+
+def _plain(value: object, limit: int = 100) -> str:
+    """Fit for a log's one line: what the other side sent may hold anything."""
+    text = value if isinstance(value, str) else ""
+    return "".join(letter if letter.isprintable() else " " for letter in text[:limit])

@@ -1,0 +1,218 @@
+"""GitHub's runner while it lives: started with its one registration, listened to, interrupted, cleared away."""
+
+from __future__ import annotations
+
+import base64
+import collections
+import io
+import json
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from ..clock import Clock
+from ..config import RunnerConfig
+from ..machine.system import ENVIRONMENT, System
+from ..outcomes import Ended
+from ..redact import Lines
+from .network_isolation import Cage
+
+# What the runner's exit codes mean to us (actions/runner@258d6c8:src/Runner.Common/Constants.cs, ReturnCode).
+_CODES = {
+    0: ("ended", "it ended as it should"),
+    1: ("runner-failed", "it ended with an error that another start does not mend"),
+    2: ("runner-failed", "it ended with an error, again and again"),
+    3: ("runner-deprecated", "GitHub had it update itself, and its files are not to be changed here"),
+    4: ("runner-deprecated", "GitHub had it update itself, and its files are not to be changed here"),
+    5: ("runner-failed", "another runner is online with the same registration"),
+    6: ("runner-failed", "its configuration was refreshed again and again"),
+    7: ("runner-deprecated", "GitHub takes this version no longer"),
+}
+# Started again after these, as its own service does after 5 s (same repository, src/Misc/layoutbin/RunnerService.js).
+_AGAIN = (2, 6)
+_STARTS = 4
+_PAUSE_SEC = 5
+_POLL_SEC = 0.1
+JIT_VARIABLE = "ACTIONS_RUNNER_INPUT_JITCONFIG"
+# Of one variable with its name and the zero byte at its end (execve(2), MAX_ARG_STRLEN: 32 pages, here of 4 KiB).
+_VARIABLE_BYTES = 131_072
+# Of a line, as much as is read at once; what of it comes after that is not listened to.
+_LINE_LETTERS = 65_536
+
+
+class Exit(NamedTuple):
+    """How the runner ended: `ended`, or the reason the machine ends with; and a sentence with its last lines."""
+
+    word: str
+    words: str
+
+
+class Running:
+    """One runner process, from its start on. Make it in the main thread: it dies with the thread that starts it."""
+
+    def __init__(
+        self,
+        tree: Path,
+        config: RunnerConfig,
+        jitconfig: str,
+        cage: Cage,
+        hooks: Mapping[str, str],
+        system: System,
+        clock: Clock,
+        log: Callable[[str], None],
+    ) -> None:
+        """`tree` is obtain()'s; `hooks` the variables of Hooks.environment; `log` takes each line it says.
+
+        Ended("runner-failed") where the registration is too large to be handed over.
+        """
+        blob = without_updates(jitconfig)
+        if (size := len(f"{JIT_VARIABLE}={blob}".encode()) + 1) > _VARIABLE_BYTES:
+            raise Ended(
+                "runner-failed",
+                f"GitHub's JIT configuration makes a variable of {size} bytes; expected at most {_VARIABLE_BYTES}",
+            )
+        self._cage, self._system, self._clock, self._log = cage, system, clock, log
+        self.job_seen = threading.Event()
+        """It has taken a job, whether or not the job's hook ever runs."""
+        self._lines: collections.deque[str] = collections.deque(maxlen=5)
+        self._stopped = False
+        self._starts = 0
+        self._ended: Exit | None = None
+        self._environment = {
+            **ENVIRONMENT,
+            "HOME": str(cage.user.home),
+            "USER": cage.user.name,
+            "LOGNAME": cage.user.name,
+            "SHELL": "/bin/bash",
+            # Without it a version that GitHub takes no longer ends like any other failure (Constants.cs).
+            "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE": "1",
+            **cage.environment,
+            **hooks,
+        }
+        self._root = _make_root(tree, config, cage, system)
+        # The runner takes this variable out of what its job gets (src/Runner.Listener/CommandSettings.cs). The job runs
+        # as the same user and may still read /proc/<listener>/environ, as it may read the .credentials that the runner
+        # makes of it: both are this one registration, which GitHub deletes with the job.
+        self._start({JIT_VARIABLE: blob})
+
+    def wait(self, until: float, *, or_job: bool = False) -> Exit | None:
+        """How it ended; None at `until`, or with `or_job` as soon as it has a job."""
+        while self._ended is None:
+            if self._process.poll() is not None:
+                self._end_or_start_again(until)
+            elif self._clock.now() >= until or (or_job and self.job_seen.is_set()):
+                return None
+            else:
+                self._clock.sleep(_POLL_SEC)
+        return self._ended
+
+    def interrupt(self, grace_sec: float) -> None:
+        """Have it tell GitHub and end; after `grace_sec` nothing of the user's is left either way.
+
+        Only the Listener gets SIGINT, as from its own service (RunnerService.js): it tells its worker and GitHub.
+        """
+        self._stopped = True
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+        deadline = self._clock.now() + grace_sec
+        while self._process.poll() is None and self._clock.now() < deadline:
+            self._clock.sleep(_POLL_SEC)
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self.clear(self._clock.now() + 5)
+
+    def clear(self, deadline: float) -> bool:
+        """End whatever the user still runs, also what the job left behind. Whether all of it is gone in time."""
+        if self._cage.docker == "rootful":
+            # The containers of root's engine are not the user's processes.
+            left = self._system.run(["docker", "ps", "--quiet"], timeout_sec=10).text.split()
+            if left:
+                self._system.run(["docker", "kill", *left], timeout_sec=20)
+        return self._system.kill_all_of(self._cage.user, self._clock, deadline)
+
+    def _start(self, secret: Mapping[str, str]) -> None:
+        self._starts += 1
+        # The Listener itself: run.sh would stay between with the variable in its own environment.
+        self._process: subprocess.Popen[str] = self._system.start(
+            [str(self._root / "bin" / "Runner.Listener"), "run"],
+            self._cage.user,
+            environment={**self._environment, **secret},
+            folder=self._root,
+            # Where root's Docker is the job's anyway, sudo takes nothing more away.
+            may_gain=self._cage.docker == "rootful",
+        )
+        self._reader = threading.Thread(target=self._read, args=(self._process,), daemon=True)
+        self._reader.start()
+
+    def _read(self, process: subprocess.Popen[str]) -> None:
+        lines, begins = Lines(), True
+        with process.stdout or io.StringIO() as said:
+            while piece := said.readline(_LINE_LETTERS):
+                if begins:
+                    self._hear(piece, lines.redact(piece.rstrip()))
+                begins = piece.endswith("\n")
+
+    def _hear(self, line: str, redacted: str) -> None:
+        self._lines.append(redacted.strip()[:300])
+        # JobDispatcher.cs writes it when a job begins; what the job itself prints does not come here.
+        if "Running job: " in line:
+            self.job_seen.set()
+        # The job may write here too: nothing of it is to read as a word of the agent's own.
+        self._log(f"| {redacted[:1000]}")
+
+    def _end_or_start_again(self, until: float) -> None:
+        code = self._process.returncode
+        # A job's orphan may hold the pipe open; its last lines are not worth more than this.
+        self._reader.join(2)
+        may = self._starts < _STARTS and not self._stopped and not self.job_seen.is_set()
+        if code in _AGAIN and may and self._clock.now() + _PAUSE_SEC < until:
+            self._clock.sleep(_PAUSE_SEC)
+            # It has written its configuration into its root by now, so the blob is not needed a second time; after a
+            # refresh (6) it would even undo it.
+            self._start({})
+            return
+        known = ("runner-failed", f"it was killed by signal {-code}" if code < 0 else f"it ended with code {code}")
+        word, words = _CODES.get(code, known)
+        said = " / ".join(line for line in self._lines if line)
+        self._ended = Exit(word, f"{words}; it said last: {said}" if said and word != "ended" else words)
+
+
+def without_updates(jitconfig: str) -> str:
+    """The blob with updates switched off, as `config.sh --disableupdate` does; as it was where it cannot be read.
+
+    The runner tells GitHub this setting whenever it asks for a job (src/Runner.Listener/BrokerMessageListener.cs). Its
+    files are pinned and read-only: an update would only cost the job minutes and then fail.
+    """
+    try:
+        files = json.loads(base64.b64decode(jitconfig, validate=True))
+        settings = json.loads(base64.b64decode(files[".runner"], validate=True).decode("utf-8-sig"))
+        kept = {key: value for key, value in settings.items() if key.lower() != "disableupdate"}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return jitconfig
+    files[".runner"] = base64.b64encode(json.dumps({**kept, "DisableUpdate": True}).encode()).decode()
+    return base64.b64encode(json.dumps(files).encode()).decode()
+
+
+def _make_root(tree: Path, config: RunnerConfig, cage: Cage, system: System) -> Path:
+    """The folder the runner takes for its own: the parent of its bin (src/Runner.Common/HostContext.cs).
+
+    It writes .credentials and .credentials_rsaparams there (Runner.cs, where it reads the blob), so it lies in memory.
+    Its programs are seen there read-only; what grows, the jobs' files and the logs, lies on the disk.
+    """
+    root = system.run_folder / "runner"
+    # The runner refuses a folder of which a parent cannot be listed (src/Runner.Sdk/Util/IOUtil.cs).
+    system.run_folder.mkdir(parents=True, exist_ok=True)
+    system.run_folder.chmod(0o755)
+    system.tmpfs(root, cage.user, size_mib=16)
+    for name in ("bin", "externals"):
+        system.bind(tree / name, root / name, read_only=True)
+    for name, kept in ((config.work_folder, "work"), ("_diag", "diag")):
+        folder = cage.user.home / kept
+        folder.mkdir(exist_ok=True)
+        os.chown(folder, cage.user.uid, cage.user.gid)
+        system.bind(folder, root / name)
+    return root

@@ -1,0 +1,88 @@
+"""Docker that runs as the runner's user (docs.docker.com/engine/security/rootless)."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..clock import Clock
+from ..machine import processes
+from ..machine.system import ENVIRONMENT, System, User
+from ..outcomes import Ended
+
+# Each program, and Docker's or Debian's package that brings it.
+_NEEDS = {
+    "dockerd-rootless.sh": "docker-ce-rootless-extras",
+    "dockerd": "docker-ce",
+    "docker": "docker-ce-cli",
+    "slirp4netns": "slirp4netns",
+    "newuidmap": "uidmap",
+    "newgidmap": "uidmap",
+}
+_IDS = 65_536  # the least it wants of subordinate ids, as the page above says
+
+
+def start(user: User, system: System, clock: Clock, deadline: float) -> Mapping[str, str]:
+    """Start it and wait until it answers; what a client needs. Ended: no-tool, no-docker, not-isolated."""
+    missing = sorted({package for program, package in _NEEDS.items() if not system.have(program)})
+    if missing:
+        raise Ended("no-tool", f"docker: rootless needs packages that the image lacks: {', '.join(missing)}")
+    for kind in ("uid", "gid"):
+        _lend_ids(kind, user, system)
+    runtime = system.run_folder / "docker"
+    runtime.mkdir(parents=True, exist_ok=True)
+    runtime.chmod(0o700)
+    os.chown(runtime, user.uid, user.gid)
+    client = {"XDG_RUNTIME_DIR": str(runtime), "DOCKER_HOST": f"unix://{runtime}/docker.sock"}
+    environment = {
+        **ENVIRONMENT,
+        **client,
+        "HOME": str(user.home),
+        "USER": user.name,
+        # Its network is a program of the user's, so that whatever a container sends is the user's for the packet
+        # filter. Another choice, or the host's loopback (10.0.2.2), would be another way out.
+        "DOCKERD_ROOTLESS_ROOTLESSKIT_NET": "slirp4netns",
+        "DOCKERD_ROOTLESS_ROOTLESSKIT_DISABLE_HOST_LOOPBACK": "true",
+    }
+    # newuidmap is a set-user-ID program: this one process may gain rights, and the job's may not.
+    engine = system.start(["dockerd-rootless.sh"], user, environment=environment, folder=user.home, may_gain=True)
+    said: list[str] = []
+    threading.Thread(target=_read, args=(engine.stdout, said), daemon=True).start()
+    while True:
+        info = system.run(
+            ["docker", "info", "--format", "{{.SecurityOptions}}"],
+            user=user,
+            environment=environment,
+            timeout_sec=min(10, max(deadline - clock.now(), 0.1)),
+        )
+        if info.code == 0:
+            break
+        if engine.poll() is not None:
+            raise Ended("no-docker", f"rootless Docker ended ({engine.returncode}): {' / '.join(said[-3:])[:300]}")
+        if clock.now() >= deadline:
+            raise Ended("timed-out", f"rootless Docker did not answer in time: {info.line}")
+        clock.sleep(0.5)
+    if "rootless" not in info.text:
+        raise Ended("not-isolated", f"the Docker that answers is not rootless: {info.line}")
+    networks = [words for words in system.commands_of(user) if Path(words[0]).name == "slirp4netns"]
+    if not networks or any("--disable-host-loopback" not in words for words in networks):
+        raise Ended("not-isolated", "slirp4netns does not run with --disable-host-loopback")
+    return client
+
+
+def _lend_ids(kind: str, user: User, system: System) -> None:
+    """A system user gets no subordinate ids of its own accord: give it those after the last that anybody has."""
+    lent = processes.lent_ids(kind)
+    if any(each.owner in (user.name, str(user.uid)) and len(each.ids) >= _IDS for each in lent):
+        return
+    first = max([100_000, *(each.ids.stop for each in lent)])
+    system.must("no-docker", ["usermod", f"--add-sub{kind}s", f"{first}-{first + _IDS - 1}", user.name])
+
+
+def _read(stream: object, said: list[str]) -> None:
+    """Its log, the last lines of it: a pipe that nobody reads would stop it."""
+    for line in stream:  # type: ignore[attr-defined]
+        said.append(line.strip())
+        del said[:-20]

@@ -1,0 +1,123 @@
+"""The runner's side of the machine as the agent's order takes it: cage, hooks, GPUs and runner in one."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from ..clock import Clock
+from ..config import RunnerConfig
+from ..host import Cut
+from ..machine import gpu_health
+from ..machine.gpu_health import Gpus
+from ..machine.system import System
+from ..outcomes import Ended
+from . import archive as runner_archive
+from . import network_isolation
+from .hooks import Hooks
+from .network_isolation import Cage
+from .process import Exit, Running
+
+# Of the 20 s that a stop leaves: the rest is for telling GitHub and for saying why.
+_INTERRUPT_SEC = 8.0
+_CLEAR_SEC = 15.0
+# How often to look whether the job's hook has said which job it is.
+_NAME_SEC = 0.1
+
+
+class RunnerSide:
+    """What parts.Parts asks for, in this order: obtain, isolate, unfit, start."""
+
+    def __init__(self, cut: Cut, system: System, clock: Clock, say: Callable[[str], None]) -> None:
+        self._cut, self._system, self._clock, self._say = cut, system, clock, say
+        self._cage: Cage | None = None
+        self._gpus: Gpus | None = None
+
+    def close(self) -> None:
+        """Shut everybody but root out of the machine's identity."""
+        network_isolation.close(self._cut, self._system)
+
+    def obtain(self, config: RunnerConfig, deadline: float) -> Path:
+        """The folder of the pinned runner."""
+        return runner_archive.obtain(config, self._system, self._clock, deadline, self._say)
+
+    def isolate(self, docker: str, deadline: float) -> None:
+        """Cut the runner's user off from the machine's identity."""
+        self._cage = network_isolation.isolate(self._cut, docker, self._system, self._clock, deadline)
+
+    def unfit(self) -> str:
+        """Why the GPUs, which have just passed their check, are to take no job; what they are like is kept."""
+        self._gpus = gpu_health.at_boot(self._system)
+        return gpu_health.unfit(self._system, self._gpus)
+
+    def start(self, folder: Path, jitconfig: str, config: RunnerConfig) -> StartedRunner:
+        """Start the runner, and answer its hooks."""
+        if self._cage is None or self._gpus is None:
+            raise Ended("not-isolated", "a runner was to be started before its cage was made and its GPUs seen")
+        hooks = Hooks(self._cage.user, self._system, self._readable_agent(), self._hook)
+        running = Running(
+            folder, config, jitconfig, self._cage, hooks.environment, self._system, self._clock, self._say
+        )
+        return StartedRunner(running, hooks, self._cage, self._gpus, self._system, self._clock)
+
+    def _hook(self, stage: str) -> str:
+        """A job that ends may still have something on the GPU; what is left of it counts once it is gone."""
+        return gpu_health.unfit(self._system, self._gpus) if stage == "started" and self._gpus else ""
+
+    def _readable_agent(self) -> Path:
+        """This program where the runner's user may read it: the boot's own folder is root's alone."""
+        self._system.run_folder.mkdir(parents=True, exist_ok=True)
+        archive = self._system.run_folder / "agent.pyz"
+        # The file among the folders above this module is the zip that it was loaded from.
+        shutil.copyfile(next(path for path in Path(__file__).parents if path.is_file()), archive)
+        archive.chmod(0o644)
+        return archive
+
+
+class StartedRunner:
+    """The runner and its hooks as one. Follows parts.Running."""
+
+    def __init__(self, running: Running, hooks: Hooks, cage: Cage, gpus: Gpus, system: System, clock: Clock) -> None:
+        self._running, self._hooks, self._cage, self._gpus = running, hooks, cage, gpus
+        self._system, self._clock = system, clock
+
+    @property
+    def job(self) -> Mapping[str, str] | None:
+        """Which job it took; empty where its hook has not said so yet."""
+        if self._hooks.job:
+            return self._hooks.job._asdict()
+        return {} if self._running.job_seen.is_set() else None
+
+    def wait(self, until: float) -> tuple[str, str] | None:
+        """How it ended; None where it still runs at `until`, or has a job."""
+        ended = self._running.wait(until, or_job=True)
+        return self._judged(ended) if ended else None
+
+    def finish(self, named: Callable[[Mapping[str, str]], None]) -> tuple[str, str]:
+        """Wait for its end, however long the job takes; `named` hears which job it is as soon as that is known."""
+        ended = None
+        while ended is None and self._hooks.job is None:
+            ended = self._running.wait(self._clock.now() + _NAME_SEC)
+        named(self.job or {})
+        ended = ended or self._running.wait(float("inf")) or Exit("runner-failed", "it did not end")
+        # A container of root's engine is no process of the user's.
+        self._running.clear(self._clock.now() + _CLEAR_SEC)
+        return self._judged(ended)
+
+    def unfit(self) -> str:
+        """Why the GPUs are not fit now that nothing of the job is left, or nothing."""
+        return gpu_health.unfit_after_job(self._system, self._gpus, self._cage.user, self._clock)
+
+    def interrupt(self) -> None:
+        """End it and all it started."""
+        self._running.interrupt(_INTERRUPT_SEC)
+        self._hooks.close()
+
+    def _judged(self, ended: Exit) -> tuple[str, str]:
+        if self._hooks.refused:
+            return "gpu-unhealthy", f"the job was refused: {self._hooks.refused}"
+        if self.job is None:
+            return ("runner-failed", "it ended without a job") if ended.word == "ended" else ended
+        # The job is of the runner's own user and may end it with any exit code: none of them says anything of the pool.
+        return "job-done" if ended.word == "ended" else "runner-failed", ended.words

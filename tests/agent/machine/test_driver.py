@@ -1,0 +1,205 @@
+"""The driver from each of its sources, with stand-ins for the commands that bring it."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pytest
+from gpu_agent import http
+from gpu_agent.config import Config, DriverConfig
+from gpu_agent.machine import driver
+from gpu_agent.machine.commands import Machine
+from gpu_agent.outcomes import Ended
+
+from tests.agent.fakes.boot import Tools
+from tests.agent.fakes.clock import FakeClock
+
+INSTALLER = DriverConfig(source="installer", branch="lts", installer="https://releases.example/cuda_installer.pyz")
+COS = DriverConfig(source="cos", branch="R580", image="registry.example/torch@sha256:00")
+
+
+def configured(source: DriverConfig, check_sec: int = 600) -> Config:
+    return Config("l4", ["--expect-gpus", "1"], check_sec, "2.13.0", "0.13.8", source)
+
+
+class Driven:
+    """One boot of a machine."""
+
+    def __init__(self, folder: Path, tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.tools = tools
+        self.clock = FakeClock()
+        self.serial: list[str] = []
+        self.restarting: list[bool] = []
+        self.downloads: list[str] = []
+        self.way_out = True
+        self.machine = Machine(self.clock, self.serial.append, folder, folder / "state")
+        self.tools.add("nvidia-smi", f'[[ -e "{folder}/driver" ]] || {{ echo "No devices were found"; exit 6; }}')
+        monkeypatch.setattr(http, "download", self._download)
+
+    def _download(self, url: str, sink: BinaryIO, **_: Any) -> None:
+        self.downloads.append(url)
+        if not self.way_out:
+            raise http.Unreachable("GET", url, "no whole answer before the deadline")
+        shutil.copyfileobj(io.BytesIO(b"the installer"), sink)
+
+    def installs(self, text: str) -> None:
+        """What python3 does, which is only asked to run the installer."""
+        self.tools.add("python3", f'echo "${{*:2}}" >>"{self.folder}/calls"\n{text}')
+
+    def has_driver(self) -> None:
+        (self.folder / "driver").touch()
+
+    @property
+    def calls(self) -> list[str]:
+        file = self.folder / "calls"
+        return file.read_text().splitlines() if file.exists() else []
+
+    def boot(self, source: DriverConfig) -> None:
+        config = configured(source)
+        deadline = driver.deadline(config, self.machine)
+        driver.get_driver(config, self.machine, deadline, self.restarting.append)
+
+    def fails(self, source: DriverConfig) -> str:
+        with pytest.raises(Ended) as raised:
+            self.boot(source)
+        assert raised.value.end.reason == "no-driver"
+        return raised.value.detail
+
+
+@pytest.fixture
+def driven(tmp_path: Path, tools: Tools, monkeypatch: pytest.MonkeyPatch) -> Driven:
+    return Driven(tmp_path, tools, monkeypatch)
+
+
+def test_an_images_driver_that_answers_is_not_waited_for(driven: Driven) -> None:
+    driven.has_driver()
+    driven.boot(DriverConfig())
+    assert driven.clock.slept == []
+
+
+def test_an_image_without_nvidia_smi_is_left_to_the_check(driven: Driven) -> None:
+    (driven.tools.folder / "nvidia-smi").unlink()
+    driven.boot(DriverConfig())
+    assert driven.clock.slept == []
+
+
+def test_an_images_driver_that_does_not_load_is_given_up_after_a_minute(driven: Driven) -> None:
+    assert driven.fails(DriverConfig()) == "nvidia-smi does not answer: No devices were found"
+    assert sum(driven.clock.slept) == 58
+
+
+def test_an_images_driver_that_loads_late_is_waited_for(driven: Driven, monkeypatch: pytest.MonkeyPatch) -> None:
+    sleep = driven.clock.sleep
+
+    def sleep_until_it_is_there(seconds: float) -> None:
+        sleep(seconds)
+        if len(driven.clock.slept) == 3:
+            driven.has_driver()
+
+    monkeypatch.setattr(driven.clock, "sleep", sleep_until_it_is_there)
+    driven.boot(DriverConfig())
+    assert driven.clock.slept == [2, 2, 2]
+
+
+def test_the_installer_is_fetched_and_run_and_its_restart_is_expected_while_it_runs(driven: Driven) -> None:
+    driven.installs(f'touch() {{ :>"$1"; }}; touch "{driven.folder}/driver"')
+    driven.boot(INSTALLER)
+    assert driven.downloads == ["https://releases.example/cuda_installer.pyz"]
+    assert driven.calls == ["install_driver --installation-mode=binary --installation-branch=lts"]
+    assert driven.restarting == [True, False]
+    assert not driven.machine.state.exists()
+
+
+def test_after_a_restart_the_installer_is_not_fetched_again(driven: Driven) -> None:
+    driven.installs("exit 3")
+    assert driven.fails(INSTALLER).startswith("cuda_installer ended with code 3")
+    assert (driven.machine.state / "restarts").read_text() == "1\n"
+    driven.installs(f':>"{driven.folder}/driver"')
+    driven.boot(INSTALLER)
+    assert len(driven.downloads) == 1
+    assert len(driven.calls) == 2
+
+
+def test_a_machine_that_has_its_driver_is_left_alone_by_the_installer(driven: Driven) -> None:
+    driven.has_driver()
+    driven.boot(INSTALLER)
+    assert (driven.downloads, driven.calls, driven.restarting) == ([], [], [])
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "waited"), [("exit 0", 0, 300), ("exit 3", 3, 0), ("kill -TERM $$", 143, 300)]
+)
+def test_an_installer_that_ends_without_a_driver_has_time_to_restart_only_where_it_may(
+    driven: Driven, text: str, code: int, waited: int
+) -> None:
+    driven.installs(f'echo "the last words"; {text}')
+    assert driven.fails(INSTALLER) == f"cuda_installer ended with code {code} and no driver: the last words"
+    assert sum(driven.clock.slept) == waited
+
+
+def test_an_installer_that_cannot_be_fetched_is_tried_again_and_then_named(driven: Driven) -> None:
+    driven.way_out = False
+    assert driven.fails(INSTALLER) == (
+        "cuda_installer could not be fetched: GET https://releases.example/cuda_installer.pyz: "
+        "no whole answer before the deadline; the network may have no way out"
+    )
+    assert len(driven.downloads) == 4
+
+
+def test_a_machine_that_is_restarted_again_and_again_has_no_driver(driven: Driven) -> None:
+    driven.machine.state.mkdir()
+    (driven.machine.state / "restarts").write_text("4\n")
+    assert driven.fails(INSTALLER) == "cuda_installer has restarted the machine 4 times and there is no driver"
+
+
+def test_a_note_that_an_earlier_boot_did_not_finish_is_made_anew(driven: Driven) -> None:
+    driven.machine.state.mkdir()
+    for name in ("restarts", "began"):
+        (driven.machine.state / name).write_text("")
+    driven.installs("exit 3")
+    assert driven.fails(INSTALLER).startswith("cuda_installer ended with code 3")
+    assert (driven.machine.state / "restarts").read_text() == "1\n"
+    driver.deadline(configured(INSTALLER), driven.machine)
+    assert (driven.machine.state / "began").read_text() != ""
+
+
+@pytest.mark.parametrize(("source", "left"), [(INSTALLER, 500), (DriverConfig(), 600)])
+def test_the_deadline_counts_from_the_first_boot_where_there_may_be_another(
+    driven: Driven, source: DriverConfig, left: int
+) -> None:
+    config = configured(source)
+    driver.deadline(config, driven.machine)
+    driven.clock.sleep(100)
+    assert driver.deadline(config, driven.machine) - driven.clock.now() == left
+
+
+@pytest.mark.parametrize("source", [INSTALLER, COS])
+def test_on_a_computer_that_is_no_machine_of_google_no_driver_is_installed(
+    driven: Driven, source: DriverConfig
+) -> None:
+    driven.machine = Machine(
+        driven.clock, driven.serial.append, driven.folder, driven.folder / "state", is_google=False
+    )
+    assert driven.fails(source) == "a driver is installed on machines of Compute Engine only, and this is none"
+    assert not driven.machine.state.exists()
+
+
+def test_container_optimized_os_gets_its_driver_by_commands_of_the_machine_itself(driven: Driven) -> None:
+    driven.tools.add("nsenter", 'echo "$*"')
+    prefix = ("nsenter", "--target", "1", "--all")
+    driven.machine = Machine(driven.clock, driven.serial.append, driven.folder, driven.folder, prefix=prefix)
+    driven.boot(COS)
+    assert [line.removeprefix("| ") for line in driven.serial] == [
+        "--target 1 --all cos-extensions install gpu -- -version=R580",
+        "--target 1 --all mount --bind /var/lib/nvidia /var/lib/nvidia",
+        "--target 1 --all mount -o remount,exec /var/lib/nvidia",
+    ]
+
+
+def test_a_driver_that_container_optimized_os_has_not_is_named(driven: Driven) -> None:
+    driven.tools.add("cos-extensions", 'echo "no such driver" >&2; exit 1')
+    assert driven.fails(COS) == "Container-Optimized OS could not install driver R580: no such driver"

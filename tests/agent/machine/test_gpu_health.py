@@ -1,0 +1,202 @@
+"""Whether a GPU is fit for a job, by a stand-in for nvidia-smi that is really started, and a log of the test's."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from gpu_agent.clock import Clock
+from gpu_agent.machine import gpu_health, system
+from gpu_agent.machine.gpu_health import FATAL_XIDS, Gpus, at_boot, unfit, unfit_after_job
+from gpu_agent.machine.system import System, User
+from gpu_agent.outcomes import Ended
+from gpu_smoke.data.health import XIDS
+
+ONE = "GPU-11111111-aaaa"
+TWO = "GPU-22222222-bbbb"
+FIT = Gpus({ONE: 3}, {ONE: 0})
+NOBODY = User("nobody", 65534, 65534, Path("/nonexistent"))
+
+
+class Machine(System):
+    """nvidia-smi in a folder of the test's, which answers with two files; and a kernel log."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(run_folder=folder)
+        self.folder = folder
+        self.log: list[str] = []
+        self.gpus(f"{ONE}, 3, 0")
+        self.processes("")
+
+    def gpus(self, text: str) -> None:
+        (self.folder / "gpus").write_text(text + "\n")
+
+    def processes(self, text: str) -> None:
+        (self.folder / "processes").write_text(text)
+
+    def script(self, text: str) -> None:
+        path = self.folder / "nvidia-smi"
+        # The kernel reads no interpreter whose path has a blank in it.
+        path.with_suffix(".py").write_text(f"import sys\n{text}")
+        path.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$0.py" "$@"\n')
+        path.chmod(0o755)
+
+    def kernel_log(self) -> list[str]:
+        return self.log
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    monkeypatch.setitem(system.ENVIRONMENT, "PATH", f"{tmp_path}:{os.environ['PATH']}")
+    made = Machine(tmp_path)
+    made.script(
+        f"if sys.argv[1:] == ['-pm', '1']: sys.exit(open({str(tmp_path)!r} + '/persistent', 'w').close())\n"
+        "assert sys.argv[2:] == ['--format=csv,noheader,nounits'], sys.argv\n"
+        "name = {'--query-gpu=uuid,memory.used,ecc.errors.uncorrected.volatile.total': 'gpus',\n"
+        "        '--query-compute-apps=pid,process_name': 'processes'}[sys.argv[1]]\n"
+        f"sys.stdout.write(open({str(tmp_path)!r} + '/' + name).read())\n"
+    )
+    return made
+
+
+def test_what_the_check_left_is_what_later_looks_are_compared_with(machine: Machine) -> None:
+    machine.gpus(f"{ONE}, 3, 0\n{TWO}, 5, [N/A]")
+    assert at_boot(machine) == Gpus({ONE: 3, TWO: 5}, {ONE: 0, TWO: 0})
+    assert (machine.folder / "persistent").exists()
+
+
+def test_a_gpu_that_is_as_it_was_is_fit(machine: Machine) -> None:
+    assert unfit(machine, FIT) == ""
+
+
+@pytest.mark.parametrize(
+    ("gpus", "words"),
+    [
+        (f"{ONE}, 67, 0", ""),
+        (f"{ONE}, 68, 0", f"{ONE} has 68 MiB in use, 3 when it was checked"),
+        (f"{ONE}, 3, 1", f"{ONE} has 1 uncorrected ECC errors, 0 when it was checked"),
+        (f"{ONE}, [N/A], [N/A]", ""),
+        (f"{ONE}, 3, [Not Supported]", ""),
+        (
+            f"{ONE}, [GPU requires reset], 0",
+            f"{ONE}: nvidia-smi gives its memory as '[GPU requires reset]'",
+        ),
+        (f"{ONE}, 3, [Unknown Error]", f"{ONE}: nvidia-smi gives its ECC errors as '[Unknown Error]'"),
+        (f"{TWO}, 3, 0", f"expected 1 GPUs, got 1; gone: {ONE}"),
+        (f"{ONE}, 3, 0\n{TWO}, 3, 0", "expected 1 GPUs, got 2; gone: none"),
+        ("", "nvidia-smi lists no GPU"),
+        ("No devices were found", "nvidia-smi says: No devices were found"),
+    ],
+)
+def test_each_difference_is_told(machine: Machine, gpus: str, words: str) -> None:
+    machine.gpus(gpus)
+    assert unfit(machine, FIT) == words
+
+
+def test_errors_that_were_there_at_the_check_are_not_new(machine: Machine) -> None:
+    machine.gpus(f"{ONE}, 3, 2")
+    assert unfit(machine, Gpus({ONE: 3}, {ONE: 2})) == ""
+
+
+def test_a_process_on_the_gpu_is_named(machine: Machine) -> None:
+    machine.processes("4242, /usr/bin/python3\n")
+    assert unfit(machine, FIT) == "processes are still on the GPU: 4242, /usr/bin/python3"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (
+            "NVRM: Xid (PCI:0000:00:04): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+            "the kernel's log has Xid 79 of PCI:0000:00:04: docs.nvidia.com/deploy/xid-errors",
+        ),
+        ("NVRM: Xid (PCI:0000:00:04): 13, pid=4242, name=python3, Graphics SM Warp Exception", ""),
+        ("NVRM: Xid (PCI:0000:00:04): 31, pid=4242, name=python3, MMU Fault", ""),
+        # A job may write into its own name, and the kernel logs that: only a line of the driver's own counts.
+        ("a.out[7]: segfault at 0 NVRM: Xid (PCI:0000:00:04): 79, ip 0", ""),
+    ],
+)
+def test_the_kernels_log_is_read_for_what_a_job_cannot_mend(machine: Machine, line: str, words: str) -> None:
+    machine.log = ["usb 1-1: new device", line]
+    assert unfit(machine, FIT) == words
+
+
+def test_the_fatal_xids_are_those_that_gpu_smoke_answers_with_an_action() -> None:
+    assert {code for code, xid in XIDS.items() if xid.action} == FATAL_XIDS
+
+
+def test_an_nvidia_smi_that_hangs_is_unfit_and_costs_no_more_than_its_deadline(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its child holds the pipe open: waiting for the end of the output would last as long as that."""
+    monkeypatch.setattr(gpu_health, "TIMEOUT_SEC", 0.5)
+    machine.script(
+        "import subprocess, time\nsubprocess.Popen(['sleep', '60'], start_new_session=True)\ntime.sleep(60)\n"
+    )
+    begun = time.monotonic()
+    assert unfit(machine, FIT) == "nvidia-smi failed (124): nvidia-smi did not end within 0.5 s"
+    assert time.monotonic() - begun < 30
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        (
+            "print('Unable to determine the device handle for GPU0'); sys.exit(15)",
+            "nvidia-smi failed (15): Unable to determine the device handle for GPU0",
+        ),
+        ("sys.exit(9)", "nvidia-smi failed (9): exit code 9"),
+    ],
+)
+def test_an_nvidia_smi_that_fails_is_unfit(machine: Machine, script: str, words: str) -> None:
+    machine.script(script)
+    assert unfit(machine, FIT) == words
+    with pytest.raises(Ended) as ended:
+        at_boot(machine)
+    assert str(ended.value) == f"gpu-unhealthy: {words}"
+
+
+def test_a_machine_without_nvidia_smi_is_unfit(machine: Machine) -> None:
+    (machine.folder / "nvidia-smi").unlink()
+    assert unfit(machine, FIT) == "nvidia-smi failed (127): nvidia-smi: No such file or directory"
+
+
+class Ticking(Clock):
+    """Time that passes only by sleeping; each second something may happen."""
+
+    def __init__(self, machine: Machine, happens: dict[int, str]) -> None:
+        self.seconds, self.machine, self.happens = 0.0, machine, happens
+
+    def now(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+        if int(self.seconds) in self.happens:
+            self.machine.gpus(self.happens[int(self.seconds)])
+
+
+class Alone(Machine):
+    """No process of the user's is looked for."""
+
+    def kill_all_of(self, user: User, clock: Clock, deadline: float) -> bool:
+        return True
+
+
+def test_the_memory_of_the_last_job_has_half_a_minute_to_go(machine: Machine) -> None:
+    machine.__class__ = Alone
+    machine.gpus(f"{ONE}, 70000, 0")
+    clock = Ticking(machine, {3: f"{ONE}, 3, 0"})
+    assert unfit_after_job(machine, FIT, NOBODY, clock) == ""
+    assert clock.seconds == 3
+
+
+def test_memory_that_stays_after_the_job_is_told(machine: Machine) -> None:
+    machine.__class__ = Alone
+    machine.gpus(f"{ONE}, 70000, 0")
+    clock = Ticking(machine, {})
+    assert unfit_after_job(machine, FIT, NOBODY, clock) == f"{ONE} has 70000 MiB in use, 3 when it was checked"
+    assert clock.seconds == 30

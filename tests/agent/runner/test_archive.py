@@ -1,0 +1,249 @@
+"""The runner's archive: found baked, or fetched and compared with its pin; nothing of another one is ever unpacked."""
+
+from __future__ import annotations
+
+import os
+import platform
+import stat
+import tarfile
+from pathlib import Path
+
+import pytest
+from gpu_agent.clock import Clock
+from gpu_agent.config import RunnerConfig
+from gpu_agent.machine.system import System
+from gpu_agent.outcomes import Ended
+from gpu_agent.runner import archive
+from gpu_agent.runner.archive import MARKER, obtain
+
+from tests.agent.fakes import machine, runner
+from tests.agent.fakes.machine import NOBODY
+from tests.agent.fakes.runner import VERSION, Entry
+
+GOOD = runner.archive(runner.listener("/usr/bin/python3"))
+
+
+class Quick(Clock):
+    """Waits take no time; the deadline still comes."""
+
+    waited = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.waited
+
+    def sleep(self, seconds: float) -> None:
+        self.waited += seconds
+
+
+@pytest.fixture
+def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> System:
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    # Nothing is to be asked of anybody but a test's own server.
+    monkeypatch.setenv("GPU_AGENT_RUNNER_URL", "http://127.0.0.1:1")
+    return System(tmp_path / "run", tmp_path / "state", tmp_path / "baked")
+
+
+def config(content: bytes = GOOD) -> RunnerConfig:
+    return RunnerConfig(VERSION, {"x64": runner.sha256(content)})
+
+
+def get(system: System, pinned: RunnerConfig, seconds: float = 20, said: list[str] | None = None) -> Path:
+    clock = Quick()
+    return obtain(pinned, system, clock, clock.now() + seconds, (said if said is not None else []).append)
+
+
+def bake(system: System, sha256: str) -> Path:
+    folder = system.baked_folder / VERSION
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "Runner.Listener").write_text("baked")
+    (folder / MARKER).write_text(sha256 + "\n")
+    for path in (folder, folder / "bin", folder / "bin" / "Runner.Listener", folder / MARKER):
+        path.chmod(0o755)
+    return folder
+
+
+def test_a_baked_runner_of_the_pinned_archive_is_taken_without_asking_anybody(system: System) -> None:
+    folder = bake(system, runner.sha256(GOOD))
+    assert get(system, config()) == folder
+
+
+@pytest.mark.parametrize("path", ["", "bin", "bin/Runner.Listener", MARKER])
+def test_a_baked_runner_that_others_may_write_is_not_taken(system: System, path: str) -> None:
+    folder = bake(system, runner.sha256(GOOD))
+    (folder / path).chmod(0o775)
+    said: list[str] = []
+    with pytest.raises(Ended, match=r"no-runner: GET http://127\.0\.0\.1:1/"):
+        get(system, config(), said=said)
+    assert said == [f"gpu-agent: {folder} is not taken: others than root may change {folder / path}"]
+
+
+@pytest.mark.parametrize("path", ["", "bin", "bin/Runner.Listener", MARKER])
+def test_a_baked_runner_of_another_user_is_not_taken(system: System, path: str) -> None:
+    machine.needs()
+    folder = bake(system, runner.sha256(GOOD))
+    os.chown(folder / path, NOBODY, 0)
+    said: list[str] = []
+    with pytest.raises(Ended, match=r"no-runner: GET http://127\.0\.0\.1:1/"):
+        get(system, config(), said=said)
+    assert said == [f"gpu-agent: {folder} is not taken: others than root may change {folder / path}"]
+
+
+def test_why_a_baked_runner_is_not_taken_is_said(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, sha256 = bake(system, "0" * 64), runner.sha256(GOOD)
+    with runner.releases(lambda _: (200, GOOD, len(GOOD))) as (base, _):
+        monkeypatch.setenv("GPU_AGENT_RUNNER_URL", base)
+        said: list[str] = []
+        assert get(system, config(), said=said) != folder
+        assert said == [f"gpu-agent: {folder} is not taken: {MARKER} says '{'0' * 64}', and {sha256} is pinned"]
+        (folder / MARKER).unlink()
+        (system.state_folder / "actions-runner").rename(system.state_folder / "aside")
+        said.clear()
+        get(system, config(), said=said)
+        assert said == [f"gpu-agent: {folder} is not taken: {folder / MARKER}: No such file or directory"]
+
+
+def test_a_baked_runner_of_another_archive_is_left_and_the_pinned_one_fetched(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bake(system, "0" * 64)
+    with runner.releases(lambda _: (200, GOOD, len(GOOD))) as (url, asked):
+        monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
+        assert get(system, config()) == system.state_folder / "actions-runner" / VERSION
+    assert asked == [f"/v{VERSION}/actions-runner-linux-x64-{VERSION}.tar.gz"]
+
+
+def test_a_fetched_runner_is_roots_and_nobody_elses_to_write(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where its archive says otherwise: set-user-ID bits and everybody's right to write are left out."""
+    content = runner.archive(
+        runner.listener("/usr/bin/python3"),
+        Entry("bin/open", "x", 0o6777),
+        Entry("externals/bin", kind=tarfile.SYMTYPE, target="../bin"),
+    )
+    with runner.releases(lambda _: (200, content, len(content))) as (url, _):
+        monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
+        tree = get(system, config(content))
+    status = {path.name: path.lstat() for path in [tree, *tree.rglob("*")]}
+    assert {each.st_uid for each in status.values()} == {os.geteuid()}
+    assert stat.S_IMODE(status["open"].st_mode) == 0o755
+    assert [name for name, each in status.items() if each.st_mode & 0o022 and not stat.S_ISLNK(each.st_mode)] == []
+    assert (tree / MARKER).read_text() == runner.sha256(content) + "\n"
+    assert sorted(path.name for path in tree.parent.iterdir()) == [VERSION]
+
+
+def test_a_fetched_runner_is_found_again_after_a_restart(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    with runner.releases(lambda _: (200, GOOD, len(GOOD))) as (url, asked):
+        monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
+        assert get(system, config()) == get(system, config())
+    assert len(asked) == 1
+
+
+def test_another_archive_than_the_pinned_one_is_never_unpacked(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = runner.archive(Entry("bin/Runner.Listener", "another", 0o755))
+    monkeypatch.setattr(archive, "_unpack", lambda *_: pytest.fail("unpacked"))
+    with runner.releases(lambda _: (200, other, len(other))) as (url, asked):
+        monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
+        with pytest.raises(Ended) as ended:
+            get(system, config())
+    assert str(ended.value) == (
+        f"wrong-checksum: {url}{asked[0]}: got sha256 {runner.sha256(other)}, expected {runner.sha256(GOOD)}"
+    )
+    assert len(asked) == 1
+    assert list((system.state_folder / "actions-runner").iterdir()) == []
+
+
+def test_a_cut_download_is_begun_anew(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    with runner.releases(lambda asked: (200, GOOD if asked else GOOD[:100], len(GOOD))) as (url, asked):
+        monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
+        assert (get(system, config()) / "bin" / "Runner.Listener").exists()
+    assert len(asked) == 2
+
+
+def test_a_server_that_is_down_is_asked_until_the_deadline(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    with runner.releases(lambda _: (503, b"", 0)) as (url, asked):
+        monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
+        with pytest.raises(Ended, match=r"^no-runner: GET .*: answered 503 Service Unavailable") as ended:
+            get(system, config())
+    assert ended.value.end.reason == "no-runner"
+    assert len(asked) > 2
+
+
+def test_a_release_that_is_not_there_is_asked_for_once(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    with runner.releases(lambda _: (404, b"", 0)) as (url, asked):
+        monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
+        with pytest.raises(Ended, match=r"^no-runner: GET .*: answered 404 Not Found$"):
+            get(system, config())
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        Entry("../outside", "x"),
+        Entry("bin/../../outside", "x"),
+        Entry("/tmp/outside", "x"),  # noqa: S108
+        Entry("out", kind=tarfile.SYMTYPE, target="../.."),
+        Entry("out", kind=tarfile.SYMTYPE, target="/etc"),
+        Entry("out", kind=tarfile.LNKTYPE, target="../archive"),
+        Entry("out", kind=tarfile.LNKTYPE, target="/etc/shadow"),
+        Entry("out", kind=tarfile.FIFOTYPE),
+        Entry("out", kind=tarfile.CHRTYPE),
+    ],
+)
+def test_a_member_that_does_not_stay_inside_ends_it(
+    system: System, monkeypatch: pytest.MonkeyPatch, entry: Entry
+) -> None:
+    content = runner.archive(runner.listener("/usr/bin/python3"), entry)
+    with runner.releases(lambda _: (200, content, len(content))) as (url, _):
+        monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
+        with pytest.raises(Ended) as ended:
+            get(system, config(content))
+    said = f"no-runner: the archive has {entry.name!r}, which does not stay inside its folder"
+    assert str(ended.value) == said
+    assert list((system.state_folder / "actions-runner").iterdir()) == []
+
+
+def test_nothing_is_written_through_a_link_of_the_archives_own(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = runner.archive(Entry("out", kind=tarfile.SYMTYPE, target="bin"), Entry("out/file", "x"))
+    with runner.releases(lambda _: (200, content, len(content))) as (url, _):
+        monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
+        with pytest.raises(Ended, match="no-runner: the archive has 'out/file'"):
+            get(system, config(content))
+
+
+@pytest.mark.parametrize("content", [b"no archive at all", GOOD[: len(GOOD) // 2]])
+def test_a_pinned_file_that_is_no_whole_archive_is_no_runner(
+    system: System, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    with runner.releases(lambda _: (200, content, len(content))) as (url, _):
+        monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
+        with pytest.raises(Ended, match=r"^no-runner: .* cannot be unpacked"):
+            get(system, config(content))
+
+
+def test_an_archive_without_the_program_is_no_runner(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = runner.archive()
+    with runner.releases(lambda _: (200, content, len(content))) as (url, _):
+        monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
+        with pytest.raises(Ended, match=r"^no-runner: .* the archive has no bin/Runner.Listener$"):
+            get(system, config(content))
+
+
+def test_a_machine_that_has_no_pin_is_told_which_there_are(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    with pytest.raises(Ended) as ended:
+        get(system, config())
+    assert str(ended.value) == "no-runner: sha256: has no arm64, which this machine is; it has ['x64']"
+
+
+def test_a_full_disk_is_told_as_one(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Path.open
+
+    def full(path: Path, mode: str = "r", *rest: object, **more: object) -> object:
+        return real(Path("/dev/full"), "wb", 0) if path.name == "archive" else real(path, mode, *rest, **more)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(Path, "open", full)
+    with runner.releases(lambda _: (200, GOOD, len(GOOD))) as (url, _):
+        monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
+        with pytest.raises(Ended) as ended:
+            get(system, config())
+    assert str(ended.value) == "disk-full: no room for the runner: No space left on device (its archive)"

@@ -1,0 +1,204 @@
+"""Each wall of the cage, told open by a stand-in or made so for real: which words end the machine, in which mode."""
+
+from __future__ import annotations
+
+import grp
+import json
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_agent.machine.system import ENVIRONMENT, Output, System, User
+from gpu_agent.runner import rootless_docker
+from gpu_agent.runner.network_isolation import SOCKETS
+
+from tests.agent.fakes import machine
+from tests.agent.fakes.caged import CUT, cage
+from tests.agent.fakes.machine import IPV4, IPV6
+
+USER = User("gpu-runner", 990, 990, Path("/home/gpu-runner"))
+PORTS = ("127.0.0.1:2375", "127.0.0.1:2376", "[::1]:2375", "[::1]:2376")
+ENGINES = (*SOCKETS, *PORTS)
+MODES = pytest.mark.parametrize("docker", ["none", "rootless"])
+
+
+class Told(System):
+    """A machine whose walls are as it is told; closed, where it is told nothing."""
+
+    def __init__(self, words: Mapping[str, str] = {}, groups: set[int] | None = None, **answers: Output) -> None:
+        super().__init__()
+        self.words, self.groups, self.answers = words, groups or {USER.gid}, answers
+        self.tried: list[str] = []
+
+    def have(self, program: str) -> bool:
+        return True
+
+    def runner_user(self) -> User:
+        return USER
+
+    def groups_of(self, user: User) -> set[int]:
+        return self.groups
+
+    def must(self, reason: str, argv: Sequence[str], *, text: str = "", timeout_sec: float = 30) -> str:
+        return ""
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_sec: float,
+        text: str = "",
+        user: User | None = None,
+        environment: Mapping[str, str] = ENVIRONMENT,
+    ) -> Output:
+        if argv[0] == "sudo":
+            return self.answers.get("sudo", Output(1, "a password is required"))
+        names = list(json.loads(argv[-1]))
+        what = "root" if user is None else "identity" if IPV4 in names else "engines"
+        closed = dict.fromkeys(names, "open" if user is None else "ECONNREFUSED")
+        self.tried += [] if user is None else names
+        said = "".join(f"{name} {self.words.get(name, word) if user else word}\n" for name, word in closed.items())
+        answer = self.answers.get(what, Output(0, "{}"))
+        return answer._replace(text=answer.text.replace("{}", said))
+
+
+@pytest.fixture(autouse=True)
+def _started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rootless_docker, "start", lambda *_: {})
+
+
+@MODES
+def test_a_cage_whose_walls_are_all_closed_is_one_and_every_wall_is_tried(docker: str) -> None:
+    system = Told()
+    assert cage(system, docker) == ""
+    assert system.tried == [*CUT.addresses, *ENGINES]
+
+
+@MODES
+@pytest.mark.parametrize("word", ["open", "silence"])
+@pytest.mark.parametrize("address", [IPV4, IPV6])
+def test_an_address_that_opens_or_is_silent_is_not_cut_off(address: str, word: str, docker: str) -> None:
+    said = f"not-isolated: gpu-runner is not kept from the machine's identity: {address} ({word})"
+    assert cage(Told({address: word}), docker) == said
+
+
+@MODES
+@pytest.mark.parametrize("word", ["open", "silence"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_engine_that_opens_or_is_silent_is_a_way_to_root(engine: str, word: str, docker: str) -> None:
+    said = f"not-isolated: gpu-runner may use a container engine of root's: {engine} ({word})"
+    assert cage(Told({engine: word}), docker) == said
+
+
+@MODES
+@pytest.mark.parametrize(
+    "group",
+    [
+        "root",
+        "docker",
+        "podman",
+        "lxd",
+        "incus",
+        "sudo",
+        "wheel",
+        "admin",
+        "google-sudoers",
+        "disk",
+        "libvirt",
+    ],
+)
+def test_each_group_that_comes_to_root_is_named(group: str, docker: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {USER.gid: USER.name, 4242: group}
+    monkeypatch.setattr(grp, "getgrgid", lambda gid: grp.struct_group((names[gid], "x", gid, [])))
+    said = f"not-isolated: gpu-runner is on the image a member of {group}"
+    assert cage(Told(groups={USER.gid, 4242}), docker) == said
+
+
+@MODES
+def test_a_group_of_the_gpus_device_files_that_comes_to_root_is_named_too(
+    docker: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = {USER.gid: USER.name, 0: "root", 44: "video"}
+    monkeypatch.setattr(grp, "getgrgid", lambda gid: grp.struct_group((names[gid], "x", gid, [])))
+    system = Told()
+    monkeypatch.setattr(system, "runner_user", lambda: USER._replace(groups=(0, 44)))
+    assert cage(system, docker) == "not-isolated: gpu-runner is on the image a member of root"
+
+
+@MODES
+def test_sudo_without_a_password_is_named_in_either_mode(docker: str) -> None:
+    said = "not-isolated: gpu-runner may use sudo without a password: see /etc/sudoers.d of the image"
+    assert cage(Told(sudo=Output(0, "")), docker) == said
+
+
+@pytest.mark.parametrize(
+    ("answer", "line"),
+    [(Output(1, "{}killed"), None), (Output(0, ""), "exit code 0"), (Output(0, "half an answer"), "half an answer")],
+)
+@pytest.mark.parametrize(("what", "who"), [("root", "root"), ("identity", "gpu-runner"), ("engines", "gpu-runner")])
+def test_a_try_that_fails_or_says_nothing_proves_nothing(answer: Output, line: str | None, what: str, who: str) -> None:
+    word = "open" if what == "root" else "ECONNREFUSED"
+    first = SOCKETS[0] if what == "engines" else IPV4
+    said = f"not-isolated: the cut could not be tried as {who}: {line or f'{first} {word}'}"
+    assert cage(Told(**{what: answer})) == said
+
+
+def test_packets_that_are_dropped_unanswered_are_silence_and_so_no_cut() -> None:
+    machine.needs("nft")
+
+    def work() -> str:
+        machine.network()
+        rule = f"type filter hook output priority -400; meta skuid != 0 ip daddr {IPV4} drop;"
+        table = f"table inet other {{ chain output {{ {rule} }}; }}"
+        subprocess.run(["nft", "-f", "-"], input=table, text=True, check=True)
+        return cage()
+
+    said = f"not-isolated: gpu-runner is not kept from the machine's identity: {IPV4} (silence)"
+    assert machine.inside(work) == said
+
+
+@pytest.mark.parametrize(
+    ("family", "to", "name"),
+    [
+        (socket.AF_INET, ("127.0.0.1", 2375), "127.0.0.1:2375"),
+        (socket.AF_INET6, ("::1", 2376), "[::1]:2376"),
+        (socket.AF_UNIX, "/run/docker.sock", "/run/docker.sock"),
+    ],
+)
+def test_an_engine_that_listens_is_found(family: int, to: Any, name: str) -> None:
+    machine.needs("nft")
+
+    def work() -> str:
+        machine.network()
+        with socket.socket(family) as server:
+            server.bind(to)
+            if isinstance(to, str):
+                Path(to).chmod(0o666)
+            server.listen()
+            return cage()
+
+    said = machine.inside(work)
+    assert said.startswith("not-isolated: gpu-runner may use a container engine of root's: ")
+    assert f"{name} (open)" in said
+
+
+def test_a_socket_of_roots_engine_whose_queue_is_full_is_silence_and_so_a_way() -> None:
+    machine.needs("nft")
+
+    def work() -> str:
+        machine.network()
+        path = Path("/run/podman/podman.sock")
+        path.parent.mkdir()
+        with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as first:
+            server.bind(str(path))
+            path.chmod(0o666)
+            server.listen(0)
+            first.connect(str(path))
+            return cage()
+
+    said = machine.inside(work)
+    assert said.startswith("not-isolated: gpu-runner may use a container engine of root's: ")
+    assert "/run/podman/podman.sock (silence)" in said

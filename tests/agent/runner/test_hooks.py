@@ -1,0 +1,328 @@
+"""The job's hooks over a real socket, and the real scripts, as another user than the agent's."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from gpu_agent.machine.system import System, User
+from gpu_agent.runner import hooks
+from gpu_agent.runner.hooks import Hooks, Job, client
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.agent.fakes.hooked import pack, raw
+from tests.agent.fakes.machine import NOBODY, needs, open_python
+
+JOB = Job("owner/repository", "123456789", "2", "train", "CI")
+GITHUB = {f"GITHUB_{name.upper()}": value for name, value in JOB._asdict().items()}
+
+
+def fit(stage: str) -> str:
+    return ""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Like /run/gpu-agent: root's, and open to read for everybody, which pytest's own folders are not."""
+    made = Path(tempfile.mkdtemp(prefix="gpu-agent-"))
+    made.chmod(0o755)
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.fixture
+def serve(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Hooks]]:
+    """Hooks for a user, this one where nothing is said."""
+    made: list[Hooks] = []
+    for name, value in GITHUB.items():
+        monkeypatch.setenv(name, value)
+
+    def serve(
+        check: Callable[[str], str] = fit, uid: int | None = None, python: str = sys.executable, agent: Path = folder
+    ) -> Hooks:
+        uid = os.geteuid() if uid is None else uid
+        made.append(Hooks(User("user", uid, uid, folder), System(folder, python=python), agent, check))
+        return made[-1]
+
+    yield serve
+    for each in made:
+        each.close()
+
+
+def ask(folder: Path, stage: str) -> int:
+    return client([stage, str(folder / "hooks.sock")])
+
+
+def test_a_job_on_a_fit_machine_starts_and_is_known(
+    serve: Callable[..., Hooks], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served = serve()
+    assert (served.job, served.started.is_set(), served.completed.is_set()) == (None, False, False)
+    assert ask(folder, "started") == 0
+    assert (served.job, served.started.is_set(), served.completed.is_set()) == (JOB, True, False)
+    assert ask(folder, "completed") == 0
+    assert (served.refused, served.completed.is_set()) == ("", True)
+    assert capsys.readouterr().out == ""
+
+
+def test_the_socket_is_the_runners_users_alone(serve: Callable[..., Hooks], folder: Path) -> None:
+    if os.geteuid():
+        pytest.skip("needs root: sudo -E make test")
+    serve(uid=NOBODY)
+    status = (folder / "hooks.sock").stat()
+    assert (oct(status.st_mode & 0o777), status.st_uid, status.st_gid) == ("0o600", NOBODY, NOBODY)
+
+
+def test_a_job_on_an_unfit_machine_fails_and_its_author_reads_why(
+    serve: Callable[..., Hooks], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served = serve(lambda stage: f"the GPU is not fit when a job has {stage}")
+    assert ask(folder, "started") == 1
+    assert capsys.readouterr().out == "::error::gpu-ci: the GPU is not fit when a job has started\n"
+    assert (served.refused, served.job) == ("the GPU is not fit when a job has started", JOB)
+    assert served.started.is_set()
+
+
+def test_a_second_job_is_refused_and_does_not_take_the_first_ones_name(
+    serve: Callable[..., Hooks], folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served = serve()
+    assert ask(folder, "started") == 0
+    monkeypatch.setenv("GITHUB_REPOSITORY", "somebody/else")
+    assert ask(folder, "started") == 1
+    assert capsys.readouterr().out == "::error::gpu-ci: this machine has had its one job\n"
+    assert served.job == JOB
+    assert served.refused == ""
+
+
+@pytest.mark.parametrize(
+    ("stage", "code", "said"),
+    [
+        ("started", 1, "::error::gpu-ci: the machine's agent does not answer (FileNotFoundError)\n"),
+        ("completed", 0, "::warning::gpu-ci: the machine's agent does not answer (FileNotFoundError)\n"),
+    ],
+)
+def test_without_an_agent_no_job_starts_and_one_that_ran_may_end(
+    folder: Path, capsys: pytest.CaptureFixture[str], stage: str, code: int, said: str
+) -> None:
+    assert ask(folder, stage) == code
+    assert capsys.readouterr().out == said
+
+
+@pytest.mark.parametrize(("stage", "code"), [("started", 1), ("completed", 0)])
+def test_a_silent_agent_is_waited_for_no_longer_than_the_limit(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], stage: str, code: int
+) -> None:
+    monkeypatch.setattr(hooks, "LIMIT_SEC", 0.2)
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(folder / "hooks.sock"))
+        silent.listen()
+        assert ask(folder, stage) == code
+    assert "the machine's agent does not answer (TimeoutError)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"no json\n", b"[]\n", b"{}\n", b'{"ok": 1, "words": ""}\n', b'{"ok": true}\n', b"x" * 9000]
+)
+def test_an_answer_that_is_not_a_plain_yes_is_a_no(
+    folder: Path, capsys: pytest.CaptureFixture[str], answer: bytes
+) -> None:
+    with socket.socket(socket.AF_UNIX) as odd:
+        odd.bind(str(folder / "hooks.sock"))
+        odd.listen()
+
+        def serve() -> None:
+            connection, _ = odd.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        assert ask(folder, "started") == 1
+        thread.join()
+
+
+@pytest.mark.parametrize("argv", [[], ["started"], ["begun", "socket"], ["started", "socket", "more"]])
+def test_a_wrong_call_says_what_is_expected(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert client(argv) == 2
+    assert capsys.readouterr().out == "::error::expected: hook started|completed <socket>\n"
+
+
+def test_what_a_jobs_author_chose_is_cut_and_made_one_printable_line(
+    serve: Callable[..., Hooks], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_WORKFLOW", "two\nlines\x1b[31m" + "x" * 1000)
+    served = serve()
+    assert ask(folder, "started") == 0
+    assert served.job is not None
+    assert served.job.workflow == "two lines [31m" + "x" * 86
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"\n", b"{\n", b"[" * 8000 + b"\n", b"x" * 100_000, b'{"stage": "started"', b"\xff\xfe\n", b"1e999999\n"],
+)
+def test_nonsense_on_the_socket_starts_no_job_and_ends_nothing(
+    serve: Callable[..., Hooks], folder: Path, text: bytes
+) -> None:
+    served = serve()
+    raw(folder, text)
+    assert served.job is None
+    assert ask(folder, "started") == 0
+
+
+@given(asked=st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=20), st.lists))
+def test_whatever_a_name_is_the_job_has_short_printable_ones(asked: object) -> None:
+    made = hooks._plain(asked)
+    assert len(made) <= 100
+    assert made.isprintable()
+
+
+def test_one_who_says_nothing_does_not_keep_others_from_being_heard(serve: Callable[..., Hooks], folder: Path) -> None:
+    serve()
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.connect(str(folder / "hooks.sock"))
+        assert ask(folder, "started") == 0
+
+
+def test_a_flood_of_connections_takes_few_threads_and_descriptors_of_the_agents(
+    serve: Callable[..., Hooks], folder: Path
+) -> None:
+    serve()
+    flood = [socket.socket(socket.AF_UNIX) for _ in range(200)]
+    before = len(list(Path("/proc/self/fd").iterdir())), threading.active_count()
+    taken = 0
+    for connection in flood:
+        connection.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            connection.connect(str(folder / "hooks.sock"))
+            taken += 1
+    # What is beyond those that are heard and those that wait is not even connected.
+    assert taken <= 8 + 9
+    assert len(list(Path("/proc/self/fd").iterdir())) - before[0] <= 8
+    assert threading.active_count() <= before[1]
+    for connection in flood:
+        connection.close()
+    assert wait_until(lambda: ask(folder, "started") == 0)
+
+
+def test_an_accept_that_fails_is_not_the_last(serve: Callable[..., Hooks], folder: Path) -> None:
+    """As where the agent has no file descriptor left: each of its threads meets it once."""
+    served = serve()
+    server, failed = served._server, threading.Semaphore(8)
+
+    class Failing:
+        def accept(self) -> tuple[socket.socket, object]:
+            if failed.acquire(blocking=False):
+                raise OSError(errno.EMFILE, "Too many open files")
+            return server.accept()
+
+        def shutdown(self, how: int) -> None:
+            server.shutdown(how)
+
+        def close(self) -> None:
+            server.close()
+
+    served._server = Failing()  # type: ignore[assignment]
+    # Eight questions bring the eight threads back from the accept they are in, and into the one that fails.
+    for _ in range(8):
+        raw(folder, b'{"stage": "completed"}\n')
+    assert wait_until(lambda: not failed.acquire(blocking=False) or bool(failed.release()))
+    assert ask(folder, "started") == 0
+
+
+def test_a_check_that_fails_by_itself_is_a_no_and_others_are_still_heard(
+    serve: Callable[..., Hooks], folder: Path
+) -> None:
+    def check(stage: str) -> str:
+        raise RuntimeError("can't start new thread")
+
+    serve(check)
+    assert [ask(folder, "completed") for _ in range(10)] == [0] * 10
+    assert ask(folder, "started") == 1
+
+
+def test_its_end_ends_every_thread_that_answers(serve: Callable[..., Hooks]) -> None:
+    # Threads of other tests end when they like: a count of all of them would hang on that.
+    before = set(threading.enumerate())
+    served = serve()
+    answering = [one for one in threading.enumerate() if one not in before and one.name == "hooks"]
+    assert len(answering) == 8
+    served.close()
+    assert wait_until(lambda: not any(one.is_alive() for one in answering))
+    served.close = lambda: None  # type: ignore[method-assign]
+
+
+def wait_until(done: Callable[[], bool]) -> bool:
+    """Whether it becomes so, in longer than it ever takes."""
+    until = time.monotonic() + 20
+    while not done():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def test_only_the_runners_user_is_heard(serve: Callable[..., Hooks], folder: Path) -> None:
+    """Root may open every socket; here it stands for somebody else."""
+    needs()
+    served = serve(uid=NOBODY)
+    assert raw(folder, b'{"stage": "started"}\n') == b""
+    assert served.job is None
+
+
+@pytest.mark.parametrize("words", ["", "GPU-1 has 68 MiB in use"])
+def test_the_scripts_work_as_the_runners_user(serve: Callable[..., Hooks], folder: Path, words: str) -> None:
+    """The whole way: bash, the script, the archive, the socket, and the exit code the runner goes by."""
+    needs()
+    agent = pack(folder)
+    # The job may put variables into the environment of what the runner starts later (GITHUB_ENV).
+    (folder / "json.py").write_text("raise SystemExit('of the job')")
+    served = serve(lambda _: words, uid=NOBODY, python=open_python(), agent=agent)
+    script = served.environment["ACTIONS_RUNNER_HOOK_JOB_STARTED"]
+    assert script == str(folder / "job-started.sh")
+    done = subprocess.run(
+        ["bash", "-e", script],
+        user=NOBODY,
+        group=NOBODY,
+        extra_groups=[],
+        env={**GITHUB, "PATH": os.environ["PATH"], "PYTHONPATH": str(folder)},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == ((1, f"::error::gpu-ci: {words}\n") if words else (0, ""))
+    assert served.job == JOB
+
+
+def test_the_runners_user_cannot_change_the_scripts_nor_what_lies_beside_them(
+    serve: Callable[..., Hooks], folder: Path
+) -> None:
+    needs()
+    served = serve(uid=NOBODY)
+    for path in (*served.environment.values(), str(folder / "new")):
+        write = f"open({path!r}, 'a').close()"
+        done = subprocess.run(
+            [open_python(), "-c", write], user=NOBODY, group=NOBODY, stderr=subprocess.PIPE, check=False
+        )
+        assert b"PermissionError" in done.stderr
+
+
+def test_an_answer_is_one_json_line(serve: Callable[..., Hooks], folder: Path) -> None:
+    serve(lambda _: "no")
+    assert json.loads(raw(folder, b'{"stage": "started"}\n')) == {"ok": False, "words": "no"}

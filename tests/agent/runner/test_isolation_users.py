@@ -1,0 +1,162 @@
+"""The other ways to root: what the runner's user may open, belong to and start, in each mode of Docker."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from gpu_agent.clock import Clock
+from gpu_agent.machine import limits
+from gpu_agent.machine.system import System
+from gpu_agent.runner.network_isolation import SOCKETS, isolate
+
+from tests.agent.fakes import machine
+from tests.agent.fakes.caged import CUT, cage
+from tests.agent.fakes.machine import IPV4, NOBODY
+
+
+def test_the_runners_user_has_a_home_and_neither_a_password_nor_a_group() -> None:
+    machine.needs("nft")
+
+    def work() -> list[object]:
+        machine.network()
+        made = isolate(CUT, "none", System(python=machine.open_python()), Clock(), Clock().now() + 30)
+        [shadow] = [line for line in Path("/etc/shadow").read_text().splitlines() if line.startswith("gpu-runner:")]
+        named = subprocess.run(["id", "-Gn", "gpu-runner"], capture_output=True, text=True, check=True).stdout.split()
+        user = made.user
+        return [user.uid < 1000, str(user.home), shadow.split(":")[1], named, list(user.groups), dict(made.environment)]
+
+    assert machine.inside(work) == [True, "/home/gpu-runner", "!", ["gpu-runner"], [], {}]
+
+
+def test_every_socket_of_roots_engine_that_the_user_may_open_is_named() -> None:
+    """Those outside of /run are left out here: only /run is the test's own."""
+    machine.needs("nft")
+    sockets = [path for path in SOCKETS if path.startswith("/run/")]
+
+    def work() -> str:
+        machine.network()
+        for path in sockets:
+            machine.socket_of_engine(Path(path), 0o666)
+        return cage()
+
+    said = machine.inside(work)
+    assert said.startswith("not-isolated: gpu-runner may use a container engine of root's: ")
+    assert [path for path in sockets if f"{path} (open)" not in said] == []
+
+
+def test_a_socket_of_roots_engine_that_only_its_group_may_open_is_no_way() -> None:
+    machine.needs("nft")
+
+    def work() -> str:
+        machine.network()
+        machine.socket_of_engine(Path("/run/docker.sock"), 0o660)
+        return cage()
+
+    assert machine.inside(work) == ""
+
+
+@pytest.mark.parametrize("group", ["sudo", "docker"])
+def test_a_baked_user_in_a_group_that_comes_to_root_is_named(group: str) -> None:
+    machine.needs("nft")
+
+    def work() -> str:
+        machine.network()
+        subprocess.run(["groupadd", "--force", group], check=True)
+        subprocess.run(["useradd", "--system", "--user-group", "--groups", group, "gpu-runner"], check=True)
+        return cage()
+
+    assert machine.inside(work) == f"not-isolated: gpu-runner is on the image a member of {group}"
+
+
+def test_sudo_without_a_password_is_named() -> None:
+    machine.needs("nft")
+
+    class WithSudo(System):
+        def run(self, argv, **rest):  # type: ignore[no-untyped-def]
+            return super().run(["true"] if argv[0] == "sudo" else argv, **rest)
+
+    def work() -> str:
+        machine.network()
+        return cage(WithSudo(python=machine.open_python()))
+
+    assert machine.inside(work) == (
+        "not-isolated: gpu-runner may use sudo without a password: see /etc/sudoers.d of the image"
+    )
+
+
+def test_rootful_gives_the_engines_group_and_still_cuts_bridges() -> None:
+    machine.needs("nft")
+
+    def work() -> list[object]:
+        machine.network()
+        subprocess.run(["groupadd", "--force", "docker"], check=True)
+        machine.socket_of_engine(Path("/run/docker.sock"), 0o660)
+        made = isolate(CUT, "rootful", System(python=machine.open_python()), Clock(), Clock().now() + 30)
+        target = f"{IPV4} 80"
+        return [len(made.user.groups), *machine.reach(target, box=True), *machine.reach(target, uid=NOBODY)]
+
+    assert machine.inside(work) == [1, "ConnectionRefusedError", "ConnectionRefusedError"]
+
+
+@pytest.mark.parametrize(
+    ("docker", "said"),
+    [
+        ("rootful", "no-tool: docker: rootful, but the image has no group docker: bake docker-ce in"),
+        ("podman", "not-isolated: docker: got 'podman', expected none, rootless or rootful"),
+    ],
+)
+def test_a_mode_that_cannot_be_is_told(docker: str, said: str) -> None:
+    machine.needs("nft")
+
+    def work() -> str:
+        machine.network()
+        subprocess.run(["groupdel", "docker"], check=False, capture_output=True)
+        return cage(docker=docker)
+
+    assert machine.inside(work) == said
+
+
+def test_rootless_names_the_packages_that_the_image_lacks() -> None:
+    machine.needs("nft")
+
+    class Lacking(System):
+        def have(self, program: str) -> bool:
+            return program in (*limits.NEEDED, "nft", "docker", "dockerd")
+
+    def work() -> str:
+        machine.network()
+        return cage(Lacking(python=machine.open_python()), "rootless")
+
+    assert machine.inside(work) == (
+        "no-tool: docker: rootless needs packages that the image lacks: docker-ce-rootless-extras, slirp4netns, uidmap"
+    )
+
+
+def test_root_inside_a_namespace_of_the_users_own_cannot_take_the_cut_away() -> None:
+    machine.needs("nft", "unshare")
+
+    def work() -> list[object]:
+        machine.network()
+        system = System(python=machine.open_python())
+        user = isolate(CUT, "none", system, Clock(), Clock().now() + 30).user
+        command = ["unshare", "--user", "--map-root-user", "nft", "delete", "table", "inet", "gpu_agent"]
+        tried = system.run(command, user=user, timeout_sec=30)
+        return [tried.code != 0, *machine.reach(f"{IPV4} 80", uid=user.uid), *machine.reach(f"{IPV4} 80")]
+
+    assert machine.inside(work) == [True, "ConnectionRefusedError", "identity"]
+
+
+def test_the_users_processes_cannot_read_the_agents_environment_or_memory() -> None:
+    machine.needs("nft")
+
+    def work() -> list[int]:
+        machine.network()
+        system = System(python=machine.open_python())
+        user = isolate(CUT, "none", system, Clock(), Clock().now() + 30).user
+        files = [f"/proc/{os.getpid()}/{name}" for name in ("environ", "mem", "maps")]
+        return [system.run(["cat", file], user=user, timeout_sec=10).code for file in files]
+
+    assert machine.inside(work) == [1, 1, 1]

@@ -1,0 +1,198 @@
+"""The cage, tried in real network namespaces: who still reaches the addresses that give out the machine's identity."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+
+from gpu_agent.host import Cut
+from gpu_agent.machine import limits
+from gpu_agent.machine.system import System
+from gpu_agent.runner.network_isolation import iptables_rules, rules
+
+from tests.agent.fakes import machine
+from tests.agent.fakes.caged import cage
+from tests.agent.fakes.machine import IPV4, IPV6, NOBODY
+
+# Docker's own rules, in short: they take what a bridge forwards, at the usual priority.
+ACCEPT_ALL = """
+table inet docker {
+  chain forward { type filter hook forward priority 0; policy accept; accept; }
+  chain output { type filter hook output priority 0; policy accept; accept; }
+}
+"""
+
+
+class WithoutNft(System):
+    """An image that has only iptables."""
+
+    def have(self, program: str) -> bool:
+        return program != "nft" and super().have(program)
+
+
+class Broken(System):
+    """nft says that all is well and does nothing: only trying the walls shows it."""
+
+    def must(self, reason: str, argv: Sequence[str], *, text: str = "", timeout_sec: float = 30) -> str:
+        return "" if argv[0] == "nft" else super().must(reason, argv, text=text, timeout_sec=timeout_sec)
+
+
+def reached(*ports: int) -> dict[str, list[str]]:
+    """For root, another user and a container: what each address says on each port, the IPv4 address first."""
+    targets = [f"{address} {port}" for address in (IPV4, IPV6) for port in ports]
+    return {
+        "root": machine.reach(*targets),
+        "nobody": machine.reach(*targets, uid=NOBODY),
+        "container": machine.reach(*targets, box=True),
+    }
+
+
+def test_the_rules_for_nft_are_these() -> None:
+    assert rules(Cut((IPV4,), (53,))) == (
+        "table inet gpu_agent\n"
+        "delete table inet gpu_agent\n"
+        "table inet gpu_agent {\n"
+        "  chain output { type filter hook output priority -310; policy accept;\n"
+        "    meta skuid 0 accept\n"
+        f"    ip daddr {IPV4} meta l4proto {{ tcp, udp }} th dport {{ 53 }} accept\n"
+        f"    ip daddr {IPV4} meta l4proto tcp reject with tcp reset\n"
+        f"    ip daddr {IPV4} reject\n"
+        "  }\n"
+        "  chain forward { type filter hook forward priority -310; policy accept;\n"
+        f"    ip daddr {IPV4} meta l4proto {{ tcp, udp }} th dport {{ 53 }} accept\n"
+        f"    ip daddr {IPV4} meta l4proto tcp reject with tcp reset\n"
+        f"    ip daddr {IPV4} reject\n"
+        "  }\n"
+        "}\n"
+    )
+
+
+def test_the_rules_for_iptables_are_these_the_last_one_on_top() -> None:
+    assert [" ".join(command) for command in iptables_rules(Cut((IPV6,), (53,)))] == [
+        f"ip6tables -w -I OUTPUT -d {IPV6} -m owner ! --uid-owner 0 -j REJECT",
+        f"ip6tables -w -I OUTPUT -d {IPV6} -m owner ! --uid-owner 0 -p tcp -j REJECT --reject-with tcp-reset",
+        f"ip6tables -w -t raw -I PREROUTING -d {IPV6} ! -i lo -j DROP",
+        f"ip6tables -w -I OUTPUT -d {IPV6} -p tcp --dport 53 -j ACCEPT",
+        f"ip6tables -w -t raw -I PREROUTING -d {IPV6} -p tcp --dport 53 -j ACCEPT",
+        f"ip6tables -w -I OUTPUT -d {IPV6} -p udp --dport 53 -j ACCEPT",
+        f"ip6tables -w -t raw -I PREROUTING -d {IPV6} -p udp --dport 53 -j ACCEPT",
+    ]
+
+
+def test_without_the_cage_everybody_reaches_the_identity() -> None:
+    """What the other tests rest on: the network is one in which the cut makes the difference."""
+    machine.needs("nft")
+
+    def work() -> dict[str, list[str]]:
+        machine.network()
+        return reached(80)
+
+    assert machine.inside(work) == {who: ["identity"] * 2 for who in ("root", "nobody", "container")}
+
+
+def test_only_root_outside_of_containers_reaches_the_identity() -> None:
+    machine.needs("nft")
+
+    def work() -> list[object]:
+        machine.network()
+        subprocess.run(["nft", "-f", "-"], input=ACCEPT_ALL, text=True, check=True)
+        return [cage(), reached(80, 53, 123)]
+
+    closed = ["ConnectionRefusedError", "identity", "time"]
+    assert machine.inside(work) == [
+        "",
+        {"root": ["identity", "identity", "time"] * 2, "nobody": closed * 2, "container": closed * 2},
+    ]
+
+
+def test_an_ipv4_address_written_as_ipv6_is_no_way_around() -> None:
+    machine.needs("nft")
+
+    def work() -> list[str]:
+        machine.network()
+        target = f"::ffff:{IPV4} 80"
+        return [cage(), *machine.reach(target), *machine.reach(target, uid=NOBODY)]
+
+    assert machine.inside(work) == ["", "identity", "ConnectionRefusedError"]
+
+
+def test_the_cage_made_a_second_time_is_the_same_cage() -> None:
+    machine.needs("nft")
+
+    def work() -> list[object]:
+        machine.network()
+        said = [cage(), cage()]
+        listed = subprocess.run(
+            ["nft", "list", "table", "inet", "gpu_agent"], capture_output=True, text=True, check=True
+        )
+        return [*said, listed.stdout.count("reject")]
+
+    assert machine.inside(work) == ["", "", 8]
+
+
+def test_iptables_makes_the_same_cage_where_nft_is_missing() -> None:
+    machine.needs("iptables", "ip6tables")
+
+    def work() -> list[object]:
+        machine.network()
+        return [cage(WithoutNft(python=machine.open_python())), reached(80, 53)]
+
+    assert machine.inside(work) == [
+        "",
+        {
+            "root": ["identity"] * 4,
+            "nobody": ["ConnectionRefusedError", "identity"] * 2,
+            # Dropped, not refused: see iptables_rules.
+            "container": ["TimeoutError", "identity"] * 2,
+        },
+    ]
+
+
+def test_without_any_packet_filter_there_is_no_cage() -> None:
+    class Bare(System):
+        def have(self, program: str) -> bool:
+            return program in limits.NEEDED
+
+    def work() -> str:
+        machine.network()
+        return cage(Bare(python=machine.open_python()))
+
+    assert machine.inside(work) == ("no-tool: the image has neither nft nor ip6tables and iptables: bake nftables in")
+
+
+def test_a_filter_that_lets_the_user_through_is_found_out() -> None:
+    machine.needs("nft")
+
+    def work() -> str:
+        machine.network()
+        return cage(Broken(python=machine.open_python()))
+
+    assert machine.inside(work) == (
+        f"not-isolated: gpu-runner is not kept from the machine's identity: {IPV4} (open), {IPV6} (open)"
+    )
+
+
+def test_a_cut_that_also_cut_the_agent_is_found_out() -> None:
+    machine.needs("nft")
+
+    def work() -> str:
+        machine.network()
+        rule = f"type filter hook output priority 0; ip daddr {IPV4} reject;"
+        block = f"table inet other {{ chain output {{ {rule} }}; }}"
+        subprocess.run(["nft", "-f", "-"], input=block, text=True, check=True)
+        return cage(cut=Cut((IPV4,), ()))
+
+    assert machine.inside(work) == (
+        f"not-isolated: the agent itself no longer reaches the machine's identity: {IPV4} (ECONNREFUSED)"
+    )
+
+
+def test_a_machine_whose_identity_has_only_an_ipv4_address_is_caged_too() -> None:
+    machine.needs("nft")
+
+    def work() -> str:
+        machine.network()
+        subprocess.run(["ip", "-6", "route", "del", IPV6], check=True)
+        return cage()
+
+    assert machine.inside(work) == ""

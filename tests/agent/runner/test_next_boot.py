@@ -1,0 +1,106 @@
+"""What a later boot of the same disk begins with: the cut, and nothing of the runner's user."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_agent.machine.system import System, User
+from gpu_agent.runner import next_boot
+from gpu_agent.runner.network_isolation import close, rules
+
+from tests.agent.fakes import machine
+from tests.agent.fakes.caged import CUT, cage
+from tests.agent.fakes.machine import IPV4, IPV6, NOBODY
+
+ASKED = Path("/run/asked")
+
+
+def with_systemd(code: int = 0) -> None:
+    """A stand-in for systemctl, which writes down what it is asked."""
+    next_boot.BOOTED.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", "own", "/usr/local/sbin"], check=True)
+    program = Path("/usr/local/sbin/systemctl")
+    program.write_text(f'#!/bin/sh\necho "$*" >>{ASKED}\nexit {code}\n')
+    program.chmod(0o755)
+
+
+def test_a_boot_that_comes_before_the_agent_has_the_cut_that_the_agent_made() -> None:
+    machine.needs("nft")
+
+    def work() -> list[Any]:
+        machine.network()
+        with_systemd()
+        targets = (f"{IPV4} 80", f"{IPV6} 80", f"{IPV4} 53")
+        close(CUT, System())
+        # The next boot's kernel has no rules yet; what the unit runs gives it them again.
+        subprocess.run(["nft", "flush", "ruleset"], check=True)
+        before = machine.reach(*targets, uid=NOBODY)
+        lines = next_boot.UNIT.read_text().splitlines()
+        [command] = [line.removeprefix("ExecStart=") for line in lines if line.startswith("ExecStart=")]
+        subprocess.run(command.split(), check=True)
+        return [before, machine.reach(*targets, uid=NOBODY), ASKED.read_text(), next_boot.RULES.read_text()]
+
+    before, after, asked, kept = machine.inside(work)
+    assert before == ["identity"] * 3
+    assert after == ["ConnectionRefusedError", "ConnectionRefusedError", "identity"]
+    assert asked == "enable gpu-agent-cut.service\n"
+    assert kept == rules(CUT)
+
+
+def test_the_unit_is_before_the_network_and_before_anything_of_a_users() -> None:
+    def work() -> str:
+        with_systemd()
+        next_boot.keep_cut("", System())
+        return next_boot.UNIT.read_text()
+
+    unit = machine.inside(work)
+    assert "DefaultDependencies=no\n" in unit
+    assert "\nBefore=network-pre.target systemd-user-sessions.service\n" in unit
+    assert "\nWantedBy=sysinit.target\n" in unit
+
+
+def test_systemd_starts_no_service_of_the_runner_users() -> None:
+    """Whatever a job leaves in its home and whether it made itself linger."""
+    machine.needs("nft")
+
+    def work() -> list[str]:
+        machine.network()
+        with_systemd()
+        said = cage()
+        return [said, *ASKED.read_text().splitlines(), str(System().runner_user().uid)]
+
+    said, *asked, uid = machine.inside(work)
+    assert said == ""
+    assert asked == [f"mask --now user@{uid}.service", "enable gpu-agent-cut.service"]
+
+
+@pytest.mark.parametrize("command", ["enable gpu-agent-cut.service", "mask --now user@990.service"])
+def test_a_systemd_that_refuses_is_no_cage(command: str) -> None:
+    def work() -> list[str]:
+        with_systemd(code=5)
+        found = []
+        for make in (
+            lambda: next_boot.keep_cut("", System()),
+            lambda: next_boot.start_nothing_of(User("gpu-runner", 990, 990, Path("/")), System()),
+        ):
+            try:
+                make()
+            except Exception as error:
+                found.append(str(error))
+        return [*found, *ASKED.read_text().splitlines()]
+
+    *said, one, two = machine.inside(work)
+    assert said == ["not-isolated: systemctl failed (5): exit code 5"] * 2
+    assert command in (one, two)
+
+
+def test_where_systemd_does_not_boot_the_machine_nothing_is_written() -> None:
+    def work() -> list[bool]:
+        next_boot.keep_cut("", System())
+        next_boot.start_nothing_of(User("gpu-runner", 990, 990, Path("/")), System())
+        return [next_boot.RULES.exists(), next_boot.UNIT.exists()]
+
+    assert machine.inside(work) == [False, False]

@@ -1,0 +1,138 @@
+"""What of the runner's registration lies where, what its process may do, and what becomes of its blob."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_agent.machine.system import PATH
+from gpu_agent.outcomes import Ended
+from gpu_agent.runner.process import JIT_VARIABLE, without_updates
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.agent.fakes import machine, runner
+from tests.agent.fakes.runner import SECRET
+from tests.agent.fakes.started import BLOB, FOREVER, HOOKS, RUN, begin, diag, heard, soon
+
+
+def test_the_registration_is_in_no_command_line_and_no_file_on_a_disk() -> None:
+    def work() -> dict[str, Any]:
+        lines: list[str] = []
+        running = begin(f"say('ready')\n{FOREVER}", lines.append)
+        heard(lines, "| ready")
+        secrets = (SECRET, BLOB, without_updates(BLOB))
+        found = [
+            f"{process.name}/{name}"
+            for process in Path("/proc").iterdir()
+            if process.name.isdigit()
+            for name in ("cmdline", "environ")
+            if any(secret.encode() in _read(process / name) for secret in secrets)
+        ]
+        files = [runner.files_with(secret, Path(folder)) for secret in secrets for folder in ("/home", "/run")]
+        mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+        said = {
+            "found": found == [f"{running._process.pid}/environ"],
+            "files": [name for some in files for name in some],
+            "kind": [words[2] for words in mounts if words[1] == "/run/gpu-agent/runner"],
+            "log": list(lines),
+        }
+        running.interrupt(0)
+        return said
+
+    said = machine.inside(work)
+    assert said["found"]
+    assert said["files"] == ["/run/gpu-agent/runner/.credentials"]
+    assert said["kind"] == ["tmpfs"]
+    assert said["log"] == ["| Listening for Jobs", "| ready"]
+
+
+def test_the_runner_gets_exactly_this_environment_and_no_way_to_more_rights() -> None:
+    """HOME and the like, what it needs for itself, the cage's and the hooks'; nothing of the agent's own."""
+
+    def work() -> list[object]:
+        os.environ["AGENT_SECRET"] = SECRET
+        does = '(root / "_diag" / "env").write_text(json.dumps(dict(os.environ)))\n'
+        does += '(root / "_diag" / "status").write_text(Path("/proc/self/status").read_text()); end(0)'
+        begin(does).wait(soon())
+        status = dict(line.split(":\t", 1) for line in diag("status").splitlines())
+        rights = [status[name].strip() for name in ("NoNewPrivs", "CapInh", "CapPrm", "CapEff", "Groups")]
+        return [json.loads(diag("env")), rights, int(status["Uid"].split()[0]) > 0]
+
+    environment, rights, is_somebody = machine.inside(work)
+    environment.pop("LC_CTYPE", None)  # the stand-in's own Python puts it there
+    assert environment == {
+        "PATH": PATH,
+        "LANG": "C.UTF-8",
+        "HOME": "/home/gpu-runner",
+        "USER": "gpu-runner",
+        "LOGNAME": "gpu-runner",
+        "SHELL": "/bin/bash",
+        "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE": "1",
+        "DOCKER_HOST": "unix:///run/docker.sock",
+        **HOOKS,
+    }
+    assert JIT_VARIABLE not in environment
+    assert rights == ["1", "0" * 16, "0" * 16, "0" * 16, ""]
+    assert is_somebody
+
+
+def test_the_programs_cannot_be_changed_and_the_jobs_files_lie_on_the_disk() -> None:
+    def work() -> list[object]:
+        does = "said = []\n"
+        does += "for path in (Path(__file__), root / 'bin' / 'new', root / 'externals' / 'node'):\n"
+        does += "    try: path.open('a').close()\n"
+        does += "    except OSError as error: said.append(error.errno)\n"
+        does += "(root / '_work' / 'checkout').write_text('of the job')\n"
+        does += "(root / '_diag' / 'said').write_text(str(said)); end(0)"
+        begin(does).wait(soon())
+        kept = Path("/home/gpu-runner/work/checkout").read_text()
+        return [diag("said"), kept, oct((RUN / "runner").stat().st_mode & 0o777), oct(RUN.stat().st_mode & 0o777)]
+
+    assert machine.inside(work) == ["[13, 30, 13]", "of the job", "0o700", "0o755"]
+
+
+def test_updates_are_switched_off_in_the_blob_and_the_rest_is_as_it_was() -> None:
+    files = json.loads(base64.b64decode(without_updates(runner.jitconfig(AgentName="gpu-1", disableUpdate="False"))))
+    assert json.loads(base64.b64decode(files[".runner"])) == {"AgentName": "gpu-1", "DisableUpdate": True}
+    assert json.loads(base64.b64decode(files[".credentials"])) == {"token": SECRET}
+
+
+@given(text=st.text() | st.binary().map(lambda content: base64.b64encode(content).decode()))
+def test_a_blob_that_cannot_be_read_goes_to_the_runner_as_it_is(text: str) -> None:
+    assert without_updates(text) == text
+
+
+@pytest.mark.parametrize(
+    "value", [[], {}, {".runner": 1}, {".runner": "!"}, {".runner": base64.b64encode(b"[]").decode()}]
+)
+def test_a_blob_of_another_form_goes_to_the_runner_as_it_is(value: object) -> None:
+    text = base64.b64encode(json.dumps(value).encode()).decode()
+    assert without_updates(text) == text
+
+
+@pytest.mark.parametrize(("over", "starts"), [(0, True), (1, False)])
+def test_a_blob_that_fits_into_no_variable_is_the_runners_end_and_not_the_agents(over: int, starts: bool) -> None:
+    """Tried with the kernel's own limit: one byte less is handed over."""
+    blob = "x" * (131_072 - len(f"{JIT_VARIABLE}=") - 1 + over)
+
+    def work() -> str:
+        try:
+            begin("end(0)", blob=blob)
+        except Ended as ended:
+            return str(ended)
+        return "started"
+
+    too_large = "GitHub's JIT configuration makes a variable of 131073 bytes; expected at most 131072"
+    assert machine.inside(work) == ("started" if starts else f"runner-failed: {too_large}")
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""  # it has ended

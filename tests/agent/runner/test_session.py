@@ -1,0 +1,65 @@
+"""The runner and its hooks as one: why the machine ends, before a job and after one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from gpu_agent.clock import Clock
+from gpu_agent.outcomes import ENDS
+from gpu_agent.runner import process
+from gpu_agent.runner.hooks import Job
+from gpu_agent.runner.process import _CODES
+from gpu_agent.runner.session import StartedRunner
+
+from tests.agent.fakes import machine
+from tests.agent.fakes.started import begin, soon
+
+TRAIN = Job("acme/kernels", "77", "1", "train", "ci")
+
+
+def started(does: str, job: Job | None = None, refused: str = "") -> StartedRunner:
+    """The runner of the stand-in that does this, with hooks that have heard of that job."""
+    nothing = cast(Any, None)
+    hooks = cast(Any, SimpleNamespace(job=job, refused=refused))
+    return StartedRunner(begin(does), hooks, nothing, nothing, nothing, Clock())
+
+
+def nobody_asks(_: Mapping[str, str]) -> None:
+    pass
+
+
+@pytest.mark.parametrize("code", [*_CODES, 8, 99])
+@pytest.mark.parametrize("job", [None, TRAIN])
+def test_no_exit_code_that_a_job_may_choose_stops_the_pool(
+    code: int, job: Job | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job is known from the runner's own line, or from its hook."""
+    monkeypatch.setattr(process, "_PAUSE_SEC", 0.1)  # before a start is repeated, which it is for two of these codes
+    says = "" if job else 'say("Running job: train"); '
+    reason, words = machine.inside(lambda: started(f"{says}end({code})", job).finish(nobody_asks))
+    assert reason == ("runner-failed" if code else "job-done")
+    assert not ENDS[reason].stops_pool
+    assert "without a job" not in words
+    assert words.startswith(_CODES.get(code, ("", f"it ended with code {code}"))[1])
+
+
+@pytest.mark.parametrize(
+    ("does", "reason", "words"),
+    [
+        ("end(0)", "runner-failed", "it ended without a job"),
+        ("end(7)", "runner-deprecated", "GitHub takes this version no longer; it said last: "),
+        ("end(1)", "runner-failed", "it ended with an error that another start does not mend; it said last: "),
+    ],
+)
+def test_a_runner_that_ends_before_any_job_is_told_by_its_code(does: str, reason: str, words: str) -> None:
+    said, text = machine.inside(lambda: started(does).wait(soon()))
+    assert said == reason
+    assert text.startswith(words)
+
+
+def test_a_job_that_the_hook_refused_is_told_as_the_gpus_whatever_the_runner_says() -> None:
+    ended = machine.inside(lambda: started("end(7)", TRAIN, "GPU 0 is lost").finish(nobody_asks))
+    assert ended == ["gpu-unhealthy", "the job was refused: GPU 0 is lost"]
