@@ -11,14 +11,14 @@ from pathlib import Path
 from . import agent, check, config
 from .channel import Channel, Ending
 from .clock import Clock
-from .dependencies import Parts
+from .dependencies import Dependencies
 from .github.registration import Github
 from .google.compute_engine import GoogleHost
 from .google.metadata import Metadata
 from .machine import driver, power, processes
 from .machine.commands import Machine
 from .machine.system import RUNNER_USER, System
-from .outcomes import ENDS
+from .outcomes import OUTCOMES
 from .report import Reporter
 from .runner import hooks
 from .runner.session import RunnerSide
@@ -62,8 +62,8 @@ def usage() -> int:
 
 def ends() -> int:
     """One line for each end."""
-    width = max(map(len, ENDS))
-    for end in ENDS.values():
+    width = max(map(len, OUTCOMES))
+    for end in OUTCOMES.values():
         mark = "stops the pool; " if end.stops_pool else ""
         _write(f"{end.reason:{width}}  {end.meaning}: {mark}{end.next_step}\n")
     return 0
@@ -92,7 +92,7 @@ def run() -> int:
         prefix=prefix,
     )
     side = RunnerSide(host.cut, System(), clock, reporter.say)
-    parts = Parts(
+    parts = Dependencies(
         host=host,
         clock=clock,
         machine=machine,

@@ -12,10 +12,10 @@ from . import config as settings
 from . import notices
 from .channel import Channel, Ending
 from .config import Config, GithubConfig, RunnerConfig
-from .dependencies import Github, Parts, Registration, Running
+from .dependencies import Dependencies, Github, Registration, Running
 from .host import Notice
 from .machine import driver
-from .outcomes import Ended
+from .outcomes import AgentExit
 from .report import Verdict
 
 # Google's gate starts a machine with this attribute to see what the machines of the pool would do.
@@ -33,9 +33,9 @@ _TELL_SEC = 1.0
 
 
 class Agent:
-    """One machine's. `run` is its life; it returns or raises Ended."""
+    """One machine's. `run` is its life; it returns or raises AgentExit."""
 
-    def __init__(self, parts: Parts, channel: Channel) -> None:
+    def __init__(self, parts: Dependencies, channel: Channel) -> None:
         self._parts = parts
         self._channel = channel
         self._notice: Notice | None = None
@@ -59,11 +59,11 @@ class Agent:
         self._notice = notice
         return notice.reason != "maintenance" or self._running is None or self._running.job is None
 
-    def _explained(self, ended: Ended) -> Ended:
+    def _explained(self, ended: AgentExit) -> AgentExit:
         """Being told to stop after the cloud's announcement is that announcement come true."""
         if ended.end.reason != "stopped" or not self._notice:
             return ended
-        return Ended(self._notice.reason, self._notice.words)
+        return AgentExit(self._notice.reason, self._notice.words)
 
     def _live(self) -> Ending:
         parts, channel = self._parts, self._channel
@@ -71,7 +71,7 @@ class Agent:
         config = settings.parse(parts.host.attribute(settings.KEY))
         if config.runner and config.driver.source == "cos":
             # There the agent itself lives in a container, and the system forbids running what a job would bring.
-            raise Ended(
+            raise AgentExit(
                 "no-config", "driver: cos is for machines that only check themselves; a runner needs another image"
             )
         if config.runner and parts.machine.is_google:
@@ -79,7 +79,7 @@ class Agent:
             parts.close()
         if self._mark.exists():
             # Google starts a standard machine again after a fault, and whatever its job left would start with it.
-            raise Ended("used", "a runner was started here before, on this disk")
+            raise AgentExit("used", "a runner was started here before, on this disk")
         is_check = parts.host.attribute(ROLE) == "check"
         until = driver.deadline(config, parts.machine)
         rehearses = is_check and config.github and config.runner
@@ -87,7 +87,7 @@ class Agent:
         verdict = self._check(replace(config, check_sec=config.check_sec - reserved_sec))
         if verdict.verdict != "pass":
             channel.verdict(verdict)
-            raise Ended(verdict.reason, verdict.summary)
+            raise AgentExit(verdict.reason, verdict.summary)
         if is_check and config.github and config.runner:
             self._rehearse(config.github, config.runner, until)
         if is_check:
@@ -125,12 +125,12 @@ class Agent:
             if self._parts.machine.is_google:
                 self._prepared(runner, until)
             github.rehearse(self._begin("register", runner.register_sec, until))
-        except Ended as ended:
+        except AgentExit as ended:
             late = until - self._parts.clock.now() < runner.register_sec
             if ended.end.stops_pool or ended.end.reason == "stopped" or not late:
                 raise
             why = f"{ended.detail}; smoke.deadlineSec left the check machine less time than runner.registerSec"
-            raise Ended(ended.end.reason, why) from None
+            raise AgentExit(ended.end.reason, why) from None
 
     def _prepared(self, runner: RunnerConfig, until: float = inf) -> tuple[Path, float]:
         """The runner's folder, once the machine has shown that it can run it; and the deadline of the registration."""
@@ -144,7 +144,7 @@ class Agent:
     def _serve(self, config: GithubConfig, runner: RunnerConfig) -> Ending:
         parts, channel = self._parts, self._channel
         if not parts.machine.is_google:
-            raise Ended("not-isolated", "runners are started on machines of Compute Engine only, and this is none")
+            raise AgentExit("not-isolated", "runners are started on machines of Compute Engine only, and this is none")
         github = self._github(config)
         # Everything that may fail comes before GitHub hears of a runner, which would wait there for nobody.
         folder, deadline = self._prepared(runner)
@@ -173,23 +173,23 @@ class Agent:
                 self._remove(github, registration)
                 raise
             channel.job(running.job)
-            if not isinstance(error, Ended):
+            if not isinstance(error, AgentExit):
                 raise
             why = self._explained(error)
-            raise Ended(why.end.reason, f"{why.detail}; {_lost(running.job)}") from None
+            raise AgentExit(why.end.reason, f"{why.detail}; {_lost(running.job)}") from None
         channel.step("after-job", _AFTER_SEC)
         _expect_fit(running.unfit())
         return Ending(reason, detail)
 
     def _wait_for_job(self, running: Running, github: Github, registration: Registration, idle_sec: int) -> None:
-        """Return when a job has come; Ended where none does, or the runner ends without one."""
+        """Return when a job has come; AgentExit where none does, or the runner ends without one."""
         self._channel.step("waiting", idle_sec + _LATE_JOB_SEC)
         ended = running.wait(self._parts.clock.now() + idle_sec)
         # GitHub does not remove a runner that it has just given a job: asking it decides who was first.
         if running.job is None and ended is None and not self._remove(github, registration):
             ended = running.wait(self._parts.clock.now() + _LATE_JOB_SEC)
         if running.job is None:
-            raise Ended(*(ended or ("idle", f"no job came within {idle_sec} s")))
+            raise AgentExit(*(ended or ("idle", f"no job came within {idle_sec} s")))
 
     def _remove(self, github: Github, registration: Registration) -> bool:
         if not github.remove(registration.runner_id, self._parts.clock.now() + _REMOVE_SEC):
@@ -203,17 +203,17 @@ class Agent:
         return self._parts.machine.state / "runner-started"
 
 
-def _end_behind(error: BaseException) -> Ended | None:
+def _end_behind(error: BaseException) -> AgentExit | None:
     """The end that this is, or the stop in whose place it came.
 
     A signal stops the agent in whatever it does, and Python's own code may fail over that: threading.Thread.start
     answers an exception between two of its lines with a KeyError.
     """
-    if isinstance(error, Ended):
+    if isinstance(error, AgentExit):
         return error
     context = error.__context__
     while context:
-        if isinstance(context, Ended) and context.end.reason == "stopped":
+        if isinstance(context, AgentExit) and context.end.reason == "stopped":
             return context
         context = context.__context__
     return None
@@ -230,7 +230,7 @@ def _remember(mark: Path) -> None:
 
 def _expect_fit(unfit: str) -> None:
     if unfit:
-        raise Ended("gpu-unhealthy", unfit)
+        raise AgentExit("gpu-unhealthy", unfit)
 
 
 def _lost(job: Mapping[str, str]) -> str:

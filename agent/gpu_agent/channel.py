@@ -15,7 +15,7 @@ class Ending(NamedTuple):
     """How the agent's work ended."""
 
     reason: str
-    """Of ends.ENDS."""
+    """Of outcomes.OUTCOMES."""
     detail: str
     stays: bool = False
     """The machine goes on running: it has nothing to end for."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .config import Config
 from .machine.commands import TIMED_OUT, Machine
-from .outcomes import Ended
+from .outcomes import AgentExit
 from .report import Verdict
 
 # gpu_smoke's exit codes (docs/gpu-smoke.md): 2 is the environment's fault, 4 a hang.
@@ -22,7 +22,7 @@ def check(config: Config, archive: str | None, machine: Machine, deadline: float
     try:
         pyz = _unpacked(archive, machine.work)
         python = _python_in_container(config, machine, deadline) or _python(config, machine, deadline)
-    except Ended as ended:
+    except AgentExit as ended:
         if ended.end.reason == "stopped":
             raise
         if machine.clock.now() >= deadline:
@@ -50,7 +50,7 @@ def _unpacked(archive: str | None, work: Path) -> Path:
     except binascii.Error:
         content = b""
     if not content:
-        raise Ended("no-config", "the check did not arrive: the machine's metadata has no readable gpu-smoke-pyz")
+        raise AgentExit("no-config", "the check did not arrive: the machine's metadata has no readable gpu-smoke-pyz")
     pyz.write_bytes(content)
     return pyz
 
@@ -62,7 +62,7 @@ def _python_in_container(config: Config, machine: Machine, deadline: float) -> l
         return []
     done = machine.run("docker", "pull", "--quiet", image, deadline=deadline)
     if done.code:
-        raise Ended("check-failed", f"the container of the check could not be fetched: {done.last}")
+        raise AgentExit("check-failed", f"the container of the check could not be fetched: {done.last}")
     devices = sorted(str(path) for path in Path("/dev").glob("nvidia*") if path.is_char_device())
     # As Google's page on GPUs of Container-Optimized OS has it.
     return [
@@ -91,13 +91,13 @@ def _python(config: Config, machine: Machine, deadline: float) -> list[str]:
         ):
             made = machine.run(*command, deadline=deadline)
             if made.code:
-                raise Ended("check-failed", f"no environment for torch could be made: {made.last}")
+                raise AgentExit("check-failed", f"no environment for torch could be made: {made.last}")
     python = str(home / "bin" / "python")
     for words in _installing(config, str(home / "bin"), python):
         done = machine.run(*words, deadline=deadline)
         if done.code:
             why = f"torch {config.torch} could not be installed: {done.last}; the network may have no way out"
-            raise Ended("check-failed", why)
+            raise AgentExit("check-failed", why)
     return [python]
 
 

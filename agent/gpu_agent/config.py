@@ -8,7 +8,7 @@ import types
 from dataclasses import dataclass, field
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from .outcomes import Ended
+from .outcomes import AgentExit
 
 KEY = "gpu-agent-config"
 
@@ -78,15 +78,15 @@ class Config:
 
 
 def parse(text: str | None) -> Config:
-    """The configuration. Ended("no-config") names every mistake at once."""
+    """The configuration. AgentExit("no-config") names every mistake at once."""
     if not text:
-        raise Ended("no-config", f"the machine's metadata has no {KEY}")
+        raise AgentExit("no-config", f"the machine's metadata has no {KEY}")
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise Ended("no-config", f"{KEY} is no JSON: {error}") from None
+        raise AgentExit("no-config", f"{KEY} is no JSON: {error}") from None
     except RecursionError:
-        raise Ended("no-config", f"{KEY} is no configuration: it is nested without an end") from None
+        raise AgentExit("no-config", f"{KEY} is no configuration: it is nested without an end") from None
     problems: list[str] = []
     made = _made(Config, value, "", problems)
     if not problems and "--expect-gpus" not in made.check_args:
@@ -95,7 +95,7 @@ def parse(text: str | None) -> Config:
     if not problems and (made.github is None) != (made.runner is None):
         problems.append("github and runner: one is there without the other")
     if problems:
-        raise Ended("no-config", f"{KEY}: " + "; ".join(problems))
+        raise AgentExit("no-config", f"{KEY}: " + "; ".join(problems))
     parsed: Config = made
     return parsed
 

@@ -30,10 +30,10 @@ class Github(Protocol):
     """GitHub, as one App."""
 
     def rehearse(self, deadline: float) -> None:
-        """All that registering needs, and register nothing. Ended where GitHub would refuse."""
+        """All that registering needs, and register nothing. AgentExit where GitHub would refuse."""
 
     def register(self, name: str, runner: RunnerConfig, deadline: float) -> Registration:
-        """A runner of this name for one job. Ended where GitHub refuses or does not answer."""
+        """A runner of this name for one job. AgentExit where GitHub refuses or does not answer."""
 
     def remove(self, runner_id: int, deadline: float) -> bool:
         """Take a runner away that got no job; raises only that the machine is to stop. True when it is gone."""
@@ -50,7 +50,7 @@ class Running(Protocol):
         """Which job it took: repository, run_id, job; None as long as it has none."""
 
     def wait(self, until: float) -> tuple[str, str] | None:
-        """How it ended: a word of ends.ENDS and its detail; None where it still runs at `until`, or has a job."""
+        """How it ended: a reason of OUTCOMES and its detail; None where it still runs at `until`, or has a job."""
 
     def finish(self, named: Callable[[Mapping[str, str]], None]) -> tuple[str, str]:
         """Wait for its end, however long the job takes; `named` hears which job it is as soon as that is known."""
@@ -63,7 +63,7 @@ class Running(Protocol):
 
 
 @dataclass(frozen=True)
-class Parts:
+class Dependencies:
     """The agent's own."""
 
     host: Host

@@ -12,7 +12,7 @@ class Notice(NamedTuple):
     words: str
 
 
-class Cut(NamedTuple):
+class BlockedAddresses(NamedTuple):
     """Addresses that answer whoever asks with the machine's identity, and what on them a job may still use."""
 
     addresses: tuple[str, ...]
@@ -24,14 +24,14 @@ class Cut(NamedTuple):
 class Host(Protocol):
     """The machine's cloud."""
 
-    cut: Cut
+    cut: BlockedAddresses
     """What a job must not reach."""
 
     def name(self) -> str:
         """The machine's own name, unique among those that live."""
 
     def attribute(self, key: str) -> str | None:
-        """One value the machine was made with; None where there is none. Ended where nobody answers in time."""
+        """One value the machine was made with; None where there is none. AgentExit where nobody answers in time."""
 
     def publish(self, key: str, value: str, within_sec: float = 15.0) -> None:
         """Put a value where the machine's owner reads it without entering it. OSError where that fails for so long."""
@@ -40,7 +40,7 @@ class Host(Protocol):
         """One entry of the cloud's own log. It never raises: a log that is down ends no machine."""
 
     def secret(self, name: str, deadline: float) -> bytes:
-        """A secret's value, by the machine's own identity. Ended: no-secret (refused), secrets-unreachable (late)."""
+        """A secret's value, by the machine's identity. AgentExit: no-secret (refused), secrets-unreachable (late)."""
 
     def notice(self, timeout_sec: float) -> Notice | None:
         """Wait that long for the cloud to announce an end."""

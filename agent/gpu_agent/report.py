@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from .clock import Clock
 from .host import Host
 from .machine.serial_port import Serial
-from .outcomes import ENDS
+from .outcomes import OUTCOMES
 from .redact import Lines, redact
 
 # Of one guest attribute: a bound of ours, as whoever reads it wants one screen.
@@ -36,7 +36,7 @@ class Verdict(NamedTuple):
     """gpu_smoke's, or the code it has for the same kind of trouble."""
     summary: str
     reason: str = ""
-    """Of ENDS; of a pass, what the machine ends with or nothing."""
+    """Of OUTCOMES; of a pass, what the machine ends with or nothing."""
 
 
 def clean(text: str) -> str:
@@ -105,7 +105,7 @@ class Reporter:
 
         A used machine checks nothing, so that what an earlier boot of it proved still holds.
         """
-        end = ENDS[reason]
+        end = OUTCOMES[reason]
         if reason == "timed-out" and f"step {self._step}" not in detail:
             detail = f"step {self._step}: {detail}"
         code = 4 if reason in ("check-hung", "timed-out") else 2

@@ -9,15 +9,15 @@ from typing import TypeVar
 
 from .clock import Clock
 from .http import Answer
-from .outcomes import Ended
+from .outcomes import AgentExit
 
 T = TypeVar("T")
 
 
-class Again(Exception):  # noqa: N818 - an answer to act on, not a failure yet
+class RetryableError(Exception):
     """Another attempt may go better, though not before `after_sec`; without time for one, `ended` is how it ends."""
 
-    def __init__(self, ended: Ended, after_sec: float = 0) -> None:
+    def __init__(self, ended: AgentExit, after_sec: float = 0) -> None:
         super().__init__(str(ended))
         self.ended = ended
         self.after_sec = after_sec
@@ -28,18 +28,20 @@ def backoff(attempts: int) -> float:
     return float(min(2 ** min(attempts - 1, 6), 60))
 
 
-def patiently(attempt: Callable[[], T], *, deadline: float, clock: Clock, wait: Callable[[int], float] = backoff) -> T:
-    """What `attempt` gives, asked again while it raises Again.
+def retry_until(
+    attempt: Callable[[], T], *, deadline: float, clock: Clock, wait: Callable[[int], float] = backoff
+) -> T:
+    """What `attempt` returns, repeated while it raises RetryableError.
 
-    Raises the Ended of the last Again as soon as the next wait would last until the deadline: waiting longer than that
-    only costs a GPU. Anything else that `attempt` raises ends it at once.
+    Raises the AgentExit of the last RetryableError as soon as the next wait would last until the deadline: waiting
+    longer than that only costs a GPU. Anything else that `attempt` raises ends it at once.
     """
     attempts = 0
     while True:
         attempts += 1
         try:
             return attempt()
-        except Again as again:
+        except RetryableError as again:
             # Machines that were turned away together are told the same time; half of it more spreads their return.
             pause = again.after_sec + clock.jitter(max(wait(attempts), again.after_sec / 2))
             if clock.now() + pause >= deadline:
@@ -47,7 +49,7 @@ def patiently(attempt: Callable[[], T], *, deadline: float, clock: Clock, wait: 
                 detail = (
                     f"{again.ended.detail} (asked {times}; the next wait would be {pause:.0f} s, over the deadline)"
                 )
-                raise Ended(again.ended.end.reason, detail) from None
+                raise AgentExit(again.ended.end.reason, detail) from None
         clock.sleep(pause)
 
 

@@ -17,7 +17,7 @@ from typing import NoReturn
 from .channel import Channel, Ending, Incoming
 from .clock import Clock
 from .host import Host
-from .outcomes import DISK_FULL, Ended
+from .outcomes import DISK_FULL, AgentExit
 from .report import Reporter, Verdict
 
 # What a step may take beyond its own deadline, before it counts as hanging.
@@ -210,7 +210,7 @@ def _be_the_agent(work: _Work, channel: Channel, lifeline: int, orphaned: Callab
 def _ending(work: _Work, channel: Channel) -> Ending:
     try:
         return work(channel)
-    except Ended as ended:
+    except AgentExit as ended:
         return Ending(ended.end.reason, ended.detail)
     except BaseException as error:
         if isinstance(error, OSError) and error.errno in DISK_FULL:
@@ -225,7 +225,7 @@ def _stopped(_number: int, _frame: FrameType | None) -> None:
     """Ends whatever the agent waits for, once: a second signal must not disturb how it cleans up."""
     for number in _TO_STOP:
         signal.signal(number, signal.SIG_IGN)
-    raise Ended("stopped", "the machine was told to stop")
+    raise AgentExit("stopped", "the machine was told to stop")
 
 
 def _watch(lifeline: int, alone: threading.Event) -> None:

@@ -12,10 +12,10 @@ import pytest
 from gpu_agent.agent import Agent
 from gpu_agent.channel import Ending
 from gpu_agent.config import Config, GithubConfig, RunnerConfig
-from gpu_agent.dependencies import Parts
-from gpu_agent.host import Cut, Notice
+from gpu_agent.dependencies import Dependencies
+from gpu_agent.host import BlockedAddresses, Notice
 from gpu_agent.machine.commands import Machine
-from gpu_agent.outcomes import Ended
+from gpu_agent.outcomes import AgentExit
 from gpu_agent.report import Verdict
 
 from tests.agent.fakes.boot import config
@@ -44,7 +44,7 @@ class Life:
 
     def __init__(self, *, role: str | None = None, registers: bool = True) -> None:
         self.did: list[str] = []
-        self.fail: dict[str, Ended] = {}
+        self.fail: dict[str, AgentExit] = {}
         self.job: dict[str, str] | None = dict(JOB)
         self.ended: tuple[str, str] | None = None
         self.removed = True
@@ -55,7 +55,7 @@ class Life:
         self.clock = FakeClock()
         own = {"github": GITHUB, "runner": RUNNER} if registers else {}
         self.attributes = {"gpu-agent-config": json.dumps(config(**own)), "gpu-smoke-pyz": "zip", "gpu-ci-role": role}
-        self.cut = Cut((), ())
+        self.cut = BlockedAddresses((), ())
 
     def does(self, what: str) -> None:
         self.did.append(what)
@@ -145,7 +145,7 @@ class Life:
 
     def run(self, *, is_google: bool = True) -> Ending:
         machine = Machine(self.clock, self.did.append, Path("/none"), self.state, is_google)
-        parts = Parts(
+        parts = Dependencies(
             self, self.clock, machine, self.get_driver, self.check, self.github, self.close, self.obtain, self.isolate,
             self.look, self.start,
         )  # fmt: skip
@@ -156,7 +156,7 @@ class Life:
         """Reason and detail, however it ends."""
         try:
             ending = self.run()
-        except Ended as ended:
+        except AgentExit as ended:
             return ended.end.reason, ended.detail
         return ending.reason, ending.detail
 
@@ -252,7 +252,7 @@ def test_a_rehearsal_has_two_minutes_or_a_quarter_of_the_time(check_sec: int, re
 def test_a_rehearsal_that_was_short_of_time_says_so(reason: str, took_sec: int, more: str) -> None:
     life = Life(role="check")
     life.check_takes_sec = took_sec
-    life.fail["obtain"] = Ended(reason, "no answer")
+    life.fail["obtain"] = AgentExit(reason, "no answer")
     assert life.end() == (reason, f"no answer{more}")
 
 
@@ -265,14 +265,14 @@ def test_in_a_sandbox_the_rehearsal_leaves_the_computer_alone() -> None:
 @pytest.mark.parametrize("at", ["obtain", "isolate none", "look"])
 def test_a_check_machine_that_could_run_no_runner_fails_its_gate(at: str) -> None:
     life = Life(role="check")
-    life.fail[at] = Ended("wrong-checksum", "got another archive")
+    life.fail[at] = AgentExit("wrong-checksum", "got another archive")
     assert life.end()[0] == "wrong-checksum"
     assert life.did[-1] == at
 
 
 def test_a_check_machine_that_github_refuses_has_no_passing_verdict() -> None:
     life = Life(role="check")
-    life.fail["rehearse"] = Ended("refused", "GitHub answered 404")
+    life.fail["rehearse"] = AgentExit("refused", "GitHub answered 404")
     assert life.end() == ("refused", "GitHub answered 404")
     assert not any(line.startswith("VERDICT") for line in life.did)
 
@@ -297,7 +297,7 @@ def test_no_key_is_asked_for_before_the_gpu_is_proven(role: str | None) -> None:
 
 def test_a_driver_that_does_not_come_is_the_end() -> None:
     life = Life()
-    life.fail["driver"] = Ended("no-driver", "nvidia-smi does not answer")
+    life.fail["driver"] = AgentExit("no-driver", "nvidia-smi does not answer")
     assert life.end() == ("no-driver", "nvidia-smi does not answer")
     assert life.did == SERVING[:4]
 
@@ -305,7 +305,7 @@ def test_a_driver_that_does_not_come_is_the_end() -> None:
 @pytest.mark.parametrize("at", ["obtain", "isolate none", "look"])
 def test_github_hears_of_no_runner_before_the_machine_is_ready_for_a_job(at: str) -> None:
     life = Life()
-    life.fail[at] = Ended("not-isolated", "the socket of Docker is open")
+    life.fail[at] = AgentExit("not-isolated", "the socket of Docker is open")
     assert life.end()[0] == "not-isolated"
     assert life.did[-1] == at
 
@@ -326,7 +326,7 @@ def test_a_gpu_that_a_job_left_unfit_is_the_reason_the_machine_ends_with() -> No
 
 def test_a_runner_that_cannot_be_started_is_taken_from_github_again() -> None:
     life = Life()
-    life.fail["start /opt/runner blob"] = Ended("runner-failed", "no such file")
+    life.fail["start /opt/runner blob"] = AgentExit("runner-failed", "no such file")
     assert life.end() == ("runner-failed", "no such file")
     assert life.did[-1] == "remove 5"
 
@@ -373,14 +373,14 @@ def test_a_runner_that_ends_without_a_job_names_why(reason: str) -> None:
 def test_a_stop_while_it_waits_interrupts_the_runner_and_takes_it_from_github() -> None:
     life = Life()
     life.job = None
-    life.fail["wait"] = Ended("stopped", "the machine was told to stop")
+    life.fail["wait"] = AgentExit("stopped", "the machine was told to stop")
     assert life.end() == ("stopped", "the machine was told to stop")
     assert life.did[-3:] == ["wait", "interrupt", "remove 5"]
 
 
 def test_a_preemption_during_a_job_interrupts_it_and_says_which_job_was_lost() -> None:
     life = Life()
-    life.fail["finish"] = Ended("stopped", "the machine was told to stop")
+    life.fail["finish"] = AgentExit("stopped", "the machine was told to stop")
     finish = life.finish
 
     def taken(named: Callable[[Mapping[str, str]], None]) -> tuple[str, str]:
@@ -420,8 +420,8 @@ def test_a_stop_over_which_pythons_own_code_fails_is_a_stop() -> None:
 
     def stopped_in_between(until: float) -> tuple[str, str] | None:
         try:
-            raise Ended("stopped", "the machine was told to stop")
-        except Ended:
+            raise AgentExit("stopped", "the machine was told to stop")
+        except AgentExit:
             raise KeyError("limbo")  # noqa: B904 - as threading.Thread.start does
 
     life.wait = stopped_in_between  # type: ignore[method-assign]
@@ -440,7 +440,7 @@ def test_an_agent_that_fails_beside_a_runner_leaves_none() -> None:
 
 def test_a_preemption_before_there_is_a_runner_is_named_too() -> None:
     life = Life()
-    life.fail["obtain"] = Ended("stopped", "the machine was told to stop")
+    life.fail["obtain"] = AgentExit("stopped", "the machine was told to stop")
     obtain = life.obtain
 
     def taken(runner: RunnerConfig, deadline: float) -> Path:
@@ -461,7 +461,7 @@ def test_container_optimized_os_is_refused_for_a_runner_already_by_the_check_mac
 
 def test_on_a_computer_that_is_no_machine_of_google_no_runner_is_started() -> None:
     life = Life()
-    with pytest.raises(Ended, match="not-isolated: runners are started on machines of Compute Engine only"):
+    with pytest.raises(AgentExit, match="not-isolated: runners are started on machines of Compute Engine only"):
         life.run(is_google=False)
     assert life.did[-1] == "VERDICT pass"
 
@@ -490,6 +490,6 @@ def test_a_machine_whose_runner_may_still_get_a_job_is_used() -> None:
 
 def test_a_machine_that_never_came_to_a_runner_may_be_started_again() -> None:
     refused = Life()
-    refused.fail["register l4-x7k2-42"] = Ended("github-unreachable", "no answer")
+    refused.fail["register l4-x7k2-42"] = AgentExit("github-unreachable", "no answer")
     assert refused.end()[0] == "github-unreachable"
     assert Life().end()[0] == "job-done"

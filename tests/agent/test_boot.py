@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_agent.outcomes import ENDS
+from gpu_agent.outcomes import OUTCOMES
 
 from tests.agent.fakes.boot import BASH, NEEDED, SCRIPT, Boot, config, says
 from tests.agent.fakes.google import FakeGoogle, Fault
@@ -171,9 +171,9 @@ def test_the_words_of_an_end_are_the_agents_also_where_the_script_says_them() ->
     reasons = set(re.findall(r"\bended ([a-z-]+) \"", words))
     stop = set(re.findall(r"\[([a-z-]+)\]=true", words))
     assert reasons == {"no-config", "no-tool", "check-failed", "stopped", "crashed"}
-    assert said[0] == {reason: ENDS[reason].meaning for reason in reasons}
-    assert said[1] == {reason: ENDS[reason].next_step for reason in reasons}
-    assert stop == {reason for reason in reasons if ENDS[reason].stops_pool}
+    assert said[0] == {reason: OUTCOMES[reason].meaning for reason in reasons}
+    assert said[1] == {reason: OUTCOMES[reason].next_step for reason in reasons}
+    assert stop == {reason for reason in reasons if OUTCOMES[reason].stops_pool}
 
 
 def test_an_image_without_curl_is_no_hindrance(machine: Boot) -> None:

@@ -11,7 +11,7 @@ from gpu_agent import check as checks
 from gpu_agent.clock import Clock
 from gpu_agent.config import Config, DriverConfig
 from gpu_agent.machine.commands import Machine
-from gpu_agent.outcomes import Ended
+from gpu_agent.outcomes import AgentExit
 from gpu_agent.report import Verdict
 
 from tests.agent.fakes.boot import Tools, packed, says
@@ -176,8 +176,8 @@ def test_a_container_that_cannot_be_fetched_is_a_fail(checked: Checked) -> None:
 
 def test_a_stop_while_torch_is_installed_is_no_verdict(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: object) -> None:
-        raise Ended("stopped", "the machine was told to stop")
+        raise AgentExit("stopped", "the machine was told to stop")
 
     monkeypatch.setattr(checks, "_python", stopped)
-    with pytest.raises(Ended, match="stopped: "):
+    with pytest.raises(AgentExit, match="stopped: "):
         checked.check("")

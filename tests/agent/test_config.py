@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from gpu_agent.config import parse
-from gpu_agent.outcomes import Ended
+from gpu_agent.outcomes import AgentExit
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from gpu_agent.outcomes import Ended
     ],
 )
 def test_it_ends_the_machine_with_what_is_wrong(text: str | None, words: str) -> None:
-    with pytest.raises(Ended) as ended:
+    with pytest.raises(AgentExit) as ended:
         parse(text)
     assert ended.value.end.reason == "no-config"
     assert ended.value.detail.startswith(words)

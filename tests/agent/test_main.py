@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from gpu_agent import __main__ as agent
 from gpu_agent.__main__ import USAGE, main
-from gpu_agent.outcomes import ENDS
+from gpu_agent.outcomes import OUTCOMES
 
 from tests.agent.fakes.google import FakeGoogle, Fault
 
@@ -16,7 +16,7 @@ from tests.agent.fakes.google import FakeGoogle, Fault
 def test_ends_lists_every_end_and_which_stop_the_pool(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ends"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == list(ENDS)
+    assert [line.split()[0] for line in lines] == list(OUTCOMES)
     (line,) = [line for line in lines if line.startswith("no-secret")]
     assert line.endswith(": stops the pool; grant the pool's account the secret it names")
 

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from gpu_agent.github import registration
 from gpu_agent.github.app_token import app_jwt
 from gpu_agent.http import Answer
-from gpu_agent.outcomes import Ended
+from gpu_agent.outcomes import AgentExit
 
 from .fakes.clock import FakeClock
 from .fakes.github import FakeGithub, ask_of
@@ -70,7 +70,7 @@ def start(count: int, key: bytes, public_key: RSAPublicKey) -> tuple[Busy, Count
             agent = registration.Github(CONFIG, key, clock, ask_of(served, clock))
             agent.register(f"machine-{number}", RUNNER, clock.now() + REGISTER_SEC)
             ends["registered"] += 1
-        except Ended as ended:
+        except AgentExit as ended:
             ends[ended.end.reason] += 1
     return served, ends
 

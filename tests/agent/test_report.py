@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_agent.outcomes import ENDS
+from gpu_agent.outcomes import OUTCOMES
 from gpu_agent.redact import redact
 from gpu_agent.report import Reporter, Verdict, clean, fitted
 from hypothesis import given
@@ -62,8 +62,8 @@ def test_an_end_is_said_once_in_all_three_places(tmp_path: Path) -> None:
     end = {
         "reason": "refused",
         "detail": "GitHub answered 404",
-        "meaning": ENDS["refused"].meaning,
-        "next_step": ENDS["refused"].next_step,
+        "meaning": OUTCOMES["refused"].meaning,
+        "next_step": OUTCOMES["refused"].next_step,
         "stops_pool": True,
         "step": "register",
         "seconds": 12.3,

@@ -9,14 +9,14 @@ from email.utils import formatdate
 import pytest
 from gpu_agent.clock import Clock
 from gpu_agent.http import Answer
-from gpu_agent.outcomes import Ended
-from gpu_agent.retry import Again, backoff, patiently, retry_after_sec, server_unix
+from gpu_agent.outcomes import AgentExit
+from gpu_agent.retry import RetryableError, backoff, retry_after_sec, retry_until, server_unix
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.agent.fakes.clock import FakeClock
 
-LIMITED = Ended("rate-limited", "too many")
+LIMITED = AgentExit("rate-limited", "too many")
 
 
 def failing(times: int, after_sec: float = 0):
@@ -25,7 +25,7 @@ def failing(times: int, after_sec: float = 0):
     def attempt() -> str:
         left[0] -= 1
         if left[0] >= 0:
-            raise Again(LIMITED, after_sec)
+            raise RetryableError(LIMITED, after_sec)
         return "done"
 
     return attempt
@@ -33,20 +33,20 @@ def failing(times: int, after_sec: float = 0):
 
 def test_what_works_at_once_waits_for_nothing():
     clock = FakeClock()
-    assert patiently(failing(0), deadline=clock.now(), clock=clock) == "done"
+    assert retry_until(failing(0), deadline=clock.now(), clock=clock) == "done"
     assert clock.slept == []
 
 
 def test_the_waits_double_up_to_a_minute():
     assert [backoff(attempts) for attempts in range(1, 10)] == [1, 2, 4, 8, 16, 32, 60, 60, 60]
     clock = FakeClock()
-    assert patiently(failing(9), deadline=clock.now() + 1000, clock=clock) == "done"
+    assert retry_until(failing(9), deadline=clock.now() + 1000, clock=clock) == "done"
     assert clock.slept == [1, 2, 4, 8, 16, 32, 60, 60, 60]
 
 
 def test_a_wait_that_was_asked_for_is_kept_and_half_of_it_spreads_the_return():
     clock = FakeClock()
-    assert patiently(failing(1, after_sec=60), deadline=clock.now() + 1000, clock=clock) == "done"
+    assert retry_until(failing(1, after_sec=60), deadline=clock.now() + 1000, clock=clock) == "done"
     assert clock.slept == [90]
 
 
@@ -59,26 +59,26 @@ def test_the_machines_own_clock_spreads_between_half_and_all_of_it():
 
 def test_it_ends_at_once_where_the_next_wait_would_last_until_the_deadline():
     clock = FakeClock()
-    with pytest.raises(Ended) as ended:
-        patiently(failing(9, after_sec=60), deadline=clock.now() + 90, clock=clock)
+    with pytest.raises(AgentExit) as ended:
+        retry_until(failing(9, after_sec=60), deadline=clock.now() + 90, clock=clock)
     assert str(ended.value) == "rate-limited: too many (asked once; the next wait would be 90 s, over the deadline)"
     assert clock.slept == []
 
 
 def test_it_says_how_often_it_asked():
     clock = FakeClock()
-    with pytest.raises(Ended, match=r"asked 3 times; the next wait would be 4 s, over the deadline\)$"):
-        patiently(failing(9), deadline=clock.now() + 5, clock=clock)
+    with pytest.raises(AgentExit, match=r"asked 3 times; the next wait would be 4 s, over the deadline\)$"):
+        retry_until(failing(9), deadline=clock.now() + 5, clock=clock)
     assert clock.slept == [1, 2]
 
 
 def test_anything_else_ends_it_at_once():
     def attempt() -> None:
-        raise Ended("refused", "no")
+        raise AgentExit("refused", "no")
 
     clock = FakeClock()
-    with pytest.raises(Ended, match=r"^refused: no$"):
-        patiently(attempt, deadline=clock.now() + 1000, clock=clock)
+    with pytest.raises(AgentExit, match=r"^refused: no$"):
+        retry_until(attempt, deadline=clock.now() + 1000, clock=clock)
     assert clock.slept == []
 
 
@@ -90,11 +90,11 @@ def test_it_never_sleeps_until_the_deadline_and_never_less_than_was_asked(asked:
     def attempt() -> str:
         assert clock.now() < deadline or clock.slept == []
         for after_sec in waits:
-            raise Again(LIMITED, after_sec)
+            raise RetryableError(LIMITED, after_sec)
         return "done"
 
-    with suppress(Ended):
-        assert patiently(attempt, deadline=deadline, clock=clock) == "done"
+    with suppress(AgentExit):
+        assert retry_until(attempt, deadline=deadline, clock=clock) == "done"
         assert len(clock.slept) == len(asked)
     assert all(slept > after for slept, after in zip(clock.slept, asked, strict=False))
 

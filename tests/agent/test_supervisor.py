@@ -19,7 +19,7 @@ import json, os, signal, sys, threading, time
 from pathlib import Path
 from gpu_agent.channel import Ending
 from gpu_agent.clock import Clock
-from gpu_agent.outcomes import Ended
+from gpu_agent.outcomes import AgentExit
 from gpu_agent.host import Notice
 from gpu_agent.report import Reporter, Verdict
 from gpu_agent.supervisor import Supervisor
@@ -127,7 +127,7 @@ def test_an_agents_own_end_is_the_machines(tmp_path: Path) -> None:
 
 
 def test_an_end_that_is_raised_is_one_too_and_makes_a_verdict_where_there_was_none(tmp_path: Path) -> None:
-    run = Run(tmp_path, 'raise Ended("no-secret", "it is refused")')
+    run = Run(tmp_path, 'raise AgentExit("no-secret", "it is refused")')
     assert run.end() == ("no-secret", "it is refused", "start")
     (verdict,) = [note[1] for note in run.notes() if note[0] == "gpu-smoke/verdict"]
     assert verdict == {"verdict": "fail", "exit_code": 2, "summary": "it is refused", "reason": "no-secret"}

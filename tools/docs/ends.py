@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_agent.outcomes import ENDS
+from gpu_agent.outcomes import OUTCOMES
 from gpu_ci.gcp.gate.messages import NEXT_STEPS
 
 
@@ -17,7 +17,7 @@ def page() -> Iterator[str]:
     yield ""
     yield "| reason | what it means | what to do | stops the pool |"
     yield "|---|---|---|---|"
-    for end in ENDS.values():
+    for end in OUTCOMES.values():
         stops = "yes" if end.stops_pool else ""
         yield f"| `{end.reason}` | {end.meaning} | {NEXT_STEPS.get(end.reason, end.next_step)} | {stops} |"
     yield ""

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from ..clock import Clock
 from ..http import LOOPBACK, Answer, Unreachable, ask, parsed
-from ..outcomes import Ended
-from ..retry import Again, patiently, retry_after_sec, server_unix
+from ..outcomes import AgentExit
+from ..retry import RetryableError, retry_after_sec, retry_until, server_unix
 
 URL_VARIABLE = "GPU_AGENT_GITHUB_URL"
 """In the environment it takes the place of the configured address: the sandbox has a GitHub of its own."""
@@ -59,16 +59,18 @@ class GithubApi:
 
         `bearer` makes the token of each attempt, as one may expire while its request waits. Until `fresh_until` a 401
         may only mean that GitHub does not know the token everywhere yet.
-        Ended("github-unreachable") or Ended("rate-limited") where the deadline leaves no time for the next attempt.
+        Raises AgentExit("github-unreachable") or AgentExit("rate-limited") where the deadline leaves no time to repeat.
         """
 
         def attempt() -> Reply:
             reply = self._once(method, path, bearer(), deadline, payload)
             if reply.status == 401 and self._clock.now() < fresh_until:
-                raise Again(Ended("refused", f"GitHub answered 401 to a token that it has just made: {reply.message}"))
+                raise RetryableError(
+                    AgentExit("refused", f"GitHub answered 401 to a token that it has just made: {reply.message}")
+                )
             return reply
 
-        return patiently(attempt, deadline=deadline, clock=self._clock)
+        return retry_until(attempt, deadline=deadline, clock=self._clock)
 
     def _once(self, method: str, path: str, token: str, deadline: float, payload: dict[str, Any] | None) -> Reply:
         headers = {
@@ -91,17 +93,21 @@ class GithubApi:
                 clock=self._clock,
             )
         except Unreachable as error:
-            raise Again(Ended("github-unreachable", str(error))) from None
+            raise RetryableError(AgentExit("github-unreachable", str(error))) from None
         value, message = _read(answer, token)
         wait_sec = _limit_sec(answer, message, self._clock)
         if wait_sec is not None:
-            raise Again(Ended("rate-limited", f"{what}: answered {answer.status}: {message}"), wait_sec)
+            raise RetryableError(AgentExit("rate-limited", f"{what}: answered {answer.status}: {message}"), wait_sec)
         if answer.status >= 500:
             after_sec = retry_after_sec(answer, self._clock)
-            raise Again(Ended("github-unreachable", f"{what}: answered {answer.status}: {message}"), after_sec)
+            raise RetryableError(
+                AgentExit("github-unreachable", f"{what}: answered {answer.status}: {message}"), after_sec
+            )
         if answer.status in (200, 201) and not isinstance(value, dict):
             # Something between here and GitHub has answered: a portal, a proxy.
-            raise Again(Ended("github-unreachable", f"{what}: answered {answer.status} without a JSON object"))
+            raise RetryableError(
+                AgentExit("github-unreachable", f"{what}: answered {answer.status} without a JSON object")
+            )
         return Reply(answer.status, value, message, server_unix(answer, self._clock))
 
 
@@ -110,11 +116,11 @@ def _checked(url: str) -> str:
     try:
         where = parsed(url)
     except ValueError as error:
-        raise Ended("no-config", f"github.api_url: {error}") from None
+        raise AgentExit("no-config", f"github.api_url: {error}") from None
     if where.scheme != "https" and where.hostname not in LOOPBACK:
-        raise Ended("no-config", f"github.api_url: expected https, got {where.scheme}://{where.hostname}")
+        raise AgentExit("no-config", f"github.api_url: expected https, got {where.scheme}://{where.hostname}")
     if where.query or where.fragment:
-        raise Ended("no-config", f"github.api_url: expected nothing after the path {where.path}")
+        raise AgentExit("no-config", f"github.api_url: expected nothing after the path {where.path}")
     return url.rstrip("/")
 
 

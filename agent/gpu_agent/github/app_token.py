@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 
-from ..outcomes import Ended
+from ..outcomes import AgentExit
 
 # docs.github.com, "Generating a JSON Web Token (JWT) for a GitHub App": issued 60 seconds in the past, against clocks
 # that differ, and expiring no more than 10 minutes ahead. Five minutes leave a fast machine room under that limit.
@@ -25,7 +25,7 @@ _OPENSSL_SEC = 30
 def app_jwt(app_id: str, key: bytes, now: float) -> str:
     """A JWT for the App, valid from a minute before `now` (seconds since 1970 by GitHub's clock) to five after it.
 
-    Ended("refused") where `key` is no RSA private key in PEM form, Ended("no-tool") without openssl.
+    AgentExit("refused") where `key` is no RSA private key in PEM form, AgentExit("no-tool") without openssl.
     """
     claims = {"iat": int(now) - ISSUED_BEFORE_SEC, "exp": int(now) + EXPIRES_AFTER_SEC, "iss": app_id}
     signed = f"{_encoded_json({'alg': 'RS256', 'typ': 'JWT'})}.{_encoded_json(claims)}"
@@ -46,7 +46,9 @@ def _signature(content: bytes, key: bytes) -> bytes:
 
     Not by a file, which a disk would remember, and not by an argument, which every user of the machine may read.
     """
-    no_key = Ended("refused", "the secret holds no RSA private key of 2048 bits or more, in PEM form and unencrypted")
+    no_key = AgentExit(
+        "refused", "the secret holds no RSA private key of 2048 bits or more, in PEM form and unencrypted"
+    )
     if not 0 < len(key) <= _KEY_LIMIT_BYTES:
         raise no_key
     reader, writer = os.pipe()
@@ -66,9 +68,9 @@ def _signature(content: bytes, key: bytes) -> bytes:
             check=False,
         )
     except FileNotFoundError:
-        raise Ended("no-tool", "openssl is not on PATH; it signs for the GitHub App") from None
+        raise AgentExit("no-tool", "openssl is not on PATH; it signs for the GitHub App") from None
     except subprocess.TimeoutExpired:
-        raise Ended("timed-out", f"openssl did not sign within {_OPENSSL_SEC} s") from None
+        raise AgentExit("timed-out", f"openssl did not sign within {_OPENSSL_SEC} s") from None
     finally:
         os.close(reader)
     if done.returncode or len(done.stdout) < _SIGNATURE_BYTES:

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from ..clock import Clock
 from ..config import GithubConfig, RunnerConfig
 from ..http import Answer, ask
-from ..outcomes import Ended
+from ..outcomes import AgentExit
 from .api import GithubApi, Reply
 from .app_token import app_jwt
 
@@ -68,7 +68,7 @@ class Github:
     def __init__(self, config: GithubConfig, key: bytes, clock: Clock, ask: Callable[..., Answer] = ask) -> None:
         if not 1 <= len(config.labels) <= 100:
             # GitHub's limits. The rehearsal registers nothing, so that GitHub itself would say so on the first runner.
-            raise Ended("no-config", f"github.labels: expected 1 to 100 labels, got {len(config.labels)}")
+            raise AgentExit("no-config", f"github.labels: expected 1 to 100 labels, got {len(config.labels)}")
         self._config = config
         self._key = key
         self._clock = clock
@@ -92,7 +92,7 @@ class Github:
         """How far GitHub's clock was found ahead of the machine's; 0 unless GitHub refused a token for it."""
 
     def rehearse(self, deadline: float) -> None:
-        """Do what registering does up to the last step, and register nothing. Ended says what GitHub would refuse."""
+        """Do what registering does but for the last step. AgentExit says what GitHub would refuse."""
         token = self._token(deadline)
         if self._config.repository:
             self._expect(200, self._call("GET", f"{self._runners}?per_page=1", token, deadline), "the runners")
@@ -102,7 +102,7 @@ class Github:
     def register(self, name: str, runner: RunnerConfig, deadline: float) -> Registration:
         """Register one runner for one job, under `name` or, where that is taken, under `name` with a suffix.
 
-        Ended("refused"), Ended("rate-limited") or Ended("github-unreachable") where not, before the deadline.
+        Raises AgentExit, before the deadline: "refused", "rate-limited" or "github-unreachable".
         A name is taken where an attempt came through whose answer was lost. GitHub removes such a runner by itself
         after a day, as it never connects (docs.github.com, "Communicating with self-hosted runners").
         """
@@ -123,7 +123,9 @@ class Github:
         self._expect(201, reply, "a runner's registration")
         runner_id, jitconfig = _map(reply.value, "runner").get("id"), reply.value.get("encoded_jit_config")
         if not isinstance(runner_id, int) or not isinstance(jitconfig, str) or not jitconfig:
-            raise Ended("refused", "GitHub's answer to a runner's registration has no runner.id or encoded_jit_config")
+            raise AgentExit(
+                "refused", "GitHub's answer to a runner's registration has no runner.id or encoded_jit_config"
+            )
         return Registration(runner_id, jitconfig)
 
     def remove(self, runner_id: int, deadline: float) -> bool:
@@ -131,7 +133,7 @@ class Github:
         try:
             token = self._token(deadline)
             reply = self._call("DELETE", f"{self._runners}/{runner_id}", token, deadline)
-        except Ended as ended:
+        except AgentExit as ended:
             if ended.end.reason == "stopped":
                 raise
             return False
@@ -158,10 +160,10 @@ class Github:
         names = [each.get("name") for each in _maps(reply.value, "repositories")]
         more += [f"repository {name}" for name in names if name != self._config.repository]
         if more:
-            raise Ended("refused", f"GitHub's token may do more than was asked for: {_listed(more)}")
+            raise AgentExit("refused", f"GitHub's token may do more than was asked for: {_listed(more)}")
         token = reply.value.get("token")
         if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
-            raise Ended("refused", "GitHub's answer to a request for a token has no usable one")
+            raise AgentExit("refused", "GitHub's answer to a request for a token has no usable one")
         return _Token(token, self._clock.now() + _FRESH_SEC)
 
     def _call(
@@ -194,7 +196,7 @@ class Github:
             if len(groups) < _GROUPS_PER_PAGE:
                 break
         wanted, owner = self._config.runner_group, self._config.owner
-        raise Ended("refused", f"{owner} has no runner group named {wanted!r}, only {_listed(names) or 'none'}")
+        raise AgentExit("refused", f"{owner} has no runner group named {wanted!r}, only {_listed(names) or 'none'}")
 
     def _expect(self, status: int, reply: Reply, what: str) -> None:
         if reply.status == status:
@@ -207,7 +209,7 @@ class Github:
             words += f"; it asked as installation {number} (gpu-ci:site.github.app.installationId)"
         if reply.status == 401 and self.skew_sec:
             words += f"; the machine's clock is off by {-self.skew_sec:+.0f} s, which the second request allowed for"
-        raise Ended("refused", words)
+        raise AgentExit("refused", words)
 
 
 def _map(value: dict[str, Any], key: str) -> dict[str, Any]:

@@ -13,10 +13,10 @@ from urllib.parse import quote
 
 from .. import http
 from ..clock import Clock
-from ..host import Cut, Notice
-from ..outcomes import Ended
+from ..host import BlockedAddresses, Notice
+from ..outcomes import AgentExit
 from ..redact import redact
-from ..retry import Again, patiently
+from ..retry import RetryableError, retry_until
 from .crc32c import crc32c
 from .metadata import Metadata
 
@@ -36,7 +36,7 @@ class GoogleHost:
 
     # The metadata server's addresses (cloud.google.com/compute/docs/metadata/querying-metadata); at the first of them
     # lie also the machine's name server and its clock.
-    cut = Cut(addresses=("169.254.169.254", "fd20:ce::254"), ports=(53, 123))
+    cut = BlockedAddresses(addresses=("169.254.169.254", "fd20:ce::254"), ports=(53, 123))
 
     def __init__(
         self,
@@ -103,18 +103,20 @@ class GoogleHost:
                     "GET", url, headers=headers, deadline=until, clock=self._clock, limit_bytes=_SECRET_BYTES
                 )
             except http.Unreachable as error:
-                raise Again(Ended("secrets-unreachable", str(error))) from None
+                raise RetryableError(AgentExit("secrets-unreachable", str(error))) from None
             if answer.status == 200:
                 return _payload(answer.body, name)
             words = f"{name}: {answer.status} {_message(answer.body)}".rstrip()
             if answer.status >= 500 or answer.status in (408, 429):
-                raise Again(Ended("secrets-unreachable", words))
-            ended = Ended("no-secret", words + (self._grant(name) if answer.status == 403 else ""))
+                raise RetryableError(AgentExit("secrets-unreachable", words))
+            ended = AgentExit("no-secret", words + (self._grant(name) if answer.status == 403 else ""))
             if answer.status in (401, 403) and self._clock.now() < granted_by:
-                raise Again(ended)
+                raise RetryableError(ended)
             raise ended
 
-        return patiently(attempt, deadline=deadline, clock=self._clock, wait=lambda attempts: min(2.0**attempts, 10.0))
+        return retry_until(
+            attempt, deadline=deadline, clock=self._clock, wait=lambda attempts: min(2.0**attempts, 10.0)
+        )
 
     def _grant(self, name: str) -> str:
         """Who was refused, and the command that would let it in; nothing where the machine cannot tell who it is."""
@@ -177,7 +179,7 @@ class GoogleHost:
         try:
             found: str = json.loads(answer or "")["access_token"]
         except (ValueError, KeyError, TypeError):
-            raise Ended("no-secret", "the machine has no service account to ask with") from None
+            raise AgentExit("no-secret", "the machine has no service account to ask with") from None
         return found
 
 
@@ -188,9 +190,9 @@ def _payload(body: bytes, name: str) -> bytes:
         value = base64.b64decode(payload["data"], validate=True)
         checksum = payload.get("dataCrc32c")
     except (ValueError, KeyError, TypeError, AttributeError, binascii.Error):
-        raise Again(Ended("secrets-unreachable", f"{name}: the answer holds no payload")) from None
+        raise RetryableError(AgentExit("secrets-unreachable", f"{name}: the answer holds no payload")) from None
     if checksum is not None and str(checksum) != str(crc32c(value)):
-        raise Again(Ended("secrets-unreachable", f"{name}: the payload differs from its checksum"))
+        raise RetryableError(AgentExit("secrets-unreachable", f"{name}: the payload differs from its checksum"))
     return value
 
 

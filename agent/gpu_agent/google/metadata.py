@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from .. import http
 from ..clock import Clock
-from ..outcomes import Ended
+from ..outcomes import AgentExit
 from ..redact import redact
-from ..retry import Again, patiently
+from ..retry import RetryableError, retry_until
 
 _FLAVOR = {"Metadata-Flavor": "Google"}
 # The network and the server itself may come up after the agent does.
@@ -23,21 +23,21 @@ class Metadata:
         self._root = f"http://{host}/computeMetadata/v1/"
 
     def read(self, path: str, deadline: float | None = None) -> str | None:
-        """One value; None where it is not there. Ended("timed-out") where nobody says either, by default in 120 s."""
+        """One value; None where it is missing. AgentExit("timed-out") where no answer comes, by default in 120 s."""
         until = self._clock.now() + _READ_SEC if deadline is None else deadline
 
         def attempt() -> str | None:
             try:
                 answer = self._ask("GET", path, until)
             except http.Unreachable as error:
-                raise Again(Ended("timed-out", str(error))) from None
+                raise RetryableError(AgentExit("timed-out", str(error))) from None
             if answer.status == 404:
                 return None
             if answer.status != 200:
-                raise Again(Ended("timed-out", f"the metadata server answered {answer.status} to {path}"))
+                raise RetryableError(AgentExit("timed-out", f"the metadata server answered {answer.status} to {path}"))
             return answer.body.decode(errors="replace")
 
-        return patiently(attempt, deadline=until, clock=self._clock, wait=lambda _: 2.0)
+        return retry_until(attempt, deadline=until, clock=self._clock, wait=lambda _: 2.0)
 
     def glance(self, path: str, within_sec: float) -> tuple[str, str]:
         """One value and its ETag, asked for once; nothing where that gets no answer."""
@@ -67,15 +67,15 @@ class Metadata:
             try:
                 answer = self._ask("PUT", f"instance/guest-attributes/{key}", until, body=redact(value).encode())
             except http.Unreachable as error:
-                raise Again(Ended("timed-out", str(error))) from None
+                raise RetryableError(AgentExit("timed-out", str(error))) from None
             if answer.status >= 500 or answer.status == 429:
-                raise Again(Ended("timed-out", f"the metadata server answered {answer.status}"))
+                raise RetryableError(AgentExit("timed-out", f"the metadata server answered {answer.status}"))
             if answer.status >= 300:
                 raise OSError(f"the metadata server answered {answer.status}")
 
         try:
-            patiently(attempt, deadline=until, clock=self._clock, wait=lambda _: 2.0)
-        except Ended as ended:
+            retry_until(attempt, deadline=until, clock=self._clock, wait=lambda _: 2.0)
+        except AgentExit as ended:
             raise OSError(ended.detail) from None
 
     def _ask(

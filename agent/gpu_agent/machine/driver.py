@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from .. import http
 from ..config import Config
-from ..outcomes import Ended
+from ..outcomes import AgentExit
 from .commands import BY_SIGNAL, NOT_FOUND, Machine
 
 # How long an image's own driver may take to load: no source tells, and it is there seconds after the boot.
@@ -48,7 +48,7 @@ def _number(file: Path) -> int | None:
 
 
 def get_driver(config: Config, machine: Machine, deadline: float, restarting: Callable[[bool], None]) -> None:
-    """Return when the driver is there; Ended("no-driver") where it will not come.
+    """Return when the driver is there; AgentExit("no-driver") where it will not come.
 
     `restarting` is told True while the installer may restart the machine at any time, which is no end.
     """
@@ -58,7 +58,7 @@ def get_driver(config: Config, machine: Machine, deadline: float, restarting: Ca
         return
     if not machine.is_google:
         # A sandbox boots machines on somebody's computer, which is to keep the driver it has.
-        raise Ended("no-driver", "a driver is installed on machines of Compute Engine only, and this is none")
+        raise AgentExit("no-driver", "a driver is installed on machines of Compute Engine only, and this is none")
     if source == "cos":
         _cos(config, machine, deadline)
         return
@@ -77,7 +77,7 @@ def _wait_for_image(machine: Machine, deadline: float) -> None:
         if done.code == NOT_FOUND:
             return  # there is nothing to wait for, and the check has the better words for what is missing
         if machine.clock.now() + 2 >= until:
-            raise Ended("no-driver", f"nvidia-smi does not answer: {done.last or f'code {done.code}'}")
+            raise AgentExit("no-driver", f"nvidia-smi does not answer: {done.last or f'code {done.code}'}")
         machine.clock.sleep(2)
 
 
@@ -85,12 +85,12 @@ def _cos(config: Config, machine: Machine, deadline: float) -> None:
     branch = config.driver.branch
     done = machine.run("cos-extensions", "install", "gpu", "--", f"-version={branch}", deadline=deadline)
     if done.code:
-        raise Ended("no-driver", f"Container-Optimized OS could not install driver {branch}: {done.last}")
+        raise AgentExit("no-driver", f"Container-Optimized OS could not install driver {branch}: {done.last}")
     # Its disk forbids running what lies on it, the driver's libraries and tools too.
     for words in (("--bind", "/var/lib/nvidia", "/var/lib/nvidia"), ("-o", "remount,exec", "/var/lib/nvidia")):
         done = machine.run("mount", *words, deadline=deadline)
         if done.code:
-            raise Ended("no-driver", f"/var/lib/nvidia could not be made executable: {done.last}")
+            raise AgentExit("no-driver", f"/var/lib/nvidia could not be made executable: {done.last}")
 
 
 def _install(config: Config, machine: Machine, deadline: float, restarting: Callable[[bool], None]) -> None:
@@ -99,7 +99,7 @@ def _install(config: Config, machine: Machine, deadline: float, restarting: Call
     counter, archive = machine.state / "restarts", machine.state / "cuda_installer.pyz"
     times = _number(counter) or 0
     if times > _RESTARTS:
-        raise Ended("no-driver", f"cuda_installer has restarted the machine {times} times and there is no driver")
+        raise AgentExit("no-driver", f"cuda_installer has restarted the machine {times} times and there is no driver")
     counter.write_text(f"{times + 1}\n")
     if not archive.exists():
         _fetch(config.driver.installer, archive, machine, deadline)
@@ -117,7 +117,7 @@ def _install(config: Config, machine: Machine, deadline: float, restarting: Call
         machine.clock.sleep(min(_RESTART_SEC, deadline - machine.clock.now()))
     restarting(False)
     if not _answers(machine, deadline):
-        raise Ended("no-driver", f"cuda_installer ended with code {done.code} and no driver: {done.last}")
+        raise AgentExit("no-driver", f"cuda_installer ended with code {done.code} and no driver: {done.last}")
 
 
 def _fetch(url: str, archive: Path, machine: Machine, deadline: float) -> None:
@@ -132,7 +132,7 @@ def _fetch(url: str, archive: Path, machine: Machine, deadline: float) -> None:
         else:
             part.rename(archive)
             return
-    raise Ended("no-driver", f"cuda_installer could not be fetched: {words}; the network may have no way out")
+    raise AgentExit("no-driver", f"cuda_installer could not be fetched: {words}; the network may have no way out")
 
 
 def _download(url: str, sink: BinaryIO, machine: Machine, deadline: float) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..clock import Clock
-from ..outcomes import Ended
+from ..outcomes import AgentExit
 from .system import System, User
 
 TIMEOUT_SEC = 10
@@ -41,14 +41,14 @@ class _UnfitError(Exception):
 
 
 def at_boot(system: System) -> Gpus:
-    """What every later look is compared with. Ended("gpu-unhealthy") where it cannot be read."""
+    """What every later look is compared with. AgentExit("gpu-unhealthy") where it cannot be read."""
     # Without persistence the driver starts each GPU anew for every nvidia-smi, seconds apiece on a machine of eight
     # (docs.nvidia.com/deploy/driver-persistence). Where it cannot be switched on, things are only slower.
     system.run(["nvidia-smi", "-pm", "1"], timeout_sec=_PERSISTENCE_SEC)
     try:
         return _look(system)
     except _UnfitError as error:
-        raise Ended("gpu-unhealthy", str(error)) from None
+        raise AgentExit("gpu-unhealthy", str(error)) from None
 
 
 def unfit(system: System, expected: Gpus) -> str:

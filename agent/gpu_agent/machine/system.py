@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..clock import Clock
-from ..outcomes import Ended
+from ..outcomes import AgentExit
 from . import limits, processes
 
 RUNNER_USER = "gpu-runner"
@@ -148,13 +148,13 @@ class System:
             self.must("no-tool", ["useradd", "--system", "--user-group", *where, RUNNER_USER])
             entry = pwd.getpwnam(RUNNER_USER)
         if entry.pw_uid == 0:
-            raise Ended("not-isolated", f"{RUNNER_USER} is root on this image")
+            raise AgentExit("not-isolated", f"{RUNNER_USER} is root on this image")
         shell = next((path for path in _NO_LOGIN if Path(path).exists()), _NO_LOGIN[-1])
         if entry.pw_shell != shell:
             self.must("no-tool", ["usermod", "--shell", shell, RUNNER_USER])
         for deny in (path for program, path in _TURNED_AWAY.items() if self.have(program)):
             if RUNNER_USER in _names(deny.with_suffix(".allow")):
-                raise Ended("not-isolated", f"{deny.with_suffix('.allow')} of the image lets {RUNNER_USER} in")
+                raise AgentExit("not-isolated", f"{deny.with_suffix('.allow')} of the image lets {RUNNER_USER} in")
             names = _names(deny)
             if RUNNER_USER not in names:
                 deny.write_text("".join(f"{name}\n" for name in (*names, RUNNER_USER)))
@@ -173,7 +173,7 @@ class System:
         """What the command said; where it fails, the machine ends for that reason."""
         output = self.run(argv, text=text, timeout_sec=timeout_sec)
         if output.code:
-            raise Ended(reason, f"{argv[0]} failed ({output.code}): {output.line}")
+            raise AgentExit(reason, f"{argv[0]} failed ({output.code}): {output.line}")
         return output.text
 
     def tmpfs(self, path: Path, user: User, size_mib: int) -> None:

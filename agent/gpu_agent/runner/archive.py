@@ -18,7 +18,7 @@ from .. import http, retry
 from ..clock import Clock
 from ..config import RunnerConfig
 from ..machine.system import System
-from ..outcomes import DISK_FULL, Ended
+from ..outcomes import DISK_FULL, AgentExit
 
 MARKER = ".gpu-agent-sha256"
 """In the unpacked folder: the SHA-256 of the archive it came from. Whoever bakes an image writes it too."""
@@ -33,12 +33,12 @@ def obtain(
     """The folder of the pinned runner, root's and not to be changed by others.
 
     `say` hears why a runner that the image brings is not taken.
-    Ended: wrong-checksum, disk-full, no-runner (not to be had in time, not to be unpacked, or no pin for this machine).
+    Raises AgentExit: wrong-checksum, disk-full, no-runner (not to be had in time, not to be unpacked, or not pinned).
     """
     architecture = _ARCHITECTURES.get(platform.machine(), platform.machine())
     sha256 = config.sha256.get(architecture, "").lower()
     if not sha256:
-        raise Ended(
+        raise AgentExit(
             "no-runner", f"sha256: has no {architecture}, which this machine is; it has {sorted(config.sha256)}"
         )
     kept = system.state_folder / "actions-runner" / config.version
@@ -54,7 +54,7 @@ def obtain(
         kept.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=kept.parent) as work:
             archive, tree = Path(work, "archive"), Path(work, "tree")
-            retry.patiently(lambda: _download(url, archive, sha256, clock, deadline), deadline=deadline, clock=clock)
+            retry.retry_until(lambda: _download(url, archive, sha256, clock, deadline), deadline=deadline, clock=clock)
             _unpack(archive, tree)
             (tree / MARKER).write_text(sha256 + "\n")
             tree.chmod(0o755)
@@ -62,7 +62,7 @@ def obtain(
             # Renamed when it is whole, so that a machine that is restarted meanwhile does not take half a runner.
             tree.rename(kept)
     if _unfit(kept, sha256):
-        raise Ended("no-runner", f"{url}: the archive has no bin/Runner.Listener")
+        raise AgentExit("no-runner", f"{url}: the archive has no bin/Runner.Listener")
     return kept
 
 
@@ -89,10 +89,10 @@ def _download(url: str, archive: Path, sha256: str, clock: Clock, deadline: floa
         except http.Unreachable as error:
             if 400 <= error.status < 500 and error.status not in (408, 429):
                 # No such release, or nobody may have it: asking again changes nothing.
-                raise Ended("no-runner", str(error)) from None
-            raise retry.Again(Ended("no-runner", str(error))) from None
+                raise AgentExit("no-runner", str(error)) from None
+            raise retry.RetryableError(AgentExit("no-runner", str(error))) from None
     if sink.digest.hexdigest() != sha256:
-        raise Ended("wrong-checksum", f"{url}: got sha256 {sink.digest.hexdigest()}, expected {sha256}")
+        raise AgentExit("wrong-checksum", f"{url}: got sha256 {sink.digest.hexdigest()}, expected {sha256}")
 
 
 class _Hashed:
@@ -127,7 +127,7 @@ def _unpack(archive: Path, tree: Path) -> None:
             elif not (member.isfile() or member.isdir()):
                 inside = False
             if not inside:
-                raise Ended("no-runner", f"the archive has {member.name!r}, which does not stay inside its folder")
+                raise AgentExit("no-runner", f"the archive has {member.name!r}, which does not stay inside its folder")
             # The archive names GitHub's build user, whose number may be somebody's here.
             member.uid, member.gid, member.uname, member.gname = os.geteuid(), os.getegid(), "", ""
             member.mode = (member.mode & 0o755) | (0o755 if member.isdir() else 0o444)
@@ -149,10 +149,10 @@ def _told(url: str) -> Iterator[None]:
     try:
         yield
     except (tarfile.TarError, EOFError, zlib.error) as error:
-        raise Ended("no-runner", f"{url}: cannot be unpacked ({type(error).__name__})") from None
+        raise AgentExit("no-runner", f"{url}: cannot be unpacked ({type(error).__name__})") from None
     except OSError as error:
         if error.errno in DISK_FULL:
-            raise Ended(
+            raise AgentExit(
                 "disk-full", f"no room for the runner: {error.strerror} ({error.filename or 'its archive'})"
             ) from None
-        raise Ended("no-runner", f"{url}: {error.strerror or error}") from None
+        raise AgentExit("no-runner", f"{url}: {error.strerror or error}") from None

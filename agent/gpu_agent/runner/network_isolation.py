@@ -21,10 +21,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..clock import Clock
-from ..host import Cut
+from ..host import BlockedAddresses
 from ..machine import limits
 from ..machine.system import System, User
-from ..outcomes import Ended
+from ..outcomes import AgentExit
 from . import next_boot, rootless_docker
 
 # Before raw (-300), so before Docker's chains (0) and its address translation (-100): linux/netfilter_ipv4.h.
@@ -77,7 +77,7 @@ for name, to in json.loads(sys.argv[1]).items():
 _NOT_CLOSED = ("open", "silence")
 
 
-class Cage(NamedTuple):
+class NetworkIsolation(NamedTuple):
     """Whom the runner runs as, and what its environment needs for that."""
 
     user: User
@@ -85,12 +85,12 @@ class Cage(NamedTuple):
     environment: Mapping[str, str]
 
 
-def isolate(cut: Cut, docker: str, system: System, clock: Clock, deadline: float) -> Cage:
-    """Make the cage and try its walls. Ended: not-isolated (what is open), no-tool (what the image lacks)."""
+def isolate(cut: BlockedAddresses, docker: str, system: System, clock: Clock, deadline: float) -> NetworkIsolation:
+    """Make the cage and try its walls. AgentExit: not-isolated (what is open), no-tool (what the image lacks)."""
     missing = [program for program in limits.NEEDED if not system.have(program)]
     if missing:
         lacks = f"the image has no {' and no '.join(missing)}"
-        raise Ended("no-tool", f"{lacks}, which starts the runner as its user: bake util-linux in")
+        raise AgentExit("no-tool", f"{lacks}, which starts the runner as its user: bake util-linux in")
     user = system.runner_user()
     next_boot.start_nothing_of(user, system)
     environment: Mapping[str, str] = {}
@@ -100,12 +100,12 @@ def isolate(cut: Cut, docker: str, system: System, clock: Clock, deadline: float
     elif docker == "rootful":
         user = user._replace(groups=(*user.groups, _docker_group()))
     elif docker != "none":
-        raise Ended("not-isolated", f"docker: got {docker!r}, expected none, rootless or rootful")
+        raise AgentExit("not-isolated", f"docker: got {docker!r}, expected none, rootless or rootful")
     _verify(cut, docker, user, system)
-    return Cage(user, docker, environment)
+    return NetworkIsolation(user, docker, environment)
 
 
-def rules(cut: Cut) -> str:
+def rules(cut: BlockedAddresses) -> str:
     """The cut as a script for `nft -f`; it replaces what an earlier run left."""
     ports = f"{{ {', '.join(str(port) for port in cut.ports)} }}"
     stop = []
@@ -132,7 +132,7 @@ def rules(cut: Cut) -> str:
     )
 
 
-def iptables_rules(cut: Cut) -> list[list[str]]:
+def iptables_rules(cut: BlockedAddresses) -> list[list[str]]:
     """The same for machines without nft, a command each; each goes on top of its chain, so the last one comes first.
 
     What containers send is dropped in the table raw: Docker puts its own rules on top of FORWARD whenever it starts.
@@ -154,8 +154,8 @@ def iptables_rules(cut: Cut) -> list[list[str]]:
     return commands
 
 
-def close(cut: Cut, system: System) -> None:
-    """Cut every user but root from the addresses; it needs no user, so it can come first. Ended("not-isolated")."""
+def close(cut: BlockedAddresses, system: System) -> None:
+    """Cut every user but root from the addresses; it needs no user, so it can come first. AgentExit("not-isolated")."""
     if system.have("nft"):
         system.must("not-isolated", ["nft", "-f", "-"], text=rules(cut))
         next_boot.keep_cut(rules(cut), system)
@@ -163,33 +163,33 @@ def close(cut: Cut, system: System) -> None:
     commands = iptables_rules(cut)
     missing = sorted({command[0] for command in commands if not system.have(command[0])})
     if missing:
-        raise Ended("no-tool", f"the image has neither nft nor {' and '.join(missing)}: bake nftables in")
+        raise AgentExit("no-tool", f"the image has neither nft nor {' and '.join(missing)}: bake nftables in")
     for command in commands:
         system.must("not-isolated", command)
 
 
-def _verify(cut: Cut, docker: str, user: User, system: System) -> None:
+def _verify(cut: BlockedAddresses, docker: str, user: User, system: System) -> None:
     identity = {address: (address, 80) for address in cut.addresses}
     ours = _probe(system, None, identity)
     if "open" not in ours.values():
-        raise Ended("not-isolated", f"the agent itself no longer reaches the machine's identity: {_listed(ours)}")
+        raise AgentExit("not-isolated", f"the agent itself no longer reaches the machine's identity: {_listed(ours)}")
     reached = {to: word for to, word in _probe(system, user, identity).items() if word in _NOT_CLOSED}
     if reached:
-        raise Ended("not-isolated", f"{user.name} is not kept from the machine's identity: {_listed(reached)}")
+        raise AgentExit("not-isolated", f"{user.name} is not kept from the machine's identity: {_listed(reached)}")
     if docker == "rootful":
         return
     ways: dict[str, str | tuple[str, int]] = {path: path for path in SOCKETS}
     ways |= {f"{name}:{port}": (to, port) for name, to in (("127.0.0.1",) * 2, ("[::1]", "::1")) for port in _PORTS}
     engines = {to: word for to, word in _probe(system, user, ways).items() if word in _NOT_CLOSED}
     if engines:
-        raise Ended("not-isolated", f"{user.name} may use a container engine of root's: {_listed(engines)}")
+        raise AgentExit("not-isolated", f"{user.name} may use a container engine of root's: {_listed(engines)}")
     # Those of the GPU's device files too, which a process of its own has whatever /etc/group says.
     groups = system.groups_of(user) | set(user.groups)
     root = sorted(each.gr_name for each in map(_group, groups) if each and each.gr_name in _ROOT_GROUPS)
     if root:
-        raise Ended("not-isolated", f"{user.name} is on the image a member of {', '.join(root)}")
+        raise AgentExit("not-isolated", f"{user.name} is on the image a member of {', '.join(root)}")
     if system.run(["sudo", "-n", "true"], user=user, timeout_sec=10).code == 0:
-        raise Ended("not-isolated", f"{user.name} may use sudo without a password: see /etc/sudoers.d of the image")
+        raise AgentExit("not-isolated", f"{user.name} may use sudo without a password: see /etc/sudoers.d of the image")
 
 
 def _probe(system: System, user: User | None, targets: Mapping[str, str | tuple[str, int]]) -> dict[str, str]:
@@ -197,7 +197,7 @@ def _probe(system: System, user: User | None, targets: Mapping[str, str | tuple[
     words = dict(re.findall(r"^(\S+) (\w+)$", output.text, re.MULTILINE))
     if output.code or set(words) != set(targets):
         # Without an answer nothing is proven; the hooks would fail for the same want of a Python anyway.
-        raise Ended("not-isolated", f"the cut could not be tried as {user.name if user else 'root'}: {output.line}")
+        raise AgentExit("not-isolated", f"the cut could not be tried as {user.name if user else 'root'}: {output.line}")
     return words
 
 
@@ -220,4 +220,4 @@ def _docker_group() -> int:
     try:
         return grp.getgrnam("docker").gr_gid
     except KeyError:
-        raise Ended("no-tool", "docker: rootful, but the image has no group docker: bake docker-ce in") from None
+        raise AgentExit("no-tool", "docker: rootful, but the image has no group docker: bake docker-ce in") from None

@@ -35,7 +35,7 @@ WantedBy=sysinit.target
 
 
 def keep_cut(rules: str, system: System) -> None:
-    """Have systemd load these rules of nft at each boot, before there is a network. Ended("not-isolated")."""
+    """Have systemd load these rules of nft at each boot, before there is a network. AgentExit("not-isolated")."""
     if not BOOTED.is_dir():
         return
     RULES.parent.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ def keep_cut(rules: str, system: System) -> None:
 
 
 def start_nothing_of(user: User, system: System) -> None:
-    """Keep systemd from starting the user's own services, now and at each boot. Ended("not-isolated")."""
+    """Keep systemd from starting the user's own services, now and at each boot. AgentExit("not-isolated")."""
     if BOOTED.is_dir():
         # What lingers is started by its manager, and by nothing else (user@.service(5)).
         system.must("not-isolated", ["systemctl", "mask", "--now", f"user@{user.uid}.service"])

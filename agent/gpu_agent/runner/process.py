@@ -17,9 +17,9 @@ from typing import NamedTuple
 from ..clock import Clock
 from ..config import RunnerConfig
 from ..machine.system import ENVIRONMENT, System
-from ..outcomes import Ended
+from ..outcomes import AgentExit
 from ..redact import Lines
-from .network_isolation import Cage
+from .network_isolation import NetworkIsolation
 
 # What the runner's exit codes mean to us (actions/runner@258d6c8:src/Runner.Common/Constants.cs, ReturnCode).
 _CODES = {
@@ -59,7 +59,7 @@ class Running:
         tree: Path,
         config: RunnerConfig,
         jitconfig: str,
-        cage: Cage,
+        cage: NetworkIsolation,
         hooks: Mapping[str, str],
         system: System,
         clock: Clock,
@@ -67,11 +67,11 @@ class Running:
     ) -> None:
         """`tree` is obtain()'s; `hooks` the variables of Hooks.environment; `log` takes each line it says.
 
-        Ended("runner-failed") where the registration is too large to be handed over.
+        AgentExit("runner-failed") where the registration is too large to be handed over.
         """
         blob = without_updates(jitconfig)
         if (size := len(f"{JIT_VARIABLE}={blob}".encode()) + 1) > _VARIABLE_BYTES:
-            raise Ended(
+            raise AgentExit(
                 "runner-failed",
                 f"GitHub's JIT configuration makes a variable of {size} bytes; expected at most {_VARIABLE_BYTES}",
             )
@@ -197,7 +197,7 @@ def without_updates(jitconfig: str) -> str:
     return base64.b64encode(json.dumps(files).encode()).decode()
 
 
-def _make_root(tree: Path, config: RunnerConfig, cage: Cage, system: System) -> Path:
+def _make_root(tree: Path, config: RunnerConfig, cage: NetworkIsolation, system: System) -> Path:
     """The folder the runner takes for its own: the parent of its bin (src/Runner.Common/HostContext.cs).
 
     It writes .credentials and .credentials_rsaparams there (Runner.cs, where it reads the blob), so it lies in memory.

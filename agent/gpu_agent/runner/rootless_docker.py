@@ -10,7 +10,7 @@ from pathlib import Path
 from ..clock import Clock
 from ..machine import processes
 from ..machine.system import ENVIRONMENT, System, User
-from ..outcomes import Ended
+from ..outcomes import AgentExit
 
 # Each program, and Docker's or Debian's package that brings it.
 _NEEDS = {
@@ -25,10 +25,10 @@ _IDS = 65_536  # the least it wants of subordinate ids, as the page above says
 
 
 def start(user: User, system: System, clock: Clock, deadline: float) -> Mapping[str, str]:
-    """Start it and wait until it answers; what a client needs. Ended: no-tool, no-docker, not-isolated."""
+    """Start it and wait until it answers; what a client needs. AgentExit: no-tool, no-docker, not-isolated."""
     missing = sorted({package for program, package in _NEEDS.items() if not system.have(program)})
     if missing:
-        raise Ended("no-tool", f"docker: rootless needs packages that the image lacks: {', '.join(missing)}")
+        raise AgentExit("no-tool", f"docker: rootless needs packages that the image lacks: {', '.join(missing)}")
     for kind in ("uid", "gid"):
         _lend_ids(kind, user, system)
     runtime = system.run_folder / "docker"
@@ -60,15 +60,15 @@ def start(user: User, system: System, clock: Clock, deadline: float) -> Mapping[
         if info.code == 0:
             break
         if engine.poll() is not None:
-            raise Ended("no-docker", f"rootless Docker ended ({engine.returncode}): {' / '.join(said[-3:])[:300]}")
+            raise AgentExit("no-docker", f"rootless Docker ended ({engine.returncode}): {' / '.join(said[-3:])[:300]}")
         if clock.now() >= deadline:
-            raise Ended("timed-out", f"rootless Docker did not answer in time: {info.line}")
+            raise AgentExit("timed-out", f"rootless Docker did not answer in time: {info.line}")
         clock.sleep(0.5)
     if "rootless" not in info.text:
-        raise Ended("not-isolated", f"the Docker that answers is not rootless: {info.line}")
+        raise AgentExit("not-isolated", f"the Docker that answers is not rootless: {info.line}")
     networks = [words for words in system.commands_of(user) if Path(words[0]).name == "slirp4netns"]
     if not networks or any("--disable-host-loopback" not in words for words in networks):
-        raise Ended("not-isolated", "slirp4netns does not run with --disable-host-loopback")
+        raise AgentExit("not-isolated", "slirp4netns does not run with --disable-host-loopback")
     return client
 
 

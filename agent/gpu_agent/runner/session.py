@@ -8,15 +8,15 @@ from pathlib import Path
 
 from ..clock import Clock
 from ..config import RunnerConfig
-from ..host import Cut
+from ..host import BlockedAddresses
 from ..machine import gpu_health
 from ..machine.gpu_health import Gpus
 from ..machine.system import System
-from ..outcomes import Ended
+from ..outcomes import AgentExit
 from . import archive as runner_archive
 from . import network_isolation
 from .hooks import Hooks
-from .network_isolation import Cage
+from .network_isolation import NetworkIsolation
 from .process import Exit, Running
 
 # Of the 20 s that a stop leaves: the rest is for telling GitHub and for saying why.
@@ -29,9 +29,9 @@ _NAME_SEC = 0.1
 class RunnerSide:
     """What parts.Parts asks for, in this order: obtain, isolate, unfit, start."""
 
-    def __init__(self, cut: Cut, system: System, clock: Clock, say: Callable[[str], None]) -> None:
+    def __init__(self, cut: BlockedAddresses, system: System, clock: Clock, say: Callable[[str], None]) -> None:
         self._cut, self._system, self._clock, self._say = cut, system, clock, say
-        self._cage: Cage | None = None
+        self._cage: NetworkIsolation | None = None
         self._gpus: Gpus | None = None
 
     def close(self) -> None:
@@ -54,7 +54,7 @@ class RunnerSide:
     def start(self, folder: Path, jitconfig: str, config: RunnerConfig) -> StartedRunner:
         """Start the runner, and answer its hooks."""
         if self._cage is None or self._gpus is None:
-            raise Ended("not-isolated", "a runner was to be started before its cage was made and its GPUs seen")
+            raise AgentExit("not-isolated", "a runner was to be started before its cage was made and its GPUs seen")
         hooks = Hooks(self._cage.user, self._system, self._readable_agent(), self._hook)
         running = Running(
             folder, config, jitconfig, self._cage, hooks.environment, self._system, self._clock, self._say
@@ -78,7 +78,9 @@ class RunnerSide:
 class StartedRunner:
     """The runner and its hooks as one. Follows parts.Running."""
 
-    def __init__(self, running: Running, hooks: Hooks, cage: Cage, gpus: Gpus, system: System, clock: Clock) -> None:
+    def __init__(
+        self, running: Running, hooks: Hooks, cage: NetworkIsolation, gpus: Gpus, system: System, clock: Clock
+    ) -> None:
         self._running, self._hooks, self._cage, self._gpus = running, hooks, cage, gpus
         self._system, self._clock = system, clock
 

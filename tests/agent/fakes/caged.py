@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from gpu_agent.clock import Clock
-from gpu_agent.host import Cut
+from gpu_agent.host import BlockedAddresses
 from gpu_agent.machine.system import System
-from gpu_agent.outcomes import Ended
+from gpu_agent.outcomes import AgentExit
 from gpu_agent.runner.network_isolation import isolate
 
 from tests.agent.fakes import machine
 from tests.agent.fakes.machine import IPV4, IPV6
 
-CUT = Cut((IPV4, IPV6), (53, 123))
+CUT = BlockedAddresses((IPV4, IPV6), (53, 123))
 
 
-def cage(system: System | None = None, docker: str = "none", cut: Cut = CUT) -> str:
+def cage(system: System | None = None, docker: str = "none", cut: BlockedAddresses = CUT) -> str:
     """Isolate; the reason and the detail where it did not come to be."""
     system = system or System(python=machine.open_python())
     try:
         isolate(cut, docker, system, Clock(), Clock().now() + 30)
-    except Ended as ended:
+    except AgentExit as ended:
         return str(ended)
     return ""

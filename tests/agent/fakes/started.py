@@ -12,7 +12,7 @@ from gpu_agent.clock import Clock
 from gpu_agent.config import RunnerConfig
 from gpu_agent.machine import processes
 from gpu_agent.machine.system import RUNNER_USER, System
-from gpu_agent.runner.network_isolation import Cage
+from gpu_agent.runner.network_isolation import NetworkIsolation
 from gpu_agent.runner.process import Running
 
 from tests.agent.fakes import machine, runner
@@ -31,7 +31,7 @@ def begin(does: str, log: Callable[[str], None] = lambda _: None, docker: str = 
     with tarfile.open(fileobj=io.BytesIO(runner.archive(runner.listener(machine.open_python(), does)))) as tar:
         tar.extractall(tree)  # noqa: S202 - the test's own
     system = System(run_folder=RUN)
-    cage = Cage(system.runner_user(), docker, {"DOCKER_HOST": "unix:///run/docker.sock"})
+    cage = NetworkIsolation(system.runner_user(), docker, {"DOCKER_HOST": "unix:///run/docker.sock"})
     return Running(tree, CONFIG, blob, cage, HOOKS, system, Clock(), log)
 
 

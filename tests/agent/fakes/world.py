@@ -9,7 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from gpu_agent.config import GithubConfig, RunnerConfig
 from gpu_agent.github.registration import Github, Registration
-from gpu_agent.outcomes import Ended
+from gpu_agent.outcomes import AgentExit
 
 from .clock import FakeClock
 from .github import FakeGithub, ask_of
@@ -41,6 +41,6 @@ class World:
         return self.agent(**changes).register(name, RUNNER, self.clock.now() + 300)
 
     def ended(self, **changes: Any) -> str:
-        with pytest.raises(Ended) as ended:
+        with pytest.raises(AgentExit) as ended:
             self.register(**changes)
         return str(ended.value)

@@ -7,7 +7,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from gpu_agent.github.registration import Registration
-from gpu_agent.outcomes import Ended
+from gpu_agent.outcomes import AgentExit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -80,7 +80,7 @@ def test_whatever_comes_it_ends_in_time_asks_no_sooner_than_it_may_and_tells_no_
     try:
         said = agent.register("runner-a", RUNNER, deadline)
         assert isinstance(said, Registration)
-    except Ended as ended:
+    except AgentExit as ended:
         said = ended
     assert world.clock.now() <= deadline
     # Each route as often as there were faults, and once more; a name taken, another clock and pages of groups besides.

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from gpu_agent.github.app_token import app_jwt
-from gpu_agent.outcomes import ENDS, Ended
+from gpu_agent.outcomes import OUTCOMES, AgentExit
 
 from tests.agent.conftest import openssl
 
@@ -65,17 +65,17 @@ def unusable() -> dict[str, bytes]:
 
 def test_what_is_no_rsa_key_stops_the_pool_and_is_not_quoted():
     for name, secret in unusable().items():
-        with pytest.raises(Ended) as ended:
+        with pytest.raises(AgentExit) as ended:
             app_jwt("1", secret, NOW)
         assert str(ended.value) == (
             "refused: the secret holds no RSA private key of 2048 bits or more, in PEM form and unencrypted"
         ), name
-    assert ENDS["refused"].stops_pool
+    assert OUTCOMES["refused"].stops_pool
 
 
 def test_an_image_without_openssl_is_named(app_key: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(Ended, match=r"^no-tool: openssl is not on PATH"):
+    with pytest.raises(AgentExit, match=r"^no-tool: openssl is not on PATH"):
         app_jwt("1", app_key, NOW)
 
 
@@ -86,7 +86,7 @@ def test_a_signature_of_an_openssl_that_fails_is_not_used(
     stand_in.write_text("#!/bin/sh\nhead -c 256 /dev/zero\nexit 1\n")
     stand_in.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    with pytest.raises(Ended, match=r"^refused: the secret holds no RSA private key"):
+    with pytest.raises(AgentExit, match=r"^refused: the secret holds no RSA private key"):
         app_jwt("1", app_key, NOW)
 
 

@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from gpu_agent.clock import Clock
 from gpu_agent.github.registration import Github
-from gpu_agent.outcomes import Ended
+from gpu_agent.outcomes import AgentExit
 
 from tests.agent.fakes.github import FakeGithub, Fault
 from tests.agent.fakes.github_server import serving
@@ -134,7 +134,7 @@ def test_a_token_that_github_does_not_know_after_5_seconds_is_refused(world: Wor
 
 def test_a_token_that_is_refused_with_no_time_left_is_refused_and_not_called_late(world: World):
     world.github.faults["groups"] = [Fault(status=401, body=b'{"message": "Bad credentials"}')] * 20
-    with pytest.raises(Ended) as ended:
+    with pytest.raises(AgentExit) as ended:
         world.agent().register("runner-a", RUNNER, world.clock.now() + 1)
     assert str(ended.value) == (
         "refused: GitHub answered 401 to a token that it has just made: Bad credentials "
@@ -185,7 +185,7 @@ def test_the_deadline_holds_over_http(app_key: bytes, public_key: RSAPublicKey, 
     github.faults["groups"] = [Fault(how)] * 5
     with serving(github) as url:
         agent = Github(dataclasses.replace(CONFIG, api_url=url), app_key, clock)
-        with pytest.raises(Ended, match=r"^github-unreachable: "):
+        with pytest.raises(AgentExit, match=r"^github-unreachable: "):
             agent.register("runner-a", RUNNER, clock.now() + 1)
     assert github.runners == {}
 

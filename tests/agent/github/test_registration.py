@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from gpu_agent.clock import Clock
 from gpu_agent.github.registration import Github, Registration
 from gpu_agent.http import Answer
-from gpu_agent.outcomes import Ended
+from gpu_agent.outcomes import AgentExit
 
 from tests.agent.fakes.github import FakeGithub, Fault, ask_of
 from tests.agent.fakes.github_server import serving
@@ -107,7 +107,7 @@ def test_a_rehearsal_asks_for_all_but_the_registration(world: World):
 
 def test_a_rehearsal_fails_where_a_registration_would(world: World):
     for changes in ({"runner_group": "none"}, {"owner": "other"}, {"repository": "other"}, {"app_id": "1"}):
-        with pytest.raises(Ended, match=r"^refused: "):
+        with pytest.raises(AgentExit, match=r"^refused: "):
             world.agent(**changes).rehearse(world.clock.now() + 60)
 
 
@@ -182,10 +182,10 @@ def test_a_stop_while_a_runner_is_taken_back_is_no_answer_of_githubs(world: Worl
     agent = world.agent()
 
     def stopped(*_: object, **__: object) -> Answer:
-        raise Ended("stopped", "the machine was told to stop")
+        raise AgentExit("stopped", "the machine was told to stop")
 
     agent._api._ask = stopped
-    with pytest.raises(Ended, match="stopped: "):
+    with pytest.raises(AgentExit, match="stopped: "):
         agent.remove(1, world.clock.now() + 5)
 
 

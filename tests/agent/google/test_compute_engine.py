@@ -12,7 +12,7 @@ from gpu_agent.google.compute_engine import GoogleHost
 from gpu_agent.google.crc32c import crc32c
 from gpu_agent.google.metadata import Metadata
 from gpu_agent.host import Notice
-from gpu_agent.outcomes import Ended
+from gpu_agent.outcomes import AgentExit
 
 from tests.agent.fakes.boot import Tools
 from tests.agent.fakes.clock import FakeClock
@@ -49,7 +49,7 @@ def secret(google: FakeGoogle, within_sec: float = 300) -> tuple[bytes, Ticking]
 def refused(google: FakeGoogle, within_sec: float = 300, reason: str = "no-secret") -> tuple[str, float]:
     """What asking for the secret ended with for this reason, and after how much waiting."""
     clock = Ticking()
-    with pytest.raises(Ended) as raised:
+    with pytest.raises(AgentExit) as raised:
         host(google, clock).secret(NAME, clock.now() + within_sec)
     assert raised.value.end.reason == reason
     # A Secret Manager that is down stops no pool: the next machine may well be answered.
@@ -74,7 +74,7 @@ def test_a_metadata_server_that_stumbles_is_asked_again(google: FakeGoogle, faul
 def test_a_metadata_server_that_is_not_there_is_given_up_after_two_minutes(google: FakeGoogle) -> None:
     google.faults = [Fault("x", 1000, status=503)]
     clock = Ticking()
-    with pytest.raises(Ended, match="timed-out: the metadata server answered 503 to instance/attributes/x"):
+    with pytest.raises(AgentExit, match="timed-out: the metadata server answered 503 to instance/attributes/x"):
         host(google, clock).attribute("x")
     assert 110 <= sum(clock.slept) <= 120
 

@@ -12,7 +12,7 @@ from gpu_agent import http
 from gpu_agent.config import Config, DriverConfig
 from gpu_agent.machine import driver
 from gpu_agent.machine.commands import Machine
-from gpu_agent.outcomes import Ended
+from gpu_agent.outcomes import AgentExit
 
 from tests.agent.fakes.boot import Tools
 from tests.agent.fakes.clock import FakeClock
@@ -64,7 +64,7 @@ class Driven:
         driver.get_driver(config, self.machine, deadline, self.restarting.append)
 
     def fails(self, source: DriverConfig) -> str:
-        with pytest.raises(Ended) as raised:
+        with pytest.raises(AgentExit) as raised:
             self.boot(source)
         assert raised.value.end.reason == "no-driver"
         return raised.value.detail

@@ -12,7 +12,7 @@ from gpu_agent.clock import Clock
 from gpu_agent.machine import gpu_health, system
 from gpu_agent.machine.gpu_health import FATAL_XIDS, Gpus, at_boot, unfit, unfit_after_job
 from gpu_agent.machine.system import System, User
-from gpu_agent.outcomes import Ended
+from gpu_agent.outcomes import AgentExit
 from gpu_smoke.data.health import XIDS
 
 ONE = "GPU-11111111-aaaa"
@@ -154,7 +154,7 @@ def test_an_nvidia_smi_that_hangs_is_unfit_and_costs_no_more_than_its_deadline(
 def test_an_nvidia_smi_that_fails_is_unfit(machine: Machine, script: str, words: str) -> None:
     machine.script(script)
     assert unfit(machine, FIT) == words
-    with pytest.raises(Ended) as ended:
+    with pytest.raises(AgentExit) as ended:
         at_boot(machine)
     assert str(ended.value) == f"gpu-unhealthy: {words}"
 

@@ -13,7 +13,7 @@ from gpu_agent.clock import Clock
 from gpu_agent.machine import processes, system
 from gpu_agent.machine.processes import Lent
 from gpu_agent.machine.system import MISSING, TIMED_OUT, Output, System, User
-from gpu_agent.outcomes import Ended
+from gpu_agent.outcomes import AgentExit
 
 from tests.agent.fakes import machine
 from tests.agent.fakes.machine import NOBODY
@@ -68,7 +68,7 @@ def test_the_first_line_that_says_something_stands_for_the_rest() -> None:
 
 
 def test_what_must_succeed_ends_the_machine_with_its_words() -> None:
-    with pytest.raises(Ended) as ended:
+    with pytest.raises(AgentExit) as ended:
         HERE.must("no-runner", python("import sys; sys.exit('no room')"))
     assert str(ended.value) == f"no-runner: {sys.executable} failed (1): no room"
 
@@ -174,7 +174,7 @@ def test_a_runner_user_that_is_root_is_refused() -> None:
             file.write("gpu-runner:x:0:0::/root:/bin/sh\n")
         try:
             HERE.runner_user()
-        except Ended as ended:
+        except AgentExit as ended:
             return str(ended)
         return ""
 
@@ -253,7 +253,7 @@ def test_an_image_whose_cron_or_at_lets_the_runner_user_in_is_refused(name: str)
         Path("/etc", name).write_text("root\ngpu-runner\n")
         try:
             Scheduled().runner_user()
-        except Ended as ended:
+        except AgentExit as ended:
             return str(ended)
         return ""
 
@@ -311,7 +311,7 @@ def test_a_runner_user_that_cannot_be_made_is_no_hole_in_the_cage(program: str, 
         tool.chmod(0o755)
         try:
             HERE.runner_user()
-        except Ended as ended:
+        except AgentExit as ended:
             return str(ended)
         return ""
 

@@ -12,7 +12,7 @@ import pytest
 from gpu_agent.clock import Clock
 from gpu_agent.config import RunnerConfig
 from gpu_agent.machine.system import System
-from gpu_agent.outcomes import Ended
+from gpu_agent.outcomes import AgentExit
 from gpu_agent.runner import archive
 from gpu_agent.runner.archive import MARKER, obtain
 
@@ -72,7 +72,7 @@ def test_a_baked_runner_that_others_may_write_is_not_taken(system: System, path:
     folder = bake(system, runner.sha256(GOOD))
     (folder / path).chmod(0o775)
     said: list[str] = []
-    with pytest.raises(Ended, match=r"no-runner: GET http://127\.0\.0\.1:1/"):
+    with pytest.raises(AgentExit, match=r"no-runner: GET http://127\.0\.0\.1:1/"):
         get(system, config(), said=said)
     assert said == [f"gpu-agent: {folder} is not taken: others than root may change {folder / path}"]
 
@@ -83,7 +83,7 @@ def test_a_baked_runner_of_another_user_is_not_taken(system: System, path: str) 
     folder = bake(system, runner.sha256(GOOD))
     os.chown(folder / path, NOBODY, 0)
     said: list[str] = []
-    with pytest.raises(Ended, match=r"no-runner: GET http://127\.0\.0\.1:1/"):
+    with pytest.raises(AgentExit, match=r"no-runner: GET http://127\.0\.0\.1:1/"):
         get(system, config(), said=said)
     assert said == [f"gpu-agent: {folder} is not taken: others than root may change {folder / path}"]
 
@@ -142,7 +142,7 @@ def test_another_archive_than_the_pinned_one_is_never_unpacked(system: System, m
     monkeypatch.setattr(archive, "_unpack", lambda *_: pytest.fail("unpacked"))
     with runner.releases(lambda _: (200, other, len(other))) as (url, asked):
         monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
-        with pytest.raises(Ended) as ended:
+        with pytest.raises(AgentExit) as ended:
             get(system, config())
     assert str(ended.value) == (
         f"wrong-checksum: {url}{asked[0]}: got sha256 {runner.sha256(other)}, expected {runner.sha256(GOOD)}"
@@ -161,7 +161,7 @@ def test_a_cut_download_is_begun_anew(system: System, monkeypatch: pytest.Monkey
 def test_a_server_that_is_down_is_asked_until_the_deadline(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     with runner.releases(lambda _: (503, b"", 0)) as (url, asked):
         monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
-        with pytest.raises(Ended, match=r"^no-runner: GET .*: answered 503 Service Unavailable") as ended:
+        with pytest.raises(AgentExit, match=r"^no-runner: GET .*: answered 503 Service Unavailable") as ended:
             get(system, config())
     assert ended.value.end.reason == "no-runner"
     assert len(asked) > 2
@@ -170,7 +170,7 @@ def test_a_server_that_is_down_is_asked_until_the_deadline(system: System, monke
 def test_a_release_that_is_not_there_is_asked_for_once(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     with runner.releases(lambda _: (404, b"", 0)) as (url, asked):
         monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
-        with pytest.raises(Ended, match=r"^no-runner: GET .*: answered 404 Not Found$"):
+        with pytest.raises(AgentExit, match=r"^no-runner: GET .*: answered 404 Not Found$"):
             get(system, config())
     assert len(asked) == 1
 
@@ -195,7 +195,7 @@ def test_a_member_that_does_not_stay_inside_ends_it(
     content = runner.archive(runner.listener("/usr/bin/python3"), entry)
     with runner.releases(lambda _: (200, content, len(content))) as (url, _):
         monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
-        with pytest.raises(Ended) as ended:
+        with pytest.raises(AgentExit) as ended:
             get(system, config(content))
     said = f"no-runner: the archive has {entry.name!r}, which does not stay inside its folder"
     assert str(ended.value) == said
@@ -206,7 +206,7 @@ def test_nothing_is_written_through_a_link_of_the_archives_own(system: System, m
     content = runner.archive(Entry("out", kind=tarfile.SYMTYPE, target="bin"), Entry("out/file", "x"))
     with runner.releases(lambda _: (200, content, len(content))) as (url, _):
         monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
-        with pytest.raises(Ended, match="no-runner: the archive has 'out/file'"):
+        with pytest.raises(AgentExit, match="no-runner: the archive has 'out/file'"):
             get(system, config(content))
 
 
@@ -216,7 +216,7 @@ def test_a_pinned_file_that_is_no_whole_archive_is_no_runner(
 ) -> None:
     with runner.releases(lambda _: (200, content, len(content))) as (url, _):
         monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
-        with pytest.raises(Ended, match=r"^no-runner: .* cannot be unpacked"):
+        with pytest.raises(AgentExit, match=r"^no-runner: .* cannot be unpacked"):
             get(system, config(content))
 
 
@@ -224,13 +224,13 @@ def test_an_archive_without_the_program_is_no_runner(system: System, monkeypatch
     content = runner.archive()
     with runner.releases(lambda _: (200, content, len(content))) as (url, _):
         monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
-        with pytest.raises(Ended, match=r"^no-runner: .* the archive has no bin/Runner.Listener$"):
+        with pytest.raises(AgentExit, match=r"^no-runner: .* the archive has no bin/Runner.Listener$"):
             get(system, config(content))
 
 
 def test_a_machine_that_has_no_pin_is_told_which_there_are(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    with pytest.raises(Ended) as ended:
+    with pytest.raises(AgentExit) as ended:
         get(system, config())
     assert str(ended.value) == "no-runner: sha256: has no arm64, which this machine is; it has ['x64']"
 
@@ -244,6 +244,6 @@ def test_a_full_disk_is_told_as_one(system: System, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Path, "open", full)
     with runner.releases(lambda _: (200, GOOD, len(GOOD))) as (url, _):
         monkeypatch.setenv("GPU_AGENT_RUNNER_URL", url)
-        with pytest.raises(Ended) as ended:
+        with pytest.raises(AgentExit) as ended:
             get(system, config())
     assert str(ended.value) == "disk-full: no room for the runner: No space left on device (its archive)"

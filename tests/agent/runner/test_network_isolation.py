@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Sequence
 
-from gpu_agent.host import Cut
+from gpu_agent.host import BlockedAddresses
 from gpu_agent.machine import limits
 from gpu_agent.machine.system import System
 from gpu_agent.runner.network_isolation import iptables_rules, rules
@@ -48,7 +48,7 @@ def reached(*ports: int) -> dict[str, list[str]]:
 
 
 def test_the_rules_for_nft_are_these() -> None:
-    assert rules(Cut((IPV4,), (53,))) == (
+    assert rules(BlockedAddresses((IPV4,), (53,))) == (
         "table inet gpu_agent\n"
         "delete table inet gpu_agent\n"
         "table inet gpu_agent {\n"
@@ -68,7 +68,7 @@ def test_the_rules_for_nft_are_these() -> None:
 
 
 def test_the_rules_for_iptables_are_these_the_last_one_on_top() -> None:
-    assert [" ".join(command) for command in iptables_rules(Cut((IPV6,), (53,)))] == [
+    assert [" ".join(command) for command in iptables_rules(BlockedAddresses((IPV6,), (53,)))] == [
         f"ip6tables -w -I OUTPUT -d {IPV6} -m owner ! --uid-owner 0 -j REJECT",
         f"ip6tables -w -I OUTPUT -d {IPV6} -m owner ! --uid-owner 0 -p tcp -j REJECT --reject-with tcp-reset",
         f"ip6tables -w -t raw -I PREROUTING -d {IPV6} ! -i lo -j DROP",
@@ -180,7 +180,7 @@ def test_a_cut_that_also_cut_the_agent_is_found_out() -> None:
         rule = f"type filter hook output priority 0; ip daddr {IPV4} reject;"
         block = f"table inet other {{ chain output {{ {rule} }}; }}"
         subprocess.run(["nft", "-f", "-"], input=block, text=True, check=True)
-        return cage(cut=Cut((IPV4,), ()))
+        return cage(cut=BlockedAddresses((IPV4,), ()))
 
     assert machine.inside(work) == (
         f"not-isolated: the agent itself no longer reaches the machine's identity: {IPV4} (ECONNREFUSED)"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from gpu_agent.clock import Clock
 from gpu_agent.machine.system import System
-from gpu_agent.outcomes import Ended
+from gpu_agent.outcomes import AgentExit
 from gpu_agent.runner import rootless_docker
 
 from tests.agent.fakes import machine
@@ -51,7 +51,7 @@ def start(seconds: float = 60) -> dict[str, Any]:
     user = system.runner_user()
     try:
         return {"given": dict(rootless_docker.start(user, system, clock, clock.now() + seconds)), "said": ""}
-    except Ended as ended:
+    except AgentExit as ended:
         return {"said": str(ended)}
     finally:
         system.kill_all_of(user, clock, clock.now() + 20)

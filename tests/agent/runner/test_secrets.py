@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from gpu_agent.machine.system import PATH
-from gpu_agent.outcomes import Ended
+from gpu_agent.outcomes import AgentExit
 from gpu_agent.runner.process import JIT_VARIABLE, without_updates
 from hypothesis import given
 from hypothesis import strategies as st
@@ -123,7 +123,7 @@ def test_a_blob_that_fits_into_no_variable_is_the_runners_end_and_not_the_agents
     def work() -> str:
         try:
             begin("end(0)", blob=blob)
-        except Ended as ended:
+        except AgentExit as ended:
             return str(ended)
         return "started"
 

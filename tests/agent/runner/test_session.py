@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 from gpu_agent.clock import Clock
-from gpu_agent.outcomes import ENDS
+from gpu_agent.outcomes import OUTCOMES
 from gpu_agent.runner import process
 from gpu_agent.runner.hooks import Job
 from gpu_agent.runner.process import _CODES
@@ -41,7 +41,7 @@ def test_no_exit_code_that_a_job_may_choose_stops_the_pool(
     says = "" if job else 'say("Running job: train"); '
     reason, words = machine.inside(lambda: started(f"{says}end({code})", job).finish(nobody_asks))
     assert reason == ("runner-failed" if code else "job-done")
-    assert not ENDS[reason].stops_pool
+    assert not OUTCOMES[reason].stops_pool
     assert "without a job" not in words
     assert words.startswith(_CODES.get(code, ("", f"it ended with code {code}"))[1])
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_agent.outcomes import ENDS
+from gpu_agent.outcomes import OUTCOMES
 
 
 def broken(found: dict[str, Any], registered: int = 1) -> list[str]:
     """The rules that a life broke; `registered` is how many registrations GitHub may have made for it."""
     rules = {
         "it lived on after its deadline": not found["alive"],
-        "it said no reason, or not one of the known": bool(found["end"]) and found["end"]["reason"] in ENDS,
+        "it said no reason, or not one of the known": bool(found["end"]) and found["end"]["reason"] in OUTCOMES,
         f"it said {found['ends']} ends": found["ends"] == 1,
         # A used machine checks nothing.
         f"it said {found['verdicts']} verdicts": found["verdicts"] == ((found["end"] or {}).get("reason") != "used"),

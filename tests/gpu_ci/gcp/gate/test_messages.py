@@ -6,7 +6,7 @@ import base64
 import json
 
 import pytest
-from gpu_agent.outcomes import ENDS
+from gpu_agent.outcomes import OUTCOMES
 from gpu_ci.gcp.gate.messages import NEXT_STEPS, not_passed
 from gpu_ci.gcp.gate.verdict import FAIL, NO_VERDICT, PASS, Verdict, current_step, from_guest_attribute, from_serial_log
 
@@ -28,7 +28,7 @@ _SAID = {"check-failed", "no-config", "stopped"}
 
 
 def test_every_end_of_a_check_has_a_next_step_and_nothing_else_has_one() -> None:
-    assert set(NEXT_STEPS) == set(ENDS) - _NO_CHECK - _SAID
+    assert set(NEXT_STEPS) == set(OUTCOMES) - _NO_CHECK - _SAID
 
 
 def test_an_app_that_github_refuses_is_said_with_what_to_mend_there() -> None:
