@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from . import nvml_library
+from . import command, nvml_library
 from .paths import FAKES, ROOT
 from .receipt_schema import faults_of
 
@@ -60,11 +58,13 @@ def nvml_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def smoke(tmp_path: Path) -> Smoke:
+def smoke(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Smoke:
     """Run the command on the GPUs and faults that the keywords describe.
 
     `nvml` is what nvidia-ml-py's stand-in answers, or with `library` the one for libnvidia-ml.so.1 in that folder.
     """
+
+    output = tmp_path_factory.mktemp("output")
 
     def run(
         *args: str,
@@ -77,21 +77,13 @@ def smoke(tmp_path: Path) -> Smoke:
         about = environment(**{"gpus": ONE_GPU, **fake})
         if nvml is not None:
             about |= nvml_library.variables(library, nvml) if library else {"FAKE_NVML": json.dumps(nvml)}
-        done = subprocess.run(
-            [sys.executable, "-m", "gpu_smoke", "--json", receipt, "--termination-log", message, *args],
-            env={**about, **(env or {})},
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-            timeout=120,
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        outcome = Outcome(
-            done.returncode, json.loads(receipt.read_text()), message.read_text("utf-8"), done.stdout, done.stderr
-        )
+        words = ["--json", str(receipt), "--termination-log", str(message), *args]
+        code, stdout, stderr = command.run(words, {**about, **(env or {})}, output)
+        assert "Traceback" not in stderr, stderr
+        outcome = Outcome(code, json.loads(receipt.read_text()), message.read_text("utf-8"), stdout, stderr)
         assert faults_of(outcome.receipt) == []
-        assert outcome.receipt["exit_code"] == done.returncode
-        assert outcome.receipt["ok"] is (done.returncode == 0)
+        assert outcome.receipt["exit_code"] == code
+        assert outcome.receipt["ok"] is (code == 0)
         return outcome
 
     return run

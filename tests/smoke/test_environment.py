@@ -70,6 +70,7 @@ def test_a_torch_that_names_no_uuids_is_a_warning_where_it_matters(smoke: Smoke)
     assert [status(1), status(2)] == ["pass", "warn"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("expected", "name", "right"),
     [

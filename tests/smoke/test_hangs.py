@@ -114,6 +114,7 @@ def test_a_library_that_prints_without_end_neither_blocks_nor_ends_up_in_the_rec
 SIX = "import sys; from gpu_smoke import __main__, plan; plan.Order.limit_sec = 6.0; sys.exit(__main__.main())"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("faults", "where"),
     [

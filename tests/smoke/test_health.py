@@ -97,6 +97,7 @@ def test_what_is_not_yet_a_fault_warns(smoke: Smoke, gpu: dict[str, Any], what: 
     assert [(c["id"], c["message"]) for c in run.receipt["checks"] if c["status"] == "warn"] == [(what, message)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "what"),
     [
@@ -207,6 +208,7 @@ def test_errors_of_links_from_before_the_check_are_not_told_as_its_own(smoke: Sm
     assert statuses(smoke(nvml={"gpus": [{"links": [1, 1], "link_errors": 3}]}))["nvlink"] == "pass"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "code", "bad"),
     [

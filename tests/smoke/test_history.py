@@ -172,6 +172,7 @@ def baseline(folder: Path, *runs: Outcome) -> str:
     return str(folder)
 
 
+@pytest.mark.slow
 def test_a_run_is_compared_with_every_receipt_of_a_folder(smoke: Smoke, tmp_path: Path) -> None:
     folder = baseline(tmp_path / "h", *(smoke(*STANDARD, speeds={"gemm": value}) for value in (90, 92, 94)))
     assert smoke(*STANDARD, "--baseline", folder, speeds={"gemm": 91}).code == 0

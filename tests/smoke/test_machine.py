@@ -155,6 +155,7 @@ def test_a_machine_without_the_drivers_library_is_refused(smoke: Smoke) -> None:
     assert "NVIDIA_DRIVER_CAPABILITIES" in run.first_bad()["hint"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arch", "cc", "code"),
     [

@@ -77,6 +77,7 @@ def test_a_gpu_that_is_a_little_slow_is_a_warning_and_strict_makes_it_a_failure(
     assert smoke(*STANDARD, "--strict", faults=slow).code == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("by", "code", "status"), [(0.85, 0, "warn"), (0.75, 3, "fail"), (0.95, 0, "pass")])
 def test_a_gpu_slower_than_its_peers_is_seen_though_it_is_above_every_floor(
     smoke: Smoke, by: float, code: int, status: str
@@ -158,6 +159,7 @@ def test_burn_multiplies_for_as_long_as_it_is_told_and_finds_what_comes_late(smo
     assert (run.code, run.bad()) == (1, [("burn", 0)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("faults", "code", "bad"),
     [

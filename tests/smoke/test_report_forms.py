@@ -169,6 +169,7 @@ def test_a_cut_is_the_longest_beginning_that_fits(text: str, limit: int) -> None
     assert kept == clean or len(clean[: len(kept) + 1].encode()) > limit
 
 
+@pytest.mark.slow
 def test_ten_thousand_checks_and_texts_of_a_megabyte_stay_within_every_limit() -> None:
     many = record(*[{"message": "é|" * 500, "gpu": at, "hint": "h"} for at in range(10_000)], summary="s" * 1_000_000)
     many["checks"][0]["message"] = "m\x1b" * 500_000

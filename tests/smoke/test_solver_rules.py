@@ -126,6 +126,7 @@ def torch_says(torch_python: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_every_code_runs_on_the_devices_that_torch_itself_says(torch_says: dict[str, Any]) -> None:
     count = 0
     for cuda, codes in torch_says["runs"].items():

@@ -48,6 +48,7 @@ def test_a_floor_of_one_party_fails_once_a_measurement_of_ones_own_stands_beside
     assert timed(run, "mem.speed")["reference"] == "l40s: dcgm"  # of copies there is no row
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", [{"dtype": "float16"}, {"size": 4096}, {"device": "NVIDIA L40"}], ids=str)
 def test_a_measurement_of_something_else_is_no_floor(smoke: Smoke, tmp_path: Path, other: dict[str, Any]) -> None:
     run = smoke(*STANDARD, "--specs", own(tmp_path, 270.0, **other), gpus=[L40S], speeds={"gemm": 250, "copy": 800})

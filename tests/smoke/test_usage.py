@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from gpu_smoke.__main__ import main
 
 from .conftest import ONE_GPU, environment
 
@@ -66,16 +67,18 @@ def run(*args: str, **extra: str) -> subprocess.CompletedProcess[str]:
         (["--linger-sec", "5", "--device", "cpu"], "--linger-sec: waits for others, and there are none", "'5'"),
     ],
 )
-def test_wrong_usage_is_said_and_is_no_verdict(args: list[str], first: str, got: str | None) -> None:
-    done = run(*args)
-    assert done.returncode == 64
-    lines = done.stderr.splitlines()
+def test_wrong_usage_is_said_and_is_no_verdict(
+    args: list[str], first: str, got: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(args) == 64
+    done = capsys.readouterr()
+    lines = done.err.splitlines()
     assert lines[0] == f"gpu-smoke: {first}"
     if got:
         assert lines[1] == f"  got: {got}"
         assert lines[2].startswith("  expected: ")
     assert lines[-1] == "  hint: gpu-smoke --help"
-    assert done.stdout == ""
+    assert done.out == ""
 
 
 def test_a_wrong_device_in_the_environment_is_named_as_such() -> None:
