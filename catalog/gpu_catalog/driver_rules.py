@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_smoke import compat
-from gpu_smoke.compat_data import BRANCHES
+from gpu_smoke.compat import rules
+from gpu_smoke.compat.data import BRANCHES
 
 from . import load, questions
 from .choices import Setup, source_of, sources_for
@@ -88,19 +88,19 @@ def _driver_and_torch(setup: Setup) -> Iterator[Finding]:
         yield Finding(problem.rule, at, problem.text, "gpu_smoke.compat", tuple(_fits(setup, at, verdict)))
 
 
-def _compat(setup: Setup) -> compat.Verdict:
+def _compat(setup: Setup) -> rules.Verdict:
     if not setup.machine.gpu.compute_capability:
-        return compat.Verdict()
+        return rules.Verdict()
     # A fraction of a GPU has a driver of its own, for which the kernel modules of whole ones say nothing.
     module = None if setup.machine.gpu_count < 1 else setup.kernel_module
     capability, machine = setup.machine.gpu.compute_capability, setup.machine.architecture
-    return compat.check(capability, setup.branch, setup.torch, machine=machine, module=module, python=setup.python)
+    return rules.check(capability, setup.branch, setup.torch, machine=machine, module=module, python=setup.python)
 
 
-def _fits(setup: Setup, at: str, verdict: compat.Verdict) -> Iterator[Change]:
+def _fits(setup: Setup, at: str, verdict: rules.Verdict) -> Iterator[Change]:
     nearest = verdict.nearest
     if at == "kernel_module":
-        arch = compat.arch_of(setup.machine.gpu.compute_capability)
+        arch = rules.arch_of(setup.machine.gpu.compute_capability)
         yield from changes("kernel_module", arch.modules if arch else ())
     if nearest and nearest.torch and (at == "torch" or nearest.branch == setup.branch):
         yield {"torch": nearest.torch}
@@ -126,4 +126,4 @@ def _drivers(setup: Setup) -> tuple[Change, ...]:
 
 
 def _preferred(branch: int) -> tuple[bool, int]:
-    return branch != compat.PREFERRED_BRANCH, branch
+    return branch != rules.PREFERRED_BRANCH, branch

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, get_args
 
-from gpu_smoke import compat, wheels
+from gpu_smoke.compat import rules, wheels
 
 from . import load, questions
 from .errors import UnknownName
@@ -152,9 +152,9 @@ def needs_of(machine: Machine) -> Needs:
 
 
 @cache
-def torch_on(torch: str, compute_capability: str, architecture: Architecture) -> compat.Verdict:
+def torch_on(torch: str, compute_capability: str, architecture: Architecture) -> rules.Verdict:
     """Whether a torch wheel runs on a card, whatever its driver."""
-    return compat.check(compute_capability, torch=torch, machine=architecture)
+    return rules.check(compute_capability, torch=torch, machine=architecture)
 
 
 def lacks(machine: Machine, needs: Needs) -> list[Lack]:

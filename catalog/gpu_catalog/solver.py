@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from gpu_smoke.compat import pythons
+from gpu_smoke.compat.rules import pythons
 
 from . import driver_rules, machine_rules, parts, questions
 from .choices import DRIVER_SOURCES, DriverSource, Setup

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from . import checks, commands, errors, faults, options, report
+from . import checks, commands, errors, faults, options, output
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -15,10 +15,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return commands.main(sys.argv[1:] if argv is None else argv)
     except errors.UsageError as error:
-        report.say(str(error))
+        output.say(str(error))
         return options.USAGE
     except Exception as error:  # Python would leave with 1, which says that a GPU is broken
-        report.say(f"gpu-smoke: the check itself failed: {type(error).__name__}: {error}")
+        output.say(f"gpu-smoke: the check itself failed: {type(error).__name__}: {error}")
         return checks.EXIT_CODES[faults.ENV]
 
 

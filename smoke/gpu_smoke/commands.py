@@ -19,10 +19,10 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "run": Command("run", "check the GPUs of this machine; also without the word"),
-    "report": Command("reports.convert", "write the other forms of a receipt"),
+    "report": Command("report_command", "write the other forms of a receipt"),
     "check": Command("solver.command", "whether a GPU, a driver and a torch go together; needs none of them"),
     "diagnose": Command("diagnose.command", "why a GPU cannot be used here, and what to run next"),
-    "record": Command("record", "add what GPUs reached to a file of your own measurements, for --specs"),
+    "record": Command("record_command", "add what GPUs reached to a file of your own measurements, for --specs"),
 }
 
 

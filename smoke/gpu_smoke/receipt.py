@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Any
 
-from . import __version__, checks, faults, report
+from . import __version__, checks, faults, output
 from .checks import Check
 from .errors import unwritable
 from .options import Options
@@ -73,11 +73,11 @@ class Receipt:
         self._decide()
         self._settle(self._files())
         self._settle(delivery.attribute(self.record(), reports))
-        if self.options.json == "-" and (error := report.put(sys.stdout, self.text())):
+        if self.options.json == "-" and (error := output.put(sys.stdout, self.text())):
             self._settle([f"--json -: {reason(error)}"])
             delivery.attribute(self.record(), reports)  # it has been told of a pass
         delivery.github(self.record(), reports)
-        report.say(terminal.table(self.record(), sys.stderr))
+        output.say(terminal.table(self.record(), sys.stderr))
         return self._decide()
 
     def _files(self) -> list[str]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from . import known, options, parent, receipt, unasked
+from . import no_gpu_check, options, receipt
+from .history import reference_data
+from .workers import parent
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the check and return its exit code; raises UsageError where it cannot be run as it was given."""
     chosen = options.parse(argv)
     if chosen.no_gpu_in:
-        return unasked.run(chosen)
-    beside = known.read(chosen)
+        return no_gpu_check.run(chosen)
+    beside = reference_data.read(chosen)
     paper = receipt.Receipt(chosen)
     paper.open()
     return parent.run(chosen, paper, beside)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from gpu_smoke import compat, wheels
-from gpu_smoke import compat_data as data
-from gpu_smoke.compat import Pair, Verdict
+from gpu_smoke.compat import data, wheels
+from gpu_smoke.compat import rules as compat
+from gpu_smoke.compat.rules import Pair, Verdict
 
 
 def rules(verdict: Verdict) -> list[str]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from gpu_smoke.checks import Check
+from gpu_smoke.history.receipts import Run
 from gpu_smoke.judge import history
-from gpu_smoke.past import Run
 
 from .conftest import Outcome, Smoke
 

@@ -8,11 +8,11 @@ import pytest
 from gpu_smoke import checks, faults
 from gpu_smoke.checks import Check
 from gpu_smoke.data.gpus import Speed
+from gpu_smoke.history.measurements import Row
 from gpu_smoke.judge import complete
 from gpu_smoke.judge.subject import Subject
 from gpu_smoke.options import Options
 from gpu_smoke.plan import GEMM, PROFILES
-from gpu_smoke.specs import Row
 
 from .subjects import CPU, L4, NEW, SLICE, gpu
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from gpu_smoke import plan
 from gpu_smoke.data.gpus import GPUS, WARN
+from gpu_smoke.history.receipts import runs
 from gpu_smoke.judge import gemm, transfer
 from gpu_smoke.judge.subject import Subject
-from gpu_smoke.past import runs
 
 from .paths import ROOT
 from .receipt_schema import faults_of

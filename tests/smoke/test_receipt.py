@@ -207,7 +207,7 @@ def test_a_pass_whose_receipt_is_lost_is_no_pass(tmp_path: Path) -> None:
     folder.mkdir()
     # The folder goes away once the check has begun.
     program = (
-        "import shutil, sys; from gpu_smoke import __main__, parent; real = parent.run; "
+        "import shutil, sys; from gpu_smoke import __main__; from gpu_smoke.workers import parent; real = parent.run; "
         f"parent.run = lambda *args: (shutil.rmtree({str(folder)!r}), real(*args))[1]; sys.exit(__main__.main())"
     )
     done = subprocess.run(

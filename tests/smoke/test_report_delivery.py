@@ -120,7 +120,8 @@ def test_a_report_that_is_lost_on_the_way_is_no_pass_and_the_receipt_says_so(tmp
     folder, receipt = tmp_path / "reports", tmp_path / "receipt.json"
     folder.mkdir()
     program = (
-        "import shutil, sys; from gpu_smoke import __main__, parent; from gpu_smoke.reports import delivery; "
+        "import shutil, sys; from gpu_smoke import __main__; from gpu_smoke.workers import parent; "
+        "from gpu_smoke.reports import delivery; "
         f"real, folder = parent.run, {str(folder)!r}; "
         f"parent.run = lambda *args: ({LOSSES[lost]}, real(*args))[1]; sys.exit(__main__.main())"
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from gpu_smoke import past, shape, specs
+from gpu_smoke import json_validation
+from gpu_smoke.history import measurements, receipts
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
@@ -15,7 +16,7 @@ ROW = {
     "median": 68.25, "lowest": 66.5, "highest": 70.0, "spread": 0.0513, "samples": 2, "driver": "580.159.03",
     "torch": "2.15.0", "date": "2026-11-21", "throttle": "none", "receipts": ["0123456789abcdef"],
 }  # fmt: skip
-FILE: dict[str, Any] = {"schema": specs.SCHEMA, "rows": [ROW, ROW]}
+FILE: dict[str, Any] = {"schema": measurements.SCHEMA, "rows": [ROW, ROW]}
 VALUES = st.one_of(
     st.none(), st.booleans(), st.integers(-2, 2), st.floats(-2, 2), st.text(max_size=3), st.just([]), st.just({})
 )
@@ -40,15 +41,15 @@ def test_it_refuses_what_the_library_refuses_and_nothing_else(place: tuple[Any, 
         inside["more"] = 1
     else:
         inside[place[-1]] = change
-    right = Draft202012Validator(specs.FILE).is_valid(value)
-    assert (not [*shape.problems(value, specs.FILE)]) is right
+    right = Draft202012Validator(measurements.FILE).is_valid(value)
+    assert (not [*json_validation.problems(value, measurements.FILE)]) is right
 
 
 def test_the_schemas_are_schemas() -> None:
-    for schema in (specs.FILE, past._RECEIPT):
+    for schema in (measurements.FILE, receipts._RECEIPT):
         Draft202012Validator.check_schema(schema)
 
 
 def test_a_long_value_is_cut_in_what_is_said_of_it() -> None:
-    [found] = shape.problems({"schema": "x" * 100, "rows": []}, specs.FILE)
+    [found] = json_validation.problems({"schema": "x" * 100, "rows": []}, measurements.FILE)
     assert (found.subject, len(found.got), found.got[-1]) == ("schema", 80, "…")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from gpu_catalog import load
-from gpu_smoke.compat_data import CARDS
+from gpu_smoke.compat.data import CARDS
 
 from .test_solver import answer
 

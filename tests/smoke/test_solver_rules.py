@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_smoke import compat, wheels
-from gpu_smoke import compat_data as data
+from gpu_smoke.compat import data, rules, wheels
 from gpu_smoke.data.gpus import GPUS
 from gpu_smoke.solver.answer import answer
 from gpu_smoke.solver.question import Question
@@ -46,7 +45,7 @@ questions |= st.builds(
 @given(questions)
 def test_nothing_is_recommended_that_would_be_refused(question: Question) -> None:
     for way in answer(question).ways:
-        again = compat.check(
+        again = rules.check(
             question.capability,
             way.driver_branch,
             way.torch,
@@ -69,7 +68,7 @@ def test_what_works_is_its_own_first_way_and_what_was_chosen_works_wherever_anyt
     found = answer(question)
     if found.works:
         [way] = found.ways
-        assert way.driver_branch == compat.branch_of(found.driver)
+        assert way.driver_branch == rules.branch_of(found.driver)
         assert way.torch == str(wheels.parse_wheel(found.torch, question.machine))
     elif not question.driver and not question.torch and not question.module:
         assert found.ways == ()
@@ -80,7 +79,7 @@ def test_a_row_of_the_table_says_what_the_wheel_alone_would_be_told(question: Qu
     found = answer(question)
     assert bool(found.rows) is not bool(question.torch)
     for row in found.rows:
-        alone = compat.check(
+        alone = rules.check(
             question.capability,
             found.driver,
             row.torch,
@@ -132,7 +131,7 @@ def test_every_code_runs_on_the_devices_that_torch_itself_says(torch_says: dict[
     for cuda, codes in torch_says["runs"].items():
         major, minor = map(int, cuda.split("."))
         for code, expected in codes.items():
-            assert [d for d in DEVICES if compat.runs(int(code), d, (major, minor))] == expected, (cuda, code)
+            assert [d for d in DEVICES if rules.runs(int(code), d, (major, minor))] == expected, (cuda, code)
             count += len(DEVICES)
     assert count == len(DEVICES) * sum(map(len, torch_says["runs"].values())) > 1000
 
@@ -146,7 +145,7 @@ def test_every_wheel_is_refused_for_a_gpu_exactly_where_torch_says_that_it_has_n
             runs = torch_says["runs"][".".join(map(str, wheel.cuda))]
             for device in DEVICES:
                 has = any(device in runs[str(code)] for code in wheels.kernels(wheel, machine) or ())
-                found = compat.check(f"{device // 10}.{device % 10}", torch=str(wheel), machine=machine)
+                found = rules.check(f"{device // 10}.{device % 10}", torch=str(wheel), machine=machine)
                 assert ("torch.no-kernels" in {problem.rule for problem in found.problems}) is not has, (wheel, device)
 
 

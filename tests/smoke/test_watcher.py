@@ -18,8 +18,9 @@ MISSING = (
     "the driver's own packages onto a machine"
 )
 PATIENCE = (
-    "import sys; from gpu_smoke import __main__, watcher; "
-    "watcher.HOLD_SEC = {hold}; watcher.SILENT_SEC = {silent}; watcher.END_SEC = {end}; sys.exit(__main__.main())"
+    "import sys; from gpu_smoke import __main__; from gpu_smoke.workers import nvml_monitor; "
+    "nvml_monitor.HOLD_SEC = {hold}; nvml_monitor.SILENT_SEC = {silent}; nvml_monitor.END_SEC = {end}; "
+    "sys.exit(__main__.main())"
 )
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpu_smoke import compat_data as data
-from gpu_smoke import wheels
+from gpu_smoke.compat import data, wheels
 
 
 @pytest.mark.parametrize("text", ["2", "2.9.1cu130", "latest", "2.9.1+", ""])

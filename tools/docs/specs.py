@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from gpu_smoke.specs import FILE
+from gpu_smoke.history.measurements import FILE
 
 
 def schema() -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import checks, faults, machine
-from ..process import Child
+from ..workers.process import Child
 from . import driver
 from .finding import Finding, found
 

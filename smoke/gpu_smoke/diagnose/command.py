@@ -9,12 +9,12 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .. import __version__, checks, faults, options, report
+from .. import __version__, checks, faults, options, output
 from ..checks import BAD, FAIL, PASS, SKIP, WARN
 from ..errors import unwritable
 from ..options import Parser
-from ..parent import Watch, stops
 from ..reports import files
+from ..workers.parent import Watch, stops
 from . import environment, kernel_log, machine_files
 from .asked import Asked
 from .finding import PROBES, Finding
@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         return _run(path, given.get("deadline_sec", DEADLINE_SEC))
     except Exception as error:  # Python would leave with 1, which says that a GPU is broken
-        report.say(f"{COMMAND}: the diagnosis itself failed: {type(error).__name__}: {error}")
+        output.say(f"{COMMAND}: the diagnosis itself failed: {type(error).__name__}: {error}")
         return checks.EXIT_CODES[faults.ENV]
 
 
@@ -86,10 +86,10 @@ def _tell(findings: list[Finding], where: str, path: str) -> int:
         "checks": [finding.record() for finding in findings],
     }
     if path == "-":
-        report.put(sys.stdout, json.dumps(record, indent=2) + "\n")
+        output.put(sys.stdout, json.dumps(record, indent=2) + "\n")
     else:
         _write(path, json.dumps(record, indent=2) + "\n") if path else None
-        report.put(sys.stdout, "\n".join([*_lines(findings), f"{COMMAND}: {faults.one_line(summary)}"]) + "\n")
+        output.put(sys.stdout, "\n".join([*_lines(findings), f"{COMMAND}: {faults.one_line(summary)}"]) + "\n")
     return code
 
 

@@ -11,7 +11,7 @@ from .. import faults
 from ..checks import PASS, SKIP, WARN, Check, failure, place
 from ..data import gpus
 from ..faults import Meaning
-from ..past import Product, Run, Speed
+from ..history.receipts import Product, Run, Speed
 
 # Fewer earlier runs than this are no ground to fail on: one of them alone may have been the odd one.
 ENOUGH = 3

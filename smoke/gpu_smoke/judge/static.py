@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .. import compat, faults
+from .. import faults
 from ..checks import PASS, SKIP, WARN, Check, failure
+from ..compat import rules
 from ..faults import Meaning
 from ..machine import Installed
 from .subject import Subject
@@ -47,9 +48,9 @@ def nodes(found: Sequence[str], windows: bool, *, started: bool) -> Check:
 def wheel(driver: str, torch: Installed, compatible: bool) -> Check:
     """Whether the driver is new enough for torch's CUDA, before CUDA is started."""
     try:
-        branch = compat.branch_of(driver)
+        branch = rules.branch_of(driver)
         major, _, minor = torch.cuda.partition(".")
-        floor = compat.lowest_branch((int(major), int(minor or 0)))
+        floor = rules.lowest_branch((int(major), int(minor or 0)))
     except ValueError:
         unknown = "the driver's version" if torch.cuda else "the CUDA of the torch that is installed"
         return Check("driver.wheel", SKIP, f"{unknown} is not told here")
@@ -61,7 +62,7 @@ def wheel(driver: str, torch: Installed, compatible: bool) -> Check:
     text = f"driver {driver} is too old for torch {torch.version}: CUDA {torch.cuda} needs branch {floor} or newer"
     if compatible:
         return Check("driver.wheel", WARN, f"{text}, unless the compatibility package that lies here makes up for it")
-    runs = compat.newest_cuda(branch)
+    runs = rules.newest_cuda(branch)
     other = f", or a torch for CUDA {runs[0]}, whose version ends in +cu{runs[0]}…" if runs else ""
     means = Meaning(faults.ENV, faults.FIX_DRIVER, f"install a driver of branch {floor} or newer{other}")
     return failure("driver.wheel", text, means)
@@ -81,10 +82,10 @@ def library(driver: str, found: Mapping[str, Any]) -> list[Check]:
 
 def arch(subject: Subject, torch: str, names: Sequence[str]) -> Check:
     """Whether torch has kernels that run on the GPU."""
-    device = compat.parse_capability(subject.cc)
+    device = rules.parse_capability(subject.cc)
     made = [int(name[3:]) for name in names if name[:3] == "sm_" and name[3:].isdigit()]
     later = [int(name[8:]) for name in names if name[:8] == "compute_" and name[8:].isdigit()]
-    fits = [code for code in made if compat.runs(code, device)]
+    fits = [code for code in made if rules.runs(code, device)]
     if fits:
         return Check("torch.arch", PASS, f"sm_{max(fits)} runs on {subject.cc}", gpu=subject.index)
     if not names:

@@ -9,9 +9,9 @@ from typing import Any
 
 from ..checks import place
 from ..data.gpus import GPUS, Gpu, Speed
+from ..history.measurements import Row
 from ..options import capability
 from ..plan import gate
-from ..specs import Row
 
 # 1g.5gb, and 1c.3g.20gb for a part of one (docs.nvidia.com/datacenter/tesla/mig-user-guide, "MIG Device Names").
 _MIG = re.compile(r"(.+?) MIG ((?:\d+c\.)?\d+g\.\d+gb.*)")

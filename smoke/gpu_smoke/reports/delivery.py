@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from .. import report
+from .. import output
 from . import guest_attribute, step_summary
 from .files import append, reason, size, write
 from .junit import junit
@@ -59,10 +59,10 @@ def github(record: Record, targets: Targets) -> None:
     steps: tuple[Callable[[], object], ...] = (
         lambda: append(targets.output, f"verdict={record['verdict']}\n"),
         lambda: append(targets.step_summary, step_summary.step_summary(record, size(targets.step_summary))),
-        lambda: report.put(sys.stderr, workflow_commands(record) if targets.annotations else ""),
+        lambda: output.put(sys.stderr, workflow_commands(record) if targets.annotations else ""),
     )
     for step in steps:
         try:
             step()
         except Exception as error:
-            report.say(f"gpu-smoke: GitHub Actions was not told: {reason(error)}")
+            output.say(f"gpu-smoke: GitHub Actions was not told: {reason(error)}")

@@ -1,17 +1,10 @@
-"""Annotations of GitHub Actions as workflow commands, and what keeps other lines from becoming commands.
-
-The runner (actions/runner@079cdb1: src/Runner.Common/ActionCommand.cs) takes a line as a command that begins with `::`,
-after spaces too, and one that has `##[name]` anywhere.
-"""
+"""Annotations of GitHub Actions as workflow commands; output.py keeps other lines from becoming commands."""
 
 from __future__ import annotations
-
-import re
 
 from .record import WARN, Record, advice, bad, shown, silent, title
 
 PER_KIND = 10  # of a step, the rest is not shown (actions/toolkit: docs/problem-matchers.md)
-_COMMAND = re.compile(r"((?:^|\r)\s*):(?=:)|##(?=\[)", re.MULTILINE)
 
 
 def workflow_commands(record: Record) -> str:
@@ -21,11 +14,6 @@ def workflow_commands(record: Record) -> str:
         errors = [(shown(record["verdict"], 40), shown(record["summary"]))]
     warnings = [(title(record, check), advice(check)) for check in record["checks"] if check["status"] == WARN]
     return "".join(f"{line}\n" for line in [*_lines("error", errors), *_lines("warning", warnings)])
-
-
-def harmless(text: str) -> str:
-    """The text for a log that a runner reads along: the same to a person, and no command to the runner."""
-    return _COMMAND.sub(lambda found: f"{found[0]} ", text)
 
 
 def _lines(kind: str, found: list[tuple[str, str]]) -> list[str]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .. import compat, wheels
-from ..compat import Pair, Problem
-from ..compat_data import RELEASES
+from ..compat import rules, wheels
+from ..compat.data import RELEASES
+from ..compat.rules import Pair, Problem
 from ..data.drivers import ORIGINS
 from .question import Question
 
@@ -76,16 +76,16 @@ def answer(question: Question) -> Answer:
     # Where nothing goes with the driver that was given, the torch is one that does with another: it is not at fault.
     chosen = _choose(question, question.driver) or _choose(question, "")
     newest = wheels.newest_first(question.machine)[0]
-    driver = question.driver or str(chosen.branch if chosen else compat.PREFERRED_BRANCH)
+    driver = question.driver or str(chosen.branch if chosen else rules.PREFERRED_BRANCH)
     torch = question.torch or str((chosen and chosen.torch) or newest)
     module = question.module or None
-    verdict = compat.check(question.capability, driver, torch, module=module, **_rest(question))
+    verdict = rules.check(question.capability, driver, torch, module=module, **_rest(question))
     rows = () if question.torch else tuple(_rows(question, driver))
     return Answer(question, driver, torch, verdict.problems, verdict.unknown, _ways(question, driver, torch), rows)
 
 
 def _choose(question: Question, driver: str) -> Pair | None:
-    return compat.choose(question.capability, driver or None, question.torch or None, **_rest(question))
+    return rules.choose(question.capability, driver or None, question.torch or None, **_rest(question))
 
 
 def _rest(question: Question) -> dict[str, Any]:
@@ -95,15 +95,15 @@ def _rest(question: Question) -> dict[str, Any]:
 def _ways(question: Question, driver: str, torch: str) -> tuple[Way, ...]:
     """What was asked where that works, but for the kernel module; else the nearest that do."""
     wheel = wheels.parse_wheel(torch, question.machine)
-    if compat.check(question.capability, driver, torch, **_rest(question)).works:
-        pairs: tuple[Pair, ...] = (Pair(compat.branch_of(driver), str(wheel)),)
+    if rules.check(question.capability, driver, torch, **_rest(question)).works:
+        pairs: tuple[Pair, ...] = (Pair(rules.branch_of(driver), str(wheel)),)
     else:
-        pairs = compat.ways(question.capability, compat.branch_of(driver), wheel, **_rest(question))
+        pairs = rules.ways(question.capability, rules.branch_of(driver), wheel, **_rest(question))
     return tuple(_way(question, pair.branch, pair.torch) for pair in pairs if pair.branch and pair.torch)
 
 
 def _way(question: Question, branch: int, torch: str) -> Way:
-    arch = compat.arch_of(question.capability)
+    arch = rules.arch_of(question.capability)
     module = arch.modules[0] if arch and len(arch.modules) == 1 else ""
     return Way(torch, branch, module, install(torch, question.machine), _drivers(branch, question.machine))
 
@@ -125,7 +125,7 @@ def _drivers(branch: int, machine: str) -> dict[str, str]:
 def _rows(question: Question, driver: str) -> Iterator[Row]:
     """Every wheel of the tables, the newest first."""
     for wheel in wheels.every(question.machine):
-        verdict = compat.check(question.capability, driver, str(wheel), **_rest(question))
+        verdict = rules.check(question.capability, driver, str(wheel), **_rest(question))
         reasons = tuple(problem.text for problem in verdict.problems)
         sure = wheel.build not in RELEASES[question.machine][wheel.release].unsure
         yield Row(str(wheel), verdict.works, reasons, sure)

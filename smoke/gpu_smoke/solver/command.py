@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 
-from .. import checks, faults, report
+from .. import checks, faults, output
 from ..errors import unwritable
 from ..reports import files
 from . import question
@@ -24,7 +24,7 @@ def main(argv: Sequence[str]) -> int:
         except (OSError, ValueError) as error:
             raise unwritable("--json", asked.json, error, question.COMMAND) from None
     text = record if asked.json == "-" else "\n".join(_lines(found))
-    if lost := report.put(sys.stdout, text + "\n"):
+    if lost := output.put(sys.stdout, text + "\n"):
         raise unwritable("standard output", "/dev/stdout", lost, question.COMMAND)
     return 0 if found.works else checks.EXIT_CODES[faults.ENV]
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .. import compat, wheels
-from ..compat_data import CARDS, OPEN, PROPRIETARY, RELEASES, Card
+from ..compat import rules, wheels
+from ..compat.data import CARDS, OPEN, PROPRIETARY, RELEASES, Card
 from ..data.gpus import GPUS
 from ..errors import UsageError, usage_error
 from ..judge.subject import whole_gpu
@@ -127,8 +127,8 @@ def _python(text: str) -> tuple[int, int]:
 # How the text of each option is read, and what it should have been.
 _READERS: dict[str, tuple[Callable[[str], Any], str]] = {
     "gpu": (_as_it_is(capability_of), f"{', '.join(_names())}; any other by --compute-capability"),
-    "compute_capability": (_as_it_is(compat.parse_capability), "two numbers, such as 8.9"),
-    "driver": (_as_it_is(compat.branch_of), "a branch or a version, such as 580 or 580.159.03"),
+    "compute_capability": (_as_it_is(rules.parse_capability), "two numbers, such as 8.9"),
+    "driver": (_as_it_is(rules.branch_of), "a branch or a version, such as 580 or 580.159.03"),
     "torch": (_as_it_is(wheels.parse_wheel), "such as 2.9.1 or 2.9.1+cu128"),
     "module": (_one_of({OPEN: OPEN, PROPRIETARY: PROPRIETARY}, "no kernel module"), f"{OPEN} or {PROPRIETARY}"),
     "machine": (_one_of(_MACHINES, "torch has no wheels for it"), " or ".join(RELEASES)),

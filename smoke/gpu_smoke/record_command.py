@@ -6,14 +6,16 @@ import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from . import past, report, specs
+from . import output
 from .errors import UsageError, unwritable
+from .history import measurements
+from .history import receipts as past
+from .history.measurements import Row
+from .history.receipts import Run, Speed
+from .json_validation import Problem
 from .judge.subject import Subject
 from .options import Parser
-from .past import Run, Speed
 from .reports import files
-from .shape import Problem
-from .specs import Row
 
 _HINT = "gpu-smoke --profile standard --json RECEIPT.json, on whole GPUs that nothing else uses"
 # Warnings about this very GPU: the check, whether it compared anything, and whether it could have failed. A floor of
@@ -38,15 +40,15 @@ def main(argv: Sequence[str]) -> int:
     for row in new:
         fast = f"{row.median:.4g} {row.unit} ({row.lowest:.4g} to {row.highest:.4g}, {row.samples} of them)"
         what = " ".join(filter(None, (row.device, row.check, row.dtype)))
-        report.say(f"gpu-smoke record: {what}: {fast} with driver {row.driver} and torch {row.torch}")
+        output.say(f"gpu-smoke record: {what}: {fast} with driver {row.driver} and torch {row.torch}")
     return 0
 
 
 def _record(receipts: Sequence[str], file: Path) -> list[Row]:
     runs, wrong = past.runs(receipts)
     try:
-        with specs.alone(file):
-            rows, more = specs.load(file) if file.exists() else ([], [])
+        with measurements.alone(file):
+            rows, more = measurements.load(file) if file.exists() else ([], [])
             recorded = {digest for row in rows for digest in row.receipts}
             wrong += [problem for run in runs for problem in _refused(run, recorded)] + more
             if not runs and not wrong:
@@ -54,7 +56,7 @@ def _record(receipts: Sequence[str], file: Path) -> list[Row]:
             if wrong:
                 raise UsageError("\n".join(map(str, wrong)))
             new = _rows(runs)
-            files.write(str(file), specs.text([*rows, *new]))
+            files.write(str(file), measurements.text([*rows, *new]))
     except OSError as error:
         raise unwritable("--specs", str(file), error, "gpu-smoke record") from None
     return new

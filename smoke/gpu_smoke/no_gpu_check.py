@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from . import checks, errors, faults, options, report
+from . import checks, errors, faults, options, output
 from .reports import files, message, record
 
 # The kernel's name for a GPU, by which a container has it (NVIDIA's driver, README, "The /dev/nvidia* device files").
@@ -34,11 +34,11 @@ def run(chosen: options.Options) -> int:
 
 def _end(chosen: options.Options, summary: str, hint: str, code: int) -> int:
     lines = [faults.one_line(summary), *([f"hint: {hint}"] if hint else [])]
-    report.say("\n".join([f"gpu-smoke: {lines[0]}", *lines[1:]]))
+    output.say("\n".join([f"gpu-smoke: {lines[0]}", *lines[1:]]))
     if path := chosen.reports.termination_log:
         text = record.cut("\n".join(lines) + "\n", message.MESSAGE_BYTES)
         try:
             files.write(path, text)
         except OSError as error:
-            report.say(f"gpu-smoke: --termination-log: {error.strerror}")
+            output.say(f"gpu-smoke: --termination-log: {error.strerror}")
     return code

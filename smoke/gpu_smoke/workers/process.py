@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import faults
-from .plan import Order
+from .. import faults
+from ..plan import Order
 
 _CHUNK = 65_536
 _TAIL = 4_096
@@ -23,7 +23,7 @@ _START_SEC = 60.0  # Python itself, from a cold disk
 _START = """\
 import sys
 sys.path[:] = [sys.argv[1], *(path for path in sys.path if path)]
-from gpu_smoke import child
+from gpu_smoke.workers import child
 sys.exit(child.main(sys.argv[2:]))
 """
 

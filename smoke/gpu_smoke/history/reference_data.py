@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import past, specs
-from .errors import UsageError
-from .options import Options
-from .past import Run
-from .specs import Row
+from ..errors import UsageError
+from ..options import Options
+from . import measurements, receipts
+from .measurements import Row
+from .receipts import Run
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class Known:
 
 def read(options: Options) -> Known:
     """Read what the command line names, or raise UsageError with everything that is wrong with it."""
-    runs, wrong = past.runs(options.baseline)
-    rows, more = specs.load(Path(options.specs)) if options.specs else ([], [])
+    runs, wrong = receipts.runs(options.baseline)
+    rows, more = measurements.load(Path(options.specs)) if options.specs else ([], [])
     if wrong or more:
         raise UsageError("\n".join(str(problem) for problem in [*wrong, *more]))
     return Known(tuple(runs) if options.baseline else None, tuple(rows))

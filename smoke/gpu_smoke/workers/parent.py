@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
-from . import machine, report
-from .crew import Crew
-from .judge import static
-from .known import Known
-from .options import Options
-from .peers import Peers
+from .. import machine, output
+from ..history.reference_data import Known
+from ..judge import static
+from ..options import Options
+from ..peers import Peers
+from ..receipt import Receipt
+from .coordinator import Crew
 from .process import Child
-from .receipt import Receipt
 
 TICK_SEC = 0.05
 READS = 64  # of 64 KiB: a grandchild may hold the pipe of a dead child and write for ever
@@ -36,7 +36,7 @@ def run(options: Options, receipt: Receipt, known: Known) -> int:
                 watch.until(receipt.clock + options.deadline_sec, stopped)
             watch.crew.conclude()
             if options.peers and not receipt.wrong():
-                report.say(
+                output.say(
                     f"gpu-smoke: right so far; waits until {len(options.peers)} machines have been there at once"
                 )
                 receipt.add(peers.check(options.peers_sec, receipt.clock + options.peers_sec, lambda: _signal(stopped)))
@@ -51,7 +51,7 @@ def run(options: Options, receipt: Receipt, known: Known) -> int:
         text = f"process {pids} outlived SIGKILL: it waits inside the driver, and only a reboot ends it"
         receipt.host["unkillable"] = [child.process.pid for child in left]
         receipt.save()
-        report.say(f"gpu-smoke: {text}")
+        output.say(f"gpu-smoke: {text}")
         # An ordinary exit could wait for it.
         os._exit(code)
     return code

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .plan import ALONE, FREE, Stage
+from ..plan import ALONE, FREE, Stage
 from .process import Child
 
 

@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from .checks import BAD, Check
-from .judge import blame, health, load
-from .judge.seen import Seen, refused, strangers, together
-from .judge.subject import Subject
-from .options import Options
-from .plan import TIMED
+from ..checks import BAD, Check
+from ..judge import blame, health, load
+from ..judge.seen import Seen, refused, strangers, together
+from ..judge.subject import Subject
+from ..options import Options
+from ..plan import TIMED
+from ..receipt import Receipt
 from .process import Child
-from .receipt import Receipt
 
 # Processes of others are looked for before the check's own begin, so these wait for its first look, but not for ever.
 HOLD_SEC = 10.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from . import compat_data as data
+from . import data
 
 _WHEEL = re.compile(r"(\d+\.\d+)(\.\d+)?(?:\+([a-z]+[0-9.]*))?")
 _CUDA = re.compile(r"cu(\d{1,2})(\d)")

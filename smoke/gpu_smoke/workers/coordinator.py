@@ -9,15 +9,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import advice, checks, faults, plan, report, schedule
-from .judge import complete, devices, history, several, speed, stages, static
-from .judge.subject import Subject
-from .known import Known
-from .options import Options
-from .past import Run
+from .. import checks, compat_hint, faults, output, plan
+from ..history.receipts import Run
+from ..history.reference_data import Known
+from ..judge import complete, devices, history, several, speed, stages, static
+from ..judge.subject import Subject
+from ..options import Options
+from ..receipt import Receipt
+from . import schedule
+from .nvml_monitor import Watcher
 from .process import Child
-from .receipt import Receipt
-from .watcher import Watcher
 
 # What follows the GPUs' own stages, each only if nothing was wrong before it, and over several GPUs only if there are.
 LATER = ("host", "peers", "rank")
@@ -234,7 +235,7 @@ class Crew:
         torch, driver = self.receipt.torch.get("version", ""), self.receipt.host.get("driver", "")
         if found.action not in (faults.FIX_IMAGE, faults.FIX_DRIVER) or not subject or not subject.cc or not torch:
             return found
-        text = advice.nearest(subject.cc, driver, torch, platform.machine())
+        text = compat_hint.nearest(subject.cc, driver, torch, platform.machine())
         return checks.hinted(found, "; ".join(filter(None, (found.hint, text))))
 
     def _broken(self, child: Child, what: str, text: str, means: faults.Meaning) -> checks.Check:
@@ -246,4 +247,4 @@ class Crew:
 
     def _say(self, child: Child) -> None:
         on = checks.place(self.options.device, child.index) if child.on_gpu else "the host"
-        report.say(f"gpu-smoke: {on}: {child.text}")
+        output.say(f"gpu-smoke: {on}: {child.text}")

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
-from . import compat_data as data
-from .compat_data import Arch, Card
+from . import data
+from .data import Arch, Card
 from .wheels import Wheel, by_distance, kernels, newest_first, parse_wheel
 
 # Offered first where a driver has to change: long-term support, and the one branch that runs every GPU and every torch.

@@ -6,8 +6,8 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from .. import checks, faults, options, report
-from . import delivery, source, targets, terminal
+from . import checks, faults, options, output
+from .reports import delivery, source, targets, terminal
 
 _EPILOG = """\
 exit codes: 0 every report was written, 2 one could not be, 64 wrong usage or no receipt.
@@ -34,7 +34,7 @@ def main(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> in
     record = source.read(given["receipt"])
     lost = [*delivery.files(record, wanted), *delivery.attribute(record, wanted)]
     delivery.github(record, wanted)
-    report.say(terminal.table(record, sys.stderr))
+    output.say(terminal.table(record, sys.stderr))
     for text in lost:
-        report.say(f"gpu-smoke: cannot be written: {text}")
+        output.say(f"gpu-smoke: cannot be written: {text}")
     return checks.EXIT_CODES[faults.ENV] if lost else 0

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from .measure import gemm, libcuda, loading, memory, nvml, peers, setup, training
+from ..measure import gemm, libcuda, loading, memory, nvml, peers, setup, training
 
 Tell = Callable[..., None]
 

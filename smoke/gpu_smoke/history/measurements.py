@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .shape import Problem, read
+from ..json_validation import Problem, read
 
 SCHEMA = "gpu-smoke-specs/1"
 _HINT = "gpu-smoke record writes this file; its schema is docs/gpu-smoke-specs.schema.json"

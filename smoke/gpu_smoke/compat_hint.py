@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import compat
+from .compat import rules
 
 _MACHINE_NAMES = {"aarch64": "arm64"}  # as Linux names it
 
@@ -10,7 +10,7 @@ _MACHINE_NAMES = {"aarch64": "arm64"}  # as Linux names it
 def nearest(capability: str, driver: str, torch: str, machine: str) -> str:
     """The torch, and the driver that it needs; empty where nothing better is known."""
     try:
-        found = compat.check(capability, driver or None, torch, machine=_MACHINE_NAMES.get(machine, machine)).nearest
+        found = rules.check(capability, driver or None, torch, machine=_MACHINE_NAMES.get(machine, machine)).nearest
     except (KeyError, ValueError):  # a driver, torch or machine that this knows nothing of
         return ""
     on = f" on driver branch {found.branch}" if found and found.branch else ""

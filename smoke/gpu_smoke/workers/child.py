@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from . import roles
+from . import tasks
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -24,7 +24,7 @@ def main(argv: Sequence[str]) -> int:
         os.write(int(pipe), (json.dumps({"event": event, **values}) + "\n").encode())
 
     try:
-        roles.ROLES[role](tell, **json.loads(given))
+        tasks.ROLES[role](tell, **json.loads(given))
     except Exception as error:  # whatever torch raises is a finding; the parent decides which
         tell("fault", type=type(error).__name__, message=str(error))
     tell("done")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from . import compat
-from .shape import Problem, read
+from ..compat import rules
+from ..json_validation import Problem, read
 
 SCHEMA = "smoke/1"
 # The stages whose speeds are compared: where each keeps the speed and what it was measured on.
@@ -97,7 +97,7 @@ class Run:
     def software(self) -> tuple[str, int | None]:
         """What speeds depend on: the major of torch's CUDA, and the driver's branch."""
         try:
-            branch = compat.branch_of(self.driver)
+            branch = rules.branch_of(self.driver)
         except ValueError:
             branch = None
         return str(self.record["torch"].get("cuda") or "").partition(".")[0], branch

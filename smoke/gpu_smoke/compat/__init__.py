@@ -1,0 +1,1 @@
+"""Which GPUs, drivers and torch wheels work together."""
