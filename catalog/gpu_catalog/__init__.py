@@ -19,6 +19,8 @@ from .errors import (
     closest,
 )
 from .facts import AmiType, DriverBranches, MigProfile, Price, Quota
+from .locations import closest_place, region_of
+from .models import CLOUDS, MARKETS, Architecture, Attachment, Cloud, Gpu, LocalDisks, Machine, Market, N1Shape, Source
 from .n1 import (
     attachable,
     attached,
@@ -29,9 +31,8 @@ from .n1 import (
     takes_accelerator,
     too_large,
 )
-from .places import closest_place, region_of
 from .prices import interruption, price
-from .questions import (
+from .queries import (
     accelerators,
     ami_types,
     driver_branches,
@@ -51,19 +52,6 @@ from .questions import (
     source,
     sources_of,
     zones,
-)
-from .rows import (
-    CLOUDS,
-    MARKETS,
-    Architecture,
-    Attachment,
-    Cloud,
-    Gpu,
-    LocalDisks,
-    Machine,
-    Market,
-    N1Shape,
-    Source,
 )
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any
 
 from .demand import Demand
 from .facts import Price
+from .models import Market
 from .prices import price
-from .rows import Market
 
 HOURS_A_MONTH = 730
 """365 days and nights, a twelfth of them."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from gpu_smoke import compat
 from gpu_smoke.compat_data import BRANCHES
 
-from . import load, questions
-from .choices import Setup, source_of, sources_for
+from . import data_files, queries
 from .finding import Change, Finding, changes, cited, machines_like, origin
+from .setup import Setup, source_of, sources_for
 
 
 def findings(setup: Setup) -> Iterator[Finding]:
@@ -56,7 +56,7 @@ def _source(setup: Setup) -> Iterator[Finding]:
 
 def _table(setup: Setup) -> Iterator[Finding]:
     """The rules that are rows."""
-    oses = {each.ami_type: each.os for each in questions.ami_types()} if setup.ami_type else {}
+    oses = {each.ami_type: each.os for each in queries.ami_types()} if setup.ami_type else {}
     facts = {
         "families": setup.machine.family,
         "clouds": setup.machine.cloud,
@@ -65,7 +65,7 @@ def _table(setup: Setup) -> Iterator[Finding]:
         "modules": setup.kernel_module,
         "ami_oses": oses.get(setup.ami_type or ""),
     }
-    for row in load.rows("driver_rules"):
+    for row in data_files.rows("driver_rules"):
         if row.get("fraction") and setup.machine.gpu_count >= 1:
             continue
         if all(fact in row[name] for name, fact in facts.items() if name in row):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from .rows import Market
+from .models import Market
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from . import questions, solver
+from . import queries, solver
 from .errors import DoesNotFit, UnknownName
+from .locations import region_of
+from .models import CLOUDS, Cloud, Machine, Market
 from .needs import Needs, capability, lacks, needs_of
 from .offers import best, usd
-from .places import region_of
 from .prices import price
 from .recommend import recommend
-from .rows import CLOUDS, Cloud, Machine, Market
 
 # About as long as a cloud takes to say that there is none; queued markets are given their own time.
 TIMEOUT_SEC = 300
@@ -80,7 +80,7 @@ def _machine(rung: Rung) -> tuple[Machine | None, list[RungProblem]]:
     try:
         if rung.cloud not in (None, *CLOUDS):
             return None, [RungProblem(("cloud",), f"no cloud {rung.cloud!r}", f"they are {', '.join(CLOUDS)}")]
-        return questions.machine(rung.machine, rung.cloud), []
+        return queries.machine(rung.machine, rung.cloud), []
     except UnknownName as error:
         return None, [RungProblem(("machine",), f"no {error.kind} {error.given!r}", error.hint)]
     except DoesNotFit as error:
@@ -89,7 +89,7 @@ def _machine(rung: Rung) -> tuple[Machine | None, list[RungProblem]]:
 
 def _market(rung: Rung) -> tuple[Market | None, list[RungProblem]]:
     try:
-        return questions.market(rung.market), []
+        return queries.market(rung.market), []
     except UnknownName as error:
         return None, [RungProblem(("market",), f"no {error.kind} {error.given!r}", error.hint)]
 
@@ -173,9 +173,9 @@ def default_ladder(
     `regions` may be of several clouds; without any it is the one where the machine costs least. NoLadder where the
     machine itself cannot stand on it.
     """
-    own = questions.machine(machine) if isinstance(machine, str) else machine
+    own = queries.machine(machine) if isinstance(machine, str) else machine
     floor = needs or needs_of(own)
-    words = [word for word in dict.fromkeys(map(questions.market, markets)) if floor.market in (None, word)]
+    words = [word for word in dict.fromkeys(map(queries.market, markets)) if floor.market in (None, word)]
     refused = [each.text for each in solver.findings(solver.Setup(machine=own))]
     missing = [f"{own.key} {lack.text}" for lack in lacks(own, replace(floor, market=None, region=None))]
     where = [each for each in regions or _cheapest_region(own, floor, words) if floor.region in (None, each)]
@@ -205,7 +205,7 @@ def _rungs(
             machine=machine.key,
             market=market,
             region=region,
-            zones=questions.zones(machine, region),
+            zones=queries.zones(machine, region),
             cloud=machine.cloud,
             timeout_sec=timeout_sec,
         )

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from . import load, questions
+from . import data_files, queries
 from .errors import closest
-from .places import closest_place
+from .locations import closest_place
 
 GLOBAL = "global"
 """Where the quotas of all regions together stand."""
@@ -136,16 +136,16 @@ def path_of(region: str, metric: str) -> tuple[str, ...]:
 
 def metrics() -> tuple[str, ...]:
     """Every metric a machine of the catalog draws from."""
-    return tuple(row["metric"] for row in load.rows("quotas"))
+    return tuple(row["metric"] for row in data_files.rows("quotas"))
 
 
 @cache
-def row_of(metric: str) -> load.Json:
-    return next(row for row in load.rows("quotas") if row["metric"] == metric)
+def row_of(metric: str) -> data_files.Json:
+    return next(row for row in data_files.rows("quotas") if row["metric"] == metric)
 
 
 def _metric(quota_id: str, gpu_family: str) -> str:
-    rows = load.rows("quotas")
+    rows = data_files.rows("quotas")
     return next((row["metric"] for row in rows if (row["quota_id"], row["gpu_family"]) == (quota_id, gpu_family)), "")
 
 
@@ -160,7 +160,7 @@ def _flat(metrics: Mapping[Any, Any]) -> Iterator[tuple[tuple[str, ...], str, An
 
 
 def _place_mistake(place: Any) -> Mistake | None:
-    known = (GLOBAL, *questions.regions())
+    known = (GLOBAL, *queries.regions())
     if place in known:
         return None
     near = closest_place(str(place), known)

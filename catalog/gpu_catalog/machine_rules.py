@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from . import parts, questions
-from .choices import Setup
+from . import device_types, queries
 from .finding import Finding, changes, cited, machines_like, origin
-from .places import places_near
-from .rows import Machine
+from .locations import places_near
+from .models import Machine
+from .setup import Setup
 
 # Where what the rows below do not cite themselves was read.
 _API, _GUIDE, _PROFILES = ("botocore",), ("eksdoc",), ("migparted", "gke_ca")
@@ -46,7 +46,7 @@ def unknown(setup: Setup) -> Iterator[str]:
     for name, chosen, known in (("boot_disk", setup.boot_disk, machine.boot_disks), ("nic", setup.nic, machine.nics)):
         if (
             chosen
-            and parts.is_of(name, chosen, machine.cloud)
+            and device_types.is_of(name, chosen, machine.cloud)
             and chosen not in known
             and (not known or f"{name}s" in machine.uncertain)
         ):
@@ -69,7 +69,7 @@ def _parts(setup: Setup) -> Iterator[Finding]:
     disks = sorted(machine.boot_disks, key=lambda disk: disk != "pd-balanced")
     for name, chosen, known in (("boot_disk", setup.boot_disk, disks), ("nic", setup.nic, [*machine.nics])):
         if (
-            parts.is_of(name, chosen or "", machine.cloud)
+            device_types.is_of(name, chosen or "", machine.cloud)
             and known
             and chosen not in known
             and f"{name}s" not in machine.uncertain
@@ -80,7 +80,7 @@ def _parts(setup: Setup) -> Iterator[Finding]:
 
 
 def _mig(setup: Setup) -> Iterator[Finding]:
-    profiles = questions.mig_profiles(setup.machine)
+    profiles = queries.mig_profiles(setup.machine)
     asked = (
         ("mig_profile", setup.mig_profile, [each.profile for each in profiles]),
         (
@@ -109,7 +109,7 @@ def _ami(setup: Setup) -> Iterator[Finding]:
     machine, name = setup.machine, setup.ami_type
     if not name:
         return
-    known = {each.ami_type: each for each in questions.ami_types()}
+    known = {each.ami_type: each for each in queries.ami_types()}
     others = changes("ami_type", machine.ami_types)
     ami = known.get(name)
     if machine.cloud != "aws":

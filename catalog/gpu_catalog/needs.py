@@ -9,10 +9,10 @@ from typing import Literal, get_args
 
 from gpu_smoke import compat, wheels
 
-from . import load, questions
+from . import data_files, queries
 from .errors import UnknownName
-from .places import closest_place
-from .rows import CLOUDS, Architecture, Cloud, Machine, Market
+from .locations import closest_place
+from .models import CLOUDS, Architecture, Cloud, Machine, Market
 
 Dtype = Literal["fp32", "fp16", "int8", "bf16", "fp8", "fp4"]
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
@@ -80,7 +80,7 @@ class Needs:
 
     def __post_init__(self) -> None:
         if self.market is not None:
-            object.__setattr__(self, "market", questions.market(self.market))
+            object.__setattr__(self, "market", queries.market(self.market))
         if self.dtype is not None:
             number_type(self.dtype)
         if self.cloud not in (None, *CLOUDS):
@@ -132,19 +132,19 @@ def _number_types() -> dict[str, NumberType]:
         row["dtype"]: NumberType(
             row["dtype"], row["compute_capability"], row["partly"], tuple(row["sources"]["compute_capability"])
         )
-        for row in load.rows("dtypes")
+        for row in data_files.rows("dtypes")
     }
 
 
 @cache
 def _regions() -> frozenset[str]:
-    return frozenset(questions.regions())
+    return frozenset(queries.regions())
 
 
 def needs_of(machine: Machine) -> Needs:
     """What a job needs that was written for this machine: as many GPUs, each no smaller and no older, and its CPU."""
     return Needs(
-        gpu_memory_gib=questions.nominal_gpu_memory_gib(machine),
+        gpu_memory_gib=queries.nominal_gpu_memory_gib(machine),
         gpu_count=machine.gpu_count,
         compute_capability=machine.gpu.compute_capability,
         architecture=machine.architecture,
@@ -185,7 +185,7 @@ def _choices(machine: Machine, needs: Needs) -> Iterator[Lack]:
 
 def _amounts(machine: Machine, needs: Needs) -> Iterator[Lack]:
     for need, least, has, what in (
-        ("gpu_memory_gib", needs.gpu_memory_gib, questions.nominal_gpu_memory_gib(machine), "GiB of GPU memory"),
+        ("gpu_memory_gib", needs.gpu_memory_gib, queries.nominal_gpu_memory_gib(machine), "GiB of GPU memory"),
         ("gpu_count", needs.gpu_count, machine.gpu_count, "GPU" if machine.gpu_count == 1 else "GPUs"),
         ("memory_gib", needs.memory_gib, machine.memory_gib, "GiB of memory"),
         ("vcpus", needs.vcpus, machine.vcpus, "vCPUs"),

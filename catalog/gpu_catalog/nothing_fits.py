@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from .models import Machine
 from .needs import Lack, Needs
 from .offers import best, shortfalls
 from .recommend import candidates, rank
-from .rows import Machine
 
 
 @dataclass(frozen=True, slots=True)

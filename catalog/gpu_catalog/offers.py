@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 
-from . import questions, staleness
+from . import queries, staleness
 from .facts import Price
+from .models import MARKETS, Machine, Market
 from .needs import Lack, Needs, lacks
 from .prices import list_price, price
-from .rows import MARKETS, Machine, Market
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Offer:
     @property
     def zones(self) -> tuple[str, ...]:
         """The zones of the region that have it; none where no source names them."""
-        return questions.zones(self.machine, self.region)
+        return queries.zones(self.machine, self.region)
 
     @property
     def usd_per_hour(self) -> float | None:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from . import load, questions
+from . import data_files, queries
 from .demand import Demand
 from .limits import GLOBAL, Limit, row_of
-from .rows import Cloud
+from .models import Cloud
 
 Key = tuple[str, str]
 """Region, or `global`, and metric."""
@@ -126,7 +126,7 @@ def needs(demands: Iterable[Demand]) -> dict[Key, Need]:
 
 def without_metric(demands: Iterable[Demand]) -> tuple[str, ...]:
     """The pools for whose machines no quota is known, bought the way they are."""
-    return tuple(each.pool for each in demands if not questions.quota_metrics(each.machine, each.market))
+    return tuple(each.pool for each in demands if not queries.quota_metrics(each.machine, each.market))
 
 
 def compare(needed: Mapping[Key, Need], given: Mapping[Key, Limit]) -> tuple[Finding, ...]:
@@ -165,14 +165,14 @@ def google_link(project: str = "") -> str:
 
 def _needs_of(demand: Demand) -> Iterator[Need]:
     machine, count = demand.machine, demand.most_machines
-    for quota in questions.quota_metrics(machine, demand.market):
+    for quota in queries.quota_metrics(machine, demand.market):
         amount = quota.per_machine * count
         own = replace(_need(demand, quota.metric, amount), alternatives=quota.alternatives, certain=quota.certain)
         other = _instead(demand, quota.metric)
         yield replace(own, instead=other, movable=amount) if other else own
     if machine.cloud == "gcp":
         for disk, gib in ((demand.boot_disk, demand.boot_disk_gib), ("local-ssd", _local_gib(demand))):
-            for row in load.rows("disk_quotas"):
+            for row in data_files.rows("disk_quotas"):
                 if gib and row["disk"] == disk and demand.market in row["markets"]:
                     yield replace(_need(demand, row["metric"], gib * count), certain=row["certain"])
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cache
 
-from . import questions
+from . import queries
+from .models import Machine
 from .needs import Needs, number_type, torch_on
 from .offers import Offer, best, shortfalls
 from .prices import interruption
-from .rows import Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def recommend(
 @cache
 def candidates() -> tuple[Machine, ...]:
     """Every machine that can be recommended at all: with CUDA, not retired, and in a region some source names."""
-    return tuple(each for each in questions.machines() if each.gpu.is_nvidia and each.regions)
+    return tuple(each for each in queries.machines() if each.gpu.is_nvidia and each.regions)
 
 
 def _offer(machine: Machine, needs: Needs, today: date | None) -> Offer | None:
@@ -87,7 +87,7 @@ def _offer(machine: Machine, needs: Needs, today: date | None) -> Offer | None:
 def rank(offer: Offer) -> tuple[object, ...]:
     """Cheapest first; the smallest first where the price is the same or unknown."""
     machine = offer.machine
-    size = machine.gpu_count * questions.nominal_gpu_memory_gib(machine)
+    size = machine.gpu_count * queries.nominal_gpu_memory_gib(machine)
     return *offer.rank, size, machine.gpu.capability, machine.vcpus, machine.memory_gib, machine.key
 
 
@@ -147,7 +147,7 @@ def _cheapest(needs: Needs) -> str:
 def _caveats(offer: Offer, needs: Needs) -> Iterator[str]:
     machine, gpu = offer.machine, offer.machine.gpu
     if band := interruption(machine, offer.region) if offer.market == "spot" else "":
-        yield f"{band} of its spot instances were taken back in a month ({questions.source('adv').date})"
+        yield f"{band} of its spot instances were taken back in a month ({queries.source('adv').date})"
     if offer.region in machine.unlisted_regions:
         yield f"Google's page of regions does not name {offer.region} for it: that may be open to some projects only"
     if {"markets", f"markets.{offer.market}"} & {*machine.uncertain}:

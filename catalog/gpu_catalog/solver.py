@@ -13,10 +13,10 @@ from typing import Any
 
 from gpu_smoke.compat import pythons
 
-from . import driver_rules, machine_rules, parts, questions
-from .choices import DRIVER_SOURCES, DriverSource, Setup
+from . import device_types, driver_rules, machine_rules, queries
 from .finding import Change, Finding
-from .rows import Machine
+from .models import Machine
+from .setup import DRIVER_SOURCES, DriverSource, Setup
 
 __all__ = ["DRIVER_SOURCES", "DriverSource", "Problem", "Refused", "Setup", "Works", "check", "pythons"]
 
@@ -78,10 +78,10 @@ def check(machine: str | Machine, **choices: Any) -> Works | Refused:
     UnknownName for a machine, market or driver source that does not exist; ValueError for a torch version, or a
     compute capability, that cannot be read.
     """
-    found = questions.machine(machine) if isinstance(machine, str) else machine
+    found = queries.machine(machine) if isinstance(machine, str) else machine
     if choices.get("market"):
-        choices["market"] = questions.market(choices["market"])
-    choices |= {part: parts.spelled(part, choices[part]) for part in parts.PARTS if choices.get(part)}
+        choices["market"] = queries.market(choices["market"])
+    choices |= {part: device_types.spelled(part, choices[part]) for part in device_types.PARTS if choices.get(part)}
     return check_setup(Setup(machine=found, **choices))
 
 
@@ -98,7 +98,7 @@ def check_setup(setup: Setup) -> Works | Refused:
 def findings(setup: Setup) -> list[Finding]:
     """Everything that is wrong. Of a machine that is none to choose, nothing else is asked."""
     first = list(machine_rules.usable(setup.machine))
-    return first or [*machine_rules.findings(setup), *parts.findings(setup), *driver_rules.findings(setup)]
+    return first or [*machine_rules.findings(setup), *device_types.findings(setup), *driver_rules.findings(setup)]
 
 
 def words(change: Mapping[str, Any]) -> str:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import gpu_catalog
 import pytest
-from gpu_catalog import load
+from gpu_catalog import data_files
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = sorted(load.DATA.glob("*.json"))
+FILES = sorted(data_files.DATA.glob("*.json"))
 every_file = pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
 
 # Every form in which Google and AWS name a machine type with a GPU, or one that takes some.
@@ -39,12 +39,12 @@ def test_every_source_that_is_named_is_known(file: Path) -> None:
     layers = [document.get("sources", {}), *(row.get("sources", {}) for row in document["rows"])]
     named = {key for layer in layers for keys in layer.values() for key in keys}
     named |= {row["source"] for row in document["rows"] if "source" in row}
-    assert named <= set(load.sources())
+    assert named <= set(data_files.sources())
 
 
 def test_every_source_is_used() -> None:
     text = "".join(file.read_text() for file in FILES if file.stem != "sources")
-    assert [key for key in load.sources() if f'"{key}"' not in text] == []
+    assert [key for key in data_files.sources() if f'"{key}"' not in text] == []
 
 
 def test_no_row_is_there_twice() -> None:
@@ -56,8 +56,8 @@ def test_no_row_is_there_twice() -> None:
 
 def test_a_machine_that_is_priced_is_a_machine_there_is() -> None:
     known = {*gpu_catalog.machine_types(), *gpu_catalog.attachable()}
-    assert {row.get("machine_type") or row["accelerator"] for row in load.rows("prices")} <= known
-    assert {row["machine_type"] for row in load.rows("aws_spot")} <= known
+    assert {row.get("machine_type") or row["accelerator"] for row in data_files.rows("prices")} <= known
+    assert {row["machine_type"] for row in data_files.rows("aws_spot")} <= known
 
 
 def test_there_is_no_second_table_of_machines() -> None:
@@ -73,7 +73,7 @@ def test_the_search_for_tables_sees_every_machine_type() -> None:
 
 
 def loaded(statement: str) -> str:
-    code = f"import sys\n{statement}\nprint('gpu_catalog' in sys.modules, 'gpu_catalog.load' in sys.modules)"
+    code = f"import sys\n{statement}\nprint('gpu_catalog' in sys.modules, 'gpu_catalog.data_files' in sys.modules)"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
@@ -86,7 +86,7 @@ def test_the_catalog_is_not_loaded_before_it_is_asked(statement: str) -> None:
 
 
 def test_importing_the_catalog_reads_no_data() -> None:
-    code = "import gpu_catalog.load as load, gpu_catalog\nprint(load.document.cache_info().currsize)"
+    code = "import gpu_catalog.data_files as data_files, gpu_catalog\nprint(data_files.document.cache_info().currsize)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "0"
 

@@ -8,7 +8,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from gpu_catalog import load
+from gpu_catalog import data_files
 from gpu_catalog.refresh import Diff, Rows, diff
 from gpu_catalog.upstream import google_billing, google_prices
 from gpu_catalog.upstream.google_prices import covers, current, parts, price_row, upstream, written
@@ -49,7 +49,7 @@ def test_a_refresh_shows_what_moved_and_says_nothing_of_other_machines() -> None
 def test_new_prices_stand_beside_the_old_ones_with_a_source_of_today() -> None:
     found, prices = refreshed()
     documents = written(found, prices, TODAY)
-    before, after = load.rows("prices"), documents["prices"]["rows"]
+    before, after = data_files.rows("prices"), documents["prices"]["rows"]
     assert after[: len(before)] == before
     assert len(after) == len(before) + 8
     assert documents["sources"]["rows"][-1] == {
@@ -70,22 +70,24 @@ def test_an_accelerator_is_priced_as_one() -> None:
 
 
 @pytest.fixture
-def after_a_refresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, load.Json]]:
+def after_a_refresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, data_files.Json]]:
     """The catalog as it is after the first refresh."""
     documents = written(*refreshed(), TODAY)
-    document = load.document
-    monkeypatch.setattr(load, "document", lambda name: documents.get(name) or document(name))
-    load.sources.cache_clear()
+    document = data_files.document
+    monkeypatch.setattr(data_files, "document", lambda name: documents.get(name) or document(name))
+    data_files.sources.cache_clear()
     yield documents
-    load.sources.cache_clear()
+    data_files.sources.cache_clear()
 
 
-def test_a_second_refresh_with_the_same_prices_writes_nothing(after_a_refresh: dict[str, load.Json]) -> None:
+def test_a_second_refresh_with_the_same_prices_writes_nothing(after_a_refresh: dict[str, data_files.Json]) -> None:
     found, prices = refreshed()
     assert (found.changed, written(found, prices, LATER)) == ((), {})
 
 
-def test_of_an_earlier_refresh_stays_what_a_later_one_has_no_price_for(after_a_refresh: dict[str, load.Json]) -> None:
+def test_of_an_earlier_refresh_stays_what_a_later_one_has_no_price_for(
+    after_a_refresh: dict[str, data_files.Json],
+) -> None:
     prices: Rows = {"gcp/g2-standard-8": {"us-central1 spot": 0.5}}
     found = diff(current(), prices, source="Cloud Billing", today=LATER, covers=covers)
     documents = written(found, prices, LATER)

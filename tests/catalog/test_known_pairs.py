@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from gpu_catalog import questions, solver
+from gpu_catalog import queries, solver
 from gpu_catalog.solver import Refused
 
 HERE = Path(__file__).parent
@@ -30,7 +30,7 @@ def choices(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_machine(change: dict[str, Any]) -> dict[str, Any]:
-    return {k: questions.machine(v) if k == "machine" and isinstance(v, str) else v for k, v in change.items()}
+    return {k: queries.machine(v) if k == "machine" and isinstance(v, str) else v for k, v in change.items()}
 
 
 BAD, GOOD = rows("known_bad.yaml"), rows("known_good.yaml")
@@ -78,6 +78,6 @@ def test_each_has_a_source_with_a_date(row: dict[str, Any]) -> None:
 def test_every_rule_has_a_known_bad_setup() -> None:
     """Rules of names and wrong clouds, which no issue is about, are in test_solver.py."""
     seen = {rule for row in BAD for rule in row["rules"]}
-    from gpu_catalog import load
+    from gpu_catalog import data_files
 
-    assert {row["rule"] for row in load.rows("driver_rules")} - seen <= {"source.ami"}
+    assert {row["rule"] for row in data_files.rows("driver_rules")} - seen <= {"source.ami"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import gpu_catalog as catalog
 import pytest
-from gpu_catalog import load
+from gpu_catalog import data_files
 from gpu_catalog.prices import list_price
 
 MACHINES = catalog.machines()
@@ -105,7 +105,7 @@ def test_a_gpu_costs_more_than_three_times_as_much_only_where_it_has_more_of_a_m
 def test_in_two_months_standard_prices_stayed_and_spot_prices_moved() -> None:
     """Why an old spot price is not compared by: eight prices of each, read on 2026-08-03 and on 2026-10-04."""
     by_source: dict[str, dict[tuple[str, str, str], float]] = {"kgcp": {}, "gcc": {}}
-    for row in load.rows("prices"):
+    for row in data_files.rows("prices"):
         for region, markets in row["usd_per_hour"].items():
             for market, price in markets.items():
                 if row["source"] in by_source and "machine_type" in row:

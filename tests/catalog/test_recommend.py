@@ -7,7 +7,7 @@ from typing import Any
 
 import gpu_catalog as catalog
 import pytest
-from gpu_catalog import load, solver
+from gpu_catalog import data_files, solver
 from gpu_catalog.needs import DTYPES, Needs, UnknownDtype, UnknownRegion, lacks, needs_of, number_type
 from gpu_catalog.nothing_fits import nothing_fits
 from gpu_catalog.offers import shortfalls
@@ -133,7 +133,7 @@ def test_a_number_type_is_had_from_this_compute_capability_on(dtype: Any, oldest
 
 
 def test_every_number_type_has_a_source() -> None:
-    assert [row["dtype"] for row in load.rows("dtypes")] == list(DTYPES)
+    assert [row["dtype"] for row in data_files.rows("dtypes")] == list(DTYPES)
     assert all(catalog.source(key).certain for name in DTYPES for key in number_type(name).sources)
 
 

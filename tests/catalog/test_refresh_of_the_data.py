@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_catalog import load
+from gpu_catalog import data_files
 from gpu_catalog.refresh import GONE, Diff, Rows, diff
 from gpu_catalog.upstream import aws_rows, google_compute, google_rows, moto
-from gpu_catalog.upstream.written import Written, text, written
+from gpu_catalog.upstream.changed_documents import Written, text, written
 
 from . import aged
 
@@ -39,11 +39,11 @@ def google(**more: Any) -> Diff:
 @pytest.fixture
 def aged_regions(monkeypatch: pytest.MonkeyPatch) -> None:
     """The catalog with the regions of AWS's page, as before it was refreshed from the packages."""
-    document, old = load.document, aged.aws_machines()
-    monkeypatch.setattr(load, "document", lambda name: old if name == "aws_machines" else document(name))
+    document, old = data_files.document, aged.aws_machines()
+    monkeypatch.setattr(data_files, "document", lambda name: old if name == "aws_machines" else document(name))
 
 
-def row(result: Written, file: str, machine_type: str) -> load.Json:
+def row(result: Written, file: str, machine_type: str) -> data_files.Json:
     [found] = [each for each in result.documents[file]["rows"] if each["machine_type"] == machine_type]
     return dict(found)
 
@@ -57,7 +57,7 @@ def test_four_regions_stand_on_a_price_alone() -> None:
     """Neither is AWS's page for them nor an answer of EC2's; docs/catalog-refresh.md names them."""
     found = {
         (row["machine_type"], region)
-        for row, page in zip(load.rows("aws_machines"), aged.aws_machines()["rows"], strict=True)
+        for row, page in zip(data_files.rows("aws_machines"), aged.aws_machines()["rows"], strict=True)
         for region in {*row.get("regions", ())} - {*aged.regions(page)}
         if row["machine_type"] not in moto.offerings().get(region, ())
     }
@@ -99,7 +99,7 @@ def test_a_region_that_no_source_covers_stays() -> None:
 
 def test_the_files_have_the_form_that_a_refresh_writes() -> None:
     for file in ("aws_machines", "gcp_machines", "prices", "sources"):
-        assert text(load.document(file)) == (load.DATA / f"{file}.json").read_text(), file
+        assert text(data_files.document(file)) == (data_files.DATA / f"{file}.json").read_text(), file
 
 
 @pytest.mark.usefixtures("aged_regions")
@@ -116,8 +116,8 @@ def test_changed_regions_are_written_to_the_machine_with_their_source() -> None:
 @pytest.mark.usefixtures("aged_regions")
 def test_a_second_refresh_of_what_was_written_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     result = written(aws(aws_rows.upstream(aws_rows.current())), "moto")
-    document = load.document
-    monkeypatch.setattr(load, "document", lambda name: result.documents.get(name) or document(name))
+    document = data_files.document
+    monkeypatch.setattr(data_files, "document", lambda name: result.documents.get(name) or document(name))
     assert aws(aws_rows.upstream(aws_rows.current())).empty
 
 
@@ -133,8 +133,8 @@ def test_a_machine_that_is_gone_is_marked_in_the_file_and_one_that_is_back_is_no
     gone = written(aws(fewer), "moto")
     assert row(gone, "aws_machines", "g6.xlarge")[GONE] == "2026-11-21"
     assert len(gone.documents["aws_machines"]["rows"]) == 83
-    document = load.document
-    monkeypatch.setattr(load, "document", lambda name: gone.documents.get(name) or document(name))
+    document = data_files.document
+    monkeypatch.setattr(data_files, "document", lambda name: gone.documents.get(name) or document(name))
     back = written(aws({**fewer, "aws/g6.xlarge": {}}), "moto")
     assert GONE not in row(back, "aws_machines", "g6.xlarge")
 
@@ -144,7 +144,7 @@ def test_a_new_size_of_a_known_family_becomes_a_row() -> None:
     result = written(aws({**aws_rows.current(), "aws/g6.3xlarge": {**known, "vcpus": 12}}), "moto")
     found = row(result, "aws_machines", "g6.3xlarge")
     assert (found["family"], found["vcpus"], found["network_mbps"]) == ("g6", 12, None)
-    assert set(found) >= set(load.rows("aws_machines")[0])
+    assert set(found) >= set(data_files.rows("aws_machines")[0])
     assert found["sources"]["vcpus"] == ["moto"]
 
 

@@ -6,9 +6,9 @@ import itertools
 from typing import Any
 
 import pytest
-from gpu_catalog import load, parts, questions, solver
-from gpu_catalog.choices import source_of, sources_for
+from gpu_catalog import data_files, device_types, queries, solver
 from gpu_catalog.errors import UnknownName
+from gpu_catalog.setup import source_of, sources_for
 from gpu_catalog.solver import Refused, Setup, Works, check, findings
 
 
@@ -76,10 +76,10 @@ def test_another_machine_is_named_where_nothing_else_helps() -> None:
 
 
 def test_a_driver_source_brings_its_own_branch() -> None:
-    machine = questions.machine("p3.2xlarge")
+    machine = queries.machine("p3.2xlarge")
     assert Setup(machine=machine, driver_source="operator").branch == 595
     assert Setup(machine=machine, driver_source="al2023").branch == 580
-    assert Setup(machine=questions.machine("g7.2xlarge"), driver_source="al2023").branch == 595
+    assert Setup(machine=queries.machine("g7.2xlarge"), driver_source="al2023").branch == 595
     assert Setup(machine=machine, driver_source="al2023", driver_branch=570).branch == 570
     assert Setup(machine=machine).branch is None
 
@@ -137,10 +137,10 @@ def test_a_part_that_the_cloud_has_is_unknown_where_no_source_says_that_the_mach
 
 
 def test_every_part_of_a_machine_is_one_of_its_cloud() -> None:
-    taken = {(part, each.cloud, name) for each in questions.machines() for part, names in
+    taken = {(part, each.cloud, name) for each in queries.machines() for part, names in
              (("boot_disk", each.boot_disks), ("nic", each.nics)) for name in names}  # fmt: skip
     assert len(taken) == 8
-    assert [each for each in taken if not parts.is_of(each[0], each[2], each[1])] == []
+    assert [each for each in taken if not device_types.is_of(each[0], each[2], each[1])] == []
 
 
 def test_a_place_without_the_machine_is_answered_with_the_nearest_that_have_it() -> None:
@@ -157,7 +157,7 @@ def test_a_place_is_unknown_and_not_refused_where_no_source_names_a_region_of_th
 
 def test_a_boot_disk_that_is_refused_is_answered_with_pd_balanced_where_the_machine_takes_it() -> None:
     [problem] = refused("a3-highgpu-1g", boot_disk="pd-standard").problems
-    assert questions.machine("a3-highgpu-1g").boot_disks[0] == "hyperdisk-balanced"
+    assert queries.machine("a3-highgpu-1g").boot_disks[0] == "hyperdisk-balanced"
     assert problem.fix == {"boot_disk": "pd-balanced"}
 
 
@@ -210,15 +210,15 @@ def test_a_driver_source_is_described_and_its_default_is_one_of_its_branches(nam
     source = source_of(name)
     assert source.clouds
     assert source.branches is None or {source.default, *source.defaults.values()} <= {*source.branches}
-    assert any(source in sources_for(machine) for machine in questions.machines(n1=False))
+    assert any(source in sources_for(machine) for machine in queries.machines(n1=False))
 
 
 def test_the_sources_of_the_table_are_those_of_the_type() -> None:
-    assert tuple(row["driver_source"] for row in load.rows("driver_sources")) == solver.DRIVER_SOURCES
+    assert tuple(row["driver_source"] for row in data_files.rows("driver_sources")) == solver.DRIVER_SOURCES
 
 
 def test_every_machine_has_a_way_to_a_driver_and_a_current_torch() -> None:
-    for machine in questions.machines(n1=False):
+    for machine in queries.machines(n1=False):
         torch = {"x86_64": "2.14.0+cu126", "arm64": "2.13.0+cu130"}[machine.architecture]
         torch = "2.13.0+cu130" if machine.gpu.capability >= (10, 0) else torch
         ways = [source.name for source in sources_for(machine) if not _wrong(machine, source.name, torch)]

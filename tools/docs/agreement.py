@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from gpu_catalog.upstream import disagreements
-from gpu_catalog.upstream.agreement import comparisons
 from gpu_catalog.upstream.comparison import Comparison, Fact
+from gpu_catalog.upstream.crosscheck import comparisons
 from gpu_catalog.upstream.disagreements import Disagreement
 
 RIGHT = {

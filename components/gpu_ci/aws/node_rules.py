@@ -8,7 +8,7 @@ from typing import Any
 
 import gpu_catalog as catalog
 from gpu_catalog import Machine, solver
-from gpu_catalog.places import places_near
+from gpu_catalog.locations import places_near
 from pydantic_core import PydanticCustomError
 
 from ..errors import did_you_mean, invalid, located, refuse

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import gpu_catalog
 from gpu_catalog import Gpu, LocalDisks, Machine, Price
-from gpu_catalog.places import places_near
+from gpu_catalog.locations import places_near
 
 from gpu_ci.cli import options
 from gpu_ci.cli.catalog_list import price_json, price_text, print_dates

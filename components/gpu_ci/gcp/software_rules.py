@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from gpu_catalog import Machine, solver
-from gpu_catalog.choices import source_of
+from gpu_catalog.setup import source_of
 
 from .. import versions
 from ..errors import invalid

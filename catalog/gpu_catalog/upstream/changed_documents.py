@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 
-from gpu_catalog import load
+from gpu_catalog import data_files
 from gpu_catalog.refresh import GONE, Change, Diff, Row, shown
 
 FILES = {"aws": "aws_machines", "gcp": "gcp_machines"}
@@ -39,13 +39,13 @@ UNTOLD = {"network_mbps": None, "hypervisor": ""}
 class Written:
     """Data file -> its new document, only those that change; and lines for what has to be done by hand."""
 
-    documents: dict[str, load.Json]
+    documents: dict[str, data_files.Json]
     by_hand: tuple[str, ...]
 
 
 def written(diff: Diff, source: str) -> Written:
     """`source` is the key in sources.json under which the new facts stand."""
-    documents = {file: copy.deepcopy(load.document(file)) for file in FILES.values()}
+    documents = {file: copy.deepcopy(data_files.document(file)) for file in FILES.values()}
     rows = {f"{cloud}/{row['machine_type']}": row for cloud, file in FILES.items() for row in documents[file]["rows"]}
     by_hand: list[str] = []
     for change in diff.changed:
@@ -59,11 +59,11 @@ def written(diff: Diff, source: str) -> Written:
             by_hand.append(f"{name}: add its family, card and whatever else no source tells, then the machine")
         else:
             documents[FILES[cloud]]["rows"].append(row)
-    changed = {file: document for file, document in documents.items() if document != load.document(file)}
+    changed = {file: document for file, document in documents.items() if document != data_files.document(file)}
     return Written(changed, tuple(by_hand))
 
 
-def _change(row: load.Json | None, change: Change, source: str) -> Iterator[str]:
+def _change(row: data_files.Json | None, change: Change, source: str) -> Iterator[str]:
     fact = FACTS[change.machine.partition("/")[0]].get(change.field)
     if row is None or fact is None:
         yield str(change)
@@ -72,7 +72,7 @@ def _change(row: load.Json | None, change: Change, source: str) -> Iterator[str]
     row["sources"] = {**row.get("sources", {}), fact: [source]}
 
 
-def _mark(row: load.Json | None, name: str, wanted: Row) -> Iterator[str]:
+def _mark(row: data_files.Json | None, name: str, wanted: Row) -> Iterator[str]:
     if row is None:
         yield f"{name}: gone upstream since {shown(wanted.get(GONE))}"
     elif GONE in wanted:
@@ -81,10 +81,10 @@ def _mark(row: load.Json | None, name: str, wanted: Row) -> Iterator[str]:
         del row[GONE]
 
 
-def _new(cloud: str, machine_type: str, known: Row, source: str) -> load.Json | None:
+def _new(cloud: str, machine_type: str, known: Row, source: str) -> data_files.Json | None:
     """A new row of a family the catalog has; None when anything but a number would have to be invented."""
     facts = FACTS["aws"]
-    families = {row["family"]: row for row in load.rows("aws_families")} if cloud == "aws" else {}
+    families = {row["family"]: row for row in data_files.rows("aws_families")} if cloud == "aws" else {}
     shared = families.get(str(known.get("family")))
     if shared is None or known.get("gpu") != shared["gpu"] or not {*facts} <= {*known}:
         return None
@@ -98,13 +98,13 @@ def _new(cloud: str, machine_type: str, known: Row, source: str) -> load.Json | 
     }
 
 
-def with_source(document: load.Json, key: str, what: str, day: date) -> load.Json:
+def with_source(document: data_files.Json, key: str, what: str, day: date) -> data_files.Json:
     """sources.json with one more source, or with this one anew."""
     others = [row for row in document["rows"] if row["key"] != key]
     return {**document, "rows": [*others, {"key": key, "what": what, "date": day.isoformat(), "certain": True}]}
 
 
-def text(document: load.Json) -> str:
+def text(document: data_files.Json) -> str:
     """A data file's form: one row a line, so that a diff of the file is a diff of rows."""
     head = {key: value for key, value in document.items() if key != "rows"}
     lines = [f" {json.dumps(key)}: {_block(value)}," for key, value in head.items()]

@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from gpu_catalog.upstream import agreement, disagreements
-from gpu_catalog.upstream.agreement import comparisons
+from gpu_catalog.upstream import crosscheck, disagreements
 from gpu_catalog.upstream.comparison import Comparison, Difference
+from gpu_catalog.upstream.crosscheck import comparisons
 
 COMPARISONS = {each.name: each for each in comparisons()}
 every_comparison = pytest.mark.parametrize("found", COMPARISONS.values(), ids=COMPARISONS)
@@ -75,7 +75,7 @@ def test_what_could_not_be_compared_has_a_reason() -> None:
 
 
 def test_every_aws_machine_of_the_catalog_is_compared_or_counted_as_missing() -> None:
-    names = {machine.machine_type for machine in agreement.aws()}
+    names = {machine.machine_type for machine in crosscheck.aws()}
     assert len(names) == 83
     for found in comparisons():
         if found.name in ("EC2 instance types", "Instance types in detail", "Regions by price list"):

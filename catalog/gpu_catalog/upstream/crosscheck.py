@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from gpu_catalog import n1, questions
-from gpu_catalog.rows import Machine
-from gpu_catalog.upstream import botocore, cfn_lint, gpuhunt, moto, names, read_json, version
+from gpu_catalog import n1, queries
+from gpu_catalog.models import Machine
+from gpu_catalog.upstream import botocore, cfn_lint, gpuhunt, moto, read_json, spellings, version
 from gpu_catalog.upstream.comparison import Comparison, Fact
 
 GIB = 2**30
@@ -26,7 +26,7 @@ def comparisons() -> tuple[Comparison, ...]:
 
 
 def aws() -> list[Machine]:
-    return list(questions.machines(cloud="aws", legacy=True))
+    return list(queries.machines(cloud="aws", legacy=True))
 
 
 def against_botocore() -> Comparison:
@@ -37,7 +37,7 @@ def against_botocore() -> Comparison:
         "Does EC2 know the instance type, and does the catalog know each of EC2's with a GPU?",
     )
     ours = {machine.machine_type for machine in aws()}
-    theirs = {name for name in words.values if names.GPU_FAMILIES.match(name)}
+    theirs = {name for name in words.values if spellings.GPU_FAMILIES.match(name)}
     for name in sorted(ours | theirs):
         found.hold(name, "instance type", name in ours, name in theirs)
     return found
@@ -51,7 +51,7 @@ def against_ami_types() -> Comparison:
         "Are the AMI types of the catalog those of EKS?",
         "The catalog has the names from botocore; what it says about them is from elsewhere.",
     )
-    ours = {each.ami_type for each in questions.ami_types()}
+    ours = {each.ami_type for each in queries.ami_types()}
     for name in sorted(ours | {*words.values}):
         found.hold(name, "AMI type", name in ours, name in words.values)
     return found
@@ -132,7 +132,7 @@ def against_gpuhunt() -> Comparison:
         f"gpuhunt {version('gpuhunt')}, table {gpuhunt.TABLE}",
         "Nominal memory and compute capability of each card.",
     )
-    for gpu in questions.gpus():
+    for gpu in queries.gpus():
         theirs = _in_gpuhunt(gpu.name, gpu.memory_gib)
         if theirs is None:
             found.miss(gpu.name, "memory GiB", "gpuhunt does not list the card")
@@ -149,7 +149,7 @@ def against_gpuhunt_by_machine() -> Comparison:
         f"gpuhunt {version('gpuhunt')}, table {gpuhunt.TABLE}",
         "What each machine's GPU has, in whole GiB; a fraction of a card is scaled up to the whole one.",
     )
-    for machine in questions.machines(n1=False, legacy=True):
+    for machine in queries.machines(n1=False, legacy=True):
         ours = machine.gpu_memory_gib / min(1, machine.gpu_count)
         theirs = _in_gpuhunt(machine.gpu.name, ours)
         if theirs is None:
@@ -161,7 +161,7 @@ def against_gpuhunt_by_machine() -> Comparison:
 
 def _in_gpuhunt(name: str, memory_gib: float) -> gpuhunt.Gpu | None:
     """The card of that name; of several memory sizes the nearest one, so that a wrong size still differs."""
-    fitting = [each for each in gpuhunt.gpus().values() if each.name == names.in_gpuhunt(name)]
+    fitting = [each for each in gpuhunt.gpus().values() if each.name == spellings.in_gpuhunt(name)]
     return min(fitting, key=lambda each: abs(each.memory_gib - memory_gib), default=None)
 
 
@@ -174,8 +174,8 @@ def against_nvidia() -> Comparison:
         "The same pages of NVIDIA's are the catalog's source; the table here was copied from them a second time.",
     )
     theirs = {card: capability for capability, cards in table["cards"].items() for card in cards}
-    for gpu in questions.gpus():
-        if (card := names.without_memory(gpu.name)) in theirs:
+    for gpu in queries.gpus():
+        if (card := spellings.without_memory(gpu.name)) in theirs:
             found.hold(gpu.name, "compute capability", gpu.compute_capability, theirs[card])
         else:
             found.miss(gpu.name, "compute capability", "NVIDIA's pages do not list the card")

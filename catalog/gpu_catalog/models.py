@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from .places import places_near, region_of
+from .locations import places_near, region_of
 
 Cloud = Literal["gcp", "aws"]
 Market = Literal["standard", "spot", "flex-start", "reservation", "capacity-block"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from . import load
-from .choices import Setup
+from . import data_files
 from .errors import closest
 from .finding import Finding, changes, cited
+from .setup import Setup
 
 PARTS = {"boot_disk": "boot disk", "nic": "network interface"}
 """Choices of a setup that are such names, in words."""
@@ -47,9 +47,11 @@ def findings(setup: Setup) -> Iterator[Finding]:
 @cache
 def _names(part: str) -> tuple[tuple[str, str], ...]:
     """Cloud and name of every part of that sort."""
-    return tuple((row["cloud"], name) for row in load.rows("parts") if row["part"] == part for name in row["names"])
+    return tuple(
+        (row["cloud"], name) for row in data_files.rows("parts") if row["part"] == part for name in row["names"]
+    )
 
 
 def _cited(part: str, cloud: str) -> str:
-    row = next(row for row in load.rows("parts") if (row["part"], row["cloud"]) == (part, cloud))
+    row = next(row for row in data_files.rows("parts") if (row["part"], row["cloud"]) == (part, cloud))
     return cited(row["sources"]["names"])

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .places import region_of
-from .rows import Attachment, Gpu, LocalDisks, Machine, N1Shape, Source
+from .locations import region_of
+from .models import Attachment, Gpu, LocalDisks, Machine, N1Shape, Source
 
 DATA = Path(__file__).with_name("data")
 

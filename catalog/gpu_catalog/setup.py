@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, get_args
 
-from . import load
+from . import data_files
 from .errors import UnknownName
-from .rows import Architecture, Machine
+from .models import Architecture, Machine
 
 DriverSource = Literal["prebuilt", "accelerator-image", "installer", "cos", "al2023", "bottlerocket", "operator"]
 DRIVER_SOURCES: tuple[DriverSource, ...] = get_args(DriverSource)
@@ -101,5 +101,5 @@ def _sources() -> dict[str, Source]:
             what=row["what"],
             sources=tuple(row["sources"]["branches"]),
         )
-        for row in load.rows("driver_sources")
+        for row in data_files.rows("driver_sources")
     }
