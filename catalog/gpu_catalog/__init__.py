@@ -18,9 +18,25 @@ from .errors import (
     UnknownSource,
     closest,
 )
-from .facts import AmiType, DriverBranches, MigProfile, Price, Quota
-from .locations import closest_place, region_of
-from .models import CLOUDS, MARKETS, Architecture, Attachment, Cloud, Gpu, LocalDisks, Machine, Market, N1Shape, Source
+from .locations import closest_location, region_of
+from .models import (
+    CLOUDS,
+    MARKETS,
+    AmiType,
+    Architecture,
+    Attachment,
+    Cloud,
+    DriverBranches,
+    Gpu,
+    LocalDisks,
+    Machine,
+    Market,
+    MigProfile,
+    N1Shape,
+    Price,
+    Quota,
+    Source,
+)
 from .n1 import (
     attachable,
     attached,
@@ -89,7 +105,7 @@ __all__ = [
     "attachment_counts",
     "attachments",
     "closest",
-    "closest_place",
+    "closest_location",
     "cost",
     "driver_branches",
     "gpu",

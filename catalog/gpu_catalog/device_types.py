@@ -10,48 +10,47 @@ from .errors import closest
 from .finding import Finding, changes, cited
 from .setup import Setup
 
-PARTS = {"boot_disk": "boot disk", "nic": "network interface"}
+DEVICE_TYPES = {"boot_disk": "boot disk", "nic": "network interface"}
 """Choices of a setup that are such names, in words."""
 
 
-def spelled(part: str, name: str) -> str:
+def canonical_name(device: str, name: str) -> str:
     """The name in its cloud's spelling: gvnic is GVNIC. One that no cloud has stays as it is."""
-    return {known.lower(): known for _, known in _names(part)}.get(name.lower(), name)
+    return {candidate.lower(): candidate for _, candidate in _names(device)}.get(name.lower(), name)
 
 
-def is_of(part: str, name: str, cloud: str) -> bool:
-    """Whether a cloud has such a part."""
-    return (cloud, name) in _names(part)
+def is_offered_by(device: str, name: str, cloud: str) -> bool:
+    """Whether a cloud has a device type of that name."""
+    return (cloud, name) in _names(device)
 
 
 def findings(setup: Setup) -> Iterator[Finding]:
-    """Parts of another cloud, and of none."""
+    """Device types of another cloud, and of none."""
     machine = setup.machine
-    for part, word in PARTS.items():
-        chosen = getattr(setup, part)
-        if not chosen or is_of(part, chosen, machine.cloud):
+    for device, label in DEVICE_TYPES.items():
+        chosen_name = getattr(setup, device)
+        if not chosen_name or is_offered_by(device, chosen_name, machine.cloud):
             continue
-        own = [name for cloud, name in _names(part) if cloud == machine.cloud]
-        taken = getattr(machine, f"{part}s") or own
-        rule = part.replace("_", "-")
-        if others := [cloud for cloud, name in _names(part) if name == chosen]:
-            text = f"{chosen} is a {word} of {others[0]}, and {machine.key} is not"
-            yield Finding(f"{rule}.cloud", part, text, _cited(part, others[0]), changes(part, taken))
+        own_names = [name for cloud, name in _names(device) if cloud == machine.cloud]
+        supported = getattr(machine, f"{device}s") or own_names
+        rule = device.replace("_", "-")
+        if other_clouds := [cloud for cloud, name in _names(device) if name == chosen_name]:
+            text = f"{chosen_name} is a {label} of {other_clouds[0]}, and {machine.key} is not"
+            yield Finding(f"{rule}.cloud", device, text, _cited(device, other_clouds[0]), changes(device, supported))
             continue
-        near = spelled(part, closest(chosen, [name.lower() for name in own]))
-        text = f"{machine.cloud} has no {word} {chosen}" + (f"; did you mean {near}?" if near else "")
-        first = [near] if near in taken else []
-        yield Finding(f"{rule}.unknown", part, text, _cited(part, machine.cloud), changes(part, [*first, *taken]))
+        near = canonical_name(device, closest(chosen_name, [name.lower() for name in own_names]))
+        text = f"{machine.cloud} has no {label} {chosen_name}" + (f"; did you mean {near}?" if near else "")
+        instead = changes(device, [near, *supported] if near in supported else supported)
+        yield Finding(f"{rule}.unknown", device, text, _cited(device, machine.cloud), instead)
 
 
 @cache
-def _names(part: str) -> tuple[tuple[str, str], ...]:
-    """Cloud and name of every part of that sort."""
-    return tuple(
-        (row["cloud"], name) for row in data_files.rows("parts") if row["part"] == part for name in row["names"]
-    )
+def _names(device: str) -> tuple[tuple[str, str], ...]:
+    """Cloud and name of every type of that device."""
+    rows = [row for row in data_files.rows("device_types") if row["device"] == device]
+    return tuple((row["cloud"], name) for row in rows for name in row["names"])
 
 
-def _cited(part: str, cloud: str) -> str:
-    row = next(row for row in data_files.rows("parts") if (row["part"], row["cloud"]) == (part, cloud))
+def _cited(device: str, cloud: str) -> str:
+    row = next(row for row in data_files.rows("device_types") if (row["device"], row["cloud"]) == (device, cloud))
     return cited(row["sources"]["names"])

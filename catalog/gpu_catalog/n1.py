@@ -73,10 +73,12 @@ def attached(machine_type: str, accelerator: str, count: int = 1) -> Machine:
         row for row in data_files.rows("gcp_attachments") if (row["accelerator"], row["count"]) == (accelerator, count)
     )
     shared, disks = data_files.family("gcp_families", row["family"]), row["local_disks"]
-    zones, zoneless = data_files.place(row["place"])
+    zones, zoneless = data_files.zones_and_regions(row["place"])
     small = limits.smaller_zones if too_large(machine_type, accelerator, count, limits.smaller_zones) else ()
     gpu = data_files.gpu_of_accelerator(accelerator)
-    given = data_files.origin(("gcp_families", shared), ("n1_shapes", {}), ("gcp_attachments", data_files.placed(row)))
+    sources = data_files.origin(
+        ("gcp_families", shared), ("n1_shapes", {}), ("gcp_attachments", data_files.with_zone_sources(row))
+    )
     return Machine(
         cloud="gcp",
         machine_type=machine_type,
@@ -100,7 +102,7 @@ def attached(machine_type: str, accelerator: str, count: int = 1) -> Machine:
         zoneless_regions=zoneless,
         unlisted_regions=data_files.unlisted(row["place"]),
         **data_files.google_family(shared),
-        **given,
+        **sources,
     )
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from . import data_files
-from .facts import Price
-from .models import Machine, Market
+from .models import Machine, Market, Price
 from .queries import machine as named
 from .queries import market as market_named
 

@@ -7,9 +7,20 @@ from functools import cache
 
 from . import data_files, n1
 from .errors import UnknownGpu, UnknownMachine, UnknownMarket, UnknownSource, closest
-from .facts import AmiType, DriverBranches, MigProfile, Quota
 from .locations import region_of
-from .models import MARKETS, Architecture, Cloud, Gpu, Machine, Market, Source
+from .models import (
+    MARKETS,
+    AmiType,
+    Architecture,
+    Cloud,
+    DriverBranches,
+    Gpu,
+    Machine,
+    Market,
+    MigProfile,
+    Quota,
+    Source,
+)
 
 _ATTACHED = re.compile(r"(?:gcp/)?(?P<machine>[\w-]+)\+(?P<accelerator>[\w-]+)x(?P<count>\d+)")
 

@@ -48,7 +48,7 @@ class Need:
         return f'{self.metric} "{row_of(self.metric)["name"]}"' if self.cloud == "aws" else self.metric
 
     @property
-    def in_words(self) -> str:
+    def amount_text(self) -> str:
         shares = ", ".join(f"{pool} {amount:g}" for pool, amount in self.pools)
         return f"{self.amount:g} {_UNITS[self.unit]} or more ({shares})"
 
@@ -91,7 +91,7 @@ class Finding:
 
     @property
     def expected(self) -> str:
-        return self.need.in_words
+        return self.need.amount_text
 
     def hint(self, project: str = "") -> str:
         """Where to ask for more, and what else would do."""
@@ -228,10 +228,10 @@ def _without_preemptible(needed: Mapping[Key, Need], given: Mapping[Key, Limit])
         spot = metric.startswith("PREEMPTIBLE_") and bool(need.instead)
         if spot and limit is not None and limit.limit == 0 and other in given:
             row = row_of(need.instead)
-            there = replace(
+            moved = replace(
                 need, metric=need.instead, quota_id=row["quota_id"], gpu_family=row["gpu_family"], instead="", movable=0
             )
-            found[other] = _both(found[other], there) if other in found else there
+            found[other] = _both(found[other], moved) if other in found else moved
             del found[region, metric]
     return found
 
@@ -248,7 +248,7 @@ def _finding(need: Need, key: Key, needed: Mapping[Key, Need], given: Mapping[Ke
         return None
     if need.movable >= short_by and not need.metric.startswith("PREEMPTIBLE_"):
         other = (region, need.instead)
-        taken = needed[other].amount if other in needed else 0
-        if other in given and given[other].limit - taken >= short_by:
+        used_there = needed[other].amount if other in needed else 0
+        if other in given and given[other].limit - used_there >= short_by:
             return None
     return Finding(need, most, certain)

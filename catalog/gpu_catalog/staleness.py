@@ -10,7 +10,7 @@ from datetime import date, timedelta
 
 from . import data_files, queries
 from .errors import UnknownName
-from .facts import Price
+from .models import Price
 
 PRICES_LAST_DAYS = 90
 RUNNERS_LAST_DAYS = 30
@@ -42,7 +42,7 @@ def prices(priced: Mapping[str, Price | None], today: date) -> tuple[Stale, ...]
             continue
         if price.date is None:
             old.setdefault("", []).append(name)
-        elif days_past(price, today):
+        elif stale_days(price, today):
             old.setdefault(price.date, []).append(name)
     hint = "compare with the cloud's own price list before you rely on the cost"
     return tuple(
@@ -55,7 +55,7 @@ def prices(priced: Mapping[str, Price | None], today: date) -> tuple[Stale, ...]
     )
 
 
-def days_past(price: Price, today: date) -> int:
+def stale_days(price: Price, today: date) -> int:
     """How old a price is that is older than 90 days; 0 for a newer one and for one of no known day."""
     days = (today - _last_day(price.date)).days if price.date else 0
     return days if days > PRICES_LAST_DAYS else 0

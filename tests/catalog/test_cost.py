@@ -157,5 +157,5 @@ def test_a_pool_of_several_types_costs_at_most_what_the_dearest_does_and_tells_e
     each = found.to_json()["usdPerHourByType"]
     assert list(each) == ["g5.2xlarge", "g5.4xlarge", "g5.8xlarge"]
     assert each == {name: cost.of_pool(demand(name, "standard", "us-east-1", 1)).usd_per_hour_at_max for name in each}
-    assert (found.dearest, found.usd_per_hour_at_max) == ("g5.8xlarge", 2 * max(each.values()))
+    assert (found.most_expensive_type, found.usd_per_hour_at_max) == ("g5.8xlarge", 2 * max(each.values()))
     assert "usdPerHourByType" not in cost.of_pool(G6).to_json()

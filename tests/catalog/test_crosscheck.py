@@ -46,11 +46,11 @@ def test_every_difference_is_a_known_one_and_every_known_one_is_there(found: Com
 
 @every_comparison
 def test_no_explanation_is_left_over(found: Comparison) -> None:
-    idle = [each for each in disagreements.known(found) if not list(each.differences(found.machines))]
+    idle = [each for each in disagreements.explanations(found) if not list(each.differences(found.machines))]
     assert idle == []
     unmatched = [
         (each.machines, pattern)
-        for each in disagreements.known(found)
+        for each in disagreements.explanations(found)
         for pattern in each.machines
         if not list(replace(each, machines=(pattern,)).differences(found.machines))
     ]
@@ -62,7 +62,7 @@ def test_every_explanation_belongs_to_a_comparison() -> None:
 
 
 def test_what_could_not_be_compared_has_a_reason() -> None:
-    reasons = Counter(each.why for found in comparisons() for each in found.uncompared)
+    reasons = Counter(each.reason for found in comparisons() for each in found.uncompared)
     assert reasons == {
         "moto recorded no such instance type": 162,
         "known by name only, the catalog gives it no regions": 164,
@@ -84,9 +84,9 @@ def test_every_aws_machine_of_the_catalog_is_compared_or_counted_as_missing() ->
 
 def test_a_fact_that_differs_is_neither_counted_as_agreeing_nor_lost() -> None:
     found = Comparison("x", "y", "z")
-    found.hold("g5.xlarge", "vCPUs", 4, 4)
-    found.hold("g5.xlarge", "GPUs", 1, 2)
-    found.hold("g6.xlarge", "us-east-1", True, True, "region")
+    found.compare("g5.xlarge", "vCPUs", 4, 4)
+    found.compare("g5.xlarge", "GPUs", 1, 2)
+    found.compare("g6.xlarge", "us-east-1", True, True, "region")
     assert found.agree == {"vCPUs": 1, "GPUs": 0, "region": 1}
     assert found.differ == [Difference("g5.xlarge", "GPUs", 1, 2)]
     assert (found.agreeing, found.whole, found.machines) == (2, 1, {"g5.xlarge", "g6.xlarge"})

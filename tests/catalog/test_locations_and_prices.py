@@ -36,7 +36,7 @@ def test_the_region_of_a_zone(zone: str, region: str) -> None:
     ],
 )
 def test_a_region_that_was_probably_meant_is_of_the_same_continent(given: str, meant: str) -> None:
-    assert catalog.closest_place(given, catalog.regions()) == meant
+    assert catalog.closest_location(given, catalog.regions()) == meant
 
 
 def test_where_a_gpu_is() -> None:

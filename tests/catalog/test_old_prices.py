@@ -32,7 +32,7 @@ def test_a_standard_price_counts_as_it_is_whatever_its_age_and_says_it() -> None
     assert compared("g6.xlarge", "standard", "us-east-1", date(2036, 1, 1)) == (0.8048, 0.8048)
     found = best(catalog.machine("g6.xlarge"), "standard", "us-east-1", today=TODAY)
     assert found.text == "standard 0.8048 USD/h in us-east-1, price of 2026-07-20, 124 days old"
-    assert found.doubt == ""
+    assert found.price_caveat == ""
 
 
 @pytest.mark.parametrize("today", [None, date(2025, 6, 29), TODAY])

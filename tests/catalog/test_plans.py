@@ -43,7 +43,7 @@ def forget() -> None:
         data_files.gpu_of_accelerator,
         data_files.machines,
         data_files.family,
-        data_files.place,
+        data_files.zones_and_regions,
         data_files.unlisted,
     ):
         cached.cache_clear()

@@ -57,7 +57,7 @@ def test_pools_of_one_region_share_a_quota_and_those_of_two_share_the_one_of_all
         (HERE, "PREEMPTIBLE_NVIDIA_L4_GPUS"): 6,
         ("us-east4", "PREEMPTIBLE_NVIDIA_L4_GPUS"): 1,
     }
-    assert found["global", "GPUS_ALL_REGIONS"].in_words == "7 GPUs or more (l4 4, b 2, c 1)"
+    assert found["global", "GPUS_ALL_REGIONS"].amount_text == "7 GPUs or more (l4 4, b 2, c 1)"
 
 
 def test_newer_gpus_have_a_quota_by_family_where_they_are_not_preemptible() -> None:
@@ -97,7 +97,7 @@ def test_bundled_local_disks_count_and_are_marked_as_not_certain() -> None:
 def test_aws_counts_vcpus() -> None:
     found = quota.needs([demand("g6.12xlarge", "spot", 2, region="us-east-1")])
     [((region, code), need)] = found.items()
-    assert (region, code, need.amount, need.in_words) == ("us-east-1", "L-3819A6DF", 96, "96 vCPUs or more (l4 96)")
+    assert (region, code, need.amount, need.amount_text) == ("us-east-1", "L-3819A6DF", 96, "96 vCPUs or more (l4 96)")
     assert quota.console_path(need) == (
         'Service Quotas > Amazon EC2 > L-3819A6DF "All G and VT Spot Instance Requests", in us-east-1'
     )

@@ -11,7 +11,7 @@ import pytest
 from gpu_catalog import data_files
 from gpu_catalog.refresh import GONE, Diff, Rows, diff
 from gpu_catalog.upstream import aws_rows, google_compute, google_rows, moto
-from gpu_catalog.upstream.changed_documents import Written, text, written
+from gpu_catalog.upstream.changed_documents import ChangedDocuments, apply_diff, text
 
 from . import aged
 
@@ -43,7 +43,7 @@ def aged_regions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data_files, "document", lambda name: old if name == "aws_machines" else document(name))
 
 
-def row(result: Written, file: str, machine_type: str) -> data_files.Json:
+def row(result: ChangedDocuments, file: str, machine_type: str) -> data_files.Json:
     [found] = [each for each in result.documents[file]["rows"] if each["machine_type"] == machine_type]
     return dict(found)
 
@@ -104,7 +104,7 @@ def test_the_files_have_the_form_that_a_refresh_writes() -> None:
 
 @pytest.mark.usefixtures("aged_regions")
 def test_changed_regions_are_written_to_the_machine_with_their_source() -> None:
-    result = written(aws(aws_rows.upstream(aws_rows.current())), "moto")
+    result = apply_diff(aws(aws_rows.upstream(aws_rows.current())), "moto")
     found = row(result, "aws_machines", "p5.4xlarge")
     assert "us-west-1" not in found["regions"]
     assert found["sources"]["regions"] == ["moto"]
@@ -115,14 +115,14 @@ def test_changed_regions_are_written_to_the_machine_with_their_source() -> None:
 
 @pytest.mark.usefixtures("aged_regions")
 def test_a_second_refresh_of_what_was_written_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = written(aws(aws_rows.upstream(aws_rows.current())), "moto")
+    result = apply_diff(aws(aws_rows.upstream(aws_rows.current())), "moto")
     document = data_files.document
     monkeypatch.setattr(data_files, "document", lambda name: result.documents.get(name) or document(name))
     assert aws(aws_rows.upstream(aws_rows.current())).empty
 
 
 def test_nothing_to_write_leaves_the_files_alone() -> None:
-    result = written(aws(aws_rows.current()), "moto")
+    result = apply_diff(aws(aws_rows.current()), "moto")
     assert (result.documents, result.by_hand) == ({}, ())
 
 
@@ -130,18 +130,18 @@ def test_a_machine_that_is_gone_is_marked_in_the_file_and_one_that_is_back_is_no
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fewer = {name: known for name, known in aws_rows.current().items() if name != "aws/g6.xlarge"}
-    gone = written(aws(fewer), "moto")
+    gone = apply_diff(aws(fewer), "moto")
     assert row(gone, "aws_machines", "g6.xlarge")[GONE] == "2026-11-21"
     assert len(gone.documents["aws_machines"]["rows"]) == 83
     document = data_files.document
     monkeypatch.setattr(data_files, "document", lambda name: gone.documents.get(name) or document(name))
-    back = written(aws({**fewer, "aws/g6.xlarge": {}}), "moto")
+    back = apply_diff(aws({**fewer, "aws/g6.xlarge": {}}), "moto")
     assert GONE not in row(back, "aws_machines", "g6.xlarge")
 
 
 def test_a_new_size_of_a_known_family_becomes_a_row() -> None:
     known = aws_rows.current()["aws/g6.xlarge"]
-    result = written(aws({**aws_rows.current(), "aws/g6.3xlarge": {**known, "vcpus": 12}}), "moto")
+    result = apply_diff(aws({**aws_rows.current(), "aws/g6.3xlarge": {**known, "vcpus": 12}}), "moto")
     found = row(result, "aws_machines", "g6.3xlarge")
     assert (found["family"], found["vcpus"], found["network_mbps"]) == ("g6", 12, None)
     assert set(found) >= set(data_files.rows("aws_machines")[0])
@@ -154,7 +154,7 @@ def test_a_new_size_of_a_known_family_becomes_a_row() -> None:
 )  # fmt: skip
 def test_a_machine_that_would_have_to_be_invented_is_left_to_a_person(machine: dict[str, str]) -> None:
     known = aws_rows.current()["aws/g6.xlarge"] if machine != {"family": "g6", "gpu": "l4"} else {}
-    result = written(aws({**aws_rows.current(), "aws/g9.xlarge": {**known, **machine}}), "moto")
+    result = apply_diff(aws({**aws_rows.current(), "aws/g9.xlarge": {**known, **machine}}), "moto")
     assert result.documents == {}
     assert result.by_hand == (
         "aws/g9.xlarge: add its family, card and whatever else no source tells, then the machine",
@@ -169,7 +169,7 @@ def test_google_lists_are_held_against_the_catalogs_machines() -> None:
 
 
 def test_what_google_says_of_a_machine_is_written_and_zones_are_left_to_a_person() -> None:
-    result = written(google(guestCpus=216), "gapi")
+    result = apply_diff(google(guestCpus=216), "gapi")
     found = row(result, "gcp_machines", "a3-highgpu-8g")
     assert (found["vcpus"], found["sources"]["vcpus"]) == (216, ["gapi"])
     assert row(result, "gcp_machines", "a2-highgpu-1g")[GONE] == "2026-11-21"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from gpu_catalog import data_files, device_types, queries, solver
 from gpu_catalog.errors import UnknownName
-from gpu_catalog.setup import source_of, sources_for
+from gpu_catalog.setup import driver_source, driver_sources_for
 from gpu_catalog.solver import Refused, Setup, Works, check, findings
 
 
@@ -140,7 +140,7 @@ def test_every_part_of_a_machine_is_one_of_its_cloud() -> None:
     taken = {(part, each.cloud, name) for each in queries.machines() for part, names in
              (("boot_disk", each.boot_disks), ("nic", each.nics)) for name in names}  # fmt: skip
     assert len(taken) == 8
-    assert [each for each in taken if not device_types.is_of(each[0], each[2], each[1])] == []
+    assert [each for each in taken if not device_types.is_offered_by(each[0], each[2], each[1])] == []
 
 
 def test_a_place_without_the_machine_is_answered_with_the_nearest_that_have_it() -> None:
@@ -207,10 +207,10 @@ def test_a_choice_that_does_not_exist_is_no_verdict_but_a_mistake(choices: dict[
 
 @pytest.mark.parametrize("name", solver.DRIVER_SOURCES)
 def test_a_driver_source_is_described_and_its_default_is_one_of_its_branches(name: str) -> None:
-    source = source_of(name)
+    source = driver_source(name)
     assert source.clouds
     assert source.branches is None or {source.default, *source.defaults.values()} <= {*source.branches}
-    assert any(source in sources_for(machine) for machine in queries.machines(n1=False))
+    assert any(source in driver_sources_for(machine) for machine in queries.machines(n1=False))
 
 
 def test_the_sources_of_the_table_are_those_of_the_type() -> None:
@@ -221,12 +221,12 @@ def test_every_machine_has_a_way_to_a_driver_and_a_current_torch() -> None:
     for machine in queries.machines(n1=False):
         torch = {"x86_64": "2.14.0+cu126", "arm64": "2.13.0+cu130"}[machine.architecture]
         torch = "2.13.0+cu130" if machine.gpu.capability >= (10, 0) else torch
-        ways = [source.name for source in sources_for(machine) if not _wrong(machine, source.name, torch)]
+        ways = [source.name for source in driver_sources_for(machine) if not _wrong(machine, source.name, torch)]
         assert ways or machine.family == "g5g", machine.key  # no wheel has kernels for a T4G
 
 
 def _wrong(machine: Any, source: Any, torch: str) -> list[str]:
-    branches = source_of(source).branches or (580,)
+    branches = driver_source(source).branches or (580,)
     found = [[f.rule for f in findings(_setup(machine, source, branch, torch))] for branch in branches]
     return min(found, key=len)
 

@@ -7,7 +7,7 @@ from datetime import date, timedelta
 import pytest
 from gpu_catalog import staleness
 from gpu_catalog.errors import UnknownName
-from gpu_catalog.facts import Price
+from gpu_catalog.models import Price
 
 TODAY = date(2026, 11, 21)
 IMAGES = "projects/ubuntu-os-accelerator-images/global/images"

@@ -37,7 +37,7 @@ def test_the_sizes_of_the_sources() -> None:
 
 
 def test_the_newest_model_of_a_service_is_read() -> None:
-    assert {words.service: words.api_version for words in botocore.words().values()} == {
+    assert {words.service: words.api_version for words in botocore.enums().values()} == {
         "ec2": "2016-11-15",
         "eks": "2017-11-01",
     }

@@ -35,11 +35,11 @@ def page() -> Iterator[str]:
     yield ""
     yield "| | facts |"
     yield "|---|---|"
-    judged = Counter(
+    verdicts = Counter(
         {right: sum(count(each, one) for each, one in explained() if one.right == right) for right in RIGHT}
     )
     for right, text in RIGHT.items():
-        yield f"| {text} | {judged[right]} |"
+        yield f"| {text} | {verdicts[right]} |"
     yield ""
     yield "The reasons are kept in"
     yield "[catalog/gpu_catalog/data/disagreements.json](../catalog/gpu_catalog/data/disagreements.json); a difference"
@@ -50,44 +50,44 @@ def page() -> Iterator[str]:
     yield ""
 
 
-def section(found: Comparison) -> Iterator[str]:
-    yield f"## {found.name}"
+def section(comparison: Comparison) -> Iterator[str]:
+    yield f"## {comparison.name}"
     yield ""
-    yield found.about
-    yield f"Compared with {found.source}."
-    if found.origin:
-        yield found.origin
+    yield comparison.about
+    yield f"Compared with {comparison.source}."
+    if comparison.origin:
+        yield comparison.origin
     yield ""
     yield "| fact | agree | differ | not compared |"
     yield "|---|---|---|---|"
-    regions = set(found.agree) == {"region"}
-    differ = Counter("region" if regions else each.field for each in found.differ)
-    missing = Counter("region" if regions else each.field for each in found.uncompared)
-    for name, agreeing in found.agree.items():
+    regions = set(comparison.agree) == {"region"}
+    differ = Counter("region" if regions else each.field for each in comparison.differ)
+    missing = Counter("region" if regions else each.field for each in comparison.uncompared)
+    for name, agreeing in comparison.agree.items():
         yield f"| {name} | {agreeing} | {differ[name]} | {missing[name]} |"
-    if found.differ:
+    if comparison.differ:
         yield ""
         yield "| machines | fact | catalog | source | facts | who is right | why |"
         yield "|---|---|---|---|---|---|---|"
-        for each in disagreements.known(found):
-            cells = (words(each.machines), words(each.fields), said(each.ours), said(each.theirs))
-            yield f"| {' | '.join(cells)} | {count(found, each)} | {RIGHT[each.right]} | {each.why} |"
-    if found.uncompared:
+        for each in disagreements.explanations(comparison):
+            cells = (code_list(each.machines), code_list(each.fields), value_text(each.ours), value_text(each.theirs))
+            yield f"| {' | '.join(cells)} | {count(comparison, each)} | {RIGHT[each.right]} | {each.why} |"
+    if comparison.uncompared:
         yield ""
         yield "| not compared, because | facts | machines |"
         yield "|---|---|---|"
-        for why, facts in Counter(each.why for each in found.uncompared).items():
-            machines = {each.machine for each in found.uncompared if each.why == why}
-            yield f"| {why} | {facts} | {words(families(machines))} |"
+        for reason, facts in Counter(each.reason for each in comparison.uncompared).items():
+            machines = {each.machine for each in comparison.uncompared if each.reason == reason}
+            yield f"| {reason} | {facts} | {code_list(families(machines))} |"
 
 
 def explained() -> Iterator[tuple[Comparison, Disagreement]]:
-    for found in comparisons():
-        yield from ((found, each) for each in disagreements.known(found))
+    for comparison in comparisons():
+        yield from ((comparison, each) for each in disagreements.explanations(comparison))
 
 
-def count(found: Comparison, one: Disagreement) -> int:
-    return len(list(one.differences(found.machines)))
+def count(comparison: Comparison, one: Disagreement) -> int:
+    return len(list(one.differences(comparison.machines)))
 
 
 def families(machines: Iterable[str]) -> list[str]:
@@ -95,11 +95,11 @@ def families(machines: Iterable[str]) -> list[str]:
     return sorted({f"{name.split('.')[0]}.*" if "." in name else name for name in machines})
 
 
-def words(names: Iterable[str]) -> str:
+def code_list(names: Iterable[str]) -> str:
     return " ".join(f"`{name}`" for name in names)
 
 
-def said(value: Fact) -> str:
+def value_text(value: Fact) -> str:
     return ("yes" if value else "no") if isinstance(value, bool) else str(value)
 
 

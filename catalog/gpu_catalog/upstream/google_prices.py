@@ -13,25 +13,27 @@ from datetime import date
 from gpu_catalog import data_files, n1
 from gpu_catalog.refresh import Diff, Row, Rows
 from gpu_catalog.upstream.changed_documents import with_source
-from gpu_catalog.upstream.google_billing import PARTS, Sku, price_usd_per_hour
+from gpu_catalog.upstream.google_billing import SKU_DESCRIPTIONS, Sku, price_usd_per_hour
 
 SOURCE = "billing"
-WHAT = "Cloud Billing catalog of Compute Engine, SKUs added up by gpu-ci catalog refresh"
+SOURCE_DESCRIPTION = "Cloud Billing catalog of Compute Engine, SKUs added up by gpu-ci catalog refresh"
 MARKETS = {"standard": "on-demand", "spot": "spot"}
 
-Parts = Mapping[tuple[str, str], float]
+Quantities = Mapping[tuple[str, str], float]
 
 
-def parts() -> dict[str, Parts]:
+def billed_quantities() -> dict[str, Quantities]:
     """Machine type or accelerator -> how much of each part an hour of it is."""
-    found: dict[str, Parts] = {}
+    found: dict[str, Quantities] = {}
     for row in data_files.rows("gcp_machines"):
         accelerator = data_files.family("gcp_families", row["family"])["accelerator"]
         gpus = {(accelerator, "gpu"): row["api_gpu_count"]}
         found[row["machine_type"]] = _host(row) | gpus if row["local_disks"]["mode"] != "bundled" else {}
     found |= {row["machine_type"]: _host(row) for row in data_files.rows("n1_shapes")}
     found |= {row["accelerator"]: {(row["accelerator"], "gpu"): 1} for row in data_files.rows("gcp_attachments")}
-    return {name: quantities for name, quantities in found.items() if quantities and {*quantities} <= {*PARTS}}
+    return {
+        name: quantities for name, quantities in found.items() if quantities and {*quantities} <= {*SKU_DESCRIPTIONS}
+    }
 
 
 def _host(row: data_files.Json) -> dict[tuple[str, str], float]:
@@ -40,7 +42,7 @@ def _host(row: data_files.Json) -> dict[tuple[str, str], float]:
 
 
 def covers(machine: str) -> bool:
-    return machine.removeprefix("gcp/") in parts()
+    return machine.removeprefix("gcp/") in billed_quantities()
 
 
 def current() -> Rows:
@@ -60,22 +62,22 @@ def _name(row: data_files.Json) -> str:
 
 def upstream(skus: Iterable[Sku]) -> Rows:
     """Every price that can be put together; a machine without any is left out."""
-    known = list(skus)
-    regions = sorted({region for sku in known for region in sku.regions})
+    all_skus = list(skus)
+    regions = sorted({region for sku in all_skus for region in sku.regions})
     rows: dict[str, Row] = {}
-    for name, quantities in parts().items():
+    for name, quantities in billed_quantities().items():
         prices = {
             f"{region} {market}": round(float(usd), 6)
             for region in regions
             for market, billed in MARKETS.items()
-            if (usd := price_usd_per_hour(known, region, billed, quantities)) is not None
+            if (usd := price_usd_per_hour(all_skus, region, billed, quantities)) is not None
         }
         if prices:
             rows[f"gcp/{name}"] = prices
     return rows
 
 
-def written(found: Diff, prices: Rows, today: date) -> dict[str, data_files.Json]:
+def changed_documents(found: Diff, prices: Rows, today: date) -> dict[str, data_files.Json]:
     """prices.json and sources.json with these prices beside those of others; nothing when no price moved.
 
     Each refresh is a source of its own, so that every price keeps its day. Of an earlier refresh stays what this one
@@ -85,11 +87,11 @@ def written(found: Diff, prices: Rows, today: date) -> dict[str, data_files.Json
         return {}
     key = f"{SOURCE}_{today.isoformat()}"
     document, sources = copy.deepcopy(data_files.document("prices")), copy.deepcopy(data_files.document("sources"))
-    older = [left for row in document["rows"] if (left := _without(row, prices))]
+    older = [remaining for row in document["rows"] if (remaining := _without(row, prices))]
     document["rows"] = [*older, *(price_row(name, fields, key) for name, fields in prices.items())]
     used = {row["source"] for row in document["rows"]} | {key}
     sources["rows"] = [row for row in sources["rows"] if row["key"] in used or not _is_refresh(row["key"])]
-    return {"prices": document, "sources": with_source(sources, key, WHAT, today)}
+    return {"prices": document, "sources": with_source(sources, key, SOURCE_DESCRIPTION, today)}
 
 
 def _is_refresh(source: str) -> bool:
@@ -101,12 +103,12 @@ def _without(row: data_files.Json, prices: Rows) -> data_files.Json | None:
     new = prices.get(f"gcp/{_name(row)}", {})
     if row["cloud"] != "gcp" or not _is_refresh(row["source"]):
         return row
-    left = {
+    remaining = {
         region: {market: usd for market, usd in markets.items() if f"{region} {market}" not in new}
         for region, markets in row["usd_per_hour"].items()
     }
-    left = {region: markets for region, markets in left.items() if markets}
-    return {**row, "usd_per_hour": left} if left else None
+    remaining = {region: markets for region, markets in remaining.items() if markets}
+    return {**row, "usd_per_hour": remaining} if remaining else None
 
 
 def price_row(name: str, fields: Row, source: str) -> data_files.Json:

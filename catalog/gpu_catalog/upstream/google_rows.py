@@ -28,7 +28,7 @@ def current() -> Rows:
 
 def _current(row: data_files.Json) -> Row:
     shared = data_files.family("gcp_families", row["family"])
-    zones, _ = data_files.place(row["place"])
+    zones, _ = data_files.zones_and_regions(row["place"])
     return {
         "accelerator": shared["accelerator"],
         "architecture": shared["architecture"],
@@ -48,7 +48,8 @@ def _bundled(disks: data_files.Json) -> int | None:
 
 def _attachable(accelerator: str) -> Row:
     place = next(row["place"] for row in data_files.rows("gcp_attachments") if row["accelerator"] == accelerator)
-    return {"maximum_per_machine": max(n1.attachment_counts(accelerator)), "zones": data_files.place(place)[0]}
+    zones, _ = data_files.zones_and_regions(place)
+    return {"maximum_per_machine": max(n1.attachment_counts(accelerator)), "zones": zones}
 
 
 def upstream(machines: Mapping[str, MachineType], accelerators: Mapping[str, AcceleratorType]) -> Rows:

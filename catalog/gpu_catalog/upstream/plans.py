@@ -17,7 +17,7 @@ from gpu_catalog import data_files
 from gpu_catalog.refresh import Diff, diff
 from gpu_catalog.upstream import aws_rows, cfn_lint, google_billing, google_compute, google_rows, version
 from gpu_catalog.upstream import google_prices as prices
-from gpu_catalog.upstream.changed_documents import text, with_source, written
+from gpu_catalog.upstream.changed_documents import apply_diff, text, with_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,11 @@ def google_prices(today: date, billing: Any = None) -> Plan:
     """From the Cloud Billing catalog. Not tried against the real API."""
     upstream = prices.upstream(google_billing.skus(google_billing.fetch(billing)).values())
     found = diff(prices.current(), upstream, source="Cloud Billing", today=today, covers=prices.covers)
-    return Plan(found, prices.written(found, upstream, today), ())
+    return Plan(found, prices.changed_documents(found, upstream, today), ())
 
 
 def _plan(found: Diff, source: str, what: str, today: date) -> Plan:
-    result = written(found, source)
+    result = apply_diff(found, source)
     documents = result.documents
     if documents:
         documents = {**documents, "sources": with_source(data_files.document("sources"), source, what, today)}

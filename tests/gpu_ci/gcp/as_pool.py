@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpu_catalog import Machine, queries, solver
-from gpu_catalog.setup import source_of
+from gpu_catalog.setup import driver_source
 
 # What only other kinds of pools can choose, and what nobody chooses on a machine of Compute Engine.
 _UNSAID = ("kernel_module", "ami_type", "mig_profile", "gke_partition_size", "python")
@@ -63,7 +63,7 @@ def _software(row: dict[str, Any], machine: Machine) -> dict[str, Any] | None:
     if source is None and branch is None:
         fraction = {"driver": {"source": "installer"}, "image": _PLAIN} if machine.gpu_count < 1 else {"image": _OWN}
         return fraction | ({"torch": torch} if torch else {})
-    branch = branch or source_of(source).default_of(machine)
+    branch = branch or driver_source(source).default_of(machine)
     if source == "cos":
         version, _, cuda = str(torch or _torch(machine, 580)).partition("+cu")
         tag = f"{version}-cuda{cuda[:-1]}.{cuda[-1]}-cudnn9-runtime" if cuda else "latest"
