@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from .properties import at, entries, is_list, truth
 from .rule import Asked, Resource, Rule
-from .values import at, entries, is_list, truth
 
 GCP_MACHINES = {
     "gcp:compute/instance:Instance",

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from .pods import GPU, JOBS, containers
+from .properties import UNKNOWN, at, mapping
 from .rule import Asked, Resource, Rule
-from .values import UNKNOWN, at, mapping
 
 PINNED = re.compile(r".+@sha256:[0-9a-f]{64}")
 

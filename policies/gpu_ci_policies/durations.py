@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .pods import GPU, containers
+from .properties import UNKNOWN, at, entries, mapping, number
 from .rule import Asked, Resource, Rule
-from .values import UNKNOWN, at, entries, mapping, number
 
 TEMPLATES = {
     "gcp:compute/instanceTemplate:InstanceTemplate",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .addresses import GCP_MACHINES
+from .properties import UNKNOWN, at, entries, truth
 from .rule import Asked, Resource, Rule
-from .values import UNKNOWN, at, entries, truth
 
 OF_A_MACHINE: dict[str, tuple[str, ...]] = {"rootBlockDevice": (), "ebsBlockDevices": ()}
 # AWS: the lists of disks of a resource, and where in an entry the disk itself is.

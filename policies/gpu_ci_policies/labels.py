@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from .properties import UNKNOWN, at, mapping
 from .rule import Asked, Resource, Rule
-from .values import UNKNOWN, at, mapping
 
 # What has labels or tags of its own, and costs money or holds data.
 LABELLED = {

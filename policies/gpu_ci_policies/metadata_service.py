@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from .properties import UNKNOWN, at, number
 from .rule import Asked, Resource, Rule
-from .values import UNKNOWN, at, number
 
 MACHINES = {
     "aws:ec2/instance:Instance",

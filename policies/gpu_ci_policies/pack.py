@@ -23,9 +23,9 @@ from pulumi_policy import policy as sdk
 from pulumi_policy.proxy import UnknownValueError
 
 from . import exemptions, settings
+from .properties import UNKNOWN, is_list
 from .rule import Asked, Resource, Rule
 from .rules import RULES
-from .values import UNKNOWN, is_list
 
 NAME = "gpu-ci"
 DOCUMENTATION = "docs/policies.md"

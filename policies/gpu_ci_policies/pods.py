@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from .properties import at, entries
 from .rule import Resource
-from .values import at, entries
 
 GPU = re.compile(r"nvidia\.com/(?:gpu|mig-).*|amd\.com/gpu")
 """The names under which a container asks for GPUs."""

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from .pods import CHARTS, chart, containers
+from .properties import at, document, texts, truth
 from .rule import Asked, Resource, Rule
 from .tokens import decoded
-from .values import at, document, texts, truth
 
 # A registration in a script, with its arguments; a backslash continues a line.
 CONFIGURES = re.compile(r"\bconfig\.(?:sh|cmd)\b(?P<arguments>(?:\\\r?\n|[^\n;&|])*)")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from .properties import at, entries, number
 from .rule import Asked, Resource, Rule
-from .values import at, entries, number
 
 STACK = "pulumi:pulumi:Stack"
 

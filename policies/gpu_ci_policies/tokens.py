@@ -7,8 +7,8 @@ import binascii
 import re
 from collections.abc import Iterator
 
+from .properties import at, mapping, texts
 from .rule import Asked, Resource, Rule
-from .values import at, mapping, texts
 
 # How GitHub's tokens begin, and how long they are at least.
 TOKENS = {

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from .properties import UNKNOWN, at, document, entries, is_list, mapping
 from .rule import Asked, Resource, Rule
-from .values import UNKNOWN, at, document, entries, is_list, mapping
 
 ISSUER = "token.actions.githubusercontent.com"
 SUBJECT = f"{ISSUER}:sub"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from gpu_ci_policies.properties import UNKNOWN
 from gpu_ci_policies.rule import Asked, Resource
-from gpu_ci_policies.values import UNKNOWN
 
 from .support import BY_NAME, LAUNCH_TEMPLATE, TEMPLATE, TODAY, found
 

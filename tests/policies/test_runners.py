@@ -8,7 +8,7 @@ from datetime import date
 from typing import Any
 
 import pytest
-from gpu_ci_policies.values import UNKNOWN
+from gpu_ci_policies.properties import UNKNOWN
 
 from .support import JOB, LAUNCH_TEMPLATE, RELEASE, TEMPLATE, found, pod, scale_set
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from gpu_catalog.prices import price
+from gpu_ci_policies.properties import UNKNOWN
 from gpu_ci_policies.rule import Asked, Resource
-from gpu_ci_policies.values import UNKNOWN
 
 from .support import BY_NAME, TODAY
 

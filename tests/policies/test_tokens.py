@@ -6,8 +6,8 @@ import base64
 from typing import Any
 
 import pytest
+from gpu_ci_policies.properties import UNKNOWN
 from gpu_ci_policies.tokens import decoded
-from gpu_ci_policies.values import UNKNOWN
 
 from .support import LAUNCH_TEMPLATE, RELEASE, SECRET, TEMPLATE, found
 

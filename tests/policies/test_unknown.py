@@ -7,8 +7,8 @@ from datetime import date
 from typing import Any
 
 import pytest
+from gpu_ci_policies.properties import UNKNOWN, at, document, entries, mapping, number, texts, truth
 from gpu_ci_policies.rule import Asked, Resource
-from gpu_ci_policies.values import UNKNOWN, at, document, entries, mapping, number, texts, truth
 
 from .samples import GOOD
 from .support import BY_NAME
