@@ -55,5 +55,5 @@ def containers(resource: Resource) -> Iterator[tuple[str, object]]:
     for key in ("initContainers", "containers"):
         for index, container in enumerate(entries(resource.props, *path, key)):
             name = at(container, "name")
-            shown = name if isinstance(name, str) else str(index)
-            yield f"{'.'.join(path)}.{key}[{shown}]", container
+            label = name if isinstance(name, str) else str(index)
+            yield f"{'.'.join(path)}.{key}[{label}]", container

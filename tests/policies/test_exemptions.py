@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from gpu_ci_policies.exemptions import SCHEMA, judged, read
+from gpu_ci_policies.exemptions import SCHEMA, read, violation_text
 
 URN = "urn:pulumi:dev::p::gpu-ci:gcp:RunnerPool$gcp:compute/instance:Instance::l4-template"
 DAY = date(2026, 11, 22)
@@ -19,7 +19,7 @@ def entry(**changed: Any) -> dict[str, Any]:
 
 
 def result(*entries: dict[str, Any], today: date = DAY) -> str | None:
-    return judged("it is wrong", "l4-template", URN, read(entries), today)
+    return violation_text("it is wrong", "l4-template", URN, read(entries), today)
 
 
 @pytest.mark.parametrize("resource", ["l4-template", "l4-*", URN, "*gcp:RunnerPool$*::l4-template"])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from gpu_ci_policies.properties import UNKNOWN
-from gpu_ci_policies.rule import Asked, Resource
+from gpu_ci_policies.rule import Resource, RuleContext
 
 from .support import BY_NAME, LAUNCH_TEMPLATE, TEMPLATE, TODAY, found
 
@@ -47,4 +47,4 @@ def test_what_a_provider_puts_on_everything_counts(kind: str, provider: dict[str
     rule = BY_NAME["required-labels"]
     assert rule.check is not None
     resource = Resource(kind, "x", "urn", {}, provider)
-    assert list(rule.check(resource, Asked(rule.defaults, TODAY))) == said
+    assert list(rule.check(resource, RuleContext(rule.defaults, TODAY))) == said

@@ -60,14 +60,14 @@ def configure(pack: analyzer_pb2_grpc.AnalyzerStub, **rules: dict[str, Any]) -> 
     pack.Configure(request)
 
 
-def asked(kind: str, props: dict[str, Any], name: str = "x") -> dict[str, Any]:
+def context(kind: str, props: dict[str, Any], name: str = "x") -> dict[str, Any]:
     properties = struct_pb2.Struct()
     properties.update(props)
     return {"type": kind, "name": name, "urn": f"urn:pulumi:dev::p::{kind}::{name}", "properties": properties}
 
 
 def broken(pack: analyzer_pb2_grpc.AnalyzerStub, kind: str, props: dict[str, Any], name: str = "x") -> list[Any]:
-    answer = pack.Analyze(analyzer_pb2.AnalyzeRequest(**asked(kind, props, name)))
+    answer = pack.Analyze(analyzer_pb2.AnalyzeRequest(**context(kind, props, name)))
     return [(each.policyName, each.enforcementLevel, each.message) for each in answer.diagnostics]
 
 
@@ -124,7 +124,7 @@ def test_without_the_catalog_the_rules_that_ask_it_are_passed_over_and_no_others
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['gpu_catalog'] = None\n")
     props = {"metadata": {"gpu-agent-config": '{"runner": {"version": "2.300.0"}}'}}
     with served(policy_python, PYTHONPATH=str(tmp_path)) as alone:
-        answer = alone.Analyze(analyzer_pb2.AnalyzeRequest(**asked(TEMPLATE, props)))
+        answer = alone.Analyze(analyzer_pb2.AnalyzeRequest(**context(TEMPLATE, props)))
         stack = alone.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest())
     missing = "the package gpu_catalog is not installed in the environment of the pack"
     assert [each.policyName for each in answer.diagnostics] == ["required-labels"]
@@ -156,7 +156,7 @@ def test_settings_and_exemptions_reach_their_rule_and_no_other(pack: analyzer_pb
 
 def test_what_a_provider_puts_on_everything_is_seen(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
     metadata = {"httpTokens": "required", "httpPutResponseHopLimit": 1}
-    request = analyzer_pb2.AnalyzeRequest(**asked(LAUNCH_TEMPLATE, {"metadataOptions": metadata}))
+    request = analyzer_pb2.AnalyzeRequest(**context(LAUNCH_TEMPLATE, {"metadataOptions": metadata}))
     assert [each.policyName for each in pack.Analyze(request).diagnostics] == ["required-labels"]
     request.provider.type = "pulumi:providers:aws"
     request.provider.properties.update({"defaultTags": {"tags": {"team": "web"}}})
@@ -165,8 +165,8 @@ def test_what_a_provider_puts_on_everything_is_seen(pack: analyzer_pb2_grpc.Anal
 
 def test_the_stack_as_a_whole_is_held_to_its_ceiling(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
     configure(pack, spend_ceiling={"maxUsdPerHour": 1})
-    stack = analyzer_pb2.AnalyzerResource(**asked("pulumi:pulumi:Stack", {"cost": {"usdPerHourAtMax": 4.6}}, "p-dev"))
-    job = analyzer_pb2.AnalyzerResource(**asked(JOB, pod({"name": "a", "image": IMAGE})))
+    stack = analyzer_pb2.AnalyzerResource(**context("pulumi:pulumi:Stack", {"cost": {"usdPerHourAtMax": 4.6}}, "p-dev"))
+    job = analyzer_pb2.AnalyzerResource(**context(JOB, pod({"name": "a", "image": IMAGE})))
     [told] = pack.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=[job, stack])).diagnostics
     assert (told.policyName, told.urn) == ("spend-ceiling", "urn:pulumi:dev::p::pulumi:pulumi:Stack::p-dev")
     assert told.message.splitlines()[1] == "the stack may cost at least 4.60 USD an hour, and 1.00 is the most."

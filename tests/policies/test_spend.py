@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from gpu_catalog.prices import price
 from gpu_ci_policies.properties import UNKNOWN
-from gpu_ci_policies.rule import Asked, Resource
+from gpu_ci_policies.rule import Resource, RuleContext
 
 from .support import BY_NAME, TODAY
 
@@ -20,7 +20,7 @@ def spend(ceiling: float | None, *resources: tuple[str, dict[str, Any]]) -> list
     assert rule.check_stack is not None
     settings = rule.defaults if ceiling is None else rule.defaults | {"maxUsdPerHour": ceiling}
     return list(
-        rule.check_stack([Resource(kind, "x", "urn", props) for kind, props in resources], Asked(settings, TODAY))
+        rule.check_stack([Resource(kind, "x", "urn", props) for kind, props in resources], RuleContext(settings, TODAY))
     )
 
 

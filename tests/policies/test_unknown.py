@@ -7,8 +7,8 @@ from datetime import date
 from typing import Any
 
 import pytest
-from gpu_ci_policies.properties import UNKNOWN, at, document, entries, mapping, number, texts, truth
-from gpu_ci_policies.rule import Asked, Resource
+from gpu_ci_policies.properties import UNKNOWN, at, boolean, document, entries, mapping, number, texts
+from gpu_ci_policies.rule import Resource, RuleContext
 
 from .samples import GOOD
 from .support import BY_NAME
@@ -23,11 +23,11 @@ every_sample = pytest.mark.parametrize(("kind", "props"), GOOD, ids=[kind.rparti
 
 def said(name: str, kind: str, props: Any, provider: Any) -> list[str]:
     rule, resource = BY_NAME[name], Resource(kind, "x", "urn", props, provider)
-    asked = Asked(rule.defaults | CHOSEN.get(name, {}), DAY)
+    context = RuleContext(rule.defaults | CHOSEN.get(name, {}), DAY)
     if rule.check_stack:
-        return list(rule.check_stack([resource], asked))
+        return list(rule.check_stack([resource], context))
     assert rule.check is not None
-    return list(rule.check(resource, asked))
+    return list(rule.check(resource, context))
 
 
 def with_one_replaced(value: Any, other: Any) -> Iterator[Any]:
@@ -75,7 +75,7 @@ def test_what_is_behind_an_unknown_is_unknown_and_what_is_behind_nothing_is_noth
 
 
 def test_switches_and_numbers_are_read_as_texts_too() -> None:
-    assert [truth(each) for each in (True, "true", "False", "yes", None, UNKNOWN, 1)] == [
+    assert [boolean(each) for each in (True, "true", "False", "yes", None, UNKNOWN, 1)] == [
         True, True, False, None, None, None, None,
     ]  # fmt: skip
     assert [number(each) for each in (1, 1.5, "2", "x", True, None, UNKNOWN)] == [1, 1.5, 2, None, None, None, None]
