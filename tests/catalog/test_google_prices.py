@@ -52,14 +52,14 @@ def test_every_g2_machine_adds_up_to_the_price_the_catalog_has() -> None:
         assert prices["us-central1 standard"] == pytest.approx(mine, rel=0.0001), name
 
 
-def test_a_refresh_shows_what_moved_and_says_nothing_of_other_machines() -> None:
+def test_a_refresh_lists_what_moved_and_no_other_machine() -> None:
     found, _ = refreshed()
     spot = [str(change) for change in found.changed if change.machine == "gcp/g2-standard-8"]
     assert "gcp/g2-standard-8: us-central1 spot: 0.5121 -> 0.4732" in spot
     assert "gcp/a3-highgpu-8g" in found.outside
 
 
-def test_new_prices_stand_beside_the_old_ones_with_a_source_of_today() -> None:
+def test_new_prices_are_added_next_to_the_old_ones_with_a_source_of_today() -> None:
     found, prices = refreshed()
     documents = changed_documents(found, prices, TODAY)
     before, after = data_files.rows("prices"), documents["prices"]["rows"]

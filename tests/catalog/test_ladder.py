@@ -111,11 +111,11 @@ def test_a_job_that_can_do_with_less_says_so() -> None:
     ]
 
 
-def test_a_job_that_needs_more_than_the_first_rung_has_is_told() -> None:
+def test_a_job_that_needs_more_than_the_first_rung_has_is_reported() -> None:
     assert wrong(L4, needs=Needs(gpu_count=2)) == [((0, "machine"), "gcp/g2-standard-8 has 1 GPU, not 2")]
 
 
-def test_a_place_a_market_and_a_budget_the_job_insists_on_are_kept() -> None:
+def test_a_location_a_market_and_a_budget_the_job_insists_on_are_kept() -> None:
     found = wrong(L4, needs=Needs(market="standard", region="us-east1", budget_usd_per_hour=0.5))
     assert found == [
         ((0, "market"), "is spot, and the job asks for standard"),
@@ -128,11 +128,11 @@ def test_a_rung_that_costs_exactly_the_budget_is_within_it() -> None:
     assert wrong(L4, needs=Needs(budget_usd_per_hour=0.5121)) == []
 
 
-def test_a_budget_says_nothing_about_an_unknown_price() -> None:
+def test_a_budget_does_not_reject_an_unknown_price() -> None:
     assert wrong({**L4, "market": "flex-start"}, needs=Needs(budget_usd_per_hour=0.01)) == []
 
 
-def test_what_amd_made_and_what_is_retired_stand_on_no_ladder() -> None:
+def test_what_amd_made_and_what_is_retired_are_on_no_ladder() -> None:
     (found,) = wrong({"machine": "g4ad.xlarge", "market": "spot", "region": "us-east-1"})
     assert found[1] == "aws/g4ad.xlarge has a Radeon Pro V520, which is AMD's: no NVIDIA driver and no CUDA"
     (found,) = wrong({"machine": "p2.xlarge", "market": "spot", "region": "us-east-1"})
@@ -220,7 +220,7 @@ def test_a_budget_keeps_dear_neighbours_off_the_default_ladder() -> None:
         ("p6e-gb200.36xlarge", {"markets": ["capacity-block"]}, "in no known region"),
     ],
 )
-def test_there_is_no_ladder_for_a_machine_that_cannot_stand_on_it(machine: str, choices: Any, text: str) -> None:
+def test_there_is_no_ladder_for_a_machine_that_cannot_be_on_it(machine: str, choices: Any, text: str) -> None:
     with pytest.raises(NoLadder, match=text):
         default_ladder(machine, **choices)
 

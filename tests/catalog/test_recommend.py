@@ -92,12 +92,12 @@ def test_of_unknown_prices_the_smallest_machine_comes_first_also_where_it_is_new
     ]
 
 
-def test_other_regions_are_told_only_to_who_asked_for_none() -> None:
+def test_other_regions_are_reported_only_where_none_is_requested() -> None:
     texts = [recommend(Needs(market="flex-start", region=region))[0].text for region in (None, "us-central1")]
     assert ["other regions, at unknown prices" in text for text in texts] == [True, False]
 
 
-def test_a_processor_is_a_caveat_only_to_who_asked_for_none() -> None:
+def test_a_processor_is_a_caveat_only_where_none_is_requested() -> None:
     found = [recommend(Needs(region="us-east-1", architecture=each), limit=99) for each in (None, "arm64")]
     caveats = [[each.caveats for each in some if each.machine.family == "g5g"] for some in found]
     assert [["its processor is arm64" in each for each in some] for some in caveats] == [[True] * 2, [False] * 2]
@@ -107,7 +107,7 @@ def test_a_limit_of_less_than_nothing_is_nothing() -> None:
     assert recommend(Needs(), limit=-1) == []
 
 
-def test_one_size_of_a_family_is_shown_unless_every_one_is_asked_for() -> None:
+def test_one_size_of_a_family_is_listed_unless_every_one_is_requested() -> None:
     asked = Needs(gpu_memory_gib=24, cloud="gcp", region="us-central1", market="spot", budget_usd_per_hour=0.6)
     assert [each.machine.machine_type for each in recommend(asked)] == ["g2-standard-4"]
     assert [each.machine.machine_type for each in recommend(asked, every_size=True)] == [
@@ -169,7 +169,7 @@ def test_what_the_default_torch_does_not_run_on_is_a_caveat() -> None:
     assert caveats["l4"] == ()
 
 
-def test_a_fraction_of_a_gpu_is_recommended_only_to_who_asks_for_one() -> None:
+def test_a_fraction_of_a_gpu_is_recommended_only_where_one_is_requested() -> None:
     assert all(each.machine.gpu_count >= 1 for each in recommend(Needs(), limit=999, every_size=True))
     assert "gcp/g4-standard-6" in keys(gpu_count=0.125, cloud="gcp", region="us-central1", compute_capability="12.0")
     assert "gcp/g4-standard-6" not in keys(gpu_count=0.125, gpu_memory_gib=24, cloud="gcp", compute_capability="12.0")

@@ -53,7 +53,7 @@ def test_the_catalog_has_what_the_pinned_packages_say() -> None:
     assert (len(found.added), len(found.gone), len(found.changed), found.same) == (0, 0, 0, 715)
 
 
-def test_four_regions_stand_on_a_price_alone() -> None:
+def test_four_regions_are_known_by_a_price_alone() -> None:
     """Neither is AWS's page for them nor an answer of EC2's; docs/catalog-refresh.md names them."""
     found = {
         (row["machine_type"], region)

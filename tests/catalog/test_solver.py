@@ -124,32 +124,32 @@ def test_a_driver_branch_below_a_gpus_first_is_refused_where_a_vendor_says_which
         ("a4-highgpu-8g", {"boot_disk": "floppy"}, "gcp has no boot disk floppy", "hyperdisk-balanced"),
     ],
 )  # fmt: skip
-def test_a_part_of_another_cloud_or_of_none_is_refused(machine: str, choices: Any, text: str, fix: str) -> None:
+def test_a_device_of_another_cloud_or_of_none_is_refused(machine: str, choices: Any, text: str, fix: str) -> None:
     [problem] = refused(machine, **choices).problems
     [part] = choices
     assert (problem.choice, problem.text, problem.fix) == (part, text, {part: fix})
 
 
-def test_a_part_that_the_cloud_has_is_unknown_where_no_source_says_that_the_machine_takes_it() -> None:
+def test_a_device_that_the_cloud_has_is_unknown_where_no_source_says_that_the_machine_takes_it() -> None:
     verdict = check("g6.xlarge", boot_disk="gp3", nic="ENA")
     assert (verdict.works, verdict.setup.nic) == (True, "ena")
     assert verdict.unknown == ("whether aws/g6.xlarge takes gp3", "whether aws/g6.xlarge takes ena")
 
 
-def test_every_part_of_a_machine_is_one_of_its_cloud() -> None:
+def test_every_device_of_a_machine_is_one_of_its_cloud() -> None:
     taken = {(part, each.cloud, name) for each in queries.machines() for part, names in
              (("boot_disk", each.boot_disks), ("nic", each.nics)) for name in names}  # fmt: skip
     assert len(taken) == 8
     assert [each for each in taken if not device_types.is_offered_by(each[0], each[2], each[1])] == []
 
 
-def test_a_place_without_the_machine_is_answered_with_the_nearest_that_have_it() -> None:
+def test_a_location_without_the_machine_is_answered_with_the_nearest_that_have_it() -> None:
     [problem] = refused("g6.xlarge", zone="eu-west-9a").problems
     assert problem.text == "eu-west-9a has no aws/g6.xlarge; eu-west-2, eu-west-3, eu-central-1 have"
     assert problem.fix == {"zone": "eu-west-2"}
 
 
-def test_a_place_is_unknown_and_not_refused_where_no_source_names_a_region_of_the_machine() -> None:
+def test_a_location_is_unknown_and_not_refused_where_no_source_names_a_region_of_the_machine() -> None:
     verdict = check("p6e-gb200.36xlarge", zone="us-east-1")
     assert verdict.works
     assert verdict.unknown == ("where aws/p6e-gb200.36xlarge exists: no source names a region",)

@@ -98,7 +98,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         upstream.read_json(packed)
 
 
-def test_gpuhunts_own_tests_do_not_stand_in_for_ours() -> None:
+def test_gpuhunts_own_tests_do_not_replace_ours() -> None:
     # Its wheel puts a package called `tests` into the environment.
     assert Path(tests.__file__).is_relative_to(ROOT / "tests")
 

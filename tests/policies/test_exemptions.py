@@ -63,5 +63,5 @@ def test_a_whole_exemption_fits_the_schema() -> None:
 )
 def test_one_without_a_reason_a_day_or_a_resource_is_refused(changed: dict[str, Any], message: str) -> None:
     validator = jsonschema.Draft7Validator(SCHEMA, format_checker=jsonschema.FormatChecker())
-    told = " | ".join(error.message for error in validator.iter_errors([entry(**changed)]))
-    assert message in told
+    errors = " | ".join(error.message for error in validator.iter_errors([entry(**changed)]))
+    assert message in errors
