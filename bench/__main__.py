@@ -27,7 +27,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-HERE = Path(__file__).resolve().parent
+FOLDER = Path(__file__).resolve().parent
 SANDBOX = Path(sys.executable).parent / "pulumi-sandbox"
 console = Console(width=110)
 
@@ -77,7 +77,7 @@ def bench_checks(rounds: int, count: int = 100) -> None:
         folder = Path(name)
         copied("components", folder)
         preview("components", 1, folder)
-        firsts, parts = [], []
+        firsts, shares = [], []
         for _ in range(rounds):
             whole = preview("components", count, folder)[0]
             done = subprocess.run(
@@ -85,17 +85,17 @@ def bench_checks(rounds: int, count: int = 100) -> None:
             )
             first, checks = json.loads(done.stdout)
             firsts.append(first)
-            parts.append(checks / whole)
+            shares.append(checks / whole)
     table = Table("", "median", title=f"the catalog, {rounds} rounds")
     table.add_row("first question, ms (goal 50)", f"{1000 * statistics.median(firsts):.0f}")
-    table.add_row(f"checks of {count} pools, part of their preview (goal 2 %)", f"{statistics.median(parts):.2%}")
+    table.add_row(f"checks of {count} pools, part of their preview (goal 2 %)", f"{statistics.median(shares):.2%}")
     console.print(table)
 
 
 def copied(program: str, folder: Path) -> None:
     """A program of this folder, to be run elsewhere."""
-    shutil.copytree(HERE / program, folder / program)
-    text = (folder / program / "Pulumi.yaml").read_text().replace("../../", f"{HERE.parent}/")
+    shutil.copytree(FOLDER / program, folder / program)
+    text = (folder / program / "Pulumi.yaml").read_text().replace("../../", f"{FOLDER.parent}/")
     (folder / program / "Pulumi.yaml").write_text(text)
 
 
@@ -140,8 +140,8 @@ def bench_preview(pools: list[int], rounds: int) -> None:
             component_only = {kind: number for kind, number in a.items() if b.get(kind) != number}
             if set(component_only) != {"gpu-ci:gcp:RunnerPool"}:
                 sys.exit(f"the two programs do not make the same resources: {component_only} against {b}")
-            seconds = [statistics.median(run[side][0] for run in runs) for side in (0, 1)]
-            memory = [statistics.median(run[side][1] for run in runs) for side in (0, 1)]
+            seconds = [statistics.median(run[program][0] for run in runs) for program in (0, 1)]
+            memory = [statistics.median(run[program][1] for run in runs) for program in (0, 1)]
             table.add_row(
                 str(count), str(sum(a.values())), f"{seconds[0]:.2f}", f"{seconds[1]:.2f}",
                 f"{statistics.median(x[0] / y[0] for x, y in runs):.2f}", f"{memory[0]:.0f}", f"{memory[1]:.0f}",

@@ -71,19 +71,21 @@ def bench_boot(rounds: int, device: str, console: Console) -> None:
     runs: dict[str, list[dict[str, float]]] = {"fetched": []} | ({} if on_gpu else {"baked": []})
     with tempfile.TemporaryDirectory(prefix="bench-boot-", dir="/srv") as folder:
         for number in range(rounds):
-            for how, found in runs.items():
-                place = Path(folder, f"{how}-{number}")
-                place.mkdir(mode=0o755)
-                found.append(machine.inside(partial(_boot, place, archive, how == "baked", on_gpu)))
+            for variant, found in runs.items():
+                folder_of_run = Path(folder, f"{variant}-{number}")
+                folder_of_run.mkdir(mode=0o755)
+                found.append(machine.inside(partial(_boot, folder_of_run, archive, variant == "baked", on_gpu)))
     names = {"fetched": "runner fetched, s", "baked": "runner in the image, s"}
     table = Table(
         "step",
         "what",
-        *(names[how] for how in runs),
+        *(names[variant] for variant in runs),
         title=f"boot on {device}, median of {rounds}; an archive of {len(archive) / 1e6:.0f} MB",
     )
-    for step, what in STEPS.items():
-        table.add_row(step, what, *(f"{statistics.median(run[step] for run in found):.1f}" for found in runs.values()))
+    for step, description in STEPS.items():
+        table.add_row(
+            step, description, *(f"{statistics.median(run[step] for run in found):.1f}" for found in runs.values())
+        )
     table.add_row(
         "", "sum", *(f"{statistics.median(sum(run.values()) for run in found):.1f}" for found in runs.values())
     )
@@ -101,7 +103,13 @@ def _boot(folder: Path, archive: bytes, baked: bool, on_gpu: bool) -> dict[str, 
     public = subprocess.run(["openssl", "rsa", "-pubout"], input=key, capture_output=True, check=True).stdout
     sha256 = runner.sha256(archive)
     pin = {"version": runner.VERSION, "sha256": {"x64": sha256, "arm64": sha256}, "idle_sec": 60, "register_sec": 300}
-    own = {"owner": "acme", "app_id": "12345", "installation_id": 77, "private_key": SECRET, "runner_group": "gpu"}
+    github_settings = {
+        "owner": "acme",
+        "app_id": "12345",
+        "installation_id": 77,
+        "private_key": SECRET,
+        "runner_group": "gpu",
+    }
     releases = runner.releases(lambda _: (200, archive, len(archive)))
     public_key: Any = load_pem_public_key(public)
     github = Github(public_key, time.time)
@@ -116,11 +124,11 @@ def _boot(folder: Path, archive: bytes, baked: bool, on_gpu: bool) -> dict[str, 
         Path("/usr/local/sbin/nvidia-smi").symlink_to(smi)
         if baked:
             _bake(archive, sha256)
-        told = json.dumps(config(github={**own, "labels": ["gpu"]}, runner=pin))
+        agent_config = json.dumps(config(github={**github_settings, "labels": ["gpu"]}, runner=pin))
         environ = boot.environ() | {"GPU_AGENT_GITHUB_URL": url, "GPU_AGENT_RUNNER_URL": base}
         environ |= {"PYTHONPATH": ""} if on_gpu else {"PYTHONPATH": _torch_for_cpu(), "GPU_SMOKE_DEVICE": "cpu"}
         boot.environ = lambda: environ  # type: ignore[method-assign]
-        process = boot.start(gpu_ci_role="", gpu_agent_config=told, gpu_smoke_pyz=smoke_archive())
+        process = boot.start(gpu_ci_role="", gpu_agent_config=agent_config, gpu_smoke_pyz=smoke_archive())
         serial, _ = process.communicate(timeout=300)
     lines = [json.loads(line.split(" ", 1)[1]) for line in serial.splitlines() if line.startswith("GPU-AGENT-STEP ")]
     times = {line["step"]: float(line["seconds"]) for line in lines}

@@ -20,13 +20,13 @@ GOAL = 1.2
 _BIN = Path(sys.executable).parent
 
 
-def _seconds(words: list[str], folder: Path, codes: tuple[int, ...], **environment: str) -> float:
+def _seconds(command: list[str], folder: Path, codes: tuple[int, ...], **environment: str) -> float:
     began = time.perf_counter()
     done = subprocess.run(
-        words, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+        command, cwd=folder, env={**os.environ, **environment}, capture_output=True, text=True, check=False
     )
     if done.returncode not in codes:
-        raise SystemExit(f"{' '.join(words)}: {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+        raise SystemExit(f"{' '.join(command)}: {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
     return time.perf_counter() - began
 
 
@@ -50,11 +50,11 @@ def bench_pull_request(rounds: int, pools: int, console: Console) -> None:
         git(repository, "checkout", "-q", "-b", "change")
         stack.write_text(stack.read_text().replace("n1-standard-4", "n1-standard-8"))
         commit(repository, "change")
-        ours = [str(_BIN / "gpu-ci"), "preview", "--base", "main", "--stack", "staging"]
+        gpu_ci_preview = [str(_BIN / "gpu-ci"), "preview", "--base", "main", "--stack", "staging"]
         plain = [str(_BIN / "pulumi-sandbox"), "preview", "--stack", "staging", "--json", "--non-interactive"]
         pairs = []
         for number in range(rounds + 1):
-            one = _seconds(ours, repository, (3,))
+            one = _seconds(gpu_ci_preview, repository, (3,))
             two = [
                 _seconds(plain, repository, (0,), PULUMI_SANDBOX_DIR=f"{temporary}/plain-{number}-{again}")
                 for again in range(2)

@@ -25,7 +25,7 @@ VERSION = "k8s.io/component-base/version"
 ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
 
 
-def say(text: str) -> None:
+def log(text: str) -> None:
     print(f"control plane: {text}", flush=True)
 
 
@@ -33,7 +33,7 @@ def fail(problem: str, *lines: str) -> None:
     sys.exit("\n".join([f"control plane: {problem}", *(f"  {line}" for line in lines)]))
 
 
-def wanted() -> str:
+def expected_stamp() -> str:
     """What the stamp says when nothing has to be built."""
     return install.fingerprint(MODULES / "go.mod", MODULES / "go.sum", Path(__file__))
 
@@ -42,33 +42,33 @@ def version(go: str) -> str:
     """The version of Kubernetes that go.mod asks for, such as v1.36.0."""
     command = [go, "list", "-C", str(MODULES), "-m", "-f", "{{.Version}}", "k8s.io/kubernetes"]
     with install.started(command, env={**os.environ, **ENVIRONMENT}, stdout=subprocess.PIPE) as process:
-        told, _ = process.communicate()
+        output, _ = process.communicate()
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)
-    return str(told).strip()
+    return str(output).strip()
 
 
 def build(go: str, into: Path) -> None:
     number = version(go)
     major, minor, _ = number.removeprefix("v").split(".", 2)
     # Kubernetes learns its version from the linker alone, and an API server that knows none takes itself for v0.0.0.
-    known = {"gitVersion": number, "gitMajor": major, "gitMinor": minor}
-    linked = " ".join(["-s -w", *(f"-X {VERSION}.{name}={value}" for name, value in known.items())])
+    linked_values = {"gitVersion": number, "gitMajor": major, "gitMinor": minor}
+    linked = " ".join(["-s -w", *(f"-X {VERSION}.{name}={value}" for name, value in linked_values.items())])
     packages = [f"k8s.io/kubernetes/cmd/{name}" for name in COMPONENTS]
-    say(f"building Kubernetes {number} and etcd; six to ten minutes once, and it goes on where it was stopped")
+    log(f"building Kubernetes {number} and etcd; six to ten minutes once, and it goes on where it was stopped")
     command = ["nice", "-n", "19", go, "build", "-C", MODULES, "-p", "1"]
     command += ["-trimpath", "-ldflags", linked, "-o", into, ETCD, *packages]
     with install.started(command, env={**os.environ, **ENVIRONMENT}) as process:
         code = process.wait()
     if code:
-        raise subprocess.CalledProcessError(code, [str(word) for word in command])
+        raise subprocess.CalledProcessError(code, [str(argument) for argument in command])
     # `go build` names a program after the last part of its path that is no version.
     (into / "server").replace(into / "etcd")
 
 
 def main() -> None:
     stamp = HOME / install.STAMP
-    if stamp.is_file() and stamp.read_text() == wanted():
+    if stamp.is_file() and stamp.read_text() == expected_stamp():
         return
     go = shutil.which("go")
     if go is None:
@@ -82,13 +82,13 @@ def main() -> None:
     shutil.rmtree(HOME, ignore_errors=True)
     HOME.mkdir()
     build(go, HOME)
-    stamp.write_text(wanted())
-    say(f"{HOME.name} is ready after {time.monotonic() - began:.0f} s")
+    stamp.write_text(expected_stamp())
+    log(f"{HOME.name} is ready after {time.monotonic() - began:.0f} s")
 
 
 if __name__ == "__main__":
     try:
-        with install.alone():
+        with install.installer_lock():
             main()
     except subprocess.CalledProcessError as error:
         fail(

@@ -40,7 +40,7 @@ ENVIRONMENTS = {
 FOLDERS = {"comment": ["catalog", "components", "preview"], "torch": ["smoke"], "policy": ["catalog", "smoke"]}
 
 
-def say(text: str) -> None:
+def log(text: str) -> None:
     print(f"install: {text}", flush=True)
 
 
@@ -52,18 +52,18 @@ def run(*command: str | Path) -> None:
     with started(command) as process:
         code = process.wait()
     if code:
-        raise subprocess.CalledProcessError(code, [str(part) for part in command])
+        raise subprocess.CalledProcessError(code, [str(argument) for argument in command])
 
 
 @contextlib.contextmanager
-def started(command: Sequence[str | Path], **how: Any) -> Iterator[subprocess.Popen[str]]:
+def started(command: Sequence[str | Path], **options: Any) -> Iterator[subprocess.Popen[str]]:
     """A command in a group of its own: Ctrl-C reaches us alone, who end it, and it prints no traceback of its own."""
-    words = [str(part) for part in command]
+    arguments = [str(argument) for argument in command]
     held: list[int] = []
     # Until we hold the process, a Ctrl-C would leave it running with nobody who knows it: that Ctrl-C waits.
     usual = signal.signal(signal.SIGINT, lambda number, _frame: held.append(number))
     try:
-        with subprocess.Popen(words, cwd=ROOT, text=True, start_new_session=True, **how) as process:
+        with subprocess.Popen(arguments, cwd=ROOT, text=True, start_new_session=True, **options) as process:
             try:
                 signal.signal(signal.SIGINT, usual)
                 if held:
@@ -102,13 +102,13 @@ def fingerprint(*parts: str | Path) -> str:
 
 
 @contextlib.contextmanager
-def alone() -> Iterator[None]:
+def installer_lock() -> Iterator[None]:
     """Hold the checkout's installer lock, so that two terminals do not make the same environment at once."""
     with (ROOT / ".install.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("waiting for another installation in this checkout")
+            log("waiting for another installation in this checkout")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -122,8 +122,8 @@ def fresh_folder(folder: Path) -> None:
             f"hint: remove the link, and make it again here: rm {folder.name}",
         )
     if folder.exists():
-        why = "holds other packages than are wanted now" if (folder / STAMP).is_file() else "was left unfinished"
-        say(f"{folder.name} {why}; making it again")
+        reason = "holds other packages than are wanted now" if (folder / STAMP).is_file() else "was left unfinished"
+        log(f"{folder.name} {reason}; making it again")
         shutil.rmtree(folder)
 
 
@@ -142,15 +142,15 @@ def make_environment(folder: Path) -> None:
 def install_uv() -> None:
     """Put the pinned uv in .tools; everything else is installed with it."""
     folder, lock = ROOT / ".tools", ROOT / "locks/uv.lock"
-    stamp, wanted = folder / STAMP, fingerprint(lock, sys.version)
-    if stamp.is_file() and stamp.read_text() == wanted:
+    stamp, expected_stamp = folder / STAMP, fingerprint(lock, sys.version)
+    if stamp.is_file() and stamp.read_text() == expected_stamp:
         return
     fresh_folder(folder)
-    say("the installer, uv, into .tools")
+    log("the installer, uv, into .tools")
     make_environment(folder)
     run(folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
         "--require-hashes", "-r", lock)  # fmt: skip
-    stamp.write_text(wanted)
+    stamp.write_text(expected_stamp)
 
 
 def has_gpu() -> bool:
@@ -160,23 +160,23 @@ def has_gpu() -> bool:
 def install_torch(python: Path, lock: Path) -> None:
     """The CPU build where no GPU is there and its index answers (0.2 GB, by version), else the lock (5 GB, by hash)."""
     if not has_gpu():
-        say("no GPU here: trying the CPU build of torch (about 0.2 GB)")
+        log("no GPU here: trying the CPU build of torch (about 0.2 GB)")
         # uv knows the address of PyTorch's own index. Its files are others than the lock's, so no hash can be asked.
         # Limits and retries are short because a network without a way out should not be waited for.
         command = [str(UV), "pip", "install", "--python", str(python), "--torch-backend", "cpu",
                    "--constraints", str(lock), "torch", "numpy"]  # fmt: skip
         limits = {"UV_HTTP_CONNECT_TIMEOUT": "10", "UV_HTTP_RETRIES": "1"}
         with started(command, env={**os.environ, **limits}, stderr=subprocess.PIPE) as process:
-            _, told = process.communicate()
+            _, errors = process.communicate()
         if process.returncode == 0:
             return
-        reason = next((line for line in told.splitlines() if "cause:" in line or "error" in line), "no answer")
-        say(f"PyTorch's own index cannot be used ({reason.strip()}); taking the default build instead")
-    say("torch from its lock: about 2 GB to fetch when nothing is cached, 5 GB on disk")
+        reason = next((line for line in errors.splitlines() if "cause:" in line or "error" in line), "no answer")
+        log(f"PyTorch's own index cannot be used ({reason.strip()}); taking the default build instead")
+    log("torch from its lock: about 2 GB to fetch when nothing is cached, 5 GB on disk")
     sync(python, lock)
 
 
-def wanted(name: str) -> str:
+def expected_stamp(name: str) -> str:
     """What the stamp of this environment says when nothing has to be installed."""
     _, lock, with_project = ENVIRONMENTS[name]
     return fingerprint(ROOT / lock, ROOT / "pyproject.toml" if with_project else "", str(ROOT), sys.version)
@@ -188,12 +188,12 @@ def install(name: str) -> None:
     stamp = folder / STAMP
     done = stamp.read_text() if stamp.is_file() else ""
     # The dev environment holds all of the runtime one, so `make up` after `make test` installs nothing.
-    if done == wanted(name) or (name == "runtime" and done == wanted("dev")):
+    if done == expected_stamp(name) or (name == "runtime" and done == expected_stamp("dev")):
         return
     install_uv()
     fresh_folder(folder)
     began = time.monotonic()
-    say(f"{lock_name} into {folder_name}")
+    log(f"{lock_name} into {folder_name}")
     run(UV, "venv", "--quiet", "--python", sys.executable, folder)
     python = folder / "bin" / "python"
     if name == "torch":
@@ -208,8 +208,8 @@ def install(name: str) -> None:
         lines = "".join(f"{ROOT / each}\n" for each in FOLDERS[name])
         for packages in folder.glob("lib/python*/site-packages"):
             (packages / "gpu_ci.pth").write_text(lines)
-    stamp.write_text(wanted(name))
-    say(f"{folder_name} is ready after {time.monotonic() - began:.0f} s")
+    stamp.write_text(expected_stamp(name))
+    log(f"{folder_name} is ready after {time.monotonic() - began:.0f} s")
 
 
 def main(names: list[str]) -> None:
@@ -221,7 +221,7 @@ def main(names: list[str]) -> None:
         fail("usage: install.py uv|" + "|".join(ENVIRONMENTS), *(f"got: {name}" for name in unknown))
     for name in names:
         try:
-            with alone():
+            with installer_lock():
                 install_uv() if name == "uv" else install(name)
         except subprocess.CalledProcessError as error:
             fail(f"{name}: `{' '.join(map(str, error.cmd))}` ended with {error.returncode}",

@@ -46,7 +46,7 @@ CALLS = {
     "plan.py": ("judge_numbers", "schedule", "floors", "compared"),
 }
 # Its numbers are sizes, times and limits that somebody chose; what counts is what is done with them.
-CHOSEN = {"plan.py"}
+ONLY_CHOSEN_NUMBERS = {"plan.py"}
 COMMAND = (
     "verdicts",
     "health",
@@ -61,9 +61,9 @@ COMMAND = (
     "specs",
 )
 LIMIT_SEC = 300
-MINE: dict[str, Any] = {}  # of a process of the pool: its copy, and whether it is in a hurry
+WORKER: dict[str, Any] = {}  # of a process of the pool: its copy, and whether it is in a hurry
 
-_OTHER: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
+_OTHER_COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.GtE),
     ast.LtE: (ast.Lt, ast.Gt),
     ast.Gt: (ast.GtE, ast.LtE),
@@ -88,14 +88,14 @@ class Mutant(NamedTuple):
 def mutants(file: str, source: str) -> Iterator[Mutant]:
     """Every change of a file."""
     tree = ast.parse(source)
-    seen: Counter[str] = Counter()
-    for inside, field, node, put in _places(tree, ""):
-        for other in () if file in CHOSEN and isinstance(node, ast.Constant) else _changes(field, node):
-            put(other)
+    counts: Counter[str] = Counter()
+    for inside, field, node, swap in _places(tree, ""):
+        for other in () if file in ONLY_CHOSEN_NUMBERS and isinstance(node, ast.Constant) else _changes(field, node):
+            swap(other)
             name = f"{file}: {inside or 'module'}: {ast.unparse(node)} -> {ast.unparse(other)}"
-            seen[name] += 1
-            yield Mutant(file, name if seen[name] == 1 else f"{name} ({seen[name]})", ast.unparse(tree))
-        put(node)
+            counts[name] += 1
+            yield Mutant(file, name if counts[name] == 1 else f"{name} ({counts[name]})", ast.unparse(tree))
+        swap(node)
 
 
 def _places(node: ast.AST, inside: str) -> Iterator[tuple[str, str, ast.AST, Callable[[ast.AST], None]]]:
@@ -117,7 +117,7 @@ def _places(node: ast.AST, inside: str) -> Iterator[tuple[str, str, ast.AST, Cal
 def _changes(field: str, node: ast.AST) -> Iterator[ast.expr]:
     if isinstance(node, ast.Compare):
         for index, op in enumerate(node.ops):
-            for other in _OTHER[type(op)]:
+            for other in _OTHER_COMPARISONS[type(op)]:
                 yield ast.Compare(node.left, [*node.ops[:index], other(), *node.ops[index + 1 :]], node.comparators)
     elif isinstance(node, ast.BoolOp):
         yield ast.BoolOp(ast.Or() if isinstance(node.op, ast.And) else ast.And(), node.values)
@@ -139,15 +139,15 @@ class _Calls:
         items[:] = [item for item in items if "smoke" not in item.fixturenames]
 
 
-def furnish(place: Path) -> Path:
+def copy_package(workspace: Path) -> Path:
     """A copy of the package and of its tests."""
     ignored = shutil.ignore_patterns("__pycache__")
     for folder in ("smoke", "tests/smoke"):
-        shutil.copytree(ROOT / folder, place / folder, ignore=ignored)
+        shutil.copytree(ROOT / folder, workspace / folder, ignore=ignored)
     for file in ("tests/__init__.py", "README.md", *_DOCS):
-        (place / file).parent.mkdir(exist_ok=True)
-        shutil.copy(ROOT / file, place / file)
-    return place
+        (workspace / file).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / file, workspace / file)
+    return workspace
 
 
 _DOCS = [
@@ -155,16 +155,16 @@ _DOCS = [
 ]
 
 
-def survives(place: Path, file: str, quick: bool) -> bool:
+def survives(workspace: Path, file: str, quick: bool) -> bool:
     """Whether every test passes over what now stands in the copy; a run that does not end is a change that was seen."""
     calls = next(names for path, names in CALLS.items() if file.startswith(path))
-    return _pass(place, calls, [_Calls()]) and (quick or _pass(place, COMMAND, []))
+    return _pass(workspace, calls, [_Calls()]) and (quick or _pass(workspace, COMMAND, []))
 
 
-def _pass(place: Path, names: Sequence[str], plugins: list[Any]) -> bool:
+def _pass(workspace: Path, names: Sequence[str], plugins: list[Any]) -> bool:
     child = os.fork()
     if not child:
-        _test(place, [f"tests/smoke/test_{name}.py" for name in names], plugins)
+        _test(workspace, [f"tests/smoke/test_{name}.py" for name in names], plugins)
     end = time.monotonic() + LIMIT_SEC
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -177,7 +177,7 @@ def _pass(place: Path, names: Sequence[str], plugins: list[Any]) -> bool:
     return False
 
 
-def _test(place: Path, files: list[str], plugins: list[Any]) -> None:
+def _test(workspace: Path, files: list[str], plugins: list[Any]) -> None:
     """In a child of its own, which has pytest already and nothing of what is tested."""
     os.setsid()
     null = os.open(os.devnull, os.O_RDWR)
@@ -185,8 +185,8 @@ def _test(place: Path, files: list[str], plugins: list[Any]) -> None:
         os.dup2(null, stream)
     code = 3
     try:
-        os.chdir(place)
-        sys.path[:0] = [str(place), str(place / "smoke")]
+        os.chdir(workspace)
+        sys.path[:0] = [str(workspace), str(workspace / "smoke")]
         sys.dont_write_bytecode = True
         code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *files], plugins=plugins)
     finally:
@@ -195,17 +195,17 @@ def _test(place: Path, files: list[str], plugins: list[Any]) -> None:
 
 def _begin(home: Path, quick: bool) -> None:
     """In each process of the pool: a copy of its own."""
-    MINE.update(place=furnish(home / str(os.getpid())), quick=quick)
+    WORKER.update(workspace=copy_package(home / str(os.getpid())), quick=quick)
 
 
 def _run(mutant: Mutant) -> bool:
-    target = MINE["place"] / "smoke" / "gpu_smoke" / mutant.file
-    kept = target.read_text(encoding="utf-8")
+    target = WORKER["workspace"] / "smoke" / "gpu_smoke" / mutant.file
+    original = target.read_text(encoding="utf-8")
     try:
         target.write_text(mutant.source, encoding="utf-8")
-        return survives(MINE["place"], mutant.file, MINE["quick"])
+        return survives(WORKER["workspace"], mutant.file, WORKER["quick"])
     finally:
-        target.write_text(kept, encoding="utf-8")
+        target.write_text(original, encoding="utf-8")
 
 
 def main() -> int:
@@ -214,10 +214,10 @@ def main() -> int:
     parser.add_argument("paths", nargs="*", default=[*CALLS], help="below smoke/gpu_smoke; a folder ends in /")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--quick", action="store_true", help="leave out the tests that run the command")
-    given = parser.parse_args()
+    args = parser.parse_args()
     files = [
         f
-        for path in given.paths
+        for path in args.paths
         for f in (sorted((PACKAGE / path).rglob("*.py")) if path[-1] == "/" else [PACKAGE / path])
     ]
     found = [m for file in files for m in mutants(str(file.relative_to(PACKAGE)), file.read_text(encoding="utf-8"))]
@@ -225,25 +225,26 @@ def main() -> int:
     # The same examples for every change, and none that fails because the machine is busy.
     settings.register_profile("mutations", deadline=None, derandomize=True, database=None, max_examples=25)
     settings.load_profile("mutations")
-    alive = set()
+    survivors = set()
     with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
-        whole = furnish(Path(folder, "whole"))
+        whole = copy_package(Path(folder, "whole"))
         calls = all(survives(whole, path, quick=True) for path in CALLS)
-        if not calls or not (given.quick or _pass(whole, COMMAND, [])):
+        if not calls or not (args.quick or _pass(whole, COMMAND, [])):
             sys.exit("mutations: the tests fail without any change")
         # Processes, as each forks for every change, and a fork of a process with threads may never end.
-        with get_context("fork").Pool(given.jobs, _begin, (Path(folder), given.quick)) as pool:
-            for number, (mutant, lives) in enumerate(zip(found, pool.imap(_run, found), strict=True), 1):
-                if lives:
-                    alive.add(mutant.name)
+        with get_context("fork").Pool(args.jobs, _begin, (Path(folder), args.quick)) as pool:
+            for number, (mutant, survived) in enumerate(zip(found, pool.imap(_run, found), strict=True), 1):
+                if survived:
+                    survivors.add(mutant.name)
                     print(f"{number} of {len(found)}: survives: {mutant.name}", flush=True)
-    new = [name for name in sorted(alive) if name not in explained]
+    new = [name for name in sorted(survivors) if name not in explained]
     seen = {str(file.relative_to(PACKAGE)) for file in files}
-    dead = [name for name in explained if name not in alive and name.partition(": ")[0] in seen]
+    dead = [name for name in explained if name not in survivors and name.partition(": ")[0] in seen]
     print(
-        f"{len(found)} changes of {len(files)} files: {len(found) - len(alive)} seen by a test, {len(alive)} survive,"
+        f"{len(found)} changes of {len(files)} files: {len(found) - len(survivors)} seen by a test, "
+        f"{len(survivors)} survive,"
     )
-    print(f"{len(alive) - len(new)} of them explained in tools/mutations.json")
+    print(f"{len(survivors) - len(new)} of them explained in tools/mutations.json")
     for title, names in (("not explained", new), ("explained, and seen by a test or gone", dead)):
         print(*(f"{title}: {name}" for name in names), sep="\n", end="\n" if names else "")
     return 1 if new or dead else 0

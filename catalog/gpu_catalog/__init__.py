@@ -18,7 +18,25 @@ from .errors import (
     UnknownSource,
     closest,
 )
-from .facts import AmiType, DriverBranches, MigProfile, Price, Quota
+from .locations import closest_location, region_of
+from .models import (
+    CLOUDS,
+    MARKETS,
+    AmiType,
+    Architecture,
+    Attachment,
+    Cloud,
+    DriverBranches,
+    Gpu,
+    LocalDisks,
+    Machine,
+    Market,
+    MigProfile,
+    N1Shape,
+    Price,
+    Quota,
+    Source,
+)
 from .n1 import (
     attachable,
     attached,
@@ -29,9 +47,8 @@ from .n1 import (
     takes_accelerator,
     too_large,
 )
-from .places import closest_place, region_of
 from .prices import interruption, price
-from .questions import (
+from .queries import (
     accelerators,
     ami_types,
     driver_branches,
@@ -51,19 +68,6 @@ from .questions import (
     source,
     sources_of,
     zones,
-)
-from .rows import (
-    CLOUDS,
-    MARKETS,
-    Architecture,
-    Attachment,
-    Cloud,
-    Gpu,
-    LocalDisks,
-    Machine,
-    Market,
-    N1Shape,
-    Source,
 )
 
 if TYPE_CHECKING:
@@ -101,7 +105,7 @@ __all__ = [
     "attachment_counts",
     "attachments",
     "closest",
-    "closest_place",
+    "closest_location",
     "cost",
     "driver_branches",
     "gpu",

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .demand import Demand
-from .facts import Price
+from .models import Market, Price
 from .prices import price
-from .rows import Market
 
 HOURS_A_MONTH = 730
 """365 days and nights, a twelfth of them."""
@@ -51,7 +50,7 @@ class PoolCost:
         return UNKNOWN if self.price is None else self.price.date or UNDATED
 
     @property
-    def dearest(self) -> str:
+    def most_expensive_type(self) -> str:
         """The type whose price it is; of a pool of one, that one."""
         known = [name for name, price in self.by_type if price]
         return known[-1] if known and self.price else self.demand.machine.machine_type
@@ -111,10 +110,10 @@ class Total:
     def of(cls, pools: Iterable[PoolCost], metered: Sequence[Metered] = ()) -> Total:
         """The sum of these; those billed by another unit cost nothing at rest, and nobody knows what beyond."""
         found = tuple(pools)
-        untold: list[float | None] = [None for _ in metered]
+        unknown: list[float | None] = [None for _ in metered]
         rest = [pool.usd_per_hour_at_rest for pool in found] + [0.0 for _ in metered]
-        most = [pool.usd_per_hour_at_max for pool in found] + untold
-        month = [pool.usd_worst_month for pool in found] + untold
+        most = [pool.usd_per_hour_at_max for pool in found] + unknown
+        month = [pool.usd_worst_month for pool in found] + unknown
         return cls(
             usd_per_hour_at_rest=_sum(rest),
             usd_per_hour_at_max=_sum(most),
@@ -130,7 +129,7 @@ class Total:
             "usdWorstMonth": _or_unknown(self.usd_worst_month),
         }
         marks = {"atLeast": self.at_least, "estimated": self.estimated}
-        return found | {name: True for name, holds in marks.items() if holds}
+        return found | {name: True for name, applies in marks.items() if applies}
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +168,8 @@ class StackCost:
         """One sentence for whoever reads the end of an `up`."""
         total = self.total
         least = "at least " if total.at_least else ""
-        untold = any(pool.usd_per_hour_at_rest is None for pool in self.pools)
-        rest = _told(total.usd_per_hour_at_rest, 2, least if untold else "")
+        unpriced_rest = any(pool.usd_per_hour_at_rest is None for pool in self.pools)
+        rest = _amount_text(total.usd_per_hour_at_rest, 2, least if unpriced_rest else "")
         dated = {UNDATED: "some prices undated", UNKNOWN: ""}
         estimated = [pool.demand.pool for pool in self.pools if pool.estimated]
         notes = (
@@ -180,8 +179,8 @@ class StackCost:
             f"without {' and '.join(NOT_INCLUDED)}",
         )
         return (
-            f"{rest} USD/h at rest, {_told(total.usd_per_hour_at_max, 2, least)} USD/h at max, "
-            f"{_told(total.usd_worst_month, 0, least)} USD in the worst month ({'; '.join(filter(None, notes))})"
+            f"{rest} USD/h at rest, {_amount_text(total.usd_per_hour_at_max, 2, least)} USD/h at max, "
+            f"{_amount_text(total.usd_worst_month, 0, least)} USD in the worst month ({'; '.join(filter(None, notes))})"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -220,6 +219,6 @@ def _or_unknown(value: float | None) -> float | str:
     return UNKNOWN if value is None else value
 
 
-def _told(value: float | None, digits: int, least: str) -> str:
+def _amount_text(value: float | None, digits: int, least: str) -> str:
     """A figure of the summary."""
     return UNKNOWN if value is None else f"{least}{value:,.{digits}f}"

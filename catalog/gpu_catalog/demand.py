@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .rows import Machine, Market
+from .models import Machine, Market
 
 WEEK_SEC = 7 * 24 * 3600
 

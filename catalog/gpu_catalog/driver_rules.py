@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from gpu_smoke.compat import rules
 from gpu_smoke.compat.data import BRANCHES
 
-from . import load, questions
-from .choices import Setup, source_of, sources_for
+from . import data_files, queries
 from .finding import Change, Finding, changes, cited, machines_like, origin
+from .setup import Setup, driver_source, driver_sources_for
 
 
 def findings(setup: Setup) -> Iterator[Finding]:
@@ -39,8 +39,8 @@ def _branch_unknown(setup: Setup) -> Iterator[str]:
 def _source(setup: Setup) -> Iterator[Finding]:
     if not setup.driver_source:
         return
-    source, machine = source_of(setup.driver_source), setup.machine
-    others = changes("driver_source", [each.name for each in sources_for(machine)])
+    source, machine = driver_source(setup.driver_source), setup.machine
+    others = changes("driver_source", [each.name for each in driver_sources_for(machine)])
     if machine.cloud not in source.clouds:
         text = f"{source.name} is of {' and '.join(source.clouds)}, and {machine.key} is not"
         yield Finding("source.cloud", "driver_source", text, cited(source.sources), others)
@@ -56,7 +56,7 @@ def _source(setup: Setup) -> Iterator[Finding]:
 
 def _table(setup: Setup) -> Iterator[Finding]:
     """The rules that are rows."""
-    oses = {each.ami_type: each.os for each in questions.ami_types()} if setup.ami_type else {}
+    oses = {each.ami_type: each.os for each in queries.ami_types()} if setup.ami_type else {}
     facts = {
         "families": setup.machine.family,
         "clouds": setup.machine.cloud,
@@ -65,7 +65,7 @@ def _table(setup: Setup) -> Iterator[Finding]:
         "modules": setup.kernel_module,
         "ami_oses": oses.get(setup.ami_type or ""),
     }
-    for row in load.rows("driver_rules"):
+    for row in data_files.rows("driver_rules"):
         if row.get("fraction") and setup.machine.gpu_count >= 1:
             continue
         if all(fact in row[name] for name, fact in facts.items() if name in row):
@@ -113,8 +113,8 @@ def _drivers(setup: Setup) -> tuple[Change, ...]:
     """Other branches of the same source, then the sources that have another one: 580 first."""
     if not setup.driver_source:
         return changes("driver_branch", sorted(BRANCHES, key=_preferred))
-    own = source_of(setup.driver_source).branches or sorted(BRANCHES)
-    others = [each for each in sources_for(setup.machine) if each.name != setup.driver_source]
+    own = driver_source(setup.driver_source).branches or sorted(BRANCHES)
+    others = [each for each in driver_sources_for(setup.machine) if each.name != setup.driver_source]
     return (
         *changes("driver_branch", sorted(own, key=_preferred)),
         *(

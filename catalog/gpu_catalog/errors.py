@@ -12,11 +12,11 @@ class UnknownName(LookupError):  # noqa: N818 - it reads as what it is where it 
 
     kind = "name"
 
-    def __init__(self, given: str, known: Iterable[str] = (), hint: str = "") -> None:
-        self.given = given
-        self.near = closest(given, known)
+    def __init__(self, name: str, candidates: Iterable[str] = (), hint: str = "") -> None:
+        self.name = name
+        self.near = closest(name, candidates)
         self.hint = hint or (f"did you mean {self.near}?" if self.near else "")
-        super().__init__(f"no {self.kind} {given!r}" + (f"; {self.hint}" if self.hint else ""))
+        super().__init__(f"no {self.kind} {name!r}" + (f"; {self.hint}" if self.hint else ""))
 
 
 class UnknownMachine(UnknownName):
@@ -43,17 +43,17 @@ class DoesNotFit(LookupError):  # noqa: N818 - as above
     """There is no such N1 machine: a number of GPUs nobody sells, or too large a machine for them."""
 
 
-def closest(given: str, known: Iterable[str]) -> str:
+def closest(name: str, candidates: Iterable[str]) -> str:
     """The known name nearest to the one given, or nothing."""
     import difflib  # costs more than the whole package, and is needed for mistakes only
 
-    found = difflib.get_close_matches(given.lower(), sorted(set(known)), n=1, cutoff=_CUTOFF)
-    return found[0] if found else ""
+    matches = difflib.get_close_matches(name.lower(), sorted(set(candidates)), n=1, cutoff=_CUTOFF)
+    return matches[0] if matches else ""
 
 
-def close(given: str, known: Iterable[str]) -> dict[str, float]:
+def similar(name: str, candidates: Iterable[str]) -> dict[str, float]:
     """The known names that are like the one given, and how much."""
     import difflib
 
-    alike = {each: difflib.SequenceMatcher(None, each, given.lower()).ratio() for each in known}
+    alike = {each: difflib.SequenceMatcher(None, each, name.lower()).ratio() for each in candidates}
     return {each: ratio for each, ratio in alike.items() if ratio >= _CUTOFF}

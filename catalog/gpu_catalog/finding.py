@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import questions
-from .rows import Gpu, Machine
+from . import queries
+from .models import Gpu, Machine
 
 Change = Mapping[str, Any]
 """Choices to be made differently, by field of the setup."""
@@ -39,7 +39,7 @@ def machines_like(machine: Machine) -> list[Machine]:
         size = abs(other.vcpus - machine.vcpus)
         return other.gpu.last_driver_branch is not None, other.architecture != "x86_64", age, size, other.key
 
-    found = questions.machines(cloud=machine.cloud, n1=False)
+    found = queries.machines(cloud=machine.cloud, n1=False)
     return sorted(
         (each for each in found if each.gpu_count >= min(machine.gpu_count, 1) and each.regions), key=distance
     )
@@ -47,10 +47,10 @@ def machines_like(machine: Machine) -> list[Machine]:
 
 def origin(row: Gpu | Machine, fact: str) -> str:
     """Where a fact of a row was read."""
-    return cited(source.key for source in questions.sources_of(row, fact))
+    return cited(source.key for source in queries.sources_of(row, fact))
 
 
 def cited(keys: Iterable[str]) -> str:
     """Sources in words, each with its date."""
-    found = (questions.source(key) for key in keys)
+    found = (queries.source(key) for key in keys)
     return "; ".join(f"{source.what}, {source.date}" if source.date else source.what for source in found)

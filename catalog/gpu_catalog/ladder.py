@@ -10,14 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from . import questions, solver
+from . import queries, solver
 from .errors import DoesNotFit, UnknownName
-from .needs import Needs, capability, lacks, needs_of
+from .locations import region_of
+from .models import CLOUDS, Cloud, Machine, Market
+from .needs import Needs, capability, missing_needs, needs_of
 from .offers import best, usd
-from .places import region_of
 from .prices import price
 from .recommend import recommend
-from .rows import CLOUDS, Cloud, Machine, Market
 
 # About as long as a cloud takes to say that there is none; queued markets are given their own time.
 TIMEOUT_SEC = 300
@@ -68,9 +68,9 @@ def check_ladder(rungs: Sequence[Rung], needs: Needs | None = None) -> list[Rung
     first, hint = _machine(rungs[0])[0], ""
     if needs is None and first is not None:
         needs, hint = needs_of(first), "no rung may have less than the first, unless the job's needs are given"
-    problems, asked = [], dict[tuple[str, str, str], int]()
+    problems, earlier_rungs = [], dict[tuple[str, str, str], int]()
     for number, rung in enumerate(rungs):
-        found = [*_rung_problems(rung, needs, hint), *_repeated(number, rung, asked)]
+        found = [*_rung_problems(rung, needs, hint), *_repeated(number, rung, earlier_rungs)]
         problems += [RungProblem((number, *each.at), each.text, each.hint) for each in found]
     return problems
 
@@ -80,18 +80,18 @@ def _machine(rung: Rung) -> tuple[Machine | None, list[RungProblem]]:
     try:
         if rung.cloud not in (None, *CLOUDS):
             return None, [RungProblem(("cloud",), f"no cloud {rung.cloud!r}", f"they are {', '.join(CLOUDS)}")]
-        return questions.machine(rung.machine, rung.cloud), []
+        return queries.machine(rung.machine, rung.cloud), []
     except UnknownName as error:
-        return None, [RungProblem(("machine",), f"no {error.kind} {error.given!r}", error.hint)]
+        return None, [RungProblem(("machine",), f"no {error.kind} {error.name!r}", error.hint)]
     except DoesNotFit as error:
         return None, [RungProblem(("machine",), str(error))]
 
 
 def _market(rung: Rung) -> tuple[Market | None, list[RungProblem]]:
     try:
-        return questions.market(rung.market), []
+        return queries.market(rung.market), []
     except UnknownName as error:
-        return None, [RungProblem(("market",), f"no {error.kind} {error.given!r}", error.hint)]
+        return None, [RungProblem(("market",), f"no {error.kind} {error.name!r}", error.hint)]
 
 
 def _rung_problems(rung: Rung, needs: Needs | None, hint: str) -> Iterator[RungProblem]:
@@ -101,17 +101,17 @@ def _rung_problems(rung: Rung, needs: Needs | None, hint: str) -> Iterator[RungP
     yield from (*no_machine, *no_market)
     if rung.timeout_sec <= 0:
         yield RungProblem(("timeout_sec",), f"waits {rung.timeout_sec} seconds: nothing comes that soon")
-    for place, zone in enumerate(rung.zones):
+    for index, zone in enumerate(rung.zones):
         if region_of(zone) != rung.region:
-            yield RungProblem(("zones", place), f"{zone} is not in {rung.region}", "another region is another rung")
-        elif zone in rung.zones[:place]:
-            yield RungProblem(("zones", place), f"{zone} is there twice")
+            yield RungProblem(("zones", index), f"{zone} is not in {rung.region}", "another region is another rung")
+        elif zone in rung.zones[:index]:
+            yield RungProblem(("zones", index), f"{zone} is there twice")
     if machine is not None:
-        yield from _refused(machine, market, rung)
-        yield from _too_little(machine, market, rung, needs, hint)
+        yield from _solver_problems(machine, market, rung)
+        yield from _unmet_needs(machine, market, rung, needs, hint)
 
 
-def _refused(machine: Machine, market: Market | None, rung: Rung) -> Iterator[RungProblem]:
+def _solver_problems(machine: Machine, market: Market | None, rung: Rung) -> Iterator[RungProblem]:
     """What the solver has against it: a machine of AMD's, a market it is not sold in, a place without it."""
     for finding in solver.findings(solver.Setup(machine=machine, market=market)):
         yield RungProblem((finding.choice,), finding.text)
@@ -125,17 +125,17 @@ def _refused(machine: Machine, market: Market | None, rung: Rung) -> Iterator[Ru
                 return  # where the region has none, no zone has
 
 
-def _too_little(
+def _unmet_needs(
     machine: Machine, market: Market | None, rung: Rung, needs: Needs | None, hint: str
 ) -> Iterator[RungProblem]:
     """What the job needs and would not get."""
     if needs is None:
         return
-    for lack in lacks(machine, replace(needs, market=None, region=None)):
-        yield RungProblem(("machine",), f"{machine.key} {lack.text}", hint)
-    for name, asked, has in (("market", needs.market, market), ("region", needs.region, rung.region)):
-        if asked is not None and has not in (None, asked):
-            yield RungProblem((name,), f"is {has}, and the job asks for {asked}")
+    for need in missing_needs(machine, replace(needs, market=None, region=None)):
+        yield RungProblem(("machine",), f"{machine.key} {need.text}", hint)
+    for name, requested, has in (("market", needs.market, market), ("region", needs.region, rung.region)):
+        if requested is not None and has not in (None, requested):
+            yield RungProblem((name,), f"is {has}, and the job asks for {requested}")
     if market and (cost := _over_budget(machine, market, rung.region, needs)):
         yield RungProblem((), f"{machine.key} costs {usd(cost)}, and the budget is {needs.budget_usd_per_hour:g}")
 
@@ -146,16 +146,16 @@ def _over_budget(machine: Machine, market: Market, region: str, needs: Needs) ->
     return cost.usd_per_hour if cost and budget and cost.usd_per_hour > budget else 0
 
 
-def _repeated(number: int, rung: Rung, asked: dict[tuple[str, str, str], int]) -> Iterator[RungProblem]:
+def _repeated(number: int, rung: Rung, earlier_rungs: dict[tuple[str, str, str], int]) -> Iterator[RungProblem]:
     """Whatever an earlier rung asked for already. A whole region may follow some of its zones, not precede them."""
     machine, market = _machine(rung)[0], _market(rung)[0]
-    what = (machine.key if machine else rung.machine, market or rung.market)
-    for place, where in enumerate(rung.zones or (rung.region,)):
-        earlier = asked.get((*what, where), asked.get((*what, rung.region), number))
+    offer = (machine.key if machine else rung.machine, market or rung.market)
+    for index, where in enumerate(rung.zones or (rung.region,)):
+        earlier = earlier_rungs.get((*offer, where), earlier_rungs.get((*offer, rung.region), number))
         if earlier != number:
-            at = ("zones", place) if rung.zones else ()
-            yield RungProblem(at, f"rung {earlier + 1} asks {where} for {what[0]} as {what[1]} already")
-        asked.setdefault((*what, where), number)
+            at = ("zones", index) if rung.zones else ()
+            yield RungProblem(at, f"rung {earlier + 1} asks {where} for {offer[0]} as {offer[1]} already")
+        earlier_rungs.setdefault((*offer, where), number)
 
 
 def default_ladder(
@@ -173,19 +173,19 @@ def default_ladder(
     `regions` may be of several clouds; without any it is the one where the machine costs least. NoLadder where the
     machine itself cannot stand on it.
     """
-    own = questions.machine(machine) if isinstance(machine, str) else machine
+    own = queries.machine(machine) if isinstance(machine, str) else machine
     floor = needs or needs_of(own)
-    words = [word for word in dict.fromkeys(map(questions.market, markets)) if floor.market in (None, word)]
+    allowed_markets = [word for word in dict.fromkeys(map(queries.market, markets)) if floor.market in (None, word)]
     refused = [each.text for each in solver.findings(solver.Setup(machine=own))]
-    missing = [f"{own.key} {lack.text}" for lack in lacks(own, replace(floor, market=None, region=None))]
-    where = [each for each in regions or _cheapest_region(own, floor, words) if floor.region in (None, each)]
-    first = _rungs(own, floor, words, where, timeout_sec)
+    missing = [f"{own.key} {need.text}" for need in missing_needs(own, replace(floor, market=None, region=None))]
+    where = [each for each in regions or _cheapest_region(own, floor, allowed_markets) if floor.region in (None, each)]
+    first = _rungs(own, floor, allowed_markets, where, timeout_sec)
     if refused or missing or not first:
         sold = f"{own.key} is sold as {' and '.join(own.markets)} in {', '.join(own.regions) or 'no known region'}"
         most = f" for at most {usd(floor.budget_usd_per_hour)}" if floor.budget_usd_per_hour else ""
-        asked = f"{' or '.join(words) or 'no market'} in {' or '.join(where) or 'one of these'}{most}"
-        raise NoLadder("; ".join([*refused, *missing]) or f"{sold}, but asked for is {asked}")
-    others = (_rungs(each, floor, words, where, timeout_sec) for each in _neighbours(own, floor, where))
+        requested = f"{' or '.join(allowed_markets) or 'no market'} in {' or '.join(where) or 'one of these'}{most}"
+        raise NoLadder("; ".join([*refused, *missing]) or f"{sold}, but asked for is {requested}")
+    others = (_rungs(each, floor, allowed_markets, where, timeout_sec) for each in _neighbours(own, floor, where))
     return (*first, *(rung for rungs in islice(filter(None, others), max(0, neighbours)) for rung in rungs))
 
 
@@ -205,7 +205,7 @@ def _rungs(
             machine=machine.key,
             market=market,
             region=region,
-            zones=questions.zones(machine, region),
+            zones=queries.zones(machine, region),
             cloud=machine.cloud,
             timeout_sec=timeout_sec,
         )
@@ -219,11 +219,11 @@ def _rungs(
 def _neighbours(machine: Machine, needs: Needs, regions: Sequence[str]) -> Iterator[Machine]:
     """Machines with as many GPUs of another kind that do its work: those of the first region first, cheapest first."""
     at_least = max(needs.compute_capability, machine.gpu.compute_capability, key=capability)
-    seen = {_kind(machine)}
+    kinds = {_kind(machine)}
     for region in dict.fromkeys(regions):
         for found in recommend(replace(needs, market=None, region=region, compute_capability=at_least), limit=999):
-            if found.machine.gpu_count == machine.gpu_count and _kind(found.machine) not in seen:
-                seen.add(_kind(found.machine))
+            if found.machine.gpu_count == machine.gpu_count and _kind(found.machine) not in kinds:
+                kinds.add(_kind(found.machine))
                 yield found.machine
 
 

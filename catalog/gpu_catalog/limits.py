@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from . import load, questions
+from . import data_files, queries
 from .errors import closest
-from .places import closest_place
+from .locations import closest_location
 
 GLOBAL = "global"
 """Where the quotas of all regions together stand."""
@@ -38,34 +38,34 @@ class Mistake:
     hint: str = ""
 
 
-Given = dict[tuple[str, str], Limit]
+Limits = dict[tuple[str, str], Limit]
 """Limits by region (or `global`) and metric."""
 
 
-def from_mapping(values: Any) -> tuple[Given, list[Mistake]]:
+def from_mapping(values: Any) -> tuple[Limits, list[Mistake]]:
     """Region -> metric -> limit, as in a stack file; what cannot be used is told, the rest is taken.
 
     The newer quotas have a level more: GPUS_PER_GPU_FAMILY: {NVIDIA_H100: 8}.
     """
-    found: Given = {}
+    found: Limits = {}
     mistakes: list[Mistake] = []
     if not isinstance(values, Mapping):
         return found, [Mistake((), "must be a map", _got(values), "limits by metric, for each region")]
-    for place, metrics in values.items():
-        if wrong := _place_mistake(place):
+    for location, metrics in values.items():
+        if wrong := _location_problem(location):
             mistakes.append(wrong)
         elif not isinstance(metrics, Mapping):
-            mistakes.append(Mistake((place,), "must be a map", _got(metrics), "limits by metric"))
+            mistakes.append(Mistake((location,), "must be a map", _got(metrics), "limits by metric"))
         else:
             for path, metric, limit in _flat(metrics):
-                if mistake := _mistake((place, *path), place, metric, limit):
+                if mistake := _limit_problem((location, *path), location, metric, limit):
                     mistakes.append(mistake)
                 else:
-                    found[place, metric] = Limit(float(limit))
+                    found[location, metric] = Limit(float(limit))
     return found, mistakes
 
 
-def from_answer(answer: Mapping[str, Any], region: str = "") -> Given:
+def from_answer(answer: Mapping[str, Any], region: str = "") -> Limits:
     """What Google or AWS answered, whichever it is. ValueError for anything else.
 
     Google: regions.get, regions.list and projects.get of the Compute API, quotaInfos.list of the Cloud Quotas API.
@@ -80,39 +80,39 @@ def from_answer(answer: Mapping[str, Any], region: str = "") -> Given:
             (region, row["QuotaCode"]): Limit(float(row["Value"])) for row in answer["Quotas"] if "QuotaCode" in row
         }
     if "quotas" in answer:
-        return _from_compute(_place(answer, region), answer["quotas"])
+        return _from_compute(_location_of(answer, region), answer["quotas"])
     if "items" in answer:
         regions = [row for row in answer["items"] if "quotas" in row]
-        return {key: limit for row in regions for key, limit in _from_compute(_place(row), row["quotas"]).items()}
+        return {key: limit for row in regions for key, limit in _from_compute(_location_of(row), row["quotas"]).items()}
     raise ValueError("this is no answer about quotas: it has none of quotas, items, quotaInfos and Quotas")
 
 
-def _place(answer: Mapping[str, Any], region: str = "") -> str:
+def _location_of(answer: Mapping[str, Any], region: str = "") -> str:
     """What the quotas of an answer are of. Of a project's answer that was cut to its quotas, a metric of all regions
     tells; of a region's nothing does."""
     named = {row.get("metric") for row in answer["quotas"]}
     if answer.get("kind") == "compute#project" or named & {m for m in metrics() if row_of(m)["scope"] == GLOBAL}:
         return GLOBAL
-    place = str(answer.get("name", region))
-    if not place:
+    location = str(answer.get("name", region))
+    if not location:
         raise ValueError(
             "the answer does not name its region; give it, or leave the name in: --format json(name,quotas)"
         )
-    return place
+    return location
 
 
-def _from_compute(place: str, rows: list[Mapping[str, Any]]) -> Given:
-    return {(place, row["metric"]): Limit(float(row["limit"]), _usage(row)) for row in rows if "metric" in row}
+def _from_compute(location: str, rows: list[Mapping[str, Any]]) -> Limits:
+    return {(location, row["metric"]): Limit(float(row["limit"]), _usage(row)) for row in rows if "metric" in row}
 
 
 def _usage(row: Mapping[str, Any]) -> float | None:
     return None if row.get("usage") is None else float(row["usage"])
 
 
-def _from_cloud_quotas(infos: list[Mapping[str, Any]]) -> Given:
+def _from_cloud_quotas(infos: list[Mapping[str, Any]]) -> Limits:
     """A limit stands for the places it names; one with a region of its own comes before one for all the others."""
-    named: Given = {}
-    others: Given = {}
+    named: Limits = {}
+    elsewhere: Limits = {}
     for info in infos:
         for row in info.get("dimensionsInfos", ()):
             dimensions = row.get("dimensions", {})
@@ -124,8 +124,8 @@ def _from_cloud_quotas(infos: list[Mapping[str, Any]]) -> Given:
             if "region" in dimensions:
                 named[dimensions["region"], metric] = limit
             else:
-                others |= {(place, metric): limit for place in row.get("applicableLocations", ())}
-    return others | named
+                elsewhere |= {(location, metric): limit for location in row.get("applicableLocations", ())}
+    return elsewhere | named
 
 
 def path_of(region: str, metric: str) -> tuple[str, ...]:
@@ -136,16 +136,16 @@ def path_of(region: str, metric: str) -> tuple[str, ...]:
 
 def metrics() -> tuple[str, ...]:
     """Every metric a machine of the catalog draws from."""
-    return tuple(row["metric"] for row in load.rows("quotas"))
+    return tuple(row["metric"] for row in data_files.rows("quotas"))
 
 
 @cache
-def row_of(metric: str) -> load.Json:
-    return next(row for row in load.rows("quotas") if row["metric"] == metric)
+def row_of(metric: str) -> data_files.Json:
+    return next(row for row in data_files.rows("quotas") if row["metric"] == metric)
 
 
 def _metric(quota_id: str, gpu_family: str) -> str:
-    rows = load.rows("quotas")
+    rows = data_files.rows("quotas")
     return next((row["metric"] for row in rows if (row["quota_id"], row["gpu_family"]) == (quota_id, gpu_family)), "")
 
 
@@ -159,26 +159,26 @@ def _flat(metrics: Mapping[Any, Any]) -> Iterator[tuple[tuple[str, ...], str, An
             yield (str(metric),), str(metric), limit
 
 
-def _place_mistake(place: Any) -> Mistake | None:
-    known = (GLOBAL, *questions.regions())
-    if place in known:
+def _location_problem(location: Any) -> Mistake | None:
+    locations = (GLOBAL, *queries.regions())
+    if location in locations:
         return None
-    near = closest_place(str(place), known)
+    near = closest_location(str(location), locations)
     hint = f"did you mean {near}?" if near else f"such as us-central1, or {GLOBAL} for quotas of all regions together"
-    return Mistake((str(place),), "is no region with a GPU", repr(place), f"a region, or {GLOBAL}", hint)
+    return Mistake((str(location),), "is no region with a GPU", repr(location), f"a region, or {GLOBAL}", hint)
 
 
-def _mistake(path: tuple[str, ...], place: str, metric: str, limit: Any) -> Mistake | None:
+def _limit_problem(path: tuple[str, ...], location: str, metric: str, limit: Any) -> Mistake | None:
     if metric == _FAMILIES:
         hint = f"such as {_FAMILIES}: {{NVIDIA_H100: 8}}"
         return Mistake(path, "must be a map", _got(limit), "limits by GPU family", hint)
     if metric not in metrics():
-        written = {each.lower(): each for each in metrics()}
-        near = written.get(closest(metric, written), "")
+        spellings = {each.lower(): each for each in metrics()}
+        near = spellings.get(closest(metric, spellings), "")
         hint = f"did you mean {near}?" if near else "the metrics are those of Google's Compute API, or AWS quota codes"
         return Mistake(path, "is no quota that a machine with a GPU draws from", "", "", hint)
     everywhere = row_of(metric)["scope"] == GLOBAL
-    if everywhere != (place == GLOBAL):
+    if everywhere != (location == GLOBAL):
         better = f"put it under {GLOBAL}" if everywhere else "put it under the region it is for"
         text = "is a quota of all regions together" if everywhere else "is a quota of each region"
         return Mistake(path, text, "", "", better)

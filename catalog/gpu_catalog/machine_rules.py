@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from . import parts, questions
-from .choices import Setup
+from . import device_types, queries
 from .finding import Finding, changes, cited, machines_like, origin
-from .places import places_near
-from .rows import Machine
+from .locations import nearest_locations
+from .models import Machine
+from .setup import Setup
 
 # Where what the rows below do not cite themselves was read.
 _API, _GUIDE, _PROFILES = ("botocore",), ("eksdoc",), ("migparted", "gke_ca")
@@ -29,8 +29,8 @@ def usable(machine: Machine) -> Iterator[Finding]:
 
 def findings(setup: Setup) -> Iterator[Finding]:
     """Everything else that is wrong without its driver."""
-    yield from _place(setup)
-    yield from _parts(setup)
+    yield from _market_and_zone(setup)
+    yield from _boot_disk_and_nic(setup)
     yield from _mig(setup)
     yield from _ami(setup)
 
@@ -38,38 +38,38 @@ def findings(setup: Setup) -> Iterator[Finding]:
 def unknown(setup: Setup) -> Iterator[str]:
     """What could not be checked about it, or only against what no vendor's text was read for."""
     machine = setup.machine
-    doubtful = "markets" in machine.uncertain and setup.market not in machine.markets
-    if setup.market and (setup.market in machine.unverified_markets or doubtful):
+    uncertain_market = "markets" in machine.uncertain and setup.market not in machine.markets
+    if setup.market and (setup.market in machine.unverified_markets or uncertain_market):
         yield f"whether {machine.key} is sold as {setup.market}"
     if setup.zone and not machine.regions:
         yield f"where {machine.key} exists: no source names a region"
     for name, chosen, known in (("boot_disk", setup.boot_disk, machine.boot_disks), ("nic", setup.nic, machine.nics)):
         if (
             chosen
-            and parts.is_of(name, chosen, machine.cloud)
+            and device_types.is_offered_by(name, chosen, machine.cloud)
             and chosen not in known
             and (not known or f"{name}s" in machine.uncertain)
         ):
             yield f"whether {machine.key} takes {chosen}"
 
 
-def _place(setup: Setup) -> Iterator[Finding]:
+def _market_and_zone(setup: Setup) -> Iterator[Finding]:
     machine, market, zone = setup.machine, setup.market, setup.zone
     if market and market not in (*machine.markets, *machine.unverified_markets) and "markets" not in machine.uncertain:
         text = f"{machine.key} is not sold as {market}: only as {', '.join(machine.markets)}"
         yield Finding("market.not-sold", "market", text, origin(machine, "markets"), changes("market", machine.markets))
     if zone and machine.regions and not machine.is_in(zone):
-        where = machine.zones_near(zone) or places_near(zone, machine.regions)
+        where = machine.zones_near(zone) or nearest_locations(zone, machine.regions)
         text = f"{zone} has no {machine.key}; {', '.join(where[:3])} {'has' if len(where) == 1 else 'have'}"
         yield Finding("zone.without", "zone", text, cited(_ZONES[machine.cloud]), changes("zone", where))
 
 
-def _parts(setup: Setup) -> Iterator[Finding]:
+def _boot_disk_and_nic(setup: Setup) -> Iterator[Finding]:
     machine = setup.machine
     disks = sorted(machine.boot_disks, key=lambda disk: disk != "pd-balanced")
     for name, chosen, known in (("boot_disk", setup.boot_disk, disks), ("nic", setup.nic, [*machine.nics])):
         if (
-            parts.is_of(name, chosen or "", machine.cloud)
+            device_types.is_offered_by(name, chosen or "", machine.cloud)
             and known
             and chosen not in known
             and f"{name}s" not in machine.uncertain
@@ -80,8 +80,8 @@ def _parts(setup: Setup) -> Iterator[Finding]:
 
 
 def _mig(setup: Setup) -> Iterator[Finding]:
-    profiles = questions.mig_profiles(setup.machine)
-    asked = (
+    profiles = queries.mig_profiles(setup.machine)
+    partitions = (
         ("mig_profile", setup.mig_profile, [each.profile for each in profiles]),
         (
             "gke_partition_size",
@@ -89,7 +89,7 @@ def _mig(setup: Setup) -> Iterator[Finding]:
             [e.gke_partition_size for e in profiles if e.gke_partition_size],
         ),
     )
-    for name, chosen, known in asked:
+    for name, chosen, known in partitions:
         if not chosen or chosen in known:
             continue
         has = f"it has {', '.join(known)}" if known else "it cannot be divided"
@@ -109,7 +109,7 @@ def _ami(setup: Setup) -> Iterator[Finding]:
     machine, name = setup.machine, setup.ami_type
     if not name:
         return
-    known = {each.ami_type: each for each in questions.ami_types()}
+    known = {each.ami_type: each for each in queries.ami_types()}
     others = changes("ami_type", machine.ami_types)
     ami = known.get(name)
     if machine.cloud != "aws":

@@ -7,42 +7,42 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 
-from . import load
+from . import data_files
 from .errors import DoesNotFit, UnknownAccelerator, UnknownMachine
-from .rows import Attachment, LocalDisks, Machine, N1Shape
+from .models import Attachment, LocalDisks, Machine, N1Shape
 
 _CUSTOM = re.compile(r"(?:n1-)?custom-(\d+)-(\d+)(?:-ext)?")
 
 
 def n1_shapes() -> tuple[N1Shape, ...]:
     """The predefined N1 machine types."""
-    return tuple(load.n1_shapes().values())
+    return tuple(data_files.n1_shapes().values())
 
 
 def n1_shape(machine_type: str) -> N1Shape:
     """An N1 machine type, predefined or custom (custom-8-30720). UnknownMachine for anything else."""
-    if found := load.n1_shapes().get(machine_type):
+    if found := data_files.n1_shapes().get(machine_type):
         return found
     if custom := _CUSTOM.fullmatch(machine_type):
         return N1Shape(machine_type, int(custom[1]), int(custom[2]) / 1024)
-    raise UnknownMachine(machine_type, load.n1_shapes())
+    raise UnknownMachine(machine_type, data_files.n1_shapes())
 
 
 def takes_accelerator(machine_type: str) -> bool:
     """Whether GPUs are attached to this machine type, rather than built into it."""
-    return machine_type in load.n1_shapes() or _CUSTOM.fullmatch(machine_type) is not None
+    return machine_type in data_files.n1_shapes() or _CUSTOM.fullmatch(machine_type) is not None
 
 
 def attachable() -> tuple[str, ...]:
     """The accelerator types that N1 takes."""
-    return tuple(dict.fromkeys(each.accelerator for each in load.attachments()))
+    return tuple(dict.fromkeys(each.accelerator for each in data_files.attachments()))
 
 
 def attachments(accelerator: str = "") -> tuple[Attachment, ...]:
     """Each number of GPUs that can be attached, with the largest machine that takes it; of one accelerator, or all."""
     if accelerator and accelerator not in attachable():
         raise UnknownAccelerator(accelerator, attachable())
-    return tuple(each for each in load.attachments() if accelerator in ("", each.accelerator))
+    return tuple(each for each in data_files.attachments() if accelerator in ("", each.accelerator))
 
 
 def attachment_counts(accelerator: str) -> tuple[int, ...]:
@@ -70,13 +70,15 @@ def attached(machine_type: str, accelerator: str, count: int = 1) -> Machine:
     if text := too_large(machine_type, accelerator, count):
         raise DoesNotFit(text)
     row = next(
-        row for row in load.rows("gcp_attachments") if (row["accelerator"], row["count"]) == (accelerator, count)
+        row for row in data_files.rows("gcp_attachments") if (row["accelerator"], row["count"]) == (accelerator, count)
     )
-    shared, disks = load.family("gcp_families", row["family"]), row["local_disks"]
-    zones, zoneless = load.place(row["place"])
+    shared, disks = data_files.family("gcp_families", row["family"]), row["local_disks"]
+    zones, zoneless = data_files.zones_and_regions(row["place"])
     small = limits.smaller_zones if too_large(machine_type, accelerator, count, limits.smaller_zones) else ()
-    gpu = load.gpu_of_accelerator(accelerator)
-    given = load.origin(("gcp_families", shared), ("n1_shapes", {}), ("gcp_attachments", load.placed(row)))
+    gpu = data_files.gpu_of_accelerator(accelerator)
+    sources = data_files.origin(
+        ("gcp_families", shared), ("n1_shapes", {}), ("gcp_attachments", data_files.with_zone_sources(row))
+    )
     return Machine(
         cloud="gcp",
         machine_type=machine_type,
@@ -98,16 +100,16 @@ def attached(machine_type: str, accelerator: str, count: int = 1) -> Machine:
         ),
         zones=tuple(zone for zone in zones if zone not in small),
         zoneless_regions=zoneless,
-        unlisted_regions=load.unlisted(row["place"]),
-        **load.google_family(shared),
-        **given,
+        unlisted_regions=data_files.unlisted(row["place"]),
+        **data_files.google_family(shared),
+        **sources,
     )
 
 
 def all_attached() -> Iterator[Machine]:
     """Every predefined N1 machine type with every number of GPUs it takes."""
-    for limits in load.attachments():
-        for shape in load.n1_shapes().values():
+    for limits in data_files.attachments():
+        for shape in data_files.n1_shapes().values():
             if not too_large(shape.machine_type, limits.accelerator, limits.count):
                 yield attached(shape.machine_type, limits.accelerator, limits.count)
 
@@ -115,11 +117,11 @@ def all_attached() -> Iterator[Machine]:
 def ordered_otherwise(machine_type: str) -> Machine | None:
     """The machine behind a name that is made from another's: without local SSDs, or with memory of one's choice."""
     bare = machine_type.removesuffix("-nolssd")
-    rows = {row["machine_type"]: row for row in load.rows("gcp_machines")}
+    rows = {row["machine_type"]: row for row in data_files.rows("gcp_machines")}
     if bare != machine_type and bare in rows and rows[bare]["nolssd"]:
-        return replace(load.machines()[bare], machine_type=machine_type, local_disks=LocalDisks("none"))
+        return replace(data_files.machines()[bare], machine_type=machine_type, local_disks=LocalDisks("none"))
     if custom := re.fullmatch(r"g2-custom-(\d+)-(\d+)", machine_type):
-        like, memory_gib = load.machines().get(f"g2-standard-{custom[1]}"), int(custom[2]) / 1024
+        like, memory_gib = data_files.machines().get(f"g2-standard-{custom[1]}"), int(custom[2]) / 1024
         if like and like.custom_memory_gib and like.custom_memory_gib[0] <= memory_gib <= like.custom_memory_gib[1]:
             return replace(like, machine_type=machine_type, memory_gib=memory_gib)
     return None

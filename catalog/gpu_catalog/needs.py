@@ -9,10 +9,10 @@ from typing import Literal, get_args
 
 from gpu_smoke.compat import rules, wheels
 
-from . import load, questions
+from . import data_files, queries
 from .errors import UnknownName
-from .places import closest_place
-from .rows import CLOUDS, Architecture, Cloud, Machine, Market
+from .locations import closest_location
+from .models import CLOUDS, Architecture, Cloud, Machine, Market
 
 Dtype = Literal["fp32", "fp16", "int8", "bf16", "fp8", "fp4"]
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
@@ -26,7 +26,7 @@ class UnknownRegion(UnknownName):
     kind = "region with a GPU"
 
     def __init__(self, given: str, known: Iterable[str]) -> None:
-        near = closest_place(given, known)
+        near = closest_location(given, known)
         super().__init__(given, hint=f"did you mean {near}?" if near else "")
 
 
@@ -80,7 +80,7 @@ class Needs:
 
     def __post_init__(self) -> None:
         if self.market is not None:
-            object.__setattr__(self, "market", questions.market(self.market))
+            object.__setattr__(self, "market", queries.market(self.market))
         if self.dtype is not None:
             number_type(self.dtype)
         if self.cloud not in (None, *CLOUDS):
@@ -101,7 +101,7 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True)
-class Lack:
+class MissingNeed:
     """One need a machine does not meet."""
 
     need: str
@@ -132,19 +132,19 @@ def _number_types() -> dict[str, NumberType]:
         row["dtype"]: NumberType(
             row["dtype"], row["compute_capability"], row["partly"], tuple(row["sources"]["compute_capability"])
         )
-        for row in load.rows("dtypes")
+        for row in data_files.rows("dtypes")
     }
 
 
 @cache
 def _regions() -> frozenset[str]:
-    return frozenset(questions.regions())
+    return frozenset(queries.regions())
 
 
 def needs_of(machine: Machine) -> Needs:
     """What a job needs that was written for this machine: as many GPUs, each no smaller and no older, and its CPU."""
     return Needs(
-        gpu_memory_gib=questions.nominal_gpu_memory_gib(machine),
+        gpu_memory_gib=queries.nominal_gpu_memory_gib(machine),
         gpu_count=machine.gpu_count,
         compute_capability=machine.gpu.compute_capability,
         architecture=machine.architecture,
@@ -157,12 +157,12 @@ def torch_on(torch: str, compute_capability: str, architecture: Architecture) ->
     return rules.check(compute_capability, torch=torch, machine=architecture)
 
 
-def lacks(machine: Machine, needs: Needs) -> list[Lack]:
+def missing_needs(machine: Machine, needs: Needs) -> list[MissingNeed]:
     """Every need the machine does not meet; its price is not asked here."""
     return [*_choices(machine, needs), *_amounts(machine, needs), *_capabilities(machine, needs)]
 
 
-def _choices(machine: Machine, needs: Needs) -> Iterator[Lack]:
+def _choices(machine: Machine, needs: Needs) -> Iterator[MissingNeed]:
     for need, asked, has, text in (
         ("cloud", needs.cloud, (machine.cloud,), f"is of {machine.cloud}, not {needs.cloud}"),
         (
@@ -180,21 +180,21 @@ def _choices(machine: Machine, needs: Needs) -> Iterator[Lack]:
         ),
     ):
         if asked is not None and asked not in has:
-            yield Lack(need, text, 1)
+            yield MissingNeed(need, text, 1)
 
 
-def _amounts(machine: Machine, needs: Needs) -> Iterator[Lack]:
+def _amounts(machine: Machine, needs: Needs) -> Iterator[MissingNeed]:
     for need, least, has, what in (
-        ("gpu_memory_gib", needs.gpu_memory_gib, questions.nominal_gpu_memory_gib(machine), "GiB of GPU memory"),
+        ("gpu_memory_gib", needs.gpu_memory_gib, queries.nominal_gpu_memory_gib(machine), "GiB of GPU memory"),
         ("gpu_count", needs.gpu_count, machine.gpu_count, "GPU" if machine.gpu_count == 1 else "GPUs"),
         ("memory_gib", needs.memory_gib, machine.memory_gib, "GiB of memory"),
         ("vcpus", needs.vcpus, machine.vcpus, "vCPUs"),
     ):
         if has < least:
-            yield Lack(need, f"has {has:g} {what}, not {least:g}", least / has - 1)
+            yield MissingNeed(need, f"has {has:g} {what}, not {least:g}", least / has - 1)
 
 
-def _capabilities(machine: Machine, needs: Needs) -> Iterator[Lack]:
+def _capabilities(machine: Machine, needs: Needs) -> Iterator[MissingNeed]:
     asked = [("compute_capability", needs.compute_capability, "")]
     if needs.dtype:
         asked.append(("dtype", number_type(needs.dtype).compute_capability, f", which {needs.dtype} begins with"))
@@ -202,7 +202,7 @@ def _capabilities(machine: Machine, needs: Needs) -> Iterator[Lack]:
     for need, text, why in asked:
         least = capability(text)
         if has < least:
-            yield Lack(
+            yield MissingNeed(
                 need,
                 f"has compute capability {machine.gpu.compute_capability or 'none'}, not {text}{why}",
                 (least[0] * 10 + least[1]) / max(1, has[0] * 10 + has[1]) - 1,
@@ -211,4 +211,4 @@ def _capabilities(machine: Machine, needs: Needs) -> Iterator[Lack]:
         verdict = torch_on(needs.torch, machine.gpu.compute_capability, machine.architecture)
         if verdict.problems:
             why = "; ".join(each.text.partition(": ")[0] for each in verdict.problems)
-            yield Lack("torch", f"cannot run it: {why}", 1)
+            yield MissingNeed("torch", f"cannot run it: {why}", 1)

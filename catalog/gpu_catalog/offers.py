@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 
-from . import questions, staleness
-from .facts import Price
-from .needs import Lack, Needs, lacks
+from . import queries, staleness
+from .models import MARKETS, Machine, Market, Price
+from .needs import MissingNeed, Needs, missing_needs
 from .prices import list_price, price
-from .rows import MARKETS, Machine, Market
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,7 @@ class Offer:
     region: str
     price: Price | None
     """None where it is unknown."""
-    days_past: int = 0
+    stale_days: int = 0
     """How old the price is; 0 while it is not older than 90 days, and where no day was given to count from."""
     compared_by: Price | None = None
     """The price itself, or what it counts as instead; None where there is nothing to compare it by."""
@@ -36,7 +35,7 @@ class Offer:
     @property
     def zones(self) -> tuple[str, ...]:
         """The zones of the region that have it; none where no source names them."""
-        return questions.zones(self.machine, self.region)
+        return queries.zones(self.machine, self.region)
 
     @property
     def usd_per_hour(self) -> float | None:
@@ -51,8 +50,8 @@ class Offer:
     @property
     def rank(self) -> tuple[object, ...]:
         """Before which others it comes: by what it counts as, else by its price, those of unknown price last."""
-        own = self.price.usd_per_hour if self.price else 0
-        return self.price is None, self.compared_by is None, self.counts_as or 0, own
+        price = self.price.usd_per_hour if self.price else 0
+        return self.price is None, self.compared_by is None, self.counts_as or 0, price
 
     @property
     def text(self) -> str:
@@ -61,12 +60,12 @@ class Offer:
             return f"{self.market} in {self.region}, price unknown"
         about = "about " if self.price.estimated else ""
         when = f"price of {self.price.date}" if self.price.date else "price undated"
-        age = f", {self.days_past} days old" if self.days_past else ""
+        age = f", {self.stale_days} days old" if self.stale_days else ""
         how = ", estimated: on-demand price less the saving then" if self.price.estimated else ""
         return f"{self.market} {about}{usd(self.price.usd_per_hour)} in {self.region}, {when}{age}{how}"
 
     @property
-    def doubt(self) -> str:
+    def price_caveat(self) -> str:
         """Why its price is not relied upon, and what it costs at most; empty where it is."""
         if self.price is None or self.compared_by is self.price:
             return ""
@@ -89,16 +88,17 @@ def best(
     The machine has to be sold in that market and present in that region, for that budget: ask `shortfalls` first.
     Without a day no price is old, so that a program's answer does not change overnight.
     """
-    return next(way for way in _ways(machine, market, region, today) if budget is None or _affordable(way, budget))
+    offers = _matching(machine, market, region, today)
+    return next(offer for offer in offers if budget is None or _affordable(offer, budget))
 
 
 def _affordable(offer: Offer, budget: float) -> bool:
     return offer.price is not None and offer.price.usd_per_hour <= budget
 
 
-def _ways(machine: Machine, market: Market | None, region: str | None, today: date | None) -> Iterator[Offer]:
+def _matching(machine: Machine, market: Market | None, region: str | None, today: date | None) -> Iterator[Offer]:
     every = _offers(machine, today)
-    return (way for way in every if market in (None, way.market) and region in (None, way.region))
+    return (offer for offer in every if market in (None, offer.market) and region in (None, offer.region))
 
 
 _by_key: dict[tuple[str, date | None], tuple[Offer, ...]] = {}  # `cache` would hash the whole machine at every question
@@ -107,8 +107,8 @@ _by_key: dict[tuple[str, date | None], tuple[Offer, ...]] = {}  # `cache` would 
 def _offers(machine: Machine, today: date | None) -> tuple[Offer, ...]:
     """Every way to have it, cheapest first, those of unknown price last."""
     if (machine.key, today) not in _by_key:
-        ways = [(market, region) for market in machine.markets for region in machine.regions]
-        found = [_offer(machine, market, region, today) for market, region in ways]
+        choices = [(market, region) for market in machine.markets for region in machine.regions]
+        found = [_offer(machine, market, region, today) for market, region in choices]
         _by_key[machine.key, today] = tuple(sorted(found, key=_order))
     return _by_key[machine.key, today]
 
@@ -124,31 +124,33 @@ def _offer(machine: Machine, market: Market, region: str, today: date | None) ->
     found = price(machine, region, market)
     if found is None:
         return Offer(machine, market, region, None)
-    past = staleness.days_past(found, today) if today else 0
-    doubtful = market == "spot" and (past > 0 or found.date is None or found.estimated)
-    return Offer(machine, market, region, found, past, list_price(machine, region) if doubtful else found)
+    stale_days = staleness.stale_days(found, today) if today else 0
+    unreliable = market == "spot" and (stale_days > 0 or found.date is None or found.estimated)
+    return Offer(machine, market, region, found, stale_days, list_price(machine, region) if unreliable else found)
 
 
-def shortfalls(machine: Machine, needs: Needs) -> list[Lack]:
+def shortfalls(machine: Machine, needs: Needs) -> list[MissingNeed]:
     """Every need the machine does not meet, the budget too."""
-    found = lacks(machine, needs)
+    found = missing_needs(machine, needs)
     if needs.budget_usd_per_hour is None:
         return found
     # Where it is not sold as asked, its price elsewhere still tells whether it is near.
-    missing = {lack.need for lack in found}
+    missing = {need.need for need in found}
     market = None if "market" in missing else needs.market
     region = None if "region" in missing else needs.region
-    return [*found, *_too_dear(machine, market, region, needs.budget_usd_per_hour)]
+    return [*found, *_over_budget(machine, market, region, needs.budget_usd_per_hour)]
 
 
-def _too_dear(machine: Machine, market: Market | None, region: str | None, budget: float) -> list[Lack]:
+def _over_budget(machine: Machine, market: Market | None, region: str | None, budget: float) -> list[MissingNeed]:
     """What a machine lacks for a budget. An unknown price is not within any."""
     cost = _least(machine, market, region)
     if cost is None:
-        return [Lack("budget_usd_per_hour", f"has no known price to hold against {budget:g} USD/h", float("inf"))]
+        return [
+            MissingNeed("budget_usd_per_hour", f"has no known price to hold against {budget:g} USD/h", float("inf"))
+        ]
     if cost <= budget:
         return []
-    return [Lack("budget_usd_per_hour", f"costs {usd(cost)} at the least, not {budget:g}", cost / budget - 1)]
+    return [MissingNeed("budget_usd_per_hour", f"costs {usd(cost)} at the least, not {budget:g}", cost / budget - 1)]
 
 
 _least_by_key: dict[tuple[str, Market | None, str | None], float | None] = {}
@@ -158,7 +160,7 @@ def _least(machine: Machine, market: Market | None, region: str | None) -> float
     """The lowest known price, however old."""
     asked = (machine.key, market, region)
     if asked not in _least_by_key:
-        known = [way.price.usd_per_hour for way in _ways(machine, market, region, None) if way.price]
+        known = [offer.price.usd_per_hour for offer in _matching(machine, market, region, None) if offer.price]
         _least_by_key[asked] = min(known, default=None)
     return _least_by_key[asked]
 

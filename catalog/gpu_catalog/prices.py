@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from . import load
-from .facts import Price
-from .questions import machine as named
-from .questions import market as market_named
-from .rows import Machine, Market
+from . import data_files
+from .models import Machine, Market, Price
+from .queries import machine as named
+from .queries import market as market_named
 
 
 def price(machine: str | Machine, region: str, market: str) -> Price | None:
@@ -42,26 +41,26 @@ def interruption(machine: str | Machine, region: str) -> str:
 
 
 @cache
-def _table() -> dict[str, list[load.Json]]:
+def _table() -> dict[str, list[data_files.Json]]:
     """The price rows of a machine type or accelerator, newest first."""
-    found: dict[str, list[load.Json]] = {}
-    for row in load.rows("prices"):
+    found: dict[str, list[data_files.Json]] = {}
+    for row in data_files.rows("prices"):
         found.setdefault(row.get("machine_type") or row["accelerator"], []).append(row)
     for rows in found.values():
-        rows.sort(key=lambda row: load.sources()[row["source"]].date or "", reverse=True)
+        rows.sort(key=lambda row: data_files.sources()[row["source"]].date or "", reverse=True)
     return found
 
 
 @cache
-def _advice() -> dict[str, load.Json]:
-    return {row["machine_type"]: row for row in load.rows("aws_spot")}
+def _advice() -> dict[str, data_files.Json]:
+    return {row["machine_type"]: row for row in data_files.rows("aws_spot")}
 
 
 def _listed(name: str, region: str, market: Market) -> Price | None:
     for row in _table().get(name, ()):
         usd = row["usd_per_hour"].get(region, {}).get(market)
         if usd is not None:
-            return Price(usd, region, market, load.sources()[row["source"]].date, (row["source"],))
+            return Price(usd, region, market, data_files.sources()[row["source"]].date, (row["source"],))
     return None
 
 
@@ -71,7 +70,7 @@ def _estimated(name: str, region: str) -> Price | None:
     if saving is None or full is None:
         return None
     usd = round(full.usd_per_hour * (1 - saving / 100), 4)
-    return Price(usd, region, "spot", load.sources()["adv"].date, (*full.sources, "adv"), estimated=True)
+    return Price(usd, region, "spot", data_files.sources()["adv"].date, (*full.sources, "adv"), estimated=True)
 
 
 def _sum(machine: Machine, region: str, market: Market) -> Price | None:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from . import load, questions
+from . import data_files, queries
 from .demand import Demand
 from .limits import GLOBAL, Limit, row_of
-from .rows import Cloud
+from .models import Cloud
 
 Key = tuple[str, str]
 """Region, or `global`, and metric."""
@@ -48,7 +48,7 @@ class Need:
         return f'{self.metric} "{row_of(self.metric)["name"]}"' if self.cloud == "aws" else self.metric
 
     @property
-    def in_words(self) -> str:
+    def amount_text(self) -> str:
         shares = ", ".join(f"{pool} {amount:g}" for pool, amount in self.pools)
         return f"{self.amount:g} {_UNITS[self.unit]} or more ({shares})"
 
@@ -91,7 +91,7 @@ class Finding:
 
     @property
     def expected(self) -> str:
-        return self.need.in_words
+        return self.need.amount_text
 
     def hint(self, project: str = "") -> str:
         """Where to ask for more, and what else would do."""
@@ -126,7 +126,7 @@ def needs(demands: Iterable[Demand]) -> dict[Key, Need]:
 
 def without_metric(demands: Iterable[Demand]) -> tuple[str, ...]:
     """The pools for whose machines no quota is known, bought the way they are."""
-    return tuple(each.pool for each in demands if not questions.quota_metrics(each.machine, each.market))
+    return tuple(each.pool for each in demands if not queries.quota_metrics(each.machine, each.market))
 
 
 def compare(needed: Mapping[Key, Need], given: Mapping[Key, Limit]) -> tuple[Finding, ...]:
@@ -165,14 +165,14 @@ def google_link(project: str = "") -> str:
 
 def _needs_of(demand: Demand) -> Iterator[Need]:
     machine, count = demand.machine, demand.most_machines
-    for quota in questions.quota_metrics(machine, demand.market):
+    for quota in queries.quota_metrics(machine, demand.market):
         amount = quota.per_machine * count
         own = replace(_need(demand, quota.metric, amount), alternatives=quota.alternatives, certain=quota.certain)
         other = _instead(demand, quota.metric)
         yield replace(own, instead=other, movable=amount) if other else own
     if machine.cloud == "gcp":
         for disk, gib in ((demand.boot_disk, demand.boot_disk_gib), ("local-ssd", _local_gib(demand))):
-            for row in load.rows("disk_quotas"):
+            for row in data_files.rows("disk_quotas"):
                 if gib and row["disk"] == disk and demand.market in row["markets"]:
                     yield replace(_need(demand, row["metric"], gib * count), certain=row["certain"])
 
@@ -228,10 +228,10 @@ def _without_preemptible(needed: Mapping[Key, Need], given: Mapping[Key, Limit])
         spot = metric.startswith("PREEMPTIBLE_") and bool(need.instead)
         if spot and limit is not None and limit.limit == 0 and other in given:
             row = row_of(need.instead)
-            there = replace(
+            moved = replace(
                 need, metric=need.instead, quota_id=row["quota_id"], gpu_family=row["gpu_family"], instead="", movable=0
             )
-            found[other] = _both(found[other], there) if other in found else there
+            found[other] = _both(found[other], moved) if other in found else moved
             del found[region, metric]
     return found
 
@@ -248,7 +248,7 @@ def _finding(need: Need, key: Key, needed: Mapping[Key, Need], given: Mapping[Ke
         return None
     if need.movable >= short_by and not need.metric.startswith("PREEMPTIBLE_"):
         other = (region, need.instead)
-        taken = needed[other].amount if other in needed else 0
-        if other in given and given[other].limit - taken >= short_by:
+        used_there = needed[other].amount if other in needed else 0
+        if other in given and given[other].limit - used_there >= short_by:
             return None
     return Finding(need, most, certain)

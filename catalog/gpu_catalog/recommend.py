@@ -7,16 +7,18 @@ the list itself is in the order of the prices that it shows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from datetime import date
 from functools import cache
+from typing import Any
 
-from . import questions
-from .needs import Needs, number_type, torch_on
+from . import queries
+from .models import Machine
+from .needs import MissingNeed, Needs, number_type, torch_on
 from .offers import Offer, best, shortfalls
 from .prices import interruption
-from .rows import Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,26 +57,26 @@ def recommend(
 
     Of the sizes of a family with the same GPUs only the best is shown, unless `every_size` is asked for. Prices are old
     on the day that is given; without one, none is. Where the needs name no torch, a card on which `default_torch` does
-    not run has that as a caveat. `nothing_fits` tells why there are no machines.
+    not run has that as a caveat. `explain_no_match` tells why there are no machines.
     """
     found = sorted((offer for each in candidates() if (offer := _offer(each, needs, today))), key=rank)
-    chosen = [[offer] for offer in found] if every_size else _sizes(found)
-    chosen.sort(key=lambda sizes: (sizes[0].price is None, sizes[0].usd_per_hour or 0))
-    cheapest = chosen[0][0].usd_per_hour if chosen else None
+    sizes_by_group = [[offer] for offer in found] if every_size else _sizes(found)
+    sizes_by_group.sort(key=lambda sizes: (sizes[0].price is None, sizes[0].usd_per_hour or 0))
+    cheapest = sizes_by_group[0][0].usd_per_hour if sizes_by_group else None
     return [
         Recommendation(
             sizes[0],
             tuple(_reasons(sizes, needs, cheapest)),
             (*_caveats(sizes[0], needs), *_torch(sizes[0].machine, needs, default_torch)),
         )
-        for sizes in chosen[: max(0, limit)]
+        for sizes in sizes_by_group[: max(0, limit)]
     ]
 
 
 @cache
 def candidates() -> tuple[Machine, ...]:
     """Every machine that can be recommended at all: with CUDA, not retired, and in a region some source names."""
-    return tuple(each for each in questions.machines() if each.gpu.is_nvidia and each.regions)
+    return tuple(each for each in queries.machines() if each.gpu.is_nvidia and each.regions)
 
 
 def _offer(machine: Machine, needs: Needs, today: date | None) -> Offer | None:
@@ -87,7 +89,7 @@ def _offer(machine: Machine, needs: Needs, today: date | None) -> Offer | None:
 def rank(offer: Offer) -> tuple[object, ...]:
     """Cheapest first; the smallest first where the price is the same or unknown."""
     machine = offer.machine
-    size = machine.gpu_count * questions.nominal_gpu_memory_gib(machine)
+    size = machine.gpu_count * queries.nominal_gpu_memory_gib(machine)
     return *offer.rank, size, machine.gpu.capability, machine.vcpus, machine.memory_gib, machine.key
 
 
@@ -112,9 +114,9 @@ def _reasons(sizes: list[Offer], needs: Needs, cheapest: float | None) -> Iterat
         more = round(100 * (usd / cheapest - 1))
         yield _cheapest(needs) if usd == cheapest else f"{more} % more than the cheapest" if more else "a little dearer"
     yield offer.text
-    if offer.doubt:
-        yield offer.doubt
-    yield from _passed_over(sizes)
+    if offer.price_caveat:
+        yield offer.price_caveat
+    yield from _cheaper_but_unreliable(sizes)
     others = len(offer.machine.regions) - 1
     if offer.price is None and needs.region is None and others:
         yield f"also in {others} other region{'s' if others > 1 else ''}, at unknown prices"
@@ -124,7 +126,7 @@ def _reasons(sizes: list[Offer], needs: Needs, cheapest: float | None) -> Iterat
         yield f"{needs.dtype} in hardware, which begins with compute capability {floor}: it has {has}"
 
 
-def _passed_over(sizes: list[Offer]) -> Iterator[str]:
+def _cheaper_but_unreliable(sizes: list[Offer]) -> Iterator[str]:
     """The size that costs least by a price which was not relied upon, where that is another than the first."""
     least = min(sizes, key=lambda each: each.price.usd_per_hour if each.price else float("inf"))
     if least.price and sizes[0].price and least.price.usd_per_hour < sizes[0].price.usd_per_hour:
@@ -132,22 +134,22 @@ def _passed_over(sizes: list[Offer]) -> Iterator[str]:
 
 
 def _cheapest(needs: Needs) -> str:
-    asked = []
+    requirements = []
     if needs.gpu_memory_gib:
-        asked.append(f"{needs.gpu_memory_gib:g} GiB")
+        requirements.append(f"{needs.gpu_memory_gib:g} GiB")
     if needs.gpu_count > 1:
-        asked.append(f"{needs.gpu_count:g} GPUs")
+        requirements.append(f"{needs.gpu_count:g} GPUs")
     if needs.compute_capability:
-        asked.append(f"compute capability {needs.compute_capability}")
+        requirements.append(f"compute capability {needs.compute_capability}")
     if needs.dtype:
-        asked.append(needs.dtype)
-    return f"cheapest with {' and '.join(asked)}" if asked else "cheapest"
+        requirements.append(needs.dtype)
+    return f"cheapest with {' and '.join(requirements)}" if requirements else "cheapest"
 
 
 def _caveats(offer: Offer, needs: Needs) -> Iterator[str]:
     machine, gpu = offer.machine, offer.machine.gpu
     if band := interruption(machine, offer.region) if offer.market == "spot" else "":
-        yield f"{band} of its spot instances were taken back in a month ({questions.source('adv').date})"
+        yield f"{band} of its spot instances were taken back in a month ({queries.source('adv').date})"
     if offer.region in machine.unlisted_regions:
         yield f"Google's page of regions does not name {offer.region} for it: that may be open to some projects only"
     if {"markets", f"markets.{offer.market}"} & {*machine.uncertain}:
@@ -159,8 +161,8 @@ def _caveats(offer: Offer, needs: Needs) -> Iterator[str]:
         yield f"its processor is {machine.architecture}"
     if gpu.last_driver_branch is not None:
         yield f"R{gpu.last_driver_branch} is the last driver branch of its {gpu.name}"
-    if needs.dtype and (less := number_type(needs.dtype).partly.get(gpu.compute_capability)):
-        yield f"{needs.dtype} in part only: {less}"
+    if needs.dtype and (limitation := number_type(needs.dtype).partly.get(gpu.compute_capability)):
+        yield f"{needs.dtype} in part only: {limitation}"
 
 
 def _torch(machine: Machine, needs: Needs, default: str) -> Iterator[str]:
@@ -172,3 +174,69 @@ def _torch(machine: Machine, needs: Needs, default: str) -> Iterator[str]:
         nearest = verdict.nearest and verdict.nearest.torch
         yield f"the default {problem.text.partition(': ')[0]}" + (f": take torch {nearest}" if nearest else "")
     yield from (f"not known: {text}" for text in verdict.unknown)
+
+
+@dataclass(frozen=True, slots=True)
+class NoMatch:
+    """What is in the way."""
+
+    needs: Needs
+    machines: int
+    """How many were looked at."""
+    excluded: Mapping[str, int]
+    """How many machines each need excludes, the strictest first."""
+    freed: Mapping[str, int]
+    """How many would do if that need alone were dropped; only needs for which some would."""
+    nearest: Machine
+    unmet: tuple[MissingNeed, ...]
+    """What the nearest one lacks."""
+
+    @property
+    def need(self) -> str:
+        """The need that excludes the most."""
+        return next(iter(self.excluded))
+
+    @property
+    def text(self) -> str:
+        """All of it in words."""
+        without = [f"without {need} {count} would do" for need, count in self.freed.items()]
+        sentences = [
+            f"{self.need} excludes the most: {self.excluded[self.need]} of {self.machines} machines",
+            *(without or ["no need dropped alone would help"]),
+            f"the nearest is {self.nearest.key}: it {', '.join(need.text for need in self.unmet)}",
+        ]
+        return "; ".join(sentences)
+
+
+# What each need is when it is dropped.
+_DEFAULTS: dict[str, Any] = {each.name: 0 if each.name == "gpu_count" else each.default for each in fields(Needs)}
+
+
+def explain_no_match(needs: Needs) -> NoMatch | None:
+    """Why `recommend` finds nothing; None when it finds something."""
+    found = [(each, shortfalls(each, needs)) for each in candidates()]
+    if not all(unmet for _, unmet in found):
+        return None
+    nearest, least = min(found, key=lambda pair: _distance(*pair))
+    excluded = Counter(need.need for _, unmet in found for need in unmet)
+    freed = {need: _fitting(replace(needs, **{need: _DEFAULTS[need]})) for need in excluded}
+    return NoMatch(needs, len(found), _counted(excluded), _counted(freed), nearest, tuple(least))
+
+
+def _fitting(needs: Needs) -> int:
+    return sum(not shortfalls(each, needs) for each in candidates())
+
+
+def _distance(machine: Machine, unmet: list[MissingNeed]) -> tuple[object, ...]:
+    """The fewest needs unmet, by the least; then as `recommend` ranks."""
+    return len(unmet), sum(need.distance for need in unmet), *rank(best(machine))
+
+
+def _counted(counts: Mapping[str, int]) -> dict[str, int]:
+    """How many for each need: the most first, and else in the order of the fields; none without any."""
+    order = [*_DEFAULTS]
+    return {
+        need: counts[need]
+        for need in sorted(counts, key=lambda need: (-counts[need], order.index(need)))
+        if counts[need]
+    }

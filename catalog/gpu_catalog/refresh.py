@@ -37,7 +37,7 @@ class Change:
             more = [f"+{each}" for each in self.upstream if each not in self.current]
             fewer = [f"-{each}" for each in self.current if each not in self.upstream]
             return f"{self.machine}: {self.field}: {' '.join([*more, *fewer]) or 'another order'}"
-        return f"{self.machine}: {self.field}: {shown(self.current)} -> {shown(self.upstream)}"
+        return f"{self.machine}: {self.field}: {value_text(self.current)} -> {value_text(self.upstream)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,14 @@ class Diff:
             f"{len(self.outside)} machines it says nothing about"
         )
         for name in self.added:
-            known = ", ".join(f"{field} {shown(value)}" for field, value in self.rows[name].items())
-            yield f"+ {name}: {known}"
+            fields = ", ".join(f"{field} {value_text(value)}" for field, value in self.rows[name].items())
+            yield f"+ {name}: {fields}"
         yield from (f"~ {change}" for change in self.changed)
         yield from (f"- {name}: kept, gone upstream since {self.rows[name][GONE]}" for name in self.gone)
         yield from (f"^ {name}: is back upstream" for name in self.back)
 
 
-def shown(value: Value) -> str:
+def value_text(value: Value) -> str:
     if value is None:
         return "unknown"
     return " ".join(value) if isinstance(value, tuple) else str(value)
@@ -113,8 +113,8 @@ def diff(
             same += sum(1 for value in upstream[name].values() if value is not None) - len(differing)
             changes += differing
             back += [name] if GONE in row else []
-            kept = {field: value for field, value in row.items() if field != GONE}
-            rows[name] = {**kept, **{each.field: each.upstream for each in differing}}
+            remaining = {field: value for field, value in row.items() if field != GONE}
+            rows[name] = {**remaining, **{each.field: each.upstream for each in differing}}
         elif not covers(name):
             outside.append(name)
             rows[name] = row

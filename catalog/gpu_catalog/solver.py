@@ -13,10 +13,10 @@ from typing import Any
 
 from gpu_smoke.compat.rules import pythons
 
-from . import driver_rules, machine_rules, parts, questions
-from .choices import DRIVER_SOURCES, DriverSource, Setup
+from . import device_types, driver_rules, machine_rules, queries
 from .finding import Change, Finding
-from .rows import Machine
+from .models import Machine
+from .setup import DRIVER_SOURCES, DriverSource, Setup
 
 __all__ = ["DRIVER_SOURCES", "DriverSource", "Problem", "Refused", "Setup", "Works", "check", "pythons"]
 
@@ -39,7 +39,7 @@ class Problem:
     @property
     def hint(self) -> str:
         """The fix in words."""
-        return words(self.fix) if self.fix else ""
+        return change_text(self.fix) if self.fix else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +78,14 @@ def check(machine: str | Machine, **choices: Any) -> Works | Refused:
     UnknownName for a machine, market or driver source that does not exist; ValueError for a torch version, or a
     compute capability, that cannot be read.
     """
-    found = questions.machine(machine) if isinstance(machine, str) else machine
+    found = queries.machine(machine) if isinstance(machine, str) else machine
     if choices.get("market"):
-        choices["market"] = questions.market(choices["market"])
-    choices |= {part: parts.spelled(part, choices[part]) for part in parts.PARTS if choices.get(part)}
+        choices["market"] = queries.market(choices["market"])
+    choices |= {
+        device: device_types.canonical_name(device, choices[device])
+        for device in device_types.DEVICE_TYPES
+        if choices.get(device)
+    }
     return check_setup(Setup(machine=found, **choices))
 
 
@@ -98,10 +102,10 @@ def check_setup(setup: Setup) -> Works | Refused:
 def findings(setup: Setup) -> list[Finding]:
     """Everything that is wrong. Of a machine that is none to choose, nothing else is asked."""
     first = list(machine_rules.usable(setup.machine))
-    return first or [*machine_rules.findings(setup), *parts.findings(setup), *driver_rules.findings(setup)]
+    return first or [*machine_rules.findings(setup), *device_types.findings(setup), *driver_rules.findings(setup)]
 
 
-def words(change: Mapping[str, Any]) -> str:
+def change_text(change: Mapping[str, Any]) -> str:
     """A change as one writes it: driver_branch=580, torch=2.9.1+cu126."""
     return ", ".join(f"{key}={value.key if isinstance(value, Machine) else value}" for key, value in change.items())
 
@@ -109,19 +113,19 @@ def words(change: Mapping[str, Any]) -> str:
 def _fix(setup: Setup, finding: Finding) -> Change | None:
     """The fewest changes after which nothing is wrong, beginning with one that this finding suggests."""
     for steps in range(1, _STEPS + 1):
-        for change in _ways(setup, finding, steps):
+        for change in _working_changes(setup, finding, steps):
             return change
     return None
 
 
-def _ways(setup: Setup, finding: Finding, steps: int) -> Iterator[Change]:
+def _working_changes(setup: Setup, finding: Finding, steps: int) -> Iterator[Change]:
     for change in islice(finding.instead, _TRIES):
         after = setup.changed(change)
         if after == setup:
             continue
         wrong = findings(after)
-        own = {key: getattr(after, key) for key in change if getattr(after, key) != getattr(setup, key)}
+        effective = {key: getattr(after, key) for key in change if getattr(after, key) != getattr(setup, key)}
         if not wrong:
-            yield own
+            yield effective
         elif steps > 1 and not any(each.rule == finding.rule for each in wrong):
-            yield from ({**own, **rest} for rest in _ways(after, wrong[0], steps - 1))
+            yield from ({**effective, **rest} for rest in _working_changes(after, wrong[0], steps - 1))

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from . import load, questions
+from . import data_files, queries
 from .errors import UnknownName
-from .facts import Price
+from .models import Price
 
 PRICES_LAST_DAYS = 90
 RUNNERS_LAST_DAYS = 30
@@ -42,7 +42,7 @@ def prices(priced: Mapping[str, Price | None], today: date) -> tuple[Stale, ...]
             continue
         if price.date is None:
             old.setdefault("", []).append(name)
-        elif days_past(price, today):
+        elif stale_days(price, today):
             old.setdefault(price.date, []).append(name)
     hint = "compare with the cloud's own price list before you rely on the cost"
     return tuple(
@@ -55,7 +55,7 @@ def prices(priced: Mapping[str, Price | None], today: date) -> tuple[Stale, ...]
     )
 
 
-def days_past(price: Price, today: date) -> int:
+def stale_days(price: Price, today: date) -> int:
     """How old a price is that is older than 90 days; 0 for a newer one and for one of no known day."""
     days = (today - _last_day(price.date)).days if price.date else 0
     return days if days > PRICES_LAST_DAYS else 0
@@ -74,7 +74,7 @@ def image(name: str, today: date) -> tuple[Stale, ...]:
     project = parts[parts.index("projects") + 1] if "projects" in parts[:-1] else ""
     words = set(parts[-1].split("-"))
     found: list[Stale] = []
-    for row in load.rows("lifetimes"):
+    for row in data_files.rows("lifetimes"):
         if row["project"] in ("", project) and words >= set(row["words"]):
             found += _ended(f"the image {parts[-1]}", row["what"], row["ends"], row["then"], row["instead"], today)
     return tuple(found)
@@ -82,7 +82,7 @@ def image(name: str, today: date) -> tuple[Stale, ...]:
 
 def ami_type(name: str, today: date) -> tuple[Stale, ...]:
     """An EKS AMI type of which there are no new images."""
-    known = {each.ami_type: each for each in questions.ami_types()}
+    known = {each.ami_type: each for each in queries.ami_types()}
     if name not in known:
         raise UnknownName(name, known)
     row = known[name]
@@ -100,7 +100,7 @@ def ami_type(name: str, today: date) -> tuple[Stale, ...]:
 def runner_floor(version: str) -> str:
     """The oldest version of the runner that GitHub registers, where this one is older; else nothing. ValueError for
     what is no version."""
-    floor = str(load.document("runners")["floor"]["version"])
+    floor = str(data_files.document("runners")["floor"]["version"])
     return floor if _parsed(version) < _parsed(floor) else ""
 
 
@@ -111,10 +111,10 @@ def runner(version: str, today: date, released: Mapping[str, date] | None = None
     """
     own = _parsed(version)
     out = {_parsed(name): day for name, day in (released or {}).items()}
-    rows = {_parsed(row["version"]): row for row in load.rows("runners")}
+    rows = {_parsed(row["version"]): row for row in data_files.rows("runners")}
     out = {key: date.fromisoformat(row["released"]) for key, row in rows.items() if row["released"]} | out
     subject, newest = f"the runner {_text(own)}", max(out)
-    floor = load.document("runners")["floor"]
+    floor = data_files.document("runners")["floor"]
     hint = f"take {_text(newest)}, or what is newer by now on github.com/actions/runner/releases"
     if own < _parsed(floor["version"]):
         when = "is" if today >= date.fromisoformat(floor["since"]) else f"is, from {floor['since']} on,"

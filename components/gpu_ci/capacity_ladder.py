@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from gpu_catalog import ladder
+from gpu_catalog.models import Architecture, Cloud, Market
 from gpu_catalog.needs import Dtype, Needs
-from gpu_catalog.rows import Architecture, Cloud, Market
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 from pydantic_core import InitErrorDetails
 

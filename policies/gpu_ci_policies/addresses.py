@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .rule import Asked, Resource, Rule
-from .values import at, entries, is_list, truth
+from .properties import at, boolean, entries, is_list
+from .rule import Resource, Rule, RuleContext
 
 GCP_MACHINES = {
     "gcp:compute/instance:Instance",
@@ -22,7 +22,7 @@ AWS_SWITCHES = {
 }
 
 
-def public_addresses(resource: Resource, _asked: Asked) -> Iterator[str]:
+def public_addresses(resource: Resource, _context: RuleContext) -> Iterator[str]:
     if resource.type in GCP_MACHINES:
         for index, interface in enumerate(entries(resource.props, "networkInterfaces")):
             for key in ("accessConfigs", "ipv6AccessConfigs"):
@@ -30,11 +30,11 @@ def public_addresses(resource: Resource, _asked: Asked) -> Iterator[str]:
                 if is_list(found) and len(found):
                     yield f"networkInterfaces[{index}].{key} gives the machine a public address"
     switch = AWS_SWITCHES.get(resource.type, "")
-    if switch and truth(at(resource.props, switch)) is True:
+    if switch and boolean(at(resource.props, switch)) is True:
         yield f"{switch} gives machines a public address"
     if resource.type == "aws:ec2/launchTemplate:LaunchTemplate":
         for index, interface in enumerate(entries(resource.props, "networkInterfaces")):
-            if truth(at(interface, "associatePublicIpAddress")) is True:
+            if boolean(at(interface, "associatePublicIpAddress")) is True:
                 yield f"networkInterfaces[{index}].associatePublicIpAddress gives machines a public address"
 
 

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 
 from .pods import GPU, JOBS, containers
-from .rule import Asked, Resource, Rule
-from .values import UNKNOWN, at, mapping
+from .properties import UNKNOWN, at, mapping
+from .rule import Resource, Rule, RuleContext
 
 PINNED = re.compile(r".+@sha256:[0-9a-f]{64}")
 
 
-def loose_images(resource: Resource, _asked: Asked) -> Iterator[str]:
+def unpinned_images(resource: Resource, _context: RuleContext) -> Iterator[str]:
     if resource.type not in JOBS:
         return
     for path, container in containers(resource):
@@ -21,7 +21,7 @@ def loose_images(resource: Resource, _asked: Asked) -> Iterator[str]:
             yield f"{path}.image is {image}, which has no digest"
 
 
-def loose_gpus(resource: Resource, _asked: Asked) -> Iterator[str]:
+def unequal_gpu_requests(resource: Resource, _context: RuleContext) -> Iterator[str]:
     for path, container in containers(resource):
         requests, most = mapping(at(container, "resources", "requests")), at(container, "resources", "limits")
         # A limit alone is the request as well, so only what is requested can differ from it.
@@ -43,7 +43,7 @@ RULES = (
         "which then is not the one that runs.",
         fix="Write the image as name:tag@sha256:…; docker buildx imagetools inspect tells the digest.",
         sources=("https://kubernetes.io/docs/concepts/containers/images/#image-names",),
-        check=loose_images,
+        check=unpinned_images,
     ),
     Rule(
         name="gpu-request-is-limit",
@@ -51,6 +51,6 @@ RULES = (
         why="Kubernetes gives out whole GPUs, and refuses such a pod when it is made, which is after the deployment.",
         fix="Give the GPU under resources.limits, and under resources.requests the same number or nothing.",
         sources=("https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/",),
-        check=loose_gpus,
+        check=unequal_gpu_requests,
     ),
 )

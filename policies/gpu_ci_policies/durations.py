@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .pods import GPU, containers
-from .rule import Asked, Resource, Rule
-from .values import UNKNOWN, at, entries, mapping, number
+from .properties import UNKNOWN, at, entries, mapping, number
+from .rule import Resource, Rule, RuleContext
 
 TEMPLATES = {
     "gcp:compute/instanceTemplate:InstanceTemplate",
@@ -18,24 +18,26 @@ TRIGGER = "gcp:cloudbuild/trigger:Trigger"
 GPU_SERIES = ("a2-", "a3-", "a4-", "a4x-", "g2-", "g4-")
 
 
-def endless(resource: Resource, asked: Asked) -> Iterator[str]:
-    most = asked.settings["maxSec"]
+def missing_time_limits(resource: Resource, context: RuleContext) -> Iterator[str]:
+    most = context.settings["maxSec"]
     if resource.type in TEMPLATES and has_gpu(resource):
-        yield from beyond("scheduling.maxRunDuration.seconds", at(resource.props, *RUN_DURATION), most, must=True)
+        yield from limit_problems(
+            "scheduling.maxRunDuration.seconds", at(resource.props, *RUN_DURATION), most, must=True
+        )
     if resource.type == JOB and any(asks_gpu(container) for _, container in containers(resource)):
-        yield from beyond(
+        yield from limit_problems(
             "spec.activeDeadlineSeconds", at(resource.props, "spec", "activeDeadlineSeconds"), most, must=True
         )
     if resource.type == TRIGGER:
         timeout = at(resource.props, "build", "timeout")
         seconds = timeout.removesuffix("s") if isinstance(timeout, str) else timeout
-        yield from beyond("build.timeout", seconds, most, must=False)  # 60 minutes where nothing is set
+        yield from limit_problems("build.timeout", seconds, most, must=False)  # 60 minutes where nothing is set
 
 
 RUN_DURATION = ("scheduling", "maxRunDuration", "seconds")
 
 
-def beyond(path: str, value: object, most: float, *, must: bool) -> Iterator[str]:
+def limit_problems(path: str, value: object, most: float, *, must: bool) -> Iterator[str]:
     if value is UNKNOWN:
         return
     seconds = number(value)
@@ -73,7 +75,7 @@ RULES = (
             "https://kubernetes.io/docs/concepts/workloads/controllers/job/#job-termination-and-cleanup",
             "https://docs.cloud.google.com/build/docs/build-config-file-schema#timeout",
         ),
-        check=endless,
+        check=missing_time_limits,
         settings={
             "maxSec": {
                 "type": "integer",

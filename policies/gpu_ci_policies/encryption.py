@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .addresses import GCP_MACHINES
-from .rule import Asked, Resource, Rule
-from .values import UNKNOWN, at, entries, truth
+from .properties import UNKNOWN, at, boolean, entries
+from .rule import Resource, Rule, RuleContext
 
 OF_A_MACHINE: dict[str, tuple[str, ...]] = {"rootBlockDevice": (), "ebsBlockDevices": ()}
 # AWS: the lists of disks of a resource, and where in an entry the disk itself is.
@@ -26,30 +26,30 @@ KEYS = {
 }
 
 
-def plain_disks(resource: Resource, _asked: Asked) -> Iterator[str]:
+def unencrypted_disks(resource: Resource, _context: RuleContext) -> Iterator[str]:
     for path, disk in aws_disks(resource):
         encrypted = at(disk, "encrypted")
-        if encrypted is not UNKNOWN and truth(encrypted) is not True:
+        if encrypted is not UNKNOWN and boolean(encrypted) is not True:
             yield f"{path} is {'not set' if encrypted is None else 'off'}, and has to be on"
 
 
-def no_own_key(resource: Resource, asked: Asked) -> Iterator[str]:
-    if not asked.settings["required"]:
+def missing_customer_keys(resource: Resource, context: RuleContext) -> Iterator[str]:
+    if not context.settings["required"]:
         return
     path = KEYS.get(resource.type)
-    if path and lacking(at(resource.props, *path)):
+    if path and is_missing(at(resource.props, *path)):
         yield f"{'.'.join(path)} names no key"
     if resource.type in GCP_MACHINES:
         for index, disk in enumerate(entries(resource.props, "disks")):
-            if at(disk, "type") != "SCRATCH" and lacking(at(disk, "diskEncryptionKey", "kmsKeySelfLink")):
+            if at(disk, "type") != "SCRATCH" and is_missing(at(disk, "diskEncryptionKey", "kmsKeySelfLink")):
                 yield f"disks[{index}].diskEncryptionKey.kmsKeySelfLink names no key"
     if resource.type != VOLUME:
         for where, disk in aws_disks(resource):
-            if lacking(at(disk, "kmsKeyId")):
+            if is_missing(at(disk, "kmsKeyId")):
                 yield f"{where.removesuffix('encrypted')}kmsKeyId names no key"
 
 
-def lacking(value: object) -> bool:
+def is_missing(value: object) -> bool:
     return value is not UNKNOWN and not value
 
 
@@ -77,7 +77,7 @@ RULES = (
             "https://docs.aws.amazon.com/eks/latest/userguide/envelope-encryption.html",
             "https://docs.cloud.google.com/docs/security/encryption/default-encryption",
         ),
-        check=plain_disks,
+        check=unencrypted_disks,
     ),
     Rule(
         name="own-keys",
@@ -85,7 +85,7 @@ RULES = (
         why="Only a key of your own can be taken away, and only its use is in your own audit log.",
         fix="Name a KMS key: kmsKeyName, kmsKeySelfLink, defaultKmsKeyName or kmsKeyId.",
         sources=("https://docs.cloud.google.com/kms/docs/cmek",),
-        check=no_own_key,
+        check=missing_customer_keys,
         settings={
             "required": {"type": "boolean", "default": False, "description": "Whether the rule is asked at all."}
         },

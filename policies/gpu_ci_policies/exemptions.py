@@ -46,7 +46,7 @@ def read(entries: Iterable[Mapping[str, str]]) -> tuple[Exemption, ...]:
     return tuple(Exemption(each["resource"], each["reason"], date.fromisoformat(each["until"])) for each in entries)
 
 
-def judged(text: str, name: str, urn: str, exemptions: Iterable[Exemption], today: date) -> str | None:
+def violation_text(text: str, name: str, urn: str, exemptions: Iterable[Exemption], today: date) -> str | None:
     """A violation as it is reported: None where it is exempt, and with a word about an exemption that has expired."""
     covering = [each for each in exemptions if each.covers(name, urn)]
     if any(each.until >= today for each in covering):

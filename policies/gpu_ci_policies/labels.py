@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .rule import Asked, Resource, Rule
-from .values import UNKNOWN, at, mapping
+from .properties import UNKNOWN, at, mapping
+from .rule import Resource, Rule, RuleContext
 
 # What has labels or tags of its own, and costs money or holds data.
 LABELLED = {
@@ -26,18 +26,18 @@ LABELLED = {
 }
 
 
-def unlabelled(resource: Resource, asked: Asked) -> Iterator[str]:
+def missing_labels(resource: Resource, context: RuleContext) -> Iterator[str]:
     key = LABELLED.get(resource.type)
     if not key:
         return
     own = at(resource.props, key)
     # What a provider puts on everything it makes counts too.
     shared = [at(resource.provider, "defaultLabels"), at(resource.provider, "defaultTags", "tags")]
-    given = [own, *shared]
-    if any(each is UNKNOWN for each in given):
+    maps = [own, *shared]
+    if any(each is UNKNOWN for each in maps):
         return
-    present = {name for each in given for name, value in mapping(each).items() if value not in (None, "")}
-    missing = [name for name in asked.settings["required"] if name not in present]
+    present = {name for each in maps for name, value in mapping(each).items() if value not in (None, "")}
+    missing = [name for name in context.settings["required"] if name not in present]
     if missing:
         yield f"{key} has no {' and no '.join(missing)}"
 
@@ -53,7 +53,7 @@ RULES = (
             "https://docs.cloud.google.com/resource-manager/docs/best-practices-labels",
             "https://docs.aws.amazon.com/whitepapers/latest/tagging-best-practices/tagging-best-practices.html",
         ),
-        check=unlabelled,
+        check=missing_labels,
         settings={
             "required": {
                 "type": "array",

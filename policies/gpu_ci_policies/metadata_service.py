@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .rule import Asked, Resource, Rule
-from .values import UNKNOWN, at, number
+from .properties import UNKNOWN, at, number
+from .rule import Resource, Rule, RuleContext
 
 MACHINES = {
     "aws:ec2/instance:Instance",
@@ -14,17 +14,17 @@ MACHINES = {
 }
 
 
-def without_a_session(resource: Resource, _asked: Asked) -> Iterator[str]:
-    if not served(resource):
+def imds_v1_allowed(resource: Resource, _context: RuleContext) -> Iterator[str]:
+    if not has_metadata_service(resource):
         return
     tokens = at(resource.props, "metadataOptions", "httpTokens")
     if tokens is not UNKNOWN and tokens != "required":
         yield f"metadataOptions.httpTokens is {tokens or 'not set'}, and has to be required"
 
 
-def too_far(resource: Resource, asked: Asked) -> Iterator[str]:
-    limit, allowed = at(resource.props, "metadataOptions", "httpPutResponseHopLimit"), asked.settings["maxHops"]
-    if not served(resource) or limit is UNKNOWN:
+def hop_limit_problems(resource: Resource, context: RuleContext) -> Iterator[str]:
+    limit, allowed = at(resource.props, "metadataOptions", "httpPutResponseHopLimit"), context.settings["maxHops"]
+    if not has_metadata_service(resource) or limit is UNKNOWN:
         return
     hops = number(limit)
     if hops is None:
@@ -33,7 +33,7 @@ def too_far(resource: Resource, asked: Asked) -> Iterator[str]:
         yield f"metadataOptions.httpPutResponseHopLimit is {hops:.0f}, and has to be at most {allowed:.0f}"
 
 
-def served(resource: Resource) -> bool:
+def has_metadata_service(resource: Resource) -> bool:
     """Whether it is a machine with a metadata service, as far as is known."""
     endpoint = at(resource.props, "metadataOptions", "httpEndpoint")
     return resource.type in MACHINES and endpoint is not UNKNOWN and endpoint != "disabled"
@@ -48,7 +48,7 @@ RULES = (
         why="Without one, any request that a job can be talked into sending hands out the machine's credentials.",
         fix='Set metadataOptions.httpTokens to "required".',
         sources=(SOURCE,),
-        check=without_a_session,
+        check=imds_v1_allowed,
     ),
     Rule(
         name="imds-hop-limit",
@@ -60,7 +60,7 @@ RULES = (
             "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configuring-IMDS-new-instances.html",
             "https://docs.aws.amazon.com/eks/latest/best-practices/identity-and-access-management.html",
         ),
-        check=too_far,
+        check=hop_limit_problems,
         settings={
             "maxHops": {"type": "integer", "minimum": 1, "default": 1, "description": "The most hops there may be."}
         },

@@ -23,9 +23,9 @@ from pulumi_policy import policy as sdk
 from pulumi_policy.proxy import UnknownValueError
 
 from . import exemptions, settings
-from .rule import Asked, Resource, Rule
+from .properties import UNKNOWN, is_list
+from .rule import Resource, Rule, RuleContext
 from .rules import RULES
-from .values import UNKNOWN, is_list
 
 NAME = "gpu-ci"
 DOCUMENTATION = "docs/policies.md"
@@ -35,10 +35,10 @@ class Servicer(sdk._PolicyAnalyzerServicer):  # type: ignore[misc]
     """The SDK's, which refuses settings that no rule reads."""
 
     def Configure(self, request: Any, context: grpc.ServicerContext) -> Any:
-        given = {name: each.properties.keys() for name, each in request.policyConfig.items()}
-        if problems := list(settings.problems(given)):
-            told = "\n".join(["settings of the policies:", *problems])
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, told)
+        configured = {name: each.properties.keys() for name, each in request.policyConfig.items()}
+        if problems := list(settings.problems(configured)):
+            message = "\n".join(["settings of the policies:", *problems])
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, message)
         return super().Configure(request, context)
 
 
@@ -69,9 +69,9 @@ def resource_validation(rule: Rule) -> Callable[[ResourceValidationArgs, ReportV
 
     def validate(args: ResourceValidationArgs, report: ReportViolation) -> None:
         ask_for_catalog(rule, args)
-        asked = Asked(rule.defaults | args.get_config(), date.today())
+        context = RuleContext(rule.defaults | args.get_config(), date.today())
         found = resource(args.resource_type, args.name, args.urn, args.props, args.provider)
-        tell(rule, check(found, asked), found, asked, report)
+        report_violations(rule, check(found, context), found, context, report)
 
     return validate
 
@@ -82,12 +82,12 @@ def stack_validation(rule: Rule) -> Callable[[StackValidationArgs, ReportViolati
 
     def validate(args: StackValidationArgs, report: ReportViolation) -> None:
         ask_for_catalog(rule, args)
-        asked = Asked(rule.defaults | args.get_config(), date.today())
+        context = RuleContext(rule.defaults | args.get_config(), date.today())
         found = [
             resource(each.resource_type, each.name, each.urn, each.props, each.provider) for each in args.resources
         ]
         whole = next((each for each in found if each.type == "pulumi:pulumi:Stack"), Resource("", "", "", {}))
-        tell(rule, check(found, asked), whole, asked, report)
+        report_violations(rule, check(found, context), whole, context, report)
 
     return validate
 
@@ -97,12 +97,14 @@ def ask_for_catalog(rule: Rule, args: ResourceValidationArgs | StackValidationAr
         args.not_applicable("the package gpu_catalog is not installed in the environment of the pack")
 
 
-def tell(rule: Rule, texts: Iterable[str], about: Resource, asked: Asked, report: ReportViolation) -> None:
-    granted = exemptions.read(asked.settings.get("exempt", ()))
+def report_violations(
+    rule: Rule, texts: Iterable[str], about: Resource, context: RuleContext, report: ReportViolation
+) -> None:
+    granted = exemptions.read(context.settings.get("exempt", ()))
     for text in texts:
-        judged = exemptions.judged(sentence(text), about.name, about.urn, granted, asked.today)
-        if judged is not None:
-            report(f"{judged}\nTo fix it: {rule.fix}", about.urn or None)
+        violation = exemptions.violation_text(sentence(text), about.name, about.urn, granted, context.today)
+        if violation is not None:
+            report(f"{violation}\nTo fix it: {rule.fix}", about.urn or None)
 
 
 def sentence(text: str) -> str:
@@ -111,21 +113,21 @@ def sentence(text: str) -> str:
 
 
 def resource(kind: str, name: str, urn: str, props: Mapping[str, Any], provider: Any) -> Resource:
-    return Resource(kind, name, urn, known(props), known(provider.props) if provider else {})
+    return Resource(kind, name, urn, plain_values(props), plain_values(provider.props) if provider else {})
 
 
-def known(value: Any) -> Any:
+def plain_values(value: Any) -> Any:
     """The properties as plain data. The SDK raises at each value that is not known yet, and would then call the whole
     rule one that cannot be run; UNKNOWN in its place lets the rule judge the rest."""
     if isinstance(value, Mapping):
-        return {key: read(value, key) for key in value}
+        return {key: value_at(value, key) for key in value}
     if is_list(value):
-        return [read(value, index) for index in range(len(value))]
+        return [value_at(value, index) for index in range(len(value))]
     return value
 
 
-def read(holder: Mapping[str, Any] | Sequence[Any], key: Any) -> Any:
+def value_at(holder: Mapping[str, Any] | Sequence[Any], key: Any) -> Any:
     try:
-        return known(holder[key])
+        return plain_values(holder[key])
     except UnknownValueError:
         return UNKNOWN

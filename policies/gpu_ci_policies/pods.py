@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from .properties import at, entries
 from .rule import Resource
-from .values import at, entries
 
 GPU = re.compile(r"nvidia\.com/(?:gpu|mig-).*|amd\.com/gpu")
 """The names under which a container asks for GPUs."""
@@ -55,5 +55,5 @@ def containers(resource: Resource) -> Iterator[tuple[str, object]]:
     for key in ("initContainers", "containers"):
         for index, container in enumerate(entries(resource.props, *path, key)):
             name = at(container, "name")
-            shown = name if isinstance(name, str) else str(index)
-            yield f"{'.'.join(path)}.{key}[{shown}]", container
+            label = name if isinstance(name, str) else str(index)
+            yield f"{'.'.join(path)}.{key}[{label}]", container

@@ -22,16 +22,16 @@ class Resource:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a rule is asked with, beside the resource: its settings, and the day."""
+class RuleContext:
+    """What a rule gets besides the resource: its settings, and the day."""
 
     settings: Mapping[str, Any]
     today: date
 
 
-Check = Callable[[Resource, Asked], Iterable[str]]
+Check = Callable[[Resource, RuleContext], Iterable[str]]
 """What is wrong with a resource, each as one sentence; nothing where the rule has nothing to say about it."""
-StackCheck = Callable[[Sequence[Resource], Asked], Iterable[str]]
+StackCheck = Callable[[Sequence[Resource], RuleContext], Iterable[str]]
 """What is wrong with the stack as a whole."""
 
 

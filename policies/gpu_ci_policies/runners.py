@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from .pods import CHARTS, chart, containers
-from .rule import Asked, Resource, Rule
+from .properties import at, boolean, document, texts
+from .rule import Resource, Rule, RuleContext
 from .tokens import decoded
-from .values import at, document, texts, truth
 
 # A registration in a script, with its arguments; a backslash continues a line.
 CONFIGURES = re.compile(r"\bconfig\.(?:sh|cmd)\b(?P<arguments>(?:\\\r?\n|[^\n;&|])*)")
@@ -25,7 +25,7 @@ TAG = re.compile(rf".*:v?{VERSION}(?:-[\w.-]*)?(?:@sha256:[0-9a-f]+)?")
 RUNNER_CONTAINER = "[runner]"
 
 
-def lasting(resource: Resource, _asked: Asked) -> Iterator[str]:
+def persistent_runners(resource: Resource, _context: RuleContext) -> Iterator[str]:
     for path, text in texts(resource.props):
         for readable in (text, decoded(text)):
             for found in CONFIGURES.finditer(readable):
@@ -34,7 +34,7 @@ def lasting(resource: Resource, _asked: Asked) -> Iterator[str]:
     if chart(resource) == OLD_CHART:
         yield f"the chart {OLD_CHART} is the controller of before scale sets, whose runners may last"
     switch = OLD_KINDS.get(resource.type)
-    if switch and truth(at(resource.props, *switch)) is False:
+    if switch and boolean(at(resource.props, *switch)) is False:
         yield f"{'.'.join(switch)} is off"
 
 
@@ -60,7 +60,7 @@ def versions(resource: Resource) -> dict[str, str]:
 SCALE_SETS = {"kubernetes:actions.github.com/v1alpha1:AutoscalingRunnerSet"}
 
 
-def refused(resource: Resource, _asked: Asked) -> Iterator[str]:
+def refused_versions(resource: Resource, _context: RuleContext) -> Iterator[str]:
     from gpu_catalog import staleness  # only where it is installed: Rule.needs_catalog
 
     for path, version in versions(resource).items():
@@ -68,12 +68,12 @@ def refused(resource: Resource, _asked: Asked) -> Iterator[str]:
             yield f"{path} is {version}, and GitHub registers {floor} or later"
 
 
-def old(resource: Resource, asked: Asked) -> Iterator[str]:
+def outdated_versions(resource: Resource, context: RuleContext) -> Iterator[str]:
     from gpu_catalog import staleness
 
     for path, version in versions(resource).items():
         if not staleness.runner_floor(version):
-            yield from (f"{path}: {stale}" for stale in staleness.runner(version, asked.today))
+            yield from (f"{path}: {stale}" for stale in staleness.runner(version, context.today))
 
 
 RULE_OF_GITHUB = "https://docs.github.com/en/actions/reference/runners/self-hosted-runners"
@@ -86,7 +86,7 @@ RULES = (
         fix="Register by a just-in-time configuration, or with config.sh --ephemeral; on Kubernetes, take the chart "
         "gha-runner-scale-set, whose runners are always so.",
         sources=("https://docs.github.com/en/actions/reference/security/secure-use#hardening-for-self-hosted-runners",),
-        check=lasting,
+        check=persistent_runners,
     ),
     Rule(
         name="runner-accepted",
@@ -94,7 +94,7 @@ RULES = (
         why="GitHub turns older ones away: the machines start, cost money, and take no job.",
         fix="Take a newer version of github.com/actions/runner, or an image that has one.",
         sources=(RULE_OF_GITHUB, "catalog/gpu_catalog/data/runners.json"),
-        check=refused,
+        check=refused_versions,
         needs_catalog=True,
     ),
     Rule(
@@ -104,7 +104,7 @@ RULES = (
         "itself, and because the newest releases may not be known to the installed catalog.",
         fix="Take a newer version of github.com/actions/runner, or an image that has one.",
         sources=(RULE_OF_GITHUB, "catalog/gpu_catalog/data/runners.json"),
-        check=old,
+        check=outdated_versions,
         level="advisory",
         needs_catalog=True,
     ),

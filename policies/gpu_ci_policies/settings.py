@@ -12,16 +12,16 @@ COMMON = ("enforcementLevel", "exempt")
 """What every rule takes; the engine keeps the first for itself."""
 
 
-def problems(given: Mapping[str, Iterable[str]]) -> Iterator[str]:
+def problems(configured: Mapping[str, Iterable[str]]) -> Iterator[str]:
     """What is wrong with the names of rules, and of the settings of each."""
-    known = {rule.name: (*rule.settings, *COMMON) for rule in RULES} | {EVERY_RULE: COMMON[:1]}
-    for name, settings in sorted(given.items()):
-        if name not in known:
-            yield unknown(name, "no such rule", name, known)
+    settings_of = {rule.name: (*rule.settings, *COMMON) for rule in RULES} | {EVERY_RULE: COMMON[:1]}
+    for name, settings in sorted(configured.items()):
+        if name not in settings_of:
+            yield unknown(name, "no such rule", name, settings_of)
             continue
         for setting in sorted(settings):
-            if setting not in known[name]:
-                yield unknown(f"{name}.{setting}", "no such setting", setting, known[name])
+            if setting not in settings_of[name]:
+                yield unknown(f"{name}.{setting}", "no such setting", setting, settings_of[name])
 
 
 def unknown(where: str, problem: str, got: str, expected: Iterable[str]) -> str:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .rule import Asked, Resource, Rule
-from .values import at, entries, number
+from .properties import at, entries, number
+from .rule import Resource, Rule, RuleContext
 
 STACK = "pulumi:pulumi:Stack"
 
 
-def too_dear(resources: Sequence[Resource], asked: Asked) -> Iterator[str]:
-    ceiling = asked.settings.get("maxUsdPerHour")
+def over_ceiling(resources: Sequence[Resource], context: RuleContext) -> Iterator[str]:
+    ceiling = context.settings.get("maxUsdPerHour")
     if ceiling is None:
         return
     counted = sum(filter(None, map(usd_per_hour, resources)))
     # The most machines of a group on Compute Engine stands in none of its properties; our own program says what its
     # pools cost. A program that says less than its resources show is not believed.
-    said = max((number(at(each.props, "cost", "usdPerHourAtMax")) or 0.0 for each in stacks(resources)), default=0.0)
-    usd = max(counted, said)
+    declared = max(
+        (number(at(each.props, "cost", "usdPerHourAtMax")) or 0.0 for each in stacks(resources)), default=0.0
+    )
+    usd = max(counted, declared)
     if usd > ceiling:
         yield f"the stack may cost at least {usd:.2f} USD an hour, and {ceiling:.2f} is the most"
 
@@ -33,18 +35,18 @@ def usd_per_hour(resource: Resource) -> float | None:
     if resource.type == "aws:eks/nodeGroup:NodeGroup":
         types, most = entries(props, "instanceTypes"), number(at(props, "scalingConfig", "maxSize"))
         market = "spot" if at(props, "capacityType") == "SPOT" else "standard"
-        return dearest(types, at(props, "region"), market, most)
+        return highest_price(types, at(props, "region"), market, most)
     if resource.type == "aws:ec2/instance:Instance":
-        return dearest([at(props, "instanceType")], at(props, "region"), "standard", 1)
+        return highest_price([at(props, "instanceType")], at(props, "region"), "standard", 1)
     if resource.type == "gcp:compute/instance:Instance":
         zone = at(props, "zone")
         region = zone.rpartition("-")[0] if isinstance(zone, str) else ""
         spot = at(props, "scheduling", "provisioningModel") == "SPOT"
-        return dearest([at(props, "machineType")], region, "spot" if spot else "standard", 1)
+        return highest_price([at(props, "machineType")], region, "spot" if spot else "standard", 1)
     return None
 
 
-def dearest(types: Sequence[object], region: object, market: str, count: float | None) -> float | None:
+def highest_price(types: Sequence[object], region: object, market: str, count: float | None) -> float | None:
     from gpu_catalog.errors import UnknownName
     from gpu_catalog.prices import price
 
@@ -52,11 +54,11 @@ def dearest(types: Sequence[object], region: object, market: str, count: float |
     for name in types:
         if isinstance(name, str) and isinstance(region, str):
             try:
-                known = price(name, region, market)
+                listed = price(name, region, market)
             except UnknownName:
                 continue  # a machine the catalog does not have, such as one without a GPU
-            if known:
-                found.append(known.usd_per_hour)
+            if listed:
+                found.append(listed.usd_per_hour)
     return max(found) * count if found and count is not None else None
 
 
@@ -67,7 +69,7 @@ RULES = (
         why="The largest number a pool may grow to is one line of a stack file, and nobody sees a price in it.",
         fix="Lower max of a pool, or raise maxUsdPerHour with whoever pays.",
         sources=("catalog/gpu_catalog/data/prices.json", "docs/catalog.md"),
-        check_stack=too_dear,
+        check_stack=over_ceiling,
         needs_catalog=True,
         settings={
             "maxUsdPerHour": {

@@ -7,8 +7,8 @@ import binascii
 import re
 from collections.abc import Iterator
 
-from .rule import Asked, Resource, Rule
-from .values import at, mapping, texts
+from .properties import at, mapping, texts
+from .rule import Resource, Rule, RuleContext
 
 # How GitHub's tokens begin, and how long they are at least.
 TOKENS = {
@@ -17,31 +17,31 @@ TOKENS = {
     "a token that registers runners": re.compile(r"(?:--token[ =]|RUNNER_TOKEN[\"']?\s*[=:]\s*)[\"']?A[A-Z0-9]{28}\b"),
 }
 # A script that asks GitHub for a registration token, which registers any number of runners for an hour.
-ASKS = re.compile(r"/actions/runners/registration-token\b")
+REGISTRATION_REQUEST = re.compile(r"/actions/runners/registration-token\b")
 BASE64 = re.compile(r"[A-Za-z0-9+/\s]{40,}={0,2}\s*")
 
 
-def tokens(resource: Resource, _asked: Asked) -> Iterator[str]:
+def github_tokens(resource: Resource, _context: RuleContext) -> Iterator[str]:
     if resource.type.startswith("pulumi:providers:"):
         return  # what a deployment itself signs in with reaches no machine and no job
     for path, text in texts(resource.props):
         for readable in (text, decoded(text)):
-            for what, pattern in TOKENS.items():
+            for kind, pattern in TOKENS.items():
                 if pattern.search(readable):
-                    yield f"{path} holds {what}"
-            if ASKS.search(readable):
+                    yield f"{path} holds {kind}"
+            if REGISTRATION_REQUEST.search(readable):
                 yield f"{path} asks GitHub for a registration token"
     yield from arc_token(resource)
 
 
 def arc_token(resource: Resource) -> Iterator[str]:
     """The key by which a scale set signs in with a personal access token, whatever its value is."""
-    places = {
+    key_paths = {
         "kubernetes:core/v1:Secret": (("data",), ("stringData",)),
         "kubernetes:helm.sh/v3:Release": (("values", "githubConfigSecret"),),
         "kubernetes:helm.sh/v4:Chart": (("values", "githubConfigSecret"),),
     }
-    for path in places.get(resource.type, ()):
+    for path in key_paths.get(resource.type, ()):
         if "github_token" in mapping(at(resource.props, *path)):
             yield f"{'.'.join(path)}.github_token is a personal access token for runners"
 
@@ -70,6 +70,6 @@ RULES = (
             "https://docs.github.com/en/actions/reference/security/secure-use",
             "https://docs.github.com/en/actions/how-tos/manage-runners/use-actions-runner-controller/authenticate-to-the-api",
         ),
-        check=tokens,
+        check=github_tokens,
     ),
 )

@@ -6,17 +6,17 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .rule import Asked, Resource, Rule
-from .values import UNKNOWN, at, document, entries, is_list, mapping
+from .properties import UNKNOWN, at, document, entries, is_list, mapping
+from .rule import Resource, Rule, RuleContext
 
 ISSUER = "token.actions.githubusercontent.com"
 SUBJECT = f"{ISSUER}:sub"
 # The conditions that a subject has to meet; those of a negative, or with IfExists, let others in.
-HOLDS = re.compile(r"(?:ForAnyValue:)?String(?:Equals(?:IgnoreCase)?|Like)")
+MATCHING_OPERATORS = re.compile(r"(?:ForAnyValue:)?String(?:Equals(?:IgnoreCase)?|Like)")
 # A subject that begins with an owner spelled out: `repo:acme/…`, or `repository_owner_id:123…` of a custom claim.
-NAMED = re.compile(r"\w+:[^*?:/]+(?:[/:].*)?")
+NAMED_OWNER = re.compile(r"\w+:[^*?:/]+(?:[/:].*)?")
 # What in a condition of Google's ties it to an owner, a repository or a subject.
-CLAIMS = re.compile(
+IDENTIFYING_CLAIMS = re.compile(
     r"\b(?:assertion|attribute)\.(?:sub|repository|repository_id|repository_owner|repository_owner_id|job_workflow_ref)\b"
     r"|\bgoogle\.subject\b"
 )
@@ -25,7 +25,7 @@ POOL_PROVIDER = "gcp:iam/workloadIdentityPoolProvider:WorkloadIdentityPoolProvid
 EVERYONE = re.compile(r"principalSet://iam\.googleapis\.com/.+/workloadIdentityPools/[^/]+/\*")
 
 
-def open_roles(resource: Resource, _asked: Asked) -> Iterator[str]:
+def open_roles(resource: Resource, _context: RuleContext) -> Iterator[str]:
     if resource.type != ROLE:
         return
     for index, statement in enumerate(entries(document(at(resource.props, "assumeRolePolicy")), "Statement")):
@@ -44,27 +44,27 @@ def subject_problem(conditions: object) -> str:
     """What is wrong with the conditions of a statement, all of which must hold; empty where one names who it is."""
     if conditions is UNKNOWN:
         return ""
-    given: list[Any] = []
-    for operator, wanted in mapping(conditions).items():
-        if not HOLDS.fullmatch(operator):
+    open_subjects: list[Any] = []
+    for operator, expected in mapping(conditions).items():
+        if not MATCHING_OPERATORS.fullmatch(operator):
             continue
-        values = at(wanted, SUBJECT)
+        values = at(expected, SUBJECT)
         each = list(values) if is_list(values) else [values]
-        if all(value is UNKNOWN or (isinstance(value, str) and NAMED.fullmatch(value)) for value in each):
+        if all(value is UNKNOWN or (isinstance(value, str) and NAMED_OWNER.fullmatch(value)) for value in each):
             return ""
-        given += [value for value in each if isinstance(value, str) and not NAMED.fullmatch(value)]
-    if not given:
+        open_subjects += [value for value in each if isinstance(value, str) and not NAMED_OWNER.fullmatch(value)]
+    if not open_subjects:
         return f"has no condition on {SUBJECT}"
-    return f"takes {SUBJECT} of {' or '.join(given)}, which names no owner"
+    return f"takes {SUBJECT} of {' or '.join(open_subjects)}, which names no owner"
 
 
-def open_pools(resource: Resource, _asked: Asked) -> Iterator[str]:
+def open_pools(resource: Resource, _context: RuleContext) -> Iterator[str]:
     if resource.type == POOL_PROVIDER:
         issuer, condition = at(resource.props, "oidc", "issuerUri"), at(resource.props, "attributeCondition")
         if isinstance(issuer, str) and ISSUER in issuer and condition is not UNKNOWN:
             if not condition:
                 yield "attributeCondition is not set, so every repository on GitHub is let in"
-            elif not (isinstance(condition, str) and CLAIMS.search(condition)):
+            elif not (isinstance(condition, str) and IDENTIFYING_CLAIMS.search(condition)):
                 yield "attributeCondition says nothing of an owner, a repository or a subject"
     if resource.type.startswith("gcp:"):
         for member in [at(resource.props, "member"), *entries(resource.props, "members")]:

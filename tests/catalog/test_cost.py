@@ -50,7 +50,7 @@ def test_the_machine_of_a_check_is_not_in_the_worst_month() -> None:
     assert cost.of_pool(checked).usd_worst_month == cost.of_pool(L4).usd_worst_month
 
 
-def test_a_price_nobody_published_is_unknown_and_rest_is_still_nothing() -> None:
+def test_a_price_without_a_source_is_unknown_and_rest_is_still_nothing() -> None:
     found = cost.of_pool(GB300)
     assert found.to_json() == {
         "usdPerHourAtRest": 0.0,
@@ -118,17 +118,17 @@ def test_a_stack_without_pools_costs_nothing() -> None:
     assert (found.total.usd_worst_month, found.total.at_least, found.price_date) == (0, False, "unknown")
 
 
-def test_what_is_told_can_be_written_as_json() -> None:
-    told = cost.of_stack([L4, T4, GB300, G6]).to_json()
-    assert json.loads(json.dumps(told)) == told
-    assert told["notIncluded"] == ["boot disks", "network traffic"]
+def test_what_is_reported_can_be_written_as_json() -> None:
+    document = cost.of_stack([L4, T4, GB300, G6]).to_json()
+    assert json.loads(json.dumps(document)) == document
+    assert document["notIncluded"] == ["boot disks", "network traffic"]
 
 
 def test_a_pool_that_is_billed_by_another_unit_makes_the_total_the_least_there_is() -> None:
     builds = cost.Metered("builds", "e2-standard-8", "us-central1", "build-minute")
-    told = cost.of_stack([L4], [builds])
-    assert (told.total.usd_per_hour_at_max, told.total.at_least) == (2.0484, True)
-    assert told.unpriced == ("builds (by the build-minute)",)
+    document = cost.of_stack([L4], [builds])
+    assert (document.total.usd_per_hour_at_max, document.total.at_least) == (2.0484, True)
+    assert document.unpriced == ("builds (by the build-minute)",)
     assert cost.of_stack([], [builds]).to_json()["summary"] == (
         "0.00 USD/h at rest, unknown USD/h at max, unknown USD in the worst month "
         "(unknown for builds (by the build-minute); without boot disks and network traffic)"
@@ -136,13 +136,13 @@ def test_a_pool_that_is_billed_by_another_unit_makes_the_total_the_least_there_i
 
 
 def test_a_stack_none_of_whose_prices_is_known_totals_unknown_and_not_nothing() -> None:
-    told = cost.of_stack([GB300]).to_json()
-    assert [told[key] for key in ("usdPerHourAtRest", "usdPerHourAtMax", "usdWorstMonth")] == [
+    document = cost.of_stack([GB300]).to_json()
+    assert [document[key] for key in ("usdPerHourAtRest", "usdPerHourAtMax", "usdWorstMonth")] == [
         0.0,
         "unknown",
         "unknown",
     ]
-    assert told["byMarket"]["reservation"] == {
+    assert document["byMarket"]["reservation"] == {
         "usdPerHourAtRest": 0.0,
         "usdPerHourAtMax": "unknown",
         "usdWorstMonth": "unknown",
@@ -150,12 +150,12 @@ def test_a_stack_none_of_whose_prices_is_known_totals_unknown_and_not_nothing() 
     }
 
 
-def test_a_pool_of_several_types_costs_at_most_what_the_dearest_does_and_tells_each() -> None:
+def test_a_pool_of_several_types_costs_at_most_what_the_most_expensive_does_and_lists_each() -> None:
     others = tuple(catalog.machine(f"g5.{size}", "aws") for size in ("4xlarge", "2xlarge"))
     a10g = demand("g5.8xlarge", "standard", "us-east-1", 2, others=others)
     found = cost.of_pool(a10g)
     each = found.to_json()["usdPerHourByType"]
     assert list(each) == ["g5.2xlarge", "g5.4xlarge", "g5.8xlarge"]
     assert each == {name: cost.of_pool(demand(name, "standard", "us-east-1", 1)).usd_per_hour_at_max for name in each}
-    assert (found.dearest, found.usd_per_hour_at_max) == ("g5.8xlarge", 2 * max(each.values()))
+    assert (found.most_expensive_type, found.usd_per_hour_at_max) == ("g5.8xlarge", 2 * max(each.values()))
     assert "usdPerHourByType" not in cost.of_pool(G6).to_json()

@@ -72,7 +72,7 @@ def test_what_drives_a_card(card: str, first: int, last: int | None, module: str
     assert (branches.first, branches.last, catalog.gpu(card).kernel_module) == (first, last, module)
 
 
-def test_what_a_card_is_said_to_have_is_held_against_gpuhunt_and_so_not_read_there() -> None:
+def test_what_a_card_has_is_compared_with_gpuhunt_and_so_not_read_there() -> None:
     keys = {
         key for each in catalog.gpus() for fact in ("memory_gib", "compute_capability") for key in each.sources[fact]
     }
@@ -91,7 +91,7 @@ def test_what_a_card_is_said_to_have_is_held_against_gpuhunt_and_so_not_read_the
         ("rtx-pro-4500", 32, "12.0", {"nv_mig", "nv_cuda_gpus"}),
     ],
 )
-def test_what_a_card_is_said_to_have(card: str, memory_gib: int, capability: str, read_in: set[str]) -> None:
+def test_what_a_card_has(card: str, memory_gib: int, capability: str, read_in: set[str]) -> None:
     found = catalog.gpu(card)
     assert (found.memory_gib, found.compute_capability) == (memory_gib, capability)
     assert {*found.sources["memory_gib"], *found.sources["compute_capability"]} == read_in

@@ -21,7 +21,7 @@ def wrong(*rungs: dict[str, Any], needs: Needs | None = None) -> list[tuple[tupl
     return [(each.at, each.text) for each in check_ladder([Rung(**rung) for rung in rungs], needs)]
 
 
-def shown(rungs: tuple[Rung, ...]) -> list[tuple[str, str, str]]:
+def summary(rungs: tuple[Rung, ...]) -> list[tuple[str, str, str]]:
     return [(rung.machine.partition("/")[2], rung.market, rung.region) for rung in rungs]
 
 
@@ -111,11 +111,11 @@ def test_a_job_that_can_do_with_less_says_so() -> None:
     ]
 
 
-def test_a_job_that_needs_more_than_the_first_rung_has_is_told() -> None:
+def test_a_job_that_needs_more_than_the_first_rung_has_is_reported() -> None:
     assert wrong(L4, needs=Needs(gpu_count=2)) == [((0, "machine"), "gcp/g2-standard-8 has 1 GPU, not 2")]
 
 
-def test_a_place_a_market_and_a_budget_the_job_insists_on_are_kept() -> None:
+def test_a_location_a_market_and_a_budget_the_job_insists_on_are_kept() -> None:
     found = wrong(L4, needs=Needs(market="standard", region="us-east1", budget_usd_per_hour=0.5))
     assert found == [
         ((0, "market"), "is spot, and the job asks for standard"),
@@ -128,11 +128,11 @@ def test_a_rung_that_costs_exactly_the_budget_is_within_it() -> None:
     assert wrong(L4, needs=Needs(budget_usd_per_hour=0.5121)) == []
 
 
-def test_a_budget_says_nothing_about_an_unknown_price() -> None:
+def test_a_budget_does_not_reject_an_unknown_price() -> None:
     assert wrong({**L4, "market": "flex-start"}, needs=Needs(budget_usd_per_hour=0.01)) == []
 
 
-def test_what_amd_made_and_what_is_retired_stand_on_no_ladder() -> None:
+def test_what_amd_made_and_what_is_retired_are_on_no_ladder() -> None:
     (found,) = wrong({"machine": "g4ad.xlarge", "market": "spot", "region": "us-east-1"})
     assert found[1] == "aws/g4ad.xlarge has a Radeon Pro V520, which is AMD's: no NVIDIA driver and no CUDA"
     (found,) = wrong({"machine": "p2.xlarge", "market": "spot", "region": "us-east-1"})
@@ -154,7 +154,7 @@ def test_a_whole_region_may_follow_some_of_its_zones() -> None:
 
 def test_the_default_ladder_is_spot_in_all_zones_then_standard_then_the_neighbours() -> None:
     rungs = default_ladder("g2-standard-8", regions=["us-central1"], timeout_sec=120)
-    assert shown(rungs) == [
+    assert summary(rungs) == [
         ("g2-standard-8", "spot", "us-central1"),
         ("g2-standard-8", "standard", "us-central1"),
         ("g4-standard-48", "spot", "us-central1"),
@@ -168,7 +168,7 @@ def test_the_default_ladder_is_spot_in_all_zones_then_standard_then_the_neighbou
 
 def test_the_default_ladder_takes_every_region_before_the_next_market() -> None:
     rungs = default_ladder("g6.xlarge", regions=["us-east-1", "us-west-2"], neighbours=0)
-    assert [(market, region) for _, market, region in shown(rungs)] == [
+    assert [(market, region) for _, market, region in summary(rungs)] == [
         ("spot", "us-east-1"),
         ("spot", "us-west-2"),
         ("standard", "us-east-1"),
@@ -178,9 +178,9 @@ def test_the_default_ladder_takes_every_region_before_the_next_market() -> None:
 
 def test_the_default_ladder_goes_to_another_cloud_where_a_region_of_it_is_given() -> None:
     rungs = default_ladder("a2-highgpu-1g", regions=["us-central1", "us-east-1"], markets=["standard"], neighbours=9)
-    assert shown(rungs)[0] == ("a2-highgpu-1g", "standard", "us-central1")
-    assert ("g6e.xlarge", "standard", "us-east-1") in shown(rungs)
-    assert ("g6.xlarge", "standard", "us-east-1") not in shown(rungs), "24 GiB are less than 40"
+    assert summary(rungs)[0] == ("a2-highgpu-1g", "standard", "us-central1")
+    assert ("g6e.xlarge", "standard", "us-east-1") in summary(rungs)
+    assert ("g6.xlarge", "standard", "us-east-1") not in summary(rungs), "24 GiB are less than 40"
 
 
 def test_without_a_region_the_default_ladder_is_where_the_machine_costs_least() -> None:
@@ -189,7 +189,7 @@ def test_without_a_region_the_default_ladder_is_where_the_machine_costs_least() 
 
 def test_a_first_market_of_unknown_price_does_not_choose_the_region() -> None:
     rungs = default_ladder("a3-highgpu-1g", markets=["flex-start", "spot"], neighbours=0)
-    assert [(market, region) for _, market, region in shown(rungs)] == [
+    assert [(market, region) for _, market, region in summary(rungs)] == [
         ("flex-start", "us-east4"),
         ("spot", "us-east4"),
     ]
@@ -197,12 +197,12 @@ def test_a_first_market_of_unknown_price_does_not_choose_the_region() -> None:
 
 def test_the_market_a_job_insists_on_is_the_only_one_of_its_default_ladder() -> None:
     rungs = default_ladder("g2-standard-8", Needs(market="standard"), regions=["us-central1"], neighbours=0)
-    assert shown(rungs) == [("g2-standard-8", "standard", "us-central1")]
+    assert summary(rungs) == [("g2-standard-8", "standard", "us-central1")]
 
 
 def test_a_budget_keeps_dear_neighbours_off_the_default_ladder() -> None:
     asked = Needs(gpu_memory_gib=24, budget_usd_per_hour=2)
-    assert shown(default_ladder("g2-standard-8", asked, regions=["us-central1"])) == [
+    assert summary(default_ladder("g2-standard-8", asked, regions=["us-central1"])) == [
         ("g2-standard-8", "spot", "us-central1"),
         ("g2-standard-8", "standard", "us-central1"),
         ("g4-standard-48", "spot", "us-central1"),
@@ -220,7 +220,7 @@ def test_a_budget_keeps_dear_neighbours_off_the_default_ladder() -> None:
         ("p6e-gb200.36xlarge", {"markets": ["capacity-block"]}, "in no known region"),
     ],
 )
-def test_there_is_no_ladder_for_a_machine_that_cannot_stand_on_it(machine: str, choices: Any, text: str) -> None:
+def test_there_is_no_ladder_for_a_machine_that_cannot_be_on_it(machine: str, choices: Any, text: str) -> None:
     with pytest.raises(NoLadder, match=text):
         default_ladder(machine, **choices)
 
@@ -232,7 +232,7 @@ def test_there_is_no_ladder_for_a_machine_that_cannot_stand_on_it(machine: str, 
     markets=st.lists(st.sampled_from([*catalog.MARKETS, "on-demand"]), min_size=1, max_size=4),
     neighbours=st.integers(0, 4),
 )
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=60)
 def test_a_default_ladder_always_passes_its_own_check(
     machine: catalog.Machine, needs: Needs | None, regions: list[str], markets: list[str], neighbours: int
 ) -> None:
@@ -251,7 +251,7 @@ def test_a_default_ladder_always_passes_its_own_check(
 
 
 @given(machine=st.sampled_from(candidates()))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=20)
 def test_every_machine_has_a_default_ladder_in_the_markets_it_is_sold_in(machine: catalog.Machine) -> None:
     rungs = default_ladder(machine, markets=machine.markets)
     assert check_ladder(rungs) == []

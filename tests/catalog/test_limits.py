@@ -10,7 +10,7 @@ from gpu_catalog import limits
 from gpu_catalog.limits import Limit, Mistake
 
 
-def told(values: Any) -> Mistake:
+def mistake_of(values: Any) -> Mistake:
     [mistake] = limits.from_mapping(values)[1]
     return mistake
 
@@ -85,21 +85,21 @@ def test_limits_are_read_by_region_and_metric() -> None:
         ),
     ],
 )
-def test_what_cannot_be_used_is_told(values: Any, mistake: Mistake) -> None:
-    assert told(values) == mistake
+def test_what_cannot_be_used_is_reported(values: Any, mistake: Mistake) -> None:
+    assert mistake_of(values) == mistake
 
 
 @pytest.mark.parametrize(
     ("limit", "got"), [("4", "'4'"), (True, "True"), (-1, "-1"), (None, "nothing"), ([4], "a list")]
 )
 def test_a_limit_is_a_number(limit: Any, got: str) -> None:
-    assert told({"us-central1": {"NVIDIA_L4_GPUS": limit}}) == Mistake(
+    assert mistake_of({"us-central1": {"NVIDIA_L4_GPUS": limit}}) == Mistake(
         ("us-central1", "NVIDIA_L4_GPUS"), "must be a number", got, "the limit that was granted, 0 or more"
     )
 
 
 def test_a_limit_that_no_float_holds_is_too_large() -> None:
-    assert told({"us-central1": {"NVIDIA_L4_GPUS": 10**400}}) == Mistake(
+    assert mistake_of({"us-central1": {"NVIDIA_L4_GPUS": 10**400}}) == Mistake(
         ("us-central1", "NVIDIA_L4_GPUS"), "is too large", "more than 1e+308", "the limit that was granted, 0 or more"
     )
 

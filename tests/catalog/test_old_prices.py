@@ -32,7 +32,7 @@ def test_a_standard_price_counts_as_it_is_whatever_its_age_and_says_it() -> None
     assert compared("g6.xlarge", "standard", "us-east-1", date(2036, 1, 1)) == (0.8048, 0.8048)
     found = best(catalog.machine("g6.xlarge"), "standard", "us-east-1", today=TODAY)
     assert found.text == "standard 0.8048 USD/h in us-east-1, price of 2026-07-20, 124 days old"
-    assert found.doubt == ""
+    assert found.price_caveat == ""
 
 
 @pytest.mark.parametrize("today", [None, date(2025, 6, 29), TODAY])
@@ -52,11 +52,11 @@ def test_a_list_price_of_what_is_not_sold_on_demand_is_still_the_most_that_spot_
     assert compared("a3-highgpu-1g", "spot", "us-east4") == (4.540105, 11.06947)
 
 
-def test_machines_come_in_the_order_of_the_prices_shown_and_those_of_unknown_price_last() -> None:
+def test_machines_come_in_the_order_of_the_prices_listed_and_those_of_unknown_price_last() -> None:
     found = recommend(Needs(gpu_memory_gib=141, market="spot"), limit=99, today=TODAY)
-    shown = [each.usd_per_hour for each in found]
-    known = [usd for usd in shown if usd is not None]
-    assert shown == sorted(known) + [None] * (len(shown) - len(known))
+    prices = [each.usd_per_hour for each in found]
+    known = [usd for usd in prices if usd is not None]
+    assert prices == sorted(known) + [None] * (len(prices) - len(known))
     kinds = {(each.offer.price is not None, each.offer.counts_as is not None) for each in found}
     assert kinds == {(True, True), (True, False), (False, False)}
     undated = next(each for each in found if each.machine.machine_type == "a4-highgpu-8g")
@@ -66,7 +66,7 @@ def test_machines_come_in_the_order_of_the_prices_shown_and_those_of_unknown_pri
     )
 
 
-def test_a_size_with_a_fresh_price_is_shown_for_a_cheaper_one_whose_price_is_old_and_tells_of_it() -> None:
+def test_a_size_with_a_fresh_price_is_listed_for_a_cheaper_one_whose_price_is_old_and_names_it() -> None:
     asked = Needs(gpu_memory_gib=24, cloud="gcp", region="us-central1", market="spot")
     first = recommend(asked, today=TODAY)[0]
     assert first.text == (
@@ -96,7 +96,7 @@ def test_within_a_budget_an_old_price_elsewhere_is_taken_where_a_fresh_one_is_ov
     assert regions == ["us-central1", "us-central1", "us-east4", "europe-north1"]
 
 
-def test_a_region_that_googles_page_does_not_name_is_taken_last_and_said() -> None:
+def test_a_region_that_googles_page_does_not_name_is_taken_last_and_named() -> None:
     machine = catalog.machine("a3-highgpu-1g")
     assert machine.unlisted_regions == (
         "asia-south1", "asia-south2", "australia-southeast1", "europe-north1", "europe-west8", "europe-west9",

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from googleapiclient import discovery
 from googleapiclient.http import HttpMockSequence
-from gpu_catalog import load, questions
+from gpu_catalog import data_files, queries
 from gpu_catalog.upstream import plans
+from gpu_catalog.upstream.changed_documents import text
 from gpu_catalog.upstream.plans import Plan
-from gpu_catalog.upstream.written import text
 
 from . import aged
 
@@ -27,9 +27,9 @@ ANSWERS = Path(__file__).with_name("answers")
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A copy of the data, its regions those of AWS's page, that the catalog reads for this test."""
     folder = tmp_path / "data"
-    shutil.copytree(load.DATA, folder)
+    shutil.copytree(data_files.DATA, folder)
     (folder / "aws_machines.json").write_text(text(aged.aws_machines()))
-    monkeypatch.setattr(load, "DATA", folder)
+    monkeypatch.setattr(data_files, "DATA", folder)
     forget()
     yield folder
     forget()
@@ -37,14 +37,14 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def forget() -> None:
     for cached in (
-        load.document,
-        load.sources,
-        load.gpus,
-        load.gpu_of_accelerator,
-        load.machines,
-        load.family,
-        load.place,
-        load.unlisted,
+        data_files.document,
+        data_files.sources,
+        data_files.gpus,
+        data_files.gpu_of_accelerator,
+        data_files.machines,
+        data_files.family,
+        data_files.zones_and_regions,
+        data_files.unlisted,
     ):
         cached.cache_clear()
 
@@ -64,7 +64,7 @@ def all_plans(day: date = TODAY) -> list[Plan]:
 
 
 def test_what_is_saved_is_what_the_catalog_then_says(data: Path) -> None:
-    before = {name: len(load.rows(name)) for name in ("aws_machines", "gcp_machines", "prices")}
+    before = {name: len(data_files.rows(name)) for name in ("aws_machines", "gcp_machines", "prices")}
     saved = plans.save(all_plans(), data)
     forget()
     assert sorted(path.name for path in saved) == [
@@ -73,22 +73,22 @@ def test_what_is_saved_is_what_the_catalog_then_says(data: Path) -> None:
         "prices.json",
         "sources.json",
     ]
-    assert {name: len(load.rows(name)) - rows for name, rows in before.items()} == {
+    assert {name: len(data_files.rows(name)) - rows for name, rows in before.items()} == {
         "aws_machines": 0,
         "gcp_machines": 0,
         "prices": 8,
     }
-    assert "us-west-1" not in questions.machine("p5.4xlarge").regions
-    [source] = questions.sources_of(questions.machine("p5.4xlarge"), "regions")
+    assert "us-west-1" not in queries.machine("p5.4xlarge").regions
+    [source] = queries.sources_of(queries.machine("p5.4xlarge"), "regions")
     assert (source.key, source.date, source.certain) == ("ec2_2026-11-21", "2026-11-21", True)
     assert "cfn-lint 1.58.0" in source.what
 
 
 def test_all_sources_of_a_refresh_are_kept(data: Path) -> None:
-    known = {row["key"] for row in load.rows("sources")}
+    known = {row["key"] for row in data_files.rows("sources")}
     plans.save(all_plans(date(2026, 11, 22)), data)
     forget()
-    assert {row["key"] for row in load.rows("sources")} - known == {
+    assert {row["key"] for row in data_files.rows("sources")} - known == {
         "ec2_2026-11-22",
         "compute_2026-11-22",
         "billing_2026-11-22",

@@ -57,7 +57,7 @@ def test_pools_of_one_region_share_a_quota_and_those_of_two_share_the_one_of_all
         (HERE, "PREEMPTIBLE_NVIDIA_L4_GPUS"): 6,
         ("us-east4", "PREEMPTIBLE_NVIDIA_L4_GPUS"): 1,
     }
-    assert found["global", "GPUS_ALL_REGIONS"].in_words == "7 GPUs or more (l4 4, b 2, c 1)"
+    assert found["global", "GPUS_ALL_REGIONS"].amount_text == "7 GPUs or more (l4 4, b 2, c 1)"
 
 
 def test_newer_gpus_have_a_quota_by_family_where_they_are_not_preemptible() -> None:
@@ -97,7 +97,7 @@ def test_bundled_local_disks_count_and_are_marked_as_not_certain() -> None:
 def test_aws_counts_vcpus() -> None:
     found = quota.needs([demand("g6.12xlarge", "spot", 2, region="us-east-1")])
     [((region, code), need)] = found.items()
-    assert (region, code, need.amount, need.in_words) == ("us-east-1", "L-3819A6DF", 96, "96 vCPUs or more (l4 96)")
+    assert (region, code, need.amount, need.amount_text) == ("us-east-1", "L-3819A6DF", 96, "96 vCPUs or more (l4 96)")
     assert quota.console_path(need) == (
         'Service Quotas > Amazon EC2 > L-3819A6DF "All G and VT Spot Instance Requests", in us-east-1'
     )
@@ -130,7 +130,7 @@ def test_a_shortage_names_metric_region_both_numbers_and_where_to_ask() -> None:
     assert found.to_json()["given"] == 4
 
 
-def test_what_is_used_already_is_told_and_not_counted_twice() -> None:
+def test_what_is_used_already_is_reported_and_not_counted_twice() -> None:
     given = {(HERE, "PREEMPTIBLE_NVIDIA_L4_GPUS"): Limit(4, 3), ("global", "GPUS_ALL_REGIONS"): Limit(4, 4)}
     assert quota.compare(quota.needs([demand()]), given) == ()
     [short] = quota.compare(
@@ -139,7 +139,7 @@ def test_what_is_used_already_is_told_and_not_counted_twice() -> None:
     assert short.got == "4, 3 of it in use now"
 
 
-def test_a_limit_nobody_gave_is_unknown_rather_than_short() -> None:
+def test_a_limit_that_is_missing_is_unknown_rather_than_short() -> None:
     found = quota.compare(quota.needs([demand()]), limits(PREEMPTIBLE_NVIDIA_L4_GPUS=4))
     assert [(each.need.metric, each.text, each.is_short, each.got) for each in found] == [
         ("GPUS_ALL_REGIONS", "is unknown", False, "")
@@ -156,7 +156,7 @@ def test_spot_draws_on_the_standard_quota_where_no_preemptible_one_was_granted()
     assert (short.need.metric, short.expected) == ("NVIDIA_L4_GPUS", "5 GPUs or more (release 1, l4 4)")
 
 
-def test_a_preemptible_quota_of_nothing_alone_is_short_and_tells_of_the_other() -> None:
+def test_a_preemptible_quota_of_nothing_alone_is_short_and_names_the_other() -> None:
     [short] = quota.compare(quota.needs([demand()]), limits(PREEMPTIBLE_NVIDIA_L4_GPUS=0, GPUS_ALL_REGIONS=9))
     assert short.hint().endswith("; where none was ever granted, spot draws on NVIDIA_L4_GPUS: give that limit too")
 
@@ -213,7 +213,7 @@ def test_where_sources_disagree_about_about_the_code_either_will_do_and_a_shorta
     assert f"other sources name {need.alternatives[0]} instead" in one.hint()
 
 
-def test_a_machine_whose_quota_nobody_has_published_is_named() -> None:
+def test_a_machine_whose_quota_without_a_source_is_named() -> None:
     odd = demand("a4x-maxgpu-4g-metal", "reservation", 1, pool="gb300")
     assert quota.without_metric([demand(), odd]) == ("gb300",)
 

@@ -73,12 +73,12 @@ def test_changes_come_field_by_field_and_what_the_source_leaves_out_stays() -> N
     assert found.rows["aws:g5.xlarge"]["gpu_model"] == "A10G"
 
 
-def test_of_a_list_only_the_difference_is_shown() -> None:
+def test_of_a_list_only_the_difference_is_listed() -> None:
     found = held({"aws:g5.xlarge": {"regions": ("us-east-1", "us-west-2")}, "aws:p3.2xlarge": {}})
     assert [str(change) for change in found.changed] == ["aws:g5.xlarge: regions: +us-west-2 -eu-west-1"]
 
 
-def test_the_counts_stand_above_the_lists() -> None:
+def test_the_counts_are_above_the_lists() -> None:
     assert next(held({"aws:g5.xlarge": {"vcpus": 8}, "aws:g9.xlarge": {"vcpus": 4}}).lines()) == (
         "moto: 1 added, 1 fields changed, 1 gone, 0 back, 0 fields the same, 0 gone before, "
         "1 machines it says nothing about"

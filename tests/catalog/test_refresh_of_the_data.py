@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_catalog import load
+from gpu_catalog import data_files
 from gpu_catalog.refresh import GONE, Diff, Rows, diff
 from gpu_catalog.upstream import aws_rows, google_compute, google_rows, moto
-from gpu_catalog.upstream.written import Written, text, written
+from gpu_catalog.upstream.changed_documents import ChangedDocuments, apply_diff, text
 
 from . import aged
 
@@ -39,11 +39,11 @@ def google(**more: Any) -> Diff:
 @pytest.fixture
 def aged_regions(monkeypatch: pytest.MonkeyPatch) -> None:
     """The catalog with the regions of AWS's page, as before it was refreshed from the packages."""
-    document, old = load.document, aged.aws_machines()
-    monkeypatch.setattr(load, "document", lambda name: old if name == "aws_machines" else document(name))
+    document, old = data_files.document, aged.aws_machines()
+    monkeypatch.setattr(data_files, "document", lambda name: old if name == "aws_machines" else document(name))
 
 
-def row(result: Written, file: str, machine_type: str) -> load.Json:
+def row(result: ChangedDocuments, file: str, machine_type: str) -> data_files.Json:
     [found] = [each for each in result.documents[file]["rows"] if each["machine_type"] == machine_type]
     return dict(found)
 
@@ -53,11 +53,11 @@ def test_the_catalog_has_what_the_pinned_packages_say() -> None:
     assert (len(found.added), len(found.gone), len(found.changed), found.same) == (0, 0, 0, 715)
 
 
-def test_four_regions_stand_on_a_price_alone() -> None:
+def test_four_regions_are_known_by_a_price_alone() -> None:
     """Neither is AWS's page for them nor an answer of EC2's; docs/catalog-refresh.md names them."""
     found = {
         (row["machine_type"], region)
-        for row, page in zip(load.rows("aws_machines"), aged.aws_machines()["rows"], strict=True)
+        for row, page in zip(data_files.rows("aws_machines"), aged.aws_machines()["rows"], strict=True)
         for region in {*row.get("regions", ())} - {*aged.regions(page)}
         if row["machine_type"] not in moto.offerings().get(region, ())
     }
@@ -99,12 +99,12 @@ def test_a_region_that_no_source_covers_stays() -> None:
 
 def test_the_files_have_the_form_that_a_refresh_writes() -> None:
     for file in ("aws_machines", "gcp_machines", "prices", "sources"):
-        assert text(load.document(file)) == (load.DATA / f"{file}.json").read_text(), file
+        assert text(data_files.document(file)) == (data_files.DATA / f"{file}.json").read_text(), file
 
 
 @pytest.mark.usefixtures("aged_regions")
 def test_changed_regions_are_written_to_the_machine_with_their_source() -> None:
-    result = written(aws(aws_rows.upstream(aws_rows.current())), "moto")
+    result = apply_diff(aws(aws_rows.upstream(aws_rows.current())), "moto")
     found = row(result, "aws_machines", "p5.4xlarge")
     assert "us-west-1" not in found["regions"]
     assert found["sources"]["regions"] == ["moto"]
@@ -115,14 +115,14 @@ def test_changed_regions_are_written_to_the_machine_with_their_source() -> None:
 
 @pytest.mark.usefixtures("aged_regions")
 def test_a_second_refresh_of_what_was_written_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = written(aws(aws_rows.upstream(aws_rows.current())), "moto")
-    document = load.document
-    monkeypatch.setattr(load, "document", lambda name: result.documents.get(name) or document(name))
+    result = apply_diff(aws(aws_rows.upstream(aws_rows.current())), "moto")
+    document = data_files.document
+    monkeypatch.setattr(data_files, "document", lambda name: result.documents.get(name) or document(name))
     assert aws(aws_rows.upstream(aws_rows.current())).empty
 
 
 def test_nothing_to_write_leaves_the_files_alone() -> None:
-    result = written(aws(aws_rows.current()), "moto")
+    result = apply_diff(aws(aws_rows.current()), "moto")
     assert (result.documents, result.by_hand) == ({}, ())
 
 
@@ -130,21 +130,21 @@ def test_a_machine_that_is_gone_is_marked_in_the_file_and_one_that_is_back_is_no
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fewer = {name: known for name, known in aws_rows.current().items() if name != "aws/g6.xlarge"}
-    gone = written(aws(fewer), "moto")
+    gone = apply_diff(aws(fewer), "moto")
     assert row(gone, "aws_machines", "g6.xlarge")[GONE] == "2026-11-21"
     assert len(gone.documents["aws_machines"]["rows"]) == 83
-    document = load.document
-    monkeypatch.setattr(load, "document", lambda name: gone.documents.get(name) or document(name))
-    back = written(aws({**fewer, "aws/g6.xlarge": {}}), "moto")
+    document = data_files.document
+    monkeypatch.setattr(data_files, "document", lambda name: gone.documents.get(name) or document(name))
+    back = apply_diff(aws({**fewer, "aws/g6.xlarge": {}}), "moto")
     assert GONE not in row(back, "aws_machines", "g6.xlarge")
 
 
 def test_a_new_size_of_a_known_family_becomes_a_row() -> None:
     known = aws_rows.current()["aws/g6.xlarge"]
-    result = written(aws({**aws_rows.current(), "aws/g6.3xlarge": {**known, "vcpus": 12}}), "moto")
+    result = apply_diff(aws({**aws_rows.current(), "aws/g6.3xlarge": {**known, "vcpus": 12}}), "moto")
     found = row(result, "aws_machines", "g6.3xlarge")
     assert (found["family"], found["vcpus"], found["network_mbps"]) == ("g6", 12, None)
-    assert set(found) >= set(load.rows("aws_machines")[0])
+    assert set(found) >= set(data_files.rows("aws_machines")[0])
     assert found["sources"]["vcpus"] == ["moto"]
 
 
@@ -154,7 +154,7 @@ def test_a_new_size_of_a_known_family_becomes_a_row() -> None:
 )  # fmt: skip
 def test_a_machine_that_would_have_to_be_invented_is_left_to_a_person(machine: dict[str, str]) -> None:
     known = aws_rows.current()["aws/g6.xlarge"] if machine != {"family": "g6", "gpu": "l4"} else {}
-    result = written(aws({**aws_rows.current(), "aws/g9.xlarge": {**known, **machine}}), "moto")
+    result = apply_diff(aws({**aws_rows.current(), "aws/g9.xlarge": {**known, **machine}}), "moto")
     assert result.documents == {}
     assert result.by_hand == (
         "aws/g9.xlarge: add its family, card and whatever else no source tells, then the machine",
@@ -169,7 +169,7 @@ def test_google_lists_are_held_against_the_catalogs_machines() -> None:
 
 
 def test_what_google_says_of_a_machine_is_written_and_zones_are_left_to_a_person() -> None:
-    result = written(google(guestCpus=216), "gapi")
+    result = apply_diff(google(guestCpus=216), "gapi")
     found = row(result, "gcp_machines", "a3-highgpu-8g")
     assert (found["vcpus"], found["sources"]["vcpus"]) == (216, ["gapi"])
     assert row(result, "gcp_machines", "a2-highgpu-1g")[GONE] == "2026-11-21"

@@ -6,9 +6,9 @@ import itertools
 from typing import Any
 
 import pytest
-from gpu_catalog import load, parts, questions, solver
-from gpu_catalog.choices import source_of, sources_for
+from gpu_catalog import data_files, device_types, queries, solver
 from gpu_catalog.errors import UnknownName
+from gpu_catalog.setup import driver_source, driver_sources_for
 from gpu_catalog.solver import Refused, Setup, Works, check, findings
 
 
@@ -76,10 +76,10 @@ def test_another_machine_is_named_where_nothing_else_helps() -> None:
 
 
 def test_a_driver_source_brings_its_own_branch() -> None:
-    machine = questions.machine("p3.2xlarge")
+    machine = queries.machine("p3.2xlarge")
     assert Setup(machine=machine, driver_source="operator").branch == 595
     assert Setup(machine=machine, driver_source="al2023").branch == 580
-    assert Setup(machine=questions.machine("g7.2xlarge"), driver_source="al2023").branch == 595
+    assert Setup(machine=queries.machine("g7.2xlarge"), driver_source="al2023").branch == 595
     assert Setup(machine=machine, driver_source="al2023", driver_branch=570).branch == 570
     assert Setup(machine=machine).branch is None
 
@@ -124,32 +124,32 @@ def test_a_driver_branch_below_a_gpus_first_is_refused_where_a_vendor_says_which
         ("a4-highgpu-8g", {"boot_disk": "floppy"}, "gcp has no boot disk floppy", "hyperdisk-balanced"),
     ],
 )  # fmt: skip
-def test_a_part_of_another_cloud_or_of_none_is_refused(machine: str, choices: Any, text: str, fix: str) -> None:
+def test_a_device_of_another_cloud_or_of_none_is_refused(machine: str, choices: Any, text: str, fix: str) -> None:
     [problem] = refused(machine, **choices).problems
     [part] = choices
     assert (problem.choice, problem.text, problem.fix) == (part, text, {part: fix})
 
 
-def test_a_part_that_the_cloud_has_is_unknown_where_no_source_says_that_the_machine_takes_it() -> None:
+def test_a_device_that_the_cloud_has_is_unknown_where_no_source_says_that_the_machine_takes_it() -> None:
     verdict = check("g6.xlarge", boot_disk="gp3", nic="ENA")
     assert (verdict.works, verdict.setup.nic) == (True, "ena")
     assert verdict.unknown == ("whether aws/g6.xlarge takes gp3", "whether aws/g6.xlarge takes ena")
 
 
-def test_every_part_of_a_machine_is_one_of_its_cloud() -> None:
-    taken = {(part, each.cloud, name) for each in questions.machines() for part, names in
+def test_every_device_of_a_machine_is_one_of_its_cloud() -> None:
+    taken = {(part, each.cloud, name) for each in queries.machines() for part, names in
              (("boot_disk", each.boot_disks), ("nic", each.nics)) for name in names}  # fmt: skip
     assert len(taken) == 8
-    assert [each for each in taken if not parts.is_of(each[0], each[2], each[1])] == []
+    assert [each for each in taken if not device_types.is_offered_by(each[0], each[2], each[1])] == []
 
 
-def test_a_place_without_the_machine_is_answered_with_the_nearest_that_have_it() -> None:
+def test_a_location_without_the_machine_is_answered_with_the_nearest_that_have_it() -> None:
     [problem] = refused("g6.xlarge", zone="eu-west-9a").problems
     assert problem.text == "eu-west-9a has no aws/g6.xlarge; eu-west-2, eu-west-3, eu-central-1 have"
     assert problem.fix == {"zone": "eu-west-2"}
 
 
-def test_a_place_is_unknown_and_not_refused_where_no_source_names_a_region_of_the_machine() -> None:
+def test_a_location_is_unknown_and_not_refused_where_no_source_names_a_region_of_the_machine() -> None:
     verdict = check("p6e-gb200.36xlarge", zone="us-east-1")
     assert verdict.works
     assert verdict.unknown == ("where aws/p6e-gb200.36xlarge exists: no source names a region",)
@@ -157,7 +157,7 @@ def test_a_place_is_unknown_and_not_refused_where_no_source_names_a_region_of_th
 
 def test_a_boot_disk_that_is_refused_is_answered_with_pd_balanced_where_the_machine_takes_it() -> None:
     [problem] = refused("a3-highgpu-1g", boot_disk="pd-standard").problems
-    assert questions.machine("a3-highgpu-1g").boot_disks[0] == "hyperdisk-balanced"
+    assert queries.machine("a3-highgpu-1g").boot_disks[0] == "hyperdisk-balanced"
     assert problem.fix == {"boot_disk": "pd-balanced"}
 
 
@@ -207,26 +207,26 @@ def test_a_choice_that_does_not_exist_is_no_verdict_but_a_mistake(choices: dict[
 
 @pytest.mark.parametrize("name", solver.DRIVER_SOURCES)
 def test_a_driver_source_is_described_and_its_default_is_one_of_its_branches(name: str) -> None:
-    source = source_of(name)
+    source = driver_source(name)
     assert source.clouds
     assert source.branches is None or {source.default, *source.defaults.values()} <= {*source.branches}
-    assert any(source in sources_for(machine) for machine in questions.machines(n1=False))
+    assert any(source in driver_sources_for(machine) for machine in queries.machines(n1=False))
 
 
 def test_the_sources_of_the_table_are_those_of_the_type() -> None:
-    assert tuple(row["driver_source"] for row in load.rows("driver_sources")) == solver.DRIVER_SOURCES
+    assert tuple(row["driver_source"] for row in data_files.rows("driver_sources")) == solver.DRIVER_SOURCES
 
 
 def test_every_machine_has_a_way_to_a_driver_and_a_current_torch() -> None:
-    for machine in questions.machines(n1=False):
+    for machine in queries.machines(n1=False):
         torch = {"x86_64": "2.14.0+cu126", "arm64": "2.13.0+cu130"}[machine.architecture]
         torch = "2.13.0+cu130" if machine.gpu.capability >= (10, 0) else torch
-        ways = [source.name for source in sources_for(machine) if not _wrong(machine, source.name, torch)]
+        ways = [source.name for source in driver_sources_for(machine) if not _wrong(machine, source.name, torch)]
         assert ways or machine.family == "g5g", machine.key  # no wheel has kernels for a T4G
 
 
 def _wrong(machine: Any, source: Any, torch: str) -> list[str]:
-    branches = source_of(source).branches or (580,)
+    branches = driver_source(source).branches or (580,)
     found = [[f.rule for f in findings(_setup(machine, source, branch, torch))] for branch in branches]
     return min(found, key=len)
 
@@ -237,10 +237,10 @@ def _setup(machine: Any, source: Any, branch: int, torch: str) -> Setup:
 
 def test_a_fix_is_accepted_wherever_one_is_named() -> None:
     machines = ("n1-standard-8+nvidia-tesla-v100x1", "g2-standard-8", "g4-standard-6", "a4x-highgpu-4g", "g5.xlarge")
-    torches = ("2.6.0", "2.9.1", "2.15.0")
-    disks = ("pd-standard", "hyperdisk-balanced")
+    # Of each torch and each disk, one after the other: what is wrong with a disk has nothing to do with torch.
+    pairs = (("2.6.0", "pd-standard"), ("2.9.1", "hyperdisk-balanced"), ("2.15.0", "pd-standard"))
     without = set()
-    for machine, source, torch, disk in itertools.product(machines, solver.DRIVER_SOURCES, torches, disks):
+    for machine, source, (torch, disk) in itertools.product(machines, solver.DRIVER_SOURCES, pairs):
         verdict = check(machine, driver_source=source, torch=torch, boot_disk=disk)
         if not verdict.works:
             assert isinstance(verdict, Refused)

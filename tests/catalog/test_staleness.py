@@ -7,7 +7,7 @@ from datetime import date, timedelta
 import pytest
 from gpu_catalog import staleness
 from gpu_catalog.errors import UnknownName
-from gpu_catalog.facts import Price
+from gpu_catalog.models import Price
 
 TODAY = date(2026, 11, 21)
 IMAGES = "projects/ubuntu-os-accelerator-images/global/images"
@@ -28,7 +28,7 @@ def test_prices_are_old_after_ninety_days_and_not_before() -> None:
     )
 
 
-def test_old_prices_are_told_by_day_undated_ones_first_and_unknown_ones_not_at_all() -> None:
+def test_old_prices_are_reported_by_day_undated_ones_first_and_unknown_ones_not_at_all() -> None:
     found = staleness.prices(
         {"a": price("2026-08-03"), "b": price(None), "c": price("2025-06-28"), "d": price("2026-08-03"), "e": None},
         TODAY,
@@ -56,7 +56,7 @@ def test_a_price_of_a_month_counts_from_its_last_day() -> None:
         (f"{IMAGES}/family/ubuntu-accelerator-2404-amd64-with-nvidia-580", date(2028, 6, 30), "580 ends in 2028-06"),
     ],
 )
-def test_an_image_past_its_end_is_told_with_what_to_take_instead(image: str, today: date, text: str) -> None:
+def test_an_image_past_its_end_is_reported_with_what_to_take_instead(image: str, today: date, text: str) -> None:
     [found] = staleness.image(image, today)
     assert found.subject == f"the image {image.rpartition('/')[2]}"
     assert text in found.text
@@ -72,15 +72,15 @@ def test_an_image_past_its_end_is_told_with_what_to_take_instead(image: str, tod
         "our-own-image",
     ],
 )
-def test_an_image_that_lives_or_says_nothing_of_itself_is_not_told(image: str) -> None:
+def test_an_image_that_is_supported_or_unknown_is_not_reported(image: str) -> None:
     assert staleness.image(image, TODAY) == ()
 
 
 @pytest.mark.parametrize(("days", "found"), [(91, 0), (90, 1), (1, 1), (0, 1)])
-def test_an_image_that_ends_within_ninety_days_is_told_and_not_before(days: int, found: int) -> None:
+def test_an_image_that_ends_within_ninety_days_is_reported_and_not_before(days: int, found: int) -> None:
     image, last = f"{IMAGES}/family/ubuntu-accelerator-2404-amd64-with-nvidia-580", date(2028, 6, 30)
-    told = staleness.image(image, last - timedelta(days))
-    assert ["580 ends in 2028-06" in each.text for each in told] == [True] * found
+    reported = staleness.image(image, last - timedelta(days))
+    assert ["580 ends in 2028-06" in each.text for each in reported] == [True] * found
 
 
 def test_one_image_can_have_several_ends() -> None:
@@ -88,7 +88,7 @@ def test_one_image_can_have_several_ends() -> None:
     assert [each.hint for each in found] == ["take an image of Ubuntu 24.04", "take an image with driver 580"]
 
 
-def test_a_retired_ami_type_is_told_with_its_successor() -> None:
+def test_a_retired_ami_type_is_reported_with_its_successor() -> None:
     [found] = staleness.ami_type("AL2_x86_64_GPU", date(2025, 11, 26))
     assert (found.text, found.hint) == ("has had no new image since 2025-11-26", "take AL2023_x86_64_NVIDIA")
     assert staleness.ami_type("AL2_x86_64_GPU", date(2025, 11, 25)) == ()
@@ -105,7 +105,7 @@ def test_a_runner_below_the_floor_is_not_registered() -> None:
     assert before.text.startswith("is, from 2026-09-25 on, older")
 
 
-def test_the_floor_is_told_to_versions_below_it_alone() -> None:
+def test_the_floor_is_reported_to_versions_below_it_alone() -> None:
     assert staleness.runner_floor("2.328.0") == staleness.runner_floor("v2.311.0") == "2.329.0"
     assert staleness.runner_floor("2.329.0") == staleness.runner_floor("2.1000.0") == ""
     with pytest.raises(ValueError, match="'latest' is no version of the runner"):
@@ -113,7 +113,7 @@ def test_the_floor_is_told_to_versions_below_it_alone() -> None:
 
 
 @pytest.mark.parametrize(("version", "since"), [("2.329.0", "2026-01-20"), ("2.331.0", "2026-04-29")])
-def test_a_runner_github_was_seen_to_refuse_is_told_with_the_day(version: str, since: str) -> None:
+def test_a_runner_github_was_seen_to_refuse_is_reported_with_the_day(version: str, since: str) -> None:
     [found] = staleness.runner(version, date.fromisoformat(since))
     assert found.text == f"has got no jobs from GitHub since {since}"
 

@@ -37,7 +37,7 @@ def test_the_sizes_of_the_sources() -> None:
 
 
 def test_the_newest_model_of_a_service_is_read() -> None:
-    assert {words.service: words.api_version for words in botocore.words().values()} == {
+    assert {words.service: words.api_version for words in botocore.enums().values()} == {
         "ec2": "2016-11-15",
         "eks": "2017-11-01",
     }
@@ -98,7 +98,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
         upstream.read_json(packed)
 
 
-def test_gpuhunts_own_tests_do_not_stand_in_for_ours() -> None:
+def test_gpuhunts_own_tests_do_not_replace_ours() -> None:
     # Its wheel puts a package called `tests` into the environment.
     assert Path(tests.__file__).is_relative_to(ROOT / "tests")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from gpu_ci_policies.rule import Asked, Resource, Rule
+from gpu_ci_policies.rule import Resource, Rule, RuleContext
 from gpu_ci_policies.rules import RULES
 
 BY_NAME: dict[str, Rule] = {rule.name: rule for rule in RULES}
@@ -22,8 +22,8 @@ def found(rule: str, kind: str, props: dict[str, Any], today: date = TODAY, **se
     """What the rule says of a resource of this type."""
     each = BY_NAME[rule]
     assert each.check is not None
-    asked = Asked(each.defaults | settings, today)
-    return list(each.check(Resource(kind, "x", f"urn:pulumi:dev::p::{kind}::x", props), asked))
+    context = RuleContext(each.defaults | settings, today)
+    return list(each.check(Resource(kind, "x", f"urn:pulumi:dev::p::{kind}::x", props), context))
 
 
 def pod(*containers: dict[str, Any], **spec: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gpu_ci_policies.values import UNKNOWN
+from gpu_ci_policies.properties import UNKNOWN
 
 from .support import LAUNCH_TEMPLATE, TEMPLATE, found
 
@@ -13,7 +13,7 @@ INSTANCE, SUBNET = "aws:ec2/instance:Instance", "aws:ec2/subnet:Subnet"
 
 
 @pytest.mark.parametrize(
-    ("kind", "props", "said"),
+    ("kind", "props", "violations"),
     [
         (
             TEMPLATE,
@@ -37,8 +37,8 @@ INSTANCE, SUBNET = "aws:ec2/instance:Instance", "aws:ec2/subnet:Subnet"
         ),
     ],
 )
-def test_a_public_address_is_told_by_its_path(kind: str, props: dict[str, Any], said: list[str]) -> None:
-    assert found("no-public-ip", kind, props) == said
+def test_a_public_address_is_reported_by_its_path(kind: str, props: dict[str, Any], violations: list[str]) -> None:
+    assert found("no-public-ip", kind, props) == violations
 
 
 @pytest.mark.parametrize(
@@ -55,5 +55,5 @@ def test_a_public_address_is_told_by_its_path(kind: str, props: dict[str, Any], 
         ("gcp:compute/network:Network", {"networkInterfaces": [{"accessConfigs": [{}]}]}),
     ],
 )
-def test_a_machine_without_one_or_of_which_nobody_knows_passes(kind: str, props: dict[str, Any]) -> None:
+def test_a_machine_without_one_or_whose_address_is_unknown_passes(kind: str, props: dict[str, Any]) -> None:
     assert found("no-public-ip", kind, props) == []

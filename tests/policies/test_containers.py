@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gpu_ci_policies.values import UNKNOWN
+from gpu_ci_policies.properties import UNKNOWN
 
 from .support import JOB, RELEASE, found, pod, scale_set
 
 PINNED = f"ghcr.io/acme/cuda:2.336.0@sha256:{'0' * 64}"
 
 
-def test_an_image_without_a_digest_is_told_by_its_container() -> None:
+def test_an_image_without_a_digest_is_reported_by_its_container() -> None:
     props = pod({"name": "a", "image": PINNED}, {"name": "b", "image": "python:3.13"})
     props["spec"]["template"]["spec"]["initContainers"] = [{"image": "busybox"}]
     assert found("pinned-images", JOB, props) == [
@@ -22,7 +22,7 @@ def test_an_image_without_a_digest_is_told_by_its_container() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "props", "said"),
+    ("kind", "props", "violations"),
     [
         (RELEASE, scale_set(image="x:1"), [
             "values.template.spec.containers[runner].image is x:1, which has no digest"
@@ -42,8 +42,10 @@ def test_an_image_without_a_digest_is_told_by_its_container() -> None:
         (JOB, {"spec": UNKNOWN}, []),
     ],
 )  # fmt: skip
-def test_jobs_and_scale_sets_are_asked_and_services_are_not(kind: str, props: dict[str, Any], said: list[str]) -> None:
-    assert found("pinned-images", kind, props) == said
+def test_jobs_and_scale_sets_are_asked_and_services_are_not(
+    kind: str, props: dict[str, Any], violations: list[str]
+) -> None:
+    assert found("pinned-images", kind, props) == violations
 
 
 def gpus(requests: Any, limits: Any) -> dict[str, Any]:
@@ -54,7 +56,7 @@ WHERE = "spec.template.spec.containers[a].resources"
 
 
 @pytest.mark.parametrize(
-    ("requests", "limits", "said"),
+    ("requests", "limits", "violations"),
     [
         (
             {"nvidia.com/gpu": "1"},
@@ -74,5 +76,5 @@ WHERE = "spec.template.spec.containers[a].resources"
         ({"nvidia.com/gpu": 1}, UNKNOWN, []),
     ],
 )
-def test_a_request_for_gpus_has_to_be_the_limit(requests: Any, limits: Any, said: list[str]) -> None:
-    assert found("gpu-request-is-limit", JOB, gpus(requests, limits)) == said
+def test_a_request_for_gpus_has_to_be_the_limit(requests: Any, limits: Any, violations: list[str]) -> None:
+    assert found("gpu-request-is-limit", JOB, gpus(requests, limits)) == violations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gpu_ci_policies.values import UNKNOWN
+from gpu_ci_policies.properties import UNKNOWN
 
 from .support import JOB, TEMPLATE, found, pod
 
@@ -26,7 +26,7 @@ UNSET = "scheduling.maxRunDuration.seconds is not set, and has to be at most 864
 
 
 @pytest.mark.parametrize(
-    ("kind", "props", "said"),
+    ("kind", "props", "violations"),
     [
         (TEMPLATE, template(), [UNSET]),
         (TEMPLATE, template(machineType="n1-standard-4", guestAccelerators=[{"count": 1}]), [UNSET]),
@@ -49,8 +49,8 @@ UNSET = "scheduling.maxRunDuration.seconds is not set, and has to be at most 864
         ("gcp:cloudbuild/other:Other", {"build": {"timeout": "90000s"}}, []),
     ],
 )
-def test_what_has_a_gpu_has_to_end_by_itself(kind: str, props: dict[str, Any], said: list[str]) -> None:
-    assert found("max-run-duration", kind, props) == said
+def test_what_has_a_gpu_has_to_end_by_itself(kind: str, props: dict[str, Any], violations: list[str]) -> None:
+    assert found("max-run-duration", kind, props) == violations
 
 
 def test_the_longest_is_chosen() -> None:

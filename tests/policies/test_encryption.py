@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gpu_ci_policies.values import UNKNOWN
+from gpu_ci_policies.properties import UNKNOWN
 
 from .support import LAUNCH_TEMPLATE, TEMPLATE, found
 
@@ -18,7 +18,7 @@ def mappings(*disks: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "props", "said"),
+    ("kind", "props", "violations"),
     [
         (
             LAUNCH_TEMPLATE,
@@ -43,15 +43,17 @@ def mappings(*disks: Any) -> dict[str, Any]:
         (TEMPLATE, {"disks": [{"boot": True}]}, []),
     ],
 )
-def test_every_disk_of_ebs_that_is_named_has_to_be_encrypted(kind: str, props: dict[str, Any], said: list[str]) -> None:
-    assert found("encrypted-disks", kind, props) == said
+def test_every_disk_of_ebs_that_is_named_has_to_be_encrypted(
+    kind: str, props: dict[str, Any], violations: list[str]
+) -> None:
+    assert found("encrypted-disks", kind, props) == violations
 
 
 KEY = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
 
 
 @pytest.mark.parametrize(
-    ("kind", "without", "said", "with_key"),
+    ("kind", "without", "violations", "with_key"),
     [
         (BUCKET, {}, ["encryption.defaultKmsKeyName names no key"], {"encryption": {"defaultKmsKeyName": KEY}}),
         (REGISTRY, {}, ["kmsKeyName names no key"], {"kmsKeyName": UNKNOWN}),
@@ -77,8 +79,8 @@ KEY = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
     ],
 )
 def test_a_key_of_ones_own_is_asked_for_only_where_that_is_chosen(
-    kind: str, without: dict[str, Any], said: list[str], with_key: dict[str, Any]
+    kind: str, without: dict[str, Any], violations: list[str], with_key: dict[str, Any]
 ) -> None:
     assert found("own-keys", kind, without) == []
-    assert found("own-keys", kind, without, required=True) == said
+    assert found("own-keys", kind, without, required=True) == violations
     assert found("own-keys", kind, with_key, required=True) == []

@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from gpu_ci_policies.exemptions import SCHEMA, judged, read
+from gpu_ci_policies.exemptions import SCHEMA, read, violation_text
 
 URN = "urn:pulumi:dev::p::gpu-ci:gcp:RunnerPool$gcp:compute/instance:Instance::l4-template"
 DAY = date(2026, 11, 22)
@@ -19,7 +19,7 @@ def entry(**changed: Any) -> dict[str, Any]:
 
 
 def result(*entries: dict[str, Any], today: date = DAY) -> str | None:
-    return judged("it is wrong", "l4-template", URN, read(entries), today)
+    return violation_text("it is wrong", "l4-template", URN, read(entries), today)
 
 
 @pytest.mark.parametrize("resource", ["l4-template", "l4-*", URN, "*gcp:RunnerPool$*::l4-template"])
@@ -63,5 +63,5 @@ def test_a_whole_exemption_fits_the_schema() -> None:
 )
 def test_one_without_a_reason_a_day_or_a_resource_is_refused(changed: dict[str, Any], message: str) -> None:
     validator = jsonschema.Draft7Validator(SCHEMA, format_checker=jsonschema.FormatChecker())
-    told = " | ".join(error.message for error in validator.iter_errors([entry(**changed)]))
-    assert message in told
+    errors = " | ".join(error.message for error in validator.iter_errors([entry(**changed)]))
+    assert message in errors

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gpu_ci_policies.rule import Asked, Resource
-from gpu_ci_policies.values import UNKNOWN
+from gpu_ci_policies.properties import UNKNOWN
+from gpu_ci_policies.rule import Resource, RuleContext
 
 from .support import BY_NAME, LAUNCH_TEMPLATE, TEMPLATE, TODAY, found
 
 
 @pytest.mark.parametrize(
-    ("kind", "props", "said"),
+    ("kind", "props", "violations"),
     [
         (TEMPLATE, {}, ["labels has no team"]),
         (TEMPLATE, {"labels": {"team": ""}}, ["labels has no team"]),
@@ -23,8 +23,8 @@ from .support import BY_NAME, LAUNCH_TEMPLATE, TEMPLATE, TODAY, found
         ("gcp:projects/iAMMember:IAMMember", {}, []),
     ],
 )
-def test_what_costs_money_has_to_say_whose_it_is(kind: str, props: dict[str, Any], said: list[str]) -> None:
-    assert found("required-labels", kind, props) == said
+def test_what_costs_money_has_to_name_its_owner(kind: str, props: dict[str, Any], violations: list[str]) -> None:
+    assert found("required-labels", kind, props) == violations
 
 
 def test_which_labels_is_chosen() -> None:
@@ -35,7 +35,7 @@ def test_which_labels_is_chosen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "provider", "said"),
+    ("kind", "provider", "violations"),
     [
         (LAUNCH_TEMPLATE, {"defaultTags": {"tags": {"team": "web"}}}, []),
         (TEMPLATE, {"defaultLabels": {"team": "web"}}, []),
@@ -43,8 +43,8 @@ def test_which_labels_is_chosen() -> None:
         (TEMPLATE, {"defaultLabels": {"other": "web"}}, ["labels has no team"]),
     ],
 )
-def test_what_a_provider_puts_on_everything_counts(kind: str, provider: dict[str, Any], said: list[str]) -> None:
+def test_what_a_provider_puts_on_everything_counts(kind: str, provider: dict[str, Any], violations: list[str]) -> None:
     rule = BY_NAME["required-labels"]
     assert rule.check is not None
     resource = Resource(kind, "x", "urn", {}, provider)
-    assert list(rule.check(resource, Asked(rule.defaults, TODAY))) == said
+    assert list(rule.check(resource, RuleContext(rule.defaults, TODAY))) == violations

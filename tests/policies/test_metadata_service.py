@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from gpu_ci_policies.values import UNKNOWN
+from gpu_ci_policies.properties import UNKNOWN
 
 from .support import LAUNCH_TEMPLATE, TEMPLATE, found
 
@@ -15,7 +15,7 @@ def options(**given: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("props", "said"),
+    ("props", "violations"),
     [
         (options(httpTokens="optional"), ["metadataOptions.httpTokens is optional, and has to be required"]),
         ({}, ["metadataOptions.httpTokens is not set, and has to be required"]),
@@ -26,13 +26,13 @@ def options(**given: Any) -> dict[str, Any]:
         ({"metadataOptions": UNKNOWN}, []),
     ],
 )
-def test_the_metadata_service_has_to_ask_for_a_session(props: dict[str, Any], said: list[str]) -> None:
-    assert found("imds-v2", LAUNCH_TEMPLATE, props) == said
+def test_the_metadata_service_has_to_ask_for_a_session(props: dict[str, Any], violations: list[str]) -> None:
+    assert found("imds-v2", LAUNCH_TEMPLATE, props) == violations
     assert found("imds-v2", TEMPLATE, props) == []
 
 
 @pytest.mark.parametrize(
-    ("props", "said"),
+    ("props", "violations"),
     [
         (
             options(httpPutResponseHopLimit=2),
@@ -45,8 +45,8 @@ def test_the_metadata_service_has_to_ask_for_a_session(props: dict[str, Any], sa
         (options(httpEndpoint="disabled", httpPutResponseHopLimit=2), []),
     ],
 )
-def test_a_pod_is_one_hop_too_far(props: dict[str, Any], said: list[str]) -> None:
-    assert found("imds-hop-limit", LAUNCH_TEMPLATE, props) == said
+def test_a_pod_is_one_hop_too_far(props: dict[str, Any], violations: list[str]) -> None:
+    assert found("imds-hop-limit", LAUNCH_TEMPLATE, props) == violations
 
 
 def test_more_hops_are_accepted_where_that_is_chosen() -> None:

@@ -60,26 +60,28 @@ def configure(pack: analyzer_pb2_grpc.AnalyzerStub, **rules: dict[str, Any]) -> 
     pack.Configure(request)
 
 
-def asked(kind: str, props: dict[str, Any], name: str = "x") -> dict[str, Any]:
+def context(kind: str, props: dict[str, Any], name: str = "x") -> dict[str, Any]:
     properties = struct_pb2.Struct()
     properties.update(props)
     return {"type": kind, "name": name, "urn": f"urn:pulumi:dev::p::{kind}::{name}", "properties": properties}
 
 
 def broken(pack: analyzer_pb2_grpc.AnalyzerStub, kind: str, props: dict[str, Any], name: str = "x") -> list[Any]:
-    answer = pack.Analyze(analyzer_pb2.AnalyzeRequest(**asked(kind, props, name)))
+    answer = pack.Analyze(analyzer_pb2.AnalyzeRequest(**context(kind, props, name)))
     return [(each.policyName, each.enforcementLevel, each.message) for each in answer.diagnostics]
 
 
-def test_the_engine_is_told_every_rule_with_its_level_and_its_settings(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
-    told = pack.GetAnalyzerInfo(empty_pb2.Empty())
-    assert told.name == "gpu-ci"
-    assert [(each.name, each.description, each.remediation_steps) for each in told.policies] == [
+def test_the_engine_gets_every_rule_with_its_level_and_its_settings(
+    pack: analyzer_pb2_grpc.AnalyzerStub,
+) -> None:
+    info = pack.GetAnalyzerInfo(empty_pb2.Empty())
+    assert info.name == "gpu-ci"
+    assert [(each.name, each.description, each.remediation_steps) for each in info.policies] == [
         (rule.name, rule.title, rule.fix) for rule in RULES
     ]
-    assert [each.name for each in told.policies if each.enforcementLevel == ADVISORY] == ["runner-fresh"]
-    assert {each.enforcementLevel for each in told.policies} == {MANDATORY, ADVISORY}
-    schemas = {each.name: set(each.configSchema.properties) for each in told.policies}
+    assert [each.name for each in info.policies if each.enforcementLevel == ADVISORY] == ["runner-fresh"]
+    assert {each.enforcementLevel for each in info.policies} == {MANDATORY, ADVISORY}
+    schemas = {each.name: set(each.configSchema.properties) for each in info.policies}
     assert schemas["no-public-ip"] == {"exempt"}
     assert schemas["spend-ceiling"] == {"maxUsdPerHour", "exempt"}
 
@@ -124,7 +126,7 @@ def test_without_the_catalog_the_rules_that_ask_it_are_passed_over_and_no_others
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['gpu_catalog'] = None\n")
     props = {"metadata": {"gpu-agent-config": '{"runner": {"version": "2.300.0"}}'}}
     with served(policy_python, PYTHONPATH=str(tmp_path)) as alone:
-        answer = alone.Analyze(analyzer_pb2.AnalyzeRequest(**asked(TEMPLATE, props)))
+        answer = alone.Analyze(analyzer_pb2.AnalyzeRequest(**context(TEMPLATE, props)))
         stack = alone.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest())
     missing = "the package gpu_catalog is not installed in the environment of the pack"
     assert [each.policyName for each in answer.diagnostics] == ["required-labels"]
@@ -156,7 +158,7 @@ def test_settings_and_exemptions_reach_their_rule_and_no_other(pack: analyzer_pb
 
 def test_what_a_provider_puts_on_everything_is_seen(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
     metadata = {"httpTokens": "required", "httpPutResponseHopLimit": 1}
-    request = analyzer_pb2.AnalyzeRequest(**asked(LAUNCH_TEMPLATE, {"metadataOptions": metadata}))
+    request = analyzer_pb2.AnalyzeRequest(**context(LAUNCH_TEMPLATE, {"metadataOptions": metadata}))
     assert [each.policyName for each in pack.Analyze(request).diagnostics] == ["required-labels"]
     request.provider.type = "pulumi:providers:aws"
     request.provider.properties.update({"defaultTags": {"tags": {"team": "web"}}})
@@ -165,11 +167,11 @@ def test_what_a_provider_puts_on_everything_is_seen(pack: analyzer_pb2_grpc.Anal
 
 def test_the_stack_as_a_whole_is_held_to_its_ceiling(pack: analyzer_pb2_grpc.AnalyzerStub) -> None:
     configure(pack, spend_ceiling={"maxUsdPerHour": 1})
-    stack = analyzer_pb2.AnalyzerResource(**asked("pulumi:pulumi:Stack", {"cost": {"usdPerHourAtMax": 4.6}}, "p-dev"))
-    job = analyzer_pb2.AnalyzerResource(**asked(JOB, pod({"name": "a", "image": IMAGE})))
-    [told] = pack.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=[job, stack])).diagnostics
-    assert (told.policyName, told.urn) == ("spend-ceiling", "urn:pulumi:dev::p::pulumi:pulumi:Stack::p-dev")
-    assert told.message.splitlines()[1] == "the stack may cost at least 4.60 USD an hour, and 1.00 is the most."
+    stack = analyzer_pb2.AnalyzerResource(**context("pulumi:pulumi:Stack", {"cost": {"usdPerHourAtMax": 4.6}}, "p-dev"))
+    job = analyzer_pb2.AnalyzerResource(**context(JOB, pod({"name": "a", "image": IMAGE})))
+    [info] = pack.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=[job, stack])).diagnostics
+    assert (info.policyName, info.urn) == ("spend-ceiling", "urn:pulumi:dev::p::pulumi:pulumi:Stack::p-dev")
+    assert info.message.splitlines()[1] == "the stack may cost at least 4.60 USD an hour, and 1.00 is the most."
     exempt = {"resource": "p-dev", "reason": "a week of training", "until": str(date.today())}
     configure(pack, spend_ceiling={"maxUsdPerHour": 1, "exempt": [exempt]})
     assert list(pack.AnalyzeStack(analyzer_pb2.AnalyzeStackRequest(resources=[job, stack])).diagnostics) == []
@@ -180,10 +182,10 @@ def test_settings_that_no_rule_reads_are_refused_with_what_may_be_meant(pack: an
     with pytest.raises(grpc.RpcError) as refused:
         configure(pack, spend_ceiling={"maxUsd": 2}, spend_cieling={"maxUsdPerHour": 2})
     assert refused.value.code() == grpc.StatusCode.INVALID_ARGUMENT
-    told = refused.value.details().splitlines()
-    assert told[:3] == ["settings of the policies:", "spend-ceiling.maxUsd: no such setting", "  got: maxUsd"]
-    assert told[4] == "  hint: did you mean maxUsdPerHour?"
-    assert told[5:7] == ["spend-cieling: no such rule", "  got: spend-cieling"]
-    assert told[8] == "  hint: did you mean spend-ceiling?"
+    info = refused.value.details().splitlines()
+    assert info[:3] == ["settings of the policies:", "spend-ceiling.maxUsd: no such setting", "  got: maxUsd"]
+    assert info[4] == "  hint: did you mean maxUsdPerHour?"
+    assert info[5:7] == ["spend-cieling: no such rule", "  got: spend-cieling"]
+    assert info[8] == "  hint: did you mean spend-ceiling?"
     [(_, _, message)] = broken(pack, TEMPLATE, {})
     assert message.splitlines()[1] == "labels has no owner.", "what is refused leaves the settings as they were"

@@ -8,7 +8,7 @@ from datetime import date
 from typing import Any
 
 import pytest
-from gpu_ci_policies.values import UNKNOWN
+from gpu_ci_policies.properties import UNKNOWN
 
 from .support import JOB, LAUNCH_TEMPLATE, RELEASE, TEMPLATE, found, pod, scale_set
 
@@ -21,7 +21,7 @@ def script(text: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("props", "said"),
+    ("props", "violations"),
     [
         (script("./config.sh --url https://github.com/acme --token $T"), [LASTS]),
         (script("./config.sh --unattended \\\n  --url https://github.com/acme\nrun --ephemeral"), [LASTS]),
@@ -32,8 +32,8 @@ def script(text: str) -> dict[str, Any]:
         ({"metadata": UNKNOWN}, []),
     ],
 )
-def test_a_script_that_registers_a_runner_has_to_say_ephemeral(props: dict[str, Any], said: list[str]) -> None:
-    assert found("ephemeral-runners", TEMPLATE, props) == said
+def test_a_script_that_registers_a_runner_has_to_say_ephemeral(props: dict[str, Any], violations: list[str]) -> None:
+    assert found("ephemeral-runners", TEMPLATE, props) == violations
 
 
 def test_a_script_in_base64_is_read_too() -> None:
@@ -52,11 +52,11 @@ def test_the_controller_of_before_scale_sets_is_refused_and_a_scale_set_is_not()
     assert found("ephemeral-runners", RELEASE, {"chart": UNKNOWN}) == []
 
 
-@pytest.mark.parametrize(("ephemeral", "said"), [(False, ["spec.template.spec.ephemeral is off"]), (True, [])])
-def test_a_deployment_of_runners_may_not_switch_it_off(ephemeral: bool, said: list[str]) -> None:
+@pytest.mark.parametrize(("ephemeral", "violations"), [(False, ["spec.template.spec.ephemeral is off"]), (True, [])])
+def test_a_deployment_of_runners_may_not_switch_it_off(ephemeral: bool, violations: list[str]) -> None:
     kind = "kubernetes:actions.summerwind.dev/v1alpha1:RunnerDeployment"
     props = {"spec": {"template": {"spec": {"ephemeral": ephemeral}}}}
-    assert found("ephemeral-runners", kind, props) == said
+    assert found("ephemeral-runners", kind, props) == violations
 
 
 def agent(version: Any) -> dict[str, Any]:
@@ -78,7 +78,7 @@ REFUSED = "is 2.328.0, and GitHub registers 2.329.0 or later"
 
 
 @pytest.mark.parametrize(
-    ("kind", "props", "said"),
+    ("kind", "props", "violations"),
     [
         (TEMPLATE, agent("2.328.0"), [f"metadata.gpu-agent-config: runner.version {REFUSED}"]),
         (
@@ -99,11 +99,11 @@ REFUSED = "is 2.328.0, and GitHub registers 2.329.0 or later"
         (JOB, pod({"name": "runner", "image": "ghcr.io/acme/tool:2.1.0"}), []),
     ],
 )
-def test_a_version_that_github_turns_away_is_refused(kind: str, props: dict[str, Any], said: list[str]) -> None:
-    assert found("runner-accepted", kind, props) == said
+def test_a_version_that_github_turns_away_is_refused(kind: str, props: dict[str, Any], violations: list[str]) -> None:
+    assert found("runner-accepted", kind, props) == violations
 
 
-def test_a_version_that_is_behind_is_told_on_the_day_it_is_and_not_before() -> None:
+def test_a_version_that_is_behind_is_reported_on_the_day_it_is_and_not_before() -> None:
     # 2.337.0 was out on 2026-08-26 (catalog/gpu_catalog/data/runners.json), so 2.336.0 is due until 2026-09-25.
     before, after = date(2026, 9, 10), date(2026, 9, 26)
     assert found("runner-fresh", TEMPLATE, agent("2.336.0"), today=before) == []

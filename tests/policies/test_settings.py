@@ -12,28 +12,28 @@ def test_every_setting_of_every_rule_is_known_and_so_is_the_level_of_all() -> No
     assert list(problems(given | {"all": ["enforcementLevel"]})) == []
 
 
-def test_a_rule_that_is_not_there_is_told_with_the_nearest() -> None:
-    [told] = problems({"no-public-ips": []})
+def test_a_rule_that_is_not_there_is_reported_with_the_nearest() -> None:
+    [problem] = problems({"no-public-ips": []})
     listed = ", ".join(sorted(["all", *(rule.name for rule in RULES)]))
-    assert told == (
+    assert problem == (
         f"no-public-ips: no such rule\n  got: no-public-ips\n  expected: {listed}\n  hint: did you mean no-public-ip?"
     )
 
 
 @pytest.mark.parametrize(
-    ("rule", "setting", "told"),
+    ("rule", "setting", "problem"),
     [
         ("spend-ceiling", "maxUsd", "enforcementLevel, exempt, maxUsdPerHour\n  hint: did you mean maxUsdPerHour?"),
         ("no-public-ip", "zzz", "enforcementLevel, exempt"),
         ("all", "exempt", "enforcementLevel"),
     ],
 )
-def test_a_setting_that_the_rule_has_not_is_told_with_the_nearest(rule: str, setting: str, told: str) -> None:
+def test_a_setting_that_the_rule_has_not_is_reported_with_the_nearest(rule: str, setting: str, problem: str) -> None:
     assert list(problems({rule: [setting]})) == [
-        f"{rule}.{setting}: no such setting\n  got: {setting}\n  expected: {told}"
+        f"{rule}.{setting}: no such setting\n  got: {setting}\n  expected: {problem}"
     ]
 
 
-def test_every_problem_is_told_at_once() -> None:
+def test_every_problem_is_reported_at_once() -> None:
     found = list(problems({"required-labels": ["requred", "exemt"], "nope": ["x"]}))
     assert [each.partition(":")[0] for each in found] == ["nope", "required-labels.exemt", "required-labels.requred"]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from gpu_catalog.prices import price
-from gpu_ci_policies.rule import Asked, Resource
-from gpu_ci_policies.values import UNKNOWN
+from gpu_ci_policies.properties import UNKNOWN
+from gpu_ci_policies.rule import Resource, RuleContext
 
 from .support import BY_NAME, TODAY
 
@@ -20,7 +20,7 @@ def spend(ceiling: float | None, *resources: tuple[str, dict[str, Any]]) -> list
     assert rule.check_stack is not None
     settings = rule.defaults if ceiling is None else rule.defaults | {"maxUsdPerHour": ceiling}
     return list(
-        rule.check_stack([Resource(kind, "x", "urn", props) for kind, props in resources], Asked(settings, TODAY))
+        rule.check_stack([Resource(kind, "x", "urn", props) for kind, props in resources], RuleContext(settings, TODAY))
     )
 
 
@@ -35,7 +35,7 @@ def nodes(most: Any, **given: Any) -> tuple[str, dict[str, Any]]:
     return NODES, {**props, "scalingConfig": {"maxSize": most}, **given}
 
 
-def test_a_group_of_nodes_costs_its_most_at_the_dearest_type() -> None:
+def test_a_group_of_nodes_costs_its_most_at_the_most_expensive_type() -> None:
     most = 2 * usd("g5.8xlarge", "us-east-1", "spot")
     assert spend(most - 0.01, nodes(2)) == [
         f"the stack may cost at least {most:.2f} USD an hour, and {most - 0.01:.2f} is the most"
@@ -61,9 +61,9 @@ def test_machines_add_up() -> None:
 
 
 def test_what_the_program_says_its_pools_cost_counts_where_it_is_more() -> None:
-    said = (STACK, {"cost": {"usdPerHourAtMax": 4.6, "atLeast": True}})
-    assert spend(3, said) == ["the stack may cost at least 4.60 USD an hour, and 3.00 is the most"]
-    assert spend(4.6, said) == []
+    stack = (STACK, {"cost": {"usdPerHourAtMax": 4.6, "atLeast": True}})
+    assert spend(3, stack) == ["the stack may cost at least 4.60 USD an hour, and 3.00 is the most"]
+    assert spend(4.6, stack) == []
     low = (STACK, {"cost": {"usdPerHourAtMax": 0.1}})
     assert len(spend(0.5, low, nodes(2))) == 1, "a program is not believed that says less than its resources show"
 
@@ -81,9 +81,9 @@ def test_what_the_program_says_its_pools_cost_counts_where_it_is_more() -> None:
         [("gcp:compute/reservation:Reservation", {"machineType": "g2-standard-8", "zone": "us-central1-a"})],
     ],
 )
-def test_what_nobody_knows_or_has_no_price_costs_nothing_here(resources: list[tuple[str, dict[str, Any]]]) -> None:
+def test_what_is_unknown_or_has_no_price_costs_nothing_here(resources: list[tuple[str, dict[str, Any]]]) -> None:
     assert spend(0, *resources) == []
 
 
-def test_without_a_ceiling_the_rule_says_nothing() -> None:
+def test_without_a_ceiling_the_rule_reports_nothing() -> None:
     assert spend(None, nodes(100)) == []

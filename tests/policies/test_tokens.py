@@ -6,8 +6,8 @@ import base64
 from typing import Any
 
 import pytest
+from gpu_ci_policies.properties import UNKNOWN
 from gpu_ci_policies.tokens import decoded
-from gpu_ci_policies.values import UNKNOWN
 
 from .support import LAUNCH_TEMPLATE, RELEASE, SECRET, TEMPLATE, found
 
@@ -19,7 +19,7 @@ PERSONAL = "a personal access token"
 
 
 @pytest.mark.parametrize(
-    ("kind", "props", "said"),
+    ("kind", "props", "violations"),
     [
         ("pulumi:pulumi:Stack", {"token": CLASSIC}, [f"token holds {PERSONAL}"]),
         (TEMPLATE, {"metadata": {"startup-script": f"T={CLASSIC}"}}, [f"metadata.startup-script holds {PERSONAL}"]),
@@ -60,10 +60,12 @@ PERSONAL = "a personal access token"
         ),
     ],
 )
-def test_a_token_is_told_by_its_place_and_never_repeated(kind: str, props: dict[str, Any], said: list[str]) -> None:
-    told = found("no-github-token", kind, props)
-    assert told == said
-    assert not any(token in text for text in told for token in (CLASSIC, FINE, INSTALLATION, REGISTRATION))
+def test_a_token_is_reported_by_its_place_and_never_repeated(
+    kind: str, props: dict[str, Any], violations: list[str]
+) -> None:
+    messages = found("no-github-token", kind, props)
+    assert messages == violations
+    assert not any(token in text for text in messages for token in (CLASSIC, FINE, INSTALLATION, REGISTRATION))
 
 
 def test_only_a_text_of_base64_is_decoded() -> None:

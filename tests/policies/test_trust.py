@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from gpu_ci_policies.values import UNKNOWN
+from gpu_ci_policies.properties import UNKNOWN
 
 from .support import found
 
@@ -35,7 +35,7 @@ def wide(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("condition", "said"),
+    ("condition", "violations"),
     [
         ({}, [NOTHING]),
         ({"StringEquals": {f"{ISSUER}:aud": "sts.amazonaws.com"}}, [NOTHING]),
@@ -54,8 +54,8 @@ def wide(text: str) -> list[str]:
         (subject("ForAnyValue:StringLike", "repo:acme/*"), []),
     ],
 )
-def test_a_role_has_to_name_the_owner_in_the_subject(condition: dict[str, Any], said: list[str]) -> None:
-    assert found("aws-oidc-subject", ROLE, role(condition)) == said
+def test_a_role_has_to_name_the_owner_in_the_subject(condition: dict[str, Any], violations: list[str]) -> None:
+    assert found("aws-oidc-subject", ROLE, role(condition)) == violations
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ VAGUE = "attributeCondition says nothing of an owner, a repository or a subject"
 
 
 @pytest.mark.parametrize(
-    ("props", "said"),
+    ("props", "violations"),
     [
         (provider(None), ["attributeCondition is not set, so every repository on GitHub is let in"]),
         (provider(""), ["attributeCondition is not set, so every repository on GitHub is let in"]),
@@ -109,15 +109,15 @@ VAGUE = "attributeCondition says nothing of an owner, a repository or a subject"
         (provider(None, issuer=UNKNOWN), []),
     ],
 )
-def test_a_pool_of_identities_has_to_say_who_is_let_in(props: dict[str, Any], said: list[str]) -> None:
-    assert found("gcp-oidc-subject", POOL_PROVIDER, props) == said
+def test_a_pool_of_identities_has_to_say_who_is_let_in(props: dict[str, Any], violations: list[str]) -> None:
+    assert found("gcp-oidc-subject", POOL_PROVIDER, props) == violations
 
 
 def test_a_role_for_a_whole_pool_of_identities_is_refused_and_one_for_an_attribute_is_not() -> None:
     pool = "principalSet://iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/github"
     kind = "gcp:serviceaccount/iAMMember:IAMMember"
-    said = [f"{pool}/* is everybody whom the pool lets in"]
-    assert found("gcp-oidc-subject", kind, {"member": f"{pool}/*"}) == said
-    assert found("gcp-oidc-subject", kind, {"members": ["user:a@example.com", f"{pool}/*"]}) == said
+    violations = [f"{pool}/* is everybody whom the pool lets in"]
+    assert found("gcp-oidc-subject", kind, {"member": f"{pool}/*"}) == violations
+    assert found("gcp-oidc-subject", kind, {"members": ["user:a@example.com", f"{pool}/*"]}) == violations
     assert found("gcp-oidc-subject", kind, {"member": f"{pool}/attribute.repository/acme/kernels"}) == []
     assert found("gcp-oidc-subject", kind, {"member": UNKNOWN}) == []

@@ -8,7 +8,7 @@ import sys
 from typing import IO, Any
 
 import pytest
-from gpu_catalog import load
+from gpu_catalog import data_files
 from gpu_smoke.data.drivers import ORIGINS
 
 from .conftest import environment
@@ -211,7 +211,7 @@ def test_a_question_that_cannot_be_answered_is_no_verdict(args: list[str], first
 
 
 def test_where_drivers_come_from_is_what_the_catalog_has() -> None:
-    rows = {row["driver_source"]: row for row in load.rows("driver_sources")}
+    rows = {row["driver_source"]: row for row in data_files.rows("driver_sources")}
     for key, origin in ORIGINS.items():
         assert [*origin.branches] == rows[key]["branches"]
         assert [*origin.machines] == rows[key]["architectures"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gpu_catalog import load
+from gpu_catalog import data_files
 from gpu_smoke.compat.data import CARDS
 
 from .test_solver import answer
@@ -35,7 +35,7 @@ def test_a_first_branch_that_is_only_thought_to_be_one_refuses_nothing() -> None
 
 
 def test_the_first_branches_of_cards_are_those_of_the_catalog() -> None:
-    rows = {row["key"]: row for row in load.rows("gpus")}
+    rows = {row["key"]: row for row in data_files.rows("gpus")}
     own = {name: rows[card.name.lower().replace(" ", "-")] for name, card in CARDS.items()}
     assert {name: card.first_branch for name, card in CARDS.items()} == {
         name: row["first_driver_branch"] for name, row in own.items()

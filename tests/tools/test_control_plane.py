@@ -84,11 +84,11 @@ def test_a_build_that_fails_leaves_nothing_that_counts_as_built(checkout: Checko
     (checkout.go.parent / "fail").touch()
     answer = checkout.build()
     assert answer.returncode == 1
-    said = answer.stderr.splitlines()
-    assert said[0] == "no route to the proxy"
-    assert said[1].startswith("control plane: `nice -n 19 ")
-    assert said[1].endswith("` ended with 2")
-    assert said[-1].startswith("  hint: check `go version` against tools/kubernetes/go.mod")
+    output = answer.stderr.splitlines()
+    assert output[0] == "no route to the proxy"
+    assert output[1].startswith("control plane: `nice -n 19 ")
+    assert output[1].endswith("` ended with 2")
+    assert output[-1].startswith("  hint: check `go version` against tools/kubernetes/go.mod")
     (checkout.go.parent / "fail").unlink()
     assert checkout.build().returncode == 0
     assert sorted(path.name for path in checkout.home.iterdir()) == [".installed", *PROGRAMS]

@@ -61,8 +61,8 @@ class Checkout:
         script = str(self.root / "tools" / "install.py")
         return subprocess.run([sys.executable, script, *names], capture_output=True, text=True, check=False)
 
-    def fail_on(self, words: str) -> None:
-        (self.tools / "fail").write_text(words)
+    def fail_on(self, command: str) -> None:
+        (self.tools / "fail").write_text(command)
 
     def calls(self) -> list[str]:
         log = self.tools / "calls"
@@ -206,9 +206,9 @@ def test_ctrl_c_ends_what_runs_and_says_how_to_go_on(checkout: Checkout) -> None
         assert time.monotonic() - began < 30
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
-    _, told = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=30)
     assert process.returncode == 1
-    assert told == "install: runtime: stopped; call make again and it goes on\n"
+    assert errors == "install: runtime: stopped; call make again and it goes on\n"
     with pytest.raises(ProcessLookupError):
         os.kill(int((checkout.root / "pid").read_text()), 0)
 
@@ -219,8 +219,8 @@ def test_ctrl_c_before_the_installer_knows_its_process_ends_that_process_too(che
     class Pressed(subprocess.Popen[str]):
         """A process whose parent gets Ctrl-C after the fork, before it holds the process."""
 
-        def __init__(self, *words: Any, **how: Any) -> None:
-            super().__init__(*words, **how)
+        def __init__(self, *command: Any, **options: Any) -> None:
+            super().__init__(*command, **options)
             began.append(self)
             os.kill(os.getpid(), signal.SIGINT)
 

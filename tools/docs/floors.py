@@ -43,5 +43,5 @@ def page() -> Iterator[str]:
     yield ""
 
 
-def _floors(known: Speed) -> str:
-    return f"{known.lowest * WARN:.4g}" + ("" if known.alone else f", {known.lowest * FAIL:.4g}")
+def _floors(speed: Speed) -> str:
+    return f"{speed.lowest * WARN:.4g}" + ("" if speed.alone else f", {speed.lowest * FAIL:.4g}")

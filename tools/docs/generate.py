@@ -60,7 +60,7 @@ def pages() -> dict[str, str]:
 
 
 def pools_page() -> Iterator[str]:
-    known, found = kinds(), schema()
+    components, found = kinds(), schema()
     yield "# Pools: kinds and fields"
     yield ""
     yield "Generated from the components by `make docs`; a test fails when it is stale."
@@ -68,9 +68,9 @@ def pools_page() -> Iterator[str]:
     yield ""
     yield "| kind | what you get |"
     yield "|---|---|"
-    for kind, component in known.items():
+    for kind, component in components.items():
         yield f"| [`{kind}`](#{kind}) | {(component.__doc__ or '').splitlines()[0]} |"
-    for kind, component in known.items():
+    for kind, component in components.items():
         yield ""
         yield from kind_section(kind, component, found)
     yield ""
@@ -197,24 +197,24 @@ def gpu_section() -> Iterator[str]:
     yield "| GPU | memory each | compute capability | machineType (number of GPUs) | market |"
     yield "|---|---|---|---|---|"
     groups: dict[tuple[str, int, str, str], list[str]] = {}
-    unfit: dict[str, str] = {}
+    torch_needed: dict[str, str] = {}
     for each in catalog.machines(cloud="gcp", n1=False):
         gpu = each.gpu
         key = (gpu.device_name, gpu.memory_gib, gpu.compute_capability, sold(each.markets))
         groups.setdefault(key, []).append(f"`{each.machine_type}` ({each.gpu_count:g})")
-        unfit |= needed(each)
+        torch_needed |= needed(each)
     for accelerator in catalog.attachable():
         each = catalog.attached("n1-standard-4", accelerator)
         counts = ", ".join(map(str, catalog.attachment_counts(accelerator)))
         key = (each.gpu.device_name, each.gpu.memory_gib, each.gpu.compute_capability, sold(each.markets))
         groups[key] = [f"`n1-*` with `guestAccelerator: {{type: {accelerator}}}` ({counts})"]
-        unfit |= needed(each)
+        torch_needed |= needed(each)
     for (name, memory, capability, markets), types in groups.items():
         yield f"| {name} | {memory} GB | {capability} | {', '.join(types)} | {markets} |"
     yield ""
     yield f"torch {versions.TORCH}, which machines get by default, does not run on these. The newest that does:"
     yield ""
-    yield from (f"- {name}: `torch: {instead}`" for name, instead in unfit.items())
+    yield from (f"- {name}: `torch: {instead}`" for name, instead in torch_needed.items())
     yield ""
 
 

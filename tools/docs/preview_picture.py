@@ -27,12 +27,12 @@ def main(change: str = "market-changed") -> None:
     for argument in ("--headless=new", "--no-sandbox", "--hide-scrollbars", f"--window-size={WIDTH},400"):
         options.add_argument(argument)
     with tempfile.TemporaryDirectory(dir=Path.home()) as folder:
-        made = Path(folder).resolve() / "repository"
-        repository.with_every_branch(made)
-        repository.lend_environment(made)
-        words = ["preview", "--base", "main", "--head", change, "--stack", "staging", "--output", folder]
+        checkout = Path(folder).resolve() / "repository"
+        repository.with_every_branch(checkout)
+        repository.lend_environment(checkout)
+        arguments = ["preview", "--base", "main", "--head", change, "--stack", "staging", "--output", folder]
         subprocess.run(
-            [Path(sys.executable).parent / "gpu-ci", *words], cwd=made, stdout=subprocess.DEVNULL, check=False
+            [Path(sys.executable).parent / "gpu-ci", *arguments], cwd=checkout, stdout=subprocess.DEVNULL, check=False
         )
         browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
         try:

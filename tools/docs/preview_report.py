@@ -10,8 +10,8 @@ from gpu_preview.model import Report
 
 def schema() -> str:
     """The schema as a file: what a report that was written has, in JSON Schema 2020-12."""
-    found = untitled(Report.model_json_schema(by_alias=True, mode="serialization"))
-    return json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **found}, indent=2) + "\n"
+    schema_of_report = untitled(Report.model_json_schema(by_alias=True, mode="serialization"))
+    return json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema_of_report}, indent=2) + "\n"
 
 
 def untitled(schema: Any) -> Any:

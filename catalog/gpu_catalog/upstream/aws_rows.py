@@ -5,9 +5,9 @@ The sources are the pinned botocore, moto and cfn-lint, so a refresh is as new a
 
 from __future__ import annotations
 
-from gpu_catalog import load
+from gpu_catalog import data_files
 from gpu_catalog.refresh import GONE, Row, Rows
-from gpu_catalog.upstream import botocore, cfn_lint, moto, names
+from gpu_catalog.upstream import botocore, cfn_lint, moto, spellings
 
 # EC2's usage classes in the catalog's words, in the catalog's order.
 MARKETS = {"on-demand": "standard", "spot": "spot", "capacity-block": "capacity-block"}
@@ -19,11 +19,11 @@ def covers(machine: str) -> bool:
 
 def current() -> Rows:
     """The catalog's rows. What it does not know is left out."""
-    return {f"aws/{row['machine_type']}": _current(row) for row in load.rows("aws_machines")}
+    return {f"aws/{row['machine_type']}": _current(row) for row in data_files.rows("aws_machines")}
 
 
-def _current(row: load.Json) -> Row:
-    shared = load.family("aws_families", row["family"])
+def _current(row: data_files.Json) -> Row:
+    shared = data_files.family("aws_families", row["family"])
     fields = ("vcpus", "memory_mib", "gpu_count", "gpu_memory_mib", "efa_interfaces", "local_nvme_gb", GONE)
     return {
         "family": row["family"],
@@ -43,7 +43,7 @@ def upstream(known: Rows) -> Rows:
         if name in moto.instance_types():
             mine = known.get(key, {}).get("regions")
             rows[key] = _upstream(moto.instance_types()[name], mine if isinstance(mine, tuple) else ())
-        elif key in known or names.GPU_FAMILIES.match(name):
+        elif key in known or spellings.GPU_FAMILIES.match(name):
             # EC2 still has the word, and nobody recorded more: neither gone nor different.
             rows[key] = {}
     return rows
@@ -76,6 +76,6 @@ def _regions(name: str, known: tuple[str, ...]) -> tuple[str, ...]:
 def _card(found: moto.InstanceType) -> str:
     """The key of the catalog's card. EC2's own name for a card the catalog does not have, which a person then adds."""
     whole_mib = found.gpu_memory_mib / min(1, found.gpu_count)
-    same = [card for card in load.gpus().values() if names.same_card(card.name, found.gpu_model)]
+    same = [card for card in data_files.gpus().values() if spellings.same_card(card.name, found.gpu_model)]
     nearest = min(same, key=lambda card: abs(card.memory_gib * 1024 - whole_mib), default=None)
     return nearest.key if nearest else found.gpu_model

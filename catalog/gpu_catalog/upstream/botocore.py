@@ -11,7 +11,7 @@ SHAPES = {"InstanceType": "ec2", "AMITypes": "eks"}
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class ApiEnum:
     """The values one name of an API may have, in the API's order."""
 
     service: str
@@ -21,25 +21,25 @@ class Words:
 
 
 @cache
-def words() -> dict[str, Words]:
+def enums() -> dict[str, ApiEnum]:
     """Shape -> its words."""
-    return {shape: _words(service, shape) for shape, service in SHAPES.items()}
+    return {shape: _read_enum(service, shape) for shape, service in SHAPES.items()}
 
 
-def _words(service: str, shape: str) -> Words:
+def _read_enum(service: str, shape: str) -> ApiEnum:
     # Folders are named after the API's date; the newest one is what botocore itself uses.
     models = sorted(folder("botocore", "botocore").glob(f"data/{service}/*/service-2.json*"))
     if not models:
         raise UpstreamError(f"botocore {version('botocore')}: has no model of {service}")
-    found = read_json(models[-1])["shapes"].get(shape, {}).get("enum")
-    if not found:
+    values = read_json(models[-1])["shapes"].get(shape, {}).get("enum")
+    if not values:
         raise UpstreamError(f"{models[-1]}: shapes.{shape}.enum: missing\n  expected: a list of words")
-    return Words(service, models[-1].parent.name, shape, tuple(found))
+    return ApiEnum(service, models[-1].parent.name, shape, tuple(values))
 
 
 def instance_types() -> tuple[str, ...]:
-    return words()["InstanceType"].values
+    return enums()["InstanceType"].values
 
 
 def ami_types() -> tuple[str, ...]:
-    return words()["AMITypes"].values
+    return enums()["AMITypes"].values

@@ -24,7 +24,7 @@ class Uncompared:
 
     machine: str
     field: str
-    why: str
+    reason: str
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class Comparison:
     uncompared: list[Uncompared] = field(default_factory=list)
     machines: set[str] = field(default_factory=set)
 
-    def hold(self, machine: str, name: str, ours: Fact, theirs: Fact, column: str = "") -> None:
+    def compare(self, machine: str, name: str, ours: Fact, theirs: Fact, column: str = "") -> None:
         """Compare one fact; `column` is what it counts under when its name is a region or another value."""
         self.machines.add(machine)
         self.agree.setdefault(column or name, 0)
@@ -49,8 +49,8 @@ class Comparison:
         else:
             self.differ.append(Difference(machine, name, ours, theirs))
 
-    def miss(self, machine: str, name: str, why: str) -> None:
-        self.uncompared.append(Uncompared(machine, name, why))
+    def skip(self, machine: str, name: str, reason: str) -> None:
+        self.uncompared.append(Uncompared(machine, name, reason))
 
     @property
     def agreeing(self) -> int:

@@ -46,10 +46,10 @@ def disagreements() -> tuple[Disagreement, ...]:
     return tuple(found)
 
 
-def known(comparison: Comparison) -> list[Disagreement]:
+def explanations(comparison: Comparison) -> list[Disagreement]:
     return [each for each in disagreements() if comparison.name in each.checks]
 
 
 def expected(comparison: Comparison) -> list[Difference]:
     """Every difference that is explained; more than once when two explanations meet."""
-    return [each for one in known(comparison) for each in one.differences(sorted(comparison.machines))]
+    return [each for one in explanations(comparison) for each in one.differences(sorted(comparison.machines))]

@@ -23,7 +23,7 @@ MARKETS = {"OnDemand": "on-demand", "Preemptible": "spot"}
 NANO = Decimal("1e-9")
 
 # Series, or accelerator type -> how the SKU of a part begins, after what marks it as spot.
-PARTS = {
+SKU_DESCRIPTIONS = {
     ("g2", "core"): "G2 Instance Core running in",
     ("g2", "ram"): "G2 Instance Ram running in",
     ("n1", "core"): "N1 Predefined Instance Core running in",
@@ -99,9 +99,9 @@ def _sku(each: Mapping[str, Any], market: str) -> Sku | None:
     )
 
 
-def part(found: Iterable[Sku], key: tuple[str, str], region: str, market: str) -> Sku | None:
+def find_sku(found: Iterable[Sku], key: tuple[str, str], region: str, market: str) -> Sku | None:
     """The one SKU of a part. Two would be a guess between prices, so two are an error."""
-    beginning = PARTS.get(key)
+    beginning = SKU_DESCRIPTIONS.get(key)
     if beginning is None:
         return None
     fitting = [
@@ -120,9 +120,9 @@ def price_usd_per_hour(
 ) -> Decimal | None:
     """What so much of each part costs in an hour; None when a part has no price here, never a part of the sum."""
     total = Decimal(0)
-    known = list(found)
+    all_skus = list(found)
     for key, quantity in quantities.items():
-        sku = part(known, key, region, market)
+        sku = find_sku(all_skus, key, region, market)
         if sku is None:
             return None
         total += sku.usd * Decimal(str(quantity))

@@ -14,7 +14,7 @@ from gpu_catalog.upstream import UpstreamError
 
 PAGE_SIZE = 500
 # What a scope answers when it simply has none; every other warning means that an answer is missing.
-NOTHING_THERE = "NO_RESULTS_ON_PAGE"
+NO_RESULTS = "NO_RESULTS_ON_PAGE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +109,16 @@ def accelerator_types(pages: Iterable[Page]) -> dict[str, AcceleratorType]:
 Listed = TypeVar("Listed", MachineType, AcceleratorType)
 
 
-def _joined(known: Listed, one: Listed) -> Listed:
+def _joined(first_zone: Listed, one: Listed) -> Listed:
     """The same thing in one more zone. `deprecated` is a zone's own word, so the first zone's stays."""
     for field in fields(one):
         if field.name in ("zones", "deprecated"):
             continue
-        first, other = getattr(known, field.name), getattr(one, field.name)
-        if first != other:
-            where = f"{first} in {known.zones[0]}, {other} in {one.zones[0]}"
+        first, value = getattr(first_zone, field.name), getattr(one, field.name)
+        if first != value:
+            where = f"{first} in {first_zone.zones[0]}, {value} in {one.zones[0]}"
             raise UpstreamError(f"{one.name}: {field.name}: differs between zones\n  got: {where}")
-    return replace(known, zones=tuple(sorted({*known.zones, *one.zones})))
+    return replace(first_zone, zones=tuple(sorted({*first_zone.zones, *one.zones})))
 
 
 def _entries(pages: Iterable[Page], kind: str) -> Iterator[Mapping[str, Any]]:
@@ -126,8 +126,8 @@ def _entries(pages: Iterable[Page], kind: str) -> Iterator[Mapping[str, Any]]:
         if page.get("unreachables"):
             raise _partial(kind, ", ".join(map(_last, page["unreachables"])), "unreachable")
         for scope, answer in page.get("items", {}).items():
-            warning = answer.get("warning", {}).get("code", NOTHING_THERE)
-            if warning != NOTHING_THERE:
+            warning = answer.get("warning", {}).get("code", NO_RESULTS)
+            if warning != NO_RESULTS:
                 raise _partial(kind, _last(scope), warning)
             yield from answer.get(kind, [])
 

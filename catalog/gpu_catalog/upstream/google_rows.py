@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpu_catalog import load, n1
+from gpu_catalog import data_files, n1
 from gpu_catalog.refresh import GONE, Row, Rows
 from gpu_catalog.upstream.google_compute import AcceleratorType, MachineType
 
@@ -22,13 +22,13 @@ def covers(machine: str) -> bool:
 
 def current() -> Rows:
     """The catalog's rows, zones as it answers for them."""
-    built_in = {f"gcp/{row['machine_type']}": _current(row) for row in load.rows("gcp_machines")}
+    built_in = {f"gcp/{row['machine_type']}": _current(row) for row in data_files.rows("gcp_machines")}
     return built_in | {f"gcp/n1+{accelerator}": _attachable(accelerator) for accelerator in n1.attachable()}
 
 
-def _current(row: load.Json) -> Row:
-    shared = load.family("gcp_families", row["family"])
-    zones, _ = load.place(row["place"])
+def _current(row: data_files.Json) -> Row:
+    shared = data_files.family("gcp_families", row["family"])
+    zones, _ = data_files.zones_and_regions(row["place"])
     return {
         "accelerator": shared["accelerator"],
         "architecture": shared["architecture"],
@@ -41,14 +41,15 @@ def _current(row: load.Json) -> Row:
     }
 
 
-def _bundled(disks: load.Json) -> int | None:
+def _bundled(disks: data_files.Json) -> int | None:
     counts = disks["counts"] if disks["mode"] == "bundled" else [0]
     return counts[0] if len(counts) == 1 else None
 
 
 def _attachable(accelerator: str) -> Row:
-    place = next(row["place"] for row in load.rows("gcp_attachments") if row["accelerator"] == accelerator)
-    return {"maximum_per_machine": max(n1.attachment_counts(accelerator)), "zones": load.place(place)[0]}
+    place = next(row["place"] for row in data_files.rows("gcp_attachments") if row["accelerator"] == accelerator)
+    zones, _ = data_files.zones_and_regions(place)
+    return {"maximum_per_machine": max(n1.attachment_counts(accelerator)), "zones": zones}
 
 
 def upstream(machines: Mapping[str, MachineType], accelerators: Mapping[str, AcceleratorType]) -> Rows:

@@ -13,11 +13,11 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from gpu_catalog import load
+from gpu_catalog import data_files
 from gpu_catalog.refresh import Diff, diff
 from gpu_catalog.upstream import aws_rows, cfn_lint, google_billing, google_compute, google_rows, version
 from gpu_catalog.upstream import google_prices as prices
-from gpu_catalog.upstream.written import text, with_source, written
+from gpu_catalog.upstream.changed_documents import apply_diff, text, with_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Plan:
     """What one source would change: data file -> its new document, and what is left to a person."""
 
     diff: Diff
-    documents: dict[str, load.Json]
+    documents: dict[str, data_files.Json]
     by_hand: tuple[str, ...]
 
 
@@ -52,20 +52,20 @@ def google_prices(today: date, billing: Any = None) -> Plan:
     """From the Cloud Billing catalog. Not tried against the real API."""
     upstream = prices.upstream(google_billing.skus(google_billing.fetch(billing)).values())
     found = diff(prices.current(), upstream, source="Cloud Billing", today=today, covers=prices.covers)
-    return Plan(found, prices.written(found, upstream, today), ())
+    return Plan(found, prices.changed_documents(found, upstream, today), ())
 
 
 def _plan(found: Diff, source: str, what: str, today: date) -> Plan:
-    result = written(found, source)
+    result = apply_diff(found, source)
     documents = result.documents
     if documents:
-        documents = {**documents, "sources": with_source(load.document("sources"), source, what, today)}
+        documents = {**documents, "sources": with_source(data_files.document("sources"), source, what, today)}
     return Plan(found, documents, result.by_hand)
 
 
-def save(plans: Iterable[Plan], folder: Path = load.DATA) -> list[Path]:
+def save(plans: Iterable[Plan], folder: Path = data_files.DATA) -> list[Path]:
     """Write the documents of all plans. Each plan may bring sources, so these are joined by their keys."""
-    documents: dict[str, load.Json] = {}
+    documents: dict[str, data_files.Json] = {}
     for plan in plans:
         for file, document in plan.documents.items():
             if file == "sources" and file in documents:
@@ -76,5 +76,5 @@ def save(plans: Iterable[Plan], folder: Path = load.DATA) -> list[Path]:
     paths = {folder / f"{file}.json": document for file, document in documents.items()}
     for path, document in paths.items():
         path.write_text(text(document), encoding="utf-8")
-    load.document.cache_clear()
+    data_files.document.cache_clear()
     return list(paths)

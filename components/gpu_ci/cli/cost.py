@@ -65,8 +65,8 @@ def pool_row(pool: PoolCost) -> tuple[str, ...]:
     each = cost.UNKNOWN if pool.price is None else f"{'~' if pool.estimated else ''}{pool.price.usd_per_hour:.4f}"
     machine = demand.machine.key
     if pool.by_type:
-        dearest, (_, least) = pool.dearest, pool.by_type[0]
-        machine = f"{demand.machine.cloud}/{dearest}" + f" (dearest of {len(pool.by_type)})"
+        most_expensive_type, (_, least) = pool.most_expensive_type, pool.by_type[0]
+        machine = f"{demand.machine.cloud}/{most_expensive_type}" + f" (dearest of {len(pool.by_type)})"
         each = f"{least.usd_per_hour:.4f} to {each}" if least and pool.price else each
     return (
         demand.pool, machine, demand.market, demand.region, str(demand.max_machines), each,

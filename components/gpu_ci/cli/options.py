@@ -18,7 +18,7 @@ def _near(word: str, known: Iterable[str]) -> str:
 
 
 def _near_place(word: str, known: Iterable[str]) -> str:
-    near = gpu_catalog.closest_place(word, known)
+    near = gpu_catalog.closest_location(word, known)
     return f"did you mean {near}?" if near else ""
 
 

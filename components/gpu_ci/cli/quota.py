@@ -56,7 +56,7 @@ class Compared:
     needed: list[Need]
     given: Mapping[quota.Key, Limit]
     findings: tuple[Finding, ...]
-    answers: Mapping[str, limits.Given]
+    answers: Mapping[str, limits.Limits]
     """Those that were looked up, by the file they were read from."""
 
     @property
@@ -69,7 +69,7 @@ class Compared:
         return sum((each.region, each.metric) in self.answers[answer] for each in self.needed)
 
 
-def compared(file: StackFile, answers: Mapping[str, limits.Given]) -> tuple[StackFile, Compared]:
+def compared(file: StackFile, answers: Mapping[str, limits.Limits]) -> tuple[StackFile, Compared]:
     """The pools of a file against its own limits and those that were looked up, which win."""
     file.refuse_mistakes()
     demands = quotas.demands(file.pools)
@@ -139,7 +139,7 @@ def document(file: StackFile, compared: Compared) -> dict[str, Any]:
     }
 
 
-def read(path: Path, region: str) -> limits.Given:
+def read(path: Path, region: str) -> limits.Limits:
     """Limits as Google or AWS answered."""
     try:
         answer = json.loads(path.read_text(encoding="utf-8"))

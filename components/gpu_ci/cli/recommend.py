@@ -9,8 +9,7 @@ from typing import Any
 import click
 from gpu_catalog import nominal_gpu_memory_gib
 from gpu_catalog.needs import Needs
-from gpu_catalog.nothing_fits import NothingFits, nothing_fits
-from gpu_catalog.recommend import Recommendation, recommend
+from gpu_catalog.recommend import NoMatch, Recommendation, explain_no_match, recommend
 
 from gpu_ci import versions
 from gpu_ci.cli import clock, options
@@ -58,7 +57,7 @@ def command(limit: int, every_size: bool, as_json: bool, **options: Any) -> None
     except ValueError as error:
         raise Wrong(f"gpu-ci recommend: {as_options(str(error))}", hint="gpu-ci recommend --help") from None
     found = recommend(needs, limit, every_size=every_size, today=clock.today(), default_torch=versions.TORCH)
-    missing = None if found else nothing_fits(needs)
+    missing = None if found else explain_no_match(needs)
     if as_json:
         document = {"machines": [as_document(each) for each in found], "nothing_fits": missing and why(missing)}
         print_json(document)
@@ -67,7 +66,7 @@ def command(limit: int, every_size: bool, as_json: bool, **options: Any) -> None
     else:
         rows = [row(rank, each) for rank, each in enumerate(found, 1)]
         print_table(["", "machine", "GPUs", "GiB", "cc", "market", "region", "USD/h"], rows, right="GiB|cc|USD/h")
-        if any(each.offer.doubt for each in found):
+        if any(each.offer.price_caveat for each in found):
             click.echo("* not a current price: old, undated or estimated, as the reasons say")
         click.echo("")
         for rank, each in enumerate(found, 1):
@@ -90,7 +89,7 @@ def row(rank: int, each: Recommendation) -> tuple[str, ...]:
         str(rank), machine.key, f"{machine.gpu_count:g} x {machine.gpu.name}",
         f"{nominal_gpu_memory_gib(machine):g}",
         machine.gpu.compute_capability, offer.market, offer.region,
-        price_text(offer.price) + ("*" if offer.doubt else " "),
+        price_text(offer.price) + ("*" if offer.price_caveat else " "),
     )  # fmt: skip
 
 
@@ -107,7 +106,7 @@ def as_document(each: Recommendation) -> dict[str, Any]:
     }
 
 
-def why(missing: NothingFits) -> dict[str, Any]:
+def why(missing: NoMatch) -> dict[str, Any]:
     return {
         "text": missing.text,
         "machines": missing.machines,
@@ -115,6 +114,6 @@ def why(missing: NothingFits) -> dict[str, Any]:
         "freed": dict(missing.freed),
         "nearest": missing.nearest.key,
         "lacks": [
-            {name: value for name, value in asdict(lack).items() if name != "distance"} for lack in missing.lacks
+            {name: value for name, value in asdict(need).items() if name != "distance"} for need in missing.unmet
         ],
     }

@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 import click
 from gpu_catalog import cost, staleness
-from gpu_catalog.facts import Price
+from gpu_catalog.models import Price
 
 from gpu_ci.cli import clock, options
 from gpu_ci.cli.output import Wrong, print_json, print_table

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_catalog import load
+from gpu_catalog import data_files
 
 from tests.gpu_ci.cli.conftest import Ask
 
@@ -112,7 +112,8 @@ def test_where_nothing_fits_it_says_what_is_in_the_way_and_ends_with_1(ask: Ask)
 def test_a_refresh_shows_and_writes_nothing_until_told(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[Any] = []
     monkeypatch.setattr(
-        "gpu_catalog.upstream.plans.save", lambda plans: written.append(plans) or [load.DATA / "aws_machines.json"]
+        "gpu_catalog.upstream.plans.save",
+        lambda plans: written.append(plans) or [data_files.DATA / "aws_machines.json"],
     )
     answer = ask("catalog", "refresh")
     found = ask("catalog", "refresh", "--json")

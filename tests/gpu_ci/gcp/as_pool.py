@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_catalog import Machine, questions, solver
-from gpu_catalog.choices import source_of
+from gpu_catalog import Machine, queries, solver
+from gpu_catalog.setup import driver_source
 
 # What only other kinds of pools can choose, and what nobody chooses on a machine of Compute Engine.
 _UNSAID = ("kernel_module", "ami_type", "mig_profile", "gke_partition_size", "python")
@@ -20,7 +20,7 @@ _TORCHES = ("2.15.0", "2.10.0+cu130", "2.14.0+cu126", "2.8.0+cu128", "2.4.0+cu11
 
 def as_pool(row: dict[str, Any]) -> dict[str, Any] | None:
     """The choices of a gce-runners pool that come to this setup."""
-    machine = row["machine"] if isinstance(row["machine"], Machine) else questions.machine(row["machine"])
+    machine = row["machine"] if isinstance(row["machine"], Machine) else queries.machine(row["machine"])
     if machine.cloud != "gcp" or machine.legacy or any(row.get(key) for key in _UNSAID):
         return None
     if row.get("boot_disk") == "pd-extreme":  # pools boot from no such disk
@@ -63,7 +63,7 @@ def _software(row: dict[str, Any], machine: Machine) -> dict[str, Any] | None:
     if source is None and branch is None:
         fraction = {"driver": {"source": "installer"}, "image": _PLAIN} if machine.gpu_count < 1 else {"image": _OWN}
         return fraction | ({"torch": torch} if torch else {})
-    branch = branch or source_of(source).default_of(machine)
+    branch = branch or driver_source(source).default_of(machine)
     if source == "cos":
         version, _, cuda = str(torch or _torch(machine, 580)).partition("+cu")
         tag = f"{version}-cuda{cuda[:-1]}.{cuda[-1]}-cudnn9-runtime" if cuda else "latest"

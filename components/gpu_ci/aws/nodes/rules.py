@@ -8,7 +8,7 @@ from typing import Any
 
 import gpu_catalog as catalog
 from gpu_catalog import Machine, solver
-from gpu_catalog.places import places_near
+from gpu_catalog.locations import nearest_locations
 from pydantic_core import PydanticCustomError
 
 from ...errors import at_path, did_you_mean, invalid, raise_problems
@@ -75,7 +75,7 @@ def _known(name: str, region: str) -> tuple[Machine | None, PydanticCustomError 
             answer.reason.replace(machine.key, name), hint=f"such as {fix.machine_type}" if fix else "take another type"
         )
     if region and machine.regions and region not in machine.regions:
-        near = places_near(region, machine.regions)[:3]
+        near = nearest_locations(region, machine.regions)[:3]
         return machine, invalid(f"{region} has no {name}", hint=f"the nearest with it: {', '.join(near)}")
     return machine, None
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
-from gpu_catalog import load
+from gpu_catalog import data_files
 from gpu_catalog.refresh import RefreshError
 from gpu_catalog.upstream import UpstreamError
 
@@ -120,4 +120,4 @@ def _saved(plans_found: list[Plan]) -> list[str]:
         return sorted(path.name for path in plans.save(plans_found))
     except OSError as error:
         hint = "a refresh is written in a checkout of the project"
-        raise Wrong(f"{load.DATA}: cannot be written", got=error.strerror or str(error), hint=hint) from None
+        raise Wrong(f"{data_files.DATA}: cannot be written", got=error.strerror or str(error), hint=hint) from None

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import gpu_catalog
 from gpu_catalog import Gpu, LocalDisks, Machine, Price
-from gpu_catalog.places import places_near
+from gpu_catalog.locations import nearest_locations
 
 from gpu_ci.cli import options
 from gpu_ci.cli.catalog.listing import price_json, price_text, print_dates
@@ -162,7 +162,7 @@ def print_prices(machine: Machine, region: str | None) -> list[Price]:
         print_table(["USD/h in", *machine.markets], rows, right="|".join(machine.markets))
     listed = [price for prices in known.values() for price in prices.values()]
     if region and region not in machine.regions:
-        near = ", ".join(places_near(region, machine.regions)[:3])
+        near = ", ".join(nearest_locations(region, machine.regions)[:3])
         click.echo(f"it is not in {region}" + (f"; the nearest are {near}" if near else ", nor in any region"))
     else:
         print_dates(listed)

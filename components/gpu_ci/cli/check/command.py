@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from gpu_catalog.choices import DRIVER_SOURCES
+from gpu_catalog.setup import DRIVER_SOURCES
 
 from gpu_ci.cli import options
 from gpu_ci.cli.output import Wrong

@@ -8,7 +8,7 @@ from typing import Any
 
 import gpu_catalog as catalog
 from gpu_catalog import Machine
-from gpu_catalog.rows import LocalDisks
+from gpu_catalog.models import LocalDisks
 from pydantic_core import PydanticCustomError
 
 from ...errors import at_path, did_you_mean, invalid, raise_problems

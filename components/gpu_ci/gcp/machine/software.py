@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from gpu_catalog import Machine, solver
-from gpu_catalog.choices import source_of
+from gpu_catalog.setup import driver_source
 
 from ... import versions
 from ...errors import invalid
@@ -221,7 +221,7 @@ def _refuse(machine: Machine, choices: dict[str, Any], about: tuple[str, ...], t
 
 def _other_image(machine: Machine, choices: dict[str, Any]) -> str:
     """The publisher's own image with another driver, where that is enough."""
-    branches = source_of(choices["driver_source"]).branches if "driver_source" in choices else None
+    branches = driver_source(choices["driver_source"]).branches if "driver_source" in choices else None
     for branch in sorted(branches or (), reverse=True):
         if isinstance(solver.check(machine, **choices | {"driver_branch": branch}), solver.Works):
             return f"the publisher's image with driver {branch}"

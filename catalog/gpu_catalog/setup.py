@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, get_args
 
-from . import load
+from . import data_files
 from .errors import UnknownName
-from .rows import Architecture, Machine
+from .models import Architecture, Machine
 
 DriverSource = Literal["prebuilt", "accelerator-image", "installer", "cos", "al2023", "bottlerocket", "operator"]
 DRIVER_SOURCES: tuple[DriverSource, ...] = get_args(DriverSource)
@@ -51,11 +51,11 @@ class Setup:
         """The driver branch it boots with: the one asked for, else the one its source brings."""
         if self.driver_branch or not self.driver_source:
             return self.driver_branch
-        return source_of(self.driver_source).default_of(self.machine)
+        return driver_source(self.driver_source).default_of(self.machine)
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class DriverSourceInfo:
     """Where a driver comes from."""
 
     name: DriverSource
@@ -75,23 +75,23 @@ class Source:
         return self.defaults.get(machine.family, self.default)
 
 
-def source_of(name: str) -> Source:
+def driver_source(name: str) -> DriverSourceInfo:
     """The driver source of that name."""
     if name not in _sources():
         raise UnknownDriverSource(name, _sources())
     return _sources()[name]
 
 
-def sources_for(machine: Machine) -> tuple[Source, ...]:
+def driver_sources_for(machine: Machine) -> tuple[DriverSourceInfo, ...]:
     """The driver sources that exist for a machine's cloud and processor."""
     found = _sources().values()
     return tuple(each for each in found if machine.cloud in each.clouds and machine.architecture in each.architectures)
 
 
 @cache
-def _sources() -> dict[str, Source]:
+def _sources() -> dict[str, DriverSourceInfo]:
     return {
-        row["driver_source"]: Source(
+        row["driver_source"]: DriverSourceInfo(
             name=row["driver_source"],
             clouds=tuple(row["clouds"]),
             architectures=tuple(row["architectures"]),
@@ -101,5 +101,5 @@ def _sources() -> dict[str, Source]:
             what=row["what"],
             sources=tuple(row["sources"]["branches"]),
         )
-        for row in load.rows("driver_sources")
+        for row in data_files.rows("driver_sources")
     }

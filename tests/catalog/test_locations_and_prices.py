@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gpu_catalog as catalog
 import pytest
-from gpu_catalog import load
+from gpu_catalog import data_files
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_the_region_of_a_zone(zone: str, region: str) -> None:
     ],
 )
 def test_a_region_that_was_probably_meant_is_of_the_same_continent(given: str, meant: str) -> None:
-    assert catalog.closest_place(given, catalog.regions()) == meant
+    assert catalog.closest_location(given, catalog.regions()) == meant
 
 
 def test_where_a_gpu_is() -> None:
@@ -74,7 +74,9 @@ def test_a_region_google_has_withdrawn_the_gpu_from_does_not_have_it(machine: st
 
 def test_a_machine_is_in_the_regions_of_its_price_list_but_for_these() -> None:
     """The pages of regions list families; of A2, the price list has the largest size in three regions only."""
-    priced = {row["machine_type"]: {*row["usd_per_hour"]} for row in load.rows("prices") if row["source"] == "kgcp"}
+    priced = {
+        row["machine_type"]: {*row["usd_per_hour"]} for row in data_files.rows("prices") if row["source"] == "kgcp"
+    }
     machines = [each for each in catalog.machines(cloud="gcp", n1=False) if each.machine_type in priced]
     assert len(machines) == 29
     unpriced = {each.machine_type: {*each.regions} - priced[each.machine_type] for each in machines}

@@ -1,4 +1,4 @@
-"""What the catalog is made of: machines and their GPUs as typed rows."""
+"""The catalog's types: machines and their GPUs, and what is known of them besides, such as prices and quotas."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from .places import places_near, region_of
+from .locations import nearest_locations, region_of
 
 Cloud = Literal["gcp", "aws"]
 Market = Literal["standard", "spot", "flex-start", "reservation", "capacity-block"]
@@ -161,7 +161,7 @@ class Machine(Row):
     def zones_near(self, zone: str) -> tuple[str, ...]:
         """Zones that have it: those of the same region, else all, the nearest first."""
         near = tuple(z for z in self.zones if region_of(z) == region_of(zone))
-        return near or tuple(places_near(zone, self.zones))
+        return near or tuple(nearest_locations(zone, self.zones))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,3 +195,73 @@ class N1Shape:
     machine_type: str
     vcpus: int
     memory_gib: float
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What one machine costs while it runs."""
+
+    usd_per_hour: float
+    region: str
+    market: Market
+    date: str | None
+    """The oldest date of what it is made of; None when a part is undated."""
+    sources: tuple[str, ...]
+    estimated: bool = False
+    """True when it was computed from a saving, rather than listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """A limit a machine draws from, and how much one machine takes."""
+
+    metric: str
+    """As Google's API names it, or the AWS quota code."""
+    name: str
+    gpu_family: str
+    """The dimension of Google's newer quotas, such as NVIDIA_H100."""
+    unit: Literal["GPU", "vCPU", "GB"]
+    scope: Literal["region", "global"]
+    quota_id: str
+    """What to ask for in the Cloud Quotas API or in Service Quotas."""
+    per_machine: float
+    alternatives: tuple[str, ...] = ()
+    """The metrics other sources name instead."""
+    certain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class DriverBranches:
+    """The NVIDIA driver branches that support a card."""
+
+    first: int
+    last: int | None
+    """None while new branches do."""
+    certain: bool
+
+    def __contains__(self, branch: int) -> bool:
+        return self.first <= branch and (self.last is None or branch <= self.last)
+
+
+@dataclass(frozen=True, slots=True)
+class MigProfile:
+    """A way to divide a card."""
+
+    gpu: str
+    profile: str
+    memory_gib: int
+    max_instances: int
+    gke_partition_size: str
+    """What GKE calls it, empty where it does not offer it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AmiType:
+    """An EKS AMI type."""
+
+    ami_type: str
+    os: str
+    architecture: str
+    nvidia: bool
+    retired: str
+    """The day since which there are no new images, empty for none."""

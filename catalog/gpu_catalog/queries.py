@@ -5,11 +5,22 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from . import load, n1
+from . import data_files, n1
 from .errors import UnknownGpu, UnknownMachine, UnknownMarket, UnknownSource, closest
-from .facts import AmiType, DriverBranches, MigProfile, Quota
-from .places import region_of
-from .rows import MARKETS, Architecture, Cloud, Gpu, Machine, Market, Source
+from .locations import region_of
+from .models import (
+    MARKETS,
+    AmiType,
+    Architecture,
+    Cloud,
+    DriverBranches,
+    Gpu,
+    Machine,
+    Market,
+    MigProfile,
+    Quota,
+    Source,
+)
 
 _ATTACHED = re.compile(r"(?:gcp/)?(?P<machine>[\w-]+)\+(?P<accelerator>[\w-]+)x(?P<count>\d+)")
 
@@ -24,9 +35,9 @@ _MARKET_WORDS = {
 
 def source(key: str) -> Source:
     """Where facts with this key were read, and when."""
-    if key not in load.sources():
-        raise UnknownSource(key, load.sources())
-    return load.sources()[key]
+    if key not in data_files.sources():
+        raise UnknownSource(key, data_files.sources())
+    return data_files.sources()[key]
 
 
 def sources_of(row: Gpu | Machine, fact: str) -> tuple[Source, ...]:
@@ -46,7 +57,7 @@ def market(word: str) -> Market:
 
 def gpus() -> tuple[Gpu, ...]:
     """Every card, oldest architecture first."""
-    return tuple(load.gpus().values())
+    return tuple(data_files.gpus().values())
 
 
 def gpu(name: str) -> Gpu:
@@ -70,8 +81,8 @@ def _gpu_names() -> dict[str, Gpu]:
 
 def machine_types(cloud: Cloud | None = None) -> tuple[str, ...]:
     """The names of the machine types that have a GPU or can be given one; no legacy ones."""
-    own = [name for name, each in load.machines().items() if not each.legacy and cloud in (None, each.cloud)]
-    return (*own, *(load.n1_shapes() if cloud in (None, "gcp") else ()))
+    own = [name for name, each in data_files.machines().items() if not each.legacy and cloud in (None, each.cloud)]
+    return (*own, *(data_files.n1_shapes() if cloud in (None, "gcp") else ()))
 
 
 def machine(name: str, cloud: Cloud | None = None) -> Machine:
@@ -83,7 +94,7 @@ def machine(name: str, cloud: Cloud | None = None) -> Machine:
     if parts := _ATTACHED.fullmatch(name):
         return n1.attached(parts["machine"], parts["accelerator"], int(parts["count"]))
     bare = name.removeprefix("gcp/").removeprefix("aws/")
-    found = load.machines().get(bare) or n1.ordered_otherwise(bare)
+    found = data_files.machines().get(bare) or n1.ordered_otherwise(bare)
     if found is None and n1.takes_accelerator(bare):
         raise UnknownMachine(name, hint=f"it has none of its own; attach one, such as {bare}+nvidia-tesla-t4x1")
     if found is None or cloud not in (None, found.cloud):
@@ -109,7 +120,7 @@ def machines(
     `n1=False` leaves out N1 machines with attached GPUs; `legacy=True` adds what is known by name only, AMD's too.
     GPU memory is compared by nominal size, so that an L4 is 24 GiB on every cloud.
     """
-    found = [*load.machines().values(), *(_attached() if n1 else ())]
+    found = [*data_files.machines().values(), *(_attached() if n1 else ())]
     card = _card(gpu)
     sold = None if market is None else _market(market)
     least = _capability(min_compute_capability)
@@ -192,12 +203,12 @@ def mig_profiles(card: str | Gpu | Machine) -> tuple[MigProfile, ...]:
     if isinstance(card, Machine) and card.gpu_count < 1:
         return ()
     key = _card_of(card).key
-    return tuple(MigProfile(**row) for row in load.rows("mig") if row["gpu"] == key)
+    return tuple(MigProfile(**row) for row in data_files.rows("mig") if row["gpu"] == key)
 
 
 def ami_types(machine: str | Machine | None = None) -> tuple[AmiType, ...]:
     """The EKS AMI types for a machine, best supported first; without a machine, all there are."""
-    known = {row["ami_type"]: AmiType(**row) for row in load.rows("ami_types")}
+    known = {row["ami_type"]: AmiType(**row) for row in data_files.rows("ami_types")}
     return tuple(known.values() if machine is None else (known[name] for name in _machine(machine).ami_types))
 
 
@@ -221,7 +232,7 @@ def quota_metrics(machine: str | Machine, market: str) -> tuple[Quota, ...]:
 
 
 def _quota(metric: str, machine: Machine, others: tuple[str, ...], certain: bool) -> Quota:
-    row = next(row for row in load.rows("quotas") if row["metric"] == metric)
+    row = next(row for row in data_files.rows("quotas") if row["metric"] == metric)
     takes = machine.api_gpu_count if row["unit"] == "GPU" else machine.vcpus
     plain = {key: value for key, value in row.items() if key != "cloud"}
     return Quota(**plain, per_machine=takes, alternatives=others, certain=certain)

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .places import region_of
-from .rows import Attachment, Gpu, LocalDisks, Machine, N1Shape, Source
+from .locations import region_of
+from .models import Attachment, Gpu, LocalDisks, Machine, N1Shape, Source
 
 DATA = Path(__file__).with_name("data")
 
@@ -39,10 +39,10 @@ def origin(*layers: tuple[str, Json]) -> dict[str, Any]:
     """Where a row's facts come from: those of its files, and what the rows themselves say instead."""
     found: Sources = {}
     for file, row in layers:
-        given = {**document(file).get("sources", {}), **row.get("sources", {})}
-        found |= {fact: tuple(keys) for fact, keys in given.items()}
-    doubtful = tuple(sorted(fact for fact, keys in found.items() if not all(sources()[key].certain for key in keys)))
-    return {"sources": found, "uncertain": doubtful}
+        named = {**document(file).get("sources", {}), **row.get("sources", {})}
+        found |= {fact: tuple(keys) for fact, keys in named.items()}
+    uncertain = tuple(sorted(fact for fact, keys in found.items() if not all(sources()[key].certain for key in keys)))
+    return {"sources": found, "uncertain": uncertain}
 
 
 @cache
@@ -74,7 +74,7 @@ def family(file: str, name: str) -> Json:
 
 def _google(row: Json) -> Machine:
     shared = family("gcp_families", row["family"])
-    zones, zoneless = place(row["place"])
+    zones, zoneless = zones_and_regions(row["place"])
     custom = row.get("custom_memory_gib")
     disks = row["local_disks"]
     return Machine(
@@ -95,7 +95,7 @@ def _google(row: Json) -> Machine:
         custom_memory_gib=(custom[0], custom[1]) if custom else None,
         notes=tuple(row.get("notes", ())),
         **google_family(shared) | ({"gpudirect": row["gpudirect"]} if "gpudirect" in row else {}),
-        **origin(("gcp_families", shared), ("gcp_machines", placed(row))),
+        **origin(("gcp_families", shared), ("gcp_machines", with_zone_sources(row))),
     )
 
 
@@ -152,7 +152,7 @@ def _gib(gb: float) -> float:
 
 
 @cache
-def place(key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def zones_and_regions(key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The zones of a row of gcp_zones.json, and the regions that have it in zones no source names.
 
     Google's list of zones is older than its list of regions: a region that only the older has is gone, whatever the
@@ -173,13 +173,13 @@ def place(key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 @cache
 def unlisted(key: str) -> tuple[str, ...]:
     """The regions of a place that Google's page does not name: a copy of its API does, or a price list."""
-    zones, zoneless = place(key)
+    zones, zoneless = zones_and_regions(key)
     pages = [row for row in rows("gcp_zones") if row["place"] == key and row["source"].startswith("gdoc_")]
     listed = {region for row in pages for region in (*row.get("zones", ()), *row.get("regions", ()))}
     return tuple(sorted({*map(region_of, zones), *zoneless} - listed))
 
 
-def placed(row: Json) -> Json:
+def with_zone_sources(row: Json) -> Json:
     """A row with the sources of its place: those of the rows of gcp_zones.json that it is made of."""
     zones = [each["source"] for each in rows("gcp_zones") if each["place"] == row["place"]]
     return {**row, "sources": {"zones": zones, **row.get("sources", {})}}

@@ -47,7 +47,7 @@ def is_list(value: object) -> TypeGuard[Sequence[Any]]:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
-def truth(value: object) -> bool | None:
+def boolean(value: object) -> bool | None:
     """A switch, which some providers write as a text; None where it is missing, unknown, or something else."""
     if isinstance(value, bool):
         return value

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 
-from gpu_catalog import load
-from gpu_catalog.refresh import GONE, Change, Diff, Row, shown
+from gpu_catalog import data_files
+from gpu_catalog.refresh import GONE, Change, Diff, Row, value_text
 
 FILES = {"aws": "aws_machines", "gcp": "gcp_machines"}
 
@@ -32,20 +32,20 @@ FACTS = {
     "gcp": {"vcpus": "vcpus", "memory_gib": "memory_gib", "api_gpu_count": "api_gpu_count"},
 }
 # What a row of aws_machines.json must have and no source of a refresh tells.
-UNTOLD = {"network_mbps": None, "hypervisor": ""}
+UNKNOWN_FIELDS = {"network_mbps": None, "hypervisor": ""}
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class ChangedDocuments:
     """Data file -> its new document, only those that change; and lines for what has to be done by hand."""
 
-    documents: dict[str, load.Json]
+    documents: dict[str, data_files.Json]
     by_hand: tuple[str, ...]
 
 
-def written(diff: Diff, source: str) -> Written:
+def apply_diff(diff: Diff, source: str) -> ChangedDocuments:
     """`source` is the key in sources.json under which the new facts stand."""
-    documents = {file: copy.deepcopy(load.document(file)) for file in FILES.values()}
+    documents = {file: copy.deepcopy(data_files.document(file)) for file in FILES.values()}
     rows = {f"{cloud}/{row['machine_type']}": row for cloud, file in FILES.items() for row in documents[file]["rows"]}
     by_hand: list[str] = []
     for change in diff.changed:
@@ -59,11 +59,11 @@ def written(diff: Diff, source: str) -> Written:
             by_hand.append(f"{name}: add its family, card and whatever else no source tells, then the machine")
         else:
             documents[FILES[cloud]]["rows"].append(row)
-    changed = {file: document for file, document in documents.items() if document != load.document(file)}
-    return Written(changed, tuple(by_hand))
+    changed = {file: document for file, document in documents.items() if document != data_files.document(file)}
+    return ChangedDocuments(changed, tuple(by_hand))
 
 
-def _change(row: load.Json | None, change: Change, source: str) -> Iterator[str]:
+def _change(row: data_files.Json | None, change: Change, source: str) -> Iterator[str]:
     fact = FACTS[change.machine.partition("/")[0]].get(change.field)
     if row is None or fact is None:
         yield str(change)
@@ -72,39 +72,39 @@ def _change(row: load.Json | None, change: Change, source: str) -> Iterator[str]
     row["sources"] = {**row.get("sources", {}), fact: [source]}
 
 
-def _mark(row: load.Json | None, name: str, wanted: Row) -> Iterator[str]:
+def _mark(row: data_files.Json | None, name: str, new_row: Row) -> Iterator[str]:
     if row is None:
-        yield f"{name}: gone upstream since {shown(wanted.get(GONE))}"
-    elif GONE in wanted:
-        row[GONE] = wanted[GONE]
+        yield f"{name}: gone upstream since {value_text(new_row.get(GONE))}"
+    elif GONE in new_row:
+        row[GONE] = new_row[GONE]
     else:
         del row[GONE]
 
 
-def _new(cloud: str, machine_type: str, known: Row, source: str) -> load.Json | None:
+def _new(cloud: str, machine_type: str, facts_known: Row, source: str) -> data_files.Json | None:
     """A new row of a family the catalog has; None when anything but a number would have to be invented."""
     facts = FACTS["aws"]
-    families = {row["family"]: row for row in load.rows("aws_families")} if cloud == "aws" else {}
-    shared = families.get(str(known.get("family")))
-    if shared is None or known.get("gpu") != shared["gpu"] or not {*facts} <= {*known}:
+    families = {row["family"]: row for row in data_files.rows("aws_families")} if cloud == "aws" else {}
+    shared = families.get(str(facts_known.get("family")))
+    if shared is None or facts_known.get("gpu") != shared["gpu"] or not {*facts} <= {*facts_known}:
         return None
-    told = {field: known[field] for field in facts}
+    values = {field: facts_known[field] for field in facts}
     return {
         "machine_type": machine_type,
         "family": shared["family"],
-        **{field: list(value) if isinstance(value, tuple) else value for field, value in told.items()},
-        **UNTOLD,
+        **{field: list(value) if isinstance(value, tuple) else value for field, value in values.items()},
+        **UNKNOWN_FIELDS,
         "sources": {fact: [source] for fact in facts.values()},
     }
 
 
-def with_source(document: load.Json, key: str, what: str, day: date) -> load.Json:
+def with_source(document: data_files.Json, key: str, what: str, day: date) -> data_files.Json:
     """sources.json with one more source, or with this one anew."""
     others = [row for row in document["rows"] if row["key"] != key]
     return {**document, "rows": [*others, {"key": key, "what": what, "date": day.isoformat(), "certain": True}]}
 
 
-def text(document: load.Json) -> str:
+def text(document: data_files.Json) -> str:
     """A data file's form: one row a line, so that a diff of the file is a diff of rows."""
     head = {key: value for key, value in document.items() if key != "rows"}
     lines = [f" {json.dumps(key)}: {_block(value)}," for key, value in head.items()]

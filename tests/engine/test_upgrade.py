@@ -1,0 +1,41 @@
+"""The real engine previews today's program against the state of the staging stack that the last release deployed."""
+
+from __future__ import annotations
+
+import lzma
+import shutil
+from pathlib import Path
+
+import pytest
+from gpu_preview.compare.compare import Request, compare
+from gpu_preview.git.repository import Repository
+
+from tests.last_release import PAYLOADS, SANDBOX_FILE, STACK_FILE, STATE
+from tests.preview.repository import commit, start
+
+pytestmark = [pytest.mark.engine, pytest.mark.slow]
+
+# What the engine does where a template or a check is replaced, because its payload is another one.
+FOLLOWS = {
+    "a10g-smoke-job": ("replace", ["spec.template.spec.volumes[0].configMap.name"]),
+    "l4-gate": ("replace", ["template"]),
+    "l4-group": ("update", ["versions[0].instanceTemplate"]),
+    "t4-gate": ("replace", ["template"]),
+    "t4-group": ("update", ["versions[0].instanceTemplate"]),
+}
+
+
+def test_nothing_changes_but_what_machines_run_and_what_follows_from_it(tmp_path: Path) -> None:
+    folder = start(tmp_path / "repository")
+    for file in (STACK_FILE, SANDBOX_FILE):
+        shutil.copy(file, folder)
+    commit(folder, "the stack of the last release")
+    state = tmp_path / "state.json"
+    state.write_bytes(lzma.decompress(STATE.read_bytes()))
+    request = Request(base="main", head="main", stacks=("staging",), states={"staging": state})
+    [stack] = compare(request, Repository.find(folder), lambda _: None).stacks
+    assert stack.error == ""
+    changed = {each.name: (each.operation.value, [one.path for one in each.properties]) for each in stack.changed}
+    assert changed == FOLLOWS | {name: ("replace", paths) for name, paths in PAYLOADS.items()}
+    assert stack.counts.same == 60
+    assert stack.counts.moved == 0

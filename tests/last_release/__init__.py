@@ -1,0 +1,46 @@
+"""Staging as the last release deployed it, held against today's program: who upgrades gets no change unannounced.
+
+The files here are of commit 19cd8b8:
+
+    Pulumi.staging.yaml, sandbox.yaml   as they were
+    state.json.xz                       the exported state after `make up`, without secrets
+    registrations.json                  what the program registers with the recorder of tests/gpu_ci/harness.py
+
+Instead of the code that machines run (PAYLOADS), which differs between releases, they have the word `payload`.
+
+To record another release, check it out, copy its two YAML files here, and run
+
+    make up && .venv/bin/pulumi-sandbox stack export --stack staging | .venv/bin/gpu-ci strip-state > state.json
+    .venv/bin/python -m tests.last_release state.json
+    LAST_RELEASE=write .venv/bin/python -m pytest tests/infra/test_upgrade.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent
+STACK_FILE = FOLDER / "Pulumi.staging.yaml"
+SANDBOX_FILE = FOLDER / "sandbox.yaml"
+STATE = FOLDER / "state.json.xz"
+REGISTRATIONS = FOLDER / "registrations.json"
+
+# Resource -> the properties with the boot agent and the smoke check.
+PAYLOADS = {
+    "a10g-smoke-check": ['binaryData["gpu_smoke.pyz"]'],
+    "l4-template": ['metadata["gpu-agent-pyz"]', 'metadata["gpu-smoke-pyz"]'],
+    "t4-template": ['metadata["gpu-agent-pyz"]', 'metadata["gpu-smoke-pyz"]'],
+}
+
+
+def without_payloads(value: Any) -> Any:
+    """The value with `payload` instead of every archive that machines run."""
+    if isinstance(value, dict):
+        return {
+            name: "payload" if name.endswith(("-pyz", ".pyz")) else without_payloads(each)
+            for name, each in value.items()
+        }
+    if isinstance(value, list):
+        return [without_payloads(each) for each in value]
+    return value
