@@ -9,6 +9,7 @@ import pytest
 from pulumi_sandbox.providers.invokes import Lookups
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError
 from pulumi_sandbox.providers.sdk.shapes import Shapes
+from pulumi_sandbox.providers.server import cloud_of
 
 POLICY = "aws:iam/getPolicyDocument:getPolicyDocument"
 IAM = "gcp:organizations/getIAMPolicy:getIAMPolicy"
@@ -16,7 +17,7 @@ IAM = "gcp:organizations/getIAMPolicy:getIAMPolicy"
 
 @pytest.fixture(scope="module")
 def lookups() -> dict[str, Lookups]:
-    return {package: Lookups(Shapes.for_package(package)) for package in ("gcp", "aws")}
+    return {name: Lookups(Shapes.for_package(name), pure=cloud_of(name).pure) for name in ("gcp", "aws")}
 
 
 def document(lookups: dict[str, Lookups], **arguments: Any) -> Any:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pulumi_sandbox.providers.resource import Context, Problem, Refused, Resource
+from pulumi_sandbox.providers.resource import Context, Problem, PureFunction, Refused, Resource
 from pulumi_sandbox.world.store import Fault, Record
 
 if TYPE_CHECKING:
@@ -44,6 +44,9 @@ class Cloud:
     always_new: ClassVar[Collection[str]] = ()
     # Functions computed or answered by this class itself: token -> function(arguments, context) -> result.
     invokes: ClassVar[Mapping[str, Callable[[dict[str, Any], Context], dict[str, Any]]]] = {}
+
+    # Functions of their arguments alone, computed as the real provider computes them: token -> function(arguments).
+    pure: ClassVar[Mapping[str, PureFunction]] = {}
 
     context: Context
 
@@ -204,7 +207,8 @@ class Cloud:
         from pulumi_sandbox.providers.invokes import Lookups
         from pulumi_sandbox.providers.rsa_key import Made
 
-        return Lookups(self.shapes, self.context.workspace.settings_file, made=Made(self.context.world))
+        made = Made(self.context.world)
+        return Lookups(self.shapes, self.context.workspace.settings_file, self.pure, made)
 
     def invoke(self, token: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         """The answer of a function and which of its keys are secret; raises `Refused` for one it does not know."""

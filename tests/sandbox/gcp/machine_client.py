@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pulumi_sandbox.providers import rsa_key
-from pulumi_sandbox.providers.machines import services as machine_services
+from pulumi_sandbox.providers.gcp import machine_services
 from pulumi_sandbox.providers.machines.local_services import LocalServices
 from pulumi_sandbox.providers.machines.metadata import token_of
 

@@ -16,6 +16,7 @@ from pulumi_sandbox.providers.aws import (
     faults,
     iam_rules,
     managed_policies,
+    pure_functions,
     rule_table,
     schema,
     types,
@@ -27,7 +28,7 @@ from pulumi_sandbox.providers.aws.world import Surroundings
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import Change
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError
-from pulumi_sandbox.providers.resource import Problem, Refused, Resource
+from pulumi_sandbox.providers.resource import Problem, PureFunction, Refused, Resource
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.providers.sdk.types import Type
 from pulumi_sandbox.providers.values import Unknown, leaves
@@ -45,6 +46,7 @@ class Aws(Cloud):
     package: ClassVar[str] = "aws"
     coerces_scalars: ClassVar[bool] = True
     always_new: ClassVar[Collection[str]] = schema.ALWAYS_NEW
+    pure: ClassVar[Mapping[str, PureFunction]] = pure_functions.FUNCTIONS
 
     @property
     def account(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -11,7 +11,16 @@ from pulumi_sandbox.providers import bridged, sandbox_file
 from pulumi_sandbox.providers.bridged import Naming
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import Change
-from pulumi_sandbox.providers.gcp import discovery, errors, outputs, rule_table, secret_lookups, types
+from pulumi_sandbox.providers.gcp import (
+    discovery,
+    errors,
+    machine_services,
+    outputs,
+    pure_functions,
+    rule_table,
+    secret_lookups,
+    types,
+)
 from pulumi_sandbox.providers.gcp import replace as replacing
 from pulumi_sandbox.providers.gcp.compute import ComputeApi, ComputeServer
 from pulumi_sandbox.providers.gcp.instances import Instances
@@ -22,10 +31,9 @@ from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.gcp.vm import VirtualMachines
 from pulumi_sandbox.providers.gcp.world import Surroundings
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError
-from pulumi_sandbox.providers.machines import services as machine_services
 from pulumi_sandbox.providers.machines import settings as guest_settings
 from pulumi_sandbox.providers.machines.guest import Guests
-from pulumi_sandbox.providers.resource import Problem, Refused, Resource
+from pulumi_sandbox.providers.resource import Problem, PureFunction, Refused, Resource
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.providers.sdk.replace import PLACES
 from pulumi_sandbox.providers.values import UNKNOWN
@@ -41,6 +49,7 @@ PREFIX_DIGITS = 26
 class Gcp(Cloud):
     package: ClassVar[str] = "gcp"
     always_new: ClassVar[Collection[str]] = PLACES
+    pure: ClassVar[Mapping[str, PureFunction]] = pure_functions.FUNCTIONS
 
     def __init__(self) -> None:
         self._lock = threading.RLock()

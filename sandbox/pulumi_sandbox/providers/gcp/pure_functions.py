@@ -1,40 +1,15 @@
-"""Lookups that describe nothing: functions of their arguments, computed as the real provider computes them."""
+"""Lookups of gcp that are functions of their arguments alone, computed as the real provider computes them."""
 
 from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from pulumi_sandbox.providers.aws.policy import get_policy_document, go_json
+from pulumi_sandbox.providers.go_json import go_json
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError
-
-PureFunction = Callable[[Mapping[str, Any]], dict[str, Any]]
-
-
-def _arn(text: str) -> dict[str, str]:
-    """The six sections of an ARN (aws-sdk-go-v2 aws/arn: Parse, with its words)."""
-    if not text.startswith("arn:"):
-        raise LookupRefusedError(f"invalid ARN: arn: invalid prefix\n  got: {text}")
-    sections = text.split(":", 5)
-    if len(sections) != 6:
-        raise LookupRefusedError(f"invalid ARN: arn: not enough sections\n  got: {text}")
-    return dict(zip(("partition", "service", "region", "account", "resource"), sections[1:], strict=True))
-
-
-def get_arn(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {"id": arguments["arn"], **_arn(arguments["arn"])}
-
-
-def arn_parse(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    parsed = _arn(arguments["arn"])
-    return {"accountId": parsed.pop("account"), **parsed}
-
-
-def arn_build(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    parts = (arguments.get(name) or "" for name in ("partition", "service", "region", "accountId", "resource"))
-    return {"result": ":".join(("arn", *parts))}
+from pulumi_sandbox.providers.resource import PureFunction
 
 
 def get_iam_policy(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,26 +74,16 @@ def region_from_zone(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"result": "-".join(parts[:-1])}
 
 
-PURE: dict[str, dict[str, PureFunction]] = {
-    "aws": {
-        "aws:iam/getPolicyDocument:getPolicyDocument": get_policy_document,
-        "aws:index/getArn:getArn": get_arn,
-        "aws:index/arnParse:arnParse": arn_parse,
-        "aws:index/arnBuild:arnBuild": arn_build,
+FUNCTIONS: dict[str, PureFunction] = {
+    "gcp:organizations/getIAMPolicy:getIAMPolicy": get_iam_policy,
+    "gcp:index/regionFromZone:regionFromZone": region_from_zone,
+    **{
+        f"gcp:index/{name}FromId:{name}FromId": element_from_id(
+            f"{name}FromId", f"{collection}/([^/]+)/", f"{collection}/{{{name}}}/"
+        )
+        for name, collection in (
+            ("project", "projects"), ("region", "regions"), ("zone", "zones"), ("location", "locations")
+        )
     },
-    "gcp": {
-        "gcp:organizations/getIAMPolicy:getIAMPolicy": get_iam_policy,
-        "gcp:index/regionFromZone:regionFromZone": region_from_zone,
-        **{
-            f"gcp:index/{name}FromId:{name}FromId": element_from_id(
-                f"{name}FromId", f"{collection}/([^/]+)/", f"{collection}/{{{name}}}/"
-            )
-            for name, collection in (
-                ("project", "projects"), ("region", "regions"), ("zone", "zones"), ("location", "locations")
-            )
-        },
-        "gcp:index/nameFromId:nameFromId": element_from_id("nameFromId", "/([^/]+)$", "resourceType/{name}$"),
-    },
-    "kubernetes": {},
-    "github": {},
+    "gcp:index/nameFromId:nameFromId": element_from_id("nameFromId", "/([^/]+)$", "resourceType/{name}$"),
 }  # fmt: skip
