@@ -240,6 +240,7 @@ def test_arguments_input_and_exit_codes_are_the_real_ones(project: Project, tmp_
     assert runner.run("config", "get", "piped", "--stack", "dev").output.strip() == "from stdin"
 
 
+@pytest.mark.slow
 @pytest.mark.engine
 def test_plain_pulumi_works_in_a_shell_with_our_environment(project: Project) -> None:
     runner = project("import os, pulumi\npulumi.export('aws', os.environ.get('AWS_PROFILE', 'hidden'))")

@@ -48,10 +48,10 @@ def test_the_printed_command_adopts_a_half_made_resource_under_its_own_parent(pr
     assert set(after) == {"north-bucket", "south-bucket"}
     assert after == after | before, "something that was adopted was made anew"
     assert "deleted" not in up.output
-    sandbox.run("up", "--stack", "dev", "--yes", "--skip-preview", "--expect-no-changes")
-    sandbox.run("refresh", "--stack", "dev", "--yes", "--skip-preview", "--expect-no-changes")
+    sandbox.run("up", "--refresh", "--stack", "dev", "--yes", "--skip-preview", "--expect-no-changes")
 
 
+@pytest.mark.slow
 def test_the_printed_command_takes_out_of_the_state_what_is_gone(project: Project) -> None:
     sandbox = project(PROGRAM)
     sandbox.run("up", "--stack", "dev", "--yes", "--skip-preview")

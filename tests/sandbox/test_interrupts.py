@@ -34,8 +34,15 @@ def locks(runner: SandboxRunner) -> list[Path]:
     return [path for path in (runner.folder / "state").rglob("*.json") if "locks" in path.parts]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("whole_group", [False, True])
+@pytest.mark.parametrize(
+    ("number", "whole_group"),
+    [
+        (signal.SIGTERM, False),
+        pytest.param(signal.SIGTERM, True, marks=pytest.mark.slow),
+        pytest.param(signal.SIGINT, False, marks=pytest.mark.slow),
+        pytest.param(signal.SIGINT, True, marks=pytest.mark.slow),
+    ],
+)
 def test_an_interrupted_up_stops_once_and_leaves_no_process_and_no_lock(
     project: Project, number: signal.Signals, whole_group: bool
 ) -> None:
@@ -62,6 +69,7 @@ def test_when_the_wrapper_is_killed_pulumi_stops_in_good_order(project: Project)
     assert locks(runner) == []
 
 
+@pytest.mark.slow
 @needs_our_host
 def test_when_pulumi_is_killed_its_program_ends_and_the_next_command_says_what_to_do(project: Project) -> None:
     runner = project(NAP)
@@ -78,6 +86,7 @@ def test_when_pulumi_is_killed_its_program_ends_and_the_next_command_says_what_t
     assert locks(runner) == []
 
 
+@pytest.mark.slow
 def test_a_program_that_ignores_being_asked_is_ended_all_the_same(project: Project) -> None:
     runner = project("import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('deaf', flush=True)\n"
                      "time.sleep(600)\n")  # fmt: skip
@@ -93,6 +102,7 @@ def test_a_program_that_ignores_being_asked_is_ended_all_the_same(project: Proje
     assert time.monotonic() - began < 60
 
 
+@pytest.mark.slow
 def test_control_c_on_a_terminal_reaches_pulumi_once(project: Project) -> None:
     runner = project(NAP)
     runner.folder.mkdir()
@@ -144,7 +154,7 @@ def test_a_signal_is_passed_on_exactly_once(whole_group: bool) -> None:
     """
     call = (
         "import os, sys; from pathlib import Path; from pulumi_sandbox import passthrough; "
-        f"sys.exit(passthrough.run(Path(sys.executable), ['-c', {COUNTS_SIGNALS!r}, '1.5'], os.environ))"
+        f"sys.exit(passthrough.run(Path(sys.executable), ['-c', {COUNTS_SIGNALS!r}, '0.7'], os.environ))"
     )
     with subprocess.Popen(
         [sys.executable, "-c", call], stdout=subprocess.PIPE, text=True, start_new_session=True

@@ -20,7 +20,7 @@ from pulumi_sandbox.workspace import Workspace
 
 from tests.conftest import ROOT
 from tests.sandbox.conftest import OUR_HOST, Project, needs_our_host
-from tests.sandbox.hosts import Stub, info, script
+from tests.sandbox.hosts import Stub, environment_with, info, script
 from tests.sandbox.official import OfficialHost, distribution
 from tests.sandbox_runner import SandboxRunner
 
@@ -47,6 +47,15 @@ def lend_sdk(environment: Path) -> Path:
 
 def by_venv(folder: Path) -> Path:
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    return folder
+
+
+def with_pip(folder: Path) -> Path:
+    """An environment as `python -m venv` makes it, with this environment's pip: installing one takes seconds."""
+    packages = environment_with(folder)
+    [ours] = Path(sys.prefix).glob("lib/python3*/site-packages")
+    for each in [ours / "pip", *ours.glob("pip-*.dist-info")]:
+        (packages / each.name).symlink_to(each)
     return folder
 
 
@@ -95,6 +104,7 @@ def run(runner: SandboxRunner, installed: Path, *words: str, ok: bool = True) ->
     return runner.run(*words, ok=ok, PATH=path, PULUMI_SANDBOX_ENGINE="path").output
 
 
+@pytest.mark.slow
 @pytest.mark.engine
 def test_this_checkouts_program_runs_with_it(sandbox: SandboxRunner, installed: Path) -> None:
     output = run(sandbox, installed, "preview", "--stack", "staging")
@@ -102,6 +112,7 @@ def test_this_checkouts_program_runs_with_it(sandbox: SandboxRunner, installed: 
     assert "to create" in output
 
 
+@pytest.mark.slow
 @pytest.mark.engine
 def test_an_environment_of_venv_works(project: Project, installed: Path) -> None:
     runner = project(GREETING, "    virtualenv: .venv\n")
@@ -110,7 +121,14 @@ def test_an_environment_of_venv_works(project: Project, installed: Path) -> None
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize("words", [UP, ("preview", "--stack", "dev"), ("refresh", "--run-program", "-s", "dev")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        UP,
+        pytest.param(("preview", "--stack", "dev"), marks=pytest.mark.slow),
+        pytest.param(("refresh", "--run-program", "-s", "dev"), marks=pytest.mark.slow),
+    ],
+)
 def test_an_environment_of_uv_venv_ends_with_what_to_do_and_then_works(
     project: Project, installed: Path, words: tuple[str, ...]
 ) -> None:
@@ -129,6 +147,7 @@ def test_an_environment_of_uv_venv_ends_with_what_to_do_and_then_works(
         assert 'greeting: "hello"' in run(runner, installed, *words)
 
 
+@pytest.mark.slow
 @pytest.mark.engine
 def test_a_command_that_runs_no_program_needs_no_pip(project: Project, installed: Path) -> None:
     runner = project(GREETING, "    virtualenv: .venv\n")
@@ -151,7 +170,7 @@ def test_a_programs_python_is_asked_without_what_is_hidden_from_the_program(
     """A .pth file of its environment runs when it starts."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "planted-token")
     project = with_options(tmp_path / "project", "{virtualenv: .venv}")
-    [packages] = lend_sdk(by_venv(project / ".venv")).glob("lib/python3*/site-packages")
+    [packages] = lend_sdk(environment_with(project / ".venv").parents[2]).glob("lib/python3*/site-packages")
     seen = project / "seen"
     (packages / "look.pth").write_text(
         f"import os; open({str(seen)!r}, 'a').write(os.environ.get('AWS_SECRET_ACCESS_KEY', 'hidden') + '\\n')\n"
@@ -170,7 +189,7 @@ def with_options(folder: Path, options: str) -> Path:
 
 def test_any_version_of_an_sdk_has_a_provider_as_the_official_host_asks_for_its_own(tmp_path: Path) -> None:
     project = with_options(tmp_path / "a project", "{virtualenv: .venv}")
-    [packages] = by_venv(project / ".venv").glob("lib/python3*/site-packages")
+    [packages] = with_pip(project / ".venv").glob("lib/python3*/site-packages")
     for name, version in (("gcp", "9.37.1"), ("random", "4.0.0")):
         (packages / f"pulumi_{name}").mkdir()
         described = {"resource": True, "name": name, "version": version}
@@ -230,7 +249,9 @@ def test_what_the_official_host_reports_itself_is_left_to_it(tmp_path: Path, tex
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize("words", [["--policy-pack", "rules"], ["--policy-pack=rules"]])
+@pytest.mark.parametrize(
+    "words", [["--policy-pack", "rules"], pytest.param(["--policy-pack=rules"], marks=pytest.mark.slow)]
+)
 def test_a_policy_pack_without_its_environment_is_said_and_not_waited_for(
     project: Project, installed: Path, words: list[str]
 ) -> None:
@@ -243,6 +264,7 @@ def test_a_policy_pack_without_its_environment_is_said_and_not_waited_for(
     assert failed.startswith(f"PulumiPolicy.yaml: runtime.options.virtualenv: {rules}/../.venv-rules does not exist\n")
 
 
+@pytest.mark.slow
 @pytest.mark.engine
 def test_an_environment_of_uv_sync_works(project: Project, installed: Path) -> None:
     runner = project(GREETING, "    toolchain: uv\n")
@@ -257,6 +279,7 @@ def test_an_environment_of_uv_sync_works(project: Project, installed: Path) -> N
     assert 'greeting: "hello"' in output
 
 
+@pytest.mark.slow
 @pytest.mark.engine
 @needs_our_host
 def test_an_environment_of_poetry_works(project: Project, tmp_path: Path) -> None:
@@ -268,6 +291,7 @@ def test_an_environment_of_poetry_works(project: Project, tmp_path: Path) -> Non
     assert 'greeting: "hello"' in runner.run(*UP, PATH=path, **OUR_HOST).output
 
 
+@pytest.mark.slow
 @pytest.mark.engine
 @needs_our_host
 def test_a_project_of_poetry_without_poetry_ends_with_what_to_do(project: Project) -> None:

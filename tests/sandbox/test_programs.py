@@ -40,12 +40,14 @@ def test_a_program_that_raises_shows_its_own_lines_and_fails(project: Project) -
     assert "exited with non-zero exit code" not in finished.output  # the engine is told that the error was shown
 
 
+@pytest.mark.slow
 def test_an_error_meant_for_people_is_shown_without_a_traceback(project: Project) -> None:
     finished = project("import pulumi\nraise pulumi.RunError('say it plainly')\n").run(*UP, ok=False)
     assert "error: say it plainly" in finished.output
     assert "Traceback" not in finished.output
 
 
+@pytest.mark.slow
 def test_an_exit_code_of_the_programs_own_is_named(project: Project) -> None:
     assert (
         "error: an unhandled error occurred: program exited with non-zero exit code: 5\n"
@@ -53,6 +55,7 @@ def test_an_exit_code_of_the_programs_own_is_named(project: Project) -> None:
     )
 
 
+@pytest.mark.slow
 @needs_our_host
 def test_a_missing_virtual_environment_is_named_with_what_makes_it(project: Project) -> None:
     runner = project("", "    virtualenv: gone\n")
@@ -61,6 +64,7 @@ def test_a_missing_virtual_environment_is_named_with_what_makes_it(project: Proj
     assert finished.has("runtime.options.virtualenv", "does not exist", "hint: `pulumi install` makes it")
 
 
+@pytest.mark.slow
 def test_install_makes_the_environment_that_the_program_then_runs_in(project: Project) -> None:
     runner = project("import sys\nprint(sys.prefix)\nimport pulumi\n", "    virtualenv: its venv\n")
     packages = next(Path(sys.prefix).glob("lib/python3*/site-packages"))
@@ -72,6 +76,7 @@ def test_install_makes_the_environment_that_the_program_then_runs_in(project: Pr
     assert str(environment) in runner.run(*UP).output
 
 
+@pytest.mark.slow
 def test_about_lists_the_programs_dependencies(project: Project) -> None:
     runner = project("", f"    virtualenv: {sys.prefix}\n")
     output = runner.run("about", "--stack", "dev").output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pulumi_sandbox.providers.kubernetes import jobs
 from pulumi_sandbox.providers.kubernetes.scheduler import POD
 from pulumi_sandbox.providers.readiness import Unready
 from pulumi_sandbox.world.faults import Fault
@@ -36,7 +37,10 @@ def empty(cluster: Cluster) -> Cluster:
     return cluster
 
 
-def test_a_job_ends_at_its_deadline_where_no_machine_is_to_be_had_and_the_next_one_passes(empty: Cluster) -> None:
+def test_a_job_ends_at_its_deadline_where_no_machine_is_to_be_had_and_the_next_one_passes(
+    empty: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "PATIENCE_SEC", 0.0)
     number = empty.world.plant(Fault("stockout", on="*NodeGroup", times=0))
     with pytest.raises(Unready) as unready:
         check(empty)
