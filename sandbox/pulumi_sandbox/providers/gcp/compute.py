@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -15,17 +15,9 @@ from pulumi_sandbox.providers.gcp import errors, machine_types
 from pulumi_sandbox.providers.gcp.instances import Instances
 from pulumi_sandbox.providers.gcp.names import in_zone, self_link
 from pulumi_sandbox.providers.gcp.operations import Json, Operations
-from pulumi_sandbox.providers.machines.metadata import (
-    ROOT,
-    SCOPES,
-    Answer,
-    LocalServer,
-    is_token,
-    read,
-    refused,
-    send,
-    service_accounts,
-)
+from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer
+from pulumi_sandbox.providers.machines.metadata import ROOT, SCOPES, is_token, read, refused, service_accounts
+from pulumi_sandbox.providers.machines.metadata import text as text_answer
 
 API = re.compile(r"/(?:compute/v1/)?projects/(?P<project>[^/]+)/(?P<rest>.+)")
 CONDITION = re.compile(r'\(?\s*([\w.-]+(?:\.[\w-]+)*)\s*(=|!=|eq|ne)\s*"?([^")\s]*)"?\s*\)?')
@@ -185,49 +177,24 @@ class ComputeServer:
     """Serves until it is closed. Several providers may serve the same port: they share the world."""
 
     def __init__(self, port: int, api: ComputeApi, project: str) -> None:
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            server_version = "pulumi-sandbox"
-
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- the base class names it
-                """Standard error belongs to the engine."""
-
-            def handle_any(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                send(self, answered(api, project, self, body))
-
-            def do_GET(self) -> None:
-                self.handle_any()
-
-            def do_POST(self) -> None:
-                self.handle_any()
-
-            def do_DELETE(self) -> None:
-                self.handle_any()
-
-            def do_PUT(self) -> None:
-                self.handle_any()
-
-            def do_PATCH(self) -> None:
-                self.handle_any()
-
-        self.server = SharedPort(("127.0.0.1", port), Handler)
-        threading.Thread(target=self.server.serve_forever, args=(0.1,), name="compute-api", daemon=True).start()
+        self._server = LocalServer(
+            "compute-api",
+            partial(answered, api, project),
+            ("GET", "POST", "DELETE", "PUT", "PATCH"),
+            port=port,
+            shared=True,
+        )
 
     def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
+        self._server.close()
 
 
-class SharedPort(LocalServer):
-    allow_reuse_port = True
-
-
-def answered(api: ComputeApi, project: str, handler: BaseHTTPRequestHandler, body: bytes) -> Answer:
+def answered(api: ComputeApi, project: str, handler: BaseHTTPRequestHandler) -> Answer:
+    body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
     url = urlsplit(handler.path)
     query = parse_qs(url.query)
     if url.path in ("", "/"):
-        return Answer(200, "computeMetadata/\n")
+        return text_answer(200, "computeMetadata/\n")
     if url.path.startswith(ROOT):
         return refused(handler.headers) or read(workstation(project), url.path.removeprefix(ROOT), query)
     try:
