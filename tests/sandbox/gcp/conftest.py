@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from pulumi_sandbox.providers import rsa_key
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.provider import Gcp
 from pulumi_sandbox.providers.resource import Resource
@@ -72,12 +75,21 @@ def api(google: Google) -> Any:
     return Api(google)
 
 
+@pytest.fixture(scope="session")
+def keys() -> Callable[[int], str]:
+    """Private keys by number: making one takes openssl up to a second."""
+    generated = rsa_key._generated
+    return functools.cache(lambda _: generated())
+
+
 @pytest.fixture
-def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: Callable[[int], str]) -> Iterator[Any]:
     """What machines reach besides Compute Engine, with an account for them: tests.sandbox.gcp.machine_client.Client."""
     from tests.sandbox.gcp.machine_client import SETTINGS, Client
 
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+    number = itertools.count()
+    monkeypatch.setattr(rsa_key, "_generated", lambda: keys(next(number)))
     google = Google(tmp_path, settings=SETTINGS)
     google.cloud.configure(google.config)
     google.make("gcp:serviceaccount/account:Account", "one", {"accountId": "runner"})

@@ -38,9 +38,12 @@ ACCEPTED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("changes", ACCEPTED.values(), ids=ACCEPTED)
-def test_disks_that_google_takes_are_accepted(google: Google, changes: dict[str, Any]) -> None:
-    assert google.problems(REGION_TEMPLATE, {**TEMPLATE, **changes}) == []
+def test_disks_that_google_takes_are_accepted(google: Google) -> None:
+    assert {
+        name: found
+        for name, changes in ACCEPTED.items()
+        if (found := google.problems(REGION_TEMPLATE, {**TEMPLATE, **changes}))
+    } == {}
 
 
 def sized(index: int, given: int, words: str) -> str:

@@ -32,9 +32,8 @@ ACCEPTED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("inputs", ACCEPTED.values(), ids=ACCEPTED)
-def test_a_rule_that_google_takes_is_accepted(google: Google, inputs: dict[str, Any]) -> None:
-    assert google.problems(FIREWALL, inputs) == []
+def test_a_rule_that_google_takes_is_accepted(google: Google) -> None:
+    assert {name: found for name, inputs in ACCEPTED.items() if (found := google.problems(FIREWALL, inputs))} == {}
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

@@ -38,9 +38,12 @@ ACCEPTED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("changes", ACCEPTED.values(), ids=ACCEPTED)
-def test_a_group_that_google_takes_is_accepted(google: Google, changes: dict[str, Any]) -> None:
-    assert google.problems(REGION_GROUP, {**GROUP, **VERSIONS, **changes}) == []
+def test_a_group_that_google_takes_is_accepted(google: Google) -> None:
+    assert {
+        name: found
+        for name, changes in ACCEPTED.items()
+        if (found := google.problems(REGION_GROUP, {**GROUP, **VERSIONS, **changes}))
+    } == {}
 
 
 def surge(field: str, given: int, zones: int) -> str:

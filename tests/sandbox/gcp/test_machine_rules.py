@@ -51,9 +51,12 @@ ACCEPTED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("changes", ACCEPTED.values(), ids=ACCEPTED)
-def test_a_machine_that_google_has_is_accepted(google: Google, changes: dict[str, Any]) -> None:
-    assert google.problems(REGION_TEMPLATE, {**TEMPLATE, **changes}) == []
+def test_a_machine_that_google_has_is_accepted(google: Google) -> None:
+    assert {
+        name: found
+        for name, changes in ACCEPTED.items()
+        if (found := google.problems(REGION_TEMPLATE, {**TEMPLATE, **changes}))
+    } == {}
 
 
 REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {

@@ -51,9 +51,10 @@ ACCEPTED: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("token", "inputs"), ACCEPTED.values(), ids=ACCEPTED)
-def test_what_google_takes_is_accepted(google: Google, token: str, inputs: dict[str, Any]) -> None:
-    assert google.problems(token, inputs) == []
+def test_what_google_takes_is_accepted(google: Google) -> None:
+    assert {
+        name: found for name, (token, inputs) in ACCEPTED.items() if (found := google.problems(token, inputs))
+    } == {}
 
 
 REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {

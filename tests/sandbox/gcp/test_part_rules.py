@@ -72,9 +72,12 @@ ACCEPTED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("changes", ACCEPTED.values(), ids=ACCEPTED)
-def test_parts_that_a_machine_takes_are_accepted(google: Google, changes: dict[str, Any]) -> None:
-    assert google.problems(REGION_TEMPLATE, {**TEMPLATE, **changes}) == []
+def test_parts_that_a_machine_takes_are_accepted(google: Google) -> None:
+    assert {
+        name: found
+        for name, changes in ACCEPTED.items()
+        if (found := google.problems(REGION_TEMPLATE, {**TEMPLATE, **changes}))
+    } == {}
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

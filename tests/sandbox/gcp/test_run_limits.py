@@ -37,9 +37,12 @@ ACCEPTED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("scheduling", ACCEPTED.values(), ids=ACCEPTED)
-def test_a_limit_that_google_takes_is_accepted(google: Google, scheduling: dict[str, Any]) -> None:
-    assert google.problems(REGION_TEMPLATE, {**TEMPLATE, "scheduling": scheduling}) == []
+def test_a_limit_that_google_takes_is_accepted(google: Google) -> None:
+    assert {
+        name: found
+        for name, scheduling in ACCEPTED.items()
+        if (found := google.problems(REGION_TEMPLATE, {**TEMPLATE, "scheduling": scheduling}))
+    } == {}
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {

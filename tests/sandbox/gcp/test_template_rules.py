@@ -62,9 +62,12 @@ ACCEPTED = {
 }
 
 
-@pytest.mark.parametrize("changes", ACCEPTED.values(), ids=ACCEPTED)
-def test_a_template_that_google_takes_is_accepted(google: Google, changes: dict[str, Any]) -> None:
-    assert google.problems(REGION_TEMPLATE, {**TEMPLATE, **changes}) == []
+def test_a_template_that_google_takes_is_accepted(google: Google) -> None:
+    assert {
+        name: found
+        for name, changes in ACCEPTED.items()
+        if (found := google.problems(REGION_TEMPLATE, {**TEMPLATE, **changes}))
+    } == {}
 
 
 SPECIFIC = (

@@ -41,9 +41,8 @@ ACCEPTED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("inputs", ACCEPTED.values(), ids=ACCEPTED)
-def test_a_trigger_that_google_takes_is_accepted(google: Google, inputs: dict[str, Any]) -> None:
-    assert google.problems(TRIGGER, inputs) == []
+def test_a_trigger_that_google_takes_is_accepted(google: Google) -> None:
+    assert {name: found for name, inputs in ACCEPTED.items() if (found := google.problems(TRIGGER, inputs))} == {}
 
 
 TEMPLATE = {"location": "us-central1", "filename": "cloudbuild.yaml"}
