@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.kubernetes.fit import Misfit
-from pulumi_sandbox.providers.kubernetes.nodes import Node
+from pulumi_sandbox.providers.kubernetes.scheduling.fit import Misfit
+from pulumi_sandbox.providers.kubernetes.scheduling.nodes import Node
 
 from tests.control_plane.cluster_state import Both
 from tests.sandbox.kubernetes import test_fit

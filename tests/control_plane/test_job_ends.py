@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.kubernetes import job_rules
-from pulumi_sandbox.providers.kubernetes.containers import Ended
+from pulumi_sandbox.providers.kubernetes.workloads import job_rules
+from pulumi_sandbox.providers.kubernetes.workloads.containers import Ended
 
 from tests.control_plane.api import until
 from tests.control_plane.cluster_state import Both, gpu_node

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs
-from pulumi_sandbox.providers.kubernetes import quota
-from pulumi_sandbox.providers.kubernetes.scheduler import Placement
-from pulumi_sandbox.providers.kubernetes.workloads import pod
+from pulumi_sandbox.providers.kubernetes.scheduling import quota
+from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Placement
+from pulumi_sandbox.providers.kubernetes.workloads.pods import pod
 from pulumi_sandbox.world.store import Record
 
 from tests.control_plane.api import Api, until

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.kubernetes.scheduler import Placement
+from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Placement
 
 from tests.control_plane.cluster_state import SIZE, Both, gpu_node
 from tests.control_plane.objects import smoke_job

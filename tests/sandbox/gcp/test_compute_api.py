@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pulumi_sandbox.providers.gcp.vm import INSTANCE
+from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
 from pulumi_sandbox.world.faults import Fault
 
 from tests.sandbox.gcp.api import Api, script

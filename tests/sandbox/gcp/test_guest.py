@@ -9,7 +9,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from pulumi_sandbox.providers.gcp.vm import append
+from pulumi_sandbox.providers.gcp.compute.vm_store import append
 from pulumi_sandbox.providers.machines.guest import SERIAL_BYTES
 from pulumi_sandbox.providers.resource import Refused
 from pulumi_sandbox.world.faults import Fault

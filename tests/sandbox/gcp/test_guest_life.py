@@ -9,8 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
 from pulumi_sandbox.providers.gcp.types import REGION_TEMPLATE
-from pulumi_sandbox.providers.gcp.vm import INSTANCE
 from pulumi_sandbox.providers.machines.guest import alive, started
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import World

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pulumi_sandbox.providers.gcp import machine_types
+from pulumi_sandbox.providers.gcp.compute import machine_types
 
 
 @pytest.mark.parametrize(

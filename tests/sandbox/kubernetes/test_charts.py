@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.kubernetes.charts import CONTROLLER, PLUGIN, SCALE_SET, charts
+from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, PLUGIN, SCALE_SET, charts
 from pulumi_sandbox.providers.values import UNKNOWN
 
 from tests.sandbox.kubernetes.conftest import Cluster, changed

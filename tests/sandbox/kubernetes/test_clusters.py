@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pulumi_sandbox.providers.kubernetes.cluster import identity
 from pulumi_sandbox.providers.kubernetes.provider import NAMESPACE
-from pulumi_sandbox.providers.kubernetes.scheduler import Placement
+from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Placement
 from pulumi_sandbox.providers.resource import Refused
 from pulumi_sandbox.providers.values import UNKNOWN
 from pulumi_sandbox.world.store import Record, World

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.kubernetes.charts import CONTROLLER
-from pulumi_sandbox.providers.kubernetes.definitions import DEFINITION, PATCH
+from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER
+from pulumi_sandbox.providers.kubernetes.schema.definitions import DEFINITION, PATCH
 from pulumi_sandbox.providers.resource import Refused
 
 from tests.sandbox.kubernetes.conftest import Cluster, changed

@@ -6,8 +6,8 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.kubernetes.fit import Misfit, misfit, requests, takes_daemon, unschedulable
-from pulumi_sandbox.providers.kubernetes.nodes import Node, Taint
+from pulumi_sandbox.providers.kubernetes.scheduling.fit import Misfit, misfit, requests, takes_daemon, unschedulable
+from pulumi_sandbox.providers.kubernetes.scheduling.nodes import Node, Taint
 
 GPU = "nvidia.com/gpu"
 NODE = Node(

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from gpu_ci.payload import smoke_archive
-from pulumi_sandbox.providers.kubernetes import jobs
-from pulumi_sandbox.providers.kubernetes.scheduler import POD
+from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD
+from pulumi_sandbox.providers.kubernetes.workloads import jobs
 from pulumi_sandbox.providers.readiness import Unready
 from pulumi_sandbox.providers.resource import Refused, Resource
 from pulumi_sandbox.providers.values import Decoded

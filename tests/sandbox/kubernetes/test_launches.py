@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from pulumi_sandbox.providers.kubernetes import jobs
-from pulumi_sandbox.providers.kubernetes.scheduler import POD
+from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD
+from pulumi_sandbox.providers.kubernetes.workloads import jobs
 from pulumi_sandbox.providers.readiness import Unready
 from pulumi_sandbox.world.faults import Fault
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.kubernetes.chart_objects import DAEMON_SET, DEPLOYMENT, RUNNER_SET
-from pulumi_sandbox.providers.kubernetes.charts import CONTROLLER, PLUGIN
+from pulumi_sandbox.providers.kubernetes.helm.chart_objects import DAEMON_SET, DEPLOYMENT, RUNNER_SET
+from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, PLUGIN
 from pulumi_sandbox.providers.resource import Refused, Resource
 
 from tests.sandbox.kubernetes.conftest import Cluster, changed

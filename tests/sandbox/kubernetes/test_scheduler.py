@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.kubernetes.chart_objects import RUNNER_SET
-from pulumi_sandbox.providers.kubernetes.scheduler import POD, Placement
+from pulumi_sandbox.providers.kubernetes.helm.chart_objects import RUNNER_SET
+from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement
 from pulumi_sandbox.world.store import Record
 
 from tests.sandbox.kubernetes.conftest import GPU, Cluster

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.kubernetes import jobs
-from pulumi_sandbox.providers.kubernetes.scheduler import POD, Placement
+from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement
+from pulumi_sandbox.providers.kubernetes.workloads import jobs
 from pulumi_sandbox.providers.readiness import Unready
 from pulumi_sandbox.world.store import Record
 

@@ -9,8 +9,8 @@ import pytest
 from gpu_ci.aws.node_user_data import user_data
 from gpu_ci.kubernetes.smoke_job import SmokeJob, SmokeJobArgs
 from gpu_ci.payload import smoke_archive
-from pulumi_sandbox.providers.kubernetes import jobs
-from pulumi_sandbox.providers.kubernetes.toolkit import BOTTLEROCKET, PACKAGED, Toolkit, gpus, toolkit
+from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import BOTTLEROCKET, PACKAGED, Toolkit, gpus, toolkit
+from pulumi_sandbox.providers.kubernetes.workloads import jobs
 from pulumi_sandbox.providers.readiness import Unready
 from pulumi_sandbox.world.store import Record
 

@@ -11,24 +11,17 @@ from pulumi_sandbox.providers import bridged, sandbox_file
 from pulumi_sandbox.providers.bridged import Naming
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import Change
-from pulumi_sandbox.providers.gcp import (
-    discovery,
-    errors,
-    machine_services,
-    outputs,
-    pure_functions,
-    rule_table,
-    secret_lookups,
-    types,
-)
+from pulumi_sandbox.providers.gcp import discovery, errors, machine_services, pure_functions, secret_lookups, types
 from pulumi_sandbox.providers.gcp import replace as replacing
-from pulumi_sandbox.providers.gcp.compute import ComputeApi, ComputeServer
-from pulumi_sandbox.providers.gcp.instances import Instances
-from pulumi_sandbox.providers.gcp.machine_outputs import labels
+from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
+from pulumi_sandbox.providers.gcp.compute.operations import Operations
+from pulumi_sandbox.providers.gcp.compute.server import ComputeApi, ComputeServer
+from pulumi_sandbox.providers.gcp.compute.vm_store import VirtualMachines
 from pulumi_sandbox.providers.gcp.names import last, part, relative, service_account_email
-from pulumi_sandbox.providers.gcp.operations import Operations
+from pulumi_sandbox.providers.gcp.outputs import table as outputs
+from pulumi_sandbox.providers.gcp.outputs.machine import labels
+from pulumi_sandbox.providers.gcp.rules import table as rule_table
 from pulumi_sandbox.providers.gcp.site import Site
-from pulumi_sandbox.providers.gcp.vm import VirtualMachines
 from pulumi_sandbox.providers.gcp.world import Surroundings
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError
 from pulumi_sandbox.providers.machines import settings as guest_settings

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from pulumi_sandbox.providers.kubernetes.pod_rules import inner, items
+from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
 from pulumi_sandbox.providers.values import UNKNOWN
 from pulumi_sandbox.world.store import World
 

@@ -11,14 +11,17 @@ from pulumi_sandbox.providers import bridged
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import UPDATE, Change
 from pulumi_sandbox.providers.kubernetes import cluster as kubernetes_cluster
-from pulumi_sandbox.providers.kubernetes import definitions, immutable, object_rules, objects, quota, schema
-from pulumi_sandbox.providers.kubernetes.await_rules import REPLACE
-from pulumi_sandbox.providers.kubernetes.gate import JOB, Gate
+from pulumi_sandbox.providers.kubernetes import objects
 from pulumi_sandbox.providers.kubernetes.releases import Releases
-from pulumi_sandbox.providers.kubernetes.runners import Runners
-from pulumi_sandbox.providers.kubernetes.scheduler import Scheduler
+from pulumi_sandbox.providers.kubernetes.rules import immutable, object_rules
+from pulumi_sandbox.providers.kubernetes.scheduling import quota
+from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Scheduler
+from pulumi_sandbox.providers.kubernetes.schema import definitions, validation
 from pulumi_sandbox.providers.kubernetes.tables import CLUSTER_WIDE, DATA, IDENTITY, REPLACES
-from pulumi_sandbox.providers.kubernetes.workloads import Workloads
+from pulumi_sandbox.providers.kubernetes.workloads.await_rules import REPLACE
+from pulumi_sandbox.providers.kubernetes.workloads.gate import JOB, Gate
+from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads
+from pulumi_sandbox.providers.kubernetes.workloads.runners import Runners
 from pulumi_sandbox.providers.readiness import Unready
 from pulumi_sandbox.providers.resource import Context, Problem, Resource
 from pulumi_sandbox.providers.values import UNKNOWN
@@ -122,7 +125,7 @@ class Kubernetes(Cloud):
             objects.kind(res.token),
             res.token.split(":")[1].removeprefix("core/"),
         )
-        return list(schema.check(version, kind, res.inputs)) or object_rules.check(group, kind, res.inputs)
+        return list(validation.check(version, kind, res.inputs)) or object_rules.check(group, kind, res.inputs)
 
     def replaces(self, token: str, path: str) -> bool | None:
         if token == RELEASE:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes import chart_objects, chart_rules, charts, definitions
-from pulumi_sandbox.providers.kubernetes.charts import CONTROLLER, SCALE_SET
-from pulumi_sandbox.providers.kubernetes.definitions import minor
-from pulumi_sandbox.providers.kubernetes.pod_rules import inner
-from pulumi_sandbox.providers.kubernetes.runners import Runners, is_ending
-from pulumi_sandbox.providers.kubernetes.workloads import Workloads
+from pulumi_sandbox.providers.kubernetes.helm import chart_objects, chart_rules, charts
+from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, SCALE_SET
+from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner
+from pulumi_sandbox.providers.kubernetes.schema import definitions
+from pulumi_sandbox.providers.kubernetes.schema.definitions import minor
+from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads
+from pulumi_sandbox.providers.kubernetes.workloads.runners import Runners, is_ending
 from pulumi_sandbox.providers.resource import Problem, Refused, Resource
 from pulumi_sandbox.providers.sealing import seal
 from pulumi_sandbox.world.store import Record, World
