@@ -12,7 +12,7 @@ from pulumi_sandbox.providers.kubernetes.workloads.containers import Ended
 from tests.control_plane.api import until
 from tests.control_plane.cluster_state import Both, gpu_node
 from tests.control_plane.objects import smoke_job
-from tests.sandbox.kubernetes.conftest import changed
+from tests.sandbox.providers.kubernetes.conftest import changed
 
 CHECK = "gpu-smoke"
 FAIL_JOB = {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3, 4]}}]}

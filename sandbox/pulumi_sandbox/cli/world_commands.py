@@ -14,7 +14,7 @@ from pulumi_sandbox.cli.world_edit import checked, guard_secrets, owned, parsed,
 from pulumi_sandbox.cli.world_faults import break_command, faults_command, mend_command
 from pulumi_sandbox.cli.world_views import as_json, chosen, opened, print_json, print_table
 from pulumi_sandbox.providers import paths
-from pulumi_sandbox.providers.sealing import MARK, digest, is_sealed, shown
+from pulumi_sandbox.providers.secret_digests import MARK, digest, is_sealed, shown
 from pulumi_sandbox.providers.values import at
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world import orphans as orphan_finder

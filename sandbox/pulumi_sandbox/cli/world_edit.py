@@ -10,7 +10,7 @@ import click
 
 from pulumi_sandbox.providers import paths
 from pulumi_sandbox.providers.resource import Problem
-from pulumi_sandbox.providers.sealing import is_sealed, sealed_paths
+from pulumi_sandbox.providers.secret_digests import is_sealed, sealed_paths
 from pulumi_sandbox.providers.values import at
 from pulumi_sandbox.world.store import Record, World
 

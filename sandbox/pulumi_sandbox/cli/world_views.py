@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pulumi_sandbox.providers.sealing import shown
+from pulumi_sandbox.providers.secret_digests import shown
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import Record, World, WorldError
 

@@ -15,7 +15,7 @@ from pulumi_sandbox.providers.readiness import Unready
 from pulumi_sandbox.providers.resource import DEFAULTS, Context, Problem, Refused, Resource
 from pulumi_sandbox.providers.sdk.shapes import UnknownTypeError
 from pulumi_sandbox.providers.sdk.types import Shape
-from pulumi_sandbox.providers.sealing import seal, secret_paths, unseal
+from pulumi_sandbox.providers.secret_digests import seal, secret_paths, unseal
 from pulumi_sandbox.providers.values import NO_SECRETS, UNKNOWN, Decoded, outermost
 from pulumi_sandbox.world.faults import Fault
 from pulumi_sandbox.world.store import Exists, Record

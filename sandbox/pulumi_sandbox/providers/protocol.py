@@ -22,7 +22,7 @@ from pulumi_sandbox.providers.engine_log import EngineLog
 from pulumi_sandbox.providers.lifecycle import Lifecycle
 from pulumi_sandbox.providers.readiness import Unready
 from pulumi_sandbox.providers.resource import Context, Problem, Refused, Resource
-from pulumi_sandbox.providers.sealing import masked, secret_paths
+from pulumi_sandbox.providers.secret_digests import masked, secret_paths
 from pulumi_sandbox.providers.values import NO_SECRETS, STRIPPED, UNKNOWN, Decoded, Path, Secrets, covered, leaves
 from pulumi_sandbox.providers.wire import decode, encode, sent
 

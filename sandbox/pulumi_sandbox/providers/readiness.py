@@ -10,7 +10,7 @@ from google.protobuf import any_pb2
 from pulumi.runtime.proto import provider_pb2 as pb
 from pulumi.runtime.proto import status_pb2
 
-from pulumi_sandbox.providers.sealing import masked
+from pulumi_sandbox.providers.secret_digests import masked
 from pulumi_sandbox.providers.values import Decoded
 from pulumi_sandbox.providers.wire import encode, sent
 

@@ -25,7 +25,7 @@ from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.gcp.world import Surroundings
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError
 from pulumi_sandbox.providers.machines import settings as guest_settings
-from pulumi_sandbox.providers.machines.guest import Guests
+from pulumi_sandbox.providers.machines.vm_processes import Guests
 from pulumi_sandbox.providers.resource import Problem, PureFunction, Refused, Resource
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.providers.sdk.replace import PLACES

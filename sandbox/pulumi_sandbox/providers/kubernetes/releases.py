@@ -14,7 +14,7 @@ from pulumi_sandbox.providers.kubernetes.schema.definitions import minor
 from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads
 from pulumi_sandbox.providers.kubernetes.workloads.runners import Runners, is_ending
 from pulumi_sandbox.providers.resource import Problem, Refused, Resource
-from pulumi_sandbox.providers.sealing import seal
+from pulumi_sandbox.providers.secret_digests import seal
 from pulumi_sandbox.world.store import Record, World
 
 SECRET = "kubernetes:core/v1:Secret"  # noqa: S105

@@ -25,7 +25,7 @@ from pulumi_sandbox.providers.gcp.names import (
     self_link,
 )
 from pulumi_sandbox.providers.gcp.types import ACCOUNT, REGION_TEMPLATE, TEMPLATE
-from pulumi_sandbox.providers.sealing import recognized, sealed_paths, shown
+from pulumi_sandbox.providers.secret_digests import recognized, sealed_paths, shown
 from pulumi_sandbox.world.store import Fault, Record, World
 
 # What a machine of the sandbox is made from; everything else of a template is only shown.

@@ -11,8 +11,8 @@ from typing import Any
 from pulumi_sandbox.providers.gcp import errors
 from pulumi_sandbox.providers.gcp.compute.operations import Json, now, number
 from pulumi_sandbox.providers.gcp.names import in_zone, last, part, self_link
-from pulumi_sandbox.providers.machines.guest import SERIAL_BYTES, Boot, Guests, alive, stop
 from pulumi_sandbox.providers.machines.metadata import SCOPES, Machine, service_accounts
+from pulumi_sandbox.providers.machines.vm_processes import SERIAL_BYTES, Boot, Guests, alive, stop
 from pulumi_sandbox.world.store import Exists, Record, World
 
 INSTANCE = "gcp:compute/instance:Instance"

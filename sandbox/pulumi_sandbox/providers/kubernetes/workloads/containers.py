@@ -23,8 +23,8 @@ from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items, pairs
 from pulumi_sandbox.providers.kubernetes.workloads import dns_names
-from pulumi_sandbox.providers.machines.guest import STOP_SEC, supervised
 from pulumi_sandbox.providers.machines.settings import GuestSettings
+from pulumi_sandbox.providers.machines.vm_processes import STOP_SEC, supervised
 from pulumi_sandbox.world.store import World
 
 CONFIG_MAP = "kubernetes:core/v1:ConfigMap"

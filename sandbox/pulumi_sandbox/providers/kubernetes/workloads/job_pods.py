@@ -17,7 +17,7 @@ from pulumi_sandbox.providers.kubernetes.workloads import dns_names, job_rules
 from pulumi_sandbox.providers.kubernetes.workloads.containers import Containers, Ended, Pod
 from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads, ending, pod, pods_of
 from pulumi_sandbox.providers.resource import Resource
-from pulumi_sandbox.providers.sealing import seal
+from pulumi_sandbox.providers.secret_digests import seal
 from pulumi_sandbox.world.store import Record
 
 UNKNOWN_NODE = "a-node-the-sandbox-does-not-know"
