@@ -18,8 +18,8 @@ from pulumi_sandbox.providers.values import (
     Secrets,
     at,
     covered,
+    drop_nested,
     leaves,
-    outermost,
 )
 from pulumi_sandbox.providers.wire import decode_wire, to_wire
 
@@ -41,7 +41,7 @@ def digest(value: Any, key: bytes) -> str:
     return PREFIX + hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
 
 
-def is_sealed(value: Any) -> bool:
+def is_digest(value: Any) -> bool:
     return (
         isinstance(value, Mapping)
         and value.keys() == {MARK}
@@ -50,19 +50,19 @@ def is_sealed(value: Any) -> bool:
     )
 
 
-def sealed_paths(stored: Any, path: Path = ()) -> list[Path]:
+def digest_paths(stored: Any, path: Path = ()) -> list[Path]:
     """Where a stored tree has digests in the place of secrets."""
-    if is_sealed(stored):
+    if is_digest(stored):
         return [path]
     steps: Iterable[tuple[str | int, Any]] = ()
     if isinstance(stored, Mapping):
         steps = stored.items()
     elif isinstance(stored, list):
         steps = enumerate(stored)
-    return [found for step, inner in steps for found in sealed_paths(inner, (*path, step))]
+    return [found for step, inner in steps for found in digest_paths(inner, (*path, step))]
 
 
-def seal(values: Mapping[str, Any], secrets: Secrets, key: bytes) -> dict[str, Any]:
+def hash_secrets(values: Mapping[str, Any], secrets: Secrets, key: bytes) -> dict[str, Any]:
     """Values as the world may store them."""
 
     def sealed(tree: Any) -> Any:
@@ -76,7 +76,7 @@ def seal(values: Mapping[str, Any], secrets: Secrets, key: bytes) -> dict[str, A
     return {name: sealed(value) for name, value in to_wire(values, secrets).items()}
 
 
-def unseal(stored: Mapping[str, Any], known: Iterable[Decoded], key: bytes) -> Decoded:
+def restore_secrets(stored: Mapping[str, Any], known: Iterable[Decoded], key: bytes) -> Decoded:
     """What the world stores, with the secrets put back that the engine knows; the others become placeholders."""
     values = {
         digest(value, key): value
@@ -87,7 +87,7 @@ def unseal(stored: Mapping[str, Any], known: Iterable[Decoded], key: bytes) -> D
 
     def opened(tree: Any) -> Any:
         if isinstance(tree, Mapping):
-            if is_sealed(tree):
+            if is_digest(tree):
                 value = to_wire({"": values.get(tree[MARK], CHANGED)})[""]
                 return {SIGNATURE: SECRET, "value": value}
             return {name: opened(inner) for name, inner in tree.items()}
@@ -98,23 +98,23 @@ def unseal(stored: Mapping[str, Any], known: Iterable[Decoded], key: bytes) -> D
 
 def recognized(stored: Mapping[str, Any], known: Iterable[str], key: bytes) -> dict[str, Any]:
     """What the world stores, with the texts in the place of their digests that are known from elsewhere."""
-    if not sealed_paths(stored):
+    if not digest_paths(stored):
         return dict(stored)
     texts = {digest(text, key): text for text in known}
 
     def opened(tree: Any) -> Any:
         if isinstance(tree, Mapping):
-            return texts.get(tree[MARK], tree) if is_sealed(tree) else {name: opened(one) for name, one in tree.items()}
+            return texts.get(tree[MARK], tree) if is_digest(tree) else {name: opened(one) for name, one in tree.items()}
         return [opened(inner) for inner in tree] if isinstance(tree, list) else tree
 
     return {name: opened(value) for name, value in stored.items()}
 
 
-def shown(stored: Any) -> Any:
+def redact(stored: Any) -> Any:
     """What the world stores, for people: `[secret]` in the place of a digest."""
     if isinstance(stored, Mapping):
-        return SHOWN if is_sealed(stored) else {name: shown(inner) for name, inner in stored.items()}
-    return [shown(inner) for inner in stored] if isinstance(stored, list) else stored
+        return SHOWN if is_digest(stored) else {name: redact(inner) for name, inner in stored.items()}
+    return [redact(inner) for inner in stored] if isinstance(stored, list) else stored
 
 
 def secret_paths(
@@ -133,7 +133,7 @@ def secret_paths(
     for path, value in leaves(outputs):
         if isinstance(value, str) and not covered(path, marked) and any(text in value for text in texts):
             marked.add(path)
-    return outermost(marked)
+    return drop_nested(marked)
 
 
 def masked(text: str, known: Iterable[Decoded]) -> str:

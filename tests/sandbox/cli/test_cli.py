@@ -146,7 +146,7 @@ def test_faults_that_are_still_planted_are_told_after_a_failure(
     (tmp_path / "sandbox").mkdir()
     world = World(tmp_path / "sandbox" / "world.db")
     if planted:
-        world.plant(Fault("stockout"))
+        world.add_fault(Fault("stockout"))
     world.close()
     assert main.run(["up"]) == code
     assert ("faults are still planted: stockout\n  hint:" in capsys.readouterr().err) is told

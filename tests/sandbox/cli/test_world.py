@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pulumi_sandbox.cli.world_commands import world as command
 from pulumi_sandbox.cli.world_edit import put
-from pulumi_sandbox.providers.secret_digests import seal
+from pulumi_sandbox.providers.secret_digests import hash_secrets
 from pulumi_sandbox.world.faults import KINDS, Fault
 from pulumi_sandbox.world.store import Record, World
 
@@ -29,7 +29,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     inputs = {"targetSize": 0, "updatePolicy": {"type": "OPPORTUNISTIC"}, "token": "hunter22"}
     hidden = frozenset({("token",)})
     urn = f"urn:pulumi:staging::ci::{GROUP}::l4-group"
-    stored = seal(inputs, hidden, made.key)
+    stored = hash_secrets(inputs, hidden, made.key)
     made.insert(Record(GROUP, ID, "l4-group", urn, stored, stored | {"selfLink": "https://x", "zones": ["a", "b"]}))
     made.insert(Record(VM, "zones/a/check", "check", "", {}, {"name": "check"}, "api"))
     yield made
@@ -261,7 +261,7 @@ def test_events_are_listed_in_order(world: World) -> None:
 
 
 def test_reset_asks_and_then_empties_the_world(world: World) -> None:
-    world.plant(Fault("slow"))
+    world.add_fault(Fault("slow"))
     run("reset", code=1, answer="n\n")
     assert "nobody answered; with --yes nobody is asked" in run("reset", code=2, answer="").output
     assert len(world.find()) == 2

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 from pulumi_sandbox.cli import own_commands
 from pulumi_sandbox.cli.world_commands import world as command
-from pulumi_sandbox.providers.secret_digests import seal, sealed_paths
+from pulumi_sandbox.providers.secret_digests import digest_paths, hash_secrets
 from pulumi_sandbox.world.store import Record, World
 
 TEMPLATE = "gcp:compute/instanceTemplate:InstanceTemplate"
@@ -26,7 +26,7 @@ SECRETS = frozenset({("metadata", "tok"), ("disks", 1, "diskEncryptionKey", "kms
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path))
     made = World(tmp_path / "world.db")
-    stored = seal(INPUTS, SECRETS, made.key)
+    stored = hash_secrets(INPUTS, SECRETS, made.key)
     made.insert(Record(TEMPLATE, ID, "t2", f"urn:pulumi:dev::ci::{TEMPLATE}::t2", stored, stored))
     yield made
     made.close()
@@ -79,7 +79,7 @@ def test_a_secret_itself_what_is_beside_it_and_all_of_it_can_be_changed(world: W
     after = row(world)
     assert after.inputs["metadata"]["plain"] == "y"
     assert after.inputs["metadata"]["tok"] != before.inputs["metadata"]["tok"]
-    assert ("metadata", "tok") in sealed_paths(after.inputs)
+    assert ("metadata", "tok") in digest_paths(after.inputs)
     assert "another" not in str(after)
     edit("metadata=null")
     assert "metadata" not in {**row(world).inputs, **row(world).outputs}

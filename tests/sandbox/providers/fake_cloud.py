@@ -126,7 +126,7 @@ class Toys(Cloud):
     def deleted(self, res: Resource) -> None:
         self.happened.append(f"deleted {res.name}")
 
-    def undeletable(self, res: Resource) -> Iterable[str]:
+    def delete_blockers(self, res: Resource) -> Iterable[str]:
         if res.outputs.get("label") == "keep":
             yield "deletion protection is on"
 

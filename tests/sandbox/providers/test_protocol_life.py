@@ -11,7 +11,7 @@ from google.protobuf import empty_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pulumi.runtime.proto import provider_pb2 as pb
-from pulumi_sandbox.providers.secret_digests import CHANGED, is_sealed
+from pulumi_sandbox.providers.secret_digests import CHANGED, is_digest
 from pulumi_sandbox.providers.values import SIGNATURE
 from pulumi_sandbox.providers.wire import decode
 from pulumi_sandbox.world.faults import Fault
@@ -102,8 +102,8 @@ def test_an_output_that_was_secret_stays_so_and_an_input_only_while_the_program_
     assert answer.secrets == {("link",), ("token",)}
     assert (answer.values["link"], answer.values["label"]) == ("https://toys/n", "a-plain-label")
     [row] = bench.world.find()
-    assert is_sealed(row.outputs["link"]) is not preview
-    assert is_sealed(row.outputs["label"]) is preview
+    assert is_digest(row.outputs["link"]) is not preview
+    assert is_digest(row.outputs["label"]) is preview
 
 
 def test_an_update_of_what_is_gone_says_how_to_go_on(bench: Bench) -> None:
@@ -165,8 +165,8 @@ def test_a_box_of_any_kind_reads_back_with_no_difference(size: int, tags: dict[s
 
 
 def test_a_planted_refusal_comes_before_anything_is_made(bench: Bench) -> None:
-    bench.world.plant(Fault("refuse", on=BOX, message="403: no"))
-    bench.world.plant(Fault("quota", on="mine"))
+    bench.world.add_fault(Fault("refuse", on=BOX, message="403: no"))
+    bench.world.add_fault(Fault("quota", on="mine"))
     request = pb.CreateRequest(urn=urn(BOX, "mine"), properties=struct(size=1, name="n"))
     assert refused(bench, "Create", request) == "403: no"
     assert refused(bench, "Create", request) == "quota exceeded (a planted fault)"
@@ -176,7 +176,7 @@ def test_a_planted_refusal_comes_before_anything_is_made(bench: Bench) -> None:
 
 def test_a_planted_refusal_of_a_delete_leaves_the_row_and_strikes_once(bench: Bench) -> None:
     identity, inputs, outputs = made(bench, size=1)
-    bench.world.plant(Fault("busy", on=BOX))
+    bench.world.add_fault(Fault("busy", on=BOX))
     request = pb.DeleteRequest(id=identity, urn=urn(BOX, "mine"), properties=outputs, old_inputs=inputs)
     assert refused(bench, "Delete", request) == "still in use (a planted fault)"
     assert (len(bench.world.find()), bench.world.faults()) == (1, [])
@@ -185,13 +185,13 @@ def test_a_planted_refusal_of_a_delete_leaves_the_row_and_strikes_once(bench: Be
 
 
 def test_a_fault_the_type_has_no_part_in_is_left_for_others(bench: Bench) -> None:
-    bench.world.plant(Fault("stockout"))
+    bench.world.add_fault(Fault("stockout"))
     made(bench, size=1)
     assert [fault.kind for fault in bench.world.faults()] == ["stockout"]
 
 
 def test_a_crash_comes_after_the_row_and_before_the_answer(bench: Bench) -> None:
-    bench.world.plant(Fault("crash"))
+    bench.world.add_fault(Fault("crash"))
     with pytest.raises(Died):
         bench.call("Create", pb.CreateRequest(urn=urn(BOX, "mine"), properties=struct(size=1, name="n")))
     assert [row.id for row in bench.world.find()] == ["boxes/n"]
@@ -199,7 +199,7 @@ def test_a_crash_comes_after_the_row_and_before_the_answer(bench: Bench) -> None
 
 
 def test_a_slow_create_ends_at_once_when_the_engine_cancels(bench: Bench) -> None:
-    bench.world.plant(Fault("slow", seconds=3600))
+    bench.world.add_fault(Fault("slow", seconds=3600))
     told: list[str] = []
     request = pb.CreateRequest(urn=urn(BOX, "mine"), properties=struct(size=1, name="n"))
     waiting = threading.Thread(target=lambda: told.append(refused(bench, "Create", request)))

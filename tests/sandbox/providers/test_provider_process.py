@@ -15,7 +15,7 @@ import grpc
 import pytest
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2_grpc
-from pulumi_sandbox.providers.server import Life, listens
+from pulumi_sandbox.providers.server import EngineWatch, listens
 
 PATIENCE = 30.0
 
@@ -91,7 +91,7 @@ def test_a_cloud_nobody_serves_is_refused_with_those_there_are(tmp_path: Path) -
 
 def test_a_child_of_process_one_asks_the_engine_whether_it_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getppid", lambda: 1)
-    with_engine, without = Life("127.0.0.1:1"), Life()
+    with_engine, without = EngineWatch("127.0.0.1:1"), EngineWatch()
     assert with_engine.orphaned() is True
     assert without.orphaned() is False
     monkeypatch.setattr(os, "getppid", lambda: 7)

@@ -10,7 +10,15 @@ from google.protobuf import json_format, struct_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 from pulumi_sandbox.providers import paths
-from pulumi_sandbox.providers.secret_digests import CHANGED, digest, is_sealed, seal, secret_paths, shown, unseal
+from pulumi_sandbox.providers.secret_digests import (
+    CHANGED,
+    digest,
+    hash_secrets,
+    is_digest,
+    redact,
+    restore_secrets,
+    secret_paths,
+)
 from pulumi_sandbox.providers.values import (
     ARCHIVE,
     ASSET,
@@ -25,8 +33,8 @@ from pulumi_sandbox.providers.values import (
     Decoded,
     ResourceReference,
     at,
+    drop_nested,
     leaves,
-    outermost,
 )
 from pulumi_sandbox.providers.wire import decode, encode, to_wire
 
@@ -61,7 +69,7 @@ def marked(draw: st.DrawFn) -> Decoded:
     values = draw(trees)
     possible = every_path(values)
     chosen = draw(st.sets(st.sampled_from(possible), max_size=3)) if possible else set()
-    return Decoded(values, outermost(chosen))
+    return Decoded(values, drop_nested(chosen))
 
 
 def kinds(values: dict[str, Any]) -> dict[Any, type]:
@@ -81,12 +89,12 @@ def test_values_and_their_secrets_survive_the_way_to_the_engine_and_back(sent: D
 
 @given(marked())
 def test_sealed_values_open_again_for_who_knows_them(kept: Decoded) -> None:
-    stored = seal(kept.values, kept.secrets, KEY)
+    stored = hash_secrets(kept.values, kept.secrets, KEY)
     known = any(value is UNKNOWN for path in kept.secrets for _, value in leaves(at(kept.values, path)))
     if not known:
-        assert unseal(stored, [kept], KEY) == kept
+        assert restore_secrets(stored, [kept], KEY) == kept
     for path in kept.secrets:
-        assert is_sealed(at(stored, path))
+        assert is_digest(at(stored, path))
 
 
 @given(st.text(min_size=1, alphabet='ab.[]"\\* ü0').map(lambda key: (key, 3, "plain", key)))
@@ -186,22 +194,22 @@ def test_what_is_no_json_value_is_refused() -> None:
 
 
 def test_a_sealed_secret_does_not_hold_its_text_and_is_shown_as_secret() -> None:
-    stored = seal({"user": "ada", "password": "hunter22"}, frozenset({("password",)}), KEY)
+    stored = hash_secrets({"user": "ada", "password": "hunter22"}, frozenset({("password",)}), KEY)
     assert "hunter22" not in str(stored)
     assert stored == {"user": "ada", "password": {"secret": digest("hunter22", KEY)}}
     assert digest("hunter22", b"other") != digest("hunter22", KEY)
-    assert shown({"list": [stored]}) == {"list": [{"user": "ada", "password": "[secret]"}]}
+    assert redact({"list": [stored]}) == {"list": [{"user": "ada", "password": "[secret]"}]}
 
 
 def test_a_secret_nobody_knows_any_more_becomes_a_marked_placeholder() -> None:
-    stored = seal({"password": "hunter22"}, frozenset({("password",)}), KEY)
+    stored = hash_secrets({"password": "hunter22"}, frozenset({("password",)}), KEY)
     other = Decoded({"password": "other"}, frozenset({("password",)}))
-    assert unseal(stored, [other], KEY) == Decoded({"password": CHANGED}, frozenset({("password",)}))
+    assert restore_secrets(stored, [other], KEY) == Decoded({"password": CHANGED}, frozenset({("password",)}))
 
 
 def test_a_users_own_map_named_secret_is_no_sealed_value() -> None:
     values = {"volume": {"secret": "tls"}, "other": {"secret": {"secretName": "x"}}}
-    assert unseal(seal(values, frozenset(), KEY), [], KEY) == Decoded(values)
+    assert restore_secrets(hash_secrets(values, frozenset(), KEY), [], KEY) == Decoded(values)
 
 
 def test_outputs_are_secret_where_the_input_is_and_where_they_repeat_it() -> None:

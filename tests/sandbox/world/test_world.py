@@ -108,7 +108,7 @@ def test_a_transaction_that_fails_leaves_nothing(world: World) -> None:
 
 
 def test_a_fault_strikes_as_often_as_it_says_where_it_says(world: World) -> None:
-    number = world.plant(Fault("slow", on="*box:Box", times=2, seconds=5, settings={"A": "b"}))
+    number = world.add_fault(Fault("slow", on="*box:Box", times=2, seconds=5, settings={"A": "b"}))
     assert world.take("slow", "gcp:toys/shelf:Shelf", "mine") is None
     assert world.take("crash", BOX, "mine") is None
     first = world.take("slow", BOX, "mine")
@@ -120,9 +120,9 @@ def test_a_fault_strikes_as_often_as_it_says_where_it_says(world: World) -> None
 
 
 def test_a_fault_may_name_a_resource_an_id_or_a_zone(world: World) -> None:
-    world.plant(Fault("quota", on="l4-*", times=0))
-    world.plant(Fault("refuse", on="boxes/7", times=0))
-    world.plant(Fault("stockout", zone="us-central1-a", times=0))
+    world.add_fault(Fault("quota", on="l4-*", times=0))
+    world.add_fault(Fault("refuse", on="boxes/7", times=0))
+    world.add_fault(Fault("stockout", zone="us-central1-a", times=0))
     assert world.take("quota", BOX, "l4-template") is not None
     assert world.take("quota", BOX, "l4-template") is not None
     assert world.take("quota", BOX, "t4-template") is None
@@ -132,11 +132,11 @@ def test_a_fault_may_name_a_resource_an_id_or_a_zone(world: World) -> None:
 
 
 def test_faults_are_mended_one_by_one_or_all_at_once(world: World) -> None:
-    first, second, third = (world.plant(Fault(kind)) for kind in ("slow", "crash", "quota"))
-    assert world.mend(second) == 1
-    assert world.mend(second) == 0
+    first, second, third = (world.add_fault(Fault(kind)) for kind in ("slow", "crash", "quota"))
+    assert world.clear_faults(second) == 1
+    assert world.clear_faults(second) == 0
     assert [fault.id for fault in world.faults()] == [first, third]
-    assert world.mend() == 2
+    assert world.clear_faults() == 2
     assert world.faults() == []
 
 

@@ -24,7 +24,7 @@ from pulumi_sandbox.providers.aws import (
 from pulumi_sandbox.providers.aws import lookups as own_lookups
 from pulumi_sandbox.providers.aws.references import References
 from pulumi_sandbox.providers.aws.tables import ARN_IS_ID, ARNS, DESCRIBED, ID_FORMS, ID_PREFIXES, NAMING, REPLACES
-from pulumi_sandbox.providers.aws.world import Surroundings
+from pulumi_sandbox.providers.aws.world import CloudContext
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import Change
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError
@@ -60,10 +60,10 @@ class Aws(Cloud):
         return given if isinstance(given, str) else str(self.lookups.config({})["region"])
 
     @cached_property
-    def around(self) -> Surroundings:
+    def around(self) -> CloudContext:
         try:
             listed = sandbox_file.existing(self.context.workspace.settings_file, "aws", "subnet-* or cluster/ci")
-            return Surroundings(self.context.world, listed, self.lookups.values)
+            return CloudContext(self.context.world, listed, self.lookups.values)
         except (SettingsError, LookupRefusedError) as wrong:
             raise Refused(str(wrong)) from None
 
@@ -109,7 +109,7 @@ class Aws(Cloud):
         if res.token == types.NODE_GROUP and res.old_inputs is None:
             yield from faults.node_group(res, self.around, self.identity(res), self.region(res))
 
-    def undeletable(self, res: Resource) -> Iterable[str]:
+    def delete_blockers(self, res: Resource) -> Iterable[str]:
         return conflicts.users(self.context.world, res.token, res.id)
 
     def fault_kinds(self, token: str) -> tuple[str, ...]:

@@ -22,10 +22,10 @@ from pulumi_sandbox.providers.gcp.outputs import table as outputs
 from pulumi_sandbox.providers.gcp.outputs.machine import labels
 from pulumi_sandbox.providers.gcp.rules import table as rule_table
 from pulumi_sandbox.providers.gcp.site import Site
-from pulumi_sandbox.providers.gcp.world import Surroundings
+from pulumi_sandbox.providers.gcp.world import CloudContext
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError
 from pulumi_sandbox.providers.machines import settings as guest_settings
-from pulumi_sandbox.providers.machines.vm_processes import Guests
+from pulumi_sandbox.providers.machines.vm_processes import VmProcesses
 from pulumi_sandbox.providers.resource import Problem, PureFunction, Refused, Resource
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.providers.sdk.replace import PLACES
@@ -46,7 +46,7 @@ class Gcp(Cloud):
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._guests: Guests | None = None
+        self._guests: VmProcesses | None = None
         self._server: ComputeServer | None = None
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ class Gcp(Cloud):
                 around, services = self.around, machine_services.of(self)
             except SettingsError as wrong:
                 raise Refused(str(wrong)) from None
-            guests = Guests(settings, services)
+            guests = VmProcesses(settings, services)
             operations = Operations(workspace.root / "operations")
             machines = VirtualMachines(self.context.world, guests)
             instances = Instances(self.context.world, machines, operations, around.account_exists)
@@ -92,10 +92,10 @@ class Gcp(Cloud):
                 self._guests.close()
 
     @cached_property
-    def around(self) -> Surroundings:
+    def around(self) -> CloudContext:
         file = self.context.workspace.settings_file
         listed = sandbox_file.existing(file, "gcp", "projects/*/regions/us-central1/subnetworks/ci")
-        return Surroundings(self.context.world, listed)
+        return CloudContext(self.context.world, listed)
 
     def site(self, res: Resource) -> Site:
         try:
@@ -159,7 +159,7 @@ class Gcp(Cloud):
             yield from self.around.taken(res.token, path, site, str(res.inputs.get("name") or ""))
         yield from self.around.missing(res.token, res.inputs, site)
 
-    def undeletable(self, res: Resource) -> Iterable[str]:
+    def delete_blockers(self, res: Resource) -> Iterable[str]:
         for kind, user in self.around.users(res.token, res.id):
             what = "instance template" if kind == "instance_template" else kind
             yield f"Error deleting {what}: {errors.in_use(kind, res.id, user)}"

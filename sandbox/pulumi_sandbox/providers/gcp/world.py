@@ -43,7 +43,7 @@ USERS = {
 
 
 @dataclass
-class Surroundings:
+class CloudContext:
     """The world and what else is there."""
 
     world: World

@@ -22,7 +22,7 @@ from pulumi_sandbox.providers.kubernetes.workloads.await_rules import REPLACE
 from pulumi_sandbox.providers.kubernetes.workloads.gate import JOB, Gate
 from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads
 from pulumi_sandbox.providers.kubernetes.workloads.runners import Runners
-from pulumi_sandbox.providers.readiness import Unready
+from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.providers.resource import Context, Problem, Resource
 from pulumi_sandbox.providers.values import UNKNOWN
 from pulumi_sandbox.world.store import Record, now
@@ -163,7 +163,7 @@ class Kubernetes(Cloud):
         if res.old_inputs is not None:
             group, kind = objects.group(res.token), objects.kind(res.token)
             if refused := list(immutable.check(group, kind, res.old_inputs, res.inputs)):
-                yield immutable.told(group, kind, str(objects.metadata(res).get("name")), refused)
+                yield immutable.error_text(group, kind, str(objects.metadata(res).get("name")), refused)
 
     def taken(self, res: Resource) -> str:
         there = self.context.world.get(res.token, res.id)
@@ -220,10 +220,10 @@ class Kubernetes(Cloud):
     def updated(self, res: Resource) -> None:
         self.created(res)
 
-    def settled(self, res: Resource) -> dict[str, Any]:
-        return self.gate.settled(res) if res.token == JOB else {}
+    def await_ready(self, res: Resource) -> dict[str, Any]:
+        return self.gate.await_ready(res) if res.token == JOB else {}
 
-    def stuck(self, record: Record) -> Unready | None:
+    def stuck(self, record: Record) -> NotReady | None:
         return self.gate.stuck(record) if record.type == JOB else None
 
     def overwrites(self, token: str) -> bool:

@@ -14,7 +14,7 @@ from pulumi_sandbox.providers.kubernetes.schema.definitions import minor
 from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads
 from pulumi_sandbox.providers.kubernetes.workloads.runners import Runners, is_ending
 from pulumi_sandbox.providers.resource import Problem, Refused, Resource
-from pulumi_sandbox.providers.secret_digests import seal
+from pulumi_sandbox.providers.secret_digests import hash_secrets
 from pulumi_sandbox.world.store import Record, World
 
 SECRET = "kubernetes:core/v1:Secret"  # noqa: S105
@@ -128,7 +128,7 @@ class Releases:
             for text in definitions.old(self.world, number):
                 res.log(text, "warning")
         self._clear(res)
-        inputs = seal(res.inputs, res.secrets, self.world.key)
+        inputs = hash_secrets(res.inputs, res.secrets, self.world.key)
         for token, given in chart_objects.objects(chart, inputs):
             meta = given["metadata"]
             identity = f"{meta['namespace']}/{meta['name']}"

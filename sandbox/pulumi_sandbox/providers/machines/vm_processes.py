@@ -41,7 +41,7 @@ class Boot:
     """The machine is off; True when its time limit switched it off."""
 
 
-class Guests:
+class VmProcesses:
     """The machines this process runs. When the process ends, however it ends, so do they."""
 
     def __init__(self, settings: GuestSettings, services: LocalServices) -> None:

@@ -238,6 +238,6 @@ def test_a_subnetwork_that_is_attached_stays(google: Google) -> None:
 @pytest.mark.parametrize("token", [types.WORKER_POOL, types.REPOSITORY, types.ROUTER])
 def test_a_planted_refusal_strikes_them_as_any_other(google: Google, token: str) -> None:
     inputs = {types.WORKER_POOL: POOL, types.REPOSITORY: REPOSITORY, types.ROUTER: {"network": "default"}}[token]
-    google.world.plant(Fault("refuse", token, 1, message="not today"))
+    google.world.add_fault(Fault("refuse", token, 1, message="not today"))
     assert refusal(google, token, inputs) == "not today"
     google.make(token, "it", inputs)

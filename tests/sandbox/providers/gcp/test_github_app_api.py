@@ -120,6 +120,6 @@ def test_a_token_does_only_what_it_was_given_for(client: Client) -> None:
 
 
 def test_github_refuses_where_a_fault_says_so(client: Client) -> None:
-    client.google.world.plant(Fault("refuse", on="github:rest/token"))
+    client.google.world.add_fault(Fault("refuse", on="github:rest/token"))
     assert client.token()[0] == 403
     assert client.token()[0] == 201

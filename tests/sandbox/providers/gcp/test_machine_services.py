@@ -88,7 +88,7 @@ def test_a_token_the_metadata_server_did_not_give_is_refused(client: Client, tok
 
 def test_a_planted_refusal_strikes_the_request(client: Client) -> None:
     client.grant()
-    client.google.world.plant(Fault("refuse", on="gcp:secretmanager/access", message="no"))
+    client.google.world.add_fault(Fault("refuse", on="gcp:secretmanager/access", message="no"))
     assert client.secret()[1]["error"]["message"] == "no"
     assert client.secret()[0] == 200
 

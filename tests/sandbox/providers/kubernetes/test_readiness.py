@@ -10,7 +10,7 @@ from google.protobuf import any_pb2
 from pulumi.runtime.proto import provider_pb2 as pb
 from pulumi.runtime.proto import status_pb2
 from pulumi_sandbox.providers.diff import UPDATE, Change
-from pulumi_sandbox.providers.readiness import DETAILS, Unready
+from pulumi_sandbox.providers.readiness import DETAILS, NotReady
 from pulumi_sandbox.providers.resource import Resource
 from pulumi_sandbox.world.store import Record
 
@@ -20,13 +20,13 @@ from tests.sandbox.providers.fake_cloud import BOX, Aborted, Bench, FakeCall, To
 class Slow(Toys):
     """Its boxes never become ready, unless they are blue."""
 
-    def settled(self, res: Resource) -> dict[str, Any]:
+    def await_ready(self, res: Resource) -> dict[str, Any]:
         if res.inputs.get("color") == "blue":
             return {"link": "ready"}
-        raise Unready("the box is stuck", ["its label is my-secret-label"], {"link": "stuck"})
+        raise NotReady("the box is stuck", ["its label is my-secret-label"], {"link": "stuck"})
 
-    def stuck(self, record: Record) -> Unready | None:
-        return Unready("still stuck") if record.outputs.get("link") == "stuck" else None
+    def stuck(self, record: Record) -> NotReady | None:
+        return NotReady("still stuck") if record.outputs.get("link") == "stuck" else None
 
     def forced(self, res: Resource) -> list[Change]:
         return [Change(("label",), UPDATE, replacing=True)] if res.inputs.get("color") == "red" else []

@@ -25,7 +25,7 @@ from pulumi_sandbox.providers.gcp.names import (
     self_link,
 )
 from pulumi_sandbox.providers.gcp.types import ACCOUNT, REGION_TEMPLATE, TEMPLATE
-from pulumi_sandbox.providers.secret_digests import recognized, sealed_paths, shown
+from pulumi_sandbox.providers.secret_digests import digest_paths, recognized, redact
 from pulumi_sandbox.world.store import Fault, Record, World
 
 # What a machine of the sandbox is made from; everything else of a template is only shown.
@@ -84,11 +84,11 @@ class Instances:
         return self.operations.add(project, zone, "insert", path, sec=sec)
 
     def get(self, project: str, zone: str, name: str) -> Json:
-        return self.machines.shown(self._record(project, zone, name))
+        return self.machines.instance_json(self._record(project, zone, name))
 
     def all(self, project: str, zone: str = "") -> list[Json]:
         found = [record for record in self.world.find(INSTANCE) if part(record.id, "projects") == project]
-        return [self.machines.shown(record) for record in found if not zone or part(record.id, "zones") == zone]
+        return [self.machines.instance_json(record) for record in found if not zone or part(record.id, "zones") == zone]
 
     def delete(self, project: str, zone: str, name: str) -> Json:
         record = self._record(project, zone, name)
@@ -131,9 +131,9 @@ class Instances:
     def template(self, path: str) -> Json:
         """An instance template of the world, as the API shows it."""
         record = self._stored(path)
-        return self._shown(record, self._inputs(record))
+        return self._instance_json(record, self._inputs(record))
 
-    def _shown(self, record: Record, inputs: Json) -> Json:
+    def _instance_json(self, record: Record, inputs: Json) -> Json:
         path = record.id
         facts = {
             "kind": "compute#instanceTemplate",
@@ -143,7 +143,7 @@ class Instances:
         }
         if region := part(path, "regions"):
             facts["region"] = self_link(f"projects/{part(path, 'projects')}/regions/{region}")
-        return api_form(record.type, {**shown(inputs), "name": last(path)}) | facts
+        return api_form(record.type, {**redact(inputs), "name": last(path)}) | facts
 
     def _stored(self, path: str) -> Record:
         record = self.world.get(REGION_TEMPLATE if "/regions/" in path else TEMPLATE, path)
@@ -182,9 +182,9 @@ class Instances:
             )
         record = self._stored(path)
         inputs = self._inputs(record)
-        if secret := [paths.text(one) for one in sealed_paths(inputs) if one[0] in BOOTED]:
+        if secret := [paths.text(one) for one in digest_paths(inputs) if one[0] in BOOTED]:
             raise errors.GoogleError(400, "sandbox", SEALED.format(", ".join(secret)))
-        return self._shown(record, inputs)
+        return self._instance_json(record, inputs)
 
     def _machine(self, project: str, zone: str, instance: Json) -> machine_types.MachineType:
         wanted = last(str(instance.get("machineType", "")))
@@ -212,14 +212,14 @@ class Instances:
         spot = bool(scheduling.get("preemptible")) or scheduling.get("provisioningModel") in ("SPOT", "FLEX_START")
         if fault := self.world.take("quota", INSTANCE, last(path), zone=zone, id=path):
             metric = machine_types.quota_metric(offer, spot) if offer else "CPUS"
-            return 403, told(fault, errors.quota(metric, region_of(zone)))
+            return 403, fault_error(fault, errors.quota(metric, region_of(zone)))
         if fault := self.world.take("stockout", INSTANCE, last(path), zone=zone, id=path):
             card, count = attached(instance)
             attachment = (
                 f"{card}:{count}" if card else f"{chosen.accelerator}:{chosen.gpus}" if chosen.accelerator else ""
             )
             others = [one for one in errors.elsewhere(offer, zone) if not self._sold_out(project, one, last(path))]
-            return 503, told(fault, errors.stockout(project, zone, chosen.name, attachment, others))
+            return 503, fault_error(fault, errors.stockout(project, zone, chosen.name, attachment, others))
         return None
 
     def _sold_out(self, project: str, zone: str, name: str) -> bool:
@@ -228,7 +228,7 @@ class Instances:
         return any(fault.kind == "stockout" and fault.strikes(INSTANCE, name, there) for fault in self.world.faults())
 
 
-def told(fault: Fault, error: Json) -> Json:
+def fault_error(fault: Fault, error: Json) -> Json:
     """The vendor's error, in the fault's own text where it has one."""
     return {**error, "message": fault.message or error["message"]}
 

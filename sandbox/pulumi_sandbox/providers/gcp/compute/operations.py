@@ -66,7 +66,7 @@ class Operations:
             operation["error"] = {"errors": [error]}
             operation |= {"httpErrorStatusCode": code, "httpErrorMessage": HTTP_PHRASES.get(code, "BAD REQUEST")}
         self._store(name, {"operation": operation, "done": time.time() + sec})
-        return self._shown(operation, time.time() + max(sec, 1))
+        return self._operation_json(operation, time.time() + max(sec, 1))
 
     def get(self, zone: str, name: str) -> Json | None:
         try:
@@ -75,7 +75,7 @@ class Operations:
             return None
         if kept is None or not kept["operation"]["zone"].endswith(f"/zones/{zone}"):
             return None
-        return self._shown(kept["operation"], kept["done"])
+        return self._operation_json(kept["operation"], kept["done"])
 
     def wait(self, zone: str, name: str, most_sec: float = 120) -> Json | None:
         """As the API's wait does: returns when it is done, or after two minutes at most."""
@@ -84,7 +84,7 @@ class Operations:
             time.sleep(0.05)
         return operation
 
-    def _shown(self, operation: Json, done: float) -> Json:
+    def _operation_json(self, operation: Json, done: float) -> Json:
         if time.time() >= done:
             return operation | {"status": "DONE", "progress": 100, "endTime": now()}
         return {

@@ -12,7 +12,7 @@ from pulumi_sandbox.providers.gcp import errors
 from pulumi_sandbox.providers.gcp.compute.operations import Json, now, number
 from pulumi_sandbox.providers.gcp.names import in_zone, last, part, self_link
 from pulumi_sandbox.providers.machines.metadata import SCOPES, Machine, service_accounts
-from pulumi_sandbox.providers.machines.vm_processes import SERIAL_BYTES, Boot, Guests, alive, stop
+from pulumi_sandbox.providers.machines.vm_processes import SERIAL_BYTES, Boot, VmProcesses, alive, stop
 from pulumi_sandbox.world.store import Exists, Record, World
 
 INSTANCE = "gcp:compute/instance:Instance"
@@ -40,7 +40,7 @@ class VirtualMachines:
     """The machines of the world; those that this process boots are its own processes."""
 
     world: World
-    guests: Guests
+    guests: VmProcesses
 
     def boot(self, project: str, zone: str, instance: Json, inputs: Json) -> None:
         name, machine_type = instance["name"], last(str(instance["machineType"]))
@@ -92,7 +92,7 @@ class VirtualMachines:
 
         self.amend(path, running)
 
-    def shown(self, record: Record) -> Json:
+    def instance_json(self, record: Record) -> Json:
         """The instance as the API has it; one whose process is gone is switched off, whoever ran it."""
         instance = {key: value for key, value in record.outputs.items() if key not in OURS}
         guest = record.outputs.get(GUEST)

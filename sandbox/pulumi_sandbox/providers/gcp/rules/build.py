@@ -11,7 +11,7 @@ import gpu_catalog
 from pulumi_sandbox.providers.gcp.compute import machine_types
 from pulumi_sandbox.providers.gcp.discovery import locations
 from pulumi_sandbox.providers.gcp.rules.common import labels, one_of
-from pulumi_sandbox.providers.inputs import plain, rows, table
+from pulumi_sandbox.providers.inputs import is_known, rows, table
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.values import UNKNOWN
 
@@ -50,7 +50,7 @@ def worker_pool(inputs: dict[str, Any]) -> Iterator[Problem]:
     display = inputs.get("displayName")
     if isinstance(display, str) and not 1 <= len(display) <= 63:
         yield Problem("displayName", f"expected length of displayName to be in the range (1 - 63), got {len(display)}")
-    if plain(inputs.get("networkConfig")) and plain(inputs.get("privateServiceConnect")):
+    if is_known(inputs.get("networkConfig")) and is_known(inputs.get("privateServiceConnect")):
         # terraform-provider-google e03b7622, resource_cloudbuild_worker_pool.go: ConflictsWith.
         yield Problem("networkConfig", '"networkConfig": conflicts with privateServiceConnect')
     bits = table(inputs.get("networkConfig")).get("peeredNetworkIpRange")
@@ -104,7 +104,7 @@ def repository(inputs: dict[str, Any]) -> Iterator[Problem]:
         if isinstance(name, str) and len(name) > POLICY_ID_MOST:
             yield Problem(f"{path}.id", f"expected at most {POLICY_ID_MOST} characters, got {len(name)}")
         seen.add(str(name))
-        if plain(policy.get("mostRecentVersions")) and policy.get("action") not in ("KEEP", UNKNOWN):
+        if is_known(policy.get("mostRecentVersions")) and policy.get("action") not in ("KEEP", UNKNOWN):
             # Discovery document artifactregistry v1, CleanupPolicy.mostRecentVersions.
             yield Problem(f"{path}.mostRecentVersions", "may only be specified with a KEEP action")
         yield from one_of(policy, ("condition", "mostRecentVersions"), f"{path}.")

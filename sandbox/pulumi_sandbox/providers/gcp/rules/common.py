@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from pulumi_sandbox.providers.inputs import plain, rows, table
+from pulumi_sandbox.providers.inputs import is_known, rows, table
 from pulumi_sandbox.providers.paths import text
 from pulumi_sandbox.providers.resource import DEFAULTS, Problem
 
@@ -70,7 +70,7 @@ def name_prefix(inputs: dict[str, Any]) -> Iterator[Problem]:
         return
     if len(prefix) > 54:
         yield Problem("namePrefix", '"namePrefix" cannot be longer than 54 characters, name is limited to 63')
-    if plain(inputs.get("name")) and "name" not in rows(inputs.get(DEFAULTS)):
+    if is_known(inputs.get("name")) and "name" not in rows(inputs.get(DEFAULTS)):
         yield Problem("name", '"name": conflicts with namePrefix')
 
 

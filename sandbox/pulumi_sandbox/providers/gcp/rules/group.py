@@ -11,7 +11,7 @@ import gpu_catalog
 from pulumi_sandbox.providers.gcp.compute import machine_types
 from pulumi_sandbox.providers.gcp.names import last, region_of
 from pulumi_sandbox.providers.gcp.rules.template import attached
-from pulumi_sandbox.providers.inputs import plain, rows, table
+from pulumi_sandbox.providers.inputs import is_known, rows, table
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.values import UNKNOWN
 
@@ -70,7 +70,7 @@ def surge(inputs: dict[str, Any], region: str) -> Iterator[Problem]:
     policy = table(inputs.get("updatePolicy"))
     for field in ("maxSurge", "maxUnavailable"):
         fixed, percent = policy.get(f"{field}Fixed"), policy.get(f"{field}Percent")
-        if plain(fixed) and plain(percent):
+        if is_known(fixed) and is_known(percent):
             yield Problem(f"updatePolicy.{field}Fixed", f'"{field}Fixed": conflicts with {field}Percent')
         if isinstance(percent, int | float) and not 0 <= percent <= 100:
             # terraform-provider-google e03b7622, resource_compute_region_instance_group_manager.go: IntBetween(0, 100).

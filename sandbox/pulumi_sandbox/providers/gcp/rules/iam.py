@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pulumi_sandbox.providers.gcp.rules.common import labels
-from pulumi_sandbox.providers.inputs import plain, table
+from pulumi_sandbox.providers.inputs import is_known, table
 from pulumi_sandbox.providers.resource import Problem
 
 # terraform-provider-google e03b7622, google/verify/validation.go: RFC1035NameTemplate, used with 6 to 30 characters.
@@ -67,12 +67,12 @@ def secret(inputs: dict[str, Any]) -> Iterator[Problem]:
     if isinstance(given, str) and not re.fullmatch(SECRET_ID, given):
         yield Problem("secretId", f'"secretId" ("{given}") doesn\'t match regexp "^{SECRET_ID}$"')
     replication = table(inputs.get("replication"))
-    chosen = [name for name in ("auto", "userManaged") if plain(replication.get(name))]
+    chosen = [name for name in ("auto", "userManaged") if is_known(replication.get(name))]
     if replication and len(chosen) != 1:
         # terraform-provider-google e03b7622: ExactlyOneOf.
         got = " and ".join(chosen) or "neither"
         yield Problem("replication", f"exactly one of replication.auto or replication.userManaged, got {got}")
-    if plain(inputs.get("ttl")) and plain(inputs.get("expireTime")):
+    if is_known(inputs.get("ttl")) and is_known(inputs.get("expireTime")):
         yield Problem("ttl", '"ttl": conflicts with expireTime')
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pulumi_sandbox.providers.gcp.rules.common import labels
-from pulumi_sandbox.providers.inputs import plain, rows, table
+from pulumi_sandbox.providers.inputs import is_known, rows, table
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.values import UNKNOWN
 
@@ -80,7 +80,7 @@ def firewall(inputs: dict[str, Any]) -> Iterator[Problem]:
     if isinstance(priority, int | float) and not 0 <= priority <= 65535:
         # Discovery document compute v1, Firewall.priority.
         yield Problem("priority", f"expected priority to be in the range (0 - 65535), got {priority:g}")
-    sources = [name for name in SOURCES if plain(inputs.get(name))]
+    sources = [name for name in SOURCES if is_known(inputs.get(name))]
     direction = inputs.get("direction") or "INGRESS"
     if direction == "EGRESS" and sources:
         # Discovery document compute v1, Firewall.direction: for egress no source field can be given.
@@ -89,7 +89,7 @@ def firewall(inputs: dict[str, Any]) -> Iterator[Problem]:
         # The provider's own words, resourceComputeFirewallSourceFieldsCustomizeDiff.
         yield Problem("sourceRanges", "one of source_tags, source_ranges, or source_service_accounts must be defined")
     for one, other in CONFLICTS:
-        if plain(inputs.get(one)) and plain(inputs.get(other)):
+        if is_known(inputs.get(one)) and is_known(inputs.get(other)):
             yield Problem(one, f'"{one}": conflicts with {other}')
     for name in ("sourceRanges", "destinationRanges"):
         for index, given in enumerate(rows(inputs.get(name))):
@@ -141,7 +141,7 @@ def traffic(row: dict[str, Any], path: str, field: str) -> Iterator[Problem]:
 
 
 def router(inputs: dict[str, Any]) -> Iterator[Problem]:
-    chosen = [name for name in ("network", "nccGateway") if plain(inputs.get(name))]
+    chosen = [name for name in ("network", "nccGateway") if is_known(inputs.get(name))]
     if len(chosen) > 1:
         # terraform-provider-google e03b7622, resource_compute_router.go: ConflictsWith.
         yield Problem("network", '"network": conflicts with nccGateway')
@@ -168,7 +168,7 @@ def router_nat(inputs: dict[str, Any]) -> Iterator[Problem]:
     what, listed = inputs.get("sourceSubnetworkIpRangesToNat"), inputs.get("subnetworks")
     if what == "LIST_OF_SUBNETWORKS" and listed is not UNKNOWN and not rows(listed):
         yield Problem("subnetworks", "is required when sourceSubnetworkIpRangesToNat is LIST_OF_SUBNETWORKS")
-    if plain(what) and what != "LIST_OF_SUBNETWORKS" and rows(listed):
+    if is_known(what) and what != "LIST_OF_SUBNETWORKS" and rows(listed):
         yield Problem(
             "subnetworks", f"is used only when sourceSubnetworkIpRangesToNat is LIST_OF_SUBNETWORKS, got {what}"
         )

@@ -52,7 +52,7 @@ def _kept(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in spec.items() if name not in ("resources", "volumeAttributesClassName")}
 
 
-def told(group: str, kind: str, name: str, problems: list[Problem]) -> str:
+def error_text(group: str, kind: str, name: str, problems: list[Problem]) -> str:
     """k8s.io/apimachinery v0.36.0, pkg/api/errors, NewInvalid."""
     qualified = kind if group == "core" else f"{kind}.{group}"
     texts = [f"{one.path}: {one.text}" for one in problems]

@@ -36,15 +36,15 @@ def requests(spec: Mapping[str, Any], kind: str = "requests") -> dict[str, Fract
     """What a pod asks for: the sum of its containers, or its largest init container where that is more."""
     total: dict[str, Fraction] = {}
     for _, one in items(spec.get("containers")):
-        for name, amount in _asked(one, kind).items():
+        for name, amount in _requested(one, kind).items():
             total[name] = total.get(name, Fraction(0)) + amount
     for _, one in items(spec.get("initContainers")):
-        for name, amount in _asked(one, kind).items():
+        for name, amount in _requested(one, kind).items():
             total[name] = max(total.get(name, Fraction(0)), amount)
     return total
 
 
-def _asked(container: Mapping[str, Any], kind: str) -> dict[str, Fraction]:
+def _requested(container: Mapping[str, Any], kind: str) -> dict[str, Fraction]:
     given = inner(container, "resources") or {}
     # A request that is left out is the limit (pkg/apis/core/v1/defaults.go, SetDefaults_Pod).
     amounts = {**(inner(given, "limits") or {}), **(inner(given, kind) or {})}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from pulumi_sandbox.providers.aws import faults
 from pulumi_sandbox.providers.aws.references import scaling_groups
-from pulumi_sandbox.providers.aws.world import Surroundings
+from pulumi_sandbox.providers.aws.world import CloudContext
 from pulumi_sandbox.providers.invokes import Lookups
 from pulumi_sandbox.providers.kubernetes.scheduling.nodes import NODE_GROUP, Group
 from pulumi_sandbox.providers.resource import Log
@@ -39,7 +39,7 @@ class Launches:
         if row is None or not {"quota", "stockout"} & {fault.kind for fault in self.world.faults()}:
             return False
         amazon = Lookups(Shapes.for_package("aws", self.workspace.cache), self.workspace.settings_file)
-        around = Surroundings(self.world, values=amazon.values)
+        around = CloudContext(self.world, values=amazon.values)
         met = faults.launch(around, row.name, row.inputs, row.id, str(row.outputs.get("region") or ""))
         if met is None:
             return False

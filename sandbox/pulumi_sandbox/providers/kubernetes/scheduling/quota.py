@@ -78,9 +78,9 @@ def _used(world: World, namespace: str, name: str) -> Fraction:
 
 
 def _amounts(names: list[str], amounts: Mapping[str, Fraction]) -> str:
-    return ",".join(f"{name}={_shown(name, amounts[name])}" for name in names)
+    return ",".join(f"{name}={_format_amount(name, amounts[name])}" for name in names)
 
 
-def _shown(name: str, amount: Fraction) -> str:
+def _format_amount(name: str, amount: Fraction) -> str:
     """Of a sum nobody knows how its parts were written; bytes mostly are in powers of 1024."""
     return printed(amount, binary="memory" in name or "storage" in name)

@@ -25,7 +25,7 @@ def type_of(value: Any) -> str:
     return MAP
 
 
-def plain(value: Any) -> str:
+def text(value: Any) -> str:
     """%v"""
     match value:
         case None:
@@ -33,9 +33,9 @@ def plain(value: Any) -> str:
         case bool():
             return str(value).lower()
         case list():
-            return f"[{' '.join(map(plain, value))}]"
+            return f"[{' '.join(map(text, value))}]"
         case Mapping():
-            return f"map[{' '.join(f'{key}:{plain(value[key])}' for key in sorted(value))}]"
+            return f"map[{' '.join(f'{key}:{text(value[key])}' for key in sorted(value))}]"
     return str(value)
 
 
@@ -50,4 +50,4 @@ def source(value: Any) -> str:
             return f"{LIST}{{{', '.join(map(source, value))}}}"
         case Mapping():
             return f"{MAP}{{{', '.join(f'{source(key)}:{source(value[key])}' for key in sorted(value))}}}"
-    return plain(value)
+    return text(value)

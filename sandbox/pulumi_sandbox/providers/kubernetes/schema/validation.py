@@ -11,7 +11,7 @@ from typing import Any
 from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError
 
-from pulumi_sandbox.providers.kubernetes.fields import QUANTITY_WRONG, quantity, required, shown
+from pulumi_sandbox.providers.kubernetes.fields import QUANTITY_WRONG, format_value, quantity, required
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import items
 from pulumi_sandbox.providers.kubernetes.schema import go_format
 from pulumi_sandbox.providers.resource import Problem
@@ -63,7 +63,7 @@ def _each_once(_validator: Any, keys: list[str], listed: Any, _schema: Any) -> I
         found = [(key, one.get(key, KEY_DEFAULTS.get(key))) for key in sorted(keys)]
         if any(not isinstance(value, str | int) for _, value in found):
             continue  # an element without its key is refused for that, and what is not known yet is no mistake
-        text = ",".join(f"{key}={shown(value)}" for key, value in found)
+        text = ",".join(f"{key}={format_value(value)}" for key, value in found)
         if text in seen:
             yield ValidationError(f"duplicate entries for key [{text}]")
         seen.add(text)
@@ -71,7 +71,7 @@ def _each_once(_validator: Any, keys: list[str], listed: Any, _schema: Any) -> I
 
 def _amount(_validator: Any, _keyword: Any, value: Any, _schema: Any) -> Iterator[ValidationError]:
     if isinstance(value, list | dict):
-        yield ValidationError(f"expected any scalar, got &{{{go_format.plain(value)}}}")
+        yield ValidationError(f"expected any scalar, got &{{{go_format.text(value)}}}")
     elif not isinstance(value, Unknown) and value is not None and quantity(value) is None:
         yield ValidationError(QUANTITY_WRONG)
 
@@ -99,10 +99,10 @@ def check(api_version: str, kind: str, given: Mapping[str, Any]) -> Iterator[Pro
     if name is None:
         return
     for error in _validator(name).iter_errors(given):
-        yield from _told(error)
+        yield from _problems(error)
 
 
-def _told(error: ValidationError) -> Iterator[Problem]:
+def _problems(error: ValidationError) -> Iterator[Problem]:
     path = joined(error.absolute_path)
     if isinstance(error.instance, Unknown):
         return  # what a preview does not know yet
@@ -134,7 +134,7 @@ def _mistyped(wanted: str, error: ValidationError) -> str:
         case "string":
             got = f"&value.valueUnstructured{{Value:{go_format.source(value)}}}"
         case _:
-            got = f"&{{{go_format.plain(value)}}}"
+            got = f"&{{{go_format.text(value)}}}"
     return f"expected {WANTED[wanted]}, got {got}"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
-from pulumi_sandbox.providers.readiness import Unready
+from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.providers.resource import Resource
 
 DEFAULT_TIMEOUT_SEC = 600.0  # job.go, DefaultJobTimeoutMins
@@ -77,7 +77,7 @@ def reasons(status: Any, pods: Iterable[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys([*said, *([failure(status)] if failure(status) else [])]))
 
 
-def unready(res: Resource, status: dict[str, Any], pods: Iterable[Mapping[str, Any]], *, cancelled: bool) -> Unready:
+def unready(res: Resource, status: dict[str, Any], pods: Iterable[Mapping[str, Any]], *, cancelled: bool) -> NotReady:
     """The error of an `up`, by what is known of the Job."""
     name = str(inner(res.inputs, "metadata", "name"))
     if failure(status):
@@ -93,7 +93,7 @@ def unready(res: Resource, status: dict[str, Any], pods: Iterable[Mapping[str, A
         )
     else:
         text = f'the Kubernetes API server reported that "{res.id}" failed to fully initialize or become live: {why}'
-    return Unready(text, reasons(status, pods), {"status": status})
+    return NotReady(text, reasons(status, pods), {"status": status})
 
 
 def failed(name: str) -> str:

@@ -15,7 +15,7 @@ from pulumi_sandbox.providers.kubernetes.workloads.jobs import JobRun
 from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads, pods_of
 from pulumi_sandbox.providers.machines import settings as guest_settings
 from pulumi_sandbox.providers.machines.settings import GuestSettings
-from pulumi_sandbox.providers.readiness import Unready
+from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.providers.resource import Refused, Resource
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.workspace import Workspace
@@ -65,7 +65,7 @@ class Gate:
                         yield NOT_ALLOWED.format(one.get("name"))
                     yield from (NO_FOLDER.format(path) for path in settings.path if not Path(path).is_dir())
 
-    def settled(self, res: Resource) -> dict[str, Any]:
+    def await_ready(self, res: Resource) -> dict[str, Any]:
         """The Job's status; raises Unready unless it succeeded."""
         if res.old_inputs is None:
             status = JobRun(res, self.workloads, self.containers, self.cancelled).run()
@@ -83,7 +83,7 @@ class Gate:
             return {"status": status}
         raise unready
 
-    def stuck(self, record: Record) -> Unready | None:
+    def stuck(self, record: Record) -> NotReady | None:
         """job.go, Read."""
         status = record.outputs.get("status")
         skipped = await_rules.annotation(record.inputs, await_rules.SKIP) == "true"
@@ -91,7 +91,7 @@ class Gate:
         if skipped or not status or await_rules.is_complete(status):
             return None
         name = str(inner(record.inputs, "metadata", "name"))
-        return Unready(await_rules.failed(name), await_rules.reasons(status, self._pods(record.inputs)))
+        return NotReady(await_rules.failed(name), await_rules.reasons(status, self._pods(record.inputs)))
 
     def is_replaced(self, res: Resource) -> bool:
         """provider.go, Diff: pulumi.com/replaceUnready."""

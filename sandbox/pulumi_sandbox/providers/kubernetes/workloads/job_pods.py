@@ -17,7 +17,7 @@ from pulumi_sandbox.providers.kubernetes.workloads import dns_names, job_rules
 from pulumi_sandbox.providers.kubernetes.workloads.containers import Containers, Ended, Pod
 from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads, ending, pod, pods_of
 from pulumi_sandbox.providers.resource import Resource
-from pulumi_sandbox.providers.secret_digests import seal
+from pulumi_sandbox.providers.secret_digests import hash_secrets
 from pulumi_sandbox.world.store import Record
 
 UNKNOWN_NODE = "a-node-the-sandbox-does-not-know"
@@ -55,7 +55,7 @@ class JobPods:
         self.spec: Mapping[str, Any] = inner(self.res.inputs, "spec") or {}
         self.pod: Mapping[str, Any] = inner(self.spec, "template", "spec") or {}
         # What the world may keep of the pods.
-        kept = seal(self.res.inputs, self.res.secrets, self.world.key)
+        kept = hash_secrets(self.res.inputs, self.res.secrets, self.world.key)
         self.kept: Mapping[str, Any] = inner(kept, "spec", "template", "spec") or {}
         self.launches = self.workloads.scheduler.launches(self.res.log)
 

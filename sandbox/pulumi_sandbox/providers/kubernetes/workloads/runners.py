@@ -82,7 +82,7 @@ class Runners:
         """Waits until the set is gone, as Helm does; raises Refused when jobs run longer than that."""
         until = time.monotonic() + timeout
         while not self._ended(runner_set, why):
-            busy = _told(self.with_jobs(runner_set))
+            busy = _running_jobs(self.with_jobs(runner_set))
             log(f"{runner_set.id} is deleted once its jobs have ended: {busy}", "status")
             if time.monotonic() >= until:
                 raise Refused(WAITED.format(busy, f"{timeout:g}"))
@@ -95,7 +95,7 @@ class Runners:
             return row is None or self.end(row, why)
 
 
-def _told(rows: list[Record]) -> str:
+def _running_jobs(rows: list[Record]) -> str:
     return ", ".join(f"{row.name} has job {inner(row.outputs, 'status', 'jobId')}" for row in rows)
 
 

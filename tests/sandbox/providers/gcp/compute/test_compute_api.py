@@ -130,7 +130,7 @@ def test_a_machine_type_and_the_accelerators_of_a_zone_are_shown(api: Api) -> No
 
 def test_a_slow_insert_runs_before_it_is_done(api: Api) -> None:
     template = api.google.template().id
-    api.google.world.plant(Fault("slow", seconds=1.0))
+    api.google.world.add_fault(Fault("slow", seconds=1.0))
     begun = api.ok("POST", "zones/us-central1-a/instances", {"name": "check"}, sourceInstanceTemplate=template)
     assert begun["status"] == "RUNNING"
     assert api.ok("POST", f"zones/us-central1-a/operations/{begun['name']}/wait")["status"] == "DONE"

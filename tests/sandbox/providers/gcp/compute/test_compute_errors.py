@@ -76,13 +76,13 @@ def test_an_insert_that_google_refuses_is_refused_with_googles_body(api: Api) ->
         "alreadyExists",
         "The resource 'projects/ci-project/zones/us-central1-a/instances/check' already exists",
     )
-    api.google.world.plant(Fault("refuse", message="The request was refused today."))
+    api.google.world.add_fault(Fault("refuse", message="The request was refused today."))
     assert refused(api, template=template, name="other") == (400, "invalid", "The request was refused today.")
 
 
 def test_a_stockout_is_an_operation_with_googles_error(api: Api) -> None:
     template = api.google.template().id
-    api.google.world.plant(Fault("stockout", zone="us-central1-a"))
+    api.google.world.add_fault(Fault("stockout", zone="us-central1-a"))
     operation = api.insert(template)
     assert (operation["status"], operation["httpErrorStatusCode"]) == ("DONE", 503)
     assert operation["httpErrorMessage"] == "SERVICE UNAVAILABLE"
@@ -114,7 +114,7 @@ def test_a_stockout_is_an_operation_with_googles_error(api: Api) -> None:
 @pytest.mark.parametrize("kind", ["quota", "stockout"])
 def test_a_fault_with_a_text_of_its_own_is_told_in_it(api: Api, kind: str) -> None:
     template = api.google.template().id
-    api.google.world.plant(Fault(kind, message="not today"))
+    api.google.world.add_fault(Fault(kind, message="not today"))
     [error] = api.insert(template)["error"]["errors"]
     assert error["message"] == "not today"
 
@@ -127,17 +127,17 @@ def test_a_stockout_names_no_zone_that_is_sold_out_too(api: Api) -> None:
         [info] = [detail["errorInfo"] for detail in error["errorDetails"] if "errorInfo" in detail]
         return str(info["metadatas"].get("zonesAvailable", ""))
 
-    api.google.world.plant(Fault("stockout", zone="us-central1-a"))
-    api.google.world.plant(Fault("stockout", zone="us-central1-b"))
+    api.google.world.add_fault(Fault("stockout", zone="us-central1-a"))
+    api.google.world.add_fault(Fault("stockout", zone="us-central1-b"))
     assert named() == "us-central1-c"
-    api.google.world.plant(Fault("stockout", times=0))
+    api.google.world.add_fault(Fault("stockout", times=0))
     assert named() == ""
 
 
 def test_a_quota_is_an_operation_with_googles_error(api: Api) -> None:
     scheduling = {"provisioningModel": "SPOT", "preemptible": True, "automaticRestart": False}
     template = api.google.template(scheduling=scheduling).id
-    api.google.world.plant(Fault("quota"))
+    api.google.world.add_fault(Fault("quota"))
     operation = api.insert(template)
     assert (operation["httpErrorStatusCode"], operation["httpErrorMessage"]) == (403, "FORBIDDEN")
     [error] = operation["error"]["errors"]

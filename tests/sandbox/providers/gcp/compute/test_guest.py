@@ -147,7 +147,7 @@ def test_a_machine_has_the_environment_that_the_settings_give_it_and_no_other(
     google.cloud.configure(google.config)
     try:
         api = Api(google)
-        google.world.plant(Fault("guest", settings={"BROKEN": "yes"}))
+        google.world.add_fault(Fault("guest", settings={"BROKEN": "yes"}))
         template = google.template(**script("env | sort; shutdown -h now")).id
         api.insert(template)
         found = dict(line.split("=", 1) for line in printed(api.off()) if "=" in line)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD
 from pulumi_sandbox.providers.kubernetes.workloads import jobs
-from pulumi_sandbox.providers.readiness import Unready
+from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.world.faults import Fault
 
 from tests.sandbox.providers.aws.test_faults import NO_SPOT, sold_out
@@ -41,8 +41,8 @@ def test_a_job_ends_at_its_deadline_where_no_machine_is_to_be_had_and_the_next_o
     empty: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobs, "PATIENCE_SEC", 0.0)
-    number = empty.world.plant(Fault("stockout", on="*NodeGroup", times=0))
-    with pytest.raises(Unready) as unready:
+    number = empty.world.add_fault(Fault("stockout", on="*NodeGroup", times=0))
+    with pytest.raises(NotReady) as unready:
         check(empty)
     assert unready.value.reasons[1:] == ["[DeadlineExceeded] Job was active longer than specified deadline"]
     told = [line for line in empty.said if line[0] == "info"]
@@ -50,13 +50,13 @@ def test_a_job_ends_at_its_deadline_where_no_machine_is_to_be_had_and_the_next_o
     assert told[3][1].endswith("FailedScheduling: no nodes available to schedule pods")
     assert len(told) == 5
     assert [event.verb for event in empty.world.events()].count("fault stockout") == 1
-    empty.world.mend(number)
+    empty.world.clear_faults(number)
     check(empty, "again")
     assert STARTED in empty.said
 
 
 def test_a_machine_that_is_sold_out_once_is_there_at_the_next_try(empty: Cluster) -> None:
-    empty.world.plant(Fault("stockout"))
+    empty.world.add_fault(Fault("stockout"))
     check(empty)
     lines = [line for line in empty.said if line[0] == "info"]
     assert lines[:5] == [TRIGGERED, activity(NO_SPOT), CANNOT, LATER, STARTED]
@@ -66,7 +66,7 @@ def test_a_machine_that_is_sold_out_once_is_there_at_the_next_try(empty: Cluster
 def test_a_group_that_is_sold_out_leaves_the_pod_to_the_next_one(empty: Cluster) -> None:
     group(empty, "other", desired=0, most=2, amiType="BOTTLEROCKET_x86_64_NVIDIA", region="us-east-1")
     tag(empty, "label/nvidia.com/gpu.present", "true", target="eks-other-0c1d")
-    empty.world.plant(Fault("stockout", on="t4", times=0))
+    empty.world.add_fault(Fault("stockout", on="t4", times=0))
     check(empty)
     assert ("info", "the cluster autoscaler starts other-0 in the group other") in empty.said
 
@@ -75,16 +75,16 @@ def test_a_stockout_of_one_zone_strikes_groups_of_that_zone_alone(cluster: Clust
     subnets = ["subnet-0a1b2c3d4e5f60001"]
     group(cluster, desired=0, most=2, amiType="BOTTLEROCKET_x86_64_NVIDIA", region="us-east-1", subnetIds=subnets)
     tag(cluster, "label/nvidia.com/gpu.present", "true")
-    cluster.world.plant(Fault("stockout", zone="us-east-1b"))
+    cluster.world.add_fault(Fault("stockout", zone="us-east-1b"))
     check(cluster)
     assert len(cluster.world.faults()) == 1
-    cluster.world.plant(Fault("stockout", zone="us-east-1a"))
+    cluster.world.add_fault(Fault("stockout", zone="us-east-1a"))
     cluster.world.delete(POD, cluster.world.find(POD)[0].id)
     check(cluster, "again")
     assert activity(sold_out("g4dn.xlarge", "us-east-1a")) in cluster.said
 
 
 def test_saying_where_a_pod_would_go_asks_for_no_machine(empty: Cluster) -> None:
-    empty.world.plant(Fault("stockout"))
+    empty.world.add_fault(Fault("stockout"))
     assert empty.cloud.workloads.scheduler.place(SPEC).node == "t4-0"
     assert len(empty.world.faults()) == 1

@@ -11,7 +11,7 @@ from gpu_ci.kubernetes.smoke_job import SmokeJob, SmokeJobArgs
 from gpu_ci.payload import smoke_archive
 from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import BOTTLEROCKET, PACKAGED, Toolkit, gpus, toolkit
 from pulumi_sandbox.providers.kubernetes.workloads import jobs
-from pulumi_sandbox.providers.readiness import Unready
+from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.world.store import Record
 
 from tests.gpu_ci.harness import deploy
@@ -102,7 +102,7 @@ def test_a_smoke_job_passes_where_the_nodes_are_closed(proven: Cluster) -> None:
 
 def test_a_smoke_job_fails_where_nodes_give_gpus_to_whoever_says_so(proven: Cluster) -> None:
     nodes(proven, None)
-    with pytest.raises(Unready) as caught:
+    with pytest.raises(NotReady) as caught:
         proven.up(JOB, "smoke", smoke_job())
     told = "\n".join(caught.value.reasons)
     assert "[Error] l4: a container that asked for no GPU has 4: nvidia0, nvidia1, nvidia2, nvidia3\nhint: " in told

@@ -11,7 +11,7 @@ import pytest
 from gpu_ci.payload import smoke_archive
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD
 from pulumi_sandbox.providers.kubernetes.workloads import jobs
-from pulumi_sandbox.providers.readiness import Unready
+from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.providers.resource import Refused, Resource
 from pulumi_sandbox.providers.values import Decoded
 from pulumi_sandbox.world.store import Fault
@@ -49,7 +49,7 @@ def run(cluster: Cluster, inputs: dict[str, Any], **more: Any) -> Resource:
 
 
 def unready(cluster: Cluster, inputs: dict[str, Any]) -> list[str]:
-    with pytest.raises(Unready) as caught:
+    with pytest.raises(NotReady) as caught:
         run(cluster, inputs)
     assert caught.value.id == "default/smoke"
     return caught.value.reasons
@@ -167,7 +167,7 @@ def test_a_job_past_its_deadline_is_ended(ready: Cluster) -> None:
 
 
 def test_a_program_that_is_silent_for_too_long_is_given_up(ready: Cluster) -> None:
-    with pytest.raises(Unready) as caught:
+    with pytest.raises(NotReady) as caught:
         run(ready, check_job({"SLEEP": "60"}, activeDeadlineSeconds=60), timeout=1.0)
     assert caught.value.reasons == [TIMED_OUT]
 
@@ -195,7 +195,7 @@ def test_a_pending_job_meets_its_deadline_or_the_patience_of_the_provider(
     ready: Cluster, deadline: int, timeout: float, said: list[str]
 ) -> None:
     given = changed(job(activeDeadlineSeconds=deadline), "spec/template/spec/nodeSelector", {"gpu": "l4"})
-    with pytest.raises(Unready) as caught:
+    with pytest.raises(NotReady) as caught:
         run(ready, given, timeout=timeout)
     assert caught.value.reasons == said
 
@@ -221,7 +221,7 @@ def test_a_failure_the_provider_does_not_recognize_is_waited_out(ready: Cluster)
 
 
 def test_an_image_that_cannot_be_pulled_is_a_warning_of_the_pod_and_then_a_timeout(ready: Cluster) -> None:
-    ready.world.plant(Fault("image", message="not found"))
+    ready.world.add_fault(Fault("image", message="not found"))
     reasons = unready(ready, check_job())
     assert reasons == [
         TIMED_OUT,
@@ -269,8 +269,8 @@ def test_a_failed_job_stays_failed_at_the_next_up_and_at_a_refresh(ready: Cluste
     unready(ready, given)
     (row,) = ready.world.find(JOB)
     res = ready.resource(JOB, "smoke", given, id=row.id, old_inputs=given, outputs=row.outputs)
-    with pytest.raises(Unready) as caught:
-        ready.cloud.settled(res)
+    with pytest.raises(NotReady) as caught:
+        ready.cloud.await_ready(res)
     assert caught.value.reasons == [
         (
             'the Kubernetes API server reported that "default/smoke" failed to fully initialize or become live: '
@@ -279,7 +279,7 @@ def test_a_failed_job_stays_failed_at_the_next_up_and_at_a_refresh(ready: Cluste
         f"[Pod {name(ready)}]: [Error] GPU 0 computes wrong",
         BACKOFF,
     ]
-    with pytest.raises(Unready) as caught:
+    with pytest.raises(NotReady) as caught:
         ready.life.read(JOB, row.id, [Decoded({}), Decoded({})])
     assert caught.value.reasons[0] == "Resource 'smoke' was created but failed to initialize"
 
@@ -322,7 +322,7 @@ def test_a_program_runs_only_where_the_project_says_that_it_may(ready: Cluster) 
 def test_a_secret_of_the_environment_reaches_the_program_and_not_the_world(ready: Cluster) -> None:
     given = check_job({"CODE": "1", "WORDS": "hush-hush"})
     path = ("spec", "template", "spec", "containers", 0, "env", 2, "value")
-    with pytest.raises(Unready) as caught:
+    with pytest.raises(NotReady) as caught:
         run(ready, given, secrets=frozenset({path}))
     assert caught.value.reasons[1].endswith("hush-hush")
     (pod,) = ready.world.find(POD)
@@ -342,7 +342,7 @@ def test_a_path_of_this_computer_is_not_taken_for_one_of_the_container_that_has_
 
 
 def test_a_planted_variable_reaches_the_next_pod(ready: Cluster) -> None:
-    ready.world.plant(Fault("guest", settings={"CODE": "4"}))
+    ready.world.add_fault(Fault("guest", settings={"CODE": "4"}))
     unready(ready, check_job())
     assert ready.world.faults() == []
 

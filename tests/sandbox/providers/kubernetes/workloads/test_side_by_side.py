@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement
 from pulumi_sandbox.providers.kubernetes.workloads import jobs
-from pulumi_sandbox.providers.readiness import Unready
+from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.world.store import Record
 
 from tests.sandbox.providers.kubernetes.conftest import JOB, Cluster, archive, changed, check_job
@@ -89,7 +89,7 @@ def test_a_service_that_is_not_headless_or_selects_others_names_nobody(
     ready: Cluster, cluster_ip: str, selector: dict[str, str]
 ) -> None:
     named(ready, cluster_ip, **selector)
-    with pytest.raises(Unready):
+    with pytest.raises(NotReady):
         ready.up(JOB, "smoke", pair(SEC="0.5", STAY="0"))
     assert said(ready)[0].endswith("saw 0 of 2 at 0")
 
@@ -97,7 +97,7 @@ def test_a_service_that_is_not_headless_or_selects_others_names_nobody(
 def test_a_pod_that_has_no_node_has_no_name_and_the_scheduler_says_why(ready: Cluster) -> None:
     named(ready)
     nodes(ready, "first")
-    with pytest.raises(Unready) as caught:
+    with pytest.raises(NotReady) as caught:
         ready.up(JOB, "smoke", pair(SEC="1", STAY="0"))
     assert caught.value.reasons[-1] == "[BackoffLimitExceeded] Job has reached the specified backoff limit"
     assert said(ready) == ["0 saw 1 of 2 at 1"]
@@ -113,7 +113,7 @@ def test_a_pod_that_has_no_node_has_no_name_and_the_scheduler_says_why(ready: Cl
 
 def test_a_pod_that_fails_ends_the_others_whose_last_words_nobody_waits_for(ready: Cluster) -> None:
     named(ready)
-    with pytest.raises(Unready) as caught:
+    with pytest.raises(NotReady) as caught:
         ready.up(JOB, "smoke", pair(BAD="1", STAY="0.2", THEN="60"))
     [failed, job] = caught.value.reasons[1:]
     assert failed.startswith("[Pod smoke-1-")
