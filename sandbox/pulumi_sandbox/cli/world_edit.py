@@ -69,7 +69,7 @@ def put(tree: Any, path: Path, value: Any) -> Any:
 
 
 def guard_secrets(tree: Any, path: Path, value: Any) -> None:
-    """LookupError where a change would tear a sealed secret: below one there is only its digest, and whatever replaces
+    """LookupError where a change would tear a hashed secret: below one there is only its digest, and whatever replaces
     what is around one would be stored in plain text. Taking all of it away stores nothing."""
     for length in range(1, len(path)):
         if is_digest(at(tree, path[:length])):

@@ -41,7 +41,7 @@ BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
 
 class Aws(Cloud):
-    """Ids and outputs as Amazon forms them for the types of aws_tables; the types of aws_mapping are checked deeper."""
+    """Ids and outputs as Amazon forms them for the types of tables.py; the types of types.py are checked deeper."""
 
     package: ClassVar[str] = "aws"
     coerces_scalars: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""Cloud Build and Artifact Registry: which field of Google's API each property becomes (gcp_mapping tells the form).
+"""Cloud Build and Artifact Registry: which field of Google's API each property becomes (target.py tells the form).
 
 The renames are those of terraform-provider-google (commit e03b7622, google/services/{cloudbuild,artifactregistry}).
 """

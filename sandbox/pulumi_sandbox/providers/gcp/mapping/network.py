@@ -1,4 +1,4 @@
-"""Networks and what is around them: which field of Google's API each property becomes (gcp_mapping tells the form).
+"""Networks and what is around them: which field of Google's API each property becomes (target.py tells the form).
 
 The renames are those of terraform-provider-google (commit e03b7622, google/services/{compute,servicenetworking}).
 """

@@ -1,4 +1,4 @@
-"""Where a resource type lives in Google's API, as the tables of gcp_mapping write it."""
+"""Where a resource type lives in Google's API, as the tables of this folder and types.py write it."""
 
 from __future__ import annotations
 
