@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-GUARD = Path(__file__).with_name("guard.py")
+GUARD = Path(__file__).with_name("process_guard.py")
 
 
 class Guarded:

@@ -71,7 +71,7 @@ def make(
     file = missing(workspace, stack)
     if file is None:
         return
-    answer = asked(workspace, engine, environment, "stack", "init", stack, "--no-select", "--non-interactive")
+    answer = run_engine(workspace, engine, environment, "stack", "init", stack, "--no-select", "--non-interactive")
     if answer.returncode == 0:
         say(f"made the stack {stack} in the sandbox, from {file.name}")
     elif missing(workspace, stack) is not None:  # else another command made it meanwhile
@@ -90,7 +90,7 @@ def explain(
     if in_state(workspace, stack):
         # The engine takes more than our parser does, and is believed where it takes the file.
         if file.is_file() and (why := broken(file)):
-            answer = asked(workspace, engine, environment, "config", "--json", "--stack", stack)
+            answer = run_engine(workspace, engine, environment, "config", "--json", "--stack", stack)
             if "YAML" in answer.stderr:
                 say(why)
         if PASSPHRASES & os.environ.keys():
@@ -110,7 +110,7 @@ def explain(
             say(f"{stack}: there is no {file.name} and no such stack\n  expected: {', '.join(known)}\n  hint: {hint}")
 
 
-def asked(
+def run_engine(
     workspace: Workspace, engine: Engine, environment: Mapping[str, str], *words: str
 ) -> subprocess.CompletedProcess[str]:
     """What the engine says to another command, in the same surroundings."""

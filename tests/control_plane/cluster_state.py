@@ -9,12 +9,12 @@ from typing import Any
 
 import yaml
 from gpu_ci.kubernetes import gpu_nodes
-from pulumi_sandbox.providers.kubernetes.scheduler import Placement
-from pulumi_sandbox.providers.kubernetes.workloads import pod
+from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Placement
+from pulumi_sandbox.providers.kubernetes.workloads.pods import pod
 
 from tests.control_plane.api import Api, until
 from tests.gpu_ci.kubernetes.clusters import GPU_TAINT
-from tests.sandbox.kubernetes.conftest import Cluster
+from tests.sandbox.providers.kubernetes.conftest import Cluster
 
 SIZE = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 

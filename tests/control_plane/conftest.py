@@ -18,7 +18,7 @@ from tests.control_plane.api import Api, numbered, until
 from tests.control_plane.cluster_state import Both
 from tests.control_plane.objects import declared
 from tests.control_plane.processes import ControlPlane
-from tests.sandbox.kubernetes.conftest import SHAPES, Cluster
+from tests.sandbox.providers.kubernetes.conftest import SHAPES, Cluster
 
 
 @pytest.fixture(scope="session")

@@ -8,17 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.kubernetes.fit import Misfit
-from pulumi_sandbox.providers.kubernetes.nodes import Node
+from pulumi_sandbox.providers.kubernetes.scheduling.fit import Misfit
+from pulumi_sandbox.providers.kubernetes.scheduling.nodes import Node
 
 from tests.control_plane.cluster_state import Both
-from tests.sandbox.kubernetes import test_fit
-from tests.sandbox.kubernetes.test_fit import (  # noqa: F401 - they run here again
-    test_a_taint_is_tolerated_by_key_value_and_effect,
-    test_a_taint_that_only_prefers_keeps_nobody_away,
-    test_all_expressions_of_one_term_and_one_of_the_terms_must_hold,
-    test_the_operators_of_affinity,
-)
+from tests.sandbox.providers.kubernetes.scheduling import test_fit
 
 SAID = re.compile(r"0/1 nodes are available: 1 (.*)\. no new claims to deallocate, preemption: .* 1 (.*)\.")
 FINAL = "Preemption is not helpful for scheduling"

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.kubernetes import job_rules
-from pulumi_sandbox.providers.kubernetes.containers import Ended
+from pulumi_sandbox.providers.kubernetes.workloads import job_rules
+from pulumi_sandbox.providers.kubernetes.workloads.containers import Ended
 
 from tests.control_plane.api import until
 from tests.control_plane.cluster_state import Both, gpu_node
 from tests.control_plane.objects import smoke_job
-from tests.sandbox.kubernetes.conftest import changed
+from tests.sandbox.providers.kubernetes.conftest import changed
 
 CHECK = "gpu-smoke"
 FAIL_JOB = {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3, 4]}}]}

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs
-from pulumi_sandbox.providers.kubernetes import quota
-from pulumi_sandbox.providers.kubernetes.scheduler import Placement
-from pulumi_sandbox.providers.kubernetes.workloads import pod
+from pulumi_sandbox.providers.kubernetes.scheduling import quota
+from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Placement
+from pulumi_sandbox.providers.kubernetes.workloads.pods import pod
 from pulumi_sandbox.world.store import Record
 
 from tests.control_plane.api import Api, until
 from tests.control_plane.cluster_state import Both, gpu_node
 from tests.control_plane.objects import declared, smoke_job
-from tests.sandbox.kubernetes.conftest import changed
+from tests.sandbox.providers.kubernetes.conftest import changed
 
 FULL = "requested: requests.nvidia.com/gpu=1, used: requests.nvidia.com/gpu=1, limited: requests.nvidia.com/gpu=1"
 GPUS = "requested: requests.nvidia.com/gpu=2, used: requests.nvidia.com/gpu=0, limited: requests.nvidia.com/gpu=1"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from tests.control_plane.api import Api
 from tests.control_plane.conftest import Twin, typed
-from tests.sandbox.kubernetes.conftest import JOB, changed, job
-from tests.sandbox.kubernetes.test_job_rules import *  # noqa: F403
-from tests.sandbox.kubernetes.test_object_rules import *  # noqa: F403
-from tests.sandbox.kubernetes.test_other_rules import *  # noqa: F403
-from tests.sandbox.kubernetes.test_own_words import CLAIM_SAYS, CLAIM_TYPE, MODE_SAYS, claim
-from tests.sandbox.kubernetes.test_types import *  # noqa: F403
+from tests.sandbox.providers.kubernetes.conftest import JOB, changed, job
+from tests.sandbox.providers.kubernetes.rules.test_object_rules import *  # noqa: F403
+from tests.sandbox.providers.kubernetes.rules.test_other_rules import *  # noqa: F403
+from tests.sandbox.providers.kubernetes.rules.test_own_words import CLAIM_SAYS, CLAIM_TYPE, MODE_SAYS, claim
+from tests.sandbox.providers.kubernetes.rules.test_types import *  # noqa: F403
+from tests.sandbox.providers.kubernetes.workloads.test_job_rules import *  # noqa: F403
 
 
-# The four that the sandbox tells otherwise: tests/sandbox/kubernetes/test_own_words.py.
+# The four that the sandbox tells otherwise: tests/sandbox/providers/kubernetes/rules/test_own_words.py.
 def test_a_namespace_of_no_form_is_one_that_is_not_there(api: Api) -> None:
     assert api.told(typed(JOB, changed(job(), "metadata/namespace", "a.b"))) == ['namespaces "a.b" not found']
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.kubernetes.scheduler import Placement
+from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Placement
 
 from tests.control_plane.cluster_state import SIZE, Both, gpu_node
 from tests.control_plane.objects import smoke_job
 from tests.gpu_ci.kubernetes.clusters import GPU_TAINT
-from tests.sandbox.kubernetes.conftest import changed
+from tests.sandbox.providers.kubernetes.conftest import changed
 
 UNTOLERATED = "node(s) had untolerated taint(s)"
 OTHERS = "node(s) didn't match Pod's node affinity/selector"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.kubernetes.affinity import OWN
-from pulumi_sandbox.providers.kubernetes.scheduler import POD, Placement
+from pulumi_sandbox.providers.kubernetes.scheduling.affinity import OWN
+from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement
 
 from tests.control_plane.api import until
 from tests.control_plane.cluster_state import Both, gpu_node

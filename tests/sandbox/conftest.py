@@ -10,8 +10,8 @@ import pytest
 from pulumi_sandbox.engine import locate
 from pulumi_sandbox.language_host import server as language_host
 
-from tests.sandbox.fake_cloud import Bench
-from tests.sandbox.hosts import Stub
+from tests.sandbox.language_host.hosts import Stub
+from tests.sandbox.providers.fake_cloud import Bench
 from tests.sandbox_runner import SandboxRunner
 
 # For what Pulumi's own language host does otherwise. CI builds a CLI; a user's machine may have an official one alone.

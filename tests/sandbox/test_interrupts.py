@@ -69,8 +69,8 @@ def test_when_the_wrapper_is_killed_pulumi_stops_in_good_order(project: Project)
     assert locks(runner) == []
 
 
-@needs_our_host
 @pytest.mark.slow
+@needs_our_host
 def test_when_pulumi_is_killed_its_program_ends_and_the_next_command_says_what_to_do(project: Project) -> None:
     runner = project(NAP)
     process = runner.start(*UP, **OUR_HOST)
@@ -102,6 +102,7 @@ def test_a_program_that_ignores_being_asked_is_ended_all_the_same(project: Proje
     assert time.monotonic() - began < 60
 
 
+@pytest.mark.slow
 def test_control_c_on_a_terminal_reaches_pulumi_once(project: Project) -> None:
     runner = project(NAP)
     runner.folder.mkdir()
@@ -153,7 +154,7 @@ def test_a_signal_is_passed_on_exactly_once(whole_group: bool) -> None:
     """
     call = (
         "import os, sys; from pathlib import Path; from pulumi_sandbox import passthrough; "
-        f"sys.exit(passthrough.run(Path(sys.executable), ['-c', {COUNTS_SIGNALS!r}, '1.5'], os.environ))"
+        f"sys.exit(passthrough.run(Path(sys.executable), ['-c', {COUNTS_SIGNALS!r}, '0.7'], os.environ))"
     )
     with subprocess.Popen(
         [sys.executable, "-c", call], stdout=subprocess.PIPE, text=True, start_new_session=True

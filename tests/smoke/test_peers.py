@@ -18,7 +18,7 @@ import pytest
 
 from .conftest import ONE_GPU, ROOT, Smoke, environment
 
-DNS = ROOT / "sandbox" / "pulumi_sandbox" / "providers" / "kubernetes" / "cluster_dns"
+DNS = ROOT / "sandbox" / "pulumi_sandbox" / "providers" / "kubernetes" / "workloads" / "cluster_dns"
 ABSENT = (
     "the cluster tells why their pods wait: kubectl get events; no machine or quota is left, or others have the GPUs"
 )

@@ -12,9 +12,9 @@ import click
 
 from pulumi_sandbox.cli.world_edit import checked, guard_secrets, owned, parsed, put
 from pulumi_sandbox.cli.world_faults import break_command, faults_command, mend_command
-from pulumi_sandbox.cli.world_views import as_json, chosen, opened, print_json, print_table
+from pulumi_sandbox.cli.world_views import as_json, chosen, open_world, print_json, print_table
 from pulumi_sandbox.providers import paths
-from pulumi_sandbox.providers.sealing import MARK, digest, is_sealed, shown
+from pulumi_sandbox.providers.secret_digests import MARK, digest, is_digest, redact
 from pulumi_sandbox.providers.values import at
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world import orphans as orphan_finder
@@ -55,7 +55,7 @@ def world() -> None:
 @json_option
 def list_command(kind: str, name: str, stack: str, origin: str | None, wants_json: bool) -> None:
     """What there is, oldest first."""
-    with opened() as here:
+    with open_world() as here:
         rows = [
             row
             for row in here.find()
@@ -80,7 +80,7 @@ def list_command(kind: str, name: str, stack: str, origin: str | None, wants_jso
 @json_option
 def show(resource: str, wants_json: bool) -> None:
     """All that is stored of a RESOURCE; secrets are shown as [secret]."""
-    with opened() as here:
+    with open_world() as here:
         row = chosen(here, resource)
     if wants_json:
         print_json(as_json(row))
@@ -91,7 +91,7 @@ def show(resource: str, wants_json: bool) -> None:
          ["created", row.created], *([["cluster", row.cluster]] if row.cluster else [])],
     )  # fmt: skip
     for title, values in (("inputs", row.inputs), ("outputs", row.outputs)):
-        click.echo(f"{title}: {json.dumps(shown(values), indent=2, ensure_ascii=False)}")
+        click.echo(f"{title}: {json.dumps(redact(values), indent=2, ensure_ascii=False)}")
 
 
 @world.command()
@@ -109,19 +109,19 @@ def edit(resource: str, changes: tuple[str, ...], outputs_only: bool, force: boo
     pulumi-sandbox world edit l4-group 'updatePolicy.type=PROACTIVE'
     pulumi-sandbox world edit main 'tags["a.b"]=x' 'versions[0].name=canary'
     """
-    with opened() as here, here.transaction():
+    with open_world() as here, here.transaction():
         row = chosen(here, resource)
         inputs, outputs = row.inputs, row.outputs
         for change in changes:
             path, value = parsed(change)
-            if is_sealed(at(outputs, path)) or is_sealed(at(inputs, path)):
+            if is_digest(at(outputs, path)) or is_digest(at(inputs, path)):
                 value = {MARK: digest(value, here.key)}
             is_input = path[0] in inputs or path[0] not in outputs
             try:
                 for tree in (inputs, outputs):
                     guard_secrets(tree, path, value)
                 changed = put(outputs, path, value)
-                if not force and value is not None and not is_sealed(value):
+                if not force and value is not None and not is_digest(value):
                     value = checked(row, path, inputs, changed, Workspace.find().cache)
                 outputs = put(outputs, path, value)
                 if is_input and not outputs_only:
@@ -136,7 +136,7 @@ def edit(resource: str, changes: tuple[str, ...], outputs_only: bool, force: boo
 @click.argument("resources", nargs=-1, required=True, metavar="RESOURCE...")
 def remove(resources: tuple[str, ...]) -> None:
     """Delete a RESOURCE behind the engine's back. One that was there and is gone already is no mistake."""
-    with opened() as here, here.transaction():
+    with open_world() as here, here.transaction():
         # A check machine may be deleted by whoever made it between `orphans` and this.
         deleted = {event.path for event in here.events() if event.verb == "delete"}
         here_still = {row.path for row in here.find()}
@@ -181,7 +181,7 @@ def adopt(resource: str, stack: str, name: str, run: bool) -> None:
     Prints the import command, or runs it.
     """
     workspace = Workspace.find()
-    with opened() as here:
+    with open_world() as here:
         row = chosen(here, resource)
     short = stack.rpartition("/")[2]
     state = next((one for one in orphan_finder.states(workspace.backend) if one.stack == short), None)
@@ -200,7 +200,7 @@ def adopt(resource: str, stack: str, name: str, run: bool) -> None:
 @json_option
 def events(last: int, wants_json: bool) -> None:
     """What happened in the world, oldest first."""
-    with opened() as here:
+    with open_world() as here:
         found = here.events(last)
     if wants_json:
         print_json([vars(event) for event in found])
@@ -235,7 +235,7 @@ def reset(yes: bool) -> None:
         here = World(file)
     with here.transaction():
         gone = [here.delete(row.type, row.id, "reset", row.cluster) for row in here.find()]
-        here.mend()
+        here.clear_faults()
     here.close()
     click.echo(f"the world is empty; {len(gone)} resources are gone")
 

@@ -10,7 +10,7 @@ import click
 
 from pulumi_sandbox.providers import paths
 from pulumi_sandbox.providers.resource import Problem
-from pulumi_sandbox.providers.sealing import is_sealed, sealed_paths
+from pulumi_sandbox.providers.secret_digests import digest_paths, is_digest
 from pulumi_sandbox.providers.values import at
 from pulumi_sandbox.world.store import Record, World
 
@@ -69,18 +69,18 @@ def put(tree: Any, path: Path, value: Any) -> Any:
 
 
 def guard_secrets(tree: Any, path: Path, value: Any) -> None:
-    """LookupError where a change would tear a sealed secret: below one there is only its digest, and whatever replaces
+    """LookupError where a change would tear a hashed secret: below one there is only its digest, and whatever replaces
     what is around one would be stored in plain text. Taking all of it away stores nothing."""
     for length in range(1, len(path)):
-        if is_sealed(at(tree, path[:length])):
+        if is_digest(at(tree, path[:length])):
             whole = paths.text(path[:length])
             raise LookupError(
                 f"{whole} is a secret, of which the world keeps a digest only\n"
                 f"  hint: give the secret another value as a whole: {whole}=VALUE"
             )
     here = at(tree, path)
-    inside = [paths.text((*path, *one)) for one in sealed_paths(here)]
-    if inside and not is_sealed(here) and value is not None:
+    inside = [paths.text((*path, *one)) for one in digest_paths(here)]
+    if inside and not is_digest(here) and value is not None:
         raise LookupError(
             f"there are secrets in it, of which the world keeps digests only: {', '.join(inside)}\n"
             f"  hint: change a secret by its own path: {inside[0]}=VALUE; and so what is beside it"

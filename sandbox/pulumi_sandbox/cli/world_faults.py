@@ -1,4 +1,4 @@
-"""The commands `pulumi-sandbox world break`, `faults` and `mend`."""
+"""The commands `pulumi-sandbox world break`, `faults` and `clear_faults`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 import click
 
-from pulumi_sandbox.cli.world_views import opened, print_json, print_table
+from pulumi_sandbox.cli.world_views import open_world, print_json, print_table
 from pulumi_sandbox.world.faults import KINDS, Fault
 
 DEFAULT_SECONDS = 30.0
@@ -52,8 +52,8 @@ def break_command(
         raise click.UsageError("guest needs --set KEY=VALUE, such as --set GPU_SMOKE_DEVICE=cuda")
     waits = (DEFAULT_SECONDS if seconds is None else seconds) if kind == "slow" else 0.0
     fault = Fault(kind, on, times, zone, waits, message, variables)
-    with opened() as world:
-        number = world.plant(fault)
+    with open_world() as world:
+        number = world.add_fault(fault)
     click.echo(f"planted fault {number}: {described(fault)}\n  mend it with: pulumi-sandbox world mend {number}")
 
 
@@ -78,7 +78,7 @@ def described(fault: Fault) -> str:
 @click.option("--json", "wants_json", is_flag=True, help="JSON instead of a table.")
 def faults_command(wants_json: bool) -> None:
     """The faults that are planted now."""
-    with opened() as world:
+    with open_world() as world:
         found = world.faults()
     if wants_json:
         print_json([vars(fault) for fault in found])
@@ -95,8 +95,8 @@ def mend_command(fault: int | None, every: bool) -> None:
     """Take a FAULT away again, or --all."""
     if (fault is None) != every:
         raise click.UsageError("say which fault, or --all")
-    with opened() as world:
-        gone = world.mend(fault)
+    with open_world() as world:
+        gone = world.clear_faults(fault)
         known = [str(one.id) for one in world.faults()]
     if fault is not None and not gone:
         hint = f"there are {', '.join(known)}" if known else "none is planted"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pulumi_sandbox.providers.sealing import shown
+from pulumi_sandbox.providers.secret_digests import redact
 from pulumi_sandbox.workspace import Workspace
 from pulumi_sandbox.world.store import Record, World, WorldError
 
@@ -24,7 +24,7 @@ WIDE = 400
 
 
 @contextmanager
-def opened() -> Iterator[World]:
+def open_world() -> Iterator[World]:
     """The world of this project."""
     try:
         world = World(Workspace.find().world)
@@ -73,7 +73,7 @@ def suggestion(wanted: str, rows: Sequence[Record]) -> str:
 def as_json(row: Record) -> dict[str, Any]:
     return {
         "type": row.type, "name": row.name, "id": row.id, "urn": row.urn, "stack": row.stack, "origin": row.origin,
-        "created": row.created, "cluster": row.cluster, "inputs": shown(row.inputs), "outputs": shown(row.outputs),
+        "created": row.created, "cluster": row.cluster, "inputs": redact(row.inputs), "outputs": redact(row.outputs),
     }  # fmt: skip
 
 

@@ -5,9 +5,9 @@ world; it calls the hooks below in this order:
 
     Check    shapes (the SDK's own) -> autoname -> rules
     Diff     same, forced, replaces, keeps_name
-    Create   refusals -> faults -> identity -> computed -> the world's row -> created -> settled     (preview: planned)
-    Update   refusals -> faults -> computed -> the world's row -> updated -> settled                 (preview: planned)
-    Delete   undeletable -> the world's row goes -> deleted
+    Create   refusals -> faults -> identity -> computed -> the world's row -> created -> await_ready  (preview: planned)
+    Update   refusals -> faults -> computed -> the world's row -> updated -> await_ready  (preview: planned)
+    Delete   delete_blockers -> the world's row goes -> deleted
     Read     observed, stuck
     Invoke   invoke
 
@@ -22,13 +22,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pulumi_sandbox.providers.resource import Context, Problem, Refused, Resource
+from pulumi_sandbox.providers.resource import Context, Problem, PureFunction, Refused, Resource
 from pulumi_sandbox.world.store import Fault, Record
 
 if TYPE_CHECKING:
     from pulumi_sandbox.providers.diff import Change
     from pulumi_sandbox.providers.invokes import Lookups
-    from pulumi_sandbox.providers.readiness import Unready
+    from pulumi_sandbox.providers.readiness import NotReady
     from pulumi_sandbox.providers.sdk.replace import Replacing
     from pulumi_sandbox.providers.sdk.shapes import Shapes
 
@@ -44,6 +44,9 @@ class Cloud:
     always_new: ClassVar[Collection[str]] = ()
     # Functions computed or answered by this class itself: token -> function(arguments, context) -> result.
     invokes: ClassVar[Mapping[str, Callable[[dict[str, Any], Context], dict[str, Any]]]] = {}
+
+    # Functions of their arguments alone, computed as the real provider computes them: token -> function(arguments).
+    pure: ClassVar[Mapping[str, PureFunction]] = {}
 
     context: Context
 
@@ -154,15 +157,15 @@ class Cloud:
     def updated(self, res: Resource) -> None:
         """After the row is changed: side effects on other rows."""
 
-    def settled(self, res: Resource) -> dict[str, Any]:
+    def await_ready(self, res: Resource) -> dict[str, Any]:
         """After Create and Update are done and others can see it: wait as the vendor's provider does, for minutes if
-        need be, and answer the outputs that changed meanwhile. Raises `Unready` for what stays as it is."""
+        need be, and answer the outputs that changed meanwhile. Raises `NotReady` for what stays as it is."""
         return {}
 
     def drain(self, res: Resource) -> None:
         """What a deletion waits for, in no transaction; raises `Refused` when it has waited in vain."""
 
-    def undeletable(self, res: Resource) -> Iterable[str]:
+    def delete_blockers(self, res: Resource) -> Iterable[str]:
         """Why the vendor would refuse to delete it (deletion protection, still in use), in its words."""
         return ()
 
@@ -181,8 +184,8 @@ class Cloud:
         """A row as Read should answer it: outputs that move by themselves, inputs of what no stack made."""
         return record
 
-    def stuck(self, record: Record) -> Unready | None:
-        """Why Read finds a row that never became ready (see `settled`); None for any other."""
+    def stuck(self, record: Record) -> NotReady | None:
+        """Why Read finds a row that never became ready (see `await_ready`); None for any other."""
         return None
 
     # -- Lookups ----------------------------------------
@@ -202,9 +205,10 @@ class Cloud:
     @cached_property
     def lookups(self) -> Lookups:
         from pulumi_sandbox.providers.invokes import Lookups
-        from pulumi_sandbox.providers.rsa_key import Made
+        from pulumi_sandbox.providers.rsa_key import GeneratedValues
 
-        return Lookups(self.shapes, self.context.workspace.settings_file, made=Made(self.context.world))
+        made = GeneratedValues(self.context.world)
+        return Lookups(self.shapes, self.context.workspace.settings_file, self.pure, made)
 
     def invoke(self, token: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
         """The answer of a function and which of its keys are secret; raises `Refused` for one it does not know."""

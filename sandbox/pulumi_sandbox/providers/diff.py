@@ -76,11 +76,11 @@ class Comparison:
 
     def _missing(self, value: Any) -> bool:
         return value is None or (
-            self.empty_is_missing and isinstance(value, list | tuple | Mapping) and not plain(value)
+            self.empty_is_missing and isinstance(value, list | tuple | Mapping) and not to_plain(value)
         )
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """An object without the bridge's notes."""
     if isinstance(value, Mapping):
         return {name: inner for name, inner in value.items() if not name.startswith("__")}
@@ -104,10 +104,10 @@ def compare(
         told = _overlaps(path, frozenset(changed))
         if not told and not covered(path, old_secrets):
             found.append(Change(path, UPDATE, secrecy=True))
-    return heeded(found, ignored)
+    return without_ignored(found, ignored)
 
 
-def heeded(changes: Iterable[Change], ignored: Sequence[str]) -> list[Change]:
+def without_ignored(changes: Iterable[Change], ignored: Sequence[str]) -> list[Change]:
     """The changes without what ignoreChanges names."""
     patterns = patterns_of(ignored)
     return [change for change in changes if not any(paths.inside(change.path, one) for one in patterns)]

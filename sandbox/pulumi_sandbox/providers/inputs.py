@@ -9,7 +9,7 @@ from pulumi_sandbox.providers.resource import DEFAULTS
 from pulumi_sandbox.providers.values import UNKNOWN
 
 
-def plain(value: Any) -> bool:
+def is_known(value: Any) -> bool:
     """Whether there is a value, and it is known."""
     return value is not None and value is not UNKNOWN
 

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError, fill, merged
-from pulumi_sandbox.providers.pure_functions import PURE, PureFunction
+from pulumi_sandbox.providers.resource import PureFunction
 from pulumi_sandbox.providers.sandbox_file import SettingsError, read
 from pulumi_sandbox.providers.sdk.shape_check import did_you_mean
 from pulumi_sandbox.providers.sdk.shapes import Shapes
@@ -68,7 +68,7 @@ class Lookups:
     ) -> None:
         self.shapes = shapes
         self.package = shapes.package
-        self.pure = PURE.get(self.package, {}) if pure is None else pure
+        self.pure = pure or {}
         self.settings = settings
         self._made = made or {}
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pulumi_sandbox.providers.cloud import Cloud
-from pulumi_sandbox.providers.diff import Change, Comparison, compare, heeded
-from pulumi_sandbox.providers.readiness import Unready
+from pulumi_sandbox.providers.diff import Change, Comparison, compare, without_ignored
+from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.providers.resource import DEFAULTS, Context, Problem, Refused, Resource
 from pulumi_sandbox.providers.sdk.shapes import UnknownTypeError
 from pulumi_sandbox.providers.sdk.types import Shape
-from pulumi_sandbox.providers.sealing import seal, secret_paths, unseal
-from pulumi_sandbox.providers.values import NO_SECRETS, UNKNOWN, Decoded, outermost
+from pulumi_sandbox.providers.secret_digests import hash_secrets, restore_secrets, secret_paths
+from pulumi_sandbox.providers.values import NO_SECRETS, UNKNOWN, Decoded, drop_nested
 from pulumi_sandbox.world.faults import Fault
 from pulumi_sandbox.world.store import Exists, Record
 
@@ -82,7 +82,7 @@ class Lifecycle:
         changes = compare(
             old.values, res.inputs, ignored=ignored, old_secrets=old.secrets, new_secrets=res.secrets, how=how
         )
-        changes += heeded(cloud.forced(res), ignored)
+        changes += without_ignored(cloud.forced(res), ignored)
         return changes, bool(changes) and cloud.keeps_name(res)
 
     def replaces(self, res: Resource, path: str) -> bool | None:
@@ -151,7 +151,7 @@ class Lifecycle:
         key, shape = self.context.world.key, self.shape(token)
         untold = self.cloud.write_only(token)
         outputs, inputs = (
-            remembered(unseal(stored, known, key), engine, untold)
+            remembered(restore_secrets(stored, known, key), engine, untold)
             for stored, engine in zip((record.outputs, record.inputs), known, strict=True)
         )
         outputs = hidden(outputs, shape.secret_outputs if shape else ())
@@ -170,7 +170,7 @@ class Lifecycle:
         with world.transaction():
             if world.get(res.token, res.id) is None:
                 return
-            self._refuse(self.cloud.undeletable(res))
+            self._refuse(self.cloud.delete_blockers(res))
             world.delete(res.token, res.id, res.name)
             self.cloud.deleted(res)
 
@@ -178,8 +178,8 @@ class Lifecycle:
         if self.context.world.take("crash", res.token, res.name, id=res.id):
             self.die()
         try:
-            later, unready = self.cloud.settled(res), None
-        except Unready as stuck:
+            later, unready = self.cloud.await_ready(res), None
+        except NotReady as stuck:
             later, unready = stuck.outputs, stuck
         if later:
             made = self._marked(res, merged(made.values, later), old)
@@ -190,8 +190,8 @@ class Lifecycle:
 
     def _row(self, res: Resource, made: Decoded) -> Record:
         key = self.context.world.key
-        inputs = seal(res.inputs, res.secrets, key)
-        return Record(res.token, res.id, res.name, res.urn, inputs, seal(made.values, made.secrets, key))
+        inputs = hash_secrets(res.inputs, res.secrets, key)
+        return Record(res.token, res.id, res.name, res.urn, inputs, hash_secrets(made.values, made.secrets, key))
 
     def _marked(self, res: Resource, outputs: dict[str, Any], old: Decoded | None = None) -> Decoded:
         shape = self.shape(res.token)
@@ -231,7 +231,7 @@ def attributes(res: Resource) -> dict[str, str]:
 def hidden(values: Decoded, named: Iterable[str]) -> Decoded:
     """The same values, with those secret too that the SDK calls so."""
     paths = {(name,) for name in named if values.values.get(name) is not None}
-    return Decoded(values.values, outermost({*values.secrets, *paths}))
+    return Decoded(values.values, drop_nested({*values.secrets, *paths}))
 
 
 def remembered(seen: Decoded, engine: Decoded, untold: Collection[str]) -> Decoded:

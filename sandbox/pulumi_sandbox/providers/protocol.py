@@ -20,9 +20,9 @@ from pulumi_sandbox.providers import diff
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.engine_log import EngineLog
 from pulumi_sandbox.providers.lifecycle import Lifecycle
-from pulumi_sandbox.providers.readiness import Unready
+from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.providers.resource import Context, Problem, Refused, Resource
-from pulumi_sandbox.providers.sealing import masked, secret_paths
+from pulumi_sandbox.providers.secret_digests import masked, secret_paths
 from pulumi_sandbox.providers.values import NO_SECRETS, STRIPPED, UNKNOWN, Decoded, Path, Secrets, covered, leaves
 from pulumi_sandbox.providers.wire import decode, encode, sent
 
@@ -44,7 +44,7 @@ def answered(call: Callable[..., Answer]) -> Callable[..., Answer]:
             return answer
         except Refused as refused:
             text = masked(str(refused), sent(request))
-        except Unready as stuck:
+        except NotReady as stuck:
             text = stuck.announce(context, request)
         except Exception as fault:
             subject = getattr(request, "urn", "") or getattr(request, "tok", "") or self.cloud.package
@@ -121,9 +121,9 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         config = decode(request.args).values
         checked = self.cloud.shapes.check_config(config)
         # A value that does not fit its type was told about by CheckConfig.
-        settled = {name: value for name, value in checked.inputs.items() if value is not UNKNOWN}
+        await_ready = {name: value for name, value in checked.inputs.items() if value is not UNKNOWN}
         self.context.config.clear()
-        self.context.config.update(settled)
+        self.context.config.update(await_ready)
         self.cloud.configure(self.context.config)
         if asked := os.environ.get(ASKED):
             self.log.say(

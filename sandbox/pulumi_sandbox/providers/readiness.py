@@ -10,7 +10,7 @@ from google.protobuf import any_pb2
 from pulumi.runtime.proto import provider_pb2 as pb
 from pulumi.runtime.proto import status_pb2
 
-from pulumi_sandbox.providers.sealing import masked
+from pulumi_sandbox.providers.secret_digests import masked
 from pulumi_sandbox.providers.values import Decoded
 from pulumi_sandbox.providers.wire import encode, sent
 
@@ -18,7 +18,7 @@ from pulumi_sandbox.providers.wire import encode, sent
 DETAILS = "grpc-status-details-bin"
 
 
-class Unready(Exception):  # noqa: N818 - an answer of the vendor, not a failure of ours
+class NotReady(Exception):  # noqa: N818 - an answer of the vendor, not a failure of ours
     """The text is the error; the reasons are listed below it, and outputs are those of the resource as it is now."""
 
     def __init__(self, text: str, reasons: Sequence[str] = (), outputs: dict[str, Any] | None = None) -> None:
@@ -27,7 +27,7 @@ class Unready(Exception):  # noqa: N818 - an answer of the vendor, not a failure
         self.outputs = outputs or {}
         self.id, self.made = "", Decoded({})
 
-    def of(self, id: str, made: Decoded) -> Unready:  # noqa: A002 - Pulumi's own word
+    def of(self, id: str, made: Decoded) -> NotReady:  # noqa: A002 - Pulumi's own word
         """The same, for the resource that the state is to keep."""
         self.id, self.made = id, made
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import secrets as randomness
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,9 @@ from pulumi_sandbox.world.store import World
 Log = Callable[[str, str], None]
 DEFAULTS = "__defaults"
 HEX = "0123456789abcdef"
+
+PureFunction = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""A lookup's result, computed from its arguments alone."""
 
 
 class Refused(Exception):  # noqa: N818 - an answer of the vendor, not a failure of ours

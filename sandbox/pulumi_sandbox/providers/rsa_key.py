@@ -18,7 +18,7 @@ SHA256_PREFIX = bytes.fromhex("3031300d060960864801650304020105000420")
 EXPONENT = 65537
 
 
-class Made(Mapping[str, str]):
+class GeneratedValues(Mapping[str, str]):
     """What results of lookups may name as `${made.…}`: values that no file should hold, one of each in a world."""
 
     def __init__(self, world: World) -> None:
@@ -38,7 +38,7 @@ class Made(Mapping[str, str]):
 
 def private_key(world: World) -> str:
     """The world's key in PEM form (PKCS #1, as GitHub hands out those of its Apps)."""
-    return world.once(SETTING, _generated)
+    return world.get_or_create(SETTING, _generated)
 
 
 def signed(world: World, text: bytes, signature: bytes) -> bool:

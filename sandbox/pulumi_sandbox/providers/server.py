@@ -41,7 +41,7 @@ def cloud_of(package: str) -> Cloud:
     return found()
 
 
-class Life:
+class EngineWatch:
     """Waits for the end: a signal, or the engine's own."""
 
     def __init__(self, engine: str = "") -> None:
@@ -97,7 +97,7 @@ def start(servicer: Servicer) -> tuple[grpc.Server, int]:
 
 def serve(cloud: Cloud, engine: str = "") -> None:
     """Serve until the engine is gone; the port is printed for the engine to read."""
-    life = Life(engine)
+    life = EngineWatch(engine)
     workspace = Workspace.find()
     keep_log(workspace.root / "logs" / f"{cloud.package}.log")
     threading.excepthook = lambda fault: logging.getLogger(__name__).error(

@@ -104,7 +104,7 @@ class Decoded:
     secrets: Secrets = NO_SECRETS
 
 
-def outermost(paths: Collection[Path]) -> Secrets:
+def drop_nested(paths: Collection[Path]) -> Secrets:
     """Without the paths that lie inside another one: a secret hides all that is in it."""
     return frozenset(one for one in paths if not any(one[:length] in paths for length in range(1, len(one))))
 

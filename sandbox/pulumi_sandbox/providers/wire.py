@@ -23,7 +23,7 @@ from pulumi_sandbox.providers.values import (
     Path,
     ResourceReference,
     Unknown,
-    outermost,
+    drop_nested,
 )
 
 # Numbers travel as doubles: beyond this a whole one is not exact, and stays a float.
@@ -34,13 +34,13 @@ def decode(struct: struct_pb2.Struct) -> Decoded:
     """A Struct from the engine as plain Python values."""
     secrets: set[Path] = set()
     values = {name: _decode(value, (name,), secrets) for name, value in struct.fields.items()}
-    return Decoded(values, outermost(secrets))
+    return Decoded(values, drop_nested(secrets))
 
 
 def decode_wire(tree: Mapping[str, Any]) -> Decoded:
     """The same for a tree that went through JSON."""
     secrets: set[Path] = set()
-    return Decoded({name: _plain(value, (name,), secrets) for name, value in tree.items()}, outermost(secrets))
+    return Decoded({name: _to_plain(value, (name,), secrets) for name, value in tree.items()}, drop_nested(secrets))
 
 
 def encode(values: Mapping[str, Any], secrets: Collection[Path] = ()) -> struct_pb2.Struct:
@@ -75,13 +75,13 @@ def _decode(value: struct_pb2.Value, path: Path, secrets: set[Path]) -> Any:
     return None
 
 
-def _plain(value: Any, path: Path, secrets: set[Path]) -> Any:
+def _to_plain(value: Any, path: Path, secrets: set[Path]) -> Any:
     if isinstance(value, Mapping):
         if SIGNATURE in value:
             return _signed(value, path, secrets)
-        return {name: _plain(inner, (*path, name), secrets) for name, inner in value.items()}
+        return {name: _to_plain(inner, (*path, name), secrets) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(inner, (*path, at), secrets) for at, inner in enumerate(value)]
+        return [_to_plain(inner, (*path, at), secrets) for at, inner in enumerate(value)]
     if isinstance(value, str):
         return UNKNOWN if value in UNKNOWNS else value
     return number(value) if isinstance(value, float) else value
@@ -91,18 +91,18 @@ def _signed(tree: Mapping[str, Any], path: Path, secrets: set[Path]) -> Any:
     match tree[SIGNATURE]:
         case signature if signature == SECRET:
             secrets.add(path)
-            return _plain(tree.get("value"), path, secrets)
+            return _to_plain(tree.get("value"), path, secrets)
         case signature if signature == OUTPUT:
             if tree.get("secret"):
                 secrets.add(path)
-            return _plain(tree["value"], path, secrets) if "value" in tree else UNKNOWN
+            return _to_plain(tree["value"], path, secrets) if "value" in tree else UNKNOWN
         case signature if signature in (ASSET, ARCHIVE):
             return Asset(dict(tree))
         case signature if signature == REFERENCE:
             identity = tree.get("id")
             known = UNKNOWN if identity == "" or identity in UNKNOWNS else identity
             return ResourceReference(str(tree.get("urn", "")), known, str(tree.get("packageVersion", "")))
-    return {name: _plain(inner, (*path, name), secrets) for name, inner in tree.items()}
+    return {name: _to_plain(inner, (*path, name), secrets) for name, inner in tree.items()}
 
 
 def _wire(value: Any, path: Path, secrets: Collection[Path]) -> Any:

@@ -82,7 +82,7 @@ class World:
             self._rows("INSERT OR IGNORE INTO setting VALUES (?, ?)", key, value)
             return str(self._rows("SELECT value FROM setting WHERE key = ?", key)[0][0])
 
-    def once(self, key: str, make: Callable[[], str]) -> str:
+    def get_or_create(self, key: str, make: Callable[[], str]) -> str:
         """A text the world keeps for good: made when it is first asked for, whoever asks."""
         rows = self._rows("SELECT value FROM setting WHERE key = ?", key)
         return str(rows[0][0]) if rows else self._setting(key, make())
@@ -179,7 +179,7 @@ class World:
             if isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) <= INDEXED_CHARACTERS):
                 self._rows("INSERT INTO output VALUES (?, ?, ?, ?, ?)", type, id, cluster, key, indexed(value))
 
-    def plant(self, fault: Fault) -> int:
+    def add_fault(self, fault: Fault) -> int:
         rows = self._rows(
             "INSERT INTO fault (kind, target, times, zone, seconds, message, settings) VALUES (?, ?, ?, ?, ?, ?, ?) "
             "RETURNING id",
@@ -195,7 +195,7 @@ class World:
             for fault in self.faults():
                 if fault.kind == kind and fault.strikes(type, name, attributes):
                     if fault.times == 1:
-                        self.mend(fault.id)
+                        self.clear_faults(fault.id)
                     elif fault.times > 1:
                         self._rows("UPDATE fault SET times = times - 1 WHERE id = ?", fault.id)
                     self.event(f"fault {kind}", type, attributes.get("id", ""), name)
@@ -210,7 +210,7 @@ class World:
             for kind, on, times, zone, seconds, message, settings, number in rows
         ]
 
-    def mend(self, fault: int | None = None) -> int:
+    def clear_faults(self, fault: int | None = None) -> int:
         """Remove one fault, or all; how many were removed."""
         return len(self._rows("DELETE FROM fault WHERE id = ? OR ? IS NULL RETURNING id", fault, fault))
 

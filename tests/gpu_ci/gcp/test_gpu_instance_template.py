@@ -17,7 +17,7 @@ from tests.gpu_ci.gcp.as_pool import as_pool
 from tests.gpu_ci.gcp.machine.test_boot import CONTAINER, COS, PLAIN
 from tests.gpu_ci.harness import deploy
 from tests.gpu_ci.support import COMPUTED, MORE_WIRING, WIRING
-from tests.sandbox.gcp.conftest import Google
+from tests.sandbox.providers.gcp.conftest import Google
 
 ROCKY = "projects/rocky-linux-accelerator-cloud/global/images/family/rocky-linux-9-optimized-gcp-nvidia-580"
 GCP = [machine for machine in machines(cloud="gcp") if not machine.legacy]

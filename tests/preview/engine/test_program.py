@@ -11,7 +11,7 @@ from gpu_preview.model import Report, Status
 from pulumi_sandbox.engine import locate as sandbox_engine
 
 from tests.preview import small
-from tests.sandbox.official import distribution
+from tests.sandbox.language_host.official_host import distribution
 
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"
 IN_US = small.BUCKET.replace("EU", "US")

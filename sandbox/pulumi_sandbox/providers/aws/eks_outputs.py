@@ -10,7 +10,7 @@ import uuid
 from typing import Any
 
 from pulumi_sandbox.providers.aws import instance_types
-from pulumi_sandbox.providers.aws.world import Surroundings
+from pulumi_sandbox.providers.aws.world import CloudContext
 from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.providers.resource import Resource
 from pulumi_sandbox.providers.values import UNKNOWN
@@ -25,7 +25,7 @@ AMI_TYPE = "AL2023_x86_64_STANDARD"
 DISK_GIB, WINDOWS_DISK_GIB = 20, 50
 
 
-def node_group(res: Resource, around: Surroundings, arn: str) -> Json:
+def node_group(res: Resource, around: CloudContext, arn: str) -> Json:
     """The Auto Scaling group is named after the node group and the end of its ARN
     (https://github.com/hashicorp/terraform-provider-aws/issues/39904)."""
     inputs, old = res.inputs, res.outputs
@@ -68,7 +68,7 @@ def disk_gib(image: str) -> int:
     return WINDOWS_DISK_GIB if image.startswith("WINDOWS") else DISK_GIB
 
 
-def cluster(res: Resource, around: Surroundings, region: str) -> Json:
+def cluster(res: Resource, around: CloudContext, region: str) -> Json:
     inputs, old, values = res.inputs, res.outputs, around.values
     network = table(inputs.get("vpcConfig"))
     subnets = [around.world.get("aws:ec2/subnet:Subnet", one) for one in rows(network.get("subnetIds"))]

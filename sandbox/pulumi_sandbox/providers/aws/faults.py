@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pulumi_sandbox.providers.aws import eks_errors, instance_types, types
-from pulumi_sandbox.providers.aws.world import Surroundings
+from pulumi_sandbox.providers.aws.world import CloudContext
 from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.providers.resource import Resource
 from pulumi_sandbox.world.faults import Fault
 
 
-def node_group(res: Resource, around: Surroundings, identity: str, region: str) -> Iterator[str]:
+def node_group(res: Resource, around: CloudContext, identity: str, region: str) -> Iterator[str]:
     """What its first machines meet. Without any it meets nothing: no stock and no quota is asked for."""
     if not table(res.inputs.get("scalingConfig")).get("desiredSize"):
         return
@@ -21,7 +21,7 @@ def node_group(res: Resource, around: Surroundings, identity: str, region: str) 
 
 
 def launch(
-    around: Surroundings, name: str, inputs: Mapping[str, Any], identity: str, region: str
+    around: CloudContext, name: str, inputs: Mapping[str, Any], identity: str, region: str
 ) -> tuple[Fault, str] | None:
     """The fault that a machine of a node group meets, and what EC2 says then."""
     zones = around.zones(inputs.get("subnetIds"), region)
@@ -39,7 +39,7 @@ def launch(
     return None
 
 
-def _sold_out(inputs: Mapping[str, Any], around: Surroundings, zone: str, others: list[str]) -> str:
+def _sold_out(inputs: Mapping[str, Any], around: CloudContext, zone: str, others: list[str]) -> str:
     if inputs.get("capacityType") == "SPOT":
         return eks_errors.NO_SPOT
     template = around.template(inputs.get("launchTemplate"))
@@ -48,7 +48,7 @@ def _sold_out(inputs: Mapping[str, Any], around: Surroundings, zone: str, others
     return eks_errors.sold_out(str(given[0] if given else held or instance_types.DEFAULT), zone, others)
 
 
-def _zones(around: Surroundings, region: str) -> list[str]:
+def _zones(around: CloudContext, region: str) -> list[str]:
     return [str(one) for one in table(table(around.values.get("regions")).get(region)).get("names") or []]
 
 

@@ -12,7 +12,7 @@ import gpu_catalog
 from pulumi_sandbox.providers.aws import documents, types
 from pulumi_sandbox.providers.aws.instance_types import is_in
 from pulumi_sandbox.providers.aws.references import hint
-from pulumi_sandbox.providers.aws.world import Surroundings
+from pulumi_sandbox.providers.aws.world import CloudContext
 from pulumi_sandbox.providers.inputs import rows, table
 
 Json = dict[str, Any]
@@ -41,7 +41,7 @@ PARAMETERS = {
 }
 
 
-def refusal(around: Surroundings, token: str, arguments: Mapping[str, Any]) -> str:
+def refusal(around: CloudContext, token: str, arguments: Mapping[str, Any]) -> str:
     """Why the provider would find nothing; empty where it would. Once sandbox.yaml lists clusters or subnets, others
     are not there."""
     name, identity = str(arguments.get("name") or ""), str(arguments.get("id") or "")
@@ -59,7 +59,7 @@ def refusal(around: Surroundings, token: str, arguments: Mapping[str, Any]) -> s
     return ""
 
 
-def made(around: Surroundings, token: str, arguments: Mapping[str, Any]) -> Json:
+def made(around: CloudContext, token: str, arguments: Mapping[str, Any]) -> Json:
     """What the world knows better than the examples."""
     if token == CLUSTER and (cluster := around.cluster(str(arguments.get("name")))):
         known = {name: cluster.outputs.get(name) for name in ("arn", "createdAt", "endpoint", "identities", "roleArn")}

@@ -14,7 +14,7 @@ import gpu_catalog
 
 from pulumi_sandbox.providers.aws import eks_errors
 from pulumi_sandbox.providers.aws import instance_types as types
-from pulumi_sandbox.providers.inputs import plain, rows, table
+from pulumi_sandbox.providers.inputs import is_known, rows, table
 from pulumi_sandbox.providers.paths import text
 from pulumi_sandbox.providers.resource import DEFAULTS, Problem
 from pulumi_sandbox.providers.values import UNKNOWN
@@ -62,7 +62,7 @@ def names(inputs: Inputs) -> Iterator[Problem]:
         given = inputs.get(key)
         if isinstance(given, str) and len(given) > most:  # upstream
             yield Problem(key, f"expected length of {key} to be in the range (0 - {most}), got {given}")
-    both = plain(inputs.get("nodeGroupNamePrefix")) and plain(inputs.get("nodeGroupName"))
+    both = is_known(inputs.get("nodeGroupNamePrefix")) and is_known(inputs.get("nodeGroupName"))
     if both and "nodeGroupName" not in rows(inputs.get(DEFAULTS)):
         yield Problem("nodeGroupName", '"nodeGroupName": conflicts with nodeGroupNamePrefix')
 
@@ -111,7 +111,7 @@ def with_template(inputs: Inputs) -> Iterator[Problem]:
     template = inputs.get("launchTemplate")
     if not template:
         return
-    if plain(inputs.get("diskSize")):
+    if is_known(inputs.get("diskSize")):
         yield Problem("diskSize", eks_errors.DISK)
     if inputs.get("remoteAccess"):
         yield Problem("remoteAccess", eks_errors.REMOTE_ACCESS)

@@ -14,23 +14,15 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
+from pulumi_sandbox.providers.go_json import go_json
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError
 
 VERSIONS = ("2008-10-17", "2012-10-17")
 SID = re.compile(r"[a-zA-Z0-9]*\Z")
-# Go's encoding/json writes these as escapes wherever they stand; outside of strings JSON has none of them.
-ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 FIELDS = ("Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Principal", "NotPrincipal", "Condition")
 KNOWN = {name.lower(): name for name in FIELDS}
 
 Document = dict[str, Any]
-
-
-def go_json(value: Any, *, indented: bool = False) -> str:
-    """JSON as Go's json.Marshal, or json.MarshalIndent with two spaces, writes it."""
-    separators = (",", ": ") if indented else (",", ":")
-    text = json.dumps(value, ensure_ascii=False, indent=2 if indented else None, separators=separators)
-    return "".join(ESCAPED.get(one, one) for one in text)
 
 
 def get_policy_document(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pulumi_sandbox.providers.aws import (
     faults,
     iam_rules,
     managed_policies,
+    pure_functions,
     rule_table,
     schema,
     types,
@@ -23,11 +24,11 @@ from pulumi_sandbox.providers.aws import (
 from pulumi_sandbox.providers.aws import lookups as own_lookups
 from pulumi_sandbox.providers.aws.references import References
 from pulumi_sandbox.providers.aws.tables import ARN_IS_ID, ARNS, DESCRIBED, ID_FORMS, ID_PREFIXES, NAMING, REPLACES
-from pulumi_sandbox.providers.aws.world import Surroundings
+from pulumi_sandbox.providers.aws.world import CloudContext
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import Change
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError
-from pulumi_sandbox.providers.resource import Problem, Refused, Resource
+from pulumi_sandbox.providers.resource import Problem, PureFunction, Refused, Resource
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.providers.sdk.types import Type
 from pulumi_sandbox.providers.values import Unknown, leaves
@@ -40,11 +41,12 @@ BASE32 = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
 
 class Aws(Cloud):
-    """Ids and outputs as Amazon forms them for the types of aws_tables; the types of aws_mapping are checked deeper."""
+    """Ids and outputs as Amazon forms them for the types of tables.py; the types of types.py are checked deeper."""
 
     package: ClassVar[str] = "aws"
     coerces_scalars: ClassVar[bool] = True
     always_new: ClassVar[Collection[str]] = schema.ALWAYS_NEW
+    pure: ClassVar[Mapping[str, PureFunction]] = pure_functions.FUNCTIONS
 
     @property
     def account(self) -> str:
@@ -58,10 +60,10 @@ class Aws(Cloud):
         return given if isinstance(given, str) else str(self.lookups.config({})["region"])
 
     @cached_property
-    def around(self) -> Surroundings:
+    def around(self) -> CloudContext:
         try:
             listed = sandbox_file.existing(self.context.workspace.settings_file, "aws", "subnet-* or cluster/ci")
-            return Surroundings(self.context.world, listed, self.lookups.values)
+            return CloudContext(self.context.world, listed, self.lookups.values)
         except (SettingsError, LookupRefusedError) as wrong:
             raise Refused(str(wrong)) from None
 
@@ -107,7 +109,7 @@ class Aws(Cloud):
         if res.token == types.NODE_GROUP and res.old_inputs is None:
             yield from faults.node_group(res, self.around, self.identity(res), self.region(res))
 
-    def undeletable(self, res: Resource) -> Iterable[str]:
+    def delete_blockers(self, res: Resource) -> Iterable[str]:
         return conflicts.users(self.context.world, res.token, res.id)
 
     def fault_kinds(self, token: str) -> tuple[str, ...]:

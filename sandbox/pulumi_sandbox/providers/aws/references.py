@@ -10,7 +10,7 @@ from typing import Any
 from pulumi_sandbox.providers.aws import eks_errors, node_group_template, types
 from pulumi_sandbox.providers.aws.managed_policies import OURS
 from pulumi_sandbox.providers.aws.node_group_rules import too_old
-from pulumi_sandbox.providers.aws.world import Surroundings
+from pulumi_sandbox.providers.aws.world import CloudContext
 from pulumi_sandbox.providers.inputs import rows, table, text_of
 
 Inputs = dict[str, Any]
@@ -19,7 +19,7 @@ SCALING_GROUP = "aws:autoscaling/group:Group"
 
 @dataclass(frozen=True)
 class References:
-    around: Surroundings
+    around: CloudContext
 
     def missing(self, token: str, inputs: Inputs) -> Iterator[str]:
         checks: dict[str, Callable[[Inputs], Iterator[str]]] = {

@@ -1,4 +1,4 @@
-"""Checks inputs against Amazon's own schemas (aws_documents), by the names that aws_mapping gives them there."""
+"""Checks inputs against Amazon's own schemas (documents.py), by the names that types.py gives them there."""
 
 from __future__ import annotations
 

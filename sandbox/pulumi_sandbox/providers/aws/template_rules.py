@@ -13,7 +13,7 @@ from typing import Any
 
 from pulumi_sandbox.providers.aws import instance_types
 from pulumi_sandbox.providers.aws.node_group_rules import sold
-from pulumi_sandbox.providers.inputs import plain, rows, table
+from pulumi_sandbox.providers.inputs import is_known, rows, table
 from pulumi_sandbox.providers.resource import DEFAULTS, Problem
 
 Inputs = dict[str, Any]
@@ -105,7 +105,7 @@ def exclusions(inputs: Inputs) -> Iterator[Problem]:
     ):
         if inputs.get(one) and inputs.get(other):
             yield Problem(one, f'"{one}": conflicts with {other}')
-    if plain(inputs.get("namePrefix")) and plain(inputs.get("name")) and "name" not in rows(inputs.get(DEFAULTS)):
+    if is_known(inputs.get("namePrefix")) and is_known(inputs.get("name")) and "name" not in rows(inputs.get(DEFAULTS)):
         yield Problem("name", '"name": conflicts with namePrefix')
     target = table(table(inputs.get("capacityReservationSpecification")).get("capacityReservationTarget"))
     if target.get("capacityReservationId") and target.get("capacityReservationResourceGroupArn"):

@@ -25,7 +25,7 @@ SERVICE_ROLE = "/aws-service-role/"
 
 
 @dataclass
-class Surroundings:
+class CloudContext:
     """Paths are ids such as `subnet-0a1b…`, or what stands at the end of an ARN: `cluster/ci`, `role/eks-node`."""
 
     world: World

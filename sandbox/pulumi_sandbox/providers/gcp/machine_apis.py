@@ -10,8 +10,9 @@ from typing import Any
 
 from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.names import last, part
-from pulumi_sandbox.providers.machines.local_services import Call, as_json
-from pulumi_sandbox.providers.machines.metadata import Answer, account_of
+from pulumi_sandbox.providers.machines.local_server import Answer, as_json
+from pulumi_sandbox.providers.machines.local_services import Call
+from pulumi_sandbox.providers.machines.metadata import account_of
 from pulumi_sandbox.world.store import World
 
 SECRET = re.compile(r"/v1/(projects/[^/]+/secrets/[^/]+)/versions/([^/:]+):access")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -11,21 +11,22 @@ from pulumi_sandbox.providers import bridged, sandbox_file
 from pulumi_sandbox.providers.bridged import Naming
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import Change
-from pulumi_sandbox.providers.gcp import discovery, errors, outputs, rule_table, secret_lookups, types
+from pulumi_sandbox.providers.gcp import discovery, errors, machine_services, pure_functions, secret_lookups, types
 from pulumi_sandbox.providers.gcp import replace as replacing
-from pulumi_sandbox.providers.gcp.compute import ComputeApi, ComputeServer
-from pulumi_sandbox.providers.gcp.instances import Instances
-from pulumi_sandbox.providers.gcp.machine_outputs import labels
+from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
+from pulumi_sandbox.providers.gcp.compute.operations import Operations
+from pulumi_sandbox.providers.gcp.compute.server import ComputeApi, ComputeServer
+from pulumi_sandbox.providers.gcp.compute.vm_store import VirtualMachines
 from pulumi_sandbox.providers.gcp.names import last, part, relative, service_account_email
-from pulumi_sandbox.providers.gcp.operations import Operations
+from pulumi_sandbox.providers.gcp.outputs import table as outputs
+from pulumi_sandbox.providers.gcp.outputs.machine import labels
+from pulumi_sandbox.providers.gcp.rules import table as rule_table
 from pulumi_sandbox.providers.gcp.site import Site
-from pulumi_sandbox.providers.gcp.vm import VirtualMachines
-from pulumi_sandbox.providers.gcp.world import Surroundings
+from pulumi_sandbox.providers.gcp.world import CloudContext
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError
-from pulumi_sandbox.providers.machines import services as machine_services
 from pulumi_sandbox.providers.machines import settings as guest_settings
-from pulumi_sandbox.providers.machines.guest import Guests
-from pulumi_sandbox.providers.resource import Problem, Refused, Resource
+from pulumi_sandbox.providers.machines.vm_processes import VmProcesses
+from pulumi_sandbox.providers.resource import Problem, PureFunction, Refused, Resource
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.providers.sdk.replace import PLACES
 from pulumi_sandbox.providers.values import UNKNOWN
@@ -41,10 +42,11 @@ PREFIX_DIGITS = 26
 class Gcp(Cloud):
     package: ClassVar[str] = "gcp"
     always_new: ClassVar[Collection[str]] = PLACES
+    pure: ClassVar[Mapping[str, PureFunction]] = pure_functions.FUNCTIONS
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._guests: Guests | None = None
+        self._guests: VmProcesses | None = None
         self._server: ComputeServer | None = None
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -66,7 +68,7 @@ class Gcp(Cloud):
                 around, services = self.around, machine_services.of(self)
             except SettingsError as wrong:
                 raise Refused(str(wrong)) from None
-            guests = Guests(settings, services)
+            guests = VmProcesses(settings, services)
             operations = Operations(workspace.root / "operations")
             machines = VirtualMachines(self.context.world, guests)
             instances = Instances(self.context.world, machines, operations, around.account_exists)
@@ -90,10 +92,10 @@ class Gcp(Cloud):
                 self._guests.close()
 
     @cached_property
-    def around(self) -> Surroundings:
+    def around(self) -> CloudContext:
         file = self.context.workspace.settings_file
         listed = sandbox_file.existing(file, "gcp", "projects/*/regions/us-central1/subnetworks/ci")
-        return Surroundings(self.context.world, listed)
+        return CloudContext(self.context.world, listed)
 
     def site(self, res: Resource) -> Site:
         try:
@@ -157,7 +159,7 @@ class Gcp(Cloud):
             yield from self.around.taken(res.token, path, site, str(res.inputs.get("name") or ""))
         yield from self.around.missing(res.token, res.inputs, site)
 
-    def undeletable(self, res: Resource) -> Iterable[str]:
+    def delete_blockers(self, res: Resource) -> Iterable[str]:
         for kind, user in self.around.users(res.token, res.id):
             what = "instance template" if kind == "instance_template" else kind
             yield f"Error deleting {what}: {errors.in_use(kind, res.id, user)}"

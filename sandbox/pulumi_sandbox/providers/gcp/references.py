@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pulumi_sandbox.providers.gcp import build_outputs, errors, types
+from pulumi_sandbox.providers.gcp import errors, types
 from pulumi_sandbox.providers.gcp.names import absolute, everywhere, in_region, last, part
+from pulumi_sandbox.providers.gcp.outputs import build
 from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.inputs import rows, table, text_of
 from pulumi_sandbox.world.store import World
@@ -117,7 +118,7 @@ class References:
             yield f"{errors.not_found(pool)}{hint(pool)}"
 
     def _repository(self, inputs: Inputs, site: Site) -> Iterator[str]:
-        path = build_outputs.repository_path(text_of(inputs, "repository"), inputs, site)
+        path = build.repository_path(text_of(inputs, "repository"), inputs, site)
         if last(path) and not self.exists(path):
             yield f"{errors.not_found(path)}{hint(path)}"
 

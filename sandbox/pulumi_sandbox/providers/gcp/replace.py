@@ -7,7 +7,7 @@ resource_service_networking_connection.go, google/services/cloudbuild/resource_c
 google/services/artifactregistry/{resource_artifact_registry_repository,iam_artifact_registry_repository}.go,
 google/services/resourcemanager/resource_google_service_account.go, google/services/secretmanager/
 resource_secret_manager_{secret,secret_version}.go, google/tpgiamresource/resource_iam_member.go). Instance templates
-need no table: their API has no method that changes one (gcp_discovery.immutable).
+need no table: their API has no method that changes one (discovery.immutable).
 """
 
 from __future__ import annotations

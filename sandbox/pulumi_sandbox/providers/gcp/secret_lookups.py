@@ -8,7 +8,7 @@ from typing import Any
 
 from pulumi_sandbox.providers.gcp.references import hint
 from pulumi_sandbox.providers.gcp.site import Site
-from pulumi_sandbox.providers.gcp.world import Surroundings
+from pulumi_sandbox.providers.gcp.world import CloudContext
 
 VERSION = "gcp:secretmanager/getSecretVersion:getSecretVersion"
 ACCESS = "gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess"
@@ -21,7 +21,7 @@ BEGINNINGS = {
 SECRETS = re.compile(r"projects/[^/]+/secrets/.+")
 
 
-def refusal(around: Surroundings, token: str, arguments: Mapping[str, Any], site: Site) -> str | None:
+def refusal(around: CloudContext, token: str, arguments: Mapping[str, Any], site: Site) -> str | None:
     """The error of a lookup; None where the secret is there, or the file lists no secrets at all."""
     given = arguments.get("secret")
     if not isinstance(given, str) or not any(map(SECRETS.fullmatch, around.patterns)):

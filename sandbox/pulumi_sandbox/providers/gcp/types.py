@@ -9,19 +9,19 @@ resourcemanager,secretmanager}), which pulumi-gcp bridges.
 
 from __future__ import annotations
 
-from pulumi_sandbox.providers.gcp import build_mapping, network_mapping
-from pulumi_sandbox.providers.gcp.target import IN_PROJECT, MEMBER, OURS, REGIONAL, Target
+from pulumi_sandbox.providers.gcp.mapping import build, network
+from pulumi_sandbox.providers.gcp.mapping.target import IN_PROJECT, MEMBER, OURS, REGIONAL, Target
 
 TEMPLATE = "gcp:compute/instanceTemplate:InstanceTemplate"
 REGION_TEMPLATE = "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate"
 GROUP = "gcp:compute/instanceGroupManager:InstanceGroupManager"
 REGION_GROUP = "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager"
-NETWORK, SUBNETWORK, FIREWALL = network_mapping.NETWORK, network_mapping.SUBNETWORK, network_mapping.FIREWALL
-ROUTER, ROUTER_NAT = network_mapping.ROUTER, network_mapping.ROUTER_NAT
-GLOBAL_ADDRESS, NETWORK_ATTACHMENT = network_mapping.GLOBAL_ADDRESS, network_mapping.NETWORK_ATTACHMENT
-CONNECTION = network_mapping.CONNECTION
-WORKER_POOL, TRIGGER = build_mapping.WORKER_POOL, build_mapping.TRIGGER
-REPOSITORY, REPOSITORY_MEMBER = build_mapping.REPOSITORY, build_mapping.REPOSITORY_MEMBER
+NETWORK, SUBNETWORK, FIREWALL = network.NETWORK, network.SUBNETWORK, network.FIREWALL
+ROUTER, ROUTER_NAT = network.ROUTER, network.ROUTER_NAT
+GLOBAL_ADDRESS, NETWORK_ATTACHMENT = network.GLOBAL_ADDRESS, network.NETWORK_ATTACHMENT
+CONNECTION = network.CONNECTION
+WORKER_POOL, TRIGGER = build.WORKER_POOL, build.TRIGGER
+REPOSITORY, REPOSITORY_MEMBER = build.REPOSITORY, build.REPOSITORY_MEMBER
 ACCOUNT = "gcp:serviceaccount/account:Account"
 ACCOUNT_MEMBER = "gcp:serviceaccount/iAMMember:IAMMember"
 PROJECT_MEMBER = "gcp:projects/iAMMember:IAMMember"
@@ -166,6 +166,6 @@ TARGETS: dict[str, Target] = (
             "secretmanager.v1", "Binding", "projects.secrets", (), MEMBER | {"project": "", "secretId": ""}
         ),
     }
-    | network_mapping.TARGETS
-    | build_mapping.TARGETS
+    | network.TARGETS
+    | build.TARGETS
 )

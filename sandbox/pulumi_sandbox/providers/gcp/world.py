@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from pulumi_sandbox.providers.gcp import errors, group_rules, types
+from pulumi_sandbox.providers.gcp import errors, types
 from pulumi_sandbox.providers.gcp.names import absolute, everywhere, in_region, last, part, region_of
 from pulumi_sandbox.providers.gcp.references import References, account_hint, hint
+from pulumi_sandbox.providers.gcp.rules import group as group_rules
 from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.world.store import World
@@ -42,7 +43,7 @@ USERS = {
 
 
 @dataclass
-class Surroundings:
+class CloudContext:
     """The world and what else is there."""
 
     world: World

@@ -16,8 +16,8 @@ from typing import Any
 from pulumi_sandbox.providers.github import types
 from pulumi_sandbox.providers.github.types import same_name, text_of
 from pulumi_sandbox.providers.github.world import DEFAULT_GROUP
-from pulumi_sandbox.providers.machines.local_services import Call, as_json
-from pulumi_sandbox.providers.machines.metadata import Answer
+from pulumi_sandbox.providers.machines.local_server import Answer, as_json
+from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.providers.rsa_key import signed
 from pulumi_sandbox.world.store import Record, World
 
@@ -201,7 +201,7 @@ class GithubAppApi:
         self._allowed(call, owner, "write")
         if not self.world.delete(RUNNER, f"{owner}/{number}"):
             raise _Refused(404, "Not Found")
-        return Answer(204, "")
+        return Answer(204, "", "application/text")
 
 
 def _of_app(pattern: str, first: str) -> bool:

@@ -15,7 +15,7 @@ from pulumi_sandbox.providers.github import rules as github_rules
 from pulumi_sandbox.providers.github import ruleset_rules, types
 from pulumi_sandbox.providers.github.tables import DELETED_FIRST, ID_FORMS, REPLACES
 from pulumi_sandbox.providers.github.types import same_name, text_of
-from pulumi_sandbox.providers.github.world import Surroundings
+from pulumi_sandbox.providers.github.world import CloudContext
 from pulumi_sandbox.providers.resource import Problem, Refused, Resource
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 from pulumi_sandbox.world.file import EDITED
@@ -54,9 +54,9 @@ class Github(Cloud):
             raise Refused(str(wrong)) from None
 
     @cached_property
-    def around(self) -> Surroundings:
+    def around(self) -> CloudContext:
         listed = sandbox_file.existing(self.context.workspace.settings_file, "github", f"{self.owner}/web")
-        return Surroundings(self.context.world, self.owner, listed)
+        return CloudContext(self.context.world, self.owner, listed)
 
     # -- Check --------------------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ def answer(method: str, path: str, status: int, message: str, errors: str = "") 
 
 
 @dataclass
-class Surroundings:
+class CloudContext:
     """The world and what else is there. Paths are `owner/repository`, what is below it, and `repositories/<number>`."""
 
     world: World

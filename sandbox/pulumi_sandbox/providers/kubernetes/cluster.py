@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from pulumi_sandbox.providers.kubernetes.pod_rules import inner, items
+from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
 from pulumi_sandbox.providers.values import UNKNOWN
 from pulumi_sandbox.world.store import World
 
@@ -39,7 +39,7 @@ class Active:
     entry: Any = None
     words: tuple[str, ...] = ()
 
-    def said(self, flags: tuple[str, ...]) -> str:
+    def option(self, flags: tuple[str, ...]) -> str:
         return next((value for flag, value in pairwise(self.words) if flag in flags), "")
 
 
@@ -77,8 +77,8 @@ def identity(config: Mapping[str, Any], world: World) -> str:
     found = active(config)
     server = str(inner(found.entry, "server") or "").rstrip("/")
     arn, endpoint = ARN.fullmatch(found.name), ENDPOINT.match(server)
-    name = found.said(NAME) or (arn[2] if arn else "")
-    region = found.said(REGION) or (arn[1] if arn else "") or (endpoint[1] if endpoint else "")
+    name = found.option(NAME) or (arn[2] if arn else "")
+    region = found.option(REGION) or (arn[1] if arn else "") or (endpoint[1] if endpoint else "")
     if not name and server:
         made = next(iter(world.find(EKS, endpoint=server)), None)
         if made is None:

@@ -32,13 +32,13 @@ SUFFIXES: dict[str, Fraction] = {
 }
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value as Go's errors show it: texts in quotes, objects as JSON."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, default=str)
 
 
 def invalid(path: str, value: Any, detail: str) -> Problem:
-    return Problem(path, f"Invalid value: {shown(value)}: {detail}")
+    return Problem(path, f"Invalid value: {format_value(value)}: {detail}")
 
 
 def required(path: str, detail: str = "") -> Problem:
@@ -50,15 +50,17 @@ def forbidden(path: str, detail: str) -> Problem:
 
 
 def not_found(path: str, value: Any) -> Problem:
-    return Problem(path, f"Not found: {shown(value)}")
+    return Problem(path, f"Not found: {format_value(value)}")
 
 
 def duplicate(path: str, value: Any) -> Problem:
-    return Problem(path, f"Duplicate value: {shown(value)}")
+    return Problem(path, f"Duplicate value: {format_value(value)}")
 
 
 def unsupported(path: str, value: Any, supported: Sequence[str]) -> Problem:
-    return Problem(path, f"Unsupported value: {shown(value)}: supported values: {', '.join(map(shown, supported))}")
+    return Problem(
+        path, f"Unsupported value: {format_value(value)}: supported values: {', '.join(map(format_value, supported))}"
+    )
 
 
 def is_open(value: Any) -> bool:

@@ -11,15 +11,18 @@ from pulumi_sandbox.providers import bridged
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import UPDATE, Change
 from pulumi_sandbox.providers.kubernetes import cluster as kubernetes_cluster
-from pulumi_sandbox.providers.kubernetes import definitions, immutable, object_rules, objects, quota, schema
-from pulumi_sandbox.providers.kubernetes.await_rules import REPLACE
-from pulumi_sandbox.providers.kubernetes.gate import JOB, Gate
+from pulumi_sandbox.providers.kubernetes import objects
 from pulumi_sandbox.providers.kubernetes.releases import Releases
-from pulumi_sandbox.providers.kubernetes.runners import Runners
-from pulumi_sandbox.providers.kubernetes.scheduler import Scheduler
+from pulumi_sandbox.providers.kubernetes.rules import immutable, object_rules
+from pulumi_sandbox.providers.kubernetes.scheduling import quota
+from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Scheduler
+from pulumi_sandbox.providers.kubernetes.schema import definitions, validation
 from pulumi_sandbox.providers.kubernetes.tables import CLUSTER_WIDE, DATA, IDENTITY, REPLACES
-from pulumi_sandbox.providers.kubernetes.workloads import Workloads
-from pulumi_sandbox.providers.readiness import Unready
+from pulumi_sandbox.providers.kubernetes.workloads.await_rules import REPLACE
+from pulumi_sandbox.providers.kubernetes.workloads.gate import JOB, Gate
+from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads
+from pulumi_sandbox.providers.kubernetes.workloads.runners import Runners
+from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.providers.resource import Context, Problem, Resource
 from pulumi_sandbox.providers.values import UNKNOWN
 from pulumi_sandbox.world.store import Record, now
@@ -122,7 +125,7 @@ class Kubernetes(Cloud):
             objects.kind(res.token),
             res.token.split(":")[1].removeprefix("core/"),
         )
-        return list(schema.check(version, kind, res.inputs)) or object_rules.check(group, kind, res.inputs)
+        return list(validation.check(version, kind, res.inputs)) or object_rules.check(group, kind, res.inputs)
 
     def replaces(self, token: str, path: str) -> bool | None:
         if token == RELEASE:
@@ -160,7 +163,7 @@ class Kubernetes(Cloud):
         if res.old_inputs is not None:
             group, kind = objects.group(res.token), objects.kind(res.token)
             if refused := list(immutable.check(group, kind, res.old_inputs, res.inputs)):
-                yield immutable.told(group, kind, str(objects.metadata(res).get("name")), refused)
+                yield immutable.error_text(group, kind, str(objects.metadata(res).get("name")), refused)
 
     def taken(self, res: Resource) -> str:
         there = self.context.world.get(res.token, res.id)
@@ -217,10 +220,10 @@ class Kubernetes(Cloud):
     def updated(self, res: Resource) -> None:
         self.created(res)
 
-    def settled(self, res: Resource) -> dict[str, Any]:
-        return self.gate.settled(res) if res.token == JOB else {}
+    def await_ready(self, res: Resource) -> dict[str, Any]:
+        return self.gate.await_ready(res) if res.token == JOB else {}
 
-    def stuck(self, record: Record) -> Unready | None:
+    def stuck(self, record: Record) -> NotReady | None:
         return self.gate.stuck(record) if record.type == JOB else None
 
     def overwrites(self, token: str) -> bool:

@@ -6,14 +6,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes import chart_objects, chart_rules, charts, definitions
-from pulumi_sandbox.providers.kubernetes.charts import CONTROLLER, SCALE_SET
-from pulumi_sandbox.providers.kubernetes.definitions import minor
-from pulumi_sandbox.providers.kubernetes.pod_rules import inner
-from pulumi_sandbox.providers.kubernetes.runners import Runners, is_ending
-from pulumi_sandbox.providers.kubernetes.workloads import Workloads
+from pulumi_sandbox.providers.kubernetes.helm import chart_objects, chart_rules, charts
+from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, SCALE_SET
+from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner
+from pulumi_sandbox.providers.kubernetes.schema import definitions
+from pulumi_sandbox.providers.kubernetes.schema.definitions import minor
+from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads
+from pulumi_sandbox.providers.kubernetes.workloads.runners import Runners, is_ending
 from pulumi_sandbox.providers.resource import Problem, Refused, Resource
-from pulumi_sandbox.providers.sealing import seal
+from pulumi_sandbox.providers.secret_digests import hash_secrets
 from pulumi_sandbox.world.store import Record, World
 
 SECRET = "kubernetes:core/v1:Secret"  # noqa: S105
@@ -127,7 +128,7 @@ class Releases:
             for text in definitions.old(self.world, number):
                 res.log(text, "warning")
         self._clear(res)
-        inputs = seal(res.inputs, res.secrets, self.world.key)
+        inputs = hash_secrets(res.inputs, res.secrets, self.world.key)
         for token, given in chart_objects.objects(chart, inputs):
             meta = given["metadata"]
             identity = f"{meta['namespace']}/{meta['name']}"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from socketserver import TCPServer
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer
 
 ROOT = "/computeMetadata/v1"
 FLAVOR = {"Metadata-Flavor": "Google", "Server": "Metadata Server for VM"}
@@ -19,12 +19,9 @@ SCOPES = ["https://www.googleapis.com/auth/cloud-platform"]
 GUEST_ATTRIBUTES = ("instance", "guest-attributes")
 
 
-@dataclass(frozen=True)
-class Answer:
-    status: int
-    body: str
-    kind: str = "application/text"
-    headers: dict[str, str] = field(default_factory=lambda: dict(FLAVOR))
+def text(status: int, body: str, kind: str = "application/text") -> Answer:
+    """An answer of the metadata server."""
+    return Answer(status, body, kind, FLAVOR)
 
 
 def token_of(email: str) -> str:
@@ -64,22 +61,22 @@ def read(tree: dict[str, Any], path: str, query: dict[str, list[str]]) -> Answer
     node: Any = tree
     for part in [part for part in path.split("/") if part]:
         if not isinstance(node, dict) or part not in node:
-            return Answer(404, "Not Found", "text/html")
+            return text(404, "Not Found", "text/html")
         node = node[part]
     if isinstance(node, dict) and query.get("recursive", ["false"])[-1].lower() == "true":
-        return Answer(200, json.dumps(_visible(node)), "application/json")
+        return text(200, json.dumps(_visible(node)), "application/json")
     if isinstance(node, dict):
-        return Answer(
+        return text(
             200, "".join(f"{name}/\n" if isinstance(node[name], dict) else f"{name}\n" for name in sorted(node))
         )
     if isinstance(node, list):
-        return Answer(200, "".join(f"{one}\n" for one in node))
+        return text(200, "".join(f"{one}\n" for one in node))
     # A token is JSON by itself; anything else is text unless JSON is asked for.
     if path.rstrip("/").endswith("/token"):
-        return Answer(200, str(node), "application/json")
+        return text(200, str(node), "application/json")
     if query.get("alt", ["text"])[-1] == "json":
-        return Answer(200, json.dumps(node), "application/json")
-    return Answer(200, str(node))
+        return text(200, json.dumps(node), "application/json")
+    return text(200, str(node))
 
 
 def _visible(node: Any) -> Any:
@@ -91,9 +88,9 @@ def _visible(node: Any) -> Any:
 def refused(headers: Any) -> Answer | None:
     """The server's own protection (documentation "About VM metadata"): a header that a web page cannot send."""
     if headers.get("X-Forwarded-For"):
-        return Answer(403, "Requests with the X-Forwarded-For header are not allowed.", "text/html")
+        return text(403, "Requests with the X-Forwarded-For header are not allowed.", "text/html")
     if headers.get("Metadata-Flavor") != "Google":
-        return Answer(
+        return text(
             403,
             "Your client does not have permission to get this URL: missing Metadata-Flavor:Google header.",
             "text/html",
@@ -115,84 +112,37 @@ class Machine:
         if tuple(parts[:2]) == GUEST_ATTRIBUTES:
             return self._guest(method, parts[2:], query, body)
         if method != "GET":
-            return Answer(405, "Method Not Allowed", "text/html")
+            return text(405, "Method Not Allowed", "text/html")
         return read(self.tree(), path, query)
 
     def _guest(self, method: str, rest: list[str], query: dict[str, list[str]], body: str) -> Answer:
         known = self.guest_attributes()
         if known is None:
-            return Answer(403, "Guest attributes endpoint access is disabled.", "text/html")
+            return text(403, "Guest attributes endpoint access is disabled.", "text/html")
         if method == "GET":
             return read({"all": known}, "/".join(["all", *rest]), query)
         if len(rest) != 2:
-            return Answer(400, "Guest attributes are written as guest-attributes/<namespace>/<key>.", "text/html")
+            return text(400, "Guest attributes are written as guest-attributes/<namespace>/<key>.", "text/html")
         if method == "DELETE" and rest[1] not in known.get(rest[0], {}):
-            return Answer(404, "Not Found", "text/html")
+            return text(404, "Not Found", "text/html")
         self.write(rest[0], rest[1], body if method == "PUT" else None)
-        return Answer(200, "")
-
-
-class LocalServer(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 64
-
-    def server_bind(self) -> None:
-        """Without the base class's look-up of this host's name, which can take seconds where no name server answers."""
-        TCPServer.server_bind(self)
-        self.server_name, self.server_port = "localhost", int(self.server_address[1])
+        return text(200, "")
 
 
 class MetadataServer:
     """One machine's metadata server, on a port of its own."""
 
     def __init__(self, machine: Machine) -> None:
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
+        def answering(request: BaseHTTPRequestHandler) -> Answer:
+            url = urlsplit(request.path)
+            body = request.rfile.read(int(request.headers.get("Content-Length") or 0)).decode(errors="replace")
+            if not url.path.startswith(ROOT):
+                return text(200, "computeMetadata/\n") if url.path == "/" else text(404, "Not Found", "text/html")
+            path = url.path.removeprefix(ROOT)
+            return refused(request.headers) or machine.answer(request.command, path, parse_qs(url.query), body)
 
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- the base class names it
-                """Standard error belongs to the engine."""
-
-            def handle_any(self) -> None:
-                url = urlsplit(self.path)
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode(errors="replace")
-                if not url.path.startswith(ROOT):
-                    answer = (
-                        Answer(200, "computeMetadata/\n") if url.path == "/" else Answer(404, "Not Found", "text/html")
-                    )
-                else:
-                    path = url.path.removeprefix(ROOT)
-                    answer = refused(self.headers) or machine.answer(self.command, path, parse_qs(url.query), body)
-                send(self, answer)
-
-            def do_GET(self) -> None:
-                self.handle_any()
-
-            def do_PUT(self) -> None:
-                self.handle_any()
-
-            def do_DELETE(self) -> None:
-                self.handle_any()
-
-            def do_POST(self) -> None:
-                self.handle_any()
-
-        self.server = LocalServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, name="guest-metadata", daemon=True).start()
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self.server.server_address[1]}"
+        self._server = LocalServer("guest-metadata", answering, ("GET", "PUT", "DELETE", "POST"))
+        self.address = self._server.address
 
     def close(self) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-
-
-def send(handler: BaseHTTPRequestHandler, answer: Answer) -> None:
-    payload = answer.body.encode()
-    handler.send_response_only(answer.status)
-    for name, value in {**answer.headers, "Content-Type": answer.kind, "Content-Length": str(len(payload))}.items():
-        handler.send_header(name, value)
-    handler.end_headers()
-    if handler.command != "HEAD":
-        handler.wfile.write(payload)
+        self._server.close()

@@ -135,7 +135,7 @@ class ShapeCheck:
             near = difflib.get_close_matches(str(value), [str(one) for one in allowed], 1)
             self._problem(
                 path,
-                f"not one of its values\n  got: {self._shown(value, path)}\n"
+                f"not one of its values\n  got: {self._format_value(value, path)}\n"
                 f"  expected: {', '.join(json.dumps(one) for one in allowed)}",
                 f"did you mean {json.dumps(near[0])}?" if near and not covered(path, self.secrets) else "",
             )
@@ -151,13 +151,13 @@ class ShapeCheck:
     def _wrong(self, path: Path, value: Any, expected: str, problem: str = "wrong type") -> None:
         hint = ""
         if expected.startswith("a list") and not isinstance(value, Mapping | list):
-            hint = f"for one value, write [{self._shown(value, path, bare=True)}]"
-        self._problem(path, f"{problem}\n  got: {self._shown(value, path)}\n  expected: {expected}", hint)
+            hint = f"for one value, write [{self._format_value(value, path, bare=True)}]"
+        self._problem(path, f"{problem}\n  got: {self._format_value(value, path)}\n  expected: {expected}", hint)
 
     def _problem(self, path: Path, text: str, hint: str = "") -> None:
         self.problems.append(Problem(paths.text(path), text, hint))
 
-    def _shown(self, value: Any, path: Path, *, bare: bool = False) -> str:
+    def _format_value(self, value: Any, path: Path, *, bare: bool = False) -> str:
         """A value for a message; nothing that is secret, or holds a secret, is ever shown."""
         if covered(path, self.secrets):
             return "[secret]"

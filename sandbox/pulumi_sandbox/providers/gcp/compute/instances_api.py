@@ -1,0 +1,239 @@
+"""The instances of the Compute Engine API: made from templates of the world, kept in the world, booted for real."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pulumi_sandbox.providers import paths
+from pulumi_sandbox.providers.gcp import errors
+from pulumi_sandbox.providers.gcp.compute import machine_types
+from pulumi_sandbox.providers.gcp.compute.api_form import api_form
+from pulumi_sandbox.providers.gcp.compute.operations import Json, Operations, number
+from pulumi_sandbox.providers.gcp.compute.vm_store import ATTRIBUTES, INSTANCE, SERIAL, SERIAL_START, VirtualMachines
+from pulumi_sandbox.providers.gcp.names import (
+    NAME_PATTERN,
+    absolute,
+    in_zone,
+    last,
+    part,
+    region_of,
+    relative,
+    self_link,
+)
+from pulumi_sandbox.providers.gcp.types import ACCOUNT, REGION_TEMPLATE, TEMPLATE
+from pulumi_sandbox.providers.secret_digests import digest_paths, recognized, redact
+from pulumi_sandbox.world.store import Fault, Record, World
+
+# What a machine of the sandbox is made from; everything else of a template is only shown.
+BOOTED = frozenset(
+    {"guestAccelerators", "machineType", "metadata", "metadataStartupScript", "scheduling", "serviceAccount"}
+)
+SEALED = (
+    "the sandbox keeps secrets as digests and cannot boot a machine from a template in which these are secret: {}; a "
+    "cloud can (docs/sandbox.md)"
+)
+
+
+def merged(base: Any, patch: Any) -> Any:
+    """JSON merge patch (RFC 7396): how an insert request overrides its template (documentation "Create a VM from an
+    instance template", section on overriding fields). Lists, such as metadata items, are replaced whole."""
+    if not isinstance(patch, dict):
+        return copy.deepcopy(patch)
+    result = dict(base) if isinstance(base, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged(result.get(key), value)
+    return result
+
+
+@dataclass
+class Instances:
+    world: World
+    machines: VirtualMachines
+    operations: Operations
+    account_exists: Callable[[str, str], bool]
+    """Whether a project has the service account of that address."""
+
+    def insert(self, project: str, zone: str, body: Json, source_template: str) -> Json:
+        name = str(body.get("name", ""))
+        if not re.fullmatch(NAME_PATTERN, name):
+            raise errors.invalid("resource.name", name, f"Must be a match of regex '(?:{NAME_PATTERN})'")
+        self._known_zone(project, zone)
+        properties = self._template(project, zone, source_template)["properties"] if source_template else {}
+        instance = merged(properties, body)
+        chosen = self._machine(project, zone, instance)
+        self._account(project, instance)
+        path = in_zone(project, zone, "instances", name)
+        if self.world.get(INSTANCE, path):
+            raise errors.already_exists(path)
+        if refusal := self.world.take("refuse", INSTANCE, name, zone=zone, id=path):
+            raise errors.GoogleError(400, "invalid", refusal.message or "The request was refused.")
+        slow = self.world.take("slow", INSTANCE, name, zone=zone, id=path)
+        sec = float(slow.seconds) if slow else 0.0
+        if refused := self._capacity(project, zone, path, instance, chosen):
+            code, error = refused
+            return self.operations.add(project, zone, "insert", path, error=error, code=code, sec=sec)
+        inputs = {"body": body, "sourceInstanceTemplate": relative(source_template)}
+        self.machines.boot(project, zone, instance, inputs)
+        return self.operations.add(project, zone, "insert", path, sec=sec)
+
+    def get(self, project: str, zone: str, name: str) -> Json:
+        return self.machines.instance_json(self._record(project, zone, name))
+
+    def all(self, project: str, zone: str = "") -> list[Json]:
+        found = [record for record in self.world.find(INSTANCE) if part(record.id, "projects") == project]
+        return [self.machines.instance_json(record) for record in found if not zone or part(record.id, "zones") == zone]
+
+    def delete(self, project: str, zone: str, name: str) -> Json:
+        record = self._record(project, zone, name)
+        self.machines.remove(record)
+        return self.operations.add(project, zone, "delete", record.id)
+
+    def guest_attributes(self, project: str, zone: str, name: str, query: str, key: str) -> Json:
+        record = self._record(project, zone, name)
+        known: dict[str, dict[str, str]] = record.outputs.get(ATTRIBUTES) or {}
+        rows = [
+            {"namespace": space, "key": one, "value": value}
+            for space, pairs in known.items()
+            for one, value in pairs.items()
+        ]
+        wanted = query or key
+        space, _, one = wanted.partition("/")
+        rows = [row for row in rows if not space or (row["namespace"] == space and one in ("", row["key"]))]
+        if not rows:
+            raise errors.GoogleError(
+                404, "notFound", f"The resource '{wanted}' of type 'Guest Attribute' was not found."
+            )
+        answer: Json = {"kind": "compute#guestAttributes", "selfLink": self_link(f"{record.id}/getGuestAttributes")}
+        if query or not key:
+            return answer | {"queryPath": query, "queryValue": {"items": rows}}
+        return answer | {"variableKey": key, "variableValue": rows[0]["value"]}
+
+    def serial(self, project: str, zone: str, name: str, start: int) -> Json:
+        record = self._record(project, zone, name)
+        first = int(record.outputs.get(SERIAL_START, 0))
+        contents = str(record.outputs.get(SERIAL, "")).encode()
+        at = max(start, first)
+        return {
+            "kind": "compute#serialPortOutput",
+            "selfLink": self_link(f"{record.id}/serialPort"),
+            "contents": contents[at - first :].decode(errors="replace"),
+            "start": str(at),
+            "next": str(first + len(contents)),
+        }
+
+    def template(self, path: str) -> Json:
+        """An instance template of the world, as the API shows it."""
+        record = self._stored(path)
+        return self._instance_json(record, self._inputs(record))
+
+    def _instance_json(self, record: Record, inputs: Json) -> Json:
+        path = record.id
+        facts = {
+            "kind": "compute#instanceTemplate",
+            "id": str(record.outputs.get("numericId") or number()),
+            "creationTimestamp": record.outputs.get("creationTimestamp") or record.created,
+            "selfLink": self_link(path),
+        }
+        if region := part(path, "regions"):
+            facts["region"] = self_link(f"projects/{part(path, 'projects')}/regions/{region}")
+        return api_form(record.type, {**redact(inputs), "name": last(path)}) | facts
+
+    def _stored(self, path: str) -> Record:
+        record = self.world.get(REGION_TEMPLATE if "/regions/" in path else TEMPLATE, path)
+        if record is None:
+            raise errors.not_found(path)
+        return record
+
+    def _inputs(self, record: Record) -> Json:
+        """What is stored of a template, with those secrets that are no secret here.
+
+        An account's address is secret where its project is, and yet the account's id is its address.
+        """
+
+        def known() -> Iterator[str]:  # asked for only where something is secret: a stack may have hundreds
+            yield from (last(account.id) for account in self.world.find(ACCOUNT))
+
+        return recognized(record.inputs, known(), self.world.key)
+
+    def _record(self, project: str, zone: str, name: str) -> Record:
+        path = in_zone(project, zone, "instances", name)
+        record = self.world.get(INSTANCE, path)
+        if record is None:
+            raise errors.not_found(path)
+        return record
+
+    def _known_zone(self, project: str, zone: str) -> None:
+        if not re.fullmatch(r"[a-z]+-[a-z]+\d+-[a-z0-9]+", zone):
+            raise errors.not_found(f"projects/{project}/zones/{zone}")
+
+    def _template(self, project: str, zone: str, source: str) -> Json:
+        path = absolute(source, project)
+        region = part(path, "regions")
+        if region and region != region_of(zone):
+            raise errors.invalid(
+                "sourceInstanceTemplate", source, f"The template is in region {region}, the instance in zone {zone}."
+            )
+        record = self._stored(path)
+        inputs = self._inputs(record)
+        if secret := [paths.text(one) for one in digest_paths(inputs) if one[0] in BOOTED]:
+            raise errors.GoogleError(400, "sandbox", SEALED.format(", ".join(secret)))
+        return self._instance_json(record, inputs)
+
+    def _machine(self, project: str, zone: str, instance: Json) -> machine_types.MachineType:
+        wanted = last(str(instance.get("machineType", "")))
+        chosen = machine_types.machine(wanted)
+        offer = machine_types.offer_of(chosen, attached(instance)[0]) if chosen else None
+        if chosen is None or (offer and not offer.is_in(zone)):
+            link = self_link(in_zone(project, zone, "machineTypes", wanted))
+            what = f"Machine type with name '{wanted}' does not exist in zone '{zone}'."
+            if chosen and not chosen.accelerator:
+                what = f"The accelerator type '{attached(instance)[0]}' does not exist in zone '{zone}'."
+            raise errors.invalid("resource.machineType", link, what)
+        return chosen
+
+    def _account(self, project: str, instance: Json) -> None:
+        for account in instance.get("serviceAccounts", []):
+            email = str(account.get("email", "default"))
+            if not self.account_exists(project, email):
+                raise errors.no_account(project, email)
+
+    def _capacity(
+        self, project: str, zone: str, path: str, instance: Json, chosen: machine_types.MachineType
+    ) -> tuple[int, Json] | None:
+        offer = machine_types.offer_of(chosen, attached(instance)[0])
+        scheduling = instance.get("scheduling", {})
+        spot = bool(scheduling.get("preemptible")) or scheduling.get("provisioningModel") in ("SPOT", "FLEX_START")
+        if fault := self.world.take("quota", INSTANCE, last(path), zone=zone, id=path):
+            metric = machine_types.quota_metric(offer, spot) if offer else "CPUS"
+            return 403, fault_error(fault, errors.quota(metric, region_of(zone)))
+        if fault := self.world.take("stockout", INSTANCE, last(path), zone=zone, id=path):
+            card, count = attached(instance)
+            attachment = (
+                f"{card}:{count}" if card else f"{chosen.accelerator}:{chosen.gpus}" if chosen.accelerator else ""
+            )
+            others = [one for one in errors.elsewhere(offer, zone) if not self._sold_out(project, one, last(path))]
+            return 503, fault_error(fault, errors.stockout(project, zone, chosen.name, attachment, others))
+        return None
+
+    def _sold_out(self, project: str, zone: str, name: str) -> bool:
+        """Whether a stockout waits there too; Google would not send anybody to such a zone."""
+        there = {"zone": zone, "id": in_zone(project, zone, "instances", name)}
+        return any(fault.kind == "stockout" and fault.strikes(INSTANCE, name, there) for fault in self.world.faults())
+
+
+def fault_error(fault: Fault, error: Json) -> Json:
+    """The vendor's error, in the fault's own text where it has one."""
+    return {**error, "message": fault.message or error["message"]}
+
+
+def attached(instance: Json) -> tuple[str, int]:
+    for row in instance.get("guestAccelerators") or []:
+        return last(str(row.get("acceleratorType", ""))), int(row.get("acceleratorCount", 1))
+    return "", 0

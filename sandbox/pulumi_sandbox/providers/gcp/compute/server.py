@@ -1,0 +1,220 @@
+"""The sandbox's Compute Engine API and the metadata server beside it, over HTTP on the workspace's own port."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from pulumi_sandbox.providers.gcp import errors
+from pulumi_sandbox.providers.gcp.compute import machine_types
+from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
+from pulumi_sandbox.providers.gcp.compute.operations import Json, Operations
+from pulumi_sandbox.providers.gcp.names import in_zone, self_link
+from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer
+from pulumi_sandbox.providers.machines.metadata import ROOT, SCOPES, is_token, read, refused, service_accounts
+from pulumi_sandbox.providers.machines.metadata import text as text_answer
+
+API = re.compile(r"/(?:compute/v1/)?projects/(?P<project>[^/]+)/(?P<rest>.+)")
+CONDITION = re.compile(r'\(?\s*([\w.-]+(?:\.[\w-]+)*)\s*(=|!=|eq|ne)\s*"?([^")\s]*)"?\s*\)?')
+
+
+@dataclass(frozen=True)
+class Request:
+    project: str
+    query: dict[str, list[str]]
+    body: Json
+
+    def one(self, name: str, default: str = "") -> str:
+        return self.query.get(name, [default])[-1]
+
+
+Route = tuple[str, "re.Pattern[str]", Callable[..., Json]]
+
+
+class ComputeApi:
+    """What the API answers, apart from HTTP."""
+
+    def __init__(
+        self, instances: Instances, operations: Operations, engine_gone: Callable[[], bool] = lambda: False
+    ) -> None:
+        self.instances = instances
+        self.operations = operations
+        self.engine_gone = engine_gone
+        zone, name = r"zones/(?P<zone>[^/]+)", r"(?P<name>[^/]+)"
+        self.routes: list[Route] = [
+            (verb, re.compile(pattern), answer)
+            for verb, pattern, answer in (
+                ("POST", rf"{zone}/instances", self._insert),
+                ("GET", rf"{zone}/instances", self._list),
+                ("GET", r"aggregated/instances", self._aggregated),
+                ("GET", rf"{zone}/instances/{name}", lambda r, zone, name: instances.get(r.project, zone, name)),
+                ("DELETE", rf"{zone}/instances/{name}", lambda r, zone, name: instances.delete(r.project, zone, name)),
+                ("GET", rf"{zone}/instances/{name}/getGuestAttributes", self._guest_attributes),
+                ("GET", rf"{zone}/instances/{name}/serialPort", self._serial),
+                ("GET", rf"{zone}/operations/{name}", self._operation),
+                ("POST", rf"{zone}/operations/{name}/wait", self._wait),
+                ("GET", rf"(?P<place>regions/[^/]+|global)/instanceTemplates/{name}", self._template),
+                ("GET", rf"{zone}/machineTypes/{name}", self._machine_type),
+                ("GET", rf"{zone}/acceleratorTypes", self._accelerator_types),
+            )
+        ]
+
+    def answer(self, method: str, path: str, query: dict[str, list[str]], body: Json) -> Json:
+        found = API.fullmatch(path)
+        if found is None:
+            raise errors.GoogleError(404, "notFound", f"The requested URL {path} was not found on this server.")
+        for verb, pattern, answer in self.routes:
+            if (match := pattern.fullmatch(found["rest"])) and verb == method:
+                parts = {key: unquote(value) for key, value in match.groupdict().items()}
+                return answer(Request(unquote(found["project"]), query, body), **parts)
+        raise errors.GoogleError(
+            404,
+            "notFound",
+            f"The sandbox does not serve {method} {path}; it serves instances, their operations and templates.",
+        )
+
+    def _insert(self, request: Request, zone: str) -> Json:
+        if self.engine_gone():
+            # Not after Ctrl-C, when the engine waits until everything is undone: who asks again would keep it waiting.
+            # A machine ends with the provider that booted it. For some seconds after the CLI was killed its providers
+            # listen on the same port as those of the next one, whose requests the kernel may hand to either; Google's
+            # clients repeat what fails with 503.
+            raise errors.GoogleError(503, "backendError", "The service is currently unavailable.")
+        return self.instances.insert(request.project, zone, request.body, request.one("sourceInstanceTemplate"))
+
+    def _list(self, request: Request, zone: str) -> Json:
+        rows = filtered(self.instances.all(request.project, zone), request.one("filter"))
+        path = f"projects/{request.project}/zones/{zone}/instances"
+        return {"kind": "compute#instanceList", "id": path, "items": rows, "selfLink": self_link(path)}
+
+    def _aggregated(self, request: Request) -> Json:
+        by_zone: dict[str, Json] = {}
+        for row in filtered(self.instances.all(request.project), request.one("filter")):
+            by_zone.setdefault(f"zones/{row['zone'].rsplit('/', 1)[-1]}", {"instances": []})["instances"].append(row)
+        path = f"projects/{request.project}/aggregated/instances"
+        return {"kind": "compute#instanceAggregatedList", "id": path, "items": by_zone, "selfLink": self_link(path)}
+
+    def _guest_attributes(self, request: Request, zone: str, name: str) -> Json:
+        return self.instances.guest_attributes(
+            request.project, zone, name, request.one("queryPath"), request.one("variableKey")
+        )
+
+    def _serial(self, request: Request, zone: str, name: str) -> Json:
+        return self.instances.serial(request.project, zone, name, int(request.one("start", "0") or 0))
+
+    def _operation(self, request: Request, zone: str, name: str) -> Json:
+        return self._found(self.operations.get(zone, name), request.project, zone, name)
+
+    def _wait(self, request: Request, zone: str, name: str) -> Json:
+        return self._found(self.operations.wait(zone, name), request.project, zone, name)
+
+    def _found(self, operation: Json | None, project: str, zone: str, name: str) -> Json:
+        if operation is None:
+            raise errors.not_found(in_zone(project, zone, "operations", name))
+        return operation
+
+    def _template(self, request: Request, place: str, name: str) -> Json:
+        return self.instances.template(f"projects/{request.project}/{place}/instanceTemplates/{name}")
+
+    def _machine_type(self, request: Request, zone: str, name: str) -> Json:
+        path = in_zone(request.project, zone, "machineTypes", name)
+        chosen = machine_types.machine(name)
+        if chosen is None or (chosen.offer and not chosen.offer.is_in(zone)):
+            raise errors.not_found(path)
+        shown: Json = {"kind": "compute#machineType", "name": name, "zone": zone, "selfLink": self_link(path)}
+        if chosen.vcpus is not None and chosen.memory_gb is not None:
+            shown |= {"guestCpus": chosen.vcpus, "memoryMb": round(chosen.memory_gb * 1024)}
+        if chosen.accelerator:
+            shown["accelerators"] = [{"guestAcceleratorType": chosen.accelerator, "guestAcceleratorCount": chosen.gpus}]
+        return shown
+
+    def _accelerator_types(self, request: Request, zone: str) -> Json:
+        path = f"projects/{request.project}/zones/{zone}/acceleratorTypes"
+        rows = [
+            {"kind": "compute#acceleratorType", "name": name, "selfLink": self_link(f"{path}/{name}")}
+            for name in machine_types.accelerators_in(zone)
+        ]
+        return {"kind": "compute#acceleratorTypeList", "id": path, "items": rows, "selfLink": self_link(path)}
+
+
+def filtered(rows: list[Json], expression: str) -> list[Json]:
+    """The part of the API's filter language that equality and AND make up (documentation of the list methods)."""
+    if not expression.strip():
+        return rows
+    conditions = []
+    for term in re.split(r"\s+AND\s+|(?<=\))\s*(?=\()", expression.strip()):
+        match = CONDITION.fullmatch(term.strip())
+        if match is None:
+            raise errors.invalid(
+                "filter", expression, "Invalid list filter expression; the sandbox knows = and != joined by AND."
+            )
+        conditions.append((match[1], match[2] in ("=", "eq"), match[3]))
+    return [row for row in rows if all((text(row, field) == value) is equal for field, equal, value in conditions)]
+
+
+def text(row: Json, field: str) -> str:
+    found: Any = row
+    for key in field.split("."):
+        found = found.get(key) if isinstance(found, dict) else None
+    return "" if found is None else str(found)
+
+
+def workstation(project: str) -> dict[str, Any]:
+    """The metadata that google-auth asks for to get application default credentials: one account that opens nothing."""
+    return {
+        "instance": {"service-accounts": service_accounts(f"sandbox@{project}.iam.gserviceaccount.com", SCOPES)},
+        "project": {"project-id": project, "numeric-project-id": "0"},
+        "universe": {"universe-domain": "googleapis.com", "universeDomain": "googleapis.com"},
+    }
+
+
+class ComputeServer:
+    """Serves until it is closed. Several providers may serve the same port: they share the world."""
+
+    def __init__(self, port: int, api: ComputeApi, project: str) -> None:
+        self._server = LocalServer(
+            "compute-api",
+            partial(answered, api, project),
+            ("GET", "POST", "DELETE", "PUT", "PATCH"),
+            port=port,
+            shared=True,
+        )
+
+    def close(self) -> None:
+        self._server.close()
+
+
+def answered(api: ComputeApi, project: str, handler: BaseHTTPRequestHandler) -> Answer:
+    body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+    url = urlsplit(handler.path)
+    query = parse_qs(url.query)
+    if url.path in ("", "/"):
+        return text_answer(200, "computeMetadata/\n")
+    if url.path.startswith(ROOT):
+        return refused(handler.headers) or read(workstation(project), url.path.removeprefix(ROOT), query)
+    try:
+        token = handler.headers.get("Authorization", "")
+        if not is_token(token):
+            raise errors.UnauthenticatedError(missing=not token.startswith("Bearer "))
+        try:
+            document = json.loads(body or b"{}")
+        except ValueError:
+            raise errors.GoogleError(400, "parseError", "Invalid JSON payload received.") from None
+        return as_json(200, api.answer(handler.command, url.path, query, document))
+    except errors.GoogleError as error:
+        return as_json(error.status, error.body())
+    except Exception as error:  # a server answers 500, and goes on
+        problem = errors.GoogleError(500, "backendError", f"The sandbox's Compute Engine API failed: {error!r}")
+        return as_json(500, problem.body())
+
+
+def as_json(status: int, body: Json) -> Answer:
+    # Asked again over another connection, as the kernel may then choose another provider.
+    headers = {"Server": "ESF", **({"Connection": "close"} if status == 503 else {})}
+    return Answer(status, json.dumps(body), "application/json; charset=UTF-8", headers)

@@ -1,0 +1,198 @@
+"""The life of one virtual machine in the world: booted for real, watched, switched off; and what its metadata shows."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pulumi_sandbox.providers.gcp import errors
+from pulumi_sandbox.providers.gcp.compute.operations import Json, now, number
+from pulumi_sandbox.providers.gcp.names import in_zone, last, part, self_link
+from pulumi_sandbox.providers.machines.metadata import SCOPES, Machine, service_accounts
+from pulumi_sandbox.providers.machines.vm_processes import SERIAL_BYTES, Boot, VmProcesses, alive, stop
+from pulumi_sandbox.world.store import Exists, Record, World
+
+INSTANCE = "gcp:compute/instance:Instance"
+# What the sandbox keeps of a machine beside the API's own fields.
+GUEST, SERIAL, SERIAL_START, ATTRIBUTES = "sandboxGuest", "serialPortOutput", "serialPortStart", "guestAttributes"
+OURS = (GUEST, SERIAL, SERIAL_START, ATTRIBUTES)
+OFF = ("TERMINATED", "STOPPED")
+NOT_RUN = (
+    "the sandbox boots a machine by running its startup script here, as you, and this project does not say that it "
+    "may; add `guest: {}` to sandbox.yaml beside Pulumi.yaml to allow it (docs/sandbox.md)"
+)
+NO_FOLDER = (
+    "sandbox.yaml: guest.path: no such folder\n  got: {}\n  expected: a folder with what the guest's image would have "
+    "installed\n  hint: make it or remove the entry; a comment beside it may say how"
+)
+
+
+def items(instance: Json) -> dict[str, str]:
+    """The instance's own metadata."""
+    return {row["key"]: row.get("value", "") for row in instance.get("metadata", {}).get("items", [])}
+
+
+@dataclass
+class VirtualMachines:
+    """The machines of the world; those that this process boots are its own processes."""
+
+    world: World
+    guests: VmProcesses
+
+    def boot(self, project: str, zone: str, instance: Json, inputs: Json) -> None:
+        name, machine_type = instance["name"], last(str(instance["machineType"]))
+        path = in_zone(project, zone, "instances", name)
+        script = items(instance).get("startup-script", "")
+        if script and not self.guests.settings.runs:
+            raise errors.GoogleError(400, "sandbox", NOT_RUN)
+        # Asked here and not when the provider starts: a preview boots nothing and needs none of the folders.
+        missing = next((folder for folder in self.guests.settings.path if not Path(folder).is_dir()), None)
+        if script and missing:
+            raise errors.GoogleError(400, "sandbox", NO_FOLDER.format(missing))
+        made = instance | {
+            "kind": "compute#instance",
+            "id": number(),
+            "creationTimestamp": now(),
+            "lastStartTimestamp": now(),
+            "status": "STAGING",
+            "zone": self_link(f"projects/{project}/zones/{zone}"),
+            "machineType": self_link(in_zone(project, zone, "machineTypes", machine_type)),
+            "selfLink": self_link(path),
+        }
+        assumed = self.guests.settings.assumed
+        if assumed is not None:  # it runs nothing, and has said everything
+            made |= {"status": "RUNNING", ATTRIBUTES: attributes(assumed)}
+        try:
+            self.world.insert(Record(INSTANCE, path, name, "", inputs, made, "api"))
+        except Exists:
+            raise errors.already_exists(path) from None
+        if assumed is not None:
+            return
+        fault = self.world.take("guest", INSTANCE, name, zone=zone, id=path)
+        limit = (instance.get("scheduling") or {}).get("maxRunDuration") or {}
+        guest = self.guests.boot(
+            Boot(
+                id=path,
+                script=script,
+                machine=Machine(lambda: tree(made), lambda: self._attributes(path), self._writer(path)),
+                environment=dict(fault.settings) if fault else {},
+                limit_sec=float(limit["seconds"]) if limit.get("seconds") else None,
+                serial=lambda text: self.amend(path, lambda outputs: append(outputs, text)),
+                ended=lambda expired: self._ended(path, expired),
+            )
+        )
+
+        def running(outputs: Json) -> None:
+            outputs[GUEST] = guest
+            if outputs["status"] == "STAGING":
+                outputs["status"] = "RUNNING"
+
+        self.amend(path, running)
+
+    def instance_json(self, record: Record) -> Json:
+        """The instance as the API has it; one whose process is gone is switched off, whoever ran it."""
+        instance = {key: value for key, value in record.outputs.items() if key not in OURS}
+        guest = record.outputs.get(GUEST)
+        if instance.get("status") in OFF or not guest or self.guests.runs(record.id):
+            return instance
+        if not alive(int(guest["pid"]), str(guest["started"])):
+            self.amend(record.id, switch_off)
+            instance["status"] = "TERMINATED"
+        return instance
+
+    def remove(self, record: Record) -> None:
+        """Switch it off, whichever process runs it, and take it out of the world."""
+        guest = record.outputs.get(GUEST)
+        if guest:
+            stop(int(guest["pid"]), str(guest["started"]))
+        self.world.delete(INSTANCE, record.id)
+
+    def amend(self, path: str, change: Callable[[Json], None]) -> None:
+        with self.world.transaction():
+            record = self.world.get(INSTANCE, path)
+            if record is not None:
+                outputs = copy.deepcopy(record.outputs)
+                change(outputs)
+                self.world.update(INSTANCE, path, outputs=outputs)
+
+    def _ended(self, path: str, expired: bool) -> None:
+        record = self.world.get(INSTANCE, path)
+        action = (record.outputs.get("scheduling") or {}).get("instanceTerminationAction") if record else ""
+        if expired and action == "DELETE":
+            self.world.delete(INSTANCE, path)
+        else:
+            self.amend(path, switch_off)
+
+    def _attributes(self, path: str) -> dict[str, dict[str, str]] | None:
+        record = self.world.get(INSTANCE, path)
+        if record is None or items(record.outputs).get("enable-guest-attributes", "").upper() != "TRUE":
+            return None
+        return record.outputs.get(ATTRIBUTES) or {}
+
+    def _writer(self, path: str) -> Callable[[str, str, str | None], None]:
+        def write(space: str, key: str, value: str | None) -> None:
+            def change(outputs: Json) -> None:
+                pairs = outputs.setdefault(ATTRIBUTES, {}).setdefault(space, {})
+                if value is None:
+                    pairs.pop(key, None)
+                else:
+                    pairs[key] = value
+
+            self.amend(path, change)
+
+        return write
+
+
+def attributes(published: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Guest attributes by their namespace, of what is named `namespace/key`."""
+    found: dict[str, dict[str, str]] = {}
+    for name, value in published.items():
+        space, _, key = name.partition("/")
+        found.setdefault(space, {})[key] = value
+    return found
+
+
+def switch_off(outputs: Json) -> None:
+    outputs["status"] = "TERMINATED"
+    outputs.setdefault("lastStopTimestamp", now())
+
+
+def append(outputs: Json, text: str) -> None:
+    """More serial output; the oldest goes when the port's buffer is full."""
+    contents = (str(outputs.get(SERIAL, "")) + text).encode()
+    dropped = max(0, len(contents) - SERIAL_BYTES)
+    outputs[SERIAL] = contents[dropped:].decode(errors="replace")
+    outputs[SERIAL_START] = int(outputs.get(SERIAL_START, 0)) + dropped
+
+
+def tree(instance: Json) -> dict[str, Any]:
+    """What the machine's own metadata server shows (documentation "Predefined metadata keys")."""
+    project, zone = part(instance["selfLink"], "projects"), part(instance["selfLink"], "zones")
+    accounts: dict[str, Any] = {}
+    for account in instance.get("serviceAccounts") or []:
+        accounts |= service_accounts(str(account.get("email", "default")), list(account.get("scopes") or SCOPES))
+    name = instance["name"]
+    return {
+        "instance": {
+            "id": instance["id"],
+            "name": name,
+            "hostname": f"{name}.{zone}.c.{project}.internal",
+            "zone": f"projects/0/zones/{zone}",
+            "machine-type": f"projects/0/machineTypes/{last(instance['machineType'])}",
+            "attributes": items(instance),
+            "tags": "[]",
+            "preempted": "FALSE",
+            "maintenance-event": "NONE",
+            "scheduling": {
+                "automatic-restart": str((instance.get("scheduling") or {}).get("automaticRestart", True)).upper(),
+                "preemptible": str(bool((instance.get("scheduling") or {}).get("preemptible"))).upper(),
+                "on-host-maintenance": (instance.get("scheduling") or {}).get("onHostMaintenance", "MIGRATE"),
+            },
+            "service-accounts": accounts,
+        },
+        "project": {"project-id": project, "numeric-project-id": "0", "attributes": {}},
+        "universe": {"universe-domain": "googleapis.com", "universeDomain": "googleapis.com"},
+    }

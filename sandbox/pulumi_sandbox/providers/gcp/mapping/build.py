@@ -1,0 +1,65 @@
+"""Cloud Build and Artifact Registry: which field of Google's API each property becomes (target.py tells the form).
+
+The renames are those of terraform-provider-google (commit e03b7622, google/services/{cloudbuild,artifactregistry}).
+"""
+
+from __future__ import annotations
+
+from pulumi_sandbox.providers.gcp.mapping.target import MEMBER, OURS, Target
+
+WORKER_POOL = "gcp:cloudbuild/workerPool:WorkerPool"
+TRIGGER = "gcp:cloudbuild/trigger:Trigger"
+REPOSITORY = "gcp:artifactregistry/repository:Repository"
+REPOSITORY_MEMBER = "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember"
+
+_PLACED = {"project": "", "location": ""}
+
+_BUILD = {
+    "build.artifacts.objects.timings": "timing",
+    "build.availableSecrets.secretManagers": "secretManager",
+    "build.options.envs": "env",
+    "build.options.secretEnvs": "secretEnv",
+    "build.options.sourceProvenanceHashes": "sourceProvenanceHash",
+    "build.steps.envs": "env",
+    "build.steps.secretEnvs": "secretEnv",
+    "build.steps.timing": "",  # an object in the API, and one that only the service sets
+    "build.steps.waitFors": "waitFor",
+}
+
+TARGETS: dict[str, Target] = {
+    WORKER_POOL: Target(
+        "cloudbuild.v1",
+        "WorkerPool",
+        "projects.locations.workerPools",
+        (),
+        OURS
+        | _PLACED
+        | {
+            "name": "@workerPoolId",
+            "networkConfig": "privatePoolV1Config.networkConfig",
+            "privateServiceConnect": "privatePoolV1Config.privateServiceConnect",
+            "workerConfig": "privatePoolV1Config.workerConfig",
+            # It becomes networkConfig.egressOption, which takes a word.
+            "workerConfig.noExternalIp": "",
+        },
+    ),
+    TRIGGER: Target("cloudbuild.v1", "BuildTrigger", "projects.locations.triggers", (), OURS | _PLACED | _BUILD),
+    REPOSITORY: Target(
+        "artifactregistry.v1",
+        "Repository",
+        "projects.locations.repositories",
+        (),
+        OURS
+        | _PLACED
+        | {"repositoryId": "@repositoryId", "cleanupPolicies": "cleanupPolicies.*"}
+        # The provider takes days and hours too (30d), and turns them into the API's seconds.
+        | {"cleanupPolicies.condition.newerThan": "", "cleanupPolicies.condition.olderThan": ""},
+    ),
+    REPOSITORY_MEMBER: Target(
+        "artifactregistry.v1",
+        "Binding",
+        "projects.locations.repositories",
+        (),
+        MEMBER | _PLACED | {"repository": ""},
+    ),
+}

@@ -1,0 +1,137 @@
+"""Rules about the disks of a template's machines that no schema states, each with its source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pulumi_sandbox.providers.gcp.compute import machine_types
+from pulumi_sandbox.providers.gcp.compute.machine_types import MachineType
+from pulumi_sandbox.providers.inputs import rows, table
+from pulumi_sandbox.providers.resource import Problem
+from pulumi_sandbox.providers.values import UNKNOWN
+
+LOCAL_SSD = "local-ssd"
+# terraform-provider-google e03b7622, resource_compute_instance_template.go, VALID_SCRATCH_DISK_SIZES_GB.
+SCRATCH_GB = (375, 3000, 3500, 7000, 14000)
+# The same, buildDisks: what a disk without a type is made as, whatever the machine takes.
+DEFAULT_TYPE = "pd-standard"
+# The same: what a disk can be made from.
+SOURCES = ("source", "sourceImage", "sourceSnapshot")
+# Discovery document compute v1, AttachedDiskInitializeParams.diskSizeGb: "must be at least 10 GB"; where nothing boots
+# from it, Hyperdisk Balanced begins at 4, by the API's own words (github.com/kubernetes-sigs/
+# gcp-compute-persistent-disk-csi-driver/issues/2038), after which those for too large a disk are made. The most is
+# 64 TiB (docs.cloud.google.com/compute/docs/disks; github.com/openshift/installer/pull/3639). Other types are let
+# through.
+SIZES_GB = {
+    "pd-standard": (10, 65_536),
+    "pd-balanced": (10, 65_536),
+    "pd-ssd": (10, 65_536),
+    "hyperdisk-balanced": (4, 65_536),
+}
+BOOT_GB = 10
+
+
+def every_disk(disks: Any) -> Iterator[Problem]:
+    """What holds whatever the machine is."""
+    if disks is UNKNOWN or UNKNOWN in rows(disks):
+        return
+    if not rows(disks):
+        # github.com/googleapis/java-compute/pull/46: "the API now requires that a disk be specified".
+        yield Problem("disks", "expected at least one disk, which the machine boots from")
+        return
+    yield from boots(rows(disks))
+    for index, row in enumerate(rows(disks)):
+        yield from size(table(row), index)
+    yield from scratch_disks(disks)
+
+
+def boots(disks: list[Any]) -> Iterator[Problem]:
+    # terraform-provider-google e03b7622, resource_compute_instance_template.go: the first disk boots even where it says
+    # that it does not (buildDisks), and no other may (resourceComputeInstanceTemplateBootDiskCustomizeDiff).
+    for index, row in enumerate(disks):
+        if index and table(row).get("boot") is True:
+            yield Problem(
+                f"disks[{index}].boot",
+                f"Only the first disk specified in instance_template can be the boot disk. disk.{index}.boot was true",
+            )
+    if not any(table(disks[0]).get(name) for name in SOURCES):
+        # Discovery document compute v1, AttachedDiskInitializeParams.sourceImage: one of them "is required".
+        yield Problem("disks[0]", "Boot disk must have a source specified", f"one of {', '.join(SOURCES)}")
+
+
+def size(disk: dict[str, Any], index: int) -> Iterator[Problem]:
+    given, kind = disk.get("diskSizeGb"), disk.get("diskType") or DEFAULT_TYPE
+    if not isinstance(given, int | float) or disk.get("type") in ("SCRATCH", UNKNOWN) or kind not in SIZES_GB:
+        return
+    least, most = SIZES_GB[kind]
+    least = least if index else max(least, BOOT_GB)
+    if not least <= given <= most:
+        limit = f"smaller than {least}" if given < least else f"larger than {most}"
+        yield Problem(
+            f"disks[{index}].diskSizeGb",
+            f"Invalid value for field 'resource.properties.disks[{index}].initializeParams.diskSizeGb': '{given:g}'. "
+            f"Disk size cannot be {limit} GB for disk type {kind}.",
+        )
+
+
+def boot_disk(chosen: MachineType, disks: Any) -> Iterator[Problem]:
+    for index, row in enumerate(rows(disks)):
+        disk = table(row)
+        given = disk.get("diskType")
+        if row is UNKNOWN or given is UNKNOWN:
+            continue
+        path = f"disks[{index}].diskType"
+        if isinstance(given, str) and "/" in given:
+            # Discovery document compute v1, AttachedDiskInitializeParams.diskType: in a template "without a URL".
+            yield Problem(path, f"expected a disk type without a URL, got {given}", f"use {machine_types.short(given)}")
+        # gpu_catalog, `boot_disks`. A disk that exists already has a type of its own.
+        kind = machine_types.short(given) if given else "" if disk.get("source") else DEFAULT_TYPE
+        if index == 0 and kind and chosen.boot_disks and kind not in chosen.boot_disks:
+            usable = " or ".join(chosen.boot_disks)
+            default = "" if given else " (the provider's own choice, as none is said)"
+            yield Problem(path, f"[{kind}] features are not compatible with {chosen.name}{default}; use {usable}")
+
+
+def scratch_disks(disks: Any) -> Iterator[Problem]:
+    # terraform-provider-google e03b7622, resource_compute_instance_template.go,
+    # resourceComputeInstanceTemplateScratchDiskCustomizeDiffFunc.
+    for index, disk in enumerate(rows(disks)):
+        kind, given = table(disk).get("type"), table(disk).get("diskType")
+        size, interface = table(disk).get("diskSizeGb"), table(disk).get("interface")
+        if UNKNOWN in (kind, given):
+            continue
+        if kind == "SCRATCH" and given != LOCAL_SSD:
+            text = f"SCRATCH disks must have a disk_type of local-ssd. disk {index} has disk_type {given or ''}"
+            yield Problem(f"disks[{index}].diskType", text)
+        if given == LOCAL_SSD and kind != "SCRATCH":
+            text = f"disks with a disk_type of local-ssd must be SCRATCH disks. disk {index} is a {kind or ''} disk"
+            yield Problem(f"disks[{index}].type", text)
+        if kind != "SCRATCH" or UNKNOWN in (size, interface):
+            continue
+        if size not in SCRATCH_GB:
+            known = " ".join(map(str, SCRATCH_GB))
+            text = f"SCRATCH disks must be one of [{known}] GB, disk {index} is {size or 0:g}"
+            yield Problem(f"disks[{index}].diskSizeGb", text)
+        elif size != SCRATCH_GB[0] and interface != "NVME":
+            text = f"SCRATCH disks with a size of {size:g} GB must have an interface of NVME. "
+            yield Problem(f"disks[{index}].interface", f"{text}disk {index} has interface {interface or ''}")
+
+
+def local_disks(chosen: MachineType, card: str, disks: Any) -> Iterator[Problem]:
+    # gpu_catalog, `local_disks`; Google Cloud documentation "About Local SSD disks"
+    # (docs.cloud.google.com/compute/docs/disks/local-ssd): each machine type has the numbers it takes. Those that come
+    # with a type may be repeated, as its GPUs may.
+    offer = machine_types.offer_of(chosen, card)
+    given = sum(table(disk).get("diskType") == LOCAL_SSD for disk in rows(disks))
+    if offer is None or not given or "local_disks" in offer.uncertain or given in offer.local_disks.counts:
+        return
+    counts = " or ".join(map(str, offer.local_disks.counts))
+    match offer.local_disks.mode:
+        case "optional":
+            yield Problem("disks", f"{chosen.name} takes 0 or {counts} local SSDs, got {given}")
+        case "bundled" if counts:
+            text = f"{chosen.name} comes with {counts} local SSDs; {given} cannot be added"
+            yield Problem("disks", text, "leave them out")
+        case "none":
+            yield Problem("disks", f"{chosen.name} takes no local SSDs, got {given}")

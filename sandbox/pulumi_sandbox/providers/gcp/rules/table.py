@@ -1,0 +1,43 @@
+"""Which rules a resource is held to, by its type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp.rules import build, group, iam, network, template, trigger
+from pulumi_sandbox.providers.resource import Problem
+
+Inputs = dict[str, Any]
+# Those that need to know the region the resource is in.
+_PLACED: dict[str, Callable[[Inputs, str], Iterable[Problem]]] = {
+    types.REGION_TEMPLATE: template.template,
+    types.REGION_GROUP: group.group,
+}
+_PLAIN: dict[str, Callable[[Inputs], Iterable[Problem]]] = {
+    types.TEMPLATE: template.template,
+    types.GROUP: group.group,
+    types.ACCOUNT: iam.account,
+    types.SECRET: iam.secret,
+    types.SECRET_VERSION: iam.secret_version,
+    **dict.fromkeys(types.MEMBERS, iam.member),
+    types.SUBNETWORK: network.subnetwork,
+    types.FIREWALL: network.firewall,
+    types.ROUTER: network.router,
+    types.ROUTER_NAT: network.router_nat,
+    types.GLOBAL_ADDRESS: network.global_address,
+    types.NETWORK_ATTACHMENT: network.network_attachment,
+    types.CONNECTION: network.connection,
+    types.WORKER_POOL: build.worker_pool,
+    types.TRIGGER: trigger.trigger,
+    types.REPOSITORY: build.repository,
+}
+
+
+def rules(token: str, inputs: Inputs, region: str) -> Iterable[Problem]:
+    """What no schema states and Google says all the same."""
+    if placed := _PLACED.get(token):
+        return placed(inputs, region)
+    plain = _PLAIN.get(token)
+    return plain(inputs) if plain else ()

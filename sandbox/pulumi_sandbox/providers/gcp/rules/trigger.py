@@ -1,0 +1,125 @@
+"""Rules for Cloud Build triggers that no schema states, each with its source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pulumi_sandbox.providers.gcp.discovery import locations
+from pulumi_sandbox.providers.gcp.rules.common import one_of
+from pulumi_sandbox.providers.inputs import rows, table
+from pulumi_sandbox.providers.paths import text
+from pulumi_sandbox.providers.resource import Problem
+from pulumi_sandbox.providers.values import UNKNOWN
+
+# Discovery document cloudbuild v1, BuildTrigger.name and BuildTrigger.substitutions.
+TRIGGER_NAME = r"[A-Za-z0-9]([A-Za-z0-9-]{0,62}[A-Za-z0-9])?"
+SUBSTITUTION = r"_[A-Z0-9_]+"
+# What a trigger can be started by; terraform-provider-google e03b7622, resource_cloudbuild_trigger.go.
+EVENTS = (
+    "github", "triggerTemplate", "pubsubConfig", "webhookConfig", "repositoryEventConfig", "sourceToBuild",
+    "bitbucketServerTriggerConfig", "developerConnectEventConfig",
+)  # fmt: skip
+# Where an event says what it is about: branches and tags of each, as regular expressions.
+REFS = (
+    *(
+        f"{event}.{what}"
+        for event in ("github", "repositoryEventConfig", "bitbucketServerTriggerConfig", "developerConnectEventConfig")
+        for what in ("pullRequest.branch", "push.branch", "push.tag")
+    ),
+    "triggerTemplate.branchName",
+    "triggerTemplate.tagName",
+)
+# github.com/google/re2/wiki/Syntax: what RE2 has not and Python's expressions have, and the other way round. Python
+# judges the rest, in its own words: it refuses most of what RE2 refuses, not all.
+NOT_RE2 = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=|\(\?>|(?<!\\)[*+?}]\+|\{[0-9]*,?[0-9]{4,}")
+RE2_ALONE = re.compile(r"\\[pPzQEC]|\\x\{|\(\?<[A-Za-z]|\(\?[imsU-]+[:)]|\[\[:")
+# Google Cloud documentation "Build configuration file schema" (docs.cloud.google.com/build/docs/
+# build-config-file-schema), timeout: at most 24 hours.
+LONGEST_SEC = 86_400
+# terraform-provider-google e03b7622, resource_cloudbuild_trigger.go: the timeout of a build that has none.
+DEFAULT_SEC = 600
+SECONDS = r"(\d+)s"  # parts of a second are not judged
+
+
+def trigger(inputs: dict[str, Any]) -> Iterator[Problem]:
+    name = inputs.get("name")
+    if isinstance(name, str) and not re.fullmatch(TRIGGER_NAME, name):
+        yield Problem("name", f'"name" ("{name}") doesn\'t match regexp "^{TRIGGER_NAME}$"')
+    place = inputs.get("location")
+    if isinstance(place, str) and place not in ("", "global", *locations("cloudbuild.v1")):
+        yield Problem("location", f"Cloud Build is in no location {place}", "such as us-central1")
+    for key in table(inputs.get("substitutions")):
+        if not re.fullmatch(SUBSTITUTION, key):
+            yield Problem(text(("substitutions", key)), f'the key "{key}" doesn\'t match regexp "^{SUBSTITUTION}$"')
+    # terraform-provider-google e03b7622, resource_cloudbuild_trigger.go: ExactlyOneOf.
+    yield from one_of(inputs, ("build", "filename", "gitFileSource"), "")
+    yield from one_of(inputs, EVENTS, "", at_least=True)
+    github = table(inputs.get("github"))
+    if github:
+        yield from one_of(github, ("pullRequest", "push"), "github.")
+    if github.get("push") is not UNKNOWN and (push := table(github.get("push"))):
+        yield from one_of(push, ("branch", "tag"), "github.push.")
+    yield from expressions(inputs)
+    if build := table(inputs.get("build")):
+        yield from timeouts(build)
+    yield from logs(inputs)
+
+
+def logs(inputs: dict[str, Any]) -> Iterator[Problem]:
+    # The API's own words, which it says when a build is to begin (github.com/cert-manager/cert-manager/pull/8851).
+    build, options = table(inputs.get("build")), table(table(inputs.get("build")).get("options"))
+    known = UNKNOWN not in (inputs.get("serviceAccount"), build.get("options"), options.get("logging"))
+    if not build or not inputs.get("serviceAccount") or not known or build.get("logsBucket"):
+        return
+    if options.get("logging") not in ("CLOUD_LOGGING_ONLY", "NONE"):
+        yield Problem(
+            "build.options.logging",
+            "if 'build.service_account' is specified, the build must either (a) specify 'build.logs_bucket', (b) use "
+            "the REGIONAL_USER_OWNED_BUCKET build.options.default_logs_bucket_behavior option, or (c) use either "
+            "CLOUD_LOGGING_ONLY / NONE logging options",
+        )
+
+
+def expressions(inputs: dict[str, Any]) -> Iterator[Problem]:
+    # Discovery document cloudbuild v1, PushFilter and PullRequestFilter: "the syntax accepted by RE2".
+    for path in REFS:
+        given: Any = inputs
+        for step in path.split("."):
+            given = table(given).get(step)
+        if not isinstance(given, str) or RE2_ALONE.search(given):
+            continue
+        if found := NOT_RE2.search(given):
+            yield Problem(path, f"RE2 has no {found.group()}, which stands in {given}")
+            continue
+        try:
+            re.compile(given)
+        except re.error as error:
+            yield Problem(path, f"{given} is no regular expression: {error.msg}")
+
+
+def timeouts(build: dict[str, Any]) -> Iterator[Problem]:
+    whole = seconds(build.get("timeout") or f"{DEFAULT_SEC}s")
+    if whole is None:
+        return
+    if whole > LONGEST_SEC:
+        yield Problem("build.timeout", f"expected timeout to be at most {LONGEST_SEC}s (24 hours), got {whole}s")
+    steps = sum(seconds(table(step).get("timeout")) or 0 for step in rows(build.get("steps")))
+    if steps > whole:
+        # The provider's own words, stepTimeoutCustomizeDiff.
+        yield Problem(
+            "build.steps",
+            f"Step timeout sum ({duration(steps)}) cannot be greater than build timeout ({duration(whole)})",
+        )
+
+
+def seconds(given: Any) -> int | None:
+    found = re.fullmatch(SECONDS, given) if isinstance(given, str) else None
+    return int(found[1]) if found else None
+
+
+def duration(whole: int) -> str:
+    """As Go prints it: 600 is 10m0s."""
+    hours, minutes = whole // 3600, whole // 60 % 60
+    return (f"{hours}h" if hours else "") + (f"{minutes}m" if hours or minutes else "") + f"{whole % 60}s"

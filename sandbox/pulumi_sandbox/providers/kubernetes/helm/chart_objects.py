@@ -1,0 +1,139 @@
+"""What a known chart puts into a cluster, as far as the scheduler and the order of a stack need it.
+
+The sources are those of chart_rules.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, PLUGIN, SCALE_SET, Chart, version
+from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
+
+DEPLOYMENT, DAEMON_SET = "kubernetes:apps/v1:Deployment", "kubernetes:apps/v1:DaemonSet"
+RUNNER_SET = "kubernetes:actions.github.com/v1alpha1:AutoscalingRunnerSet"
+PART_OF, VERSION = "app.kubernetes.io/part-of", "app.kubernetes.io/version"
+ACCOUNT, WATCHES = (
+    f"actions.github.com/controller-{one}" for one in ("service-account-name", "watch-single-namespace")
+)
+STRATEGY = "DEVICE_LIST_STRATEGY"
+PLUGIN_IMAGE = "nvcr.io/nvidia/k8s-device-plugin"
+RUNNER_IMAGE = "ghcr.io/actions/actions-runner:latest"
+NAME_MOST = 63
+
+# values.yaml of nvidia-device-plugin 0.20.0.
+PLUGIN_TOLERATIONS: list[dict[str, Any]] = [
+    {"key": "CriticalAddonsOnly", "operator": "Exists"},
+    {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+]
+NFD_TOLERATIONS: list[dict[str, Any]] = [
+    {"key": "node-role.kubernetes.io/master", "operator": "Equal", "value": "", "effect": "NoSchedule"},
+    {"key": "nvidia.com/gpu", "operator": "Equal", "value": "present", "effect": "NoSchedule"},
+]
+PCI_LABEL = "feature.node.kubernetes.io/pci-10de.present"
+PLUGIN_LABELS = (
+    (PCI_LABEL, "true"),
+    ("feature.node.kubernetes.io/cpu-model.vendor_id", "NVIDIA"),
+    ("nvidia.com/gpu.present", "true"),
+)
+PLUGIN_AFFINITY: dict[str, Any] = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [
+                {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
+                for key, value in PLUGIN_LABELS
+            ]
+        }
+    }
+}
+
+Object = tuple[str, dict[str, Any]]
+Values = Mapping[str, Any]
+
+
+def objects(chart: Chart, inputs: Values) -> Iterator[Object]:
+    """Tokens and inputs. Helm's own annotations tell which release they are of."""
+    release, space = str(inputs.get("name")), str(inputs.get("namespace"))
+    mark = {"meta.helm.sh/release-name": release, "meta.helm.sh/release-namespace": space}
+    values = inputs.get("values") or {}
+    for token, made in MAKERS[chart.name](release, space, values, version(chart, inputs)):
+        made["metadata"]["namespace"] = values.get("namespaceOverride") or space
+        made["metadata"]["annotations"] = mark
+        yield token, made
+
+
+def fullname(base: str, release: str, values: Values) -> str:
+    if values.get("fullnameOverride"):
+        return str(values["fullnameOverride"])[:NAME_MOST].rstrip("-")
+    name = str(values.get("nameOverride") or base)
+    return (release if name in release else f"{release}-{name}")[:NAME_MOST].rstrip("-")
+
+
+def _controller(release: str, _: str, values: Values, number: str) -> Iterator[Object]:
+    name = fullname("gha-rs-controller", release, values)
+    labels = {PART_OF: "gha-rs-controller", VERSION: number}
+    labels[ACCOUNT] = inner(values, "serviceAccount", "name") or name
+    if watched := inner(values, "flags", "watchSingleNamespace"):
+        labels[WATCHES] = watched
+    pod = _placed(values) | {"containers": [{"name": "manager", "resources": values.get("resources") or {}}]}
+    spec = {"replicas": values.get("replicaCount") or 1, "template": {"spec": pod}}
+    yield DEPLOYMENT, {"metadata": {"name": name, "labels": labels}, "spec": spec}
+
+
+def _scale_set(release: str, _: str, values: Values, number: str) -> Iterator[Object]:
+    name = str(values.get("runnerScaleSetName") or release)
+    default = [{"name": "runner", "image": RUNNER_IMAGE, "command": ["/home/runner/run.sh"]}]
+    pod = {"containers": default, "restartPolicy": "Never", **(inner(values, "template", "spec") or {})}
+    spec = {
+        "githubConfigUrl": str(values.get("githubConfigUrl")).removesuffix("/"),
+        **{field: values[field] for field in ("minRunners", "maxRunners", "runnerGroup") if field in values},
+        "template": {"spec": pod},
+    }
+    labels = {PART_OF: "gha-rs", VERSION: number}
+    yield RUNNER_SET, {"metadata": {"name": name.replace("_", "-"), "labels": labels}, "spec": spec}
+
+
+def _plugin(release: str, _: str, values: Values, number: str) -> Iterator[Object]:
+    name = fullname("nvidia-device-plugin", release, values)
+    image = f"{inner(values, 'image', 'repository') or PLUGIN_IMAGE}:{inner(values, 'image', 'tag') or 'v' + number}"
+    labels = {"app.kubernetes.io/name": "nvidia-device-plugin", "app.kubernetes.io/instance": release}
+    strategies = values.get("deviceListStrategy") or "envvar"
+    pod = {
+        "affinity": PLUGIN_AFFINITY,
+        "tolerations": PLUGIN_TOLERATIONS,
+        **_placed(values),
+        "containers": [
+            {
+                "name": "nvidia-device-plugin-ctr",
+                "image": image,
+                "resources": values.get("resources") or {},
+                "env": [
+                    {"name": STRATEGY, "value": strategies if isinstance(strategies, str) else ",".join(strategies)}
+                ],
+            }
+        ],
+    }
+    if inner(values, "devicePlugin", "enabled") is not False:
+        spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}}
+        yield DAEMON_SET, {"metadata": {"name": name, "labels": labels}, "spec": spec}
+    # The other chart it brings labels the nodes that have a card of NVIDIA's.
+    if inner(values, "gfd", "enabled") or inner(values, "nfd", "enabled"):
+        tolerated = [dict(one) for _, one in items(inner(values, "nfd", "worker", "tolerations"))] or NFD_TOLERATIONS
+        worker = {"tolerations": tolerated, "containers": [{"name": "worker"}]}
+        labels = {"app.kubernetes.io/name": "node-feature-discovery", "app.kubernetes.io/instance": release}
+        spec = {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": worker}}
+        named = f"{release}-node-feature-discovery-worker"
+        yield DAEMON_SET, {"metadata": {"name": named, "labels": labels}, "spec": spec}
+
+
+def _placed(values: Values) -> dict[str, Any]:
+    """Where the pods may run, as far as the values say so: they take the place of the chart's own."""
+    return {name: values[name] for name in ("affinity", "nodeSelector", "tolerations") if values.get(name) is not None}
+
+
+MAKERS: dict[str, Callable[[str, str, Values, str], Iterator[Object]]] = {
+    CONTROLLER: _controller,
+    SCALE_SET: _scale_set,
+    PLUGIN: _plugin,
+}

@@ -1,0 +1,169 @@
+"""The charts' own `fail` conditions that their values alone decide, in their words.
+
+gha-runner-scale-set*: actions/actions-runner-controller@9bb16ae49d0ce585d8e682aa7e2668a6e832d5d8, charts/*/templates.
+nvidia-device-plugin: NVIDIA/k8s-device-plugin@1b826acc6af3079d8923bac395c3124b8861a9a6,
+deployments/helm/nvidia-device-plugin/templates/validation.yml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pulumi_sandbox.providers.kubernetes.fields import is_open
+from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, PLUGIN, SCALE_SET
+from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
+from pulumi_sandbox.providers.resource import Problem
+from pulumi_sandbox.providers.values import Unknown
+
+# helm.sh/helm v3, pkg/chartutil/validate_name.go.
+RELEASE_NAME_MOST = 53
+NAME_MOST, NAMESPACE_MOST, LABEL_MOST = 45, 63, 256
+MODES = ("dind", "kubernetes", "kubernetes-novolume")
+RUNNER = "runner"
+URL_REQUIRED = ".Values.githubConfigUrl is required"
+SECRET_REQUIRED = "Values.githubConfigSecret is required for setting auth with GitHub server."  # noqa: S105
+A_SECRET = "A valid .Values.githubConfigSecret is required for setting auth with GitHub server, provide "  # noqa: S105
+DEFAULT_NAMESPACE = (
+    "Running in the 'default' namespace is not recommended.\n"
+    "Set 'allowDefaultNamespace=true' to bypass this error.\n"
+    "Otherwise, use --namespace (with --create-namespace as necessary) to run in a specific namespace."
+)
+
+Values = Mapping[str, Any]
+Rule = Callable[[Values, Values], Iterator[Problem]]
+
+
+def check(chart: str, inputs: Values) -> Iterator[Problem]:
+    name = inputs.get("name")
+    if isinstance(name, str) and len(name) > RELEASE_NAME_MOST:
+        yield Problem("name", f"invalid release name: the length must not be longer than {RELEASE_NAME_MOST}")
+    values = inputs.get("values")
+    if not isinstance(values, Unknown):
+        yield from RULES[chart](inputs, values or {})
+
+
+def absent(chart: str, inputs: Values) -> Iterator[str]:
+    """What a scale set needs and is not given, said when the chart is rendered and not before.
+
+    The real provider's Check renders no chart (pulumi-kubernetes at 94977969, provider/pkg/provider/helm_release.go).
+    With --continue-on-error the engine asks it about releases behind what failed, too, leaves out what it does not know
+    of them, and then skips them. A refusal there would end the program, and with it what has nothing to do with it.
+    """
+    values = inputs.get("values") or {}
+    if chart == SCALE_SET and values.get("githubConfigUrl") is None:
+        yield URL_REQUIRED
+    if chart == SCALE_SET and values.get("githubConfigSecret") is None:
+        yield SECRET_REQUIRED
+
+
+def scale_set_name(inputs: Values, values: Values) -> Any:
+    """The `runs-on` of a scale set; the release's name unless the values have another."""
+    return values.get("runnerScaleSetName") or inputs.get("name")
+
+
+def _scale_set(inputs: Values, values: Values) -> Iterator[Problem]:
+    if values.get("githubConfigUrl") == "":
+        yield Problem("values.githubConfigUrl", URL_REQUIRED)
+    yield from _github_secret(values.get("githubConfigSecret"))
+    name = scale_set_name(inputs, values)
+    if isinstance(name, str) and len(name) > NAME_MOST:
+        where = "values.runnerScaleSetName" if values.get("runnerScaleSetName") else "name"
+        yield Problem(where, f"Name must have up to {NAME_MOST} characters")
+    space = values.get("namespaceOverride") or inputs.get("namespace")
+    if isinstance(space, str) and len(space) > NAMESPACE_MOST:
+        yield Problem("namespace", f"Namespace must have up to {NAMESPACE_MOST} characters")
+    yield from _scaling(values)
+    for at, label in enumerate(values.get("scaleSetLabels") or ()):
+        each = "each label must be a non-empty string of less than 256 characters"
+        if label == "":
+            yield Problem(f"values.scaleSetLabels[{at}]", f"scaleSetLabels contains an empty string, {each}")
+        elif isinstance(label, str) and len(label) >= LABEL_MOST:
+            yield Problem(
+                f"values.scaleSetLabels[{at}]",
+                f"scaleSetLabels contains a label that is 256 characters or more, {each}",
+            )
+    yield from _pods(values)
+
+
+def _github_secret(given: Any) -> Iterator[Problem]:
+    """templates/githubsecret.yaml: the name of a Secret, or a token, or all that identifies a GitHub App."""
+    path = "values.githubConfigSecret"
+    if isinstance(given, Unknown) or given is None:
+        return
+    if not given:
+        yield Problem(path, SECRET_REQUIRED)
+    elif isinstance(given, Mapping):
+        if not given.get("github_token") and not given.get("github_app_id"):
+            yield Problem(
+                path,
+                f"{A_SECRET}.Values.githubConfigSecret.github_token or .Values.githubConfigSecret.github_app_id.",
+            )
+        both = (given.get("github_app_installation_id"), given.get("github_app_private_key"))
+        if given.get("github_app_id") and not all(both):
+            yield Problem(
+                path,
+                f"{A_SECRET}.Values.githubConfigSecret.github_app_installation_id and "
+                ".Values.githubConfigSecret.github_app_private_key.",
+            )
+
+
+def _scaling(values: Values) -> Iterator[Problem]:
+    least, most = values.get("minRunners"), values.get("maxRunners")
+    if isinstance(least, int | float) and isinstance(most, int | float) and least > most:
+        yield Problem("values.maxRunners", "maxRunners has to be greater or equal to minRunners")
+    for name, value in (("maxRunners", most), ("minRunners", least)):
+        if isinstance(value, int | float) and value < 0:
+            yield Problem(f"values.{name}", f"{name} has to be greater or equal to 0")
+
+
+def _pods(values: Values) -> Iterator[Problem]:
+    """What the chart takes without a word, and no runner then comes of."""
+    mode = inner(values, "containerMode", "type")
+    if isinstance(mode, str) and mode and mode not in MODES:
+        yield Problem(
+            "values.containerMode.type",
+            f"the chart knows no such mode, and takes it for none\n  got: {mode}\n  expected: {', '.join(MODES)}",
+        )
+    if mode == "kubernetes" and not inner(values, "containerMode", "kubernetesModeWorkVolumeClaim"):
+        yield Problem(
+            "values.containerMode.kubernetesModeWorkVolumeClaim",
+            "required when containerMode.type is kubernetes: without it the runner's volume has no claim",
+        )
+    listed = inner(values, "template", "spec", "containers")
+    if listed is not None and not is_open(listed) and RUNNER not in [one.get("name") for _, one in items(listed)]:
+        yield Problem(
+            "values.template.spec.containers",
+            f"no container is named {RUNNER}, which is the one the controller runs and watches",
+        )
+
+
+def _controller(_: Values, values: Values) -> Iterator[Problem]:
+    """templates/_helpers.tpl, serviceAccountName."""
+    account = values.get("serviceAccount") or {}
+    if inner(account, "name") == "default":
+        yield Problem("values.serviceAccount.name", "serviceAccount.name cannot be set to 'default'")
+    if inner(account, "create") is False and not inner(account, "name"):
+        yield Problem("values.serviceAccount.name", "serviceAccount.name must be set if serviceAccount.create is false")
+
+
+def _plugin(inputs: Values, values: Values) -> Iterator[Problem]:
+    if inputs.get("namespace") == "default" and not values.get("allowDefaultNamespace"):
+        yield Problem("namespace", DEFAULT_NAMESPACE)
+    config = values.get("config") or {}
+    named, listed = inner(config, "name"), inner(config, "map")
+    if named and listed:
+        yield Problem(
+            "values.config", "Only one of 'config.name' or 'config.map' should ever be set for a given deployment."
+        )
+    if isinstance(listed, Mapping) and listed and not inner(config, "default"):
+        fallbacks = inner(config, "fallbackStrategies") or ("named", "single")
+        found = ("named" in fallbacks and "default" in listed) or ("single" in fallbacks and len(listed) == 1)
+        if not found and "empty" not in fallbacks:
+            yield Problem(
+                "values.config.default",
+                "A default config must be provided when more than one configuration is set in 'config.map'.",
+            )
+
+
+RULES: dict[str, Rule] = {CONTROLLER: _controller, SCALE_SET: _scale_set, PLUGIN: _plugin}

@@ -1,0 +1,59 @@
+"""Updates an API server refuses, where pulumi-kubernetes sees an update and no replacement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pulumi_sandbox.providers.kubernetes.fields import forbidden, invalid
+from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner
+from pulumi_sandbox.providers.resource import Problem
+
+# k8s.io/kubernetes v1.36.0: ValidateJobSpecUpdate (pkg/apis/batch), ValidatePriorityClassUpdate (pkg/apis/scheduling).
+FIELDS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("batch", "Job"): (
+        "spec.backoffLimitPerIndex", "spec.completionMode", "spec.managedBy", "spec.podFailurePolicy",
+        "spec.successPolicy",
+    ),
+}  # fmt: skip
+# What a claim may change (pkg/apis/core/validation, ValidatePersistentVolumeClaimUpdate).
+CLAIM = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+
+
+def check(group: str, kind: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Problem]:
+    for path in FIELDS.get((group, kind), ()):
+        now = inner(new, *path.split("."))
+        if inner(old, *path.split(".")) != now:
+            yield invalid(path, now, "field is immutable")
+    match kind:
+        case "ConfigMap" | "Secret" if old.get("immutable") is True:
+            yield from _frozen(old, new)
+        case "PersistentVolumeClaim" if _kept(old) != _kept(new):
+            # The API adds a diff of both specs, with the names of its own source.
+            yield forbidden("spec", CLAIM)
+            if (mode := inner(new, "spec", "volumeMode")) != inner(old, "spec", "volumeMode"):
+                yield invalid("volumeMode", mode, "field is immutable")
+        case "PriorityClass" if old.get("value") != new.get("value"):
+            yield forbidden("value", "may not be changed in an update.")
+
+
+def _frozen(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Problem]:
+    """ValidateSecretUpdate, ValidateConfigMapUpdate. An API server keeps stringData in data."""
+    detail = "field is immutable when `immutable` is set"
+    if new.get("immutable") is not True:
+        yield forbidden("immutable", detail)
+    for name, fields in (("data", ("data", "stringData")), ("binaryData", ("binaryData",))):
+        if any(old.get(field) != new.get(field) for field in fields):
+            yield forbidden(name, detail)
+
+
+def _kept(given: Mapping[str, Any]) -> dict[str, Any]:
+    spec = inner(given, "spec") or {}
+    return {name: value for name, value in spec.items() if name not in ("resources", "volumeAttributesClassName")}
+
+
+def error_text(group: str, kind: str, name: str, problems: list[Problem]) -> str:
+    """k8s.io/apimachinery v0.36.0, pkg/api/errors, NewInvalid."""
+    qualified = kind if group == "core" else f"{kind}.{group}"
+    texts = [f"{one.path}: {one.text}" for one in problems]
+    return f'{qualified} "{name}" is invalid: {texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"}'

@@ -1,0 +1,212 @@
+"""What an API server refuses in the kinds a stack for CI makes, beyond their schemas; each rule with its source.
+
+All of k8s.io/kubernetes v1.36.0: pkg/apis/{core,batch,apps}/validation/validation.go.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pulumi_sandbox.providers.kubernetes.fields import (
+    LABEL_MOST,
+    data_key,
+    dns_label,
+    dns_subdomain,
+    invalid,
+    required,
+    too_long,
+    unsupported,
+)
+from pulumi_sandbox.providers.kubernetes.rules import pod_rules
+from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, pairs
+from pulumi_sandbox.providers.kubernetes.rules.policies import network_policy, role_binding
+from pulumi_sandbox.providers.kubernetes.rules.resources import quota_name
+from pulumi_sandbox.providers.kubernetes.rules.selectors import is_empty, matches, selector
+from pulumi_sandbox.providers.resource import Problem
+from pulumi_sandbox.providers.values import Unknown
+
+Rule = Callable[[Mapping[str, Any]], Iterator[Problem]]
+# The most bytes of all values of a ConfigMap or a Secret (core/types.go, MaxSecretSize).
+DATA_MOST = 1024 * 1024
+JOB_COUNTS = (
+    "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished",
+    "backoffLimitPerIndex", "maxFailedIndexes",
+)  # fmt: skip
+MOST_INDEXED_PARALLELISM = 100_000
+
+
+def check(group: str, kind: str, given: Mapping[str, Any]) -> Iterator[Problem]:
+    yield from _metadata(kind, given.get("metadata"))
+    rule = RULES.get((group, kind))
+    if rule:
+        yield from rule(given)
+
+
+def _metadata(kind: str, given: Any) -> Iterator[Problem]:
+    """ValidateObjectMeta. What a kind may be called is its own; a subdomain for most of them."""
+    name = inner(given, "name")
+    # A role's name is a path segment (ValidatePathSegmentName), which may hold a colon.
+    if isinstance(name, str) and name and not kind.endswith(("Role", "RoleBinding")):
+        rule = dns_label if kind in ("Namespace", "Service") else dns_subdomain
+        yield from (invalid("metadata.name", name, message) for message in rule(name))
+    space = inner(given, "namespace")
+    if isinstance(space, str) and space:
+        yield from (invalid("metadata.namespace", space, message) for message in dns_label(space))
+    yield from pod_rules.labels("metadata.labels", inner(given, "labels"))
+    yield from pod_rules.annotation_names("metadata.annotations", inner(given, "annotations"))
+
+
+def _counts(spec: Any, *names: str) -> Iterator[Problem]:
+    """ValidateNonnegativeField."""
+    for name in names:
+        value = inner(spec, name)
+        if isinstance(value, int | float) and value < 0:
+            yield invalid(f"spec.{name}", value, "must be greater than or equal to 0")
+
+
+def _workload(kind: str) -> Rule:
+    """Deployment, DaemonSet, StatefulSet, ReplicaSet: what they select are the pods they make, which never end."""
+
+    def check(given: Mapping[str, Any]) -> Iterator[Problem]:
+        spec = given.get("spec")
+        if isinstance(spec, Unknown):
+            return
+        yield from _counts(spec, "replicas", "minReadySeconds", "revisionHistoryLimit")
+        chosen, template = inner(spec, "selector"), inner(spec, "template")
+        wrong = list(selector("spec.selector", chosen))
+        yield from wrong
+        if isinstance(chosen, Mapping) and is_empty(chosen):
+            yield invalid("spec.selector", {}, f"empty selector is invalid for {kind}")
+        elif chosen is not None and not wrong:
+            yield from _selects(chosen, template)
+        policy = inner(template, "spec", "restartPolicy")
+        if isinstance(policy, str) and policy != "Always":
+            yield unsupported("spec.template.spec.restartPolicy", policy, ("Always",))
+        yield from pod_rules.template("spec.template", template)
+
+    return check
+
+
+def _selects(chosen: Any, template: Any) -> Iterator[Problem]:
+    given = inner(template, "metadata", "labels")
+    given = {} if given is None and isinstance(template, Mapping) else given
+    if matches(chosen, given) is False:
+        yield invalid("spec.template.metadata.labels", given or None, "`selector` does not match template `labels`")
+
+
+def _job(given: Mapping[str, Any]) -> Iterator[Problem]:
+    spec, template = given.get("spec"), inner(given, "spec", "template")
+    if isinstance(spec, Unknown):
+        return
+    if inner(spec, "selector") is not None and inner(spec, "manualSelector") is not True:
+        yield invalid("spec.selector", inner(spec, "selector"), "`selector` not auto-generated")
+    yield from _counts(spec, *JOB_COUNTS)
+    mode, name = inner(spec, "completionMode"), inner(given, "metadata", "name")
+    if isinstance(mode, str) and mode not in ("NonIndexed", "Indexed"):
+        yield unsupported("spec.completionMode", mode, ("NonIndexed", "Indexed"))
+    if isinstance(name, str) and len(name) > LABEL_MOST:
+        # The pods carry the Job's name as two labels: job-name and batch.kubernetes.io/job-name.
+        yield from [invalid("spec.template.labels", name, too_long(LABEL_MOST))] * 2
+    if mode == "Indexed":
+        yield from _indexed(spec, name)
+    elif not isinstance(mode, Unknown):
+        for field in ("backoffLimitPerIndex", "maxFailedIndexes"):
+            if isinstance(inner(spec, field), int):
+                yield invalid(f"spec.{field}", inner(spec, field), "requires indexed completion mode")
+    yield from pod_rules.template("spec.template", template)
+    if not isinstance(template, Unknown) and not isinstance(inner(template, "spec"), Unknown):
+        yield from _ends("spec.template.spec.restartPolicy", inner(template, "spec", "restartPolicy"), spec)
+
+
+def _ends(path: str, policy: Any, spec: Any) -> Iterator[Problem]:
+    """The pods of a Job are not started again for ever."""
+    if policy in (None, "", "Always"):
+        yield required(path, 'valid values: "OnFailure", "Never"')
+    elif isinstance(policy, str) and policy not in ("OnFailure", "Never"):
+        yield unsupported(path, policy, ("OnFailure", "Never"))
+    elif policy == "OnFailure" and inner(spec, "podFailurePolicy") is not None:
+        yield invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified')
+
+
+def _indexed(spec: Any, name: Any) -> Iterator[Problem]:
+    completions, parallelism = inner(spec, "completions"), inner(spec, "parallelism")
+    # Where neither is given, both are 1 (pkg/apis/batch/v1/defaults.go, SetDefaults_Job).
+    if completions is None and parallelism is not None:
+        yield required("spec.completions", "when completion mode is Indexed")
+    elif isinstance(completions, int) and completions > 0 and isinstance(name, str):
+        host = f"{name}-{completions - 1}"
+        if any(dns_label(host)):
+            yield invalid("metadata.name", name, f"will not able to create pod with invalid DNS label: {host}")
+    if isinstance(parallelism, int) and parallelism > MOST_INDEXED_PARALLELISM:
+        most = f"must be less than or equal to {MOST_INDEXED_PARALLELISM} when completion mode is Indexed"
+        yield invalid("spec.parallelism", parallelism, most)
+
+
+def _quota(given: Mapping[str, Any]) -> Iterator[Problem]:
+    hard = inner(given, "spec", "hard")
+    for name, value in pairs(hard):
+        yield from quota_name(f"spec.hard[{name}]", name)
+        yield from pod_rules.amount(f"spec.hard[{name}]", name, value)
+
+
+def _keys(field: str, given: Any) -> Iterator[Problem]:
+    """IsConfigMapKey (k8s.io/apimachinery v0.36.0, pkg/util/validation)."""
+    for name, _ in pairs(given):
+        yield from (invalid(f"{field}[{name}]", name, message) for message in data_key(name))
+
+
+def _config_map(given: Mapping[str, Any]) -> Iterator[Problem]:
+    plain, binary = given.get("data"), given.get("binaryData")
+    yield from _keys("data", plain)
+    for name, _ in pairs(plain):
+        if isinstance(binary, Mapping) and name in binary:
+            yield invalid(f"data[{name}]", name, "duplicate of key present in binaryData")
+    yield from _keys("binaryData", binary)
+    # The error is about the whole object.
+    yield from _size("", plain, binary, "binaryData")
+
+
+def _secret(given: Mapping[str, Any]) -> Iterator[Problem]:
+    yield from _keys("data", given.get("data"))
+    yield from _keys("data", given.get("stringData"))
+    yield from _size("data", given.get("stringData"), given.get("data"), "data")
+
+
+def _size(path: str, plain: Any, encoded: Any, field: str) -> Iterator[Problem]:
+    size = sum(len(str(value).encode()) for _, value in pairs(plain))
+    for name, value in pairs(encoded):
+        try:
+            size += len(base64.b64decode(str(value), validate=True))
+        except binascii.Error:
+            # Without the value, which may be secret. Go tells the first byte that is wrong, or the group of four that
+            # lacks its end (encoding/base64, CorruptInputError).
+            wrong = re.search("[^A-Za-z0-9+/=]|=(?=[^=])", str(value))
+            at = wrong.start() if wrong else len(str(value)) // 4 * 4
+            yield Problem(f"{field}.{name}", f"error decoding from json: illegal base64 data at input byte {at}")
+    if size > DATA_MOST:
+        yield Problem(path, f"Too long: may not be more than {DATA_MOST} bytes")
+
+
+def _pod(given: Mapping[str, Any]) -> Iterator[Problem]:
+    yield from pod_rules.spec("spec", given.get("spec"))
+
+
+RULES: dict[tuple[str, str], Rule] = {
+    ("apps", "DaemonSet"): _workload("daemonset"),
+    ("apps", "Deployment"): _workload("deployment"),
+    # The API's own words for a ReplicaSet name the other kind.
+    ("apps", "ReplicaSet"): _workload("deployment"),
+    ("apps", "StatefulSet"): _workload("statefulset"),
+    ("batch", "Job"): _job,
+    ("core", "ConfigMap"): _config_map,
+    ("core", "Pod"): _pod,
+    ("core", "ResourceQuota"): _quota,
+    ("core", "Secret"): _secret,
+    ("networking.k8s.io", "NetworkPolicy"): network_policy,
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"): role_binding(namespaced=False),
+    ("rbac.authorization.k8s.io", "RoleBinding"): role_binding(namespaced=True),
+}

@@ -1,0 +1,64 @@
+"""Label selectors: what an API server refuses in one, and what it selects (k8s.io/apimachinery v0.36.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pulumi_sandbox.providers.kubernetes.fields import forbidden, invalid, is_open, label_words, required
+from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items, labels
+from pulumi_sandbox.providers.resource import Problem
+from pulumi_sandbox.providers.values import Unknown
+
+
+def is_empty(given: Mapping[str, Any]) -> bool:
+    return not given.get("matchLabels") and not given.get("matchExpressions")
+
+
+def selector(path: str, given: Any) -> Iterator[Problem]:
+    """pkg/apis/meta/v1/validation/validation.go, ValidateLabelSelector."""
+    yield from labels(f"{path}.matchLabels", inner(given, "matchLabels"))
+    for at, one in items(inner(given, "matchExpressions")):
+        here, operator, values = f"{path}.matchExpressions[{at}]", one.get("operator"), one.get("values") or []
+        if isinstance(operator, Unknown) or isinstance(values, Unknown):
+            continue
+        if operator in ("In", "NotIn"):
+            if not values:
+                yield required(f"{here}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+        elif operator in ("Exists", "DoesNotExist"):
+            if values:
+                yield forbidden(f"{here}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+        else:
+            yield invalid(f"{here}.operator", operator, "not a valid selector operator")
+        yield from label_words(here, one.get("key"), values)
+
+
+def matches(given: Any, found: Any) -> bool | None:
+    """Whether a selector selects an object with these labels; None while a preview knows too little of either."""
+    if not isinstance(given, Mapping) or not isinstance(found, Mapping) or is_open(given) or is_open(found):
+        return None
+    if any(found.get(name) != value for name, value in (given.get("matchLabels") or {}).items()):
+        return False
+    return all(fits(one, found) for one in given.get("matchExpressions") or ())
+
+
+def fits(requirement: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    """One requirement of a selector or of a node's affinity (pkg/labels/selector.go, Requirement.Matches)."""
+    key, values = str(requirement.get("key")), [str(one) for one in requirement.get("values") or ()]
+    has = key in found
+    match requirement.get("operator"):
+        case "In":
+            return has and str(found[key]) in values
+        case "NotIn":
+            return not has or str(found[key]) not in values
+        case "Exists":
+            return has
+        case "DoesNotExist":
+            return not has
+        case "Gt" | "Lt" as operator:
+            try:
+                one, other = int(str(found[key])), int(values[0])
+            except (KeyError, ValueError, IndexError):
+                return False
+            return one > other if operator == "Gt" else one < other
+    return False

@@ -1,0 +1,55 @@
+"""The machines that the cluster autoscaler asks Amazon for, and what it does when there are none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pulumi_sandbox.providers.aws import faults
+from pulumi_sandbox.providers.aws.references import scaling_groups
+from pulumi_sandbox.providers.aws.world import CloudContext
+from pulumi_sandbox.providers.invokes import Lookups
+from pulumi_sandbox.providers.kubernetes.scheduling.nodes import NODE_GROUP, Group
+from pulumi_sandbox.providers.resource import Log
+from pulumi_sandbox.providers.sdk.shapes import Shapes
+from pulumi_sandbox.workspace import Workspace
+from pulumi_sandbox.world.store import World
+
+# https://github.com/kubernetes/autoscaler/issues/3042, and pull/5756 there: what it says and how long it waits.
+TRIGGERED = "TriggeredScaleUp: pod triggered scale-up: [{{{group} {now}->{then} (max: {most})}}]"
+ACTIVITY = "the activity of the Auto Scaling group {group}: Failed: {words}"
+REFUSED = "the cluster autoscaler: Instance group {group} cannot provision any more nodes!"
+LATER = "the cluster autoscaler tries again after 5 minutes, the sandbox at once"
+
+
+@dataclass
+class Launches:
+    """Those for the pods of one resource."""
+
+    world: World
+    workspace: Workspace
+    log: Log
+    lasting: set[str] = field(default_factory=set)
+    """Groups whose fault stays: a later try before the deadline would meet it again."""
+
+    def refused(self, group: Group) -> bool:
+        """Whether a group gets no node more, which is told."""
+        if group.name in self.lasting:
+            return True
+        row = self.world.get(NODE_GROUP, f"{group.cluster}:{group.name}")
+        if row is None or not {"quota", "stockout"} & {fault.kind for fault in self.world.faults()}:
+            return False
+        amazon = Lookups(Shapes.for_package("aws", self.workspace.cache), self.workspace.settings_file)
+        around = CloudContext(self.world, values=amazon.values)
+        met = faults.launch(around, row.name, row.inputs, row.id, str(row.outputs.get("region") or ""))
+        if met is None:
+            return False
+        fault, words = met
+        called = next(iter(scaling_groups(row.outputs)), f"eks-{group.name}")
+        self.log(TRIGGERED.format(group=called, now=group.desired, then=group.desired + 1, most=group.most), "info")
+        self.log(ACTIVITY.format(group=called, words=words), "info")
+        self.log(REFUSED.format(group=called), "info")
+        if fault.times == 0:
+            self.lasting.add(group.name)
+        else:
+            self.log(LATER, "info")
+        return True

@@ -1,0 +1,213 @@
+"""The nodes of the world: those of EKS node groups, and those a person lists in sandbox.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+import gpu_catalog
+
+from pulumi_sandbox.providers.kubernetes.cluster import is_of
+from pulumi_sandbox.providers.kubernetes.fields import quantity
+from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items, pairs
+from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import GPU, PACKAGED, Toolkit, toolkit
+from pulumi_sandbox.world.store import Record, World
+
+NODE_GROUP, TAG, TEMPLATE = (
+    "aws:eks/nodeGroup:NodeGroup", "aws:autoscaling/tag:Tag", "aws:ec2/launchTemplate:LaunchTemplate",
+)  # fmt: skip
+# The words of Amazon's API for those of Kubernetes (docs.aws.amazon.com/eks/latest/APIReference/API_Taint.html).
+EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
+# What the cluster autoscaler knows of a group that has no node (kubernetes/autoscaler,
+# cluster-autoscaler/cloudprovider/aws/README.md, "Auto-Discovery Setup").
+HINT = "k8s.io/cluster-autoscaler/node-template/"
+# docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html: what a group without types gets.
+DEFAULT_TYPE = "t3.medium"
+ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
+
+
+@dataclass(frozen=True)
+class Taint:
+    key: str
+    value: str = ""
+    effect: str = "NoSchedule"
+
+
+@dataclass(frozen=True)
+class Node:
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    # A resource that is missing here has no limit, but for extended ones, of which there is none then.
+    allocatable: Mapping[str, Fraction] = field(default_factory=dict)
+    gpus: int = 0
+    """Cards of NVIDIA's that a driver is there for, advertised or not."""
+    brings_plugin: bool = False
+    toolkit: Toolkit = PACKAGED
+
+
+@dataclass(frozen=True)
+class Group:
+    """A managed node group: so many nodes as it wants, and at most so many."""
+
+    name: str
+    cluster: str
+    desired: int
+    most: int
+    pattern: Node
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    def node(self, number: int) -> Node:
+        name = f"{self.name}-{number}"
+        return replace(self.pattern, name=name, labels={**self.pattern.labels, "kubernetes.io/hostname": name})
+
+    def imagined(self) -> Node:
+        """What the cluster autoscaler takes a first node for: the type of the instance, and the tags of the group."""
+        hints = {key.removeprefix(HINT): value for key, value in self.tags.items() if key.startswith(HINT)}
+        kept = {name: value for name, value in self.pattern.labels.items() if not _is_own(name)}
+        labels = {name.removeprefix("label/"): value for name, value in hints.items() if name.startswith("label/")}
+        told = {
+            name.removeprefix("resources/"): value for name, value in hints.items() if name.startswith("resources/")
+        }
+        amounts = {name: amount for name, value in told.items() if (amount := quantity(value)) is not None}
+        taints = []
+        for name, value in hints.items():
+            if name.startswith("taint/"):
+                text, _, effect = value.rpartition(":")
+                taints.append(Taint(name.removeprefix("taint/"), text, effect))
+        gpus = {GPU: Fraction(self.pattern.gpus)} if self.pattern.gpus else {}
+        return Node(
+            f"{self.name}-0", {**kept, **labels}, tuple(taints), {**self.pattern.allocatable, **gpus, **amounts}
+        )
+
+
+def _is_own(label: str) -> bool:
+    """Whether only the group says so, and not the type of its instances."""
+    return not label.startswith(("node.kubernetes.io/instance-type", "kubernetes.io/arch", "kubernetes.io/os"))
+
+
+def groups(world: World, cluster: str) -> Iterator[Group]:
+    """The node groups of a cluster; where nothing tells which it is, those of the only one that has any."""
+    rows = world.find(NODE_GROUP)
+    if not cluster and len({_cluster(row) for row in rows}) > 1:
+        return
+    for row in rows:
+        given = row.inputs
+        if cluster and not is_of(cluster, *_cluster(row)):
+            continue
+        name = str(row.outputs.get("nodeGroupName") or given.get("nodeGroupName") or row.name)
+        scaling = given.get("scalingConfig") or {}
+        desired, most = (_number(inner(scaling, key)) for key in ("desiredSize", "maxSize"))
+        yield Group(
+            name, str(given.get("clusterName")), desired, most, _pattern(world, name, row), _tags(world, name, row)
+        )
+
+
+def _cluster(row: Record) -> tuple[Any, Any]:
+    """Its name and its region."""
+    return row.inputs.get("clusterName"), row.outputs.get("region")
+
+
+def _number(value: Any) -> int:
+    return int(value) if isinstance(value, int | float) else 0
+
+
+def _pattern(world: World, name: str, row: Record) -> Node:
+    given = row.inputs
+    template = _template(world, given)
+    kind = _instance_type(given, template)
+    machine = _machine(kind)
+    ami = str(given.get("amiType") or "")
+    labels = {
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": ARCHITECTURES[machine.architecture] if machine else "amd64",
+        "node.kubernetes.io/instance-type": kind,
+        "eks.amazonaws.com/nodegroup": name,
+        "eks.amazonaws.com/capacityType": str(given.get("capacityType") or "ON_DEMAND"),
+        **{key: str(value) for key, value in pairs(given.get("labels"))},
+    }
+    taints = tuple(
+        Taint(str(one.get("key")), str(one.get("value") or ""), EFFECTS.get(str(one.get("effect")), ""))
+        for _, one in items(given.get("taints"))
+    )
+    size = {"cpu": Fraction(machine.vcpus), "memory": Fraction(machine.memory_gib) * 1024**3} if machine else {}
+    gpus = ceil(machine.gpu_count) if machine and _has_driver(ami) and gpu_catalog.is_nvidia(machine) else 0
+    container_toolkit = toolkit(ami, template.get("userData"))
+    return Node("", labels, taints, size, gpus, _is_bottlerocket(ami), container_toolkit)
+
+
+def _has_driver(ami: str) -> bool:
+    """Whether an image has NVIDIA's driver: those made for it, and one's own."""
+    known = {one.ami_type: one.nvidia for one in gpu_catalog.ami_types()}
+    return ami in ("", "CUSTOM") or known.get(ami, False)
+
+
+def _is_bottlerocket(ami: str) -> bool:
+    """Its NVIDIA variants bring the device plugin (docs.aws.amazon.com/eks/latest/userguide/eks-ami-nvidia.html)."""
+    return ami.startswith("BOTTLEROCKET_") and "NVIDIA" in ami
+
+
+def _template(world: World, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a group's launch template says."""
+    wanted = inner(given, "launchTemplate") or {}
+    for row in world.find(TEMPLATE):
+        if wanted and (row.id == wanted.get("id") or row.inputs.get("name") == wanted.get("name")):
+            return row.inputs
+    return {}
+
+
+def _instance_type(given: Mapping[str, Any], template: Mapping[str, Any]) -> str:
+    """The first of the list, which is also the one the cluster autoscaler calculates with."""
+    listed = given.get("instanceTypes") or []
+    return str(listed[0] if listed else template.get("instanceType") or DEFAULT_TYPE)
+
+
+def _machine(kind: str) -> gpu_catalog.Machine | None:
+    """None for a machine without GPUs: the catalog knows none of them, so nothing is known of its size."""
+    try:
+        return gpu_catalog.machine(kind, "aws")
+    except gpu_catalog.UnknownMachine:
+        return None
+
+
+def _tags(world: World, name: str, row: Record) -> dict[str, str]:
+    """The tags of the group's Auto Scaling group; those of the node group itself do not reach it."""
+    scaled = {str(one.get("name")) for _, at in items(row.outputs.get("resources")) for one in _scaling_groups(at)}
+    found = {}
+    for tag in world.find(TAG):
+        target = str(tag.inputs.get("autoscalingGroupName"))
+        # Amazon names the Auto Scaling group eks-<node group>-<uuid>.
+        if target in scaled or (not scaled and target.startswith(f"eks-{name}-")):
+            found[str(inner(tag.inputs, "tag", "key"))] = str(inner(tag.inputs, "tag", "value"))
+    return found
+
+
+def _scaling_groups(resources: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    return [one for _, one in items(resources.get("autoscalingGroups"))]
+
+
+def listed(given: Any, cluster: str) -> Iterator[Node]:
+    """`values: {kubernetes: {nodes: [...]}}` of sandbox.yaml: name, labels, taints, allocatable, cluster."""
+    for at, one in items(given):
+        if cluster and one.get("cluster") not in (None, cluster, cluster.rpartition("/")[2]):
+            continue
+        taints = tuple(
+            Taint(str(taint.get("key")), str(taint.get("value") or ""), str(taint.get("effect")))
+            for _, taint in items(one.get("taints"))
+        )
+        amounts = {
+            name: amount for name, value in pairs(one.get("allocatable")) if (amount := quantity(value)) is not None
+        }
+        name = str(one.get("name") or f"node-{at}")
+        labels = {"kubernetes.io/hostname": name, **{key: str(value) for key, value in pairs(one.get("labels"))}}
+        yield Node(name, labels, taints, amounts)
+
+
+def numbered(group: Group, used: Collection[str]) -> Iterator[Node]:
+    """The nodes of a group: those it wants, and those that were started for pods that still run."""
+    for number in range(max(group.desired, group.most)):
+        if number < group.desired or f"{group.name}-{number}" in used:
+            yield group.node(number)

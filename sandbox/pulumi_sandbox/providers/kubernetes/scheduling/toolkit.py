@@ -1,0 +1,70 @@
+"""Which GPUs of its node a container gets: by what NVIDIA's container toolkit listens to, and what the plugin says.
+
+NVIDIA/nvidia-container-toolkit@d34b304, internal/config/image/cuda_image.go; NVIDIA/k8s-device-plugin@7774fe3,
+internal/plugin/server.go.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pulumi_sandbox.providers.kubernetes.fields import quantity
+from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
+
+GPU = "nvidia.com/gpu"
+VARIABLE = "NVIDIA_VISIBLE_DEVICES"
+
+
+@dataclass(frozen=True)
+class Toolkit:
+    """What it listens to in unprivileged containers."""
+
+    by_variable: bool
+    by_mounts: bool
+
+
+PACKAGED = Toolkit(by_variable=True, by_mounts=False)
+# bottlerocket-os/bottlerocket-core-kit@db48620, packages/nvidia-container-toolkit/nvidia-container-toolkit-config-k8s.
+BOTTLEROCKET = Toolkit(by_variable=False, by_mounts=True)
+# The two settings in config.toml, with or without the command that sets them, and in Bottlerocket's settings.
+_SETTING = re.compile(r"visible-devices-(envvar-when-unprivileged|as-volume-mounts) *= *(true|false)\b")
+
+
+def toolkit(ami: str, user_data: Any) -> Toolkit:
+    """What a node's user data makes of what its image has. Releases of AL2023 differ, and are taken for open."""
+    found = BOTTLEROCKET if ami.startswith("BOTTLEROCKET_") else PACKAGED
+    said = {name: value == "true" for name, value in _SETTING.findall(_text(user_data))}
+    return Toolkit(
+        by_variable=said.get("envvar-when-unprivileged", found.by_variable),
+        by_mounts=said.get("as-volume-mounts", found.by_mounts),
+    )
+
+
+def _text(user_data: Any) -> str:
+    try:
+        return base64.b64decode(str(user_data or ""), validate=True).decode(errors="replace")
+    except (binascii.Error, ValueError):
+        return ""  # a digest, where the stack calls it a secret
+
+
+def gpus(container: Mapping[str, Any], found: Toolkit, strategies: Collection[str], on_node: int) -> int:
+    """How many of its node's a container has. What its image says is not known here, only what its pod does."""
+    if inner(container, "securityContext", "privileged") is True:
+        return on_node
+    asked = int(quantity(inner(container, "resources", "limits", GPU)) or 0)
+    listens = found.by_variable and _variable(container) == "all"
+    if not asked:
+        return on_node if listens else 0
+    if any(one.startswith("cdi-") for one in strategies):
+        return on_node if listens else asked
+    heard = ("volume-mounts" in strategies and found.by_mounts) or ("envvar" in strategies and found.by_variable)
+    return asked if heard else 0
+
+
+def _variable(container: Mapping[str, Any]) -> str:
+    return next((str(one.get("value")) for _, one in items(container.get("env")) if one.get("name") == VARIABLE), "")

@@ -1,0 +1,150 @@
+"""An object against the JSON schema of its kind, which kubernetes-validate ships for each version of Kubernetes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jsonschema import Draft202012Validator, validators
+from jsonschema.exceptions import ValidationError
+
+from pulumi_sandbox.providers.kubernetes.fields import QUANTITY_WRONG, format_value, quantity, required
+from pulumi_sandbox.providers.kubernetes.rules.pod_rules import items
+from pulumi_sandbox.providers.kubernetes.schema import go_format
+from pulumi_sandbox.providers.resource import Problem
+from pulumi_sandbox.providers.values import Unknown
+
+VERSION = "1.36"
+# A schema may say so by `type` alone; the words are those of a server-side apply (sigs.k8s.io/structured-merge-diff v6,
+# typed/validate.go).
+WANTED = {
+    "string": "string",
+    "integer": "numeric (int or float)",
+    "number": "numeric (int or float)",
+    "boolean": "boolean",
+    "array": "list",
+    "object": "map",
+}
+JSON_TYPES = {bool: "bool", float: "number", list: "array", dict: "object"}
+DEFINITION = "/api/_definitions.json#/$defs/"
+QUANTITY, PORT = "io.k8s.apimachinery.pkg.api.resource.Quantity", "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+# A keyword of JSON schema each: what such a list, amount and port may be.
+KEYS = "x-kubernetes-list-map-keys"
+# k8s.io/api v0.36.0, core/v1/types.go: the one key with a default.
+KEY_DEFAULTS = {"protocol": "TCP"}
+
+
+@cache
+def definitions() -> dict[str, Any]:
+    """Every type of the API, each one by the name it has in Kubernetes' OpenAPI document."""
+    folder = files("kubernetes_validate").joinpath("kubernetes-json-schema", f"v{VERSION}.0-local-strict")
+    found: dict[str, Any] = json.loads(folder.joinpath("_definitions.json").read_text(encoding="utf-8"))["$defs"]
+    return found
+
+
+@cache
+def kinds() -> dict[tuple[str, str], str]:
+    """What a kind is called there: by `apps/v1` (or `v1`) and its name."""
+    found = {}
+    for name, definition in definitions().items():
+        for one in definition.get("x-kubernetes-group-version-kind", ()):
+            version = f"{one['group']}/{one['version']}" if one["group"] else one["version"]
+            found[version, one["kind"]] = name
+    return found
+
+
+def _each_once(_validator: Any, keys: list[str], listed: Any, _schema: Any) -> Iterator[ValidationError]:
+    """typed/validate.go, visitListItems: lists whose elements are told apart by some of their fields."""
+    seen = set()
+    for _, one in items(listed):
+        found = [(key, one.get(key, KEY_DEFAULTS.get(key))) for key in sorted(keys)]
+        if any(not isinstance(value, str | int) for _, value in found):
+            continue  # an element without its key is refused for that, and what is not known yet is no mistake
+        text = ",".join(f"{key}={format_value(value)}" for key, value in found)
+        if text in seen:
+            yield ValidationError(f"duplicate entries for key [{text}]")
+        seen.add(text)
+
+
+def _amount(_validator: Any, _keyword: Any, value: Any, _schema: Any) -> Iterator[ValidationError]:
+    if isinstance(value, list | dict):
+        yield ValidationError(f"expected any scalar, got &{{{go_format.text(value)}}}")
+    elif not isinstance(value, Unknown) and value is not None and quantity(value) is None:
+        yield ValidationError(QUANTITY_WRONG)
+
+
+def _port(_validator: Any, _keyword: Any, value: Any, _schema: Any) -> Iterator[ValidationError]:
+    """encoding/json, UnmarshalTypeError: a number, or the name of one."""
+    if isinstance(value, bool | float | list | dict):
+        number = f" {value}" if isinstance(value, float) else ""
+        yield ValidationError(f"json: cannot unmarshal {JSON_TYPES[type(value)]}{number} into Go value of type int32")
+
+
+Checker = validators.extend(Draft202012Validator, {KEYS: _each_once, QUANTITY: _amount, PORT: _port})
+
+
+@cache
+def _validator(name: str) -> Any:
+    local = json.loads(json.dumps(definitions()).replace(DEFINITION, "#/$defs/"))
+    local |= {one: {one: True} for one in (QUANTITY, PORT)}
+    return Checker({"$ref": f"#/$defs/{name}", "$defs": local})
+
+
+def check(api_version: str, kind: str, given: Mapping[str, Any]) -> Iterator[Problem]:
+    """Everything the schema does not allow; nothing for a kind it does not know."""
+    name = kinds().get((api_version, kind))
+    if name is None:
+        return
+    for error in _validator(name).iter_errors(given):
+        yield from _problems(error)
+
+
+def _problems(error: ValidationError) -> Iterator[Problem]:
+    path = joined(error.absolute_path)
+    if isinstance(error.instance, Unknown):
+        return  # what a preview does not know yet
+    match error.validator:
+        case "required":
+            missing = [name for name in error.validator_value if name not in error.instance]
+            # One error names one property; the others have their own.
+            name = next(one for one in missing if repr(one) in error.message)
+            yield required(f"{path}.{name}" if path else name)
+        case "additionalProperties":
+            known = error.schema.get("properties", {})
+            for name in error.instance:
+                if name not in known:
+                    yield Problem(f"{path}.{name}" if path else name, "field not declared in schema")
+        case "type":
+            wanted = next(one for one in _listed(error.validator_value) if one != "null")
+            yield required(path) if error.instance is None else Problem(path, _mistyped(wanted, error))
+        case _:
+            yield Problem(path, error.message)
+
+
+def _mistyped(wanted: str, error: ValidationError) -> str:
+    value = error.instance
+    match wanted:
+        case "integer" if isinstance(value, float):
+            return f"cannot convert float64 to {error.schema.get('format', 'int64')}"
+        case "integer" | "number":
+            got = go_format.type_of(value)
+        case "string":
+            got = f"&value.valueUnstructured{{Value:{go_format.source(value)}}}"
+        case _:
+            got = f"&{{{go_format.text(value)}}}"
+    return f"expected {WANTED[wanted]}, got {got}"
+
+
+def _listed(types: str | list[str]) -> list[str]:
+    return [types] if isinstance(types, str) else types
+
+
+def joined(path: Any) -> str:
+    """`spec.containers[0].name`, with the keys of a map as they are."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
+    return text

@@ -1,0 +1,100 @@
+"""What `pulumi up` says of a Job that does not succeed: pulumi-kubernetes at 94977969.
+
+provider/pkg/await/{job,error}.go and provider/pkg/await/checker/{job,pod}/check.go. Two things follow from them that
+surprise: only two reasons of failure are recognized, every other one is waited out; and why a pod is Pending is said
+nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
+from pulumi_sandbox.providers.readiness import NotReady
+from pulumi_sandbox.providers.resource import Resource
+
+DEFAULT_TIMEOUT_SEC = 600.0  # job.go, DefaultJobTimeoutMins
+RECOGNIZED = ("BackoffLimitExceeded", "DeadlineExceeded")
+TIMEOUT, SKIP, REPLACE = (f"pulumi.com/{one}" for one in ("timeoutSeconds", "skipAwait", "replaceUnready"))
+
+
+def timeout_sec(res: Resource) -> float:
+    """metadata/overrides.go, TimeoutDuration. The clock starts again with every event of the Job."""
+    given = annotation(res.inputs, TIMEOUT)
+    return res.timeout or (float(given) if given.isdigit() else DEFAULT_TIMEOUT_SEC)
+
+
+def annotation(inputs: Mapping[str, Any], name: str) -> str:
+    value = inner(inputs, "metadata", "annotations")
+    return str(value.get(name, "")) if isinstance(value, Mapping) else ""
+
+
+def is_complete(status: Any) -> bool:
+    return any(one.get("type") == "Complete" for _, one in items(inner(status, "conditions")))
+
+
+def failure(status: Any) -> str:
+    """job/check.go, collectJobConditionErrors; empty for what it does not recognize."""
+    for _, one in items(inner(status, "conditions")):
+        if one.get("type") == "Failed" and one.get("reason") in RECOGNIZED:
+            return f"[{one['reason']}] {one['message']}"
+    return ""
+
+
+def pod_warning(pod: Mapping[str, Any]) -> str:
+    """pod/check.go, podInitialized and podReady: nothing of a pod that waits to be scheduled."""
+    states = [one for _, one in items(inner(pod, "status", "containerStatuses"))]
+    errors = [text for one in states if (text := _container(one))]
+    if not errors or inner(pod, "status", "phase") == "Succeeded":
+        return ""
+    waiting = [str(one.get("name")) for one in states if inner(one, "state", "waiting")]
+    ready = f"containers with unready status: [{' '.join(waiting)}]" if waiting else ""
+    meta = inner(pod, "metadata")
+    return f"[Pod {qualified(meta)}]: {ready}" + "\n".join(errors)
+
+
+def _container(status: Mapping[str, Any]) -> str:
+    """containerWaitingError, containerTerminatedError."""
+    if waiting := inner(status, "state", "waiting"):
+        return f"[{waiting['reason']}] {waiting['message']}"
+    ended = inner(status, "state", "terminated")
+    if not ended:
+        return ""
+    if ended.get("message"):
+        return f"[{ended['reason']}] {ended['message']}"
+    return f'container "{status.get("name")}" completed with exit code {ended["exitCode"]}'
+
+
+def qualified(meta: Any) -> str:
+    space, name = inner(meta, "namespace"), inner(meta, "name")
+    return str(name) if space in (None, "", "default") else f"{space}/{name}"
+
+
+def reasons(status: Any, pods: Iterable[Mapping[str, Any]]) -> list[str]:
+    """What its pods warned of, and then what became of the Job."""
+    said = [text for pod in pods if (text := pod_warning(pod))]
+    return list(dict.fromkeys([*said, *([failure(status)] if failure(status) else [])]))
+
+
+def unready(res: Resource, status: dict[str, Any], pods: Iterable[Mapping[str, Any]], *, cancelled: bool) -> NotReady:
+    """The error of an `up`, by what is known of the Job."""
+    name = str(inner(res.inputs, "metadata", "name"))
+    if failure(status):
+        why = failed(name)
+    elif cancelled:
+        why = f'Resource operation was cancelled for "{name}"'
+    else:
+        why = f"'{name}' timed out waiting to be Ready"
+    if res.old_inputs is None:
+        text = (
+            f'resource "{res.urn}" was successfully created, but the Kubernetes API server reported that it failed to '
+            f"fully initialize or become live: {why}"
+        )
+    else:
+        text = f'the Kubernetes API server reported that "{res.id}" failed to fully initialize or become live: {why}'
+    return NotReady(text, reasons(status, pods), {"status": status})
+
+
+def failed(name: str) -> str:
+    return f"Resource '{name}' was created but failed to initialize"

@@ -1,0 +1,112 @@
+"""A Job as the kubernetes provider sees it: run when it is made, judged again at every later step."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
+from pulumi_sandbox.providers.kubernetes.workloads import await_rules
+from pulumi_sandbox.providers.kubernetes.workloads.containers import Containers
+from pulumi_sandbox.providers.kubernetes.workloads.jobs import JobRun
+from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads, pods_of
+from pulumi_sandbox.providers.machines import settings as guest_settings
+from pulumi_sandbox.providers.machines.settings import GuestSettings
+from pulumi_sandbox.providers.readiness import NotReady
+from pulumi_sandbox.providers.resource import Refused, Resource
+from pulumi_sandbox.providers.sandbox_file import SettingsError
+from pulumi_sandbox.workspace import Workspace
+from pulumi_sandbox.world.store import Record, World
+
+JOB = "kubernetes:batch/v1:Job"
+NOT_ALLOWED = (
+    "the sandbox runs the program of the container {} here, as you, and this project does not say that it may; add "
+    "`guest: {{}}` to sandbox.yaml beside Pulumi.yaml to allow it (docs/sandbox.md)"
+)
+NO_FOLDER = (
+    "sandbox.yaml: guest.path: no such folder\n  got: {}\n  expected: a folder with what the container's image would "
+    "have installed\n  hint: make it or remove the entry; a comment beside it may say how"
+)
+WAITED_OUT = "the provider does not recognize {}, and waits {:.0f} s for another end; the sandbox does not"
+
+
+@dataclass
+class Gate:
+    """What a stack waits for: the Jobs of one provider."""
+
+    world: World
+    workspace: Workspace
+    workloads: Workloads
+    cancelled: threading.Event
+
+    def __post_init__(self) -> None:
+        self.containers = Containers(self.world, self.settings, self.cancelled)
+
+    def settings(self) -> GuestSettings:
+        try:
+            return guest_settings.guest(self.workspace.settings_file, self.workspace.project)
+        except SettingsError as wrong:
+            raise Refused(str(wrong)) from None
+
+    def refusals(self, res: Resource) -> Iterator[str]:
+        """Programs are run only where the project says that they may."""
+        spec, space = (
+            inner(res.inputs, "spec", "template", "spec") or {},
+            str(inner(res.inputs, "metadata", "namespace")),
+        )
+        for kind in ("initContainers", "containers"):
+            for _, one in items(spec.get(kind)):
+                if self.containers.programs(space, spec, one):
+                    settings = self.settings()
+                    if not settings.runs:
+                        yield NOT_ALLOWED.format(one.get("name"))
+                    yield from (NO_FOLDER.format(path) for path in settings.path if not Path(path).is_dir())
+
+    def await_ready(self, res: Resource) -> dict[str, Any]:
+        """The Job's status; raises Unready unless it succeeded."""
+        if res.old_inputs is None:
+            status = JobRun(res, self.workloads, self.containers, self.cancelled).run()
+        else:
+            status = inner(res.outputs, "status") or {}
+        if await_rules.is_complete(status):
+            return {"status": status}
+        unready = await_rules.unready(res, status, self._pods(res.inputs), cancelled=self.cancelled.is_set())
+        for _, one in items(status.get("conditions")):
+            if not await_rules.failure(status):
+                res.log(f"{one['reason']}: {one['message']}", "info")
+                res.log(WAITED_OUT.format(one["reason"], await_rules.timeout_sec(res)), "info")
+        if await_rules.annotation(res.inputs, await_rules.SKIP) == "true":
+            res.log(unready.reasons[-1], "info")
+            return {"status": status}
+        raise unready
+
+    def stuck(self, record: Record) -> NotReady | None:
+        """job.go, Read."""
+        status = record.outputs.get("status")
+        skipped = await_rules.annotation(record.inputs, await_rules.SKIP) == "true"
+        # One without a status was not made here, and nothing is known of it.
+        if skipped or not status or await_rules.is_complete(status):
+            return None
+        name = str(inner(record.inputs, "metadata", "name"))
+        return NotReady(await_rules.failed(name), await_rules.reasons(status, self._pods(record.inputs)))
+
+    def is_replaced(self, res: Resource) -> bool:
+        """provider.go, Diff: pulumi.com/replaceUnready."""
+        if await_rules.annotation(res.inputs, await_rules.REPLACE) != "true":
+            return False
+        record = self.world.get(res.token, res.id)
+        return record is not None and not await_rules.is_complete(record.outputs.get("status"))
+
+    def forget(self, res: Resource) -> None:
+        for one in pods_of(self.world, *self._names(res.inputs)):
+            self.world.delete(one.type, one.id, res.name)
+
+    def _pods(self, inputs: dict[str, Any]) -> list[dict[str, Any]]:
+        return [row.outputs for row in pods_of(self.world, *self._names(inputs))]
+
+    def _names(self, inputs: dict[str, Any]) -> tuple[str, str]:
+        meta = inner(inputs, "metadata")
+        return str(inner(meta, "namespace")), str(inner(meta, "name"))

@@ -1,0 +1,178 @@
+"""The pods of one Job of the world: made, put onto nodes, really run, and taken away again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
+from pulumi_sandbox.providers.kubernetes.scheduling import quota
+from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement
+from pulumi_sandbox.providers.kubernetes.workloads import dns_names, job_rules
+from pulumi_sandbox.providers.kubernetes.workloads.containers import Containers, Ended, Pod
+from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads, ending, pod, pods_of
+from pulumi_sandbox.providers.resource import Resource
+from pulumi_sandbox.providers.secret_digests import hash_secrets
+from pulumi_sandbox.world.store import Record
+
+UNKNOWN_NODE = "a-node-the-sandbox-does-not-know"
+NOT_RUN = "the container {} is taken to succeed: the sandbox runs only programs that a ConfigMap brings as a zip"
+
+
+@dataclass
+class Attempt:
+    """A pod of a Job, from its creation to its end."""
+
+    index: int | None
+    name: str = ""
+    node: str = ""
+    waiting: str = ""
+    said: str = ""
+    """Why no node takes it."""
+
+
+@dataclass
+class JobPods:
+    res: Resource
+    workloads: Workloads
+    containers: Containers
+    names: Path
+    """A file for the names by which the pods find each other."""
+    stopped: threading.Event = field(default_factory=threading.Event)
+    """Set once the Job is over: what still runs is ended."""
+    refused: str = ""
+    """Why the controller could not make a pod."""
+
+    def __post_init__(self) -> None:
+        self.world = self.workloads.world
+        meta = inner(self.res.inputs, "metadata") or {}
+        self.job, self.namespace = str(meta.get("name")), str(meta.get("namespace"))
+        self.spec: Mapping[str, Any] = inner(self.res.inputs, "spec") or {}
+        self.pod: Mapping[str, Any] = inner(self.spec, "template", "spec") or {}
+        # What the world may keep of the pods.
+        kept = hash_secrets(self.res.inputs, self.res.secrets, self.world.key)
+        self.kept: Mapping[str, Any] = inner(kept, "spec", "template", "spec") or {}
+        self.launches = self.workloads.scheduler.launches(self.res.log)
+
+    def rows(self) -> list[Record]:
+        return pods_of(self.world, self.namespace, self.job)
+
+    def labels(self, one: Attempt) -> dict[str, str]:
+        """Those of the template, and the controller's (pkg/controller/job, k8s.io/kubernetes v1.36.0)."""
+        job = {f"{prefix}job-name": self.job for prefix in ("", "batch.kubernetes.io/")}
+        index = {} if one.index is None else {"batch.kubernetes.io/job-completion-index": str(one.index)}
+        return {**(inner(self.spec, "template", "metadata", "labels") or {}), **job, **index}
+
+    def start(self, one: Attempt) -> None:
+        """Make it, unless a quota refuses, and put it onto a node, unless none takes it."""
+        index = "" if one.index is None else f"{one.index}-"
+        name = one.name or f"{self.job}-{index}{ending()}"
+        if not one.name:
+            self.refused = next(quota.refusals(self.world, self.namespace, name, self.pod), "")
+            if self.refused:
+                return
+        scheduler, labels = self.workloads.scheduler, self.labels(one)
+        placed = Placement(UNKNOWN_NODE)
+        if not scheduler.is_blind():
+            placed = scheduler.place(self.pod, {"namespace": self.namespace, "labels": labels}, self.launches)
+        if one.name and not placed.node and placed.message == one.said:
+            return
+        # pkg/controller/job/job_controller.go, manageJob.
+        host = {} if one.index is None else {"hostname": f"{self.job}-{one.index}"}
+        row = pod(self.job, self.namespace, name, {**self.kept, **host}, placed, labels)
+        self.world.delete(POD, row.id, self.job)
+        self.world.insert(row)
+        one.name, one.node, one.said = name, placed.node, placed.message
+        if placed.started:
+            self.res.log(f"the cluster autoscaler starts {placed.node} in the group {placed.started}", "info")
+        fault = self.world.take("image", self.res.token, self.res.name, id=self.res.id) if placed.node else None
+        if fault:
+            image = next((str(container.get("image")) for _, container in items(self.pod.get("containers"))), "")
+            # pkg/kubelet/images/image_manager.go.
+            one.waiting = f'Back-off pulling image "{image}"' + (f": {fault.message}" if fault.message else "")
+            state = {"waiting": {"reason": "ImagePullBackOff", "message": one.waiting}}
+            if one.index is not None:  # others of the Job may run for long, and the error comes after them
+                self.res.log(f"{name}: {one.waiting}", "info")
+            self._amend(row, "Pending", [{"name": self._first(), "state": state}])
+
+    def publish(self) -> None:
+        """Names follow who runs."""
+        dns_names.write(self.names, self.world, self.namespace)
+
+    def _first(self) -> str:
+        return next((str(one.get("name")) for _, one in items(self.pod.get("containers"))), "")
+
+    def run(self, one: Attempt, left_sec: float) -> list[Ended]:
+        """Init containers one after the other, then the rest beside each other."""
+        fault = self.world.take("guest", self.res.token, self.res.name, id=self.res.id)
+        settings = self.containers.settings()
+        index = {} if one.index is None else {"JOB_COMPLETION_INDEX": str(one.index)}
+        environment = {**index, **settings.environment, **(fault.settings if fault else {})}
+        gpus = partial(self.workloads.scheduler.gpus, one.node)
+        about = Pod(one.name, self.namespace, one.node, self.pod, environment, gpus, self.labels(one), self.names)
+        found: list[Ended] = []
+        for kind in ("initContainers", "containers"):
+            containers = [container for _, container in items(self.pod.get(kind))]
+            with ThreadPoolExecutor(1 if kind == "initContainers" else len(containers) or 1) as several:
+                found += several.map(lambda container: self._container(about, container, left_sec), containers)
+            if any(ended.exit_code for ended in found):
+                break
+        return found
+
+    def _container(self, about: Pod, container: Mapping[str, Any], left_sec: float) -> Ended:
+        """With restartPolicy OnFailure it is started again in its pod, as often as the backoff limit lets it."""
+        if self.containers.settings().assumed is not None or not self.containers.programs(
+            self.namespace, self.pod, container
+        ):
+            self.res.log(NOT_RUN.format(container.get("name")), "info")
+            return Ended(str(container.get("name")))
+        limit = self.spec.get("backoffLimit")
+        tries = max(1, job_rules.DEFAULT_BACKOFF_LIMIT if limit is None else int(limit))
+        if self.pod.get("restartPolicy") != "OnFailure":
+            tries = 1
+        for _ in range(tries):
+            ended = self.containers.run(
+                about, container, left_sec, lambda line: self.res.log(line, "status"), self.stopped.is_set
+            )
+            if ended.killed or not ended.exit_code:
+                break
+        return ended
+
+    def remove(self, one: Attempt) -> None:
+        self.world.delete(POD, f"{self.namespace}/{one.name}", self.job)
+
+    def finish(self, one: Attempt, containers: list[Ended], *, succeeded: bool) -> None:
+        """Keep how it ended, and its last words."""
+        row = self.world.get(POD, f"{self.namespace}/{one.name}")
+        if row is not None:
+            states = [
+                {"name": ended.name, "state": {"terminated": {
+                    "exitCode": ended.exit_code, "reason": "Error" if ended.exit_code else "Completed",
+                    **({"message": ended.message} if ended.message else {}),
+                }}}
+                for ended in containers
+            ]  # fmt: skip
+            self._amend(row, "Succeeded" if succeeded else "Failed", states)
+
+    def _amend(self, row: Record, phase: str, states: list[dict[str, Any]]) -> None:
+        """What an init container said is in a list of its own, which Pulumi does not read."""
+        before = {str(one.get("name")) for _, one in items(self.pod.get("initContainers"))}
+        lists = {
+            "initContainerStatuses": [one for one in states if one["name"] in before],
+            "containerStatuses": [one for one in states if one["name"] not in before],
+        }
+        told = {key: found for key, found in lists.items() if found}
+        status = {**(inner(row.outputs, "status") or {}), "phase": phase, **told}
+        self.world.update(row.type, row.id, outputs={**row.outputs, "status": status})
+
+    def pending(self) -> Iterator[str]:
+        """The scheduler's events of those that wait for a node."""
+        for row in self.rows():
+            for _, one in items(inner(row.outputs, "status", "conditions")):
+                if one.get("reason") == "Unschedulable":
+                    yield f"{row.name}: FailedScheduling: {one['message']}"

@@ -1,0 +1,163 @@
+"""Runs the Jobs of the world: its pods are scheduled, and containers that can be run really run.
+
+Where nothing more would happen for minutes, the sandbox says at once what would come after them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner
+from pulumi_sandbox.providers.kubernetes.workloads import await_rules, job_rules
+from pulumi_sandbox.providers.kubernetes.workloads.containers import Containers, Ended
+from pulumi_sandbox.providers.kubernetes.workloads.job_pods import Attempt, JobPods
+from pulumi_sandbox.providers.kubernetes.workloads.pods import BLIND, Workloads
+from pulumi_sandbox.providers.resource import Resource
+from pulumi_sandbox.world.store import now
+
+# A node group that the same `up` makes beside the Job may come a moment later.
+PATIENCE_SEC = 3.0
+TICK_SEC = 0.2
+
+
+@dataclass
+class JobRun:
+    res: Resource
+    workloads: Workloads
+    containers: Containers
+    cancelled: threading.Event
+    started: str = field(default_factory=now)
+    active: list[Attempt] = field(default_factory=list)
+    running: dict[Future[list[Ended]], Attempt] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
+    given_up: bool = False
+
+    def __post_init__(self) -> None:
+        self.spec = inner(self.res.inputs, "spec") or {}
+        self.label = await_rules.qualified(inner(self.res.inputs, "metadata") or {})
+        self.tally = job_rules.Tally(self.spec)
+        self.began = time.monotonic()
+        self.limit = await_rules.timeout_sec(self.res)
+
+    @property
+    def deadline(self) -> float | None:
+        given = self.spec.get("activeDeadlineSeconds")
+        return None if given is None else float(given)
+
+    def run(self) -> dict[str, Any]:
+        """The Job's status once it is over, or once nothing more would happen."""
+        parallel = int(1 if self.spec.get("parallelism") is None else self.spec["parallelism"])
+        wanted = int(parallel if self.spec.get("completions") is None else self.spec["completions"])
+        if self.workloads.scheduler.is_blind():
+            self.res.log(BLIND, "info")
+        with tempfile.TemporaryDirectory(prefix="pulumi-sandbox-names-") as folder:
+            self.pods = JobPods(self.res, self.workloads, self.containers, Path(folder).resolve() / "names")
+            with ThreadPoolExecutor(max(1, min(parallel, wanted))) as several:
+                try:
+                    self._work(several, parallel, wanted)
+                finally:
+                    self.pods.stopped.set()
+        over = self.tally.is_over(wanted)
+        if over:
+            self._clear()
+        elif not self.cancelled.is_set():
+            self._wait_out()
+        self._progress()
+        return job_rules.status(self.tally, self.started, now() if over else "", len(self.active))
+
+    def _work(self, several: ThreadPoolExecutor, parallel: int, wanted: int) -> None:
+        indexed = self.spec.get("completionMode") == "Indexed"
+        left: list[int | None] = [*range(wanted)] if indexed else [None] * wanted
+        until, told = 0.0, None
+        while not (self.cancelled.is_set() or self.spec.get("suspend") or self.given_up or self.tally.is_over(wanted)):
+            while left and len(self.active) < parallel:
+                self.active.append(Attempt(left.pop(0)))
+            if told != (told := (len(self.active), self.tally.succeeded, self.tally.failed)):
+                self._progress()
+                until = time.monotonic() + PATIENCE_SEC
+            self._start(several)
+            if not self.running and (time.monotonic() > until or self.cancelled.wait(TICK_SEC)):
+                break
+            if time.monotonic() > until:
+                self._tell_pending()
+            for future in wait(self.running, TICK_SEC, FIRST_COMPLETED).done:
+                left += self._ended(self.running.pop(future), future.result())
+            if self.tally.ignored > job_rules.IGNORED_MOST:
+                break
+
+    def _progress(self) -> None:
+        """job/check.go, jobComplete."""
+        counts = f"Active: {len(self.active)} | Succeeded: {self.tally.succeeded} | Failed: {self.tally.failed}"
+        self.res.log(f'Waiting for Job "{self.label}" to succeed ({counts})', "status")
+
+    def _start(self, several: ThreadPoolExecutor) -> None:
+        """Whoever finds a node runs beside those that do already."""
+        homeless = [one for one in self.active if not one.node and not one.waiting]
+        for one in homeless:
+            self.pods.start(one)
+        self.pods.publish()
+        for one in homeless:
+            if one.node and not one.waiting:
+                self.running[several.submit(self.pods.run, one, self._left())] = one
+
+    def _ended(self, one: Attempt, containers: list[Ended]) -> list[int | None]:
+        """What follows from a pod's end; answers its index where that is to be tried again."""
+        self.active.remove(one)
+        if any(container.killed for container in containers):
+            self._killed(one)
+            return []
+        before = self.tally.succeeded
+        self.tally.count(f"{self.pods.namespace}/{one.name}", one.index, containers)
+        succeeded = self.tally.succeeded > before
+        self.pods.finish(one, containers, succeeded=succeeded)
+        if not succeeded and inner(self.spec, "template", "spec", "restartPolicy") == "OnFailure":
+            self.tally.condition = self.tally.condition or job_rules.BACKOFF
+        return [one.index] if not succeeded and one.index not in self.tally.failed_indexes else []
+
+    def _left(self) -> float:
+        """Until the Job's deadline, or until the provider has waited long enough for a sign of life."""
+        gone = time.monotonic() - self.began
+        return self.limit if self.deadline is None else max(0.0, min(self.limit, self.deadline - gone))
+
+    def _killed(self, one: Attempt) -> None:
+        """A Job that is over deletes the pods it still had; one nobody waits for any more ends with the sandbox."""
+        if self.deadline is not None and time.monotonic() - self.began >= self.deadline:
+            self.tally.condition = job_rules.DEADLINE
+        self.given_up = True
+        self.pods.remove(one)
+
+    def _clear(self) -> None:
+        """The controller deletes what a Job that is over still had: pods that ran, and pods that waited."""
+        for one in self.active:
+            self.pods.remove(one)
+        self.active.clear()
+
+    def _tell_pending(self) -> None:
+        """Said once, as an event."""
+        said = [*self.pods.pending()]
+        if self.pods.refused:
+            said.append(f"{self.pods.job}: FailedCreate: Error creating: {self.pods.refused}")
+        for text in said:
+            if text not in self.told:
+                self.told.add(text)
+                self.res.log(text, "info")
+
+    def _wait_out(self) -> None:
+        """Nothing more happens. What a cluster would say after minutes of silence is said now."""
+        gone = time.monotonic() - self.began
+        self._tell_pending()
+        if self.given_up:
+            return
+        if self.deadline is not None and self.deadline - gone <= self.limit:
+            self.tally.condition = job_rules.DEADLINE
+            self.res.log(f"the sandbox does not wait for the {self.deadline:.0f} s of activeDeadlineSeconds", "info")
+        else:
+            self.res.log(
+                f"the sandbox does not wait for the {self.limit:.0f} s after which the provider gives up", "info"
+            )

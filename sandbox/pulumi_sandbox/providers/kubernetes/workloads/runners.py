@@ -1,0 +1,106 @@
+"""Runners of scale sets: which of them have a job, and how a set ends that has such ones.
+
+Sources: actions/actions-runner-controller@9bb16ae, apis/actions.github.com/v1alpha1/ephemeralrunner_types.go (HasJob,
+IsDone) and controllers/actions.github.com.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner
+from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD
+from pulumi_sandbox.providers.lifecycle import CANCELLED
+from pulumi_sandbox.providers.resource import Log, Refused
+from pulumi_sandbox.world.store import Record, World, now
+
+RUNNER = "kubernetes:actions.github.com/v1alpha1:EphemeralRunner"
+DONE = ("Succeeded", "Failed", "Outdated")
+# Helm asks every two seconds (helm/helm v3.20.2, pkg/kube/wait.go, waitForDeletedResources).
+ASK_SEC = 0.2
+# The same, pkg/action/uninstall.go, Run. It forgets the release all the same.
+WAITED = (
+    "uninstallation completed with 1 error(s): context deadline exceeded\n"
+    "  got: {0} after {1} s\n"
+    "  hint: Helm has forgotten the release, and the controller ends the set when its jobs have ended; then run "
+    "pulumi refresh, and up again"
+)
+
+
+def has_job(row: Record) -> bool:
+    status = inner(row.outputs, "status")
+    return bool(inner(status, "jobId")) and inner(status, "phase") not in DONE
+
+
+def is_ending(row: Record) -> bool:
+    return bool(inner(row.outputs, "metadata", "deletionTimestamp"))
+
+
+@dataclass
+class Runners:
+    world: World
+    cancelled: threading.Event
+
+    def of(self, runner_set: Record) -> list[Record]:
+        space = inner(runner_set.inputs, "metadata", "namespace")
+        return [
+            row
+            for row in self.world.find(RUNNER)
+            if inner(row.inputs, "metadata", "namespace") == space
+            and inner(row.inputs, "metadata", "ownerReferences") == [{"name": runner_set.name}]
+        ]
+
+    def with_jobs(self, runner_set: Record) -> list[Record]:
+        return [row for row in self.of(runner_set) if has_job(row)]
+
+    def dismiss(self, runner_set: Record) -> None:
+        """Those without a job go, and their pods. GitHub does not let go of one that has a job, and so it stays
+        (ephemeralrunnerset_controller.go, deleteEphemeralRunnerWithActionsClient)."""
+        for row in self.of(runner_set):
+            if not has_job(row):
+                self.world.delete(row.type, row.id, runner_set.name)
+                self.world.delete(POD, row.id, runner_set.name)
+
+    def end(self, runner_set: Record, why: str) -> bool:
+        """The set is told to go; whether it is gone. Its finalizer keeps it while a runner has a job
+        (autoscalingrunnerset_controller.go and ephemeralrunnerset_controller.go, cleanUpEphemeralRunners)."""
+        self.dismiss(runner_set)
+        if not self.of(runner_set):
+            self.world.delete(runner_set.type, runner_set.id, why)
+            return True
+        if not is_ending(runner_set):
+            meta = {**inner(runner_set.outputs, "metadata"), "deletionTimestamp": now()[:19] + "Z"}
+            outputs = {**runner_set.outputs, "metadata": meta}
+            self.world.update(runner_set.type, runner_set.id, outputs=outputs, note=f"{why}: waits for running jobs")
+        return False
+
+    def drain(self, runner_set: Record, why: str, timeout: float, log: Log) -> None:
+        """Waits until the set is gone, as Helm does; raises Refused when jobs run longer than that."""
+        until = time.monotonic() + timeout
+        while not self._ended(runner_set, why):
+            busy = _running_jobs(self.with_jobs(runner_set))
+            log(f"{runner_set.id} is deleted once its jobs have ended: {busy}", "status")
+            if time.monotonic() >= until:
+                raise Refused(WAITED.format(busy, f"{timeout:g}"))
+            if self.cancelled.wait(ASK_SEC):
+                raise Refused(CANCELLED)
+
+    def _ended(self, runner_set: Record, why: str) -> bool:
+        with self.world.transaction():
+            row = self.world.get(runner_set.type, runner_set.id)
+            return row is None or self.end(row, why)
+
+
+def _running_jobs(rows: list[Record]) -> str:
+    return ", ".join(f"{row.name} has job {inner(row.outputs, 'status', 'jobId')}" for row in rows)
+
+
+def runner(pod: Record) -> Record:
+    """The object beside a runner's pod, which has its name."""
+    given: Mapping[str, Any] = {"metadata": pod.inputs["metadata"]}
+    status = {"phase": inner(pod.outputs, "status", "phase")}
+    return Record(RUNNER, pod.id, pod.name, "", dict(given), {**given, "status": status}, "controller")

@@ -1,0 +1,194 @@
+"""Boots virtual machines: a startup script really runs, as a process here, until its machine is switched off."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pulumi_sandbox.providers.machines.local_services import LocalServices
+from pulumi_sandbox.providers.machines.metadata import Machine, MetadataServer
+from pulumi_sandbox.providers.machines.settings import GuestSettings
+
+SUPERVISOR = Path(__file__).with_name("supervisor.py")
+# Discovery document compute v1, instances.getSerialPortOutput: "the last 1 MB of serial port output".
+SERIAL_BYTES = 1024 * 1024
+FLUSH_SEC = 0.2
+STOP_SEC = 15.0
+
+
+@dataclass(frozen=True)
+class Boot:
+    """One machine to boot, and where what happens to it is told."""
+
+    id: str
+    script: str
+    machine: Machine
+    environment: dict[str, str]
+    limit_sec: float | None
+    serial: Callable[[str], None]
+    """Some more of what the serial port printed."""
+    ended: Callable[[bool], None]
+    """The machine is off; True when its time limit switched it off."""
+
+
+class VmProcesses:
+    """The machines this process runs. When the process ends, however it ends, so do they."""
+
+    def __init__(self, settings: GuestSettings, services: LocalServices) -> None:
+        self.settings = settings
+        self._services = services
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._attending: list[threading.Thread] = []
+        self._lock = threading.Lock()
+
+    def boot(self, boot: Boot) -> dict[str, Any]:
+        """Start it; returns what another process needs to tell whether it still runs."""
+        server = MetadataServer(boot.machine)
+        environment = {
+            "LANG": os.environ.get("LANG", "C.UTF-8"),
+            "GCE_METADATA_HOST": server.address,
+            **self.settings.environment,
+            **self._services.filled(self.settings.addresses),
+            **boot.environment,
+        }
+        process = supervised(boot.script, environment, self.settings.path)
+        attending = threading.Thread(target=self._attend, args=(boot, process, server), name="guest", daemon=True)
+        with self._lock:
+            self._running[boot.id] = process
+            self._attending = [*(one for one in self._attending if one.is_alive()), attending]
+            attending.start()
+        return {"pid": process.pid, "started": started(process.pid)}
+
+    def _attend(self, boot: Boot, process: subprocess.Popen[bytes], server: MetadataServer) -> None:
+        expired = threading.Event()
+
+        def expire() -> None:
+            expired.set()
+            stop(process.pid, started(process.pid))
+
+        timer = threading.Timer(boot.limit_sec, expire) if boot.limit_sec else None
+        if timer:
+            timer.daemon = True
+            timer.start()
+        try:
+            self._copy(boot, process)
+            process.wait()
+        finally:
+            if timer:
+                timer.cancel()
+            boot.ended(expired.is_set())
+            with self._lock:
+                if self._running.get(boot.id) is process:
+                    del self._running[boot.id]
+            server.close()
+            for stream in (process.stdin, process.stdout):
+                with contextlib.suppress(OSError):
+                    if stream:
+                        stream.close()
+
+    def _copy(self, boot: Boot, process: subprocess.Popen[bytes]) -> None:
+        """The serial port, in pieces: at most a few writes to the world a second."""
+        assert process.stdout is not None  # noqa: S101 -- it was opened as a pipe
+        waiting: list[str] = []
+        arrived = threading.Condition()
+        over = False
+
+        def write() -> None:
+            while True:
+                with arrived:
+                    arrived.wait_for(lambda: waiting or over)
+                    text, last = "".join(waiting), over
+                    waiting.clear()
+                if text:
+                    boot.serial(text)
+                if last:
+                    return
+                with arrived:
+                    arrived.wait_for(lambda: over, FLUSH_SEC)
+
+        writer = threading.Thread(target=write, name="guest-serial", daemon=True)
+        writer.start()
+        for line in process.stdout:
+            with arrived:
+                waiting.append(line.decode(errors="replace"))
+                arrived.notify()
+        with arrived:
+            over = True
+            arrived.notify()
+        writer.join()
+
+    def runs(self, machine: str) -> bool:
+        """Whether this process runs it, or is still writing down how it ended."""
+        with self._lock:
+            return machine in self._running
+
+    def close(self) -> None:
+        """Switch every machine off and wait for it."""
+        with self._lock:
+            running, attending = list(self._running.values()), list(self._attending)
+        for process in running:
+            with contextlib.suppress(OSError):
+                if process.stdin:
+                    process.stdin.close()
+        for thread in attending:
+            thread.join(timeout=STOP_SEC)
+        self._services.close()
+
+
+def supervised(script: str, environment: Mapping[str, str], folders: Iterable[str]) -> subprocess.Popen[bytes]:
+    """A script at work under a supervisor, with these folders in front of its PATH.
+
+    Its standard input is a lifeline: whatever the script started ends when that closes.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(SUPERVISOR)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        start_new_session=True,
+    )
+    assert process.stdin is not None  # noqa: S101 -- it was opened as a pipe
+    path = [*folders, *os.environ.get("PATH", os.defpath).split(os.pathsep)]
+    order = {"script": script, "environment": dict(environment), "path": path}
+    process.stdin.write(json.dumps(order).encode() + b"\n")
+    process.stdin.flush()
+    return process
+
+
+def started(pid: int) -> str:
+    """When a process began, in whatever form the system says it; empty when there is no such process (any more)."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return "" if fields[0] == "Z" else fields[19]
+    except OSError:
+        if Path("/proc/self/stat").exists():
+            return ""
+    shown = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return shown.stdout.strip()
+
+
+def alive(pid: int, since: str) -> bool:
+    return bool(since) and started(pid) == since
+
+
+def stop(pid: int, since: str) -> None:
+    """Switch a machine off, whichever process booted it; returns when it is off."""
+    until = time.monotonic() + STOP_SEC
+    number = signal.SIGTERM
+    while alive(pid, since):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+        time.sleep(0.05)
+        if time.monotonic() > until:
+            number = signal.SIGKILL

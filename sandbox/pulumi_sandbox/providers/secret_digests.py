@@ -1,0 +1,164 @@
+"""Keeps secrets out of the world's file: it stores a keyed digest, which tells only whether a value is the same."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from pulumi_sandbox.providers.values import (
+    SECRET,
+    SIGNATURE,
+    UNKNOWN,
+    Decoded,
+    Path,
+    Secrets,
+    at,
+    covered,
+    drop_nested,
+    leaves,
+)
+from pulumi_sandbox.providers.wire import decode_wire, to_wire
+
+MARK = "secret"
+PREFIX = "hmac-sha256:"
+# What a refresh answers for a secret whose value nobody but the stack could know.
+CHANGED = "(a secret that was changed outside of this stack)"
+# Shorter texts turn up in other values by chance.
+SHORTEST_HIDDEN = 6
+# An error may quote a shorter secret too; one or two characters would blot out every text.
+SHORTEST_MASKED = 3
+SHOWN = "[secret]"
+# A near spelling gives away most of what it is near to.
+NEAR_SPELLING = re.compile(r"\n  hint: did you mean .*")
+
+
+def digest(value: Any, key: bytes) -> str:
+    text = json.dumps(to_wire({"": value}), sort_keys=True, separators=(",", ":"))
+    return PREFIX + hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+
+def is_digest(value: Any) -> bool:
+    return (
+        isinstance(value, Mapping)
+        and value.keys() == {MARK}
+        and isinstance(value[MARK], str)
+        and value[MARK].startswith(PREFIX)
+    )
+
+
+def digest_paths(stored: Any, path: Path = ()) -> list[Path]:
+    """Where a stored tree has digests in the place of secrets."""
+    if is_digest(stored):
+        return [path]
+    steps: Iterable[tuple[str | int, Any]] = ()
+    if isinstance(stored, Mapping):
+        steps = stored.items()
+    elif isinstance(stored, list):
+        steps = enumerate(stored)
+    return [found for step, inner in steps for found in digest_paths(inner, (*path, step))]
+
+
+def hash_secrets(values: Mapping[str, Any], secrets: Secrets, key: bytes) -> dict[str, Any]:
+    """Values as the world may store them."""
+
+    def sealed(tree: Any) -> Any:
+        if isinstance(tree, Mapping):
+            if tree.get(SIGNATURE) == SECRET:
+                (value,) = decode_wire({"": tree["value"]}).values.values()
+                return {MARK: digest(value, key)}
+            return {name: sealed(inner) for name, inner in tree.items()}
+        return [sealed(inner) for inner in tree] if isinstance(tree, list) else tree
+
+    return {name: sealed(value) for name, value in to_wire(values, secrets).items()}
+
+
+def restore_secrets(stored: Mapping[str, Any], known: Iterable[Decoded], key: bytes) -> Decoded:
+    """What the world stores, with the secrets put back that the engine knows; the others become placeholders."""
+    values = {
+        digest(value, key): value
+        for one in known
+        for path in one.secrets
+        if (value := at(one.values, path, UNKNOWN)) is not UNKNOWN
+    }
+
+    def opened(tree: Any) -> Any:
+        if isinstance(tree, Mapping):
+            if is_digest(tree):
+                value = to_wire({"": values.get(tree[MARK], CHANGED)})[""]
+                return {SIGNATURE: SECRET, "value": value}
+            return {name: opened(inner) for name, inner in tree.items()}
+        return [opened(inner) for inner in tree] if isinstance(tree, list) else tree
+
+    return decode_wire({name: opened(value) for name, value in stored.items()})
+
+
+def recognized(stored: Mapping[str, Any], known: Iterable[str], key: bytes) -> dict[str, Any]:
+    """What the world stores, with the texts in the place of their digests that are known from elsewhere."""
+    if not digest_paths(stored):
+        return dict(stored)
+    texts = {digest(text, key): text for text in known}
+
+    def opened(tree: Any) -> Any:
+        if isinstance(tree, Mapping):
+            return texts.get(tree[MARK], tree) if is_digest(tree) else {name: opened(one) for name, one in tree.items()}
+        return [opened(inner) for inner in tree] if isinstance(tree, list) else tree
+
+    return {name: opened(value) for name, value in stored.items()}
+
+
+def redact(stored: Any) -> Any:
+    """What the world stores, for people: `[secret]` in the place of a digest."""
+    if isinstance(stored, Mapping):
+        return SHOWN if is_digest(stored) else {name: redact(inner) for name, inner in stored.items()}
+    return [redact(inner) for inner in stored] if isinstance(stored, list) else stored
+
+
+def secret_paths(
+    outputs: Mapping[str, Any], inputs: Mapping[str, Any], input_secrets: Secrets, named: Collection[str]
+) -> Secrets:
+    """Which outputs are secret: where the input is, what the SDK names, and every text that repeats a secret one."""
+    nowhere = object()
+    marked: set[Path] = {path for path in input_secrets if at(outputs, path, nowhere) is not nowhere}
+    marked |= {(name,) for name in named if outputs.get(name) is not None}
+    texts = {
+        value
+        for path in input_secrets
+        for _, value in leaves(at(inputs, path))
+        if isinstance(value, str) and len(value) >= SHORTEST_HIDDEN
+    }
+    for path, value in leaves(outputs):
+        if isinstance(value, str) and not covered(path, marked) and any(text in value for text in texts):
+            marked.add(path)
+    return drop_nested(marked)
+
+
+def masked(text: str, known: Iterable[Decoded]) -> str:
+    """A text for people, with `[secret]` in the place of every secret it quotes, whole or as the end of a link."""
+    known = tuple(known)
+    # What stands in plain elsewhere in the same request is none: the SDKs call all labels of a resource secret where
+    # they come back as effectiveLabels, and a word such as `staging` would be hidden in every name.
+    plain = {str(value) for one in known for path, value in leaves(one.values) if not covered(path, one.secrets)}
+    hidden = {
+        spelling
+        for one in known
+        for path in one.secrets
+        for _, value in leaves(at(one.values, path))
+        if isinstance(value, str | int | float) and not isinstance(value, bool) and str(value) not in plain
+        for spelling in spellings(str(value))
+        if len(spelling) >= SHORTEST_MASKED
+    }
+    if not any(spelling in text for spelling in hidden):
+        return text
+    # The longest first: a secret may lie within another one.
+    pattern = "|".join(re.escape(spelling) for spelling in sorted(hidden, key=len, reverse=True))
+    return NEAR_SPELLING.sub("", re.sub(pattern, SHOWN, text))
+
+
+def spellings(value: str) -> set[str]:
+    """How an error may quote a value: as it is, escaped in quotes, or by the last part of a link."""
+    whole = {value, json.dumps(value)[1:-1], repr(value)[1:-1]}
+    return whole | {one.rpartition("/")[2] for one in whole}

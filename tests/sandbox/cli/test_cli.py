@@ -1,0 +1,259 @@
+"""`pulumi-sandbox` on the command line: what it adds, and that everything else is the real CLI's."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pulumi_sandbox import passthrough, plugins
+from pulumi_sandbox.cli import arguments, main
+from pulumi_sandbox.engine import locate
+from pulumi_sandbox.engine.model import VERSION, Engine
+from pulumi_sandbox.world import orphans
+from pulumi_sandbox.world.faults import Fault
+from pulumi_sandbox.world.store import Record, World
+
+from tests.sandbox.conftest import Project
+
+COMMAND = str(Path(sys.executable).parent / "pulumi-sandbox")
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "stack", "cwd"),
+    [
+        ("up --stack staging", "up", "staging", None),
+        ("up -s staging --yes", "up", "staging", None),
+        ("up -ys staging", "up", "staging", None),
+        ("up -sstaging", "up", "staging", None),
+        ("--color never -v 9 pre --stack=staging", "preview", "staging", None),
+        ("-C /there update -s a", "up", "a", "/there"),
+        ("--cwd=/there config set key -- --stack other", "config", None, "/there"),
+        ("config set --secret key -s a", "config", "a", None),
+        ("", "", None, None),
+        ("--help", "", None, None),
+    ],
+)
+def test_a_command_line_is_read_as_pulumi_reads_it(words: str, name: str, stack: str | None, cwd: str | None) -> None:
+    command = arguments.parse(words.split())
+    assert (command.name, command.stack, command.cwd) == (name, stack, cwd)
+
+
+@pytest.mark.parametrize(
+    ("words", "stack"),
+    [
+        ("up -s dev", "dev"),
+        ("down -s dev", "dev"),
+        ("import -s dev a b c", "dev"),
+        ("stack select dev", "dev"),
+        ("stack output -s dev", "dev"),
+        ("stack init dev", None),
+        ("stack rm -s dev", None),
+        ("stack delete -s dev", None),
+        ("up -s dev --help", None),
+        ("new -s dev", None),
+        ("up", None),
+    ],
+)
+def test_only_commands_on_an_existing_stack_have_it_made(words: str, stack: str | None) -> None:
+    assert arguments.parse(words.split()).stack_to_make == stack
+
+
+@pytest.mark.parametrize(
+    ("words", "changes"),
+    [("up", True), ("dn", True), ("state delete x", True), ("stack import", True), ("stack delete", True),
+     ("stack output", False),
+     ("preview", False), ("up -h", False), ("config set a b", False)],
+)  # fmt: skip
+def test_orphans_are_looked_for_only_after_what_may_make_them(words: str, changes: bool) -> None:
+    assert arguments.parse(words.split()).changes_something is changes
+
+
+@pytest.mark.parametrize(
+    ("words", "own"),
+    [("env", True), ("env --shell fish", True), ("env ls", False), ("world list", True), ("engine --json", True),
+     ("up", False), ("--help", False)],
+)  # fmt: skip
+def test_pulumis_own_env_commands_are_passed_on(words: str, own: bool) -> None:
+    assert main.is_own(words.split(), arguments.parse(words.split())) is own
+
+
+def test_help_explains_the_sandbox_without_an_engine_or_a_project(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE_DIR", str(tmp_path / "none"))
+    for words in ([], ["--help"], ["-h"]):
+        assert main.run(words) == 0
+        printed = capsys.readouterr().out
+        assert printed == main.HELP
+    assert "every command and flag is passed on unchanged" in main.HELP
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_engine_is_an_error_without_a_traceback(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE_DIR", str(tmp_path / "none"))
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "path")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert main.run(["up"]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "pulumi-sandbox: no Pulumi CLI (version 3.259.0 or newer) could be had. Tried, in this order:",
+        "  1. `pulumi` on PATH: there is no `pulumi` on PATH",
+        "     hint: install Pulumi, or put it on PATH",
+        "  One of these is enough. Then run the same command again; it goes on from what is already there.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [("up", 0, True), ("up", 255, True), ("destroy -y", 137, True), ("preview", 0, False), ("up --help", 0, False)],
+)
+def test_what_the_world_and_the_stacks_do_not_agree_on_is_told_after_every_change(
+    words: str, code: int, told: bool,
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+) -> None:  # fmt: skip
+    (tmp_path / "world.db").touch()
+    monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path))
+    monkeypatch.setattr(locate, "ensure", lambda _: Engine(tmp_path, VERSION, "path"))
+    monkeypatch.setattr(plugins, "install", lambda _: {})
+    monkeypatch.setattr(passthrough, "run", lambda *_: code)
+    monkeypatch.setattr(orphans, "find", lambda _: ["half made\n  hint: adopt it"])
+    assert main.run(words.split()) == code
+    notice = (
+        "pulumi-sandbox: the world and the stacks do not agree on these, each with the command that puts it right\n"
+        "  half made\n    hint: adopt it\n"
+    )
+    assert capsys.readouterr().err == (notice if told else "")
+
+
+@pytest.mark.parametrize(("code", "planted", "told"), [(1, True, True), (0, True, False), (1, False, False)])
+def test_faults_that_are_still_planted_are_told_after_a_failure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    code: int, planted: bool, told: bool,
+) -> None:  # fmt: skip
+    (tmp_path / "Pulumi.yaml").write_text("name: small\nruntime: python\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path / "sandbox"))
+    monkeypatch.setattr(locate, "ensure", lambda *_: Engine(tmp_path, VERSION, "a test"))
+    monkeypatch.setattr(plugins, "install", lambda *_: None)
+    monkeypatch.setattr(passthrough, "run", lambda *_: code)
+    (tmp_path / "sandbox").mkdir()
+    world = World(tmp_path / "sandbox" / "world.db")
+    if planted:
+        world.add_fault(Fault("stockout"))
+    world.close()
+    assert main.run(["up"]) == code
+    assert ("faults are still planted: stockout\n  hint:" in capsys.readouterr().err) is told
+
+
+@pytest.mark.parametrize(
+    ("words", "broken"), [("up", "before"), ("up", "while it runs"), ("preview", "before"), ("world orphans", "before")]
+)
+def test_a_world_that_cannot_be_read_is_one_message(
+    words: str, broken: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "world.db"
+    World(file).close()
+    ran = []
+
+    def up(*_: object) -> int:
+        ran.append(words)
+        file.write_text("no database" * 400)
+        return 0
+
+    if broken == "before":
+        file.write_text("no database" * 400)
+    monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path))
+    monkeypatch.setattr(locate, "ensure", lambda _: Engine(tmp_path, VERSION, "path"))
+    monkeypatch.setattr(plugins, "install", lambda _: {})
+    monkeypatch.setattr(passthrough, "run", up)
+    assert main.run(words.split()) == 1
+    assert bool(ran) is (broken != "before")
+    assert capsys.readouterr().err == (
+        "world.db: the sandbox's world cannot be read: file is not a database\n"
+        "  hint: start over with an empty one: pulumi-sandbox world reset\n"
+    )
+
+
+def test_a_world_with_a_broken_page_is_one_message(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    world = World(tmp_path / "world.db")
+    for number in range(200):
+        world.insert(Record("gcp:toys/box:Box", f"boxes/{number}", inputs={"label": "x" * 200}))
+    world.close()
+    content = world.path.read_bytes()
+    world.path.write_bytes(content[:8192] + b"\xff" * (len(content) - 8192 * 2) + content[-8192:])
+    monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path))
+    assert main.run(["world", "orphans"]) == 1
+    assert "world.db: the sandbox's world cannot be read: " in capsys.readouterr().err
+
+
+# From here on with the real CLI.
+
+
+@pytest.mark.engine
+def test_a_stack_that_has_a_file_is_made_once_and_its_config_reaches_the_program(project: Project) -> None:
+    runner = project("import pulumi\npulumi.export('greeting', pulumi.Config().require('who'))")
+    first = runner.run("up", "--stack", "dev", "--yes", "--skip-preview")
+    assert "pulumi-sandbox: made the stack dev in the sandbox, from Pulumi.dev.yaml" in first.output
+    again = runner.run("up", "--stack", "dev", "--yes", "--skip-preview")
+    assert "made the stack" not in again.output
+    assert runner.json("stack", "output", "--stack", "dev", "--json") == {"greeting": "world"}
+
+
+@pytest.mark.engine
+def test_secrets_are_kept_as_pulumi_keeps_them_and_the_salted_file_is_left_alone(project: Project) -> None:
+    runner = project("import pulumi\npulumi.export('pw', pulumi.Config().require_secret('pw'))")
+    runner.run("config", "set", "--secret", "pw", "hush", "--stack", "dev")
+    file = runner.project / "Pulumi.dev.yaml"
+    assert "hush" not in file.read_text()
+    salted = "# kept\n" + file.read_text()
+    file.write_text(salted)
+    shutil.rmtree(runner.folder)  # as after a fresh clone
+    finished = runner.run("up", "--stack", "dev", "--yes", "--skip-preview")
+    assert "hush" not in finished.output
+    assert runner.json("stack", "output", "--stack", "dev", "--json", "--show-secrets") == {"pw": "hush"}
+    assert file.read_text() == salted
+    assert not any(b"hush" in path.read_bytes() for path in runner.folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.engine
+def test_arguments_input_and_exit_codes_are_the_real_ones(project: Project, tmp_path: Path) -> None:
+    runner = project("")
+    assert runner.run("version").output.strip() == f"v{VERSION}"
+    unknown = runner.run("nonsense", ok=False)
+    real = subprocess.run([locate.ensure(print).executable, "nonsense"], capture_output=True, text=True, check=False)
+    assert (unknown.code, unknown.output) == (real.returncode, real.stdout + real.stderr)
+    assert runner.run("up", "--help").output.startswith("Create or update the resources in a stack.")
+    runner.run("config", "set", "odd", "--stack", "dev", "--", 'it\'s "odd" $HOME *')
+    assert runner.run("config", "get", "odd", "--stack", "dev").output.strip() == 'it\'s "odd" $HOME *'
+    environment = {**os.environ, "PULUMI_SANDBOX_DIR": str(runner.folder)}
+    words = [COMMAND, "config", "set", "piped", "--stack", "dev", "--cwd", str(runner.project)]
+    subprocess.run(words, input="from stdin", text=True, check=True, env=environment, cwd=tmp_path)
+    assert runner.run("config", "get", "piped", "--stack", "dev").output.strip() == "from stdin"
+
+
+@pytest.mark.slow
+@pytest.mark.engine
+def test_plain_pulumi_works_in_a_shell_with_our_environment(project: Project) -> None:
+    runner = project("import os, pulumi\npulumi.export('aws', os.environ.get('AWS_PROFILE', 'hidden'))")
+    shell = (
+        f"eval \"$('{COMMAND}' env)\" && pulumi stack init dev && pulumi up --yes --skip-preview --stack dev && "
+        "pulumi stack output aws && pulumi plugin ls"
+    )
+    environment = {**os.environ, "AWS_PROFILE": "real", "PULUMI_SANDBOX_DIR": str(runner.folder)}
+    answer = subprocess.run(
+        ["sh", "-c", shell], cwd=runner.project, env=environment, capture_output=True, text=True, check=False
+    )
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert "\nhidden\n" in answer.stdout
+    assert "warning" not in answer.stderr + answer.stdout
+    for name in ("aws", "gcp", "github", "kubernetes"):
+        assert re.search(rf"^{name} +resource ", answer.stdout, re.MULTILINE)

@@ -1,0 +1,320 @@
+"""The command `pulumi-sandbox world`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+from pulumi_sandbox.cli.world_commands import world as command
+from pulumi_sandbox.cli.world_edit import put
+from pulumi_sandbox.providers.secret_digests import hash_secrets
+from pulumi_sandbox.world.faults import KINDS, Fault
+from pulumi_sandbox.world.store import Record, World
+
+GROUP = "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager"
+VM = "gcp:compute/instance:Instance"
+ID = "projects/p/regions/r/instanceGroupManagers/l4-group"
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path))
+    made = World(tmp_path / "world.db")
+    inputs = {"targetSize": 0, "updatePolicy": {"type": "OPPORTUNISTIC"}, "token": "hunter22"}
+    hidden = frozenset({("token",)})
+    urn = f"urn:pulumi:staging::ci::{GROUP}::l4-group"
+    stored = hash_secrets(inputs, hidden, made.key)
+    made.insert(Record(GROUP, ID, "l4-group", urn, stored, stored | {"selfLink": "https://x", "zones": ["a", "b"]}))
+    made.insert(Record(VM, "zones/a/check", "check", "", {}, {"name": "check"}, "api"))
+    yield made
+    made.close()
+
+
+def run(*words: str, code: int = 0, answer: str | None = None) -> Result:
+    result = CliRunner().invoke(command, list(words), input=answer)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def group(world: World) -> Record:
+    found = world.get(GROUP, ID)
+    assert found is not None
+    return found
+
+
+def test_list_shows_every_row_and_filters(world: World) -> None:
+    shown = run("list").output
+    assert GROUP in shown
+    assert ID in shown
+    assert "ci/staging" in shown
+    assert "(api)" in shown
+
+    def names(*words: str) -> list[str]:
+        return [row["name"] for row in json.loads(run("list", "--json", *words).stdout)]
+
+    assert names() == ["l4-group", "check"]
+    assert names("--type", "*Instance") == ["check"]
+    assert names("--name", "l4-*") == names("--stack", "staging") == names("--stack", "ci/staging") == ["l4-group"]
+    assert names("--origin", "api") == ["check"]
+    assert names("--stack", "prod") == []
+    assert run("list", "--stack", "prod").output == "nothing here is like that\n"
+
+
+def test_show_hides_secrets_and_takes_every_way_to_name_a_resource(world: World) -> None:
+    for name in ("l4-group", ID, f"{GROUP}/{ID}", group(world).urn):
+        row = json.loads(run("show", name, "--json").stdout)
+        assert (row["id"], row["inputs"]["token"]) == (ID, "[secret]")
+    text = run("show", "l4-group").output
+    assert '"token": "[secret]"' in text
+    assert "hmac" not in text
+
+
+def test_a_name_nothing_has_is_answered_with_what_was_meant(world: World) -> None:
+    assert f"hint: did you mean {GROUP}/{ID}?" in run("show", "l4-gruop", code=1).output
+    assert "Error: world: zzz: no such resource\n  hint: pulumi-sandbox world list" in run("show", "zzz", code=1).output
+    world.delete(GROUP, ID)
+    world.delete(VM, "zones/a/check")
+    assert "hint: the world is empty" in run("show", "zzz", code=1).output
+
+
+def test_a_name_that_several_have_must_be_told_apart(world: World) -> None:
+    world.insert(Record(VM, "zones/b/check", "check"))
+    output = run("remove", "check", code=1).output
+    assert f"{VM}/zones/a/check" in output
+    assert f"{VM}/zones/b/check" in output
+    assert len(world.find(VM)) == 2
+
+
+def test_edit_changes_inputs_and_outputs_so_that_refresh_finds_drift(world: World) -> None:
+    run(
+        "edit", "l4-group", "targetSize=3", "updatePolicy.type=PROACTIVE", 'allInstancesConfig.labels["a.b"]=7',
+        "zones[1]=c", "selfLink=y",
+    )  # fmt: skip
+    row = group(world)
+    assert row.outputs["targetSize"] == row.inputs["targetSize"] == 3
+    assert row.outputs["updatePolicy"] == row.inputs["updatePolicy"] == {"type": "PROACTIVE"}
+    assert row.outputs["allInstancesConfig"] == row.inputs["allInstancesConfig"] == {"labels": {"a.b": "7"}}
+    assert row.outputs["zones"] == ["a", "c"]
+    assert row.outputs["selfLink"] == "y"
+    assert not {"zones", "selfLink"} & row.inputs.keys(), "the program never set these"
+    assert world.events()[-1].note == "edited by hand"
+
+
+def test_edit_can_take_a_property_away_and_can_leave_the_inputs_alone(world: World) -> None:
+    run("edit", "l4-group", "updatePolicy=null")
+    assert "updatePolicy" not in {**group(world).inputs, **group(world).outputs}
+    run("edit", "l4-group", "targetSize=7", "--outputs-only")
+    assert (group(world).inputs["targetSize"], group(world).outputs["targetSize"]) == (0, 7)
+
+
+def test_an_edited_secret_is_stored_as_a_digest_too(world: World) -> None:
+    before = group(world).inputs["token"]
+    run("edit", "l4-group", "token=another-secret")
+    assert group(world).inputs["token"] == group(world).outputs["token"] != before
+    assert "another-secret" not in str(group(world))
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "text"),
+    [
+        ("targetSize", 2, "no value"),
+        ("a[=1", 2, "not a property path"),
+        ("zones.a=1", 1, f"world: {ID}: zones.a: there is no object there"),
+        ("zones[5]=1", 1, f"world: {ID}: zones[5]: the list has 2 items"),
+        ("targetSize[0]=1", 1, "there is no list there"),
+    ],
+)
+def test_an_edit_that_makes_no_sense_changes_nothing(world: World, change: str, code: int, text: str) -> None:
+    before = group(world)
+    assert text in run("edit", "l4-group", "selfLink=z", change, code=code).output
+    assert group(world) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ("targetSiz=3", f"targetSiz: {GROUP} has no such property\n  hint: did you mean targetSize?"),
+        ("targetSize=three", 'targetSize: wrong type\n  got: "three" (a string)\n  expected: an integer'),
+        ("updatePolicy.typ=PROACTIVE", "updatePolicy.typ: no such property\n"),
+        ("updatePolicy=PROACTIVE", "updatePolicy: wrong type\n"),
+        ("selfLink={}", "selfLink: wrong type\n"),
+        ("colour=green", f"colour: {GROUP} has no such property"),
+    ],
+)
+def test_an_edit_takes_only_what_the_type_has_unless_it_is_forced(world: World, change: str, text: str) -> None:
+    before = group(world)
+    assert text in run("edit", "l4-group", change, code=1).output
+    assert group(world) == before
+    run("edit", "l4-group", change, "--force")
+    assert group(world) != before
+
+
+def test_what_the_api_made_is_edited_as_it_is(world: World) -> None:
+    run("edit", "zones/a/check", "anything.at.all=1")
+    [row] = world.find(VM)
+    assert row.outputs["anything"] == {"at": {"all": 1}}
+
+
+def test_removing_what_somebody_else_has_removed_meanwhile_is_no_mistake(world: World) -> None:
+    wanted = f"{VM}/zones/a/check"
+    world.delete(VM, "zones/a/check")
+    assert run("remove", wanted).output == f"gone already: {wanted}\n"
+    assert "no such resource" in run("remove", f"{VM}/zones/a/never", code=1).output
+
+
+def test_remove_takes_several_away_or_none(world: World) -> None:
+    run("remove", "l4-group", "nobody", code=1)
+    assert len(world.find()) == 2
+    assert run("remove", f"{GROUP}/{ID}", "check").output == f"removed {GROUP}/{ID}\nremoved {VM}/zones/a/check\n"
+    assert world.find() == []
+
+
+def test_remove_takes_what_kubernetes_would_collect_after_it(world: World) -> None:
+    def add(kind: str, name: str, cluster: str, **more: str) -> None:
+        owners = [{"name": each} for each in more.values()]
+        inputs = {"metadata": {"name": name, "namespace": "ci", "ownerReferences": owners}}
+        world.insert(Record(f"kubernetes:{kind}", f"ci/{name}", name, "", inputs, {}, cluster=cluster))
+
+    for cluster in ("one", "two"):
+        add("batch/v1:Job", "check", cluster)
+        add("core/v1:Pod", "check-a", cluster, owner="check")
+        add("core/v1:Pod", "other-b", cluster, owner="other")
+    run("remove", "kubernetes:batch/v1:Job/ci/check@one")
+    left = [(row.id, row.cluster) for row in world.find("kubernetes:*")]
+    assert left == [
+        ("ci/other-b", "one"), ("ci/check", "two"), ("ci/check-a", "two"), ("ci/other-b", "two"),
+    ]  # fmt: skip
+
+
+def test_break_plants_what_it_says_and_mend_takes_it_away(world: World) -> None:
+    run("break", "slow", "--seconds", "60", "--on", "*Template", "--times", "2")
+    run("break", "guest", "--set", "A=b=c", "--set", "D=", "--zone", "us-central1-a")
+    run("break", "refuse", "--message", "403: no", "--times", "0")
+    run("break", "crash")
+    assert world.faults() == [
+        Fault("slow", "*Template", 2, "", 60.0, "", {}, 1),
+        Fault("guest", "*", 1, "us-central1-a", 0.0, "", {"A": "b=c", "D": ""}, 2),
+        Fault("refuse", "*", 0, "", 0.0, "403: no", {}, 3),
+        Fault("crash", "*", 1, "", 0.0, "", {}, 4),
+    ]
+    listed = run("faults").output
+    assert "slow (a create or an update takes 60 s longer), on *Template, 2 times" in listed
+    assert 'refuse (the vendor refuses the create or the update), "403: no", always' in listed
+    assert [fault["kind"] for fault in json.loads(run("faults", "--json").stdout)] == [
+        "slow",
+        "guest",
+        "refuse",
+        "crash",
+    ]
+    run("mend", "2")
+    assert "there are 1, 3, 4" in run("mend", "2", code=1).output
+    assert run("mend", "--all").output == "mended 3 faults\n"
+    assert run("faults").output == "no faults are planted\n"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_fault_can_be_planted_and_is_explained(world: World, kind: str) -> None:
+    run("break", kind, *(["--set", "A=b"] if kind == "guest" else []))
+    assert [fault.kind for fault in world.faults()] == [kind]
+    assert KINDS[kind] in run("break", "--help").output
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["slwo"], "'slwo' is not one of"),
+        (["crash", "--seconds", "3"], "--seconds goes with slow, not with crash"),
+        (["slow", "--set", "A=b"], "--set goes with guest, not with slow"),
+        (
+            ["slow", "--message", "x"],
+            "--message goes with refuse and busy and quota and stockout and image, not with slow",
+        ),
+        (["guest"], "guest needs --set KEY=VALUE"),
+        (["guest", "--set", "A"], "expected: KEY=VALUE"),
+        (["crash", "--times", "-1"], "-1 is not in the range"),
+    ],
+)
+def test_a_fault_that_makes_no_sense_is_not_planted(world: World, words: list[str], text: str) -> None:
+    assert text in run("break", *words, code=2).output
+    assert world.faults() == []
+
+
+def test_mend_wants_one_fault_or_all(world: World) -> None:
+    assert "say which fault, or --all" in run("mend", code=2).output
+    assert "say which fault, or --all" in run("mend", "1", "--all", code=2).output
+
+
+def test_events_are_listed_in_order(world: World) -> None:
+    run("remove", "check")
+    events = json.loads(run("events", "--json", "--last", "2").stdout)
+    assert [(event["verb"], event["id"]) for event in events] == [
+        ("create", "zones/a/check"),
+        ("delete", "zones/a/check"),
+    ]
+    assert "delete" in run("events").output
+
+
+def test_reset_asks_and_then_empties_the_world(world: World) -> None:
+    world.add_fault(Fault("slow"))
+    run("reset", code=1, answer="n\n")
+    assert "nobody answered; with --yes nobody is asked" in run("reset", code=2, answer="").output
+    assert len(world.find()) == 2
+    assert run("reset", "--yes").output == "the world is empty; 2 resources are gone\n"
+    assert (world.find(), world.faults()) == ([], [])
+
+
+def test_reset_mends_a_world_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path))
+    (tmp_path / "world.db").write_text("not a database, and long enough to be read as the head of one" * 40)
+    assert "hint: start over with an empty one: pulumi-sandbox world reset" in run("list", code=1).output
+    run("reset", "--yes")
+    assert run("list").output == "nothing here\n"
+
+
+def test_orphans_end_with_one_for_people_and_zero_for_programs(world: World) -> None:
+    output = run("orphans", code=1).output
+    assert f"remove: pulumi-sandbox world remove {GROUP}/{ID}" in output
+    assert [one["id"] for one in json.loads(run("orphans", "--json").stdout)] == [ID, "zones/a/check"]
+    run("reset", "--yes")
+    assert run("orphans").output == "the world and the stacks agree\n"
+
+
+def test_adopt_prints_the_import_for_a_stack_there_is(world: World, tmp_path: Path) -> None:
+    assert "world: staging: no such stack" in run("adopt", "check", "--stack", "staging", code=1).output
+    states = tmp_path / "state" / ".pulumi" / "stacks" / "ci"
+    states.mkdir(parents=True)
+    (states / "staging.json").write_text('{"checkpoint": {"latest": null}}')
+    line = run("adopt", "check", "--stack", "staging", "--name", "vm").output
+    assert line == (
+        f"pulumi-sandbox import {VM} vm zones/a/check --stack staging --protect=false --generate-code=false --yes\n"
+    )
+
+
+def test_every_command_explains_itself(world: World) -> None:
+    for name in command.commands:
+        assert run(name, "--help").output.startswith(f"Usage: world {name}")
+
+
+objects = st.recursive(
+    st.integers() | st.text(), lambda inner: st.dictionaries(st.text(min_size=1), inner, min_size=1), max_leaves=6
+)
+
+
+@given(objects, st.data())
+def test_what_is_put_at_a_path_is_there_and_nothing_else_changed(tree: Any, data: st.DataObject) -> None:
+    path: tuple[str | int, ...] = ()
+    inner = tree
+    while isinstance(inner, dict) and data.draw(st.booleans()):
+        step = data.draw(st.sampled_from(sorted(inner)))
+        path, inner = (*path, step), inner[step]
+    changed = put(tree, path, "new")
+    assert put(changed, path, inner) == tree
+    for step in path:
+        changed = changed[step]
+    assert changed == "new"

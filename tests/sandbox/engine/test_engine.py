@@ -1,0 +1,461 @@
+"""Where the Pulumi CLI comes from, and what is said when none can be had."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pulumi.automation import PulumiCommand
+from pulumi_sandbox.cli import main
+from pulumi_sandbox.engine import build as engine_build
+from pulumi_sandbox.engine import download, locate
+from pulumi_sandbox.engine.model import HOST, VERSION, Engine, EngineError, WayError, new_enough, parse_version
+
+from tests.sandbox.language_host.hosts import script
+
+pytestmark = pytest.mark.usefixtures("own_folder")
+
+
+def fake_cli(folder: Path, version: str = VERSION, host: bool = True) -> Path:
+    if host:
+        script(folder / HOST, "exit 0")
+    return script(folder / "pulumi", f"echo asked >> '{folder}/asked'\necho v{version}")
+
+
+def closed(reason: str, hint: str = "do this") -> Callable[..., Engine]:
+    def way(*_: object) -> Engine:
+        raise WayError(reason, hint)
+
+    return way
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("v3.259.0\n", (3, 259, 0)),
+        ("3.260.1-alpha.x10+dirty", (3, 260, 1)),
+        ("v3.259", None),
+        ("v3.x.0", None),
+        ("", None),
+        ("command not found", None),
+    ],
+)
+def test_versions_are_read_as_the_cli_prints_them(text: str, version: tuple[int, int, int] | None) -> None:
+    assert parse_version(text) == version
+
+
+@pytest.mark.parametrize(
+    ("text", "enough"),
+    [("v3.259.0", True), ("v3.300.0", True), ("v3.258.9", False), ("v2.999.0", False), ("v4.0.0", False), ("?", False)],
+)
+def test_only_a_version_that_was_tried_or_a_later_one_is_used(text: str, enough: bool) -> None:
+    assert new_enough(text) is enough
+
+
+def test_a_folder_of_engines_that_is_a_link_is_known_by_where_it_leads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PULUMI_SANDBOX_ENGINE_DIR")
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "cache").symlink_to("disk")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    # As installed: with no checkout around it.
+    monkeypatch.setattr(locate, "__file__", str(tmp_path / "packages" / "pulumi_sandbox" / "engine" / "locate.py"))
+    assert locate.home() == tmp_path / "disk" / "pulumi-sandbox" / "engine"
+
+
+def test_a_cli_on_path_is_used_and_asked_for_its_version_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locate, "is_shim", lambda _: False)
+    main = fake_cli(tmp_path / "bin")
+    assert locate.installed() == Engine(main.parent, VERSION, "path")
+    assert locate.installed() == Engine(main.parent, VERSION, "path")
+    assert (tmp_path / "bin" / "asked").read_text() == "asked\n"
+    assert locate.search_path("/usr/bin") == "/usr/bin"  # it is on PATH already
+
+
+def test_a_version_managers_script_is_asked_each_time_because_what_it_starts_may_change(tmp_path: Path) -> None:
+    fake_cli(tmp_path / "bin")
+    for _ in range(2):
+        locate.installed()
+    assert (tmp_path / "bin" / "asked").read_text() == "asked\n" * 2
+
+
+def test_a_link_to_a_program_of_another_name_is_a_version_managers_and_so_may_be_what_cannot_be_read(
+    tmp_path: Path,
+) -> None:
+    for folder in ("bin", "real"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+    manager, real = tmp_path / "real" / "mise", tmp_path / "real" / "pulumi"
+    for program in (manager, real):
+        program.write_bytes(b"\x7fELF")
+    (tmp_path / "bin" / "pulumi").symlink_to(manager)
+    assert locate.is_shim(tmp_path / "bin" / "pulumi")
+    (tmp_path / "bin" / "pulumi").unlink()
+    (tmp_path / "bin" / "pulumi").symlink_to(real)
+    assert not locate.is_shim(tmp_path / "bin" / "pulumi")
+    assert locate.is_shim(tmp_path / "bin"), "what cannot be opened"
+
+
+@pytest.mark.parametrize(
+    ("version", "hint"),
+    [
+        ("3.258.0", "upgrade it to 3.259.0 or newer"),
+        ("4.0.1", "install Pulumi 3; PULUMI_SANDBOX_ENGINE=official installs 3.259.0 for the sandbox alone"),
+        ("banana", "reinstall Pulumi; `pulumi version` prints no version"),
+    ],
+)
+def test_what_is_wrong_with_a_version_says_what_to_do(tmp_path: Path, version: str, hint: str) -> None:
+    fake_cli(tmp_path / "bin", version)
+    with pytest.raises(WayError) as caught:
+        locate.on_path()
+    assert caught.value.hint == hint
+
+
+def test_a_cli_that_cannot_be_used_is_named_once_although_another_one_is_there(
+    own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_cli(tmp_path / "bin", "3.258.0")
+    fake_cli(own_folder)
+    locate.keep(Engine(own_folder, VERSION, "official"))
+    said: list[str] = []
+    for _ in range(2):
+        assert locate.ensure(said.append).way == "official"
+    assert [text.splitlines()[0] for text in said] == [
+        f"`pulumi` on PATH is not used: {tmp_path}/bin/pulumi is version 3.258.0"
+    ]
+    # Where nothing else may be used, the error has it, and nothing says it before.
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "path")
+    fake_cli(tmp_path / "bin", "3.257.0")
+    with pytest.raises(EngineError, match=r"1\. `pulumi` on PATH: .* is version 3\.257\.0"):
+        locate.ensure(said.append)
+    assert len(said) == 1
+
+
+def test_an_upgraded_cli_of_the_same_size_is_asked_again_and_the_other_one_is_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locate, "is_shim", lambda _: False)
+    old = fake_cli(tmp_path / "home" / ".pulumi" / "bin", "3.100.0")
+    main = fake_cli(tmp_path / "bin", "3.300.0 ")
+    os.utime(main, ns=(1, 1))
+    assert locate.on_path().version == "3.300.0"
+    with pytest.raises(WayError):
+        locate.in_home()
+    fake_cli(tmp_path / "bin", "3.301.0 ")
+    assert locate.on_path().version == "3.301.0"
+    with pytest.raises(WayError):
+        locate.in_home()
+    assert (old.with_name("asked")).read_text() == "asked\n"
+
+
+@pytest.mark.parametrize(("way", "official"), [("path", True), ("home", True), ("official", True), ("build", False)])
+def test_only_a_cli_that_was_built_here_runs_programs_with_our_language_host(
+    tmp_path: Path, way: str, official: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = Engine(tmp_path, "3.300.0", way)
+    monkeypatch.setattr(locate, "ensure", lambda _: found)
+    assert main.run(["engine"]) == 0
+    printed = capsys.readouterr().out
+    host = f"Pulumi's own, {tmp_path}/{HOST}" if official else f"pulumi_sandbox, {sys.executable}"
+    assert f"\nPython host  {host}\n" in printed
+    assert printed.endswith(f"\nwarning: {found.warning}\n")
+
+
+def test_what_was_said_while_the_cli_was_sought_is_not_said_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_cli(tmp_path / "bin", "3.300.0 ")
+    assert main.run(["engine"]) == 0
+    said = capsys.readouterr()
+    assert (said.out.count("is newer than"), said.err.count("is newer than")) == (0, 1)
+    assert main.run(["engine"]) == 0
+    said = capsys.readouterr()
+    assert (said.out.count("is newer than"), said.err.count("is newer than")) == (1, 0)
+
+
+def test_an_upgraded_cli_on_path_is_asked_again(tmp_path: Path) -> None:
+    fake_cli(tmp_path / "bin", "3.1.0")
+    with pytest.raises(WayError, match=r"pulumi is version 3\.1\.0"):
+        locate.on_path()
+    fake_cli(tmp_path / "bin", "3.300.0 ")
+    assert locate.on_path().version == "3.300.0"
+
+
+def test_a_cli_without_its_python_host_is_not_used(tmp_path: Path) -> None:
+    fake_cli(tmp_path / "bin", host=False)
+    with pytest.raises(WayError, match="has no pulumi-language-python beside it"):
+        locate.on_path()
+
+
+def test_a_cli_that_does_not_run_is_not_used(tmp_path: Path) -> None:
+    fake_cli(tmp_path / "bin")
+    script(tmp_path / "bin" / "pulumi", "echo 'wrong machine' >&2; exit 3")
+    with pytest.raises(WayError, match="does not run: wrong machine"):
+        locate.on_path()
+
+
+def test_the_shell_that_has_our_environment_does_not_take_our_engine_for_one_on_path(
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_cli(own_folder)
+    locate.keep(Engine(own_folder, VERSION, "build"))
+    monkeypatch.setenv("PATH", f"{own_folder}:{os.environ['PATH']}")
+    assert locate.installed() == Engine(own_folder, VERSION, "build")
+    assert locate.search_path("/usr/bin") == f"{own_folder}:/usr/bin"
+
+
+def test_an_official_cli_is_not_run_with_the_language_host_of_a_built_one_that_a_shell_has_on_path(
+    own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine prefers a host on PATH to the one beside it."""
+    fake_cli(own_folder)
+    locate.keep(Engine(own_folder, VERSION, "build"))
+    of_a_shell = f"{own_folder}:/usr/bin"
+    assert locate.search_path("/usr/bin:/bin") == f"{own_folder}:/usr/bin:/bin"
+    assert locate.search_path(of_a_shell) == of_a_shell
+    main = fake_cli(tmp_path / "home" / ".pulumi" / "bin")
+    assert locate.search_path(of_a_shell) == f"{main.parent}:/usr/bin"
+    fake_cli(tmp_path / "bin")
+    assert locate.search_path(of_a_shell) == "/usr/bin"
+
+
+@pytest.mark.parametrize("entry", ["", ".", "bin"])
+def test_the_folder_that_a_command_is_called_in_never_has_the_cli(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str
+) -> None:
+    """It may be the checkout of a pull request."""
+    for folder in ("", "bin", ".pulumi/bin"):
+        fake_cli(tmp_path / "checkout" / folder)
+    monkeypatch.chdir(tmp_path / "checkout")
+    monkeypatch.setenv("PATH", f"{entry}:/usr/bin:/bin")
+    monkeypatch.setenv("HOME", "")
+    assert locate.installed() is None
+
+
+def test_beside_the_cli_only_its_own_programs_are_its_files(tmp_path: Path) -> None:
+    main = fake_cli(tmp_path / "home")
+    ours = ("pulumi-language-python-exec", "pulumi-resource-pulumi-python", "pulumi-analyzer-policy", "pulumi-watch")
+    for name in (*ours, "pulumi-tokens.txt", "pulumi.env", "pulumi-prod"):
+        (main.parent / name).touch()
+    (main.parent / "pulumi-language-notes").mkdir()
+    found = locate.installed()
+    assert found is None
+    files = Engine(main.parent, VERSION, "path").files
+    assert [file.name for file in files] == sorted(["pulumi", HOST, *ours])
+
+
+def test_path_comes_before_the_kept_engine_unless_another_way_is_forced(
+    own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_cli(own_folder)
+    locate.keep(Engine(own_folder, VERSION, "build"))
+    fake_cli(tmp_path / "bin")
+    found = locate.installed()
+    assert found is not None
+    assert found.way == "path"
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "build")
+    found = locate.installed()
+    assert found is not None
+    assert found.way == "build"
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "official")
+    assert locate.installed() is None
+
+
+def test_the_installers_folder_is_searched_where_it_is_not_on_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main = fake_cli(tmp_path / "home" / ".pulumi" / "bin")
+    found = Engine(main.parent, VERSION, "home")
+    assert (locate.installed(), locate.search_path("/usr/bin")) == (found, f"{main.parent}:/usr/bin")
+    fake_cli(tmp_path / "bin", "3.1.0")
+    assert locate.installed() == found
+    fake_cli(tmp_path / "bin", "3.300.0 ")
+    assert locate.installed() == Engine(tmp_path / "bin", "3.300.0", "path")
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "home")
+    assert locate.installed() == found
+
+
+def test_a_cli_behind_a_link_is_taken_from_where_its_language_host_is(tmp_path: Path) -> None:
+    main = fake_cli(tmp_path / "opt" / "pulumi")
+    for name in ("pulumi", HOST):
+        (tmp_path / "bin" / name).symlink_to(main.with_name(name))
+    found = locate.installed()
+    assert found == Engine(main.parent, VERSION, "path")
+    assert found.files == [main, main.with_name(HOST)]
+
+
+def test_a_cli_that_another_program_stands_in_for_is_taken_where_it_is(tmp_path: Path) -> None:
+    """As version managers have it: every name is a link to the manager."""
+    manager = fake_cli(tmp_path / "manager").rename(tmp_path / "manager" / "manage")
+    for name in ("pulumi", HOST):
+        (tmp_path / "bin" / name).symlink_to(manager)
+    assert locate.installed() == Engine(tmp_path / "bin", VERSION, "path")
+
+
+@pytest.mark.parametrize(
+    ("version", "warned"),
+    [("3.259.0", False), ("3.259.7", False), ("3.260.0", True), ("3.1000.0", True), ("3.260.0-alpha.1", True)],
+)
+def test_a_version_newer_than_the_tested_one_gets_one_warning(tmp_path: Path, version: str, warned: bool) -> None:
+    main = fake_cli(tmp_path / "bin", version)
+    said: list[str] = []
+    for _ in range(2):
+        assert locate.ensure(said.append).version == version
+    warning = (
+        f"Pulumi {version} ({main}) is newer than 3.259.0, the version the sandbox is tested with\n"
+        "  hint: if a command fails, PULUMI_SANDBOX_ENGINE=official installs and runs that version"
+    )
+    assert said == ([warning] if warned else [])
+
+
+def test_a_cli_that_is_too_old_is_named_before_another_one_is_installed(
+    tmp_path: Path, own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_cli(tmp_path / "bin", "3.258.0")
+
+    def official(home: Path, _: object) -> Engine:
+        fake_cli(home)
+        return Engine(home, VERSION, "official")
+
+    monkeypatch.setattr(download, "install", official)
+    said: list[str] = []
+    assert locate.ensure(said.append) == Engine(own_folder, VERSION, "official")
+    [told] = said
+    assert told == (
+        f"`pulumi` on PATH is not used: {tmp_path}/bin/pulumi is version 3.258.0\n"
+        "  hint: upgrade it to 3.259.0 or newer"
+    )
+
+
+def test_where_only_an_installed_cli_may_be_used_nothing_is_written(
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An isolated process sees the folder of engines, and cannot write to it."""
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "path")
+    with pytest.raises(EngineError, match=r"1\. `pulumi` on PATH: there is no `pulumi` on PATH"):
+        locate.ensure(lambda _: None)
+    assert not own_folder.exists()
+
+
+def test_a_version_that_cannot_be_noted_is_asked_again(tmp_path: Path, own_folder: Path) -> None:
+    fake_cli(tmp_path / "bin", "3.300.0 ")
+    own_folder.write_text("a file, where the folder of engines should be")
+    said: list[str] = []
+    for _ in range(2):
+        assert locate.ensure(said.append).version == "3.300.0"
+    assert (tmp_path / "bin" / "asked").read_text() == "asked\n" * 2
+    assert len(said) == 2
+
+
+@pytest.mark.parametrize("damage", ["stamp", "version", "cli", "host"])
+def test_half_an_engine_is_never_used(own_folder: Path, damage: str) -> None:
+    fake_cli(own_folder)
+    locate.keep(Engine(own_folder, VERSION, "build"))
+    assert locate.installed() is not None
+    if damage == "stamp":
+        (own_folder / locate.STAMP).write_text("{")
+    elif damage == "version":
+        (own_folder / locate.STAMP).write_text(json.dumps({"version": "3.1.0", "way": "build", "folder": "."}))
+    else:
+        (own_folder / ("pulumi" if damage == "cli" else HOST)).unlink()
+    assert locate.installed() is None
+
+
+def test_the_ways_are_tried_in_order_and_the_first_that_works_is_kept(
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+
+    def official(*_: object) -> Engine:
+        tried.append("official")
+        raise WayError("no way out", "open one")
+
+    def build(home: Path, _: object) -> Engine:
+        tried.append("build")
+        fake_cli(home)
+        return Engine(home, VERSION, "build")
+
+    monkeypatch.setattr(download, "install", official)
+    monkeypatch.setattr(engine_build, "build", build)
+    said: list[str] = []
+    assert locate.ensure(said.append) == Engine(own_folder, VERSION, "build")
+    assert tried == ["official", "build"]
+    assert said == ["the official installer: no way out"]
+    assert locate.ensure(said.append).way == "build"
+    assert tried == ["official", "build"]
+
+
+def test_when_every_way_is_closed_each_is_named_with_its_reason_and_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_cli(tmp_path / "bin", "3.100.0")
+    monkeypatch.setattr(download, "install", closed("no route to host", "open the network"))
+    monkeypatch.setattr(engine_build, "build", closed("there is no `go` on PATH", "install Go"))
+    with pytest.raises(EngineError) as caught:
+        locate.ensure(lambda _: None)
+    assert str(caught.value).splitlines() == [
+        "pulumi-sandbox: no Pulumi CLI (version 3.259.0 or newer) could be had. Tried, in this order:",
+        f"  1. `pulumi` on PATH: {tmp_path}/bin/pulumi is version 3.100.0",
+        "     hint: upgrade it to 3.259.0 or newer",
+        f"  2. `pulumi` in ~/.pulumi/bin: there is no {tmp_path}/home/.pulumi/bin/pulumi",
+        "     hint: install Pulumi (https://www.pulumi.com/docs/install)",
+        "  3. the official installer: no route to host",
+        "     hint: open the network",
+        "  4. building it from Go modules: there is no `go` on PATH",
+        "     hint: install Go",
+        "  One of these is enough. Then run the same command again; it goes on from what is already there.",
+    ]
+
+
+def test_an_unknown_forced_way_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "magic")
+    with pytest.raises(EngineError, match=r"got: magic\n  expected: one of path, home, official, build"):
+        locate.ensure(lambda _: None)
+
+
+def test_a_network_without_a_way_out_closes_the_official_way_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "ADDRESS", "https://127.0.0.1:9/install.sh")  # the discard port: nobody listens
+    with pytest.raises(WayError, match=r"https://127\.0\.0\.1:9/install\.sh cannot be reached: .*refused"):
+        download.install(locate.home(), lambda _: None)
+    assert not locate.home().exists()
+
+
+def test_what_the_official_installer_leaves_is_kept_under_its_version(
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def install(root: str, **_: object) -> None:
+        fake_cli(Path(root) / "bin")
+
+    monkeypatch.setattr(download, "check_reachable", lambda: None)
+    monkeypatch.setattr(PulumiCommand, "install", install)
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "official")
+    expected = Engine(own_folder / f"official-{VERSION}" / "bin", VERSION, "official")
+    assert locate.ensure(lambda _: None) == expected
+    assert locate.installed() == expected
+    assert not list(own_folder.glob("*.partial"))
+
+
+def test_half_of_an_official_installation_is_not_kept(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def install(root: str, **_: object) -> None:
+        fake_cli(Path(root) / "bin", host=False)
+
+    monkeypatch.setattr(download, "check_reachable", lambda: None)
+    monkeypatch.setattr(PulumiCommand, "install", install)
+    monkeypatch.setenv("PULUMI_SANDBOX_ENGINE", "official")
+    with pytest.raises(EngineError, match="what it installed is not a whole Pulumi"):
+        locate.ensure(lambda _: None)
+    assert [path.name for path in own_folder.iterdir()] == ["lock"]
+
+
+def test_a_name_that_never_resolves_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    never = threading.Event()
+    monkeypatch.setattr(download, "PATIENCE", -0.9)
+    monkeypatch.setattr(download, "ask", lambda: str(never.wait()))
+    with pytest.raises(WayError, match="cannot be reached: no answer within"):
+        download.check_reachable()
+    never.set()

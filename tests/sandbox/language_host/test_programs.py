@@ -1,0 +1,149 @@
+"""Programs under the real engine, through our language host."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.sandbox.conftest import OUR_HOST, Project, needs_our_host
+
+pytestmark = pytest.mark.engine
+
+UP = ("up", "--stack", "dev", "--yes", "--skip-preview")
+
+
+def test_what_a_program_prints_is_shown_while_it_still_runs(project: Project, tmp_path: Path) -> None:
+    runner = project(
+        f"import os, sys, time\nprint('in', os.path.basename(os.getcwd()))\nprint('problem', file=sys.stderr)\n"
+        f"while not os.path.exists({str(tmp_path / 'seen')!r}):\n    time.sleep(0.05)\nprint('released')\n"
+    )
+    process = runner.start(*UP)
+    assert process.stdout is not None
+    shown: list[str] = []
+    for line in process.stdout:
+        shown.append(line)
+        if any("in code" in said for said in shown) and any("problem" in said for said in shown):
+            break
+    assert not any("released" in said for said in shown)
+    (tmp_path / "seen").touch()
+    rest = process.communicate(timeout=60)[0]
+    assert process.returncode == 0
+    assert "released" in rest
+
+
+def test_a_program_that_raises_shows_its_own_lines_and_fails(project: Project) -> None:
+    finished = project("import pulumi\n\ndef broken():\n    raise KeyError('a key')\n\nbroken()\n").run(*UP, ok=False)
+    assert finished.has("Program failed with an unhandled exception", "in broken", "KeyError: 'a key'")
+    assert "language_host" not in finished.output
+    assert "exited with non-zero exit code" not in finished.output  # the engine is told that the error was shown
+
+
+@pytest.mark.slow
+def test_an_error_meant_for_people_is_shown_without_a_traceback(project: Project) -> None:
+    finished = project("import pulumi\nraise pulumi.RunError('say it plainly')\n").run(*UP, ok=False)
+    assert "error: say it plainly" in finished.output
+    assert "Traceback" not in finished.output
+
+
+@pytest.mark.slow
+def test_an_exit_code_of_the_programs_own_is_named(project: Project) -> None:
+    assert (
+        "error: an unhandled error occurred: program exited with non-zero exit code: 5\n"
+        in project("import os\nos._exit(5)\n").run(*UP, ok=False).output
+    )
+
+
+@pytest.mark.slow
+@needs_our_host
+def test_a_missing_virtual_environment_is_named_with_what_makes_it(project: Project) -> None:
+    runner = project("", "    virtualenv: gone\n")
+    # Pulumi's own host makes one instead, and installs into it.
+    finished = runner.run(*UP, ok=False, **OUR_HOST)
+    assert finished.has("runtime.options.virtualenv", "does not exist", "hint: `pulumi install` makes it")
+
+
+@pytest.mark.slow
+def test_install_makes_the_environment_that_the_program_then_runs_in(project: Project) -> None:
+    runner = project("import sys\nprint(sys.prefix)\nimport pulumi\n", "    virtualenv: its venv\n")
+    packages = next(Path(sys.prefix).glob("lib/python3*/site-packages"))
+    runner.run("install")
+    environment = runner.project / "its venv"
+    assert (environment / "bin" / "python").exists()
+    # The SDK comes from this checkout's environment instead of a download.
+    next(environment.glob("lib/python3*/site-packages")).joinpath("sdk.pth").write_text(f"{packages}\n")
+    assert str(environment) in runner.run(*UP).output
+
+
+@pytest.mark.slow
+def test_about_lists_the_programs_dependencies(project: Project) -> None:
+    runner = project("", f"    virtualenv: {sys.prefix}\n")
+    output = runner.run("about", "--stack", "dev").output
+    assert "This project is written in python" in output
+    assert "gpu-ci" in output
+
+
+DYNAMIC = """
+import pulumi
+from pulumi.dynamic import CreateResult, Resource, ResourceProvider
+
+class Made(ResourceProvider):
+    def create(self, props):
+        return CreateResult("an-id", {"doubled": props["number"] * 2})
+
+class Thing(Resource):
+    doubled: pulumi.Output[int]
+    def __init__(self, name, number):
+        super().__init__(Made(), name, {"number": number, "doubled": None})
+
+pulumi.export("doubled", Thing("thing", 21).doubled)
+"""
+
+
+@pytest.mark.slow
+def test_dynamic_resources_run_in_the_same_python(project: Project) -> None:
+    runner = project(DYNAMIC)
+    runner.run(*UP)
+    assert runner.json("stack", "output", "--stack", "dev", "--json") == {"doubled": 42}
+
+
+PLUGIN = """
+import pulumi
+import pulumi.provider
+
+class Host(pulumi.provider.Provider):
+    def construct(self, name, resource_type, inputs, options=None):
+        made = pulumi.ComponentResource(resource_type, name, {}, options)
+        return pulumi.provider.ConstructResult(made.urn, {"shout": inputs["text"].apply(str.upper)})
+
+if __name__ == "__main__":
+    import sys
+    pulumi.provider.main(Host("1.0.0"), sys.argv[1:])
+"""
+
+CONSUMER = """
+import pulumi
+
+class Shout(pulumi.ComponentResource):
+    shout: pulumi.Output[str]
+    def __init__(self, name, text):
+        super().__init__("loud:index:Shout", name, {"text": text, "shout": None}, None, remote=True)
+
+pulumi.export("shout", Shout("s", pulumi.Output.from_input("quiet")).shout)
+"""
+
+
+def test_a_component_plugin_written_in_python_is_run_for_a_stack(project: Project) -> None:
+    runner = project(CONSUMER)
+    plugin = runner.project / "loud plugin"
+    plugin.mkdir()
+    (plugin / "PulumiPlugin.yaml").write_text(
+        f"name: loud\nruntime: {{name: python, options: {{virtualenv: '{sys.prefix}'}}}}\nversion: 1.0.0\n"
+    )
+    (plugin / "__main__.py").write_text(PLUGIN)
+    with (runner.project / "Pulumi.yaml").open("a") as file:
+        file.write("plugins:\n  providers:\n    - name: loud\n      path: ./loud plugin\n")
+    runner.run(*UP)
+    assert runner.json("stack", "output", "--stack", "dev", "--json") == {"shout": "QUIET"}
+    assert runner.gone() == {}

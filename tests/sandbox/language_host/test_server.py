@@ -1,0 +1,213 @@
+"""The Python language host: asked over its protocol, and under the real engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import grpc
+import pytest
+from pulumi.runtime.proto import language_pb2 as lp
+from pulumi_sandbox.language_host.messages import dependency, plugin_arguments, program_arguments
+
+from tests.sandbox.language_host.hosts import Stub, environment_with, info
+
+
+def test_the_dependencies_of_a_program_are_those_of_its_own_environment(host: Stub, program: Path) -> None:
+    environment_with(
+        program / "venv", ("Direct_One", "1.0", "under.neath>=2; python_version>'3'"), ("under-neath", "2.5", ""),
+        ("alone", "3.0", 'extra-only>1; extra == "x"'), ("extra-only", "4.0", ""),
+    )  # fmt: skip
+    asked = info(program, virtualenv="venv")
+    direct = host.GetProgramDependencies(lp.GetProgramDependenciesRequest(info=asked))
+    assert [(entry.name, entry.version) for entry in direct.dependencies] == [
+        ("alone", "3.0"), ("direct-one", "1.0"), ("extra-only", "4.0"),
+    ]  # fmt: skip
+    every = host.GetProgramDependencies(lp.GetProgramDependenciesRequest(info=asked, transitiveDependencies=True))
+    assert [entry.name for entry in every.dependencies] == ["alone", "direct-one", "extra-only", "under-neath"]
+
+
+def test_about_names_the_programs_interpreter(host: Stub, program: Path) -> None:
+    environment_with(program / "venv")
+    answer = host.About(lp.AboutRequest(info=info(program, virtualenv="venv/")))
+    assert answer.executable == str(program / "venv" / "bin" / "python")
+    assert answer.version == sys.version.split()[0]
+    assert dict(answer.metadata) == {"toolchain": "pip"}
+
+
+def test_sdks_are_reported_and_left_out_where_their_plugin_could_only_be_downloaded(
+    host: Stub, program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packages = environment_with(program / "venv")
+    for name, content in {
+        "pulumi_known": {"resource": True, "name": "known", "version": "1.2.3"},
+        "pulumi_other": {"resource": True, "name": "other", "version": "4.5.6", "server": "https://example.com"},
+        "pulumi_tool": {"resource": False, "name": "tool"},
+        "pulumi_gcp": {"resource": True, "name": "gcp", "version": "9.37.1"},
+    }.items():
+        (packages / name).mkdir()
+        (packages / name / "pulumi-plugin.json").write_text(json.dumps(content))
+    monkeypatch.setenv("PULUMI_HOME", str(program / "home"))
+    (program / "home" / "plugins" / "resource-known-v1.2.3").mkdir(parents=True)
+    asked = lp.GetRequiredPackagesRequest(info=info(program, virtualenv="venv"))
+    monkeypatch.setenv("PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION", "true")
+    # The sandbox stands in for any version of the SDKs it knows, and its provider is told which.
+    assert [(found.name, found.version) for found in host.GetRequiredPackages(asked).packages] == [
+        ("gcp", "9.37.1"),
+        ("known", "1.2.3"),
+    ]
+    launcher = program / "home" / "plugins" / "resource-gcp-v9.37.1" / "pulumi-resource-gcp"
+    assert launcher.stat().st_mode & 0o777 == 0o755
+    assert launcher.read_text().splitlines()[-1].startswith("PULUMI_SANDBOX_SDK_VERSION=9.37.1 exec ")
+    monkeypatch.delenv("PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION")
+    assert [(found.name, found.server) for found in host.GetRequiredPackages(asked).packages] == [
+        ("gcp", ""),
+        ("known", ""),
+        ("other", "https://example.com"),
+    ]
+
+
+def test_a_parameterized_sdk_is_reported_with_its_parameter() -> None:
+    found = dependency(
+        {"resource": True, "name": "base", "version": "1.0.0",
+         "parameterization": {"name": "special", "version": "2.0.0", "value": "aGVsbG8="}}
+    )  # fmt: skip
+    assert found is not None
+    assert (found.name, found.parameterization.name, found.parameterization.value) == ("base", "special", b"hello")
+    assert dependency({"resource": True}) is None
+    assert dependency("nonsense") is None
+
+
+@pytest.mark.parametrize("call", ["GeneratePackage", "GenerateProgram", "GenerateProject", "Link", "Pack"])
+def test_what_only_the_official_host_can_do_says_so(host: Stub, call: str) -> None:
+    request = getattr(lp, f"{call}Request")()
+    with pytest.raises(grpc.RpcError) as caught:
+        getattr(host, call)(request)
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+    assert "expected: the official Pulumi CLI" in caught.value.details()
+
+
+def test_empty_values_are_not_passed_to_the_executor() -> None:
+    request = lp.RunRequest(project="p", stack="s", dryRun=True, monitor_address="m:1", parallel=4, args=["x"])
+    assert program_arguments(request, "e:1") == [
+        "--monitor", "m:1", "--engine", "e:1", "--project", "p", "--stack", "s", "--dry_run", "true", "--parallel", "4",
+        ".", "x",
+    ]  # fmt: skip
+
+
+PLUGIN = """
+import os, subprocess, sys, time
+print("port of", sys.argv[1], os.environ["ASKED"], os.getcwd(), flush=True)
+print("a warning", file=sys.stderr, flush=True)
+if sys.argv[1] == "ends":
+    sys.exit(7)
+child = subprocess.Popen(["sleep", "600"])
+print(os.getpid(), child.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def plugin_request(folder: Path, argument: str) -> lp.RunPluginRequest:
+    (folder / "__main__.py").write_text(PLUGIN)
+    return lp.RunPluginRequest(
+        pwd="/", args=[argument], env=["ASKED=a=b"], info=info(folder, virtualenv=sys.prefix), kind="resource"
+    )
+
+
+@pytest.mark.parametrize(("kind", "options"), [("resource", {}), ("resource", {"toolchain": "pip"}), ("tool", {})])
+def test_a_plugin_that_names_no_environment_runs_in_one_beside_it_as_with_the_official_host(
+    host: Stub, program: Path, kind: str, options: dict[str, str]
+) -> None:
+    request = lp.RunPluginRequest(pwd="/", args=["e:1"], info=info(program, **options), kind=kind)
+    with pytest.raises(grpc.RpcError) as caught:
+        list(host.RunPlugin(request))
+    assert f"runtime.options.virtualenv: {program}/venv does not exist\n" in caught.value.details()
+
+
+def test_a_plugins_output_and_exit_code_are_streamed(host: Stub, program: Path) -> None:
+    answers = list(host.RunPlugin(plugin_request(program, "ends")))
+    assert b"".join(answer.stdout for answer in answers) == b"port of ends a=b /\n"
+    assert b"".join(answer.stderr for answer in answers) == b"a warning\n"
+    assert answers[-1].exitcode == 7
+
+
+def test_a_policy_pack_is_run_by_the_sdk_which_is_told_the_engine_and_then_the_pack() -> None:
+    request = lp.RunPluginRequest(args=["127.0.0.1:1", "--tracing", "x"], info=info(Path("/pack")), kind="analyzer")
+    assert plugin_arguments(request) == ["-m", "pulumi.policy", "127.0.0.1:1", "/pack", "--tracing", "x"]
+    request.kind = "resource"
+    assert plugin_arguments(request) == ["/pack", "127.0.0.1:1", "--tracing", "x"]
+
+
+@pytest.mark.parametrize("name", ["PulumiPolicy.yaml", "PulumiPlugin.yaml"])
+def test_a_missing_environment_is_told_by_the_file_that_asks_for_it(host: Stub, program: Path, name: str) -> None:
+    (program / name).write_text("")
+    request = lp.RunPluginRequest(pwd="/", args=["e:1"], info=info(program, virtualenv="nowhere"), kind="analyzer")
+    with pytest.raises(grpc.RpcError) as caught:
+        list(host.RunPlugin(request))
+    assert caught.value.details().startswith(f"{name}: runtime.options.virtualenv: {program}/nowhere does not exist\n")
+    assert f"relative to the folder of {name}" in caught.value.details()
+
+
+def test_a_cancelled_plugin_is_ended_with_all_it_started(host: Stub, program: Path) -> None:
+    call = host.RunPlugin(plugin_request(program, "stays"))
+    output = b""
+    while output.count(b"\n") < 2:
+        output += next(call).stdout
+    pids = [int(word) for word in output.splitlines()[1].split()]
+    assert all(alive(pid) for pid in pids)
+    call.cancel()
+    assert wait_until_gone(pids) == []
+
+
+def wait_until_gone(pids: list[int]) -> list[int]:
+    """Those that are still there after half a minute."""
+    ends = time.monotonic() + 30
+    while any(alive(pid) for pid in pids) and time.monotonic() < ends:
+        time.sleep(0.05)
+    return [pid for pid in pids if alive(pid)]
+
+
+@pytest.mark.parametrize("killed", ["the host", "the engine"])
+def test_a_plugin_does_not_outlive_the_host_or_the_engine(program: Path, killed: str) -> None:
+    """The engine is stood in for by a shell that holds the host's standard input, as the engine does."""
+    start = f"cat | '{sys.executable}' -P -m pulumi_sandbox.language_host 127.0.0.1:1"
+    environment = {**os.environ, "PULUMI_SANDBOX_DIR": str(program)}
+    with subprocess.Popen(
+        ["sh", "-c", start], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True
+    ) as shell:
+        assert shell.stdin is not None
+        assert shell.stdout is not None
+        port = int(shell.stdout.readline())
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            call = Stub(channel).RunPlugin(plugin_request(program, "stays"))
+            output = b""
+            while output.count(b"\n") < 2:
+                output += next(call).stdout
+            pids = [int(word) for word in output.splitlines()[1].split()]
+            [host] = [int(pid) for pid in children(shell.pid) if "pulumi_sandbox.language_host" in command_line(pid)]
+            if killed == "the host":
+                os.kill(host, signal.SIGKILL)
+            else:
+                shell.stdin.close()
+            assert wait_until_gone([host, *pids]) == []
+        shell.kill()
+
+
+def children(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+def command_line(pid: str) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False

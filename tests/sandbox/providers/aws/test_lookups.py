@@ -1,0 +1,153 @@
+"""Lookups: what the world has comes before the examples, what is not listed is not there, and who sells what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pulumi_sandbox.providers.aws import types
+from pulumi_sandbox.providers.resource import Refused
+
+from tests.sandbox.providers.aws.conftest import NODE_GROUP, REGION, Amazon, listing
+
+CLUSTER = "aws:eks/getCluster:getCluster"
+AUTH = "aws:eks/getClusterAuth:getClusterAuth"
+OFFERINGS = "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings"
+PARAMETER = "aws:ssm/getParameter:getParameter"
+SUBNET = "aws:ec2/getSubnet:getSubnet"
+SUBNETS = "aws:ec2/getSubnets:getSubnets"
+
+
+def look(amazon: Amazon, token: str, **arguments: Any) -> dict[str, Any]:
+    return amazon.cloud.invoke(token, arguments)[0]
+
+
+def refusal(amazon: Amazon, token: str, **arguments: Any) -> str:
+    with pytest.raises(Refused) as answer:
+        amazon.cloud.invoke(token, arguments)
+    return str(answer.value)
+
+
+def test_a_cluster_that_a_lookup_found_may_be_used_with_its_subnets(amazon: Amazon) -> None:
+    group = {**NODE_GROUP, "nodeRoleArn": "arn:aws:iam::210987654321:role/theirs", "subnetIds": ["subnet-1"]}
+    with pytest.raises(Refused, match="No cluster found for name: ci"):
+        amazon.make(types.NODE_GROUP, "l4", group)
+    assert look(amazon, CLUSTER, name="ci")["version"] == "1.34"
+    with pytest.raises(Refused, match="The subnet ID 'subnet-1' does not exist"):
+        amazon.make(types.NODE_GROUP, "l4", group)
+    look(amazon, SUBNET, id="subnet-1")
+    assert amazon.make(types.NODE_GROUP, "l4", group).id == "ci:l4"
+
+
+def test_a_cluster_of_the_world_is_told_as_it_is(account: Amazon) -> None:
+    made = account.make(
+        types.CLUSTER,
+        "c",
+        {
+            "name": "mine",
+            "version": "1.33",
+            "roleArn": "arn:aws:iam::123456789012:role/eks-cluster",
+            "vpcConfig": {"subnetIds": NODE_GROUP["subnetIds"]},
+            "accessConfig": {"authenticationMode": "API_AND_CONFIG_MAP"},
+        },
+    ).outputs
+    found = look(account, CLUSTER, name="mine")
+    for name in ("arn", "version", "endpoint", "identities", "vpcConfig", "roleArn"):
+        assert found[name] == made[name], name
+    assert found["certificateAuthorities"] == [made["certificateAuthority"]]
+    assert found["accessConfigs"] == [{"authenticationMode": "API_AND_CONFIG_MAP"}]
+
+
+def test_a_cluster_that_is_not_listed_is_not_there_once_any_is(account: Amazon) -> None:
+    assert look(account, CLUSTER, name="ci")["name"] == "ci"
+    words = "reading EKS Cluster (other): couldn't find resource" + listing("cluster/other")
+    assert refusal(account, CLUSTER, name="other") == refusal(account, AUTH, name="other") == words
+
+
+def test_a_subnet_that_is_not_listed_is_not_there_once_any_is(tmp_path: Path) -> None:
+    amazon = Amazon(tmp_path, settings="exists: {aws: ['subnet-0a*']}\n")
+    assert look(amazon, SUBNET, id="subnet-0a1")["id"] == "subnet-0a1"
+    assert refusal(amazon, SUBNET, id="subnet-1") == "no matching EC2 Subnet found" + listing("subnet-1")
+
+
+def test_subnets_of_the_world_are_found_by_their_network(amazon: Amazon) -> None:
+    network = amazon.make(types.VPC, "v", {"cidrBlock": "10.0.0.0/16"}).id
+    inputs = {"vpcId": network, "cidrBlock": "10.0.0.0/24", "availabilityZone": "us-east-1d"}
+    made = amazon.make(types.SUBNET, "s", inputs)
+    wanted = [{"name": "vpc-id", "values": [network]}]
+    assert look(amazon, SUBNETS, filters=wanted)["ids"] == [made.id]
+    found = look(amazon, SUBNET, id=made.id)
+    assert (found["availabilityZone"], found["vpcId"]) == ("us-east-1d", network)
+    examples = look(amazon, SUBNETS, filters=[{"name": "vpc-id", "values": ["vpc-1"]}])["ids"]
+    assert len(examples) == 3
+
+
+PARAMETERS = {
+    "eks/optimized-ami/1.33/amazon-linux-2023/x86_64/nvidia/recommended/release_version": "1.33.2-20260714",
+    "eks/optimized-ami/1.34/amazon-linux-2023/arm64/nvidia/recommended/image_id": "ami-0a1b2c3d4e5f6071a",
+    "eks/optimized-ami/1.34/amazon-linux-2023/x86_64/standard/recommended/image_id": "ami-0a1b2c3d4e5f60718",
+    "eks/optimized-ami/1.32/amazon-linux-2-gpu/recommended/image_id": "ami-0a1b2c3d4e5f60718",
+    "bottlerocket/aws-k8s-1.34-nvidia/x86_64/latest/image_id": "ami-0a1b2c3d4e5f6071b",
+    "bottlerocket/aws-k8s-1.34-nvidia-fips/arm64/1.50.0/image_version": "1.50.0-0a1b2c3d",
+}
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_the_images_that_amazon_publishes_are_found(amazon: Amazon, name: str) -> None:
+    assert look(amazon, PARAMETER, name=f"/aws/service/{name}")["value"] == PARAMETERS[name]
+
+
+NONE = {
+    "eks/optimized-ami/1.34/amazon-linux-2023/amd64/nvidia/recommended/image_id",
+    "eks/optimized-ami/1.34/amazon-linux-2023/arm64/neuron/recommended/image_id",
+    "eks/optimized-ami/1.34/amazon-linux-2023/x86_64/nvidia/latest/image_id",
+    "bottlerocket/aws-k8s-1.34-gpu/x86_64/latest/image_id",
+}
+
+
+@pytest.mark.parametrize("name", sorted(NONE))
+def test_a_parameter_that_amazon_does_not_publish_is_not_found(amazon: Amazon, name: str) -> None:
+    words = refusal(amazon, PARAMETER, name=f"/aws/service/{name}")
+    assert words.startswith(
+        f"reading SSM Parameter (/aws/service/{name}): operation error SSM: GetParameter, https response error "
+        f"StatusCode: 400, ParameterNotFound:\n  expected: /aws/service/{name.partition('/1')[0].partition('/aws')[0]}/"
+    )
+
+
+def test_the_answer_of_sandbox_yaml_comes_before_everything(tmp_path: Path) -> None:
+    odd = "/aws/service/eks/optimized-ami/1.34/ours/image_id"
+    amazon = Amazon(
+        tmp_path,
+        settings=f"lookups:\n  '{PARAMETER}':\n    - match: {{name: {odd}}}\n      result: {{value: ami-ours}}\n",
+    )
+    assert look(amazon, PARAMETER, name=odd)["value"] == "ami-ours"
+
+
+def filters(**wanted: list[str]) -> list[dict[str, Any]]:
+    return [{"name": name.replace("_", "-"), "values": values} for name, values in wanted.items()]
+
+
+def test_the_types_of_a_region_are_those_with_a_price_there(amazon: Amazon) -> None:
+    wanted = filters(instance_type=["g6.xlarge", "p5e.48xlarge", "g6f.*"])
+    here = look(amazon, OFFERINGS, filters=wanted)
+    assert here["instanceTypes"] == ["g6.xlarge", "g6f.2xlarge", "g6f.4xlarge", "g6f.large", "g6f.xlarge"]
+    assert (here["locations"], here["locationTypes"]) == ([REGION] * 5, ["region"] * 5)
+    there = look(amazon, OFFERINGS, filters=wanted, region="us-east-2")
+    assert "p5e.48xlarge" in there["instanceTypes"]
+    assert len(look(amazon, OFFERINGS)["instanceTypes"]) > 1000
+
+
+def test_every_zone_of_a_region_is_said_to_have_its_types(amazon: Amazon) -> None:
+    arguments = {"locationType": "availability-zone", "region": "us-west-1"}
+    found = look(amazon, OFFERINGS, filters=filters(instance_type=["g4dn.xlarge"]), **arguments)
+    assert found["locations"] == ["us-west-1a", "us-west-1c"]
+    one = filters(instance_type=["g4dn.xlarge"], location=["us-west-1c"])
+    assert look(amazon, OFFERINGS, filters=one, **arguments)["locations"] == ["us-west-1c"]
+    by_id = {**arguments, "locationType": "availability-zone-id"}
+    ids = look(amazon, OFFERINGS, filters=filters(instance_type=["g4dn.xlarge"]), **by_id)
+    assert ids["locations"] == ["usw1-az1", "usw1-az3"]
+
+
+def test_an_argument_of_a_lookup_that_is_none_is_refused(amazon: Amazon) -> None:
+    assert refusal(amazon, OFFERINGS, locationtype="region").startswith(f"{OFFERINGS}: locationtype: ")

@@ -1,0 +1,220 @@
+"""The check against Amazon's own schemas: what it finds, in which words, and exactly what it cannot see."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from pulumi_sandbox.providers.aws import documents, schema, types
+from pulumi_sandbox.providers.values import UNKNOWN
+
+from tests.sandbox.providers.aws.conftest import SHAPES, Amazon
+from tests.sandbox.providers.gcp.test_discovery import properties
+
+# What no schema describes: the provider's own settings, what a document is made of (aws_iam_rules reads those), and
+# what Amazon gives through another resource. A new entry here is a property of a newer SDK that nothing looks at.
+UNSEEN = {
+    types.NODE_GROUP: ["nodeGroupNamePrefix", "region"],
+    types.CLUSTER: [
+        "defaultAddonsToRemoves",
+        "enabledClusterLogTypes",
+        "region",
+        "vpcConfig.clusterSecurityGroupId",
+        "vpcConfig.vpcId",
+    ],
+    types.ACCESS_ENTRY: ["region"],
+    types.ACCESS_POLICY: ["region"],
+    types.ADDON: ["region"],
+    types.POD_IDENTITY: ["region"],
+    types.LAUNCH_TEMPLATE: [
+        "defaultVersion",
+        "namePrefix",
+        "region",
+        "secondaryInterfaces.deleteOnTermination",
+        "secondaryInterfaces.deviceIndex",
+        "secondaryInterfaces.interfaceType",
+        "secondaryInterfaces.networkCardIndex",
+        "secondaryInterfaces.privateIpAddressCount",
+        "secondaryInterfaces.privateIpAddresses",
+        "secondaryInterfaces.secondarySubnetId",
+        "updateDefaultVersion",
+    ],
+    types.SECURITY_GROUP: [
+        "egress.prefixListIds",
+        "egress.securityGroups",
+        "egress.self",
+        "ingress.prefixListIds",
+        "ingress.securityGroups",
+        "ingress.self",
+        "namePrefix",
+        "region",
+        "revokeRulesOnDelete",
+    ],
+    types.PLACEMENT_GROUP: ["name", "region"],
+    types.CAPACITY_RESERVATION: ["region"],
+    types.ROLE: ["forceDetachPolicies", "namePrefix"],
+    types.ROLE_POLICY: ["namePrefix"],
+    types.POLICY: ["delayAfterPolicyCreationInMs", "namePrefix", "tags.any key"],
+    types.INSTANCE_PROFILE: ["namePrefix", "tags.any key"],
+    types.GROUP_TAG: ["region"],
+}
+DOCUMENTS = ("assumeRolePolicy.", "policy.")
+
+
+@pytest.mark.parametrize("token", types.TARGETS)
+def test_every_property_is_in_a_schema_or_in_the_list_of_what_none_sees(token: str) -> None:
+    unseen = schema.unmatched(token, properties(SHAPES, token))
+    assert [one for one in unseen if not one.startswith(DOCUMENTS) or token == types.POD_IDENTITY] == UNSEEN[token]
+
+
+def test_the_schemas_are_read_without_importing_the_packages_that_hold_them() -> None:
+    code = (
+        "import sys; from pulumi_sandbox.providers.aws import schema as s; "
+        "list(s.check('aws:eks/nodeGroup:NodeGroup', {'amiType': 'x'}, 'us-east-1')); "
+        "print(sorted(sys.modules.keys() & {'cfnlint', 'botocore', 'sympy', 'networkx'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+WRONG_GROUPS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "a taint as Kubernetes writes it": (
+        {"taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]},
+        [
+            (
+                'taints[0].effect: expected effect to be one of ["NO_SCHEDULE" "NO_EXECUTE" "PREFER_NO_SCHEDULE"], got '
+                "NoSchedule\n  hint: did you mean NO_SCHEDULE?"
+            )
+        ],
+    ),
+    "a capacity type that only CloudFormation takes": (
+        {"capacityType": "OnDemand"},
+        [
+            (
+                'capacityType: expected capacityType to be one of ["ON_DEMAND" "SPOT" "CAPACITY_BLOCK"], got OnDemand\n'
+                "  hint: did you mean ON_DEMAND?"
+            )
+        ],
+    ),
+    "a key and a value that are too long": (
+        {"labels": {"k" * 64: "v" * 64}},
+        [
+            f"labels.{'k' * 64}: expected length of the key to be in the range (1 - 63), got 64",
+            f"labels.{'k' * 64}: expected length of {'k' * 64} to be in the range (1 - 63), got 64",
+        ],
+    ),
+    "a taint longer than the API takes and CloudFormation would": (
+        {"taints": [{"key": "k" * 64, "effect": "NO_SCHEDULE"}]},
+        ["taints[0].key: expected length of key to be in the range (1 - 63), got 64"],
+    ),
+    "no machine at most": (
+        {"scalingConfig": {"minSize": 0, "desiredSize": 0, "maxSize": 0}},
+        ["scalingConfig.maxSize: expected maxSize to be at least (1), got 0"],
+    ),
+    "more than all of them": (
+        {"updateConfig": {"maxUnavailablePercentage": 101}},
+        [
+            (
+                "updateConfig.maxUnavailablePercentage: expected maxUnavailablePercentage to be in the range (1 "
+                "- 100), "
+                "got 101"
+            )
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "expected"), WRONG_GROUPS.values(), ids=WRONG_GROUPS)
+def test_a_node_group_is_held_to_the_api_and_to_cloudformation(
+    amazon: Amazon, changes: dict[str, Any], expected: list[str]
+) -> None:
+    assert amazon.node_group(**changes) == expected
+
+
+def test_an_unknown_ami_type_is_refused_with_the_nearest(amazon: Amazon) -> None:
+    (problem,) = amazon.node_group(amiType="AL2023_x86_64_NVIDA")
+    assert problem.startswith('amiType: expected amiType to be one of ["AL2_x86_64" "AL2_x86_64_GPU" ')
+    assert problem.endswith(
+        '"AL2023_ARM_64_NVIDIA"], got AL2023_x86_64_NVIDA\n  hint: did you mean AL2023_x86_64_NVIDIA?'
+    )
+
+
+WRONG_TEMPLATES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "tokens": (
+        {"metadataOptions": {"httpTokens": "requird"}},
+        [
+            (
+                'metadataOptions.httpTokens: expected httpTokens to be one of ["optional" "required"], got requird\n'
+                "  hint: did you mean required?"
+            )
+        ],
+    ),
+    "a device that is nothing": (
+        {"blockDeviceMappings": [{"deviceName": "/dev/xvda"}]},
+        ["blockDeviceMappings[0]: expected exactly one of virtualName, ebs, noDevice, got none of them"],
+    ),
+    "a device that is two things": (
+        {"blockDeviceMappings": [{"deviceName": "/dev/xvda", "virtualName": "ephemeral0", "ebs": {"volumeSize": 9}}]},
+        ["blockDeviceMappings[0]: expected exactly one of virtualName, ebs, noDevice, got virtualName, ebs"],
+    ),
+    "an address for an interface that is there": (
+        {"networkInterfaces": [{"networkInterfaceId": "eni-1", "associatePublicIpAddress": "true"}]},
+        [
+            (
+                'networkInterfaces[0].associatePublicIpAddress: "associatePublicIpAddress": conflicts with '
+                "networkInterfaceId"
+            )
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "expected"), WRONG_TEMPLATES.values(), ids=WRONG_TEMPLATES)
+def test_a_launch_template_is_held_to_cloudformation(
+    amazon: Amazon, changes: dict[str, Any], expected: list[str]
+) -> None:
+    assert amazon.template(**changes) == expected
+
+
+def test_a_role_is_held_to_iams_lengths_and_patterns(amazon: Amazon) -> None:
+    trust = '{"Version":"2012-10-17","Statement":[]}'
+    wrong = {"name": "a role", "maxSessionDuration": 60, "tags": {"team": "t" * 257}}
+    assert amazon.problems(types.ROLE, {"assumeRolePolicy": trust, **wrong})[:3] == [
+        'name: "name" ("a role") doesn\'t match regexp "^[\\w+=,.@-]+$"',
+        "maxSessionDuration: expected maxSessionDuration to be in the range (3600 - 43200), got 60",
+        "tags.team: expected length of team to be in the range (0 - 256), got 257",
+    ]
+
+
+def test_what_a_preview_does_not_know_is_not_held_against_it(amazon: Amazon) -> None:
+    unknown = dict.fromkeys(("amiType", "instanceTypes", "labels", "taints", "scalingConfig", "subnetIds"), UNKNOWN)
+    assert amazon.node_group(**unknown) == []
+    assert amazon.template(blockDeviceMappings=UNKNOWN, metadataOptions={"httpTokens": UNKNOWN}) == []
+
+
+def test_what_is_empty_is_taken_for_what_is_not_there(amazon: Amazon) -> None:
+    empty: dict[str, Any] = {"labels": {}, "tags": {}, "taints": [], "nodeRepairConfig": {}, "remoteAccess": {}}
+    assert amazon.node_group(**empty) == []
+    assert amazon.template(tags={}, tagSpecifications=[], networkInterfaces=[]) == []
+
+
+def test_a_tag_may_have_any_name_and_one_of_a_scaling_group_has_its_parts(amazon: Amazon) -> None:
+    assert amazon.node_group(tags={"Key": "a", "value": "b"}) == amazon.template(tags={"key": "a"}) == []
+    tag = {"key": "k" * 129, "value": "v", "propagateAtLaunch": True}
+    assert amazon.problems(types.GROUP_TAG, {"autoscalingGroupName": "g", "tag": tag}) == [
+        "tag.key: expected length of key to be in the range (1 - 128), got 129"
+    ]
+
+
+def test_a_long_list_of_choices_is_cut(amazon: Amazon) -> None:
+    problem = amazon.template(tagSpecifications=[{"resourceType": "instanc", "tags": {}}])[0]
+    assert problem.count('"') == 60
+    assert problem.endswith(" and 82 more], got instanc\n  hint: did you mean instance?")
+
+
+def test_a_region_without_a_table_is_checked_with_the_schemas_of_the_first_one() -> None:
+    assert len(documents.regions()) == 45
+    here, there = (documents.cloudformation("AWS::EKS::Nodegroup", one) for one in ("us-east-1", "xx-nowhere-1"))
+    assert there.root == here.root

@@ -1,0 +1,147 @@
+"""The check against Google's discovery documents: enums, patterns, formats, and what only Google sets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pulumi_sandbox.providers.gcp import types
+
+from tests.sandbox.providers.gcp.conftest import GROUP, TEMPLATE, Google
+
+VERSIONS = {"versions": [{"instanceTemplate": "x"}]}
+
+CASES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
+    "an enum": (
+        types.REGION_TEMPLATE,
+        {**TEMPLATE, "scheduling": {**TEMPLATE["scheduling"], "provisioningModel": "STANDRD"}},
+        [
+            (
+                'scheduling.provisioningModel: expected provisioningModel to be one of ["FLEX_START" '
+                '"RESERVATION_BOUND" '
+                '"SPOT" "STANDARD"], got STANDRD\n  hint: did you mean STANDARD?'
+            )
+        ],
+    ),
+    "an enum under another name": (
+        types.REGION_GROUP,
+        {**GROUP, **VERSIONS, "distributionPolicyTargetShape": "any"},
+        [
+            (
+                'distributionPolicyTargetShape: expected distributionPolicyTargetShape to be one of ["ANY" '
+                '"ANY_SINGLE_ZONE" "BALANCED" "EVEN"], got any\n  hint: did you mean ANY?'
+            )
+        ],
+    ),
+    "an enum in a list": (
+        types.REGION_TEMPLATE,
+        {**TEMPLATE, "disks": [{**TEMPLATE["disks"][0], "guestOsFeatures": ["GVNIC", "UEFI"]}]},
+        [
+            (
+                'disks[0].guestOsFeatures[1]: expected guestOsFeatures to be one of ["BARE_METAL_LINUX_COMPATIBLE" '
+                '"BMSAI_CAPABLE" "CCA_CAPABLE" "GVNIC" "IDPF" "MULTI_IP_SUBNET" "SECURE_BOOT" "SEV_CAPABLE" '
+                '"SEV_LIVE_MIGRATABLE" "SEV_LIVE_MIGRATABLE_V2" "SEV_SNP_CAPABLE" "SNP_SVSM_CAPABLE" '
+                '"SUSPEND_SAFE_FPR" '
+                '"TDX_CAPABLE" "UEFI_COMPATIBLE" "VIRTIO_SCSI_MULTIQUEUE" "WINDOWS"], got UEFI'
+            )
+        ],
+    ),
+    "an enum inside a map of the API": (
+        types.REGION_GROUP,
+        {
+            **GROUP,
+            **VERSIONS,
+            "instanceFlexibilityPolicy": {
+                "instanceSelections": [{"name": "a", "machineTypes": ["g2-standard-4"], "disks": [{"mode": "RW"}]}]
+            },
+        },
+        [
+            (
+                "instanceFlexibilityPolicy.instanceSelections[0].disks[0].mode: expected mode to be one of "
+                '["READ_ONLY" '
+                '"READ_WRITE"], got RW'
+            )
+        ],
+    ),
+    "a pattern": (
+        types.REGION_TEMPLATE,
+        {**TEMPLATE, "name": "L4_template"},
+        ['name: "name" ("L4_template") doesn\'t match regexp "^(?:[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)$"'],
+    ),
+    "a name that is too long": (
+        types.REGION_GROUP,
+        {**GROUP, **VERSIONS, "name": "g" * 64},
+        [f'name: "name" ("{"g" * 64}") doesn\'t match regexp "^(?:[a-z](?:[-a-z0-9]{{0,61}}[a-z0-9])?)$"'],
+    ),
+    "a tag": (
+        types.REGION_TEMPLATE,
+        {**TEMPLATE, "tags": ["ok", "Not ok"]},
+        ['tags[1]: "tags" ("Not ok") doesn\'t match regexp "^(?:[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)$"'],
+    ),
+    "a parameter of the method": (
+        types.REGION_TEMPLATE,
+        {**TEMPLATE, "project": "No Project"},
+        [
+            (
+                'project: "project" ("No Project") doesn\'t match regexp "^(?:(?:(?:[-a-z0-9]{1,63}\\.)*(?:[a-z]'
+                '(?:[-a-z0-9]{0,61}[a-z0-9])?):)?(?:[0-9]{1,19}|(?:[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)))$"'
+            )
+        ],
+    ),
+    "an int32": (
+        types.REGION_GROUP,
+        {**GROUP, **VERSIONS, "targetSize": 2**31},
+        ["targetSize: expected targetSize to be in the range (-2147483648 - 2147483647), got 2147483648"],
+    ),
+    "what only Google sets": (
+        types.REGION_TEMPLATE,
+        {**TEMPLATE, "networkInterfaces": [{"network": "default", "name": "nic7"}]},
+        ['networkInterfaces[0].name: Computed attributes cannot be set, but a value was set for "name".'],
+    ),
+    "a duration": (
+        types.SECRET,
+        {"secretId": "key", "replication": {"auto": {}}, "versionDestroyTtl": "1d"},
+        ["versionDestroyTtl: expected versionDestroyTtl to be a duration in seconds, such as 3.5s, got 1d"],
+    ),
+    "a time": (
+        types.SECRET,
+        {"secretId": "key", "replication": {"auto": {}}, "expireTime": "tomorrow"},
+        ["expireTime: expected expireTime to be a valid RFC3339 date, got tomorrow"],
+    ),
+    "a time there is not": (
+        types.SECRET,
+        {"secretId": "key", "replication": {"auto": {}}, "expireTime": "2027-02-30T00:00:00Z"},
+        ["expireTime: expected expireTime to be a valid RFC3339 date, got 2027-02-30T00:00:00Z"],
+    ),
+    "a firewall's direction": (
+        types.FIREWALL,
+        {"network": "default", "direction": "IN", "allows": [{"protocol": "tcp", "ports": ["22"]}]},
+        ['direction: expected direction to be one of ["EGRESS" "INGRESS"], got IN'],
+    ),
+    "what Google takes": (
+        types.FIREWALL,
+        {
+            "network": "default",
+            "direction": "INGRESS",
+            "sourceRanges": ["10.0.0.0/8"],
+            "priority": 65535,
+            "allows": [{"protocol": "tcp", "ports": ["22"]}],
+        },
+        [],
+    ),
+    "a time that Google takes": (
+        types.SECRET,
+        {
+            "secretId": "key",
+            "replication": {"auto": {}},
+            "expireTime": "2027-01-01T00:00:00.123456789Z",
+            "versionDestroyTtl": "86400.5s",
+        },
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize(("token", "inputs", "expected"), CASES.values(), ids=CASES)
+def test_the_schema_of_google_says(google: Google, token: str, inputs: dict[str, Any], expected: list[str]) -> None:
+    assert google.problems(token, inputs) == expected

@@ -1,0 +1,215 @@
+"""Ids, names and computed outputs: every output of the SDK's class is filled, or knowingly left open."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pulumi_sandbox.providers.gcp import types
+
+from tests.sandbox.providers.gcp.conftest import GROUP, TEMPLATE, Google
+
+ONE: dict[str, dict[str, Any]] = {
+    types.TEMPLATE: TEMPLATE,
+    types.REGION_TEMPLATE: TEMPLATE,
+    types.GROUP: {"baseInstanceName": "runner", "zone": "us-central1-a"},
+    types.REGION_GROUP: {"baseInstanceName": "runner"},
+    types.NETWORK: {},
+    types.SUBNETWORK: {"network": "default", "ipCidrRange": "10.1.0.0/24"},
+    types.FIREWALL: {"network": "default", "allows": [{"protocol": "tcp"}], "sourceRanges": ["10.0.0.0/8"]},
+    types.ROUTER: {"network": "default"},
+    types.ROUTER_NAT: {"sourceSubnetworkIpRangesToNat": "ALL_SUBNETWORKS_ALL_IP_RANGES"},
+    types.GLOBAL_ADDRESS: {},
+    types.NETWORK_ATTACHMENT: {"connectionPreference": "ACCEPT_AUTOMATIC", "subnetworks": ["default"]},
+    types.CONNECTION: {
+        "network": "default",
+        "service": "servicenetworking.googleapis.com",
+        "reservedPeeringRanges": ["google"],
+    },
+    types.WORKER_POOL: {"location": "us-central1"},
+    types.TRIGGER: {"filename": "cloudbuild.yaml", "sourceToBuild": {"ref": "refs/heads/main", "repoType": "GITHUB"}},
+    types.REPOSITORY: {"format": "DOCKER", "repositoryId": "images"},
+    types.REPOSITORY_MEMBER: {"repository": "images", "role": "roles/artifactregistry.reader", "member": "allUsers"},
+    types.ACCOUNT: {},
+    types.ACCOUNT_MEMBER: {
+        "serviceAccountId": "projects/ci-project/serviceAccounts/1-compute@developer.gserviceaccount.com",
+        "role": "roles/iam.serviceAccountUser",
+        "member": "allUsers",
+    },
+    types.PROJECT_MEMBER: {"project": "ci-project", "role": "roles/viewer", "member": "allUsers"},
+    types.SECRET: {"replication": {"auto": {}}},
+    types.SECRET_VERSION: {"secretData": "x"},
+    types.SECRET_MEMBER: {"role": "roles/secretmanager.secretAccessor", "member": "allUsers"},
+}
+# Optional inputs that stay away unless they are given; the provider reads nothing back for them.
+OPEN: dict[str, set[str]] = {
+    types.GROUP: {"statefulExternalIps", "statefulInternalIps", "targetSizePolicies"},
+    types.REGION_GROUP: {"statefulExternalIps", "statefulInternalIps", "targetSizePolicies"},
+}
+
+
+def made(google: Google, token: str) -> dict[str, Any]:
+    inputs = dict(ONE[token])
+    if token in types.GROUPS:
+        inputs["versions"] = [{"instanceTemplate": google.template().id}]
+    if token in (types.SECRET_VERSION, types.SECRET_MEMBER):
+        secret = google.make(types.SECRET, "app-key", ONE[types.SECRET])
+        inputs["secret" if token == types.SECRET_VERSION else "secretId"] = secret.id
+    if token == types.ROUTER_NAT:
+        inputs["router"] = google.make(types.ROUTER, "router", ONE[types.ROUTER]).outputs["name"]
+    if token == types.CONNECTION:
+        google.make(types.GLOBAL_ADDRESS, "google", {"name": "google"})
+    if token == types.REPOSITORY_MEMBER:
+        google.make(types.REPOSITORY, "images", ONE[types.REPOSITORY])
+    return google.make(token, "it", inputs).outputs
+
+
+@pytest.mark.parametrize("token", types.TARGETS)
+def test_every_output_that_is_no_optional_input_is_filled(google: Google, token: str) -> None:
+    shape = google.cloud.shapes.shape(token)
+    outputs = made(google, token)
+    assert set(shape.outputs) - set(outputs) - set(shape.inputs.properties) == set()
+    assert set(outputs) - set(shape.outputs) == set()
+    required = {name for name, declared in shape.inputs.properties.items() if declared.required}
+    assert required - set(outputs) == set()
+
+
+def test_a_regional_templates_outputs_look_like_googles(google: Google) -> None:
+    outputs = google.template(labels={"team": "ci"}, tags=["runner"]).outputs
+    link = "https://www.googleapis.com/compute/v1/projects/ci-project/regions/us-central1/instanceTemplates/"
+    assert outputs["selfLink"] == link + outputs["name"]
+    assert re.fullmatch(r"template-[0-9a-f]{7}", outputs["name"])
+    assert re.fullmatch(r"[1-9]\d{18}", outputs["numericId"])
+    assert re.fullmatch(r"[\w-]{11}=", outputs["metadataFingerprint"])
+    assert re.fullmatch(r"[\w-]{11}=", outputs["tagsFingerprint"])
+    assert outputs["effectiveLabels"] == {"team": "ci", "goog-pulumi-provisioned": "true"}
+    assert outputs["pulumiLabels"] == outputs["effectiveLabels"]
+    assert outputs["region"] == "us-central1"
+    assert outputs["project"] == "ci-project"
+    assert outputs["scheduling"] == {
+        "automaticRestart": True,
+        "onHostMaintenance": "TERMINATE",
+        "preemptible": False,
+        "provisioningModel": "STANDARD",
+    }
+
+
+def test_a_global_templates_unique_link_carries_its_number(google: Google) -> None:
+    outputs = google.make(types.TEMPLATE, "any", TEMPLATE).outputs
+    assert outputs["selfLinkUnique"] == f"{outputs['selfLink']}?uniqueId={outputs['numericId']}"
+
+
+def test_a_regional_groups_outputs_look_like_googles(google: Google) -> None:
+    group = google.group(google.template().id, name="runners", distributionPolicyZones=None)
+    outputs = group.outputs
+    base = "https://www.googleapis.com/compute/v1/projects/ci-project/regions/us-central1"
+    assert outputs["selfLink"] == f"{base}/instanceGroupManagers/runners"
+    assert outputs["instanceGroup"] == f"{base}/instanceGroups/runners"
+    assert outputs["distributionPolicyZones"] == ["us-central1-a", "us-central1-b", "us-central1-c"]
+    assert outputs["statuses"][0]["isStable"] is True
+    assert outputs["updatePolicy"] == {
+        **GROUP["updatePolicy"],
+        "replacementMethod": "SUBSTITUTE",
+        "maxSurgeFixed": 3,
+        "maxUnavailableFixed": 3,
+    }
+    assert group.id == "projects/ci-project/regions/us-central1/instanceGroupManagers/runners"
+
+
+def test_an_accounts_outputs_look_like_googles(google: Google) -> None:
+    account = google.make(types.ACCOUNT, "it", {"accountId": "runner"})
+    email = "runner@ci-project.iam.gserviceaccount.com"
+    assert account.id == f"projects/ci-project/serviceAccounts/{email}"
+    assert re.fullmatch(r"\d{21}", account.outputs.pop("uniqueId"))
+    assert account.outputs == {
+        "accountId": "runner",
+        "disabled": False,
+        "email": email,
+        "member": f"serviceAccount:{email}",
+        "name": account.id,
+        "project": "ci-project",
+    }
+
+
+def test_what_upstream_plans_is_known_in_a_preview(google: Google) -> None:
+    res = google.resource(types.ACCOUNT, "it", {"accountId": "runner"}, preview=True)
+    assert google.cloud.planned(res) == {
+        "project": "ci-project",
+        "email": "runner@ci-project.iam.gserviceaccount.com",
+        "member": "serviceAccount:runner@ci-project.iam.gserviceaccount.com",
+    }
+
+
+NAMES = {
+    "short": (types.REGION_TEMPLATE, "L4-Template", "name", r"l4-template-[0-9a-f]{7}"),
+    "cut to Google's 63": (types.REGION_TEMPLATE, "x" * 80, "name", r"x{55}-[0-9a-f]{7}"),
+    "an account's 30": (types.ACCOUNT, "x" * 40, "accountId", r"x{22}-[0-9a-f]{7}"),
+    "a secret": (types.SECRET, "app-key", "secretId", r"app-key-[0-9a-f]{7}"),
+}
+
+
+@pytest.mark.parametrize(("token", "name", "key", "pattern"), NAMES.values(), ids=NAMES)
+def test_a_name_is_the_logical_name_and_seven_hex_digits(
+    google: Google, token: str, name: str, key: str, pattern: str
+) -> None:
+    res = google.resource(token, name, ONE[token])
+    google.life.check(res)
+    assert re.fullmatch(pattern, res.inputs[key])
+    again = google.resource(token, name, ONE[token], old_inputs=dict(res.inputs), seed=b"another")
+    google.life.check(again)
+    assert again.inputs[key] == res.inputs[key]
+
+
+def test_a_prefix_gets_an_ending_at_creation(google: Google) -> None:
+    template = google.template(namePrefix="l4-")
+    assert re.fullmatch(r"l4-\d{26}", template.outputs["name"])
+    assert template.id.endswith("/" + template.outputs["name"])
+    assert template.outputs["namePrefix"] == "l4-"
+
+
+def test_a_project_that_is_nowhere_gets_the_providers_words(tmp_path: Path) -> None:
+    google = Google(tmp_path, config={})
+    assert google.problems(types.REGION_TEMPLATE, TEMPLATE) == [
+        "project: project: required field is not set\n  hint: set gcp:project, or project on the resource",
+        "region: region: required field is not set\n  hint: set gcp:region, or region on the resource",
+    ]
+    assert google.problems(types.REGION_TEMPLATE, {**TEMPLATE, "project": "mine", "region": "us-east1"}) == []
+
+
+def test_the_region_comes_from_the_zone_as_the_provider_takes_it(tmp_path: Path) -> None:
+    google = Google(tmp_path, config={"project": "ci-project", "zone": "us-east1-b"})
+    assert google.template().outputs["region"] == "us-east1"
+
+
+def test_a_resource_is_found_by_the_ids_that_import_takes(google: Google) -> None:
+    template = google.template(name="one")
+    path = "projects/ci-project/regions/us-central1/instanceTemplates/one"
+    for given in (path, template.outputs["selfLink"], "ci-project/us-central1/one", "us-central1/one", "one"):
+        record = google.cloud.locate(types.REGION_TEMPLATE, given)
+        assert record is not None
+        assert record.id == path
+    assert google.cloud.locate(types.REGION_TEMPLATE, "us-east1/one") is None
+
+
+def test_a_member_with_slashes_in_it_is_found_by_its_id(google: Google) -> None:
+    pool = "principalSet://iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/*"
+    member = google.make(types.PROJECT_MEMBER, "it", {**ONE[types.PROJECT_MEMBER], "member": pool})
+    record = google.cloud.locate(types.PROJECT_MEMBER, member.id)
+    assert record is not None
+    assert record.id == f"ci-project/roles/viewer/{pool}"
+
+
+def test_a_type_that_is_only_checked_by_shape_gets_googles_kind_of_id(google: Google) -> None:
+    topic = google.make("gcp:pubsub/topic:Topic", "events", {"name": "events"})
+    assert topic.id == "projects/ci-project/topics/events"
+    assert topic.outputs["project"] == "ci-project"
+
+
+def test_a_bucket_tells_its_addresses(google: Google) -> None:
+    made = google.make("gcp:storage/bucket:Bucket", "logs", {"name": "my-logs", "location": "EU"})
+    assert (made.outputs["url"], made.outputs["selfLink"]) == (
+        "gs://my-logs",
+        "https://www.googleapis.com/storage/v1/b/my-logs",
+    )

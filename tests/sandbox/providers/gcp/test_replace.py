@@ -1,0 +1,249 @@
+"""Which change replaces, which updates, and which is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp.provider import Gcp
+from pulumi_sandbox.providers.gcp.replace import FORCE_NEW, IN_PLACE
+from pulumi_sandbox.providers.values import UNKNOWN, Decoded
+
+from tests.sandbox.providers.gcp.conftest import GROUP, Google
+
+REPLACES = {
+    (types.REGION_TEMPLATE, "machineType"): True,
+    (types.REGION_TEMPLATE, "disks[0].sourceImage"): True,
+    (types.REGION_TEMPLATE, 'metadata["startup-script"]'): True,
+    (types.REGION_TEMPLATE, "scheduling.gracefulShutdown.maxDuration.seconds"): True,
+    (types.REGION_TEMPLATE, "labels.team"): True,
+    (types.REGION_TEMPLATE, "deletionPolicy"): False,
+    (types.TEMPLATE, "tags[0]"): True,
+    (types.REGION_GROUP, "versions[0].instanceTemplate"): False,
+    (types.REGION_GROUP, "targetSize"): False,
+    (types.REGION_GROUP, "updatePolicy.maxSurgeFixed"): False,
+    (types.REGION_GROUP, "baseInstanceName"): True,
+    (types.REGION_GROUP, "description"): True,
+    (types.REGION_GROUP, "distributionPolicyZones[1]"): True,
+    (types.REGION_GROUP, "targetSizePolicies[0].mode"): True,
+    (types.REGION_GROUP, "targetSizePolicies"): True,
+    (types.GROUP, "description"): False,
+    (types.GROUP, "zone"): True,
+    (types.NETWORK, "mtu"): False,
+    (types.NETWORK, "autoCreateSubnetworks"): True,
+    (types.SUBNETWORK, "ipCidrRange"): False,
+    (types.SUBNETWORK, "network"): True,
+    (types.FIREWALL, "network"): False,
+    (types.FIREWALL, "direction"): True,
+    (types.ACCOUNT, "displayName"): False,
+    (types.ACCOUNT, "accountId"): True,
+    (types.PROJECT_MEMBER, "condition.title"): True,
+    (types.SECRET, "replication.userManaged.replicas[0].location"): True,
+    (types.SECRET, "replication.userManaged.replicas[0].customerManagedEncryption.kmsKeyName"): False,
+    (types.SECRET, "versionDestroyTtl"): False,
+    (types.SECRET_VERSION, "secretData"): True,
+    (types.SECRET_VERSION, "enabled"): False,
+    (types.ROUTER, "network"): True,
+    (types.ROUTER, "bgp.asn"): False,
+    (types.ROUTER_NAT, "router"): True,
+    (types.ROUTER_NAT, "natIps[0]"): False,
+    (types.GLOBAL_ADDRESS, "prefixLength"): True,
+    (types.GLOBAL_ADDRESS, "labels.team"): False,
+    (types.NETWORK_ATTACHMENT, "subnetworks[0]"): False,
+    (types.NETWORK_ATTACHMENT, "connectionPreference"): True,
+    (types.CONNECTION, "network"): True,
+    (types.CONNECTION, "reservedPeeringRanges[0]"): False,
+    (types.WORKER_POOL, "networkConfig.peeredNetwork"): True,
+    (types.WORKER_POOL, "networkConfig.peeredNetworkIpRange"): True,
+    (types.WORKER_POOL, "privateServiceConnect.networkAttachment"): True,
+    (types.WORKER_POOL, "privateServiceConnect.routeAllTraffic"): True,
+    (types.WORKER_POOL, "privateServiceConnect"): True,
+    (types.WORKER_POOL, "workerConfig.machineType"): False,
+    (types.WORKER_POOL, "workerConfig.noExternalIp"): False,
+    (types.WORKER_POOL, "location"): True,
+    (types.TRIGGER, "location"): True,
+    (types.TRIGGER, "name"): False,
+    (types.TRIGGER, "build.steps[0].args[1]"): False,
+    (types.REPOSITORY, "repositoryId"): True,
+    (types.REPOSITORY, "format"): True,
+    (types.REPOSITORY, "cleanupPolicies[0].condition.olderThan"): False,
+    (types.REPOSITORY, "remoteRepositoryConfig.commonRepository.uri"): True,
+    (types.REPOSITORY, "remoteRepositoryConfig.upstreamCredentials"): False,
+    (types.REPOSITORY_MEMBER, "repository"): True,
+    (types.REPOSITORY_MEMBER, "role"): True,
+    ("gcp:pubsub/topic:Topic", "name"): None,
+}
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"), REPLACES.items(), ids=lambda it: "-".join(it) if isinstance(it, tuple) else ""
+)
+def test_a_change_replaces_or_updates(where: tuple[str, str], expected: bool | None) -> None:
+    assert Gcp().replaces(*where) is expected
+
+
+def test_the_table_names_only_properties_there_are(google: Google) -> None:
+    wrong = []
+    for token in FORCE_NEW:
+        for path in FORCE_NEW[token] | IN_PLACE.get(token, set()):
+            known = google.cloud.shapes.shape(token).inputs
+            for name in path.split("."):
+                if name not in known.properties:
+                    wrong.append(f"{token} {path}")
+                    break
+                inner = known.properties[name].type
+                inner = inner.of[0] if inner.kind == "list" else inner
+                known = google.cloud.shapes.object(inner.name) if inner.kind == "object" else known
+    assert wrong == []
+
+
+SAME = [
+    ("network", "default", "https://www.googleapis.com/compute/v1/projects/p/global/networks/default", True),
+    (
+        "network",
+        "projects/p/global/networks/a",
+        "https://compute.googleapis.com/compute/v1/projects/p/global/networks/a",
+        True,
+    ),
+    ("network", "projects/p/global/networks/a", "projects/q/global/networks/a", False),
+    ("network", "a", "b", False),
+    (
+        "versions[0].instanceTemplate",
+        "global/instanceTemplates/a?uniqueId=1",
+        "projects/p/global/instanceTemplates/a",
+        True,
+    ),
+    ("distributionPolicyZones", ["us-east1-b", "us-east1-c"], ["us-east1-c", "us-east1-b"], True),
+    ("distributionPolicyZones", ["us-east1-b"], ["us-east1-c"], False),
+    ("description", "a", "https://x/compute/v1/a", False),
+    ("networkConfig.peeredNetwork", "projects/1/global/networks/a", "projects/p/global/networks/a", True),
+    ("networkConfig.peeredNetwork", "projects/1/global/networks/a", "projects/1/global/networks/b", False),
+    ("reservedPeeringRanges", ["a", "b"], ["b", "a"], True),
+]
+
+
+@pytest.mark.parametrize(("path", "old", "new", "expected"), SAME)
+def test_a_name_and_its_link_are_the_same(path: str, old: Any, new: Any, expected: bool) -> None:
+    assert Gcp().same(types.REGION_GROUP, path, old, new) is expected
+
+
+def test_another_machine_type_changes_the_template_and_not_the_group(google: Google) -> None:
+    template = google.template()
+    group = google.group(template.outputs["selfLink"])
+    after = google.resource(types.REGION_TEMPLATE, "template", {**template.inputs, "machineType": "g2-standard-12"})
+    changes, _ = google.life.diff(after, Decoded(template.inputs), [])
+    assert [str(one.path) for one in changes] == ["('machineType',)"]
+    inputs = {
+        **group.inputs,
+        "versions": [{"instanceTemplate": template.id}],
+        "distributionPolicyZones": GROUP["distributionPolicyZones"][::-1],
+    }
+    changes, _ = google.life.diff(google.resource(types.REGION_GROUP, "group", inputs), Decoded(group.inputs), [])
+    assert changes == []
+
+
+# Types that no table knows.
+DOCUMENTED = {
+    ("gcp:storage/bucket:Bucket", "location"): True,
+    ("gcp:storage/bucket:Bucket", "name"): True,
+    ("gcp:storage/bucket:Bucket", "versioning.enabled"): None,
+    ("gcp:pubsub/topic:Topic", "name"): True,
+    ("gcp:pubsub/topic:Topic", "labels.team"): None,
+    ("gcp:container/cluster:Cluster", "name"): True,
+    ("gcp:container/cluster:Cluster", "nodeLocations[0]"): None,
+    ("gcp:organizations/project:Project", "name"): None,
+    ("gcp:dns/managedZone:ManagedZone", "project"): True,
+    ("gcp:toys/toy:Toy", "name"): None,
+}
+
+
+@pytest.mark.parametrize(("token", "path"), DOCUMENTED)
+def test_a_resource_keeps_its_place_and_what_it_is_imported_by(google: Google, token: str, path: str) -> None:
+    assert google.cloud.documented(token, path) is DOCUMENTED[token, path]
+
+
+def differences(google: Google, token: str, old: dict[str, Any], new: dict[str, Any]) -> dict[str, bool]:
+    """The paths that differ, and whether each makes a new resource."""
+    after = google.resource(token, "one", new, old_inputs=old)
+    changes, _ = google.life.diff(after, Decoded(old), [])
+    return {one.text: bool(one.replacing or google.life.replaces(after, one.text)) for one in changes}
+
+
+def test_a_bucket_that_is_moved_is_a_new_one(google: Google) -> None:
+    before = {"name": "logs", "location": "US", "labels": {"team": "a"}}
+    after = {"name": "logs", "location": "EU", "labels": {"team": "b"}}
+    assert differences(google, "gcp:storage/bucket:Bucket", before, after) == {"labels.team": False, "location": True}
+
+
+# terraform-provider-google, resource_compute_subnetwork_test.go has the first five.
+@pytest.mark.parametrize(
+    ("old", "new", "replaces"),
+    [
+        ("10.0.0.0/8", "10.0.0.0/16", True),
+        ("10.0.0.0/16", "10.0.0.0/8", False),
+        ("10.0.0.0/28", "10.1.0.0/28", True),
+        ("10.0.0.0/28", "10.0.0.16/28", True),
+        ("10.0.0.0/16", "10.0.0.0/15", False),
+        ("10.0.0.0/16", None, False),
+        ("10.0.0.0/16", UNKNOWN, False),
+        ("10.0.0.0/16", "fd20::/20", True),
+    ],
+)
+def test_a_range_of_a_subnetwork_grows_in_place(google: Google, old: str, new: Any, replaces: bool) -> None:
+    before, after = ({"network": "ci", "ipCidrRange": each} for each in (old, new))
+    assert differences(google, types.SUBNETWORK, before, after) == {"ipCidrRange": replaces}
+
+
+def moves(
+    google: Google, token: str, inputs: dict[str, Any], config: dict[str, Any], ignored: tuple[str, ...] = ()
+) -> Any:
+    """What differs for a resource that was made, once the provider is configured otherwise."""
+    made = google.make(token, "one", inputs)
+    google.config.update(config)
+    after = google.resource(token, "one", made.inputs, old_inputs=made.inputs, outputs=made.outputs, id=made.id)
+    changes, _ = google.life.diff(after, Decoded(made.inputs), ignored)
+    return [(one.text, one.old, one.new, one.replacing) for one in changes]
+
+
+PROJECT_MOVES = [("project", "ci-project", "other-project", True)]
+
+
+def test_another_project_of_the_provider_makes_what_lies_in_it_anew(google: Google) -> None:
+    topic = "gcp:pubsub/topic:Topic"
+    assert moves(google, topic, {}, {"project": "other-project"}) == PROJECT_MOVES
+
+
+def test_what_names_its_project_stays_where_it_is(google: Google) -> None:
+    assert moves(google, "gcp:pubsub/topic:Topic", {"project": "ci-project"}, {"project": "other-project"}) == []
+
+
+@pytest.mark.parametrize(
+    ("token", "inputs"),
+    [
+        ("gcp:storage/bucket:Bucket", {"location": "EU"}),
+        (
+            "gcp:pubsub/topicIAMMember:TopicIAMMember",
+            {"topic": "a", "role": "roles/viewer", "member": "user:a@b.example"},
+        ),
+    ],
+)
+def test_types_that_upstream_does_not_compare_stay_too(google: Google, token: str, inputs: dict[str, Any]) -> None:
+    assert moves(google, token, inputs, {"project": "other-project"}) == []
+
+
+def test_a_project_that_is_ignored_moves_nothing(google: Google) -> None:
+    assert moves(google, "gcp:pubsub/topic:Topic", {}, {"project": "other-project"}, ("project",)) == []
+
+
+def test_a_provider_without_a_project_moves_nothing(google: Google) -> None:
+    assert moves(google, "gcp:pubsub/topic:Topic", {}, {"project": None}) == []
+
+
+def test_another_region_makes_regional_templates_anew_and_leaves_networks(google: Google) -> None:
+    from tests.sandbox.providers.gcp.conftest import TEMPLATE
+
+    assert moves(google, types.REGION_TEMPLATE, TEMPLATE, {"region": "us-east1"}) == [
+        ("region", "us-central1", "us-east1", True)
+    ]
+    assert moves(google, types.NETWORK, {"autoCreateSubnetworks": False}, {"region": "us-west1"}) == []

@@ -1,0 +1,108 @@
+"""Runner groups and rulesets: what they refer to, their names, and their life."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pulumi_sandbox.providers.github import types
+from pulumi_sandbox.providers.wire import decode
+from pulumi_sandbox.world.file import EDITED
+
+from tests.sandbox.providers.fake_cloud import Aborted
+from tests.sandbox.providers.github.conftest import GROUP, RULESET, Hub, Made
+
+API = "https://api.github.com"
+SELECTED = "cannot use selected_repository_ids without visibility being set to selected"
+
+
+def test_a_group_has_the_repositories_it_selects_and_all_of_it_is_updated_in_place(hub: Hub) -> None:
+    web, api = hub.number(hub.repository()), hub.number(hub.repository("api"))
+    group = hub.make(types.RUNNER_GROUP, "gpu", **GROUP, selectedRepositoryIds=[web])
+    assert hub.diff(group, **{**GROUP, "name": "gpu-l4", "visibility": "all", "restrictedToWorkflows": True}) == {
+        "name": "UPDATE",
+        "visibility": "UPDATE",
+        "restrictedToWorkflows": "ADD",
+        "selectedRepositoryIds": "DELETE",
+    }
+    changed = hub.update(group, **GROUP, selectedRepositoryIds=[api, web])
+    assert (changed.id, changed.values["selectedRepositoryIds"]) == (group.id, [api, web])
+    assert hub.diff(changed, **GROUP, selectedRepositoryIds=[web, api]) == {}
+
+
+def test_a_group_that_somebody_opened_is_seen_and_closed_again(hub: Hub) -> None:
+    group = hub.make(types.RUNNER_GROUP, "gpu", **GROUP, allowsPublicRepositories=False)
+    row = hub.world.get(types.RUNNER_GROUP, group.id)
+    assert row
+    opened = {"visibility": "all", "allowsPublicRepositories": True}
+    hub.world.update(row.type, row.id, inputs=row.inputs | opened, outputs=row.outputs | opened, note=EDITED)
+    seen = hub.read(group)
+    drifted = Made(group.token, group.name, group.id, seen.inputs, seen.properties)
+    assert {name: decode(seen.properties).values[name] for name in opened} == opened
+    assert hub.diff(drifted, **GROUP, allowsPublicRepositories=False) == dict.fromkeys(opened, "UPDATE")
+
+
+@pytest.mark.parametrize("name", ["Default", "default", "gpu", "GPU"])
+def test_a_group_s_name_is_there_once_and_default_is_always_there(hub: Hub, name: str) -> None:
+    hub.make(types.RUNNER_GROUP, "gpu", **GROUP)
+    assert hub.refused(types.RUNNER_GROUP, **{**GROUP, "name": name}) == (
+        f"POST {API}/orgs/acme/actions/runner-groups: 409 Already exists - A runner group with the name {name} already "
+        "exists. []"
+    )
+
+
+def test_a_group_selects_repositories_only_where_it_is_for_selected_ones(hub: Hub) -> None:
+    web = hub.number(hub.repository())
+    assert hub.refused(types.RUNNER_GROUP, name="gpu", visibility="all", selectedRepositoryIds=[web]) == SELECTED
+    hub.make(types.RUNNER_GROUP, "gpu", name="gpu", visibility="all")
+
+
+def test_a_group_refuses_a_repository_that_is_not_there(tmp_path: Path) -> None:
+    hub = Hub(tmp_path, settings="exists: {github: [repositories/7]}\n")
+    assert hub.refused(types.RUNNER_GROUP, **GROUP, selectedRepositoryIds=[7, 8]) == (
+        f"GET {API}/repositories/8: 404 Not Found []\n"
+        "  hint: if it is there on GitHub, list it in sandbox.yaml: exists: {github: [repositories/8]}"
+    )
+    hub.make(types.RUNNER_GROUP, "gpu", **GROUP, selectedRepositoryIds=[7])
+    hub.world.close()
+
+
+def test_a_public_repository_in_a_group_is_taken_and_warned_of(hub: Hub) -> None:
+    """As GitHub does (github.com/google/go-github/issues/1996): its jobs wait in the queue for ever."""
+    public = hub.number(hub.repository(visibility="public"))
+    hub.make(types.RUNNER_GROUP, "gpu", **GROUP, selectedRepositoryIds=[public])
+    warning = "web is public and the group takes no public repository: GitHub leaves its jobs in the queue"
+    assert hub.said == [(warning, "warning")]
+    hub.make(types.RUNNER_GROUP, "b", name="b", visibility="selected", selectedRepositoryIds=[public],
+             allowsPublicRepositories=True)  # fmt: skip
+    assert hub.said == [(warning, "warning")]
+
+
+def test_a_ruleset_s_name_is_there_once_in_a_repository(hub: Hub) -> None:
+    hub.repository()
+    hub.repository("api")
+    made = hub.make(types.RULESET, "main", **RULESET)
+    assert (made.id.isdigit(), made.values["rulesetId"]) == (True, int(made.id))
+    assert hub.refused(types.RULESET, **RULESET) == (
+        f"POST {API}/repos/acme/web/rulesets: 422 Validation Failed [Name must be unique]"
+    )
+    hub.make(types.RULESET, "other", **{**RULESET, "repository": "api"})
+
+
+def test_a_ruleset_is_updated_in_place_but_not_into_another_repository(hub: Hub) -> None:
+    hub.repository()
+    hub.repository("api")
+    made = hub.make(types.RULESET, "main", **RULESET)
+    assert hub.diff(made, **{**RULESET, "enforcement": "disabled"}) == {"enforcement": "UPDATE"}
+    elsewhere = {**RULESET, "repository": "api"}
+    assert hub.diff(made, **elsewhere) == {"repository": "UPDATE"}
+    with pytest.raises(Aborted) as caught:
+        hub.update(made, **elsewhere)
+    assert caught.value.text == f"PUT {API}/repos/acme/api/rulesets/{made.id}: 404 Not Found []"
+
+
+def test_a_ruleset_is_imported_by_repository_and_number(hub: Hub) -> None:
+    hub.repository()
+    made = hub.make(types.RULESET, "main", **RULESET)
+    assert hub.imported(types.RULESET, f"web:{made.id}").id == made.id
+    assert hub.imported(types.RULESET, f"api:{made.id}").id == ""

@@ -1,0 +1,90 @@
+"""The offline github provider: names, ids, addresses and replacements as GitHub and pulumi-github form them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pulumi_sandbox.providers.github import tables
+from pulumi_sandbox.providers.github.provider import Github
+
+from tests.sandbox.providers.clouds import Bench
+
+REPOSITORY = "github:index/repository:Repository"
+SECRET = "github:index/actionsSecret:ActionsSecret"
+RUNNER_GROUP = "github:index/actionsRunnerGroup:ActionsRunnerGroup"
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(Github(), tmp_path, {"owner": "acme"})
+
+
+def test_a_repository_without_a_name_gets_one(bench: Bench) -> None:
+    assert re.fullmatch(r"Service-[0-9a-f]{7}", bench.checked(REPOSITORY, "Service", {}).inputs["name"])
+    assert bench.checked(REPOSITORY, "s", {"name": "service"}).inputs == {"name": "service"}
+
+
+def test_a_secret_is_not_named(bench: Bench) -> None:
+    given = {"repository": "service", "secretName": "TOKEN"}
+    assert bench.checked(SECRET, "token", dict(given)).inputs == given
+
+
+def test_a_repository_has_the_addresses_of_its_owner(bench: Bench) -> None:
+    made = bench.made(REPOSITORY, "s", {"name": "service", "visibility": "private"})
+    assert made.id == "service"
+    assert {
+        name: made.outputs[name] for name in ("fullName", "htmlUrl", "sshCloneUrl", "private", "defaultBranch")
+    } == {
+        "fullName": "acme/service",
+        "htmlUrl": "https://github.com/acme/service",
+        "sshCloneUrl": "git@github.com:acme/service.git",
+        "private": True,
+        "defaultBranch": "main",
+    }
+    assert re.fullmatch(r"R_kgDO\w{6}", made.outputs["nodeId"])
+    again = bench.cloud.computed(made)
+    assert (again["nodeId"], again["repoId"]) == (made.outputs["nodeId"], made.outputs["repoId"])
+
+
+def test_the_owner_of_the_fixtures_stands_in_where_none_is_configured(tmp_path: Path) -> None:
+    bench = Bench(Github(), tmp_path)
+    assert bench.made(REPOSITORY, "s", {"name": "service"}).outputs["fullName"] == "example-org/service"
+
+
+def test_a_secret_is_known_by_repository_and_name_and_has_the_repositorys_number(bench: Bench) -> None:
+    repository = bench.made(REPOSITORY, "s", {"name": "service"})
+    secret = bench.made(SECRET, "t", {"repository": "service", "secretName": "TOKEN", "plaintextValue": "x"})
+    assert secret.id == "service:TOKEN"
+    assert secret.outputs["repositoryId"] == repository.outputs["repoId"]
+    assert list(bench.cloud.refusals(bench.resource(SECRET, "u", {"repository": "other"}))) != []
+
+
+def test_a_runner_group_is_known_by_a_number(bench: Bench) -> None:
+    group = bench.made(RUNNER_GROUP, "gpu", {"name": "gpu", "visibility": "all"})
+    assert group.id.isdigit()
+    assert group.outputs["runnersUrl"] == f"https://api.github.com/orgs/acme/actions/runner-groups/{group.id}/runners"
+    assert group.outputs["default"] is False
+
+
+def test_a_team_has_a_slug(bench: Bench) -> None:
+    assert bench.made("github:index/team:Team", "t", {"name": "GPU Platform"}).outputs["slug"] == "gpu-platform"
+
+
+def test_what_replaces_is_what_the_real_provider_forces_new(bench: Bench) -> None:
+    assert bench.cloud.replaces(SECRET, "secretName") is True
+    assert bench.cloud.replaces(SECRET, "plaintextValue") is False
+    assert bench.cloud.replaces(REPOSITORY, "name") is False
+    assert bench.cloud.replaces(RUNNER_GROUP, "visibility") is False
+    assert bench.cloud.replaces("github:index/release:Release", "tagName") is None
+
+
+def test_the_tables_name_only_what_the_sdk_has(bench: Bench) -> None:
+    shapes = bench.cloud.shapes
+    assert [t for t in (*tables.ID_FORMS, *tables.REPLACES) if t not in shapes.tokens] == []
+    for token, form in tables.ID_FORMS.items():
+        used = set(re.findall(r"\{(\w+)\}", form)) - {"owner", "number"}
+        assert used <= shapes.shape(token).inputs.properties.keys(), token
+    for token, paths in tables.REPLACES.items():
+        assert set(paths) <= shapes.shape(token).inputs.properties.keys(), token

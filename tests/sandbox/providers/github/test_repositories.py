@@ -1,0 +1,68 @@
+"""Repositories: their names, their life, and what looks them up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pulumi_sandbox.providers.github import types
+from pulumi_sandbox.providers.resource import Refused
+from pulumi_sandbox.providers.wire import decode
+
+from tests.sandbox.providers.github.conftest import RULESET, Hub
+
+API = "https://api.github.com"
+
+
+def test_an_archived_repository_takes_no_ruleset(hub: Hub) -> None:
+    hub.repository(archived=True)
+    assert hub.refused(types.RULESET, **RULESET) == "cannot create ruleset on archived repository acme/web"
+
+
+def test_a_repository_s_name_is_there_once(hub: Hub) -> None:
+    hub.repository()
+    assert hub.refused(types.REPOSITORY, name="WEB") == (
+        f"POST {API}/orgs/acme/repos: 422 Repository creation failed. "
+        "[{Resource:Repository Field:name Code:custom Message:name already exists on this account}]"
+    )
+    assert hub.refused(types.REPOSITORY, name="api", defaultBranch="trunk") == (
+        "cannot set the default branch on a new repository to something other than 'main'"
+    )
+
+
+def test_a_repository_is_renamed_in_place_and_forked_anew(hub: Hub) -> None:
+    made = hub.repository(fork="true", sourceOwner="up", sourceRepo="stream")
+    given = {"visibility": "private", "fork": "true", "sourceOwner": "up", "sourceRepo": "stream"}
+    assert hub.diff(made, name="api", **given) == {"name": "UPDATE"}
+    assert hub.diff(made, name="web", **{**given, "sourceRepo": "river"}) == {
+        "sourceRepo": "UPDATE_REPLACE",
+        "first": "yes",
+    }
+
+
+def test_a_repository_that_is_archived_instead_of_deleted_stays(hub: Hub) -> None:
+    made = hub.repository(archiveOnDestroy=True)
+    hub.delete(made)
+    assert decode(hub.read(made).properties).values["archived"] is True
+    assert "name already exists on this account" in hub.refused(types.REPOSITORY, name="web")
+
+
+def test_a_lookup_answers_what_the_stack_made_and_a_number_of_its_own_for_everything_else(hub: Hub) -> None:
+    token = "github:index/getRepository:getRepository"
+    made = hub.repository(visibility="public", description="the site")
+    found = hub.invoke(token, name="web")
+    assert (found["repoId"], found["visibility"], found["description"]) == (hub.number(made), "public", "the site")
+    one, other = hub.invoke(token, name="one"), hub.invoke(token, fullName="acme/other")
+    assert (one["visibility"], one["repoId"] == other["repoId"]) == ("private", False)
+    assert hub.invoke(token, fullName="acme/one")["repoId"] == one["repoId"]
+    assert hub.invoke(token, fullName="elsewhere/web")["repoId"] != hub.number(made)
+    assert hub.invoke("github:index/getOrganization:getOrganization", name="acme")["login"] == "acme"
+
+
+def test_settings_that_cannot_be_used_are_told_when_the_provider_starts(tmp_path: Path) -> None:
+    with pytest.raises(Refused) as refused:
+        Hub(tmp_path, settings="exists: {github: everything}\n")
+    assert str(refused.value) == (
+        "sandbox.yaml: exists.github: wrong type\n  got: {'github': 'everything'}\n"
+        "  expected: a list of paths such as acme/web"
+    )

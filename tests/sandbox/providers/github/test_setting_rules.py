@@ -1,0 +1,158 @@
+"""What is refused of secrets and variables: by the provider at once, and by GitHub for want of something else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pulumi_sandbox.providers.github import types
+
+from tests.sandbox.providers.github.conftest import Hub
+
+HUSH = "hush-hush-hush-4711"
+HINT = "\n  hint: if it is there on GitHub, list it in sandbox.yaml: exists: {{github: [{}]}}"
+ONE_OF = "`encrypted_value,plaintext_value,value,value_encrypted`"
+CHARACTERS = "secret names can only contain alphanumeric characters or underscores and must not start with a number"
+
+SECRET = {"repository": "web", "secretName": "TOKEN", "value": HUSH}
+VARIABLE = {"repository": "web", "variableName": "REGION", "value": "us"}
+ORGANIZATION = {"secretName": "TOKEN", "value": HUSH, "visibility": "selected"}
+
+
+REFUSED: dict[str, tuple[str, dict[str, Any], list[str]]] = {
+    "a secret's name with a dash": (types.SECRET, {**SECRET, "secretName": "A-B"}, [f"secretName: {CHARACTERS}"]),
+    "a secret's name that starts with a digit": (
+        types.DEPENDABOT_SECRET,
+        {**SECRET, "secretName": "1A"},
+        [f"secretName: {CHARACTERS}"],
+    ),
+    "a secret's name of GitHub's own": (
+        types.ORGANIZATION_SECRET,
+        {**ORGANIZATION, "secretName": "Github_Token"},
+        ["secretName: secret names must not start with the GITHUB_ prefix"],
+    ),
+    "a variable's name of GitHub's own": (
+        types.VARIABLE,
+        {**VARIABLE, "variableName": "GITHUB_X"},
+        ["variableName: secret names must not start with the GITHUB_ prefix"],
+    ),
+    "a variable's name with a space": (
+        types.ENVIRONMENT_VARIABLE,
+        {**VARIABLE, "environment": "prod", "variableName": "A B"},
+        [f"variableName: {CHARACTERS}"],
+    ),
+    "a secret without a value": (
+        types.SECRET,
+        {"repository": "web", "secretName": "TOKEN"},
+        [f'value: "value": one of {ONE_OF} must be specified'],
+    ),
+    "a secret with two values": (
+        types.SECRET,
+        {**SECRET, "plaintextValue": HUSH},
+        [
+            (
+                f'plaintextValue: "plaintext_value": only one of {ONE_OF} can be specified, but '
+                "`plaintext_value,value` were specified."
+            )
+        ],
+    ),
+    "a key without what it encrypted": (
+        types.SECRET,
+        {**SECRET, "keyId": "568250167242549743"},
+        ['keyId: "key_id": all of `key_id,value_encrypted` must be specified'],
+    ),
+    "an encrypted value that is no base64": (
+        types.SECRET,
+        {"repository": "web", "secretName": "TOKEN", "valueEncrypted": HUSH, "keyId": "1"},
+        ['valueEncrypted: expected "value_encrypted" to be a base64 string'],
+    ),
+    "a visibility there is not": (
+        types.ORGANIZATION_SECRET,
+        {**ORGANIZATION, "visibility": "public"},
+        ['visibility: expected visibility to be one of ["all" "private" "selected"], got public'],
+    ),
+}
+
+
+@pytest.mark.parametrize(("token", "inputs", "expected"), REFUSED.values(), ids=REFUSED)
+def test_what_the_provider_refuses_at_once_is_refused(
+    hub: Hub, token: str, inputs: dict[str, Any], expected: list[str]
+) -> None:
+    assert hub.problems(token, inputs) == expected
+
+
+NOWHERE: dict[str, tuple[str, dict[str, Any], str]] = {
+    "a secret": (types.SECRET, SECRET, "GET https://api.github.com/repos/acme/web"),
+    "a secret of Dependabot": (types.DEPENDABOT_SECRET, SECRET, "GET https://api.github.com/repos/acme/web"),
+    "a variable": (types.VARIABLE, VARIABLE, "POST https://api.github.com/repos/acme/web/actions/variables"),
+    "an environment": (
+        types.ENVIRONMENT,
+        {"repository": "web", "environment": "prod/eu"},
+        "PUT https://api.github.com/repos/acme/web/environments/prod%2Feu",
+    ),
+    "an environment's variable": (
+        types.ENVIRONMENT_VARIABLE,
+        {**VARIABLE, "environment": "prod"},
+        "POST https://api.github.com/repos/acme/web/environments/prod/variables",
+    ),
+}
+
+
+@pytest.mark.parametrize(("token", "inputs", "call"), NOWHERE.values(), ids=NOWHERE)
+def test_a_repository_that_is_nowhere_is_refused_in_github_s_words(
+    hub: Hub, token: str, inputs: dict[str, Any], call: str
+) -> None:
+    assert hub.refused(token, **inputs) == f"{call}: 404 Not Found []{HINT.format('acme/web')}"
+
+
+@pytest.mark.parametrize(
+    ("token", "inputs", "call"),
+    [
+        (
+            types.ENVIRONMENT_SECRET,
+            SECRET,
+            "GET https://api.github.com/repos/acme/web/environments/prod/secrets/public-key",
+        ),
+        (
+            types.ENVIRONMENT_VARIABLE,
+            VARIABLE,
+            "POST https://api.github.com/repos/acme/web/environments/prod/variables",
+        ),
+    ],
+)
+def test_an_environment_that_is_nowhere_is_refused(hub: Hub, token: str, inputs: dict[str, Any], call: str) -> None:
+    hub.repository()
+    path = "acme/web/environments/prod"
+    assert hub.refused(token, **inputs, environment="prod") == f"{call}: 404 Not Found []{HINT.format(path)}"
+    hub.make(types.ENVIRONMENT, "e", repository="web", environment="PROD")
+    assert hub.make(token, "one", **inputs, environment="prod").id.startswith("web:prod:")
+
+
+def test_a_repository_that_the_settings_list_is_there_and_no_other(tmp_path: Path) -> None:
+    hub = Hub(tmp_path, settings="exists:\n  github: ['acme/w*']\n")
+    hub.make(types.SECRET, "t", **SECRET)
+    hub.invoke("github:index/getRepository:getRepository", name="api")
+    assert "404 Not Found" in hub.refused(types.SECRET, **{**SECRET, "repository": "api"})
+    hub.world.close()
+
+
+def test_a_repository_that_a_lookup_answered_is_there(hub: Hub) -> None:
+    assert "404 Not Found" in hub.refused(types.SECRET, **SECRET)
+    found = hub.invoke("github:index/getRepository:getRepository", name="web")
+    assert hub.make(types.SECRET, "t", **SECRET).values["repositoryId"] == found["repoId"]
+
+
+def test_a_number_that_is_no_repository_s_is_refused(hub: Hub) -> None:
+    told = f"GET https://api.github.com/repositories/5: 404 Not Found []{HINT.format('repositories/5')}"
+    assert hub.refused(types.ORGANIZATION_SECRET, **ORGANIZATION, selectedRepositoryIds=[5]) == told
+
+
+def test_repositories_without_selected_are_refused_of_what_exists(hub: Hub) -> None:
+    """diffSecretVariableVisibility asks nothing of a new one."""
+    web = hub.number(hub.repository())
+    given = {**ORGANIZATION, "visibility": "all", "selectedRepositoryIds": [web]}
+    made = hub.make(types.ORGANIZATION_SECRET, "s", **given)
+    assert hub.problems(types.ORGANIZATION_SECRET, given, made) == [
+        "selectedRepositoryIds: cannot use selected_repository_ids without visibility being set to selected"
+    ]

@@ -1,0 +1,173 @@
+"""What the charts the sandbox knows refuse in their values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, PLUGIN, SCALE_SET, charts
+from pulumi_sandbox.providers.values import UNKNOWN
+
+from tests.sandbox.providers.kubernetes.conftest import Cluster, changed
+
+RELEASE = "kubernetes:helm.sh/v3:Release"
+ARC = "oci://ghcr.io/actions/actions-runner-controller-charts"
+SECRET = "A valid .Values.githubConfigSecret is required for setting auth with GitHub server, provide "
+
+
+def release(chart: str, values: dict[str, Any], **more: Any) -> dict[str, Any]:
+    version = {"version": charts()[chart].version} if chart in charts() else {}
+    return {"chart": chart, "name": "it", "namespace": "ci", "values": values, **version, **more}
+
+
+def scale_set(**values: Any) -> dict[str, Any]:
+    given = {"githubConfigUrl": "https://github.com/example-org", "githubConfigSecret": "github-app", **values}
+    return {**release(SCALE_SET, given), "chart": f"{ARC}/{SCALE_SET}", "name": "gpu-t4"}
+
+
+def told(cluster: Cluster, inputs: dict[str, Any]) -> list[str]:
+    return [f"{one.path}: {one}" for one in cluster.cloud.rules(cluster.resource(RELEASE, "it", inputs))]
+
+
+def test_values_a_chart_reads_are_taken(cluster: Cluster) -> None:
+    runner = {"name": "runner", "image": "x", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    given = scale_set(minRunners=0, maxRunners=4, runnerGroup="gpu", template={"spec": {"containers": [runner]}})
+    assert told(cluster, given) == []
+    assert told(cluster, release(CONTROLLER, {"flags": {"updateStrategy": "eventual"}, "replicaCount": 1})) == []
+    assert told(cluster, release(PLUGIN, {"gfd": {"enabled": True}, "nfd": {"worker": {"anything": 1}}})) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (scale_set(maxRunner=4), (
+            "values.maxRunner: the chart gha-runner-scale-set 0.14.2 reads no such value\n"
+            "  hint: did you mean 'maxRunners'?"
+        )),
+        (scale_set(containerMode={"kind": "dind"}), (
+            "values.containerMode.kind: the chart gha-runner-scale-set 0.14.2 reads no such value\n"
+            "  hint: it reads kubernetesModeAdditionalRoleRules, kubernetesModeWorkVolumeClaim, type"
+        )),
+        (scale_set(minRunners="1"), (
+            "values.minRunners: the chart gha-runner-scale-set 0.14.2 reads another form\n  expected: integer"
+        )),
+        (scale_set(githubConfigSecret=["hush"]), (
+            "values.githubConfigSecret: the chart gha-runner-scale-set 0.14.2 reads another form\n"
+            "  expected: string or map"
+        )),
+        (release(CONTROLLER, {"flags": "debug"}), (
+            "values.flags: the chart gha-runner-scale-set-controller 0.14.2 reads another form\n  expected: map"
+        )),
+    ],
+)  # fmt: skip
+def test_a_value_no_template_reads_is_refused_with_the_nearest_one(
+    cluster: Cluster, given: dict[str, Any], said: str
+) -> None:
+    assert told(cluster, given) == [said]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (scale_set(githubConfigUrl=""), "values.githubConfigUrl: .Values.githubConfigUrl is required"),
+        (
+            scale_set(githubConfigSecret=""),
+            "values.githubConfigSecret: Values.githubConfigSecret is required for setting auth with GitHub server.",
+        ),
+        (
+            scale_set(githubConfigSecret={"github_tokn": "x"}),
+            (
+                f"values.githubConfigSecret: {SECRET}.Values.githubConfigSecret.github_token or "
+                ".Values.githubConfigSecret.github_app_id."
+            ),
+        ),
+        (
+            scale_set(githubConfigSecret={"github_app_id": "1", "github_app_installation_id": "2"}),
+            (
+                f"values.githubConfigSecret: {SECRET}.Values.githubConfigSecret.github_app_installation_id and "
+                ".Values.githubConfigSecret.github_app_private_key."
+            ),
+        ),
+        (
+            scale_set(runnerScaleSetName="x" * 46),
+            "values.runnerScaleSetName: Name must have up to 45 characters",
+        ),
+        (changed(scale_set(), "name", "x" * 46), "name: Name must have up to 45 characters"),
+        (changed(scale_set(), "namespace", "x" * 64), "namespace: Namespace must have up to 63 characters"),
+        (
+            scale_set(minRunners=2, maxRunners=1),
+            "values.maxRunners: maxRunners has to be greater or equal to minRunners",
+        ),
+        (scale_set(minRunners=-1), "values.minRunners: minRunners has to be greater or equal to 0"),
+        (
+            scale_set(scaleSetLabels=["gpu", ""]),
+            (
+                "values.scaleSetLabels[1]: scaleSetLabels contains an empty string, each label must be a non-empty "
+                "string of less than 256 characters"
+            ),
+        ),
+        (
+            scale_set(containerMode={"type": "docker"}),
+            (
+                "values.containerMode.type: the chart knows no such mode, and takes it for none\n  got: docker\n"
+                "  expected: dind, kubernetes, kubernetes-novolume"
+            ),
+        ),
+        (
+            scale_set(template={"spec": {"containers": [{"name": "run", "image": "x"}]}}),
+            (
+                "values.template.spec.containers: no container is named runner, which is the one the controller runs "
+                "and watches"
+            ),
+        ),
+        (
+            release(CONTROLLER, {"serviceAccount": {"create": False}}),
+            "values.serviceAccount.name: serviceAccount.name must be set if serviceAccount.create is false",
+        ),
+        (
+            release(PLUGIN, {}, namespace="default"),
+            (
+                "namespace: Running in the 'default' namespace is not recommended.\n"
+                "Set 'allowDefaultNamespace=true' to bypass this error.\n"
+                "Otherwise, use --namespace (with --create-namespace as necessary) to run in a specific namespace."
+            ),
+        ),
+        (
+            release(PLUGIN, {"config": {"map": {"a": "", "b": ""}}}),
+            (
+                "values.config.default: A default config must be provided when more than one configuration is set in "
+                "'config.map'."
+            ),
+        ),
+        (
+            changed(release(PLUGIN, {}), "name", "x" * 54),
+            "name: invalid release name: the length must not be longer than 53",
+        ),
+    ],
+)
+def test_a_chart_fails_in_its_own_words(cluster: Cluster, given: dict[str, Any], said: str) -> None:
+    assert told(cluster, given) == [said]
+
+
+def test_what_a_preview_does_not_know_fails_no_chart(cluster: Cluster) -> None:
+    assert told(cluster, scale_set(githubConfigUrl=UNKNOWN, githubConfigSecret=UNKNOWN, minRunners=UNKNOWN)) == []
+    assert told(cluster, changed(scale_set(), "values", UNKNOWN)) == []
+
+
+def test_the_values_of_another_version_and_of_an_unknown_chart_are_not_judged(cluster: Cluster) -> None:
+    assert told(cluster, changed(scale_set(later=True), "version", "0.15.0")) == []
+    assert told(cluster, release("redis", {"anything": 1})) == []
+
+
+def test_a_release_without_a_name_gets_one_and_keeps_it(cluster: Cluster) -> None:
+    first = cluster.checked(RELEASE, "arc", {"chart": "c"})
+    assert first.inputs["name"].startswith("arc-")
+    assert len(first.inputs["name"]) == 12
+    assert first.inputs["namespace"] == "default"
+    again = cluster.checked(RELEASE, "arc", {"chart": "c"}, old_inputs=dict(first.inputs))
+    assert again.inputs == first.inputs
+
+
+@pytest.mark.parametrize(("path", "replaces"), [("name", True), ("namespace", True), ("values.maxRunners", False)])
+def test_only_another_name_or_namespace_makes_another_release(cluster: Cluster, path: str, replaces: bool) -> None:
+    assert cluster.cloud.replaces(RELEASE, path) is replaces

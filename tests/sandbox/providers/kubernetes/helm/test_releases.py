@@ -1,0 +1,156 @@
+"""What releases of known charts find in the world, and what they put there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pulumi_sandbox.providers.kubernetes.helm.chart_objects import DAEMON_SET, DEPLOYMENT, RUNNER_SET
+from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, PLUGIN
+from pulumi_sandbox.providers.resource import Refused, Resource
+
+from tests.sandbox.providers.kubernetes.conftest import Cluster, changed
+from tests.sandbox.providers.kubernetes.helm.test_charts import RELEASE, release, scale_set, told
+
+CONSIDER = (
+    "Consider setting controllerServiceAccount.name in values.yaml to be explicit if you think the discovery is wrong."
+)
+
+
+@pytest.fixture
+def ready(cluster: Cluster) -> Cluster:
+    """A cluster with a namespace and the Secret of a GitHub App."""
+    cluster.settings("values: {kubernetes: {namespaces: [ci, arc-systems], secrets: [ci/github-app]}}\n")
+    return cluster
+
+
+def controller(cluster: Cluster, name: str = "arc", **values: Any) -> Resource:
+    return cluster.up(RELEASE, name, release(CONTROLLER, values, name=name, namespace="arc-systems"))
+
+
+def refused(cluster: Cluster, inputs: dict[str, Any]) -> str:
+    with pytest.raises(Refused) as caught:
+        cluster.up(RELEASE, "gpu-t4", inputs)
+    return str(caught.value)
+
+
+def names(cluster: Cluster, token: str) -> list[str]:
+    return [row.id for row in cluster.world.find(token)]
+
+
+def test_a_scale_set_without_a_controller_is_refused_by_its_chart(ready: Cluster) -> None:
+    assert refused(ready, scale_set()) == (
+        "No gha-rs-controller deployment found using label (app.kubernetes.io/part-of=gha-rs-controller). " + CONSIDER
+    )
+    ready.up(RELEASE, "gpu-t4", scale_set(controllerServiceAccount={"name": "arc", "namespace": "arc-systems"}))
+    assert names(ready, RUNNER_SET) == ["ci/gpu-t4"]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("githubConfigUrl", ".Values.githubConfigUrl is required"),
+        ("githubConfigSecret", "Values.githubConfigSecret is required for setting auth with GitHub server."),
+    ],
+)
+def test_what_a_release_is_not_given_fails_its_chart_and_no_check_before_it(
+    ready: Cluster, name: str, said: str
+) -> None:
+    lacking = changed(scale_set(controllerServiceAccount={"name": "a", "namespace": "b"}), f"values/{name}", ...)
+    assert told(ready, lacking) == []
+    assert refused(ready, lacking) == said
+
+
+def test_a_scale_set_finds_the_one_controller_that_watches_its_namespace(ready: Cluster) -> None:
+    only = controller(ready, flags={"watchSingleNamespace": "other"})
+    assert refused(ready, scale_set()) == (
+        "No gha-rs-controller deployment that watch this namespace found using label "
+        "(actions.github.com/controller-watch-single-namespace). " + CONSIDER
+    )
+    controller(ready, "all")
+    assert refused(ready, scale_set()) == (
+        "Found both gha-rs-controller installed with flags.watchSingleNamespace set and unset in cluster, this is not "
+        "supported. " + CONSIDER
+    )
+    ready.life.delete(only)
+    ready.up(RELEASE, "gpu-t4", scale_set())
+    controller(ready, "second")
+    assert refused(ready, changed(scale_set(), "name", "gpu-l4")) == (
+        "More than one gha-rs-controller deployment found using label (app.kubernetes.io/part-of=gha-rs-controller). "
+        + CONSIDER
+    )
+
+
+def test_a_scale_set_of_another_minor_version_than_its_controller_is_shown_as_the_failure_it_is(ready: Cluster) -> None:
+    controller(ready)
+    assert refused(ready, changed(scale_set(), "version", "0.13.1")) == (
+        "Autoscaling runner set version doesn't match the build version. Deleting the resource.\n"
+        "  got: autoscalingRunnerSetVersion 0.13.1, buildVersion 0.14.2\n"
+        "  hint: a cluster takes the release, and the controller then deletes the runner set; install both charts in "
+        "the same minor version"
+    )
+    ready.up(RELEASE, "gpu-t4", changed(scale_set(), "version", "0.14.1"))
+    assert ("info", "the values of gha-runner-scale-set 0.14.1 are not checked; the sandbox knows those of 0.14.2") in (
+        ready.said
+    )
+
+
+def test_a_controller_of_another_minor_version_deletes_the_scale_sets_it_finds(ready: Cluster) -> None:
+    arc = controller(ready)
+    ready.up(RELEASE, "gpu-t4", scale_set())
+    ready.change(arc, changed(arc.inputs, "version", "0.15.0"))
+    assert names(ready, RUNNER_SET) == []
+    assert (
+        "warning",
+        "the controller 0.15.0 deletes the runner set ci/gpu-t4, which is of another minor",
+    ) in ready.said
+
+
+def test_a_github_secret_that_is_not_there_is_refused(ready: Cluster) -> None:
+    controller(ready)
+    said = refused(ready, scale_set(githubConfigSecret="elsewhere"))
+    assert said.splitlines()[0] == 'secrets "elsewhere" not found'
+    secret = {"metadata": {"name": "elsewhere", "namespace": "ci"}, "stringData": {"github_token": "x"}}
+    ready.up("kubernetes:core/v1:Secret", "elsewhere", secret)
+    ready.up(RELEASE, "gpu-t4", scale_set(githubConfigSecret="elsewhere"))
+
+
+def test_a_release_needs_its_namespace_unless_it_makes_it(cluster: Cluster) -> None:
+    first = refused(cluster, release("redis", {})).splitlines()[0]
+    assert first == 'create: failed to create: namespaces "ci" not found'
+    cluster.up(RELEASE, "redis", release("redis", {}, createNamespace=True))
+    assert cluster.said == [
+        (
+            "info",
+            "only the shape of this release is checked; the sandbox does not know what the chart redis reads or makes",
+        )
+    ]
+
+
+def test_what_a_chart_makes_comes_changes_and_goes_with_its_release(ready: Cluster) -> None:
+    arc = controller(ready)
+    plugin = ready.up(RELEASE, "plugin", release(PLUGIN, {}, name="plugin"))
+    pool = ready.up(RELEASE, "gpu-t4", scale_set(minRunners=1))
+    assert names(ready, DEPLOYMENT) == ["arc-systems/arc-gha-rs-controller"]
+    assert names(ready, DAEMON_SET) == ["ci/plugin-nvidia-device-plugin"]
+    (row,) = ready.world.find(RUNNER_SET)
+    assert (row.origin, row.inputs["spec"]["minRunners"]) == ("controller", 1)
+    assert row.inputs["spec"]["template"]["spec"]["containers"][0]["name"] == "runner"
+    ready.change(pool, scale_set(minRunners=3))
+    (row,) = ready.world.find(RUNNER_SET)
+    assert row.inputs["spec"]["minRunners"] == 3
+    for one in (pool, plugin, arc):
+        ready.life.delete(one)
+    assert [names(ready, token) for token in (DEPLOYMENT, DAEMON_SET, RUNNER_SET)] == [[], [], []]
+
+
+def test_a_secret_in_the_values_does_not_reach_the_world(ready: Cluster) -> None:
+    controller(ready)
+    runner = {"name": "runner", "image": "x", "env": [{"name": "TOKEN", "value": "hush-hush"}]}
+    given = scale_set(template={"spec": {"containers": [runner]}})
+    path = ("values", "template", "spec", "containers", 0, "env", 0, "value")
+    ready.up(RELEASE, "gpu-t4", given, secrets=frozenset({path}))
+    assert [file.name for file in ready.folder.glob("world.db*") if b"hush-hush" in file.read_bytes()] == []
+    (row,) = ready.world.find(RUNNER_SET)
+    kept = row.inputs["spec"]["template"]["spec"]["containers"][0]["env"][0]
+    assert kept["value"]["secret"].startswith("hmac-sha256:")

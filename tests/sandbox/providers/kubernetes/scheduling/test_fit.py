@@ -1,0 +1,134 @@
+"""Which pod fits which node, and what the scheduler of Kubernetes 1.36 says where none does."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from pulumi_sandbox.providers.kubernetes.scheduling.fit import Misfit, misfit, requests, takes_daemon, unschedulable
+from pulumi_sandbox.providers.kubernetes.scheduling.nodes import Node, Taint
+
+GPU = "nvidia.com/gpu"
+NODE = Node(
+    "n",
+    {"gpu": "t4", "memory": "16", "kubernetes.io/arch": "amd64"},
+    (Taint(GPU, "present"),),
+    {"cpu": Fraction(4), "memory": Fraction(16 * 1024**3), GPU: Fraction(1)},
+)
+TOLERATED = {"tolerations": [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}]}
+NO_AFFINITY = Misfit(("node(s) didn't match Pod's node affinity/selector",))
+
+
+def asking(**amounts: Any) -> dict[str, Any]:
+    return {**TOLERATED, "containers": [{"name": "c", "resources": {"limits": amounts}}]}
+
+
+def wanting(*expressions: dict[str, Any]) -> dict[str, Any]:
+    term = {"matchExpressions": list(expressions)}
+    wanted = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    return {**TOLERATED, "affinity": {"nodeAffinity": wanted}}
+
+
+@pytest.mark.parametrize(
+    ("toleration", "fits"),
+    [
+        ({"key": GPU, "operator": "Exists", "effect": "NoSchedule"}, True),
+        ({"key": GPU, "operator": "Exists"}, True),
+        ({"operator": "Exists"}, True),
+        ({"key": GPU, "value": "present", "effect": "NoSchedule"}, True),
+        ({"key": GPU, "value": "true", "effect": "NoSchedule"}, False),
+        ({"key": GPU, "operator": "Exists", "effect": "NoExecute"}, False),
+        ({"key": "other", "operator": "Exists"}, False),
+    ],
+)
+def test_a_taint_is_tolerated_by_key_value_and_effect(toleration: dict[str, Any], fits: bool) -> None:
+    said = misfit({"tolerations": [toleration]}, NODE, {})
+    assert said == (None if fits else Misfit(("node(s) had untolerated taint(s)",)))
+
+
+def test_a_taint_that_only_prefers_keeps_nobody_away() -> None:
+    assert misfit({}, Node("n", taints=(Taint("spot", "", "PreferNoSchedule"),)), {}) is None
+
+
+@pytest.mark.parametrize(
+    ("expression", "fits"),
+    [
+        ({"key": "gpu", "operator": "In", "values": ["l4", "t4"]}, True),
+        ({"key": "gpu", "operator": "In", "values": ["l4"]}, False),
+        ({"key": "gpu", "operator": "NotIn", "values": ["l4"]}, True),
+        ({"key": "other", "operator": "NotIn", "values": ["l4"]}, True),
+        ({"key": "gpu", "operator": "NotIn", "values": ["t4"]}, False),
+        ({"key": "gpu", "operator": "Exists"}, True),
+        ({"key": "other", "operator": "Exists"}, False),
+        ({"key": "other", "operator": "DoesNotExist"}, True),
+        ({"key": "gpu", "operator": "DoesNotExist"}, False),
+        ({"key": "memory", "operator": "Gt", "values": ["15"]}, True),
+        ({"key": "memory", "operator": "Gt", "values": ["16"]}, False),
+        ({"key": "memory", "operator": "Lt", "values": ["17"]}, True),
+        ({"key": "gpu", "operator": "Lt", "values": ["17"]}, False),
+    ],
+)
+def test_the_operators_of_affinity(expression: dict[str, Any], fits: bool) -> None:
+    assert misfit(wanting(expression), NODE, {}) == (None if fits else NO_AFFINITY)
+
+
+def test_all_expressions_of_one_term_and_one_of_the_terms_must_hold() -> None:
+    has, lacks = {"key": "gpu", "operator": "Exists"}, {"key": "other", "operator": "Exists"}
+    assert misfit(wanting(has, lacks), NODE, {}) == NO_AFFINITY
+    either = {"nodeSelectorTerms": [{"matchExpressions": [one]} for one in (lacks, has)]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": either}}
+    assert misfit({**TOLERATED, "affinity": affinity}, NODE, {}) is None
+    assert misfit({**TOLERATED, "affinity": affinity, "nodeSelector": {"gpu": "l4"}}, NODE, {}) == NO_AFFINITY
+
+
+def test_room_is_counted_with_what_runs_there() -> None:
+    assert misfit(asking(**{GPU: 1, "cpu": 4}), NODE, {}) is None
+    assert misfit(asking(**{GPU: 2}), NODE, {}) == Misfit((f"Insufficient {GPU}",), final=True)
+    assert misfit(asking(**{GPU: 1}), NODE, {GPU: Fraction(1)}) == Misfit((f"Insufficient {GPU}",), final=False)
+    assert misfit(asking(cpu="4100m", memory="17Gi"), NODE, {}) == Misfit(("Insufficient cpu", "Insufficient memory"))
+    # A machine of unknown size has room for any pod, and no GPU.
+    assert misfit(asking(cpu=500), Node("n"), {}) is None
+    assert misfit(asking(**{GPU: 1}), Node("n"), {}) == Misfit((f"Insufficient {GPU}",))
+
+
+def test_a_pod_asks_for_the_sum_of_its_containers_or_its_largest_init_container() -> None:
+    spec = {
+        "containers": [
+            {"resources": {"requests": {"cpu": 1}, "limits": {"cpu": 2}}},
+            {"resources": {"limits": {"cpu": "500m"}}},
+        ],
+        "initContainers": [{"resources": {"requests": {"cpu": 3}}}, {"resources": {"requests": {GPU: 1}}}],
+    }
+    assert requests(spec) == {"cpu": 3, GPU: 1}
+
+
+def test_a_daemon_goes_wherever_it_is_wanted_and_tolerated_whatever_room_there_is() -> None:
+    assert takes_daemon(asking(cpu=100), NODE)
+    assert not takes_daemon({}, NODE)
+    assert not takes_daemon({**TOLERATED, "nodeSelector": {"gpu": "l4"}}, NODE)
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ([], "no nodes available to schedule pods"),
+        (
+            [Misfit(("node(s) had untolerated taint(s)",))],
+            (
+                "0/1 nodes are available: 1 node(s) had untolerated taint(s). no new claims to deallocate, preemption: "
+                "0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+            ),
+        ),
+        (
+            [Misfit((f"Insufficient {GPU}",)), Misfit((f"Insufficient {GPU}",), final=False), NO_AFFINITY],
+            (
+                "0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 2 Insufficient "
+                "nvidia.com/gpu. no new claims to deallocate, preemption: 0/3 nodes are available: 1 No preemption "
+                "victims found for incoming pod, 2 Preemption is not helpful for scheduling."
+            ),
+        ),
+    ],
+)
+def test_what_fits_nowhere_says_what_the_scheduler_says(found: list[Misfit], said: str) -> None:
+    assert unschedulable(found) == said

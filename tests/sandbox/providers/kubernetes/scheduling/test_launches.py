@@ -1,0 +1,90 @@
+"""What a Job and a runner meet where Amazon has no machine for the node that they need."""
+
+from __future__ import annotations
+
+import pytest
+from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD
+from pulumi_sandbox.providers.kubernetes.workloads import jobs
+from pulumi_sandbox.providers.readiness import NotReady
+from pulumi_sandbox.world.faults import Fault
+
+from tests.sandbox.providers.aws.test_faults import NO_SPOT, sold_out
+from tests.sandbox.providers.kubernetes.conftest import JOB, Cluster, job
+from tests.sandbox.providers.kubernetes.scheduling.test_scheduler import SPEC, group, tag
+
+TRIGGERED = ("info", "TriggeredScaleUp: pod triggered scale-up: [{eks-t4 0->1 (max: 2)}]")
+CANNOT = ("info", "the cluster autoscaler: Instance group eks-t4 cannot provision any more nodes!")
+LATER = ("info", "the cluster autoscaler tries again after 5 minutes, the sandbox at once")
+STARTED = ("info", "the cluster autoscaler starts t4-0 in the group t4")
+
+
+def activity(words: str) -> tuple[str, str]:
+    return "info", f"the activity of the Auto Scaling group eks-t4: Failed: {words}"
+
+
+def check(cluster: Cluster, name: str = "smoke") -> None:
+    given = job(activeDeadlineSeconds=600)
+    given["metadata"]["name"] = name
+    given["spec"]["template"]["spec"] |= SPEC
+    cluster.up(JOB, name, given)
+
+
+@pytest.fixture
+def empty(cluster: Cluster) -> Cluster:
+    """A cluster whose one group has no node yet."""
+    group(cluster, desired=0, most=2, amiType="BOTTLEROCKET_x86_64_NVIDIA", capacityType="SPOT", region="us-east-1")
+    tag(cluster, "label/nvidia.com/gpu.present", "true")
+    return cluster
+
+
+def test_a_job_ends_at_its_deadline_where_no_machine_is_to_be_had_and_the_next_one_passes(
+    empty: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "PATIENCE_SEC", 0.0)
+    number = empty.world.add_fault(Fault("stockout", on="*NodeGroup", times=0))
+    with pytest.raises(NotReady) as unready:
+        check(empty)
+    assert unready.value.reasons[1:] == ["[DeadlineExceeded] Job was active longer than specified deadline"]
+    told = [line for line in empty.said if line[0] == "info"]
+    assert told[:3] == [TRIGGERED, activity(NO_SPOT), CANNOT]
+    assert told[3][1].endswith("FailedScheduling: no nodes available to schedule pods")
+    assert len(told) == 5
+    assert [event.verb for event in empty.world.events()].count("fault stockout") == 1
+    empty.world.clear_faults(number)
+    check(empty, "again")
+    assert STARTED in empty.said
+
+
+def test_a_machine_that_is_sold_out_once_is_there_at_the_next_try(empty: Cluster) -> None:
+    empty.world.add_fault(Fault("stockout"))
+    check(empty)
+    lines = [line for line in empty.said if line[0] == "info"]
+    assert lines[:5] == [TRIGGERED, activity(NO_SPOT), CANNOT, LATER, STARTED]
+    assert empty.world.faults() == []
+
+
+def test_a_group_that_is_sold_out_leaves_the_pod_to_the_next_one(empty: Cluster) -> None:
+    group(empty, "other", desired=0, most=2, amiType="BOTTLEROCKET_x86_64_NVIDIA", region="us-east-1")
+    tag(empty, "label/nvidia.com/gpu.present", "true", target="eks-other-0c1d")
+    empty.world.add_fault(Fault("stockout", on="t4", times=0))
+    check(empty)
+    assert ("info", "the cluster autoscaler starts other-0 in the group other") in empty.said
+
+
+def test_a_stockout_of_one_zone_strikes_groups_of_that_zone_alone(cluster: Cluster) -> None:
+    subnets = ["subnet-0a1b2c3d4e5f60001"]
+    group(cluster, desired=0, most=2, amiType="BOTTLEROCKET_x86_64_NVIDIA", region="us-east-1", subnetIds=subnets)
+    tag(cluster, "label/nvidia.com/gpu.present", "true")
+    cluster.world.add_fault(Fault("stockout", zone="us-east-1b"))
+    check(cluster)
+    assert len(cluster.world.faults()) == 1
+    cluster.world.add_fault(Fault("stockout", zone="us-east-1a"))
+    cluster.world.delete(POD, cluster.world.find(POD)[0].id)
+    check(cluster, "again")
+    assert activity(sold_out("g4dn.xlarge", "us-east-1a")) in cluster.said
+
+
+def test_saying_where_a_pod_would_go_asks_for_no_machine(empty: Cluster) -> None:
+    empty.world.add_fault(Fault("stockout"))
+    assert empty.cloud.workloads.scheduler.place(SPEC).node == "t4-0"
+    assert len(empty.world.faults()) == 1

@@ -1,0 +1,202 @@
+"""Pods on the nodes of EKS node groups: who advertises GPUs, which groups grow, and what stays Pending."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from pulumi_sandbox.providers.kubernetes.helm.chart_objects import RUNNER_SET
+from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement
+from pulumi_sandbox.world.store import Record
+
+from tests.sandbox.providers.kubernetes.conftest import GPU, Cluster
+from tests.sandbox.providers.kubernetes.helm.test_charts import RELEASE, release, scale_set
+
+PRESENT = {"nvidia.com/gpu.present": "true"}
+TAINT = {"key": GPU, "value": "present", "effect": "NO_SCHEDULE"}
+HELPLESS = (
+    "no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+)
+UNTOLERATED = f"0/1 nodes are available: 1 node(s) had untolerated taint(s). {HELPLESS}"
+NO_GPU = f"0/1 nodes are available: 1 Insufficient {GPU}. {HELPLESS}"
+TOLERANT = {"gfd": {"enabled": True}, "nfd": {"worker": {"tolerations": [{"operator": "Exists"}]}}}
+SPEC: dict[str, Any] = {
+    "tolerations": [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}],
+    "nodeSelector": PRESENT,
+    "containers": [{"name": "runner", "image": "x", "resources": {"limits": {GPU: 1}}}],
+}
+
+
+def group(cluster: Cluster, name: str = "t4", desired: int = 1, most: int = 1, **inputs: Any) -> None:
+    given = {
+        "clusterName": "ci",
+        "nodeGroupName": name,
+        "instanceTypes": ["g4dn.xlarge"],
+        "amiType": "AL2023_x86_64_NVIDIA",
+        "labels": PRESENT,
+        "taints": [TAINT],
+        "scalingConfig": {"desiredSize": desired, "minSize": 0, "maxSize": most},
+        **inputs,
+    }
+    cluster.world.insert(Record("aws:eks/nodeGroup:NodeGroup", f"ci:{name}", name, "", given, given))
+
+
+def tag(cluster: Cluster, key: str, value: str, target: str = "eks-t4-0c1d") -> None:
+    key = f"k8s.io/cluster-autoscaler/node-template/{key}"
+    given = {"autoscalingGroupName": target, "tag": {"key": key, "value": value, "propagateAtLaunch": False}}
+    cluster.world.insert(Record("aws:autoscaling/tag:Tag", f"{target},{key}", key, "", given))
+
+
+def plugin(cluster: Cluster, **values: Any) -> None:
+    cluster.settings("values: {kubernetes: {namespaces: [ci], secrets: [ci/github-app]}}\n")
+    cluster.up(RELEASE, "plugin", release("nvidia-device-plugin", values, name="plugin"))
+
+
+def place(cluster: Cluster, **changes: Any) -> Placement:
+    return cluster.cloud.workloads.scheduler.place({**SPEC, **changes})
+
+
+def test_gpus_are_there_once_a_device_plugin_runs_on_the_node(cluster: Cluster) -> None:
+    group(cluster)
+    assert place(cluster) == Placement(message=NO_GPU)
+    plugin(cluster)
+    assert place(cluster) == Placement("t4-0")
+    assert ("info", "plugin-nvidia-device-plugin runs on 1 of 1 nodes") in cluster.said
+
+
+def test_no_gpu_is_there_while_the_device_plugin_is_not_ready_and_after_somebody_deletes_it(cluster: Cluster) -> None:
+    group(cluster)
+    plugin(cluster)
+    [row] = cluster.world.find("kubernetes:apps/v1:DaemonSet")
+    cluster.world.update(row.type, row.id, outputs={**row.outputs, "status": {"numberReady": 0}})
+    assert place(cluster) == Placement(message=NO_GPU)
+    cluster.world.update(row.type, row.id, outputs=row.outputs)
+    assert place(cluster) == Placement("t4-0")
+    cluster.world.delete(row.type, row.id)
+    assert place(cluster) == Placement(message=NO_GPU)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "values", "placed"),
+    [
+        ({"labels": {}}, {}, False),
+        ({"labels": {}}, {"gfd": {"enabled": True}}, True),
+        # What labels the nodes then tolerates one value of the taint alone.
+        ({"labels": {}, "taints": [TAINT | {"value": "true"}]}, {"gfd": {"enabled": True}}, False),
+        ({"labels": {}, "taints": [TAINT | {"value": "true"}]}, TOLERANT, True),
+        ({"labels": {}}, {"affinity": {}}, True),
+        ({"taints": [TAINT | {"key": "ci"}]}, {}, False),
+        ({"taints": [TAINT | {"key": "ci"}]}, {"tolerations": [{"operator": "Exists"}]}, True),
+        ({}, {"devicePlugin": {"enabled": False}}, False),
+        ({"amiType": "AL2023_x86_64_STANDARD"}, {}, False),
+        ({"instanceTypes": ["m7i.xlarge"]}, {}, False),
+    ],
+)
+def test_a_device_plugin_goes_by_affinity_and_tolerations_and_needs_a_driver(
+    cluster: Cluster, inputs: dict[str, Any], values: dict[str, Any], placed: bool
+) -> None:
+    group(cluster, **inputs)
+    plugin(cluster, **values)
+    assert place(cluster, nodeSelector={}, tolerations=[{"operator": "Exists"}]) == (
+        Placement("t4-0") if placed else Placement(message=NO_GPU)
+    )
+
+
+def test_bottlerocket_brings_its_device_plugin(cluster: Cluster) -> None:
+    group(cluster, amiType="BOTTLEROCKET_x86_64_NVIDIA")
+    assert place(cluster) == Placement("t4-0")
+
+
+def test_what_a_pod_does_not_tolerate_or_want_is_said_as_the_scheduler_says_it(cluster: Cluster) -> None:
+    group(cluster, amiType="BOTTLEROCKET_x86_64_NVIDIA")
+    assert place(cluster, tolerations=[]) == Placement(message=UNTOLERATED)
+    assert place(cluster, nodeSelector={"gpu": "l4"}) == Placement(
+        message=f"0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. {HELPLESS}"
+    )
+    assert place(cluster, nodeSelector={"node.kubernetes.io/instance-type": "g4dn.xlarge"}) == Placement("t4-0")
+    assert place(cluster, nodeSelector={"eks.amazonaws.com/nodegroup": "t4"}) == Placement("t4-0")
+    assert place(cluster, nodeSelector={"kubernetes.io/arch": "arm64"}).node == ""
+
+
+def test_a_group_without_nodes_grows_only_when_its_tags_tell_the_autoscaler_enough(cluster: Cluster) -> None:
+    group(cluster, desired=0, most=2, amiType="BOTTLEROCKET_x86_64_NVIDIA")
+    assert place(cluster) == Placement(message="no nodes available to schedule pods")
+    tag(cluster, "label/nvidia.com/gpu.present", "true", target="eks-l4-0c1d")
+    assert place(cluster).node == ""
+    tag(cluster, "label/nvidia.com/gpu.present", "true")
+    assert place(cluster) == Placement("t4-0", started="t4")
+    # The tags may tell of a taint too, which then counts before a node is there.
+    tag(cluster, "taint/dedicated", "ci:NoSchedule")
+    assert place(cluster).node == ""
+
+
+def test_the_tags_of_a_group_are_those_of_the_auto_scaling_group_it_names(cluster: Cluster) -> None:
+    group(cluster, desired=0, amiType="BOTTLEROCKET_x86_64_NVIDIA")
+    (row,) = cluster.world.find("aws:eks/nodeGroup:NodeGroup")
+    known = {**row.outputs, "resources": [{"autoscalingGroups": [{"name": "another"}]}]}
+    cluster.world.update(row.type, row.id, outputs=known)
+    tag(cluster, "label/nvidia.com/gpu.present", "true")
+    assert place(cluster).node == ""
+    tag(cluster, "label/nvidia.com/gpu.present", "true", target="another")
+    assert place(cluster) == Placement("t4-0", started="t4")
+
+
+def test_a_group_with_a_node_grows_up_to_its_most(cluster: Cluster) -> None:
+    group(cluster, most=2, amiType="BOTTLEROCKET_x86_64_NVIDIA")
+    plugin(cluster)
+    cluster.world.delete("kubernetes:apps/v1:DaemonSet", "ci/plugin-nvidia-device-plugin")
+    pool = scale_set(minRunners=3, template={"spec": SPEC}, controllerServiceAccount={"name": "a", "namespace": "b"})
+    made = cluster.up(RELEASE, "gpu-t4", pool)
+    pods = cluster.world.find(POD)
+    assert [row.inputs["spec"].get("nodeName") for row in pods] == ["t4-0", "t4-1", None]
+    waiting = pods[2].outputs["status"]
+    assert (waiting["phase"], waiting["conditions"][0]["reason"]) == ("Pending", "Unschedulable")
+    said = (
+        f"0/2 nodes are available: 2 Insufficient {GPU}. no new claims to deallocate, preemption: 0/2 nodes are "
+        "available: 2 No preemption victims found for incoming pod."
+    )
+    assert waiting["conditions"][0]["message"] == said
+    assert cluster.said[-1] == ("warning", f"the runner {pods[2].name} stays Pending: {said}")
+    cluster.life.delete(made)
+    assert cluster.world.find(POD) == []
+    assert cluster.world.find(RUNNER_SET) == []
+
+
+def test_a_scale_set_at_zero_says_whether_a_runner_would_start(cluster: Cluster) -> None:
+    group(cluster)
+    plugin(cluster, tolerations=[])
+    account = {"name": "a", "namespace": "b"}
+    cluster.up(RELEASE, "gpu-t4", scale_set(template={"spec": SPEC}, controllerServiceAccount=account))
+    assert cluster.said[-1] == ("warning", f"a runner for a job would stay Pending: {NO_GPU}")
+    assert cluster.world.find(POD) == []
+
+
+def test_nodes_a_person_lists_are_nodes_too(cluster: Cluster) -> None:
+    assert cluster.cloud.workloads.scheduler.is_blind()
+    taint = f"{{key: {GPU}, value: present, effect: NoSchedule}}"
+    node = f"{{name: own, labels: {{gpu: t4}}, taints: [{taint}], allocatable: {{{GPU}: 1, cpu: 2}}}}"
+    cluster.settings(f"values: {{kubernetes: {{nodes: [{node}]}}}}\n")
+    assert not cluster.cloud.workloads.scheduler.is_blind()
+    assert place(cluster, nodeSelector={"gpu": "t4"}) == Placement("own")
+    assert place(cluster, nodeSelector={"gpu": "t4"}, tolerations=[]).message == UNTOLERATED
+
+
+def test_a_provider_sees_the_nodes_of_its_own_cluster(cluster: Cluster) -> None:
+    group(cluster, amiType="BOTTLEROCKET_x86_64_NVIDIA")
+    arguments = ["eks", "get-token", "--cluster-name", "other"]
+    user = {"name": "u", "user": {"exec": {"command": "aws", "args": arguments}}}
+    context = {"name": "c", "context": {"cluster": "x", "user": "u"}}
+    config = {"current-context": "c", "contexts": [context], "users": [user]}
+    cluster.config["kubeconfig"] = json.dumps(config)
+    assert cluster.cloud.workloads.scheduler.is_blind()
+    arguments[-1] = "ci"
+    cluster.config["kubeconfig"] = json.dumps(config)
+    assert place(cluster) == Placement("t4-0")
+
+
+def test_a_quota_of_gpus_that_counts_nothing_is_told(cluster: Cluster) -> None:
+    meta = {"name": "gpus", "namespace": "default"}
+    hard = {GPU: 1, f"requests.{GPU}": 1, "count/jobs.batch": 2}
+    cluster.up("kubernetes:core/v1:ResourceQuota", "gpus", {"metadata": meta, "spec": {"hard": hard}})
+    assert cluster.said == [("warning", f"spec.hard[{GPU}] counts nothing; the quota of it is requests.{GPU}")]

@@ -1,0 +1,159 @@
+"""Which cluster a kubeconfig means, and that the objects of two clusters have nothing to do with each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pulumi_sandbox.providers.kubernetes.cluster import identity
+from pulumi_sandbox.providers.kubernetes.provider import NAMESPACE
+from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Placement
+from pulumi_sandbox.providers.resource import Refused
+from pulumi_sandbox.providers.values import UNKNOWN
+from pulumi_sandbox.world.store import Record, World
+
+from tests.sandbox.providers.kubernetes.conftest import Cluster, kubeconfig, on
+from tests.sandbox.providers.kubernetes.helm.test_charts import RELEASE, release
+from tests.sandbox.providers.kubernetes.scheduling.test_scheduler import group, place
+
+EKS = "https://0123ABCD.gr7.eu-west-1.eks.amazonaws.com"
+ARN = "arn:aws:eks:eu-west-1:123456789012:cluster/ci"
+SPACE = {"metadata": {"name": "runners"}}
+WIDE: dict[str, dict[str, Any]] = {
+    NAMESPACE: SPACE,
+    "kubernetes:scheduling.k8s.io/v1:PriorityClass": {"metadata": {"name": "runners"}, "value": 7},
+    "kubernetes:node.k8s.io/v1:RuntimeClass": {"metadata": {"name": "runners"}, "handler": "nvidia"},
+    "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole": {"metadata": {"name": "runners"}, "rules": []},
+}
+TAKEN = (
+    'namespaces "runners"',
+    'priorityclasses.scheduling.k8s.io "runners"',
+    'runtimeclasses.node.k8s.io "runners"',
+    'clusterroles.rbac.authorization.k8s.io "runners"',
+)
+OTHERS = "\n  hint: the stack test/dev has it in this cluster: leave it to that one, or choose another name"
+MEANT: dict[str, tuple[dict[str, Any], str]] = {
+    "none": ({}, ""),
+    "not yet known": ({"kubeconfig": None}, ""),
+    "no yaml": ({"kubeconfig": "{"}, ""),
+    "no file": ({"kubeconfig": "/no/such/file"}, ""),
+    "nothing in it": ({"kubeconfig": "apiVersion: v1\nusers: []\n"}, ""),
+    "a token for a name, with its region": ({"kubeconfig": kubeconfig("ci")}, "us-east-1/ci"),
+    "a name whose region the server tells": ({"kubeconfig": kubeconfig("ci", "", EKS)}, "eu-west-1/ci"),
+    "a name alone": ({"kubeconfig": kubeconfig("ci", "", flag="-i")}, "ci"),
+    "a server alone": ({"kubeconfig": kubeconfig("", server="https://10.0.0.1:6443/")}, "https://10.0.0.1:6443"),
+    "the name that aws gives": ({"kubeconfig": kubeconfig("", server=EKS).replace('"c"', f'"{ARN}"')}, "eu-west-1/ci"),
+    "a context there is none of": ({"kubeconfig": kubeconfig("ci"), "context": "other"}, ""),
+    "another one of its clusters": (
+        {
+            "kubeconfig": '{"clusters": [{"name": "a", "cluster": {"server": "https://a"}}, '
+            '{"name": "b", "cluster": {"server": "https://b"}}]}',
+            "cluster": "b",
+        },
+        "https://b",
+    ),
+}
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> tuple[Cluster, Cluster]:
+    """A provider for each of two clusters, over one world."""
+    return on(tmp_path, kubeconfig=kubeconfig("ci")), on(tmp_path, kubeconfig=kubeconfig("other"))
+
+
+@pytest.mark.parametrize(("config", "meant"), MEANT.values(), ids=MEANT)
+def test_a_kubeconfig_tells_which_cluster_is_meant(tmp_path: Path, config: dict[str, Any], meant: str) -> None:
+    assert identity(config, World(tmp_path / "world.db")) == meant
+
+
+def test_a_kubeconfig_may_be_a_file(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text(kubeconfig("ci"))
+    assert identity({"kubeconfig": str(tmp_path / "config")}, World(tmp_path / "world.db")) == "us-east-1/ci"
+
+
+def test_a_server_is_the_cluster_of_the_world_that_has_it(tmp_path: Path) -> None:
+    world = World(tmp_path / "world.db")
+    world.insert(Record("aws:eks/cluster:Cluster", "ci", outputs={"endpoint": EKS, "region": "eu-west-1"}))
+    assert identity({"kubeconfig": kubeconfig("", "", EKS)}, world) == "eu-west-1/ci"
+
+
+def test_objects_and_releases_of_one_name_are_two_in_two_clusters(two: tuple[Cluster, Cluster]) -> None:
+    plugin = release("nvidia-device-plugin", {}, name="plugin", namespace="runners")
+    for cluster in two:
+        for token, given in WIDE.items():
+            cluster.up(token, "it", given)
+        cluster.up(RELEASE, "plugin", plugin)
+    assert [row.cluster for row in two[0].world.find(NAMESPACE)] == ["us-east-1/ci", "us-east-1/other"]
+    assert len(two[0].world.find("kubernetes:apps/v1:DaemonSet")) == 2
+    # And what goes from one stays in the other.
+    gone = two[0].resource(RELEASE, "plugin", plugin, id="runners/plugin")
+    two[0].life.delete(gone)
+    assert [(row.type, row.cluster) for row in two[0].world.find("kubernetes:[ah]*") if "Role" not in row.type] == [
+        (RELEASE, "us-east-1/other"), ("kubernetes:apps/v1:DaemonSet", "us-east-1/other"),
+    ]  # fmt: skip
+    assert two[0].cloud.locate(RELEASE, "runners/plugin") is None
+
+
+@pytest.mark.parametrize(("token", "said"), list(zip(WIDE, TAKEN, strict=True)))
+def test_two_providers_of_one_cluster_collide_in_the_words_of_the_api(tmp_path: Path, token: str, said: str) -> None:
+    # The second one names the region by the server's address.
+    server = "https://AB.gr7.us-east-1.eks.amazonaws.com"
+    first, second = on(tmp_path, kubeconfig=kubeconfig("ci")), on(tmp_path, kubeconfig=kubeconfig("ci", "", server))
+    first.up(token, "it", WIDE[token])
+    with pytest.raises(Refused) as refused:
+        second.up(token, "it", WIDE[token])
+    assert str(refused.value) == f"{said} already exists{OTHERS}"
+
+
+def test_two_releases_of_one_name_collide_in_the_words_of_helm(tmp_path: Path) -> None:
+    first, second = (on(tmp_path, kubeconfig=kubeconfig("ci")) for _ in range(2))
+    plugin = release("nvidia-device-plugin", {}, name="plugin", namespace="runners")
+    first.up(NAMESPACE, "runners", SPACE)
+    first.up(RELEASE, "plugin", plugin)
+    with pytest.raises(Refused) as refused:
+        second.up(RELEASE, "plugin", plugin)
+    assert str(refused.value) == f"cannot re-use a name that is still in use{OTHERS}"
+
+
+def test_a_namespace_of_another_cluster_is_not_there(two: tuple[Cluster, Cluster]) -> None:
+    two[0].up(NAMESPACE, "runners", SPACE)
+    given = {"metadata": {"name": "m", "namespace": "runners"}}
+    two[0].up("kubernetes:core/v1:ConfigMap", "m", given)
+    with pytest.raises(Refused, match=r'^namespaces "runners" not found'):
+        two[1].up("kubernetes:core/v1:ConfigMap", "m", given)
+
+
+def test_a_group_gives_nodes_to_its_own_cluster_alone(tmp_path: Path) -> None:
+    here, elsewhere = on(tmp_path, kubeconfig=kubeconfig("ci")), on(tmp_path, kubeconfig=kubeconfig("other"))
+    group(here, amiType="BOTTLEROCKET_x86_64_NVIDIA")
+    assert place(here) == Placement("t4-0")
+    assert elsewhere.cloud.workloads.scheduler.is_blind()
+    # One that tells no name means the only cluster there is; of two it can be neither.
+    unnamed = on(tmp_path)
+    assert place(unnamed) == Placement("t4-0")
+    group(here, "l4", clusterName="other")
+    assert unnamed.cloud.workloads.scheduler.is_blind()
+
+
+def test_a_group_of_the_same_cluster_name_in_another_region_is_another_clusters(tmp_path: Path) -> None:
+    here, elsewhere = on(tmp_path, kubeconfig=kubeconfig("ci")), on(tmp_path, kubeconfig=kubeconfig("ci", "eu-west-1"))
+    group(here, amiType="BOTTLEROCKET_x86_64_NVIDIA", region="us-east-1")
+    assert place(here) == Placement("t4-0")
+    assert elsewhere.cloud.workloads.scheduler.is_blind()
+
+
+CHANGES: dict[str, tuple[str, Any, bool]] = {
+    "another cluster": ("kubeconfig", kubeconfig("other"), True),
+    "other credentials": ("kubeconfig", kubeconfig("other", server="https://ci.example"), False),
+    "one not known yet": ("kubeconfig", UNKNOWN, True),
+    "a namespace": ("namespace", kubeconfig("other"), False),
+}
+
+
+@pytest.mark.parametrize(("name", "value", "replaced"), CHANGES.values(), ids=CHANGES)
+def test_another_cluster_makes_another_provider_and_so_all_objects_anew(
+    cluster: Cluster, name: str, value: Any, replaced: bool
+) -> None:
+    old = {"kubeconfig": kubeconfig("ci")}
+    assert cluster.cloud.config_replaces(old, {**old, name: value}, name) is replaced

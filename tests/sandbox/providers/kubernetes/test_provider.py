@@ -1,0 +1,227 @@
+"""The offline kubernetes provider: names, namespaces, what the API server adds, and which change makes a new object."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pulumi_sandbox.providers.kubernetes.provider import Kubernetes
+from pulumi_sandbox.providers.kubernetes.tables import CLUSTER_WIDE, REPLACES
+from pulumi_sandbox.providers.resource import Problem
+from pulumi_sandbox.providers.values import UNKNOWN
+from pulumi_sandbox.world.store import Record
+
+from tests.sandbox.providers.clouds import Bench
+
+CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
+NAMESPACE = "kubernetes:core/v1:Namespace"
+DEPLOYMENT = "kubernetes:apps/v1:Deployment"
+JOB = "kubernetes:batch/v1:Job"
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(Kubernetes(), tmp_path)
+
+
+def metadata(bench: Bench, token: str, given: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    found: dict[str, Any] = bench.checked(token, "app", {"metadata": given} if given else {}, **more).inputs["metadata"]
+    return found
+
+
+def test_an_object_without_a_name_gets_one_and_says_so(bench: Bench) -> None:
+    named = metadata(bench, CONFIG_MAP, {"annotations": {"a": "b"}})
+    assert re.fullmatch(r"app-[0-9a-f]{8}", named["name"])
+    assert named["annotations"] == {"a": "b", "pulumi.com/autonamed": "true"}
+    assert named["namespace"] == "default"
+
+
+def test_a_chosen_name_is_kept_and_a_given_one_left_alone(bench: Bench) -> None:
+    first = metadata(bench, CONFIG_MAP)
+    assert metadata(bench, CONFIG_MAP, old_inputs={"metadata": first}) == first
+    assert metadata(bench, CONFIG_MAP, {"name": "mine"}) == {"name": "mine", "namespace": "default"}
+    assert metadata(bench, CONFIG_MAP, {"name": UNKNOWN})["name"] is UNKNOWN
+    assert metadata(bench, CONFIG_MAP, {"generateName": "x-"}) == {"generateName": "x-", "namespace": "default"}
+    # A name that the program gave is not adopted when the program stops giving it.
+    assert metadata(bench, CONFIG_MAP, old_inputs={"metadata": {"name": "mine"}})["name"] != "mine"
+
+
+def test_metadata_of_a_wrong_type_is_left_to_the_shape(bench: Bench) -> None:
+    assert bench.checked(CONFIG_MAP, "app", {"metadata": "x"}).inputs == {"metadata": "x"}
+    assert bench.checked(CONFIG_MAP, "app", {"metadata": UNKNOWN}).inputs == {"metadata": UNKNOWN}
+
+
+def test_the_namespace_of_the_provider_is_filled_in_where_a_kind_lives_in_one(tmp_path: Path) -> None:
+    bench = Bench(Kubernetes(), tmp_path, {"namespace": "ci"})
+    assert metadata(bench, CONFIG_MAP, {"name": "x"}) == {"name": "x", "namespace": "ci"}
+    assert metadata(bench, CONFIG_MAP, {"name": "x", "namespace": "own"})["namespace"] == "own"
+    assert metadata(bench, NAMESPACE, {"name": "x"}) == {"name": "x"}
+    assert metadata(bench, "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole", {"name": "x"}) == {"name": "x"}
+
+
+def test_a_custom_resource_lives_where_its_definition_says(bench: Bench) -> None:
+    token = "kubernetes:example.com/v1:Widget"
+    assert metadata(bench, token, {"name": "w"})["namespace"] == "default"
+    spec = {"group": "example.com", "scope": "Cluster", "names": {"kind": "Widget"}}
+    bench.made("kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition", "d", {"spec": spec})
+    assert metadata(bench, token, {"name": "w"}) == {"name": "w"}
+
+
+def test_what_the_api_server_adds_is_in_the_outputs(bench: Bench) -> None:
+    made = bench.made(CONFIG_MAP, "app", {"metadata": {"name": "settings"}, "data": {"a": "b"}})
+    assert made.id == "default/settings"
+    assert made.outputs["data"] == {"a": "b"}
+    added = made.outputs["metadata"]
+    assert re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", added["uid"])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", added["creationTimestamp"])
+    assert (added["generation"], added["namespace"]) == (1, "default")
+    later = bench.cloud.computed(made)["metadata"]
+    assert (later["uid"], later["creationTimestamp"], later["generation"]) == (
+        added["uid"], added["creationTimestamp"], 2,
+    )  # fmt: skip
+    assert int(later["resourceVersion"]) >= int(added["resourceVersion"])
+
+
+def test_a_preview_leaves_open_what_the_api_server_fills_in(bench: Bench) -> None:
+    new = bench.checked(CONFIG_MAP, "app", {"metadata": {"name": "x"}})
+    counted = {"generation": UNKNOWN, "resourceVersion": UNKNOWN}
+    assert bench.cloud.planned(new) == {
+        "metadata": {"name": "x", "namespace": "default", "uid": UNKNOWN, "creationTimestamp": UNKNOWN, **counted}
+    }
+    made = bench.made(CONFIG_MAP, "app", {"metadata": {"name": "x"}})
+    assert bench.cloud.planned(made) == {"metadata": {**made.outputs["metadata"], **counted}}
+    service = bench.checked("kubernetes:core/v1:Service", "web", {"spec": {"type": "NodePort"}})
+    assert bench.cloud.planned(service)["spec"] == {"type": "NodePort", "clusterIP": UNKNOWN, "clusterIPs": [UNKNOWN]}
+
+
+def test_a_namespace_is_active_and_a_service_keeps_its_address(bench: Bench) -> None:
+    space = bench.made(NAMESPACE, "ci", {"metadata": {"name": "ci", "labels": {"a": "b"}}})
+    assert space.id == "ci"
+    assert space.outputs["status"] == {"phase": "Active"}
+    assert space.outputs["metadata"]["labels"] == {"a": "b", "kubernetes.io/metadata.name": "ci"}
+    service = bench.made("kubernetes:core/v1:Service", "web", {"spec": {"ports": [{"port": 80}]}})
+    assert re.fullmatch(r"10\.96\.\d{1,3}\.\d{1,3}", service.outputs["spec"]["clusterIP"])
+    assert service.outputs["spec"]["ports"] == [{"port": 80}]
+    assert bench.cloud.computed(service)["spec"] == service.outputs["spec"]
+
+
+def test_an_object_in_a_namespace_that_is_not_there_is_refused(bench: Bench) -> None:
+    lost = bench.checked(CONFIG_MAP, "app", {"metadata": {"name": "x", "namespace": "ci"}})
+    (refusal,) = bench.cloud.refusals(lost)
+    assert refusal.splitlines()[0] == 'namespaces "ci" not found'
+    assert refusal.splitlines()[1].startswith("  hint: create it in the stack, or, when the cluster has it already")
+    bench.world.insert(Record(NAMESPACE, "ci"))
+    assert list(bench.cloud.refusals(lost)) == []
+    for space in ("default", "kube-system"):
+        known = bench.checked(CONFIG_MAP, "app", {"metadata": {"name": "x", "namespace": space}})
+        assert list(bench.cloud.refusals(known)) == []
+
+
+def test_a_namespace_the_cluster_has_already_comes_from_sandbox_yaml(bench: Bench) -> None:
+    (bench.folder / "sandbox.yaml").write_text("values: {kubernetes: {namespaces: [default, arc-systems]}}\n")
+    object_ = bench.checked(CONFIG_MAP, "app", {"metadata": {"name": "x", "namespace": "arc-systems"}})
+    assert list(bench.cloud.refusals(object_)) == []
+
+
+@pytest.mark.parametrize(
+    ("token", "path", "replaces"),
+    [
+        (CONFIG_MAP, "metadata.name", True),
+        (CONFIG_MAP, "metadata.namespace", True),
+        (CONFIG_MAP, "metadata.labels.a", False),
+        (CONFIG_MAP, 'data["a.conf"]', True),
+        ("kubernetes:core/v1:Secret", "stringData.key", True),
+        ("kubernetes:core/v1:Secret", "type", True),
+        (DEPLOYMENT, "spec.selector.matchLabels.app", True),
+        (DEPLOYMENT, "spec.template.spec.containers[0].image", False),
+        (JOB, "spec.template.spec.containers[0].image", True),
+        (JOB, "spec", True),
+        (JOB, "spec.activeDeadlineSeconds", False),
+        ("kubernetes:core/v1:Pod", "spec.containers[1].image", True),
+        ("kubernetes:core/v1:Pod", "spec.activeDeadlineSeconds", False),
+        ("kubernetes:core/v1:Service", "spec.clusterIP", True),
+        ("kubernetes:core/v1:Service", "spec.ports[0].port", False),
+        ("kubernetes:apps/v1:StatefulSet", "spec.serviceName", True),
+        ("kubernetes:apps/v1:StatefulSet", "spec.replicas", False),
+        ("kubernetes:rbac.authorization.k8s.io/v1:RoleBinding", "roleRef.name", True),
+        ("kubernetes:rbac.authorization.k8s.io/v1:RoleBinding", "subjects[0].name", False),
+        ("kubernetes:example.com/v1:Widget", "spec.size", False),
+        ("kubernetes:example.com/v1:Widget", "metadata.name", True),
+    ],
+)
+def test_what_makes_a_new_object_is_what_the_real_provider_lists(
+    bench: Bench, token: str, path: str, replaces: bool
+) -> None:
+    assert bench.cloud.replaces(token, path) is replaces
+
+
+def test_data_may_change_in_place_when_the_provider_is_told_so(tmp_path: Path) -> None:
+    bench = Bench(Kubernetes(), tmp_path, {"enableConfigMapMutable": True, "enableSecretMutable": True})
+    assert bench.cloud.replaces(CONFIG_MAP, "data.a") is False
+    assert bench.cloud.replaces("kubernetes:core/v1:Secret", "stringData.a") is False
+    assert bench.cloud.replaces("kubernetes:core/v1:Secret", "type") is True
+
+
+def test_a_replacement_that_needs_the_same_name_deletes_first(bench: Bench) -> None:
+    def keeps(new: dict[str, Any], old: dict[str, Any]) -> bool:
+        res = bench.resource(JOB, "app", {"metadata": new}, old_inputs={"metadata": old})
+        return bench.cloud.keeps_name(res)
+
+    autonamed = {"name": "x", "annotations": {"pulumi.com/autonamed": "true"}}
+    assert keeps({"name": "x"}, {"name": "x"})
+    assert not keeps({"name": "y"}, {"name": "x"})
+    assert not keeps({"name": "x", "namespace": "b"}, {"name": "x", "namespace": "a"})
+    assert not keeps(autonamed, autonamed)
+
+
+def test_lists_nameless_patches_and_generated_names_are_refused(bench: Bench) -> None:
+    def problems(token: str, inputs: dict[str, Any]) -> list[Problem]:
+        return list(bench.cloud.rules(bench.resource(token, "app", inputs)))
+
+    assert problems("kubernetes:core/v1:PodList", {"items": []}) == [
+        Problem(
+            "kind",
+            "list resources exist for compatibility with YAML manifests and Helm charts, and cannot be created",
+            "use the underlying resource type instead",
+        )
+    ]
+    assert problems("kubernetes:apps/v1:DeploymentPatch", {"metadata": {"labels": {}}}) == [
+        Problem("metadata.name", "patch resources require the `.metadata.name` field to be set")
+    ]
+    assert problems(CONFIG_MAP, {"metadata": {"generateName": "x-"}}) == [
+        Problem("metadata.generateName", "not supported in Server-Side Apply mode", "set metadata.name")
+    ]
+    assert problems("kubernetes:example.com/v1:PriceList", {"metadata": {"name": "x"}}) == []
+
+
+def test_a_patch_is_never_named_by_the_provider(bench: Bench) -> None:
+    assert metadata(bench, "kubernetes:apps/v1:DeploymentPatch", {"labels": {}}) == {
+        "labels": {},
+        "namespace": "default",
+    }
+
+
+def test_an_import_may_leave_out_the_default_namespace(bench: Bench) -> None:
+    bench.made(CONFIG_MAP, "app", {"metadata": {"name": "settings"}})
+    for given in ("settings", "default/settings"):
+        found = bench.cloud.locate(CONFIG_MAP, given)
+        assert found is not None
+        assert found.id == "default/settings"
+    assert bench.cloud.locate(CONFIG_MAP, "other/settings") is None
+
+
+def test_a_helm_release_is_known_by_namespace_and_name(bench: Bench) -> None:
+    bench.made(NAMESPACE, "space", {"metadata": {"name": "arc-systems"}})
+    release = bench.made(
+        "kubernetes:helm.sh/v3:Release", "arc", {"chart": "c", "name": "arc", "namespace": "arc-systems"}
+    )
+    assert release.id == "arc-systems/arc"
+    assert "metadata" not in release.inputs
+
+
+def test_the_tables_name_only_kinds_the_sdk_has(bench: Bench) -> None:
+    known = {(token.split(":")[1].split("/")[0], token.rsplit(":", 1)[-1]) for token in bench.cloud.shapes.tokens}
+    assert set(REPLACES) <= known
+    assert {kind for _, kind in known} >= CLUSTER_WIDE

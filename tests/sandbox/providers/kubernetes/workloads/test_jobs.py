@@ -1,0 +1,373 @@
+"""Jobs that really run, and what `pulumi up` says of one that does not succeed."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_ci.payload import smoke_archive
+from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD
+from pulumi_sandbox.providers.kubernetes.workloads import jobs
+from pulumi_sandbox.providers.readiness import NotReady
+from pulumi_sandbox.providers.resource import Refused, Resource
+from pulumi_sandbox.providers.values import Decoded
+from pulumi_sandbox.world.store import Fault
+
+from tests.sandbox.providers.kubernetes.conftest import GPU, JOB, Cluster, archive, changed, check_job, job
+
+NODE = "{name: own, allocatable: {nvidia.com/gpu: 1}}"
+BACKOFF = "[BackoffLimitExceeded] Job has reached the specified backoff limit"
+DEADLINE = "[DeadlineExceeded] Job was active longer than specified deadline"
+UP = (
+    f'resource "urn:pulumi:dev::test::{JOB}::smoke" was successfully created, but the Kubernetes API server reported '
+    "that it failed to fully initialize or become live: "
+)
+FAILED = f"{UP}Resource 'smoke' was created but failed to initialize"
+TIMED_OUT = f"{UP}'smoke' timed out waiting to be Ready"
+HINT = "the sandbox does not wait for the 600 s after which the provider gives up"
+
+
+@pytest.fixture(autouse=True)
+def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "PATIENCE_SEC", 0.0)
+
+
+@pytest.fixture
+def ready(cluster: Cluster) -> Cluster:
+    """A cluster of one node with a GPU, and the program."""
+    cluster.settings(f"guest: {{}}\nvalues: {{kubernetes: {{nodes: [{NODE}]}}}}\n")
+    meta = {"name": "check", "namespace": "default"}
+    cluster.up("kubernetes:core/v1:ConfigMap", "check", {"metadata": meta, "binaryData": {"check.pyz": archive()}})
+    return cluster
+
+
+def run(cluster: Cluster, inputs: dict[str, Any], **more: Any) -> Resource:
+    return cluster.up(JOB, "smoke", inputs, **more)
+
+
+def unready(cluster: Cluster, inputs: dict[str, Any]) -> list[str]:
+    with pytest.raises(NotReady) as caught:
+        run(cluster, inputs)
+    assert caught.value.id == "default/smoke"
+    return caught.value.reasons
+
+
+def pods(cluster: Cluster) -> list[str]:
+    return [row.outputs["status"]["phase"] for row in cluster.world.find(POD)]
+
+
+def name(cluster: Cluster) -> str:
+    return cluster.world.find(POD)[0].name
+
+
+def test_a_job_runs_its_program_on_the_node_it_was_given(ready: Cluster) -> None:
+    run(ready, check_job())
+    (row,) = ready.world.find(JOB)
+    status = row.outputs["status"]
+    assert (status["succeeded"], status["conditions"]) == (1, [{"type": "Complete", "status": "True"}])
+    (pod,) = ready.world.find(POD)
+    terminated = {"exitCode": 0, "reason": "Completed", "message": "pass"}
+    assert pod.outputs["status"]["containerStatuses"] == [{"name": "smoke", "state": {"terminated": terminated}}]
+    assert pod.name.startswith("smoke-")
+    assert ready.said == [
+        ("status", 'Waiting for Job "smoke" to succeed (Active: 1 | Succeeded: 0 | Failed: 0)'),
+        ("status", "on own index None"),
+        ("status", 'Waiting for Job "smoke" to succeed (Active: 0 | Succeeded: 1 | Failed: 0)'),
+    ]
+    ready.life.delete(ready.resource(JOB, "smoke", row.inputs, id=row.id))
+    assert ready.world.find(POD) == []
+
+
+def test_what_a_program_wrote_last_is_the_reason_of_the_failure(ready: Cluster) -> None:
+    assert unready(ready, check_job({"CODE": "1"})) == [
+        FAILED,
+        f"[Pod {name(ready)}]: [Error] GPU 0 computes wrong",
+        BACKOFF,
+    ]
+    assert ready.world.find(JOB)[0].outputs["status"]["failed"] == 1
+
+
+def test_what_an_init_container_wrote_last_is_kept_and_not_told(ready: Cluster) -> None:
+    """Pulumi reads containerStatuses alone (pulumi/pulumi-kubernetes@9497796:provider/pkg/await/checker/pod)."""
+    given = check_job()
+    pod = given["spec"]["template"]["spec"]
+    pod["initContainers"] = [
+        {**check_job({"CODE": "1"})["spec"]["template"]["spec"]["containers"][0], "name": "before"},
+    ]
+    assert unready(ready, given) == [FAILED, BACKOFF]
+    status = ready.world.find(POD)[0].outputs["status"]
+    [state] = status["initContainerStatuses"]
+    assert (state["name"], state["state"]["terminated"]["message"]) == ("before", "GPU 0 computes wrong")
+    assert status.get("containerStatuses", []) == []
+
+
+def test_a_termination_message_is_cut_at_4096_bytes(ready: Cluster) -> None:
+    reasons = unready(ready, check_job({"CODE": "1", "WORDS": "x" * 5000}))
+    assert reasons[1] == f"[Pod {name(ready)}]: [Error] {'x' * 4096}"
+
+
+def test_without_a_termination_message_only_the_exit_code_or_the_log_is_told(ready: Cluster) -> None:
+    silent = changed(
+        check_job({"CODE": "3"}), "spec/template/spec/containers/0/command", ["python3", "/opt/check/check.pyz"]
+    )
+    assert unready(ready, silent)[1] == f'[Pod {name(ready)}]: container "smoke" completed with exit code 3'
+    ready.life.delete(ready.resource(JOB, "smoke", silent, id="default/smoke"))
+    logged = changed(silent, "spec/template/spec/containers/0/terminationMessagePolicy", "FallbackToLogsOnError")
+    assert unready(ready, logged)[1] == f"[Pod {name(ready)}]: [Error] on own index None"
+
+
+def test_a_program_may_run_in_a_shell_and_from_a_single_mounted_file(ready: Cluster) -> None:
+    given = check_job({"CODE": "1", "WORDS": "from a shell"})
+    container = given["spec"]["template"]["spec"]["containers"][0]
+    container["command"] = ["sh", "-c"]
+    container["args"] = ["python3 /check.pyz --termination-log=x --termination-log /dev/termination-log || exit 7"]
+    container["volumeMounts"] = [{"name": "check", "mountPath": "/check.pyz", "subPath": "check.pyz"}]
+    assert unready(ready, given)[1] == f"[Pod {name(ready)}]: [Error] from a shell"
+    state = ready.world.find(POD)[0].outputs["status"]["containerStatuses"][0]["state"]
+    assert state["terminated"]["exitCode"] == 7
+
+
+def test_a_program_finds_its_file_where_the_folder_it_lies_in_here_is_mounted_too(ready: Cluster) -> None:
+    given = check_job({"CODE": "1", "WORDS": "found"})
+    spec = given["spec"]["template"]["spec"]
+    spec["containers"][0]["volumeMounts"].append({"name": "tmp", "mountPath": "/tmp"})  # noqa: S108
+    spec["volumes"].append({"name": "tmp", "emptyDir": {}})
+    assert unready(ready, given)[1] == f"[Pod {name(ready)}]: [Error] found"
+
+
+def test_a_program_is_tried_again_as_often_as_the_backoff_limit_says(ready: Cluster) -> None:
+    reasons = unready(ready, changed(check_job({"CODE": "1"}), "spec/backoffLimit", 2))
+    assert pods(ready) == ["Failed", "Failed", "Failed"]
+    assert len(reasons) == 5
+    assert reasons[-1] == BACKOFF
+
+
+def test_an_indexed_job_runs_once_for_each_index(ready: Cluster) -> None:
+    run(ready, check_job(completionMode="Indexed", completions=3, parallelism=2))
+    assert sorted(row.name.split("-")[1] for row in ready.world.find(POD)) == ["0", "1", "2"]
+    assert {text for _, text in ready.said if text.startswith("on ")} == {f"on own index {one}" for one in range(3)}
+    status = ready.world.find(JOB)[0].outputs["status"]
+    assert status["succeeded"] == 3
+
+
+def test_pods_that_do_not_fit_beside_each_other_run_one_after_the_other(ready: Cluster) -> None:
+    given = changed(check_job(completions=2, parallelism=2), "spec/template/spec/containers/0/resources", {
+        "limits": {GPU: 1}
+    })  # fmt: skip
+    run(ready, given)
+    assert pods(ready) == ["Succeeded", "Succeeded"]
+
+
+def test_a_job_past_its_deadline_is_ended(ready: Cluster) -> None:
+    assert unready(ready, check_job({"SLEEP": "60"}, activeDeadlineSeconds=1)) == [FAILED, DEADLINE]
+    assert pods(ready) == []
+
+
+def test_a_program_that_is_silent_for_too_long_is_given_up(ready: Cluster) -> None:
+    with pytest.raises(NotReady) as caught:
+        run(ready, check_job({"SLEEP": "60"}, activeDeadlineSeconds=60), timeout=1.0)
+    assert caught.value.reasons == [TIMED_OUT]
+
+
+def test_a_pod_that_fits_nowhere_times_out_without_a_reason_as_it_does_for_pulumi(ready: Cluster) -> None:
+    given = changed(job(), "spec/template/spec/nodeSelector", {"gpu": "l4"})
+    assert unready(ready, given) == [TIMED_OUT]
+    assert pods(ready) == ["Pending"]
+    said = (
+        "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, "
+        "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+    )
+    assert ready.said[1:] == [
+        ("info", f"{name(ready)}: FailedScheduling: {said}"),
+        ("info", HINT),
+        ("status", 'Waiting for Job "smoke" to succeed (Active: 1 | Succeeded: 0 | Failed: 0)'),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("deadline", "timeout", "said"),
+    [(600, 0.0, [FAILED, DEADLINE]), (601, 0.0, [TIMED_OUT]), (900, 1800.0, [FAILED, DEADLINE])],
+)
+def test_a_pending_job_meets_its_deadline_or_the_patience_of_the_provider(
+    ready: Cluster, deadline: int, timeout: float, said: list[str]
+) -> None:
+    given = changed(job(activeDeadlineSeconds=deadline), "spec/template/spec/nodeSelector", {"gpu": "l4"})
+    with pytest.raises(NotReady) as caught:
+        run(ready, given, timeout=timeout)
+    assert caught.value.reasons == said
+
+
+def test_a_timeout_may_be_an_annotation(ready: Cluster) -> None:
+    given = changed(job(), "spec/template/spec/nodeSelector", {"gpu": "l4"})
+    assert unready(ready, changed(given, "metadata/annotations", {"pulumi.com/timeoutSeconds": "1800"})) == [TIMED_OUT]
+    assert ("info", HINT.replace("600", "1800")) in ready.said
+
+
+def test_a_failure_the_provider_does_not_recognize_is_waited_out(ready: Cluster) -> None:
+    rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}}
+    reasons = unready(ready, check_job({"CODE": "3"}, podFailurePolicy={"rules": [rule]}))
+    assert reasons == [TIMED_OUT, f"[Pod {name(ready)}]: [Error] GPU 0 computes wrong"]
+    said = f"Container smoke for pod default/{name(ready)} failed with exit code 3 matching FailJob rule at index 0"
+    assert ready.said[-2:] == [
+        ("info", f"PodFailurePolicy: {said}"),
+        (
+            "info",
+            "the provider does not recognize PodFailurePolicy, and waits 600 s for another end; the sandbox does not",
+        ),
+    ]
+
+
+def test_an_image_that_cannot_be_pulled_is_a_warning_of_the_pod_and_then_a_timeout(ready: Cluster) -> None:
+    ready.world.add_fault(Fault("image", message="not found"))
+    reasons = unready(ready, check_job())
+    assert reasons == [
+        TIMED_OUT,
+        (
+            f"[Pod {name(ready)}]: containers with unready status: [smoke][ImagePullBackOff] Back-off pulling image "
+            '"python:3.12": not found'
+        ),
+    ]
+
+
+def test_a_pod_over_its_quota_is_not_made(ready: Cluster) -> None:
+    meta = {"name": "gpus", "namespace": "default"}
+    hard = {f"requests.{GPU}": 0, "pods": 5}
+    ready.up("kubernetes:core/v1:ResourceQuota", "gpus", {"metadata": meta, "spec": {"hard": hard}})
+    assert unready(ready, job()) == [TIMED_OUT]
+    assert pods(ready) == []
+    (said,) = [text for _, text in ready.said if "FailedCreate" in text]
+    assert said.startswith('smoke: FailedCreate: Error creating: pods "smoke-')
+    assert said.endswith(
+        f'" is forbidden: exceeded quota: gpus, requested: requests.{GPU}=1, used: requests.{GPU}=0, limited: '
+        f"requests.{GPU}=0"
+    )
+
+
+def test_a_quota_of_limits_wants_them_named(ready: Cluster) -> None:
+    meta = {"name": "memory", "namespace": "default"}
+    ready.up(
+        "kubernetes:core/v1:ResourceQuota", "memory", {"metadata": meta, "spec": {"hard": {"limits.memory": "4Gi"}}}
+    )
+    assert unready(ready, job()) == [TIMED_OUT]
+    (said,) = [text for _, text in ready.said if "FailedCreate" in text]
+    assert said.endswith('" is forbidden: failed quota: memory: must specify limits.memory for: smoke')
+
+
+def test_a_container_of_an_image_alone_succeeds_and_says_that_it_was_not_run(ready: Cluster) -> None:
+    run(ready, job())
+    assert ready.said[1] == (
+        "info",
+        "the container smoke is taken to succeed: the sandbox runs only programs that a ConfigMap brings as a zip",
+    )
+
+
+def test_a_failed_job_stays_failed_at_the_next_up_and_at_a_refresh(ready: Cluster) -> None:
+    given = check_job({"CODE": "1"})
+    unready(ready, given)
+    (row,) = ready.world.find(JOB)
+    res = ready.resource(JOB, "smoke", given, id=row.id, old_inputs=given, outputs=row.outputs)
+    with pytest.raises(NotReady) as caught:
+        ready.cloud.await_ready(res)
+    assert caught.value.reasons == [
+        (
+            'the Kubernetes API server reported that "default/smoke" failed to fully initialize or become live: '
+            "Resource 'smoke' was created but failed to initialize"
+        ),
+        f"[Pod {name(ready)}]: [Error] GPU 0 computes wrong",
+        BACKOFF,
+    ]
+    with pytest.raises(NotReady) as caught:
+        ready.life.read(JOB, row.id, [Decoded({}), Decoded({})])
+    assert caught.value.reasons[0] == "Resource 'smoke' was created but failed to initialize"
+
+
+@pytest.mark.parametrize(("code", "replaces"), [("0", False), ("1", True)])
+def test_a_job_that_is_not_ready_is_replaced_where_its_annotation_says_so(
+    ready: Cluster, code: str, replaces: bool
+) -> None:
+    given = changed(check_job({"CODE": code}), "metadata/annotations", {"pulumi.com/replaceUnready": "true"})
+    if replaces:
+        unready(ready, given)
+    else:
+        run(ready, given)
+    res = ready.resource(JOB, "smoke", given, id="default/smoke", old_inputs=given)
+    assert [(one.text, one.replacing) for one in ready.cloud.forced(res)] == (
+        [('metadata.annotations["pulumi.com/replaceUnready"]', True)] if replaces else []
+    )
+
+
+def test_a_job_nobody_awaits_fails_nothing(ready: Cluster) -> None:
+    run(ready, changed(check_job({"CODE": "1"}), "metadata/annotations", {"pulumi.com/skipAwait": "true"}))
+    assert ("info", BACKOFF) in ready.said
+
+
+def test_a_program_runs_only_where_the_project_says_that_it_may(ready: Cluster) -> None:
+    ready.settings("values: {}\n")
+    with pytest.raises(Refused) as caught:
+        run(ready, check_job())
+    assert str(caught.value) == (
+        "the sandbox runs the program of the container smoke here, as you, and this project does not say that it may; "
+        "add `guest: {}` to sandbox.yaml beside Pulumi.yaml to allow it (docs/sandbox.md)"
+    )
+    ready.settings("guest: {path: [nowhere]}\n")
+    with pytest.raises(Refused) as caught:
+        run(ready, check_job())
+    assert str(caught.value).splitlines()[0] == "sandbox.yaml: guest.path: no such folder"
+    assert ready.world.find(JOB) == []
+
+
+def test_a_secret_of_the_environment_reaches_the_program_and_not_the_world(ready: Cluster) -> None:
+    given = check_job({"CODE": "1", "WORDS": "hush-hush"})
+    path = ("spec", "template", "spec", "containers", 0, "env", 2, "value")
+    with pytest.raises(NotReady) as caught:
+        run(ready, given, secrets=frozenset({path}))
+    assert caught.value.reasons[1].endswith("hush-hush")
+    (pod,) = ready.world.find(POD)
+    assert pod.inputs["spec"]["containers"][0]["env"][2]["value"]["secret"].startswith("hmac-sha256:")
+
+
+def test_a_path_of_this_computer_is_not_taken_for_one_of_the_container_that_has_another_folder_there(
+    ready: Cluster,
+) -> None:
+    """As where the checkout lies below /tmp, which containers have for themselves."""
+    ready.settings("guest: {environment: {CODE: '1', WORDS: /tmp/checkout/fakes}}\n")
+    given = check_job()
+    container = given["spec"]["template"]["spec"]["containers"][0]
+    container["volumeMounts"].append({"name": "tmp", "mountPath": "/tmp"})  # noqa: S108
+    given["spec"]["template"]["spec"]["volumes"].append({"name": "tmp", "emptyDir": {}})
+    assert unready(ready, given)[1] == f"[Pod {name(ready)}]: [Error] /tmp/checkout/fakes"
+
+
+def test_a_planted_variable_reaches_the_next_pod(ready: Cluster) -> None:
+    ready.world.add_fault(Fault("guest", settings={"CODE": "4"}))
+    unready(ready, check_job())
+    assert ready.world.faults() == []
+
+
+def test_nothing_of_a_container_is_left_behind(ready: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    run(ready, check_job())
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_the_smoke_check_itself_runs_as_a_program(ready: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    # The environment of the tests has no torch, which the check says in its own words.
+    python = tmp_path / "bin" / "python3"
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I "$@"\n')
+    python.chmod(0o755)
+    ready.settings(f"guest: {{path: ['{python.parent}'], environment: {{GPU_SMOKE_DEVICE: cpu}}}}\n")
+    data = {"check.pyz": smoke_archive()}
+    meta = {"name": "smoke", "namespace": "default"}
+    ready.up("kubernetes:core/v1:ConfigMap", "smoke", {"metadata": meta, "binaryData": data})
+    given = changed(check_job(), "spec/template/spec/volumes/0/configMap/name", "smoke")
+    reasons = unready(ready, given)
+    assert reasons[1].splitlines()[0] == (
+        f"[Pod {name(ready)}]: [Error] importing torch failed: No module named 'torch'"
+    )
+    state = ready.world.find(POD)[0].outputs["status"]["containerStatuses"][0]["state"]
+    assert state["terminated"]["exitCode"] == 2

@@ -1,0 +1,144 @@
+"""Runners that have a job, while their scale set changes, ends, or meets a controller of another version."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+from pulumi_sandbox.providers.kubernetes.helm.chart_objects import RUNNER_SET
+from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER
+from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD
+from pulumi_sandbox.providers.kubernetes.workloads.runners import RUNNER
+from pulumi_sandbox.providers.resource import Refused, Resource
+
+from tests.sandbox.providers.kubernetes.conftest import Cluster, changed
+from tests.sandbox.providers.kubernetes.helm.test_charts import RELEASE, release, scale_set
+
+SETTINGS = """
+values:
+  kubernetes:
+    namespaces: [ci, arc-systems]
+    secrets: [ci/github-app]
+    nodes: [{name: one, allocatable: {cpu: 8, memory: 32Gi, pods: 20}}]
+"""
+
+
+@pytest.fixture
+def busy(cluster: Cluster) -> tuple[Cluster, Resource, Resource]:
+    """A controller, and a scale set with two runners that wait for jobs."""
+    cluster.settings(SETTINGS)
+    arc = cluster.up(RELEASE, "arc", release(CONTROLLER, {}, name="arc", namespace="arc-systems"))
+    return cluster, arc, cluster.up(RELEASE, "gpu-t4", given())
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    return {**scale_set(minRunners=2), "timeout": 60, **fields}
+
+
+def runners(cluster: Cluster) -> list[str]:
+    found = [row.id for row in cluster.world.find(RUNNER)]
+    # Each is an object of ARC's and its pod, of one name.
+    assert found == [row.id for row in cluster.world.find(POD)]
+    return found
+
+
+def sets(cluster: Cluster) -> list[str]:
+    return [row.id for row in cluster.world.find(RUNNER_SET)]
+
+
+def status(cluster: Cluster, runner: str, **fields: Any) -> None:
+    row = cluster.world.get(RUNNER, runner)
+    assert row is not None
+    cluster.world.update(RUNNER, runner, outputs={**row.outputs, "status": {**row.outputs["status"], **fields}})
+
+
+def test_a_controller_of_another_minor_lets_a_running_job_end(busy: tuple[Cluster, Resource, Resource]) -> None:
+    cluster, arc, _ = busy
+    working, _idle = runners(cluster)
+    status(cluster, working, jobId="17")
+    cluster.change(arc, changed(arc.inputs, "version", "0.15.0"))
+    assert (runners(cluster), sets(cluster)) == ([working], ["ci/gpu-t4"])
+    said = "the controller 0.15.0 deletes the runner set ci/gpu-t4, which is of another minor; it waits for 1 of its "
+    assert cluster.said[-1] == ("warning", f"{said}runners, which have jobs")
+
+
+def test_a_release_is_gone_once_its_jobs_have_ended(busy: tuple[Cluster, Resource, Resource]) -> None:
+    cluster, _, pool = busy
+    working, _idle = runners(cluster)
+    status(cluster, working, jobId="17")
+    ends = threading.Thread(target=cluster.life.delete, args=(pool,))
+    ends.start()
+    until = time.monotonic() + 10
+    while len(cluster.world.find(RUNNER)) > 1 and time.monotonic() < until:
+        time.sleep(0.05)
+    assert (runners(cluster), sets(cluster), ends.is_alive()) == ([working], ["ci/gpu-t4"], True)
+    status(cluster, working, phase="Succeeded")
+    ends.join(10)
+    assert (runners(cluster), sets(cluster), ends.is_alive()) == ([], [], False)
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed", "Outdated"])
+def test_a_runner_that_is_done_holds_its_set_no_longer_however_it_ended(
+    busy: tuple[Cluster, Resource, Resource], phase: str
+) -> None:
+    cluster, _, pool = busy
+    status(cluster, runners(cluster)[0], jobId="17", phase=phase)
+    pool.inputs["timeout"] = 0.3
+    cluster.life.delete(pool)
+    assert (runners(cluster), sets(cluster)) == ([], [])
+
+
+def test_a_job_that_outlasts_the_wait_goes_on_and_helm_has_forgotten_its_release(
+    busy: tuple[Cluster, Resource, Resource],
+) -> None:
+    cluster, _, pool = busy
+    working, _idle = runners(cluster)
+    status(cluster, working, jobId="17")
+    pool.inputs["timeout"] = 0.3
+    with pytest.raises(Refused) as caught:
+        cluster.life.delete(pool)
+    assert str(caught.value) == (
+        "uninstallation completed with 1 error(s): context deadline exceeded\n"
+        f"  got: {working.removeprefix('ci/')} has job 17 after 0.3 s\n"
+        "  hint: Helm has forgotten the release, and the controller ends the set when its jobs have ended; then run "
+        "pulumi refresh, and up again"
+    )
+    assert (runners(cluster), cluster.world.get(RELEASE, "ci/gpu-t4")) == ([working], None)
+    with pytest.raises(Refused) as caught:
+        cluster.life.delete(pool)
+    assert str(caught.value) == (
+        "uninstall: Release not loaded: gpu-t4: release: not found\n  hint: run pulumi refresh, and up again"
+    )
+    with pytest.raises(Refused) as caught:
+        cluster.up(RELEASE, "gpu-t4", given())
+    assert str(caught.value) == (
+        "the runner set ci/gpu-t4 is being deleted\n"
+        "  hint: a cluster takes the release, and the set goes with it when its jobs have ended; wait until it is "
+        "gone, and run up again"
+    )
+    status(cluster, working, phase="Succeeded")
+    cluster.up(RELEASE, "gpu-t4", given())
+    assert (len(runners(cluster)), working in runners(cluster)) == (2, False)
+
+
+def test_a_changed_scale_set_renews_the_runners_that_wait_and_leaves_one_with_a_job(
+    busy: tuple[Cluster, Resource, Resource],
+) -> None:
+    cluster, _, pool = busy
+    working, idle = runners(cluster)
+    status(cluster, working, jobId="17")
+    cluster.change(pool, given(version="0.14.1"))
+    found = runners(cluster)
+    assert (len(found), working in found, idle in found) == (3, True, False)
+
+
+def test_a_release_that_is_not_waited_for_goes_before_its_scale_set(busy: tuple[Cluster, Resource, Resource]) -> None:
+    cluster, _, pool = busy
+    working, _idle = runners(cluster)
+    status(cluster, working, jobId="17")
+    pool.inputs["skipAwait"] = True
+    cluster.life.delete(pool)
+    assert (runners(cluster), sets(cluster)) == ([working], ["ci/gpu-t4"])
+    assert cluster.world.get(RELEASE, "ci/gpu-t4") is None

@@ -1,0 +1,147 @@
+"""The provider as the engine calls it: Diff, lookups, configuration and errors."""
+
+from __future__ import annotations
+
+import logging
+from importlib.metadata import version
+
+import pytest
+from google.protobuf import empty_pb2, json_format
+from pulumi.runtime.proto import provider_pb2 as pb
+from pulumi_sandbox.providers.values import SECRET, SIGNATURE, STRIPPED, UNKNOWN, UNKNOWN_STRING
+from pulumi_sandbox.providers.wire import decode
+
+from tests.sandbox.providers.fake_cloud import BOX, SHELF, Bench, refused, struct, urn
+
+
+def test_diff_says_update_or_replace_from_the_clouds_table(bench: Bench) -> None:
+    request = pb.DiffRequest(
+        urn=urn(BOX, "mine"),
+        old_inputs=struct(size=1, color="red", label="A", name="x"),
+        news=struct(size=2, color="blue", label="a", name="x"),
+    )
+    answer = bench.call("Diff", request)
+    kinds = {path: pb.PropertyDiff.Kind.Name(one.kind) for path, one in answer.detailedDiff.items()}
+    assert kinds == {"size": "UPDATE", "color": "UPDATE_REPLACE"}
+    assert list(answer.replaces) == ["color"]
+
+
+def test_a_replacement_that_keeps_a_name_of_the_programs_own_deletes_first(bench: Bench) -> None:
+    def delete_first(old: str, new: str, defaults: list[str]) -> bool:
+        request = pb.DiffRequest(
+            urn=urn(BOX, "mine"),
+            old_inputs=struct(color="red", name=old, __defaults=defaults),
+            news=struct(color="blue", name=new, __defaults=defaults),
+        )
+        return bool(bench.call("Diff", request).deleteBeforeReplace)
+
+    assert delete_first("n", "n", []) is True
+    assert delete_first("n", "m", []) is False
+    assert delete_first("n-1", "n-1", ["name"]) is False
+
+
+def test_a_type_without_a_table_is_told_once(bench: Bench) -> None:
+    request = pb.DiffRequest(urn=urn(SHELF, "s"), old_inputs=struct(box="a"), news=struct(box="b"))
+    for _ in range(2):
+        assert list(bench.call("Diff", request).replaces) == []
+    text = f"{SHELF}: only its shape is checked; where its SDK is silent, a change is an update"
+    assert bench.said == [(text, "info", urn(SHELF, "s"))]
+
+
+def test_ignored_changes_are_none(bench: Bench) -> None:
+    request = pb.DiffRequest(
+        urn=urn(BOX, "mine"), old_inputs=struct(size=1), news=struct(size=2), ignoreChanges=["size"]
+    )
+    assert bench.call("Diff", request).changes == pb.DiffResponse.DIFF_NONE
+
+
+def test_a_lookup_answers_and_hides_what_repeats_a_secret_argument(bench: Bench) -> None:
+    request = pb.InvokeRequest(tok="gcp:toys/double:double", args=struct({("note",)}, value=4, note="a secret note"))
+    decoded = decode(getattr(bench.call("Invoke", request), "return"))
+    assert decoded.values == {"result": 8, "echo": "a secret note"}
+    assert decoded.secrets == {("echo",)}
+
+
+def test_a_lookup_without_an_answer_says_how_to_add_one(bench: Bench) -> None:
+    text = refused(bench, "Invoke", pb.InvokeRequest(tok="gcp:toys/none:none"))
+    assert text == "gcp:toys/none:none: no answer is known\n  hint: add one to sandbox.yaml"
+
+
+def test_a_lookup_of_something_unknown_is_not_answered_yet(bench: Bench) -> None:
+    request = pb.InvokeRequest(tok="gcp:toys/double:double", args=struct(value=UNKNOWN, note=""))
+    assert not bench.call("Invoke", request).HasField("return")
+
+
+def test_the_configuration_reaches_the_resources(bench: Bench) -> None:
+    bench.call("Configure", pb.ConfigureRequest(args=struct({("token",)}, project="p", token="t", zone=UNKNOWN)))
+    assert bench.context.config == {"project": "p", "token": "t"}
+    res = bench.servicer.life.resource(urn(BOX, "mine"), decode(struct(size=1)))
+    assert res.config == {"project": "p", "token": "t"}
+    assert (res.project, res.stack, res.token, res.name) == ("toys", "dev", BOX, "mine")
+
+
+def test_a_wrong_key_of_the_configuration_is_told(bench: Bench) -> None:
+    answer = bench.call("CheckConfig", pb.CheckRequest(news=struct(projct="p")))
+    assert [(one.property, one.reason) for one in answer.failures] == [
+        ("projct", "no such property\n  hint: did you mean 'project'?")
+    ]
+
+
+def test_a_changed_configuration_replaces_no_provider(bench: Bench) -> None:
+    answer = bench.call("DiffConfig", pb.DiffRequest(old_inputs=struct(project="a"), news=struct(project="b")))
+    assert (list(answer.diffs), list(answer.replaces)) == (["project"], [])
+
+
+def test_a_secret_of_the_configuration_that_was_taken_out_of_a_state_is_unchanged(bench: Bench) -> None:
+    request = pb.DiffRequest(old_inputs=struct(token=STRIPPED, project="a"), news=struct(token="any", project="a"))
+    assert bench.call("DiffConfig", request).changes == pb.DiffResponse.DIFF_NONE
+    gone = pb.DiffRequest(old_inputs=struct(token=STRIPPED), news=struct())
+    assert list(bench.call("DiffConfig", gone).diffs) == ["token"]
+
+
+def test_the_engine_is_told_what_the_provider_takes(bench: Bench) -> None:
+    hands = bench.call("Handshake", pb.ProviderHandshakeRequest())
+    assert (hands.accept_secrets, hands.accept_resources, hands.accept_outputs) == (True, False, False)
+    configured = bench.call("Configure", pb.ConfigureRequest())
+    assert configured.acceptSecrets
+    assert configured.supportsPreview
+    assert bench.call("GetPluginInfo", empty_pb2.Empty()).version == version("pulumi-gcp")
+
+
+def test_a_program_with_another_version_of_the_sdk_is_told_which_one_judges_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.call("Configure", pb.ConfigureRequest())
+    assert bench.said == []
+    monkeypatch.setenv("PULUMI_SANDBOX_SDK_VERSION", "9.37.1")
+    bench.call("Configure", pb.ConfigureRequest())
+    [(text, severity, _)] = bench.said
+    assert severity == "warning"
+    assert text.startswith(f"the program has pulumi_gcp 9.37.1; its resources are held to {version('pulumi-gcp')}, ")
+
+
+def test_a_fault_of_ours_is_a_short_note_and_its_traceback_goes_to_the_log(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    request = pb.CreateRequest(urn=urn(BOX, "mine"), properties=struct(size=1, name="n", color="boom"))
+    with caplog.at_level(logging.ERROR):
+        text = refused(bench, "Create", request)
+    assert text == (
+        "pulumi-sandbox: Create went wrong inside the offline provider (ZeroDivisionError)\n"
+        "  hint: please report it, with logs/gcp.log in the sandbox's folder"
+    )
+    assert "Traceback" in caplog.text
+    assert "Traceback" not in text
+
+
+def test_a_secret_that_was_plain_before_is_an_update(bench: Bench) -> None:
+    request = pb.DiffRequest(urn=urn(BOX, "mine"), old_inputs=struct(label="x"), news=struct({("label",)}, label="x"))
+    assert dict(bench.call("Diff", request).detailedDiff).keys() == {"label"}
+
+
+def test_what_the_engine_sees_of_a_preview_is_its_own_sentinel(bench: Bench) -> None:
+    tree = json_format.MessageToDict(
+        bench.create(struct({("password",)}, size=1, password=UNKNOWN), preview=True).properties
+    )
+    assert tree["link"] == UNKNOWN_STRING
+    assert tree["password"] == {SIGNATURE: SECRET, "value": UNKNOWN_STRING}

@@ -1,0 +1,219 @@
+"""What the engine sends comes back unchanged: unknowns, secrets, assets and references, at any depth."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from google.protobuf import json_format, struct_pb2
+from hypothesis import given
+from hypothesis import strategies as st
+from pulumi_sandbox.providers import paths
+from pulumi_sandbox.providers.secret_digests import (
+    CHANGED,
+    digest,
+    hash_secrets,
+    is_digest,
+    redact,
+    restore_secrets,
+    secret_paths,
+)
+from pulumi_sandbox.providers.values import (
+    ARCHIVE,
+    ASSET,
+    OUTPUT,
+    REFERENCE,
+    SECRET,
+    SIGNATURE,
+    UNKNOWN,
+    UNKNOWN_STRING,
+    UNKNOWNS,
+    Asset,
+    Decoded,
+    ResourceReference,
+    at,
+    drop_nested,
+    leaves,
+)
+from pulumi_sandbox.providers.wire import decode, encode, to_wire
+
+KEY = b"k" * 32
+names = st.text(min_size=1, max_size=6).filter(lambda name: name != SIGNATURE)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53) + 1, 2**53 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False, width=32).filter(lambda value: not value.is_integer())
+    | st.text(max_size=8)
+    | st.just(UNKNOWN)
+    | st.builds(lambda text: Asset({SIGNATURE: ASSET, "text": text, "hash": text}), st.text(max_size=4))
+    | st.builds(ResourceReference, st.text(min_size=1, max_size=4), st.sampled_from([None, "id", UNKNOWN]))
+)
+trees = st.dictionaries(
+    names,
+    st.recursive(
+        scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3), max_leaves=8
+    ),
+    max_size=4,
+)
+
+
+def every_path(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [*([path] if path else []), *(one for step, inner in items for one in every_path(inner, (*path, step)))]
+
+
+@st.composite
+def marked(draw: st.DrawFn) -> Decoded:
+    values = draw(trees)
+    possible = every_path(values)
+    chosen = draw(st.sets(st.sampled_from(possible), max_size=3)) if possible else set()
+    return Decoded(values, drop_nested(chosen))
+
+
+def kinds(values: dict[str, Any]) -> dict[Any, type]:
+    return {path: type(value) for path, value in leaves(values)}
+
+
+def wire(tree: dict[str, Any]) -> struct_pb2.Struct:
+    return json_format.ParseDict(tree, struct_pb2.Struct())
+
+
+@given(marked())
+def test_values_and_their_secrets_survive_the_way_to_the_engine_and_back(sent: Decoded) -> None:
+    back = decode(encode(sent.values, sent.secrets))
+    assert back == sent
+    assert kinds(back.values) == kinds(sent.values)  # 1 == 1.0 == True
+
+
+@given(marked())
+def test_sealed_values_open_again_for_who_knows_them(kept: Decoded) -> None:
+    stored = hash_secrets(kept.values, kept.secrets, KEY)
+    known = any(value is UNKNOWN for path in kept.secrets for _, value in leaves(at(kept.values, path)))
+    if not known:
+        assert restore_secrets(stored, [kept], KEY) == kept
+    for path in kept.secrets:
+        assert is_digest(at(stored, path))
+
+
+@given(st.text(min_size=1, alphabet='ab.[]"\\* ü0').map(lambda key: (key, 3, "plain", key)))
+def test_every_path_reads_back_from_its_text(path: tuple[str | int, ...]) -> None:
+    assert paths.parse(paths.text(path)) == path
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (("versions", 0, "instanceTemplate"), "versions[0].instanceTemplate"),
+        (("labels", "a.b"), 'labels["a.b"]'),
+        (("a-b",), '["a-b"]'),
+        (("list", 1, 2), "list[1][2]"),
+    ],
+)
+def test_paths_are_written_as_the_engine_writes_them(path: tuple[str | int, ...], text: str) -> None:
+    assert paths.text(path) == text
+    assert paths.parse(text) == path
+
+
+@pytest.mark.parametrize("text", ["", "a[", "a]b", "[x]", 'a["b]'])
+def test_a_malformed_path_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="property path"):
+        paths.parse(text)
+
+
+@pytest.mark.parametrize("sentinel", sorted(UNKNOWNS))
+def test_every_kind_of_unknown_is_the_one_unknown(sentinel: str) -> None:
+    decoded = decode(wire({"a": sentinel, "b": [{"c": sentinel}]}))
+    assert decoded.values == {"a": UNKNOWN, "b": [{"c": UNKNOWN}]}
+    assert decoded.values["b"][0]["c"] is UNKNOWN
+    assert copy.deepcopy(decoded.values)["a"] is UNKNOWN
+    assert to_wire(decoded.values)["a"] == UNKNOWN_STRING
+
+
+def test_a_secret_is_unwrapped_and_its_path_is_kept() -> None:
+    decoded = decode(wire({"list": [1, {SIGNATURE: SECRET, "value": {"deep": {SIGNATURE: SECRET, "value": "x"}}}]}))
+    assert decoded == Decoded({"list": [1, {"deep": "x"}]}, frozenset({("list", 1)}))
+
+
+def test_an_output_value_is_its_value_or_unknown_and_may_be_secret() -> None:
+    decoded = decode(
+        wire(
+            {
+                "known": {SIGNATURE: OUTPUT, "value": "v", "dependencies": ["urn"]},
+                "secret": {SIGNATURE: OUTPUT, "value": 3, "secret": True},
+                "unknown": {SIGNATURE: OUTPUT, "dependencies": []},
+                "both": {SIGNATURE: OUTPUT, "secret": True},
+            }
+        )
+    )
+    assert decoded.values == {"known": "v", "secret": 3, "unknown": UNKNOWN, "both": UNKNOWN}
+    assert decoded.secrets == {("secret",), ("both",)}
+
+
+def test_assets_are_kept_as_they_are_and_equal_by_their_hash() -> None:
+    sent = {
+        "file": {SIGNATURE: ASSET, "path": "./a", "hash": "1"},
+        "folder": {SIGNATURE: ARCHIVE, "assets": {"x": {SIGNATURE: ASSET, "text": "t"}}, "hash": "2"},
+    }
+    decoded = decode(wire(sent))
+    assert json_format.MessageToDict(encode(decoded.values)) == sent
+    assert decoded.values["file"] == Asset({SIGNATURE: ASSET, "path": "./moved", "hash": "1"})
+    assert decoded.values["file"] != Asset({SIGNATURE: ASSET, "path": "./a", "hash": "9"})
+    assert decoded.values["folder"].is_archive
+    assert Asset({SIGNATURE: ASSET, "hash": "2"}) != decoded.values["folder"]
+
+
+def test_a_reference_names_its_resource_and_its_id_may_be_unknown() -> None:
+    decoded = decode(
+        wire(
+            {
+                "known": {SIGNATURE: REFERENCE, "urn": "u", "id": "i", "packageVersion": "1.0.0"},
+                "unknown": {SIGNATURE: REFERENCE, "urn": "u", "id": ""},
+                "component": {SIGNATURE: REFERENCE, "urn": "u"},
+            }
+        )
+    )
+    assert decoded.values == {
+        "known": ResourceReference("u", "i", "1.0.0"),
+        "unknown": ResourceReference("u", UNKNOWN),
+        "component": ResourceReference("u", None),
+    }
+    assert to_wire(decoded.values)["unknown"]["id"] == ""
+
+
+def test_whole_numbers_are_integers_and_others_are_not() -> None:
+    decoded = decode(wire({"a": 5.0, "b": 5.5, "c": 1e300, "d": True}))
+    assert [type(value) for value in decoded.values.values()].count(int) == 1
+    assert decoded.values == {"a": 5, "b": 5.5, "c": 1e300, "d": True}
+
+
+def test_what_is_no_json_value_is_refused() -> None:
+    with pytest.raises(TypeError, match="not set"):
+        encode({"a": {1, 2}})
+
+
+def test_a_sealed_secret_does_not_hold_its_text_and_is_shown_as_secret() -> None:
+    stored = hash_secrets({"user": "ada", "password": "hunter22"}, frozenset({("password",)}), KEY)
+    assert "hunter22" not in str(stored)
+    assert stored == {"user": "ada", "password": {"secret": digest("hunter22", KEY)}}
+    assert digest("hunter22", b"other") != digest("hunter22", KEY)
+    assert redact({"list": [stored]}) == {"list": [{"user": "ada", "password": "[secret]"}]}
+
+
+def test_a_secret_nobody_knows_any_more_becomes_a_marked_placeholder() -> None:
+    stored = hash_secrets({"password": "hunter22"}, frozenset({("password",)}), KEY)
+    other = Decoded({"password": "other"}, frozenset({("password",)}))
+    assert restore_secrets(stored, [other], KEY) == Decoded({"password": CHANGED}, frozenset({("password",)}))
+
+
+def test_a_users_own_map_named_secret_is_no_sealed_value() -> None:
+    values = {"volume": {"secret": "tls"}, "other": {"secret": {"secretName": "x"}}}
+    assert restore_secrets(hash_secrets(values, frozenset(), KEY), [], KEY) == Decoded(values)
+
+
+def test_outputs_are_secret_where_the_input_is_and_where_they_repeat_it() -> None:
+    inputs = {"password": "hunter22", "short": "on", "tags": {"a": "b"}}
+    outputs = {**inputs, "url": "https://x:hunter22@host", "copy": ["y", "hunter22"], "named": 1, "on": "on"}
+    hidden = secret_paths(outputs, inputs, frozenset({("password",), ("short",), ("gone",)}), ["named", "missing"])
+    assert hidden == {("password",), ("short",), ("url",), ("copy", 1), ("named",)}
