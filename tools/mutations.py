@@ -36,29 +36,29 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "smoke" / "gpu_smoke"
 EXPLAINED = Path(__file__).with_suffix(".json")
 # Tests that call the code, by what they are likely to see, and those that run the command.
-_JUDGES = ("judge_numbers", "judge_machine", "judge_findings", "judge_health")
+_JUDGES = ("judge/test_numbers", "judge/test_machine", "judge/test_findings", "judge/test_health")
 CALLS = {
-    "judge/": (*_JUDGES, "floors", "history"),
+    "judge/": (*_JUDGES, "judge/test_floors", "history/test_baseline"),
     "checks.py": _JUDGES,
     "faults.py": _JUDGES,
-    "compat.py": ("compat", "solver", "solver_cards"),
-    "advice.py": ("compat", "solver_cards"),
-    "plan.py": ("judge_numbers", "schedule", "floors", "compared"),
+    "compat/rules.py": ("compat/test_rules", "solver/test_command", "solver/test_cards"),
+    "compat_hint.py": ("compat/test_rules", "solver/test_cards"),
+    "plan.py": ("judge/test_numbers", "workers/test_schedule", "judge/test_floors", "test_documented_checks"),
 }
 # Its numbers are sizes, times and limits that somebody chose; what counts is what is done with them.
 ONLY_CHOSEN_NUMBERS = {"plan.py"}
 COMMAND = (
-    "verdicts",
-    "health",
-    "blame",
-    "profiles",
-    "environment",
-    "machine",
-    "watcher",
-    "hangs",
-    "history",
-    "record",
-    "specs",
+    "checks/test_verdicts",
+    "checks/test_nvml_health",
+    "judge/test_blame",
+    "checks/test_profiles",
+    "checks/test_environment",
+    "checks/test_machine",
+    "workers/test_nvml_monitor",
+    "workers/test_hangs",
+    "history/test_baseline",
+    "history/test_record_command",
+    "history/test_measurements",
 )
 LIMIT_SEC = 300
 WORKER: dict[str, Any] = {}  # of a process of the pool: its copy, and whether it is in a hurry
@@ -164,7 +164,7 @@ def survives(workspace: Path, file: str, quick: bool) -> bool:
 def _pass(workspace: Path, names: Sequence[str], plugins: list[Any]) -> bool:
     child = os.fork()
     if not child:
-        _test(workspace, [f"tests/smoke/test_{name}.py" for name in names], plugins)
+        _test(workspace, [f"tests/smoke/{name}.py" for name in names], plugins)
     end = time.monotonic() + LIMIT_SEC
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)

@@ -1,0 +1,179 @@
+"""What is wrong around the GPU: exit code 2, whose words help, and never a pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from ..conftest import Smoke
+
+L4 = "NVIDIA L4"
+
+
+def test_no_gpu_is_never_a_pass_and_the_drivers_own_words_are_kept(smoke: Smoke) -> None:
+    run = smoke(gpus=[], refusal="Found no NVIDIA driver on your system. Please check\nsecond line")
+    assert run.code == 2
+    assert run.summary == "no CUDA device: Found no NVIDIA driver on your system. Please check"
+    assert run.bad() == [("gpu.count", None)]
+    assert run.receipt["action"] == "fix-driver"
+
+
+def test_a_driver_that_is_too_old_is_known_from_a_mere_warning(smoke: Smoke) -> None:
+    text = "CUDA initialization: The NVIDIA driver on your system is too old (found version 12020)."
+    run = smoke(gpus=[], warning=text)
+    assert run.code == 2
+    assert run.summary == f"no CUDA device: {text}"
+    assert run.first_bad()["hint"] == "this torch needs a newer driver, or this driver a torch for an older CUDA"
+
+
+def test_cuda_that_starts_and_lists_nothing_is_no_pass(smoke: Smoke) -> None:
+    run = smoke(gpus=[])
+    assert run.code == 2
+    assert run.summary == "no CUDA device: CUDA starts and lists none"
+
+
+def test_gpus_that_are_listed_but_do_not_start_are_no_pass(smoke: Smoke) -> None:
+    run = smoke(refusal="CUDA unknown error - this may be due to an incorrectly set up environment")
+    assert run.code == 2
+    assert run.bad() == [("gpu.init", 0)]
+    assert run.receipt["action"] == "reboot"
+    assert "CUDA unknown error" in run.summary
+
+
+@pytest.mark.parametrize(
+    ("there", "expected", "summary", "action"),
+    [
+        (1, 2, "1 GPU found, 2 expected", "replace-node"),
+        (2, 1, "2 GPUs found, 1 expected", "fix-pool"),
+    ],
+)
+def test_another_number_of_gpus_is_refused(smoke: Smoke, there: int, expected: int, summary: str, action: str) -> None:
+    run = smoke("--expect-gpus", str(expected), gpus=[{}] * there)
+    assert run.code == 2
+    assert run.summary == summary
+    assert run.receipt["action"] == action
+    assert len(run.receipt["gpus"]) == there
+
+
+def test_one_gpu_handed_out_twice_does_not_count_as_two(smoke: Smoke) -> None:
+    run = smoke("--expect-gpus", "3", gpus=[{"uuid": "aa"}, {"uuid": "bb"}, {"uuid": "aa"}])
+    assert run.code == 2
+    assert run.bad() == [("gpu.uuid", None)]
+    assert run.summary == "GPUs 0, 2 are not 2 GPUs: their UUIDs are the same"
+
+
+def test_a_torch_that_names_no_uuids_is_a_warning_where_it_matters(smoke: Smoke) -> None:
+    def status(count: int) -> str:
+        run = smoke("--expect-gpus", str(count), gpus=[{"uuid": None}] * count)
+        assert run.code == 0
+        return next(str(check["status"]) for check in run.receipt["checks"] if check["id"] == "gpu.uuid")
+
+    assert [status(1), status(2)] == ["pass", "warn"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("expected", "name", "right"),
+    [
+        ("NVIDIA L4", "NVIDIA L4", True),
+        ("nvidia-l4", "NVIDIA L4", True),
+        ("NVIDIA L4", "NVIDIA L40S", False),
+        ("a10", "NVIDIA A10G", False),
+        ("Tesla T4", "Tesla T4", True),
+        ("NVIDIA A100", "NVIDIA A100-SXM4-40GB", True),
+        ("nvidia-h100-80gb", "NVIDIA H100 80GB HBM3", True),
+        ("NVIDIA RTX PRO 6000", "NVIDIA RTX PRO 6000 Blackwell Server Edition", True),
+        ("NVIDIA RTX PRO 6000", "NVIDIA RTX 6000 Ada Generation", False),
+    ],
+)
+def test_a_gpu_is_known_by_the_words_of_its_name(smoke: Smoke, expected: str, name: str, right: bool) -> None:
+    run = smoke("--expect-gpu", expected, gpus=[{"name": name, "mem": 100_000_000_000}])
+    assert run.code == (0 if right else 2)
+    if not right:
+        assert run.summary == f"GPU 0 is {name}, expected {expected}"
+
+
+@pytest.mark.parametrize(("least", "code"), [("8.9", 0), ("8.0", 0), ("9.0", 2), ("10.0", 2)])
+def test_a_compute_capability_is_compared_as_numbers(smoke: Smoke, least: str, code: int) -> None:
+    run = smoke("--min-compute-capability", least)
+    assert run.code == code
+    if code:
+        assert run.summary == f"GPU 0 (NVIDIA L4) has compute capability 8.9, expected {least} or more"
+        assert run.bad() == [("gpu.capability", 0)]
+
+
+def test_a_torch_without_cuda_is_refused_by_name(smoke: Smoke) -> None:
+    run = smoke(cuda=None, version="2.15.0+cpu")
+    assert run.code == 2
+    assert run.summary == "torch 2.15.0+cpu is built without CUDA, for the CPU only"
+    assert run.receipt["action"] == "fix-image"
+    assert run.receipt["products"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("No module named 'torch'", "use the Python that has torch"),
+        ("libcudart.so.13: cannot open shared object file", "torch is not whole here"),
+    ],
+)
+def test_a_torch_that_cannot_be_imported_is_an_environment_failure(smoke: Smoke, text: str, hint: str) -> None:
+    run = smoke(**{"import": text})
+    assert run.code == 2
+    assert run.bad() == [("torch.import", 0)]
+    assert run.summary == f"importing torch failed: {text}"
+    assert run.first_bad()["hint"].startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "action"),
+    [
+        ("CUDA error: no kernel image is available for execution on the device", 2, "fix-image"),
+        ("CUDA out of memory. Tried to allocate 16.00 MiB", 2, "none"),
+        ("CUDA error: all CUDA-capable devices are busy or unavailable", 2, "none"),
+        ("CUDA error: system not yet initialized", 2, "fix-driver"),
+        ("CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`", 2, "fix-image"),
+        ("CUDA error: uncorrectable ECC error encountered", 1, "replace-node"),
+        ("CUDA error: an illegal memory access was encountered", 1, "replace-node"),
+        ("CUDA error: something nobody has seen yet", 1, "replace-node"),
+    ],
+)
+def test_an_error_of_the_kernel_is_told_apart(smoke: Smoke, text: str, code: int, action: str) -> None:
+    run = smoke(faults=[{"kind": "raise", "text": f"{text}\nCUDA kernel errors might be reported later"}])
+    assert run.code == code
+    assert run.bad() == [("gemm.run", 0)]
+    assert run.summary == f"GPU 0: multiplying float32 matrices failed: {text}"
+    assert run.receipt["action"] == action
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cuDNN version incompatibility: PyTorch was compiled  against (9, 20, 0) but found runtime version (9, 10, 1).",
+        "cuDNN version 92000 is not compatible with devices with SM < 7.5. Please install another PyTorch.",
+    ],
+)
+def test_a_cudnn_that_torch_was_not_built_for_is_the_images_fault_and_not_the_gpus(smoke: Smoke, text: str) -> None:
+    run = smoke(cudnn=text)
+    assert run.code == 2
+    assert run.bad() == [("cudnn.conv", 0)]
+    assert run.summary == f"GPU 0: convolving failed: {text}"
+    assert run.receipt["action"] == "fix-image"
+
+
+def test_a_torch_without_kernels_for_the_gpu_is_told_which_torch_has_them(smoke: Smoke) -> None:
+    run = smoke(gpus=[{"name": "Tesla V100-SXM2-16GB", "cc": "7.0"}], version="2.15.0+cu132")
+    assert run.code == 2
+    assert run.bad() == [("torch.arch", 0)]
+    assert run.summary == (
+        "torch 2.15.0+cu132 has no kernels for GPU 0 (Tesla V100-SXM2-16GB, 7.0): it has sm_75 sm_86"
+    )
+    assert run.first_bad()["hint"] == (
+        "this torch has no kernels for this GPU: install one whose arch list has it; "
+        "torch 2.14.0+cu126 on driver branch 580 runs on compute capability 7.0"
+    )
+    assert run.receipt["products"] == []
+
+
+def test_no_other_torch_is_advised_where_the_tables_know_of_none_better(smoke: Smoke) -> None:
+    run = smoke(version="2.15.0+cu132", faults=[{"kind": "raise", "text": "CUDA error: no kernel image is available"}])
+    assert run.first_bad()["hint"] == "this torch has no kernels for this GPU: install one whose arch list has it"

@@ -1,0 +1,188 @@
+"""What is wrong around torch, seen before it is imported or before a kernel runs: device nodes, driver, library."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ..conftest import FAKES, ROOT, Smoke
+
+LIBRARY = "/usr/lib/x86_64-linux-gnu/libcuda.so.580.159.03"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The files of a machine, to be changed."""
+    return Path(shutil.copytree(FAKES / "root", tmp_path / "root"))
+
+
+def on(root: Path) -> dict[str, str]:
+    return {"GPU_SMOKE_ROOT": str(root)}
+
+
+def torch(tmp_path: Path, version: str, cuda: str) -> dict[str, str]:
+    """The stand-in, whose files on disk say that it is this torch."""
+    folder = tmp_path / "installed"
+    shutil.copytree(FAKES, folder)
+    (folder / "torch" / "version.py").write_text(f"__version__ = '{version}'\ncuda: str = '{cuda}'\n")
+    return {"PYTHONPATH": f"{ROOT / 'smoke'}:{folder}"}
+
+
+def test_a_machine_without_a_driver_is_told_before_torch_is_imported(smoke: Smoke, tmp_path: Path) -> None:
+    run = smoke(env={**on(tmp_path / "nothing"), "FAKE_TORCH_IMPORTS": str(tmp_path / "imports")})
+    assert run.code == 2
+    assert run.summary == "no CUDA device: /dev/nvidiactl is missing"
+    assert run.bad() == [("devnodes", None)]
+    assert run.receipt["action"] == "fix-driver"
+    assert not (tmp_path / "imports").exists()
+
+
+@pytest.mark.parametrize(
+    ("gone", "named"),
+    [(["nvidiactl"], "nvidiactl"), (["nvidia-uvm"], "nvidia-uvm"), (["nvidia0", "nvidia1"], "nvidia0")],
+)
+def test_device_nodes_that_are_missing_are_why_a_driver_does_not_start(
+    smoke: Smoke, root: Path, gone: list[str], named: str
+) -> None:
+    for node in gone:
+        (root / "dev" / node).unlink()
+    run = smoke(env=on(root), cuinit=999)
+    assert run.code == 2
+    assert run.summary == f"no CUDA device: /dev/{named} is missing (and 1 more)"
+    assert run.bad() == [("devnodes", None), ("libcuda.real", None)]
+    # A machine makes its nodes when the driver is started first; what it names otherwise is its own business.
+    run = smoke(env=on(root))
+    assert run.code == 0
+    [found] = [check for check in run.receipt["checks"] if check["id"] == "devnodes"]
+    assert found["status"] == "warn"
+
+
+def test_a_node_that_cannot_be_opened_is_told_from_one_that_is_missing(smoke: Smoke, root: Path) -> None:
+    # Root may open anything; a folder cannot be opened to be written to by anybody.
+    (root / "dev" / "nvidia0").unlink()
+    (root / "dev" / "nvidia0").mkdir()
+    run = smoke(env=on(root))
+    assert run.code == 2
+    assert run.summary == "no CUDA device: /dev/nvidia0 cannot be opened: Is a directory"
+    assert run.receipt["action"] == "reboot"
+
+
+def test_linux_under_windows_needs_no_device_nodes(smoke: Smoke, root: Path) -> None:
+    for node in (root / "dev").glob("nvidia*"):
+        node.unlink()
+    (root / "dev" / "dxg").touch()
+    assert smoke(env=on(root)).code == 0
+
+
+def test_a_driver_that_is_too_old_for_the_wheel_is_known_before_torch_is_imported(
+    smoke: Smoke, root: Path, tmp_path: Path
+) -> None:
+    version = root / "proc" / "driver" / "nvidia" / "version"
+    version.write_text(version.read_text().replace("580.159.03", "535.183.01"))
+    imports = {"FAKE_TORCH_IMPORTS": str(tmp_path / "imports")}
+    run = smoke(env={**on(root), **torch(tmp_path, "2.15.0+cu132", "13.2"), **imports})
+    assert run.code == 2
+    assert run.bad() == [("driver.wheel", None)]
+    assert run.summary == ("driver 535.183.01 is too old for torch 2.15.0+cu132: CUDA 13.2 needs branch 580 or newer")
+    assert run.first_bad()["hint"] == (
+        "install a driver of branch 580 or newer, or a torch for CUDA 12, whose version ends in +cu12…"
+    )
+    assert not (tmp_path / "imports").exists()
+
+
+def test_cudas_compatibility_package_may_make_up_for_an_old_driver(smoke: Smoke, root: Path, tmp_path: Path) -> None:
+    version = root / "proc" / "driver" / "nvidia" / "version"
+    version.write_text(version.read_text().replace("580.159.03", "535.183.01"))
+    package = root / "usr" / "local" / "cuda-13.0" / "compat"
+    package.mkdir(parents=True)
+    (package / "libcuda.so.580.159.03").touch()
+    maps = root / "proc" / "self" / "maps"
+    maps.write_text(maps.read_text().replace(LIBRARY, "/usr/local/cuda-13.0/compat/libcuda.so.580.159.03"))
+    run = smoke(env={**on(root), **torch(tmp_path, "2.15.0+cu132", "13.2")})
+    assert run.code == 0
+    found = {check["id"]: check["status"] for check in run.receipt["checks"]}
+    assert (found["driver.wheel"], found["driver.match"]) == ("warn", "skip")
+
+
+def test_a_library_of_another_version_than_the_kernels_driver_is_refused(smoke: Smoke, root: Path) -> None:
+    maps = root / "proc" / "self" / "maps"
+    maps.write_text(maps.read_text().replace("libcuda.so.580.159.03", "libcuda.so.580.95.05"))
+    run = smoke(env=on(root))
+    assert run.code == 2
+    assert run.bad() == [("driver.match", None)]
+    assert run.summary.startswith("the kernel runs driver 580.159.03, the library is 580.95.05 (")
+    assert run.receipt["action"] == "reboot"
+
+
+def test_a_stub_is_no_driver_even_where_it_starts(smoke: Smoke, root: Path) -> None:
+    maps = root / "proc" / "self" / "maps"
+    maps.write_text(maps.read_text().replace(LIBRARY, "/usr/local/cuda/lib64/stubs/libcuda.so"))
+    run = smoke(env=on(root))
+    assert run.code == 2
+    assert run.bad() == [("libcuda.real", None)]
+    assert run.summary == "/usr/local/cuda/lib64/stubs/libcuda.so is no driver"
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "action"),
+    [
+        (34, "34 (stub library)", "fix-image"),
+        (100, "100 (no device)", "fix-driver"),
+        (802, "802 (system not ready)", "fix-driver"),
+        (803, "803 (driver mismatch)", "reboot"),
+        (804, "804 (compatibility not supported on this device)", "fix-image"),
+        (999, "999 (unknown error)", "reboot"),
+        (46, "46 (an error)", "reboot"),
+    ],
+)
+def test_a_driver_that_does_not_start_says_why_and_torch_is_not_imported(
+    smoke: Smoke, tmp_path: Path, code: int, said: str, action: str
+) -> None:
+    run = smoke(env={"FAKE_TORCH_IMPORTS": str(tmp_path / "imports")}, cuinit=code)
+    assert run.code == 2
+    assert run.summary == f"no CUDA device: cuInit gave {said}"
+    assert run.bad() == [("libcuda.real", None)]
+    assert run.receipt["action"] == action
+    assert not (tmp_path / "imports").exists()
+
+
+def test_a_machine_without_the_drivers_library_is_refused(smoke: Smoke) -> None:
+    run = smoke(cuinit="missing")
+    assert run.code == 2
+    assert run.summary.startswith("no CUDA device: libcuda.so.1: cannot open shared object file")
+    assert "NVIDIA_DRIVER_CAPABILITIES" in run.first_bad()["hint"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arch", "cc", "code"),
+    [
+        (["sm_75", "sm_86"], "8.9", 0),  # of the same major, and not newer
+        (["sm_89"], "8.6", 2),
+        (["sm_75", "sm_80", "sm_90"], "12.0", 2),
+        (["sm_120"], "12.0", 0),
+        (["sm_90", "compute_90"], "12.0", 0),  # the driver compiles it
+        (["sm_90", "compute_90"], "8.0", 2),
+        (["sm_80"], "8.7", 2),  # runs its own code alone
+    ],
+)
+def test_what_torch_was_compiled_for_must_run_on_the_gpu(smoke: Smoke, arch: list[str], cc: str, code: int) -> None:
+    run = smoke(gpus=[{"name": "NVIDIA New", "cc": cc}], arch=arch)
+    assert run.code == code
+    assert run.bad() == ([("torch.arch", 0)] if code else [])
+
+
+def test_little_shared_memory_is_a_warning_that_strict_takes_for_a_failure(
+    smoke: Smoke, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(root / "dev" / "shm")
+    assert smoke("--strict", env=on(root)).code == 0  # none at all cannot be asked
+    (root / "dev" / "shm").symlink_to("/dev/pts")  # a file system without any room
+    run = smoke(env=on(root))
+    [found] = [check for check in run.receipt["checks"] if check["id"] == "shm"]
+    assert (run.code, found["status"]) == (0, "warn")
+    assert found["message"] == "only 0 GiB in /dev/shm: DataLoader workers and NCCL need more"
+    run = smoke("--strict", env=on(root))
+    assert (run.code, run.bad()) == (3, [("shm", None)])

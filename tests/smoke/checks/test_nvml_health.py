@@ -1,0 +1,239 @@
+"""What NVML knows of a GPU: each check, the fault that it is there for, and a driver that does not tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from gpu_smoke.data.health import LOST, RECOVERY, XIDS
+from gpu_smoke.plan import HEALTH
+
+from ..conftest import Smoke
+
+TWO: list[dict[str, Any]] = [{}, {}]
+
+
+def found(run: Any, what: str, gpu: int | None = 0) -> dict[str, Any]:
+    [check] = [c for c in run.receipt["checks"] if (c["id"], c.get("gpu")) == (what, gpu)]
+    return dict(check)
+
+
+def statuses(run: Any, gpu: int | None = 0) -> dict[str, str]:
+    return {what: found(run, what, gpu)["status"] for what in HEALTH}
+
+
+def test_a_healthy_gpu_passes_and_what_it_has_not_is_skipped(smoke_either_way: Smoke) -> None:
+    run = smoke_either_way(nvml={})
+    assert (run.code, run.receipt["host"]["driver"]) == (0, "580.159.03")
+    assert found(run, "nvml", None)["message"] == "driver 580.159.03, 1 GPU(s)"
+    told = statuses(run)
+    # A quick run is over before it was seen under load twice, unless this machine is busy.
+    assert told.pop("throttle") in ("skip", "pass")
+    assert told.pop("pcie") in ("skip", "pass")
+    assert told == {
+        "mig": "pass", "ecc": "pass", "remap": "pass", "retired": "pass", "xid": "pass", "recovery": "pass",
+        "nvlink": "skip", "exclusive.processes": "pass",
+    }  # fmt: skip
+    assert found(run, "nvlink")["message"] == "NVML does not tell: Not Supported"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "what", "code", "action", "summary"),
+    [
+        (
+            {"uncorrected": 2},
+            "ecc", 1, "reset-gpu", "GPU 0 lost data: 2 uncorrected memory errors since the driver was loaded",
+        ),
+        (
+            {"after": {"uncorrected": 1}},
+            "ecc", 1, "reset-gpu",
+            "GPU 0 lost data: 1 uncorrected memory errors since the driver was loaded, 1 of them during this check",
+        ),
+        ({"rows": [0, 1, 1, 0]}, "remap", 1, "reset-gpu",
+         "GPU 0 has a bad row of memory that the next reset replaces"),
+        ({"after": {"rows": [0, 8, 1, 1]}}, "remap", 1, "replace-node",
+         "GPU 0 could not replace a bad row of memory"),
+        ({"pending": 1, "pages": 1}, "retired", 1, "reset-gpu",
+         "GPU 0 has a bad page of memory that the next reset retires"),
+        ({"pages": 63}, "retired", 1, "replace-node",
+         "GPU 0 has retired 63 pages of memory, 63 are too many"),
+        ({"recovery": 2}, "recovery", 1, "reboot", "the driver asks to recover GPU 0: reboot the node"),
+        ({"after": {"recovery": 99}}, "recovery", 1, "replace-node",
+         "the driver asks to recover GPU 0: recovery action 99, which is not known here"),
+        ({"mig": [1, 1]}, "mig", 2, "fix-pool", "MIG is on at GPU 0, and a whole GPU was expected"),
+        ({"links": [1, 1], "after": {"links": [1, 0]}}, "nvlink", 1, "replace-node",
+         "GPU 0 lost NVLink while it worked: 1 of 2 links, 2 before"),
+        ({"processes": [[4242], []]}, "exclusive.processes", 2, "fix-pool",
+         "GPU 0 computes for 1 other process before the check began"),
+        ({"after": {"replays": 81}}, "pcie", 3, "replace-node",
+         "GPU 0 had to repeat 81 packets of PCIe, 80 are too many"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_each_check_fails_of_what_it_is_there_for(
+    smoke_either_way: Smoke, gpu: dict[str, Any], what: str, code: int, action: str, summary: str
+) -> None:
+    run = smoke_either_way(nvml={"gpus": [gpu]})
+    assert (run.code, run.bad(), run.receipt["action"]) == (code, [(what, 0)], action)
+    assert run.summary == summary
+    assert statuses(run)[what] == "fail"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "what", "message"),
+    [
+        ({"corrected": 5, "after": {"corrected": 7}}, "ecc",
+         "GPU 0: 7 corrected memory errors since the driver was loaded, 2 during this check"),
+        ({"none": 1, "low": 2}, "remap", "GPU 0: banks of memory with few spare rows left or none: 3"),
+        ({"links": [1, 1], "after": {"link_errors": 3}}, "nvlink", "GPU 0: 3 errors of NVLink during this check"),
+        ({"mig": [0, 1]}, "mig", "off now, and on after the next reset"),
+        ({"refuse": {"nvmlDeviceGetRemappedRows": 999}}, "remap", "GPU 0: NVML does not tell: Unknown Error"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_not_yet_a_fault_warns(smoke: Smoke, gpu: dict[str, Any], what: str, message: str) -> None:
+    run = smoke(nvml={"gpus": [gpu]})
+    assert run.code == 0
+    assert [(c["id"], c["message"]) for c in run.receipt["checks"] if c["status"] == "warn"] == [(what, message)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("function", "what"),
+    [
+        ("nvmlDeviceGetMigMode", "mig"), ("nvmlDeviceGetMemoryErrorCounter", "ecc"),
+        ("nvmlDeviceGetRemappedRows", "remap"), ("nvmlDeviceGetRetiredPages", "retired"),
+        ("nvmlDeviceGetFieldValues", "recovery"), ("nvmlDeviceGetSupportedEventTypes", "xid"),
+        ("nvmlDeviceGetComputeRunningProcesses", "exclusive.processes"),
+        ("nvmlDeviceGetMaxPcieLinkWidth", "pcie"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("how", ["refuse", "absent"])
+def test_what_a_gpu_or_an_older_nvidia_ml_py_has_not_is_skipped(
+    smoke: Smoke, function: str, what: str, how: str
+) -> None:
+    nvml = {"absent": [function]} if how == "absent" else {"gpus": [{"refuse": {function: 3}}]}
+    run = smoke(nvml=nvml)
+    assert run.code == 0
+    assert statuses(run)[what] == "skip"
+    assert found(run, what)["message"].startswith("NVML does not tell: ")
+
+
+def test_without_events_without_the_field_and_with_ecc_off_these_are_skipped(smoke: Smoke) -> None:
+    run = smoke(nvml={"gpus": [{"events": 0, "field": 3, "ecc": 0}]})
+    assert run.code == 0
+    assert {what for what, status in statuses(run).items() if status == "skip"} >= {"xid", "recovery", "ecc"}
+
+
+@pytest.mark.parametrize("code", [48, 79, 54, 95])
+def test_an_xid_of_the_hardware_is_a_gpu_fault_with_its_own_action(smoke_either_way: Smoke, code: int) -> None:
+    run = smoke_either_way(nvml={"xids": [{"code": code}]})
+    assert (run.code, run.bad()) == (1, [("xid", 0)])
+    assert run.summary == f"GPU 0 failed while it worked: Xid {code}: {XIDS[code].text}"
+    assert run.receipt["action"] == {48: "reset-gpu", 79: "reboot", 54: "replace-node", 95: "reset-gpu"}[code]
+    assert run.receipt["host"]["xids"] == [{"uuid": "GPU-0000-0", "code": code}]
+
+
+@pytest.mark.parametrize(("code", "text"), [(31, XIDS[31].text), (7777, "not in our table")])
+def test_an_xid_of_an_application_or_an_unknown_one_warns(smoke: Smoke, code: int, text: str) -> None:
+    run = smoke(nvml={"xids": [{"code": code}]})
+    assert run.code == 0
+    assert found(run, "xid")["status"] == "warn"
+    assert found(run, "xid")["message"] == f"GPU 0: Xid {code}: {text}"
+
+
+def test_a_gpu_is_known_by_its_uuid_whatever_cuda_counts_it_as(smoke: Smoke) -> None:
+    gpus = [{"uuid": "GPU-bb"}, {"uuid": "GPU-aa", "uncorrected": 1}, {"uuid": "GPU-cc", "uncorrected": 9}]
+    run = smoke("--expect-gpus", "2", gpus=[{"uuid": "aa"}, {"uuid": "bb"}], nvml={"gpus": gpus})
+    assert run.bad() == [("ecc", 0)]
+    assert run.summary.startswith("GPU 0 lost data: 1 uncorrected")
+
+
+def test_a_gpu_that_nvml_does_not_list_is_a_warning_and_no_silence(smoke: Smoke) -> None:
+    run = smoke(nvml={"gpus": [{"uuid": "GPU-other"}]})
+    assert run.code == 0
+    text = "NVML lists no GPU with the UUID 0000-0, which CUDA gives GPU 0"
+    assert (found(run, "nvml", 0)["status"], found(run, "nvml", 0)["message"]) == ("warn", text)
+    assert set(statuses(run).values()) == {"skip"}
+
+
+def test_a_torch_without_uuids_finds_the_only_gpu_and_none_of_several(smoke: Smoke) -> None:
+    assert smoke(gpus=[{"uuid": None}], nvml={"gpus": [{"pages": 63}]}).bad() == [("retired", 0)]
+    run = smoke("--expect-gpus", "2", gpus=[{"uuid": None}] * 2, nvml={"gpus": [{"pages": 63}, {}]})
+    assert run.code == 0
+    assert set(statuses(run).values()) == {"skip"}
+
+
+SLICE = {"name": "NVIDIA A100-SXM4-80GB MIG 1g.10gb", "cc": "8.0", "sm": 14, "mem": 9_900_000_000, "uuid": "s1"}
+
+
+@pytest.mark.parametrize(("expected", "bad"), [("A100 MIG 1g.10gb", []), ("A100", [("gpu.mig", 0)])])
+def test_a_slice_is_found_at_its_gpu_and_its_neighbours_are_nobodys_business(
+    smoke: Smoke, expected: str, bad: list[tuple[str, int]]
+) -> None:
+    whole = {"mig": [1, 1], "slices": ["MIG-s0", "MIG-s1"], "processes": [[1, 2, 3]], "rows": [1, 0, 0, 0]}
+    run = smoke("--expect-gpu", expected, gpus=[SLICE], arch=["sm_80"], nvml={"gpus": [whole]})
+    assert run.bad() == bad
+    assert found(run, "mig")["message"] == "on; 1g.10gb of 2"
+    assert found(run, "remap")["message"] == "1 rows replaced, none waits for it"
+    assert statuses(run)["exclusive.processes"] == "skip"
+
+
+def test_a_part_of_a_slice_is_no_whole_gpu_either(smoke: Smoke) -> None:
+    part = {**SLICE, "name": "NVIDIA A100-SXM4-80GB MIG 1c.3g.40gb"}
+    run = smoke("--expect-gpu", "A100", gpus=[part], arch=["sm_80"])
+    assert (run.code, run.bad()) == (2, [("gpu.mig", 0)])
+    text = "GPU 0 is a MIG slice, 1c.3g.40gb of NVIDIA A100-SXM4-80GB, and a whole GPU was expected"
+    assert run.summary == text
+    assert smoke("--expect-gpu", "A100 MIG 1c.3g.40gb", gpus=[part], arch=["sm_80"]).code == 0
+
+
+def test_a_gpu_split_into_no_slices_is_told_where_cuda_shows_none(smoke: Smoke) -> None:
+    run = smoke(gpus=[], nvml={"gpus": [{"mig": [1, 1]}]})
+    assert (run.code, run.bad()) == (2, [("gpu.count", None), ("mig", None)])
+    assert found(run, "mig", None)["message"] == "MIG is on and has no slices, so CUDA sees no GPU"
+
+
+def test_a_gpu_with_fewer_links_than_its_peers_is_broken_and_with_as_many_it_is_not(smoke: Smoke) -> None:
+    def run(*links: list[int]) -> Any:
+        return smoke("--expect-gpus", "2", gpus=TWO, nvml={"gpus": [{"links": each} for each in links]})
+
+    assert run([1, 1, 0], [1, 1, 0]).code == 0
+    uneven = run([1, 1, 1], [1, 1, 0])
+    assert (uneven.code, uneven.bad()) == (1, [("nvlink", 1)])
+    assert uneven.summary == "GPU 1 has 2 NVLinks up, another NVIDIA L4 here has 3"
+
+
+def test_errors_of_links_from_before_the_check_are_not_told_as_its_own(smoke: Smoke) -> None:
+    assert statuses(smoke(nvml={"gpus": [{"links": [1, 1], "link_errors": 3}]}))["nvlink"] == "pass"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("more", "code", "bad"),
+    [
+        ({}, 1, [("gpu.lost", 0)]),
+        ({"faults": [{"kind": "hang", "dtype": "bfloat16"}]}, 4, [("deadline", 0), ("gpu.lost", 0)]),
+    ],
+    ids=["at the end", "given up"],
+)
+def test_a_gpu_that_was_lost_for_a_while_is_lost(
+    smoke: Smoke, more: dict[str, Any], code: int, bad: list[tuple[str, int]]
+) -> None:
+    # Of what NVML is asked, only samples have a temperature.
+    away = {"gpus": [{"refuse": {"nvmlDeviceGetTemperature": 15}}]}
+    run = smoke("--deadline-sec", "8", nvml=away, lasts={"product": 1}, **more)
+    assert (run.code, run.bad()) == (code, bad)
+
+
+@pytest.mark.parametrize("code", LOST)
+def test_a_gpu_that_nvml_cannot_open_is_lost(smoke: Smoke, code: int) -> None:
+    refuse = {"gpus": [{}, {"refuse": {"nvmlDeviceGetUUID": code}}]}
+    run = smoke(nvml=refuse)
+    assert (run.code, run.bad()) == (1, [("gpu.lost", None)])
+    assert run.summary == f"a GPU of this machine is lost: {LOST[code][1]}"
+
+
+def test_every_action_of_the_tables_is_one_that_receipts_know() -> None:
+    actions = {each.action for each in XIDS.values()} | {action for action, _ in [*RECOVERY.values(), *LOST.values()]}
+    assert actions == {"", "reset-gpu", "reboot", "replace-node"}

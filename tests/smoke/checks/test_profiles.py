@@ -1,0 +1,214 @@
+"""What the profiles ask for beyond values: each check, the fault that it is there for, and how stages begin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_smoke.plan import HEALTH
+
+from ..conftest import Smoke
+
+TWO: list[dict[str, Any]] = [{}, {}]
+STANDARD = ("--profile", "standard")
+
+
+def fault(kind: str, **more: Any) -> list[dict[str, Any]]:
+    return [{"kind": kind, **more}]
+
+
+def test_standard_asks_all_of_quick_and_speed_memory_links_and_loading(smoke: Smoke) -> None:
+    run = smoke(*STANDARD, "--expect-gpus", "2", gpus=TWO)
+    assert (run.code, run.receipt["profile"]) == (0, "standard")
+    found = {check["id"]: check for check in run.receipt["checks"]}
+    assert sorted(found) == sorted(
+        [
+            "nvml", *HEALTH,
+            "allreduce", "cudnn.conv", "d2h", "devnodes", "driver.match", "driver.wheel", "exclusive", "gemm.bitwise",
+            "gemm.element", "gemm.finite", "gemm.hash", "gemm.norm", "gemm.peers", "gemm.speed", "gpu.capability",
+            "gpu.count", "gpu.mig", "gpu.name", "gpu.uuid", "h2d", "libcuda.real", "mem.pattern", "mem.peers",
+            "mem.speed", "mem.total", "p2p", "shm", "shm.loader", "torch.arch", "torch.build", "train",
+        ]
+    )  # fmt: skip
+    speed = found["gemm.speed"]
+    assert (speed["value"], speed["unit"], speed["dtype"]) == (70.0, "TFLOPS", "bfloat16")
+    assert (speed["warn_below"], speed["fail_below"]) == (59.4, 49.5)
+    assert speed["reference"] == "l4: chsasank, zzc"
+    assert found["mem.speed"]["value"] == 250.0
+
+
+def test_quick_times_nothing(smoke: Smoke) -> None:
+    run = smoke()
+    assert not {"gemm.speed", "mem.speed", "mem.pattern", "h2d"} & {check["id"] for check in run.receipt["checks"]}
+
+
+@pytest.mark.parametrize(
+    ("faults", "code", "bad"),
+    [
+        (fault("slow", what="gemm", by=0.7), 3, "gemm.speed"),
+        (fault("slow", what="copy", by=0.6), 3, "mem.speed"),
+        (fault("forget"), 1, "mem.pattern"),
+        (fault("corrupt", what="host"), 1, "h2d"),
+        (fault("convolves wrong"), 1, "cudnn.conv"),
+        (fault("learns nothing"), 1, "train"),
+        (fault("bad gradient"), 1, "train"),
+        (fault("bus error"), 2, "shm.loader"),
+        (fault("torn"), 2, "shm.loader"),
+    ],
+    ids=lambda value: str(value),
+)
+def test_each_check_fails_of_what_it_is_there_for(
+    smoke: Smoke, faults: list[dict[str, Any]], code: int, bad: str
+) -> None:
+    run = smoke(*STANDARD, faults=faults)
+    assert run.code == code
+    assert run.bad()[0][0] == bad
+    assert {check for check, _ in run.bad()} == {bad}
+
+
+def test_a_gpu_that_is_a_little_slow_is_a_warning_and_strict_makes_it_a_failure(smoke: Smoke) -> None:
+    slow = fault("slow", what="gemm", by=0.8)
+    run = smoke(*STANDARD, faults=slow)
+    assert run.code == 0
+    assert [c["message"] for c in run.receipt["checks"] if c["status"] == "warn"] == [
+        "GPU 0 is slow: 56 TFLOPS, NVIDIA L4 should reach 59.4"
+    ]
+    assert smoke(*STANDARD, "--strict", faults=slow).code == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("by", "code", "status"), [(0.85, 0, "warn"), (0.75, 3, "fail"), (0.95, 0, "pass")])
+def test_a_gpu_slower_than_its_peers_is_seen_though_it_is_above_every_floor(
+    smoke: Smoke, by: float, code: int, status: str
+) -> None:
+    # Of three, so that the median is a healthy one's.
+    slow = fault("slow", what="gemm", by=by, gpu=1)
+    run = smoke(*STANDARD, "--expect-gpus", "3", gpus=[{}] * 3, speeds={"gemm": 90}, faults=slow)
+    assert run.code == code
+    found = {c["gpu"]: c["status"] for c in run.receipt["checks"] if c["id"] == "gemm.peers"}
+    assert found == {0: "pass", 1: status, 2: "pass"}
+
+
+def test_gpus_of_two_models_have_no_median_in_common(smoke: Smoke) -> None:
+    gpus = [{}, {"name": "Tesla T4", "cc": "7.5", "mem": 16_000_000_000}]
+    run = smoke(*STANDARD, "--expect-gpus", "2", gpus=gpus)
+    assert run.code == 0
+    assert not [c for c in run.receipt["checks"] if c["id"] in ("gemm.peers", "gemm.hash")]
+
+
+def test_two_gpus_that_disagree_in_a_bit_are_told_though_both_are_within_every_limit(smoke: Smoke) -> None:
+    # Half a unit in the last place or so of a float32, the same every time.
+    small = fault("element", by=2e-6, dtype="float32", gpu=2)
+    run = smoke("--expect-gpus", "3", gpus=[{}] * 3, faults=small)
+    assert run.code == 1
+    assert run.bad() == [("gemm.hash", 2)]
+    assert run.summary == "GPU 2 gave another float32 product than the other NVIDIA L4"
+
+
+def test_memory_that_is_not_all_there_is_a_gpu_fault(smoke: Smoke) -> None:
+    run = smoke(gpus=[{"mem": 22_300_000_000}])
+    assert (run.code, run.bad()) == (1, [("mem.total", 0)])
+    assert run.summary == "GPU 0 shows 22.3 GB of memory, NVIDIA L4 has 22.32 at least"
+
+
+def test_a_gpu_that_something_else_uses_is_refused(smoke: Smoke) -> None:
+    run = smoke(gpus=[{"free": 22_000_000_000}])
+    assert (run.code, run.bad()) == (2, [("exclusive", 0)])
+    assert run.summary == "something else uses GPU 0: 1 of 23 GB are taken at the start"
+
+
+MIG = {"name": "NVIDIA A100-SXM4-80GB MIG 1g.10gb", "cc": "8.0", "sm": 14, "mem": 9_900_000_000}
+
+
+@pytest.mark.parametrize(("expected", "code"), [("A100 MIG 1g.10gb", 0), ("A100", 2), ("", 2)])
+def test_a_mig_slice_is_taken_only_where_it_is_named(smoke: Smoke, expected: str, code: int) -> None:
+    run = smoke(*(["--expect-gpu", expected] if expected else []), gpus=[MIG], arch=["sm_80"])
+    assert run.code == code
+    if code:
+        assert run.bad() == [("gpu.mig", 0)]
+        assert run.summary == "GPU 0 is a MIG slice, 1g.10gb of NVIDIA A100-SXM4-80GB, and a whole GPU was expected"
+
+
+@pytest.mark.parametrize(("tflops", "code"), [(30.5, 0), (22.0, 3)])
+def test_the_floor_of_a_slice_is_its_share_of_the_whole(smoke: Smoke, tflops: float, code: int) -> None:
+    # 14 of 108 multiprocessors: 23.04 of the 177.75 TFLOPS that a whole A100 must reach.
+    args = (*STANDARD, "--expect-gpu", "A100 MIG 1g.10gb")
+    run = smoke(*args, gpus=[MIG], arch=["sm_80"], speeds={"gemm": tflops})
+    assert run.code == code
+    [floor] = [check["fail_below"] for check in run.receipt["checks"] if check["id"] == "gemm.speed"]
+    assert floor == 23.0417
+
+
+def test_an_unknown_gpu_is_timed_and_only_reported(smoke: Smoke) -> None:
+    run = smoke(*STANDARD, gpus=[{"name": "NVIDIA New"}])
+    assert run.code == 0
+    [speed] = [check for check in run.receipt["checks"] if check["id"] == "gemm.speed"]
+    assert (speed["status"], speed["value"]) == ("warn", 70.0)
+    assert "nobody has said how fast NVIDIA New is" in speed["message"]
+
+
+def test_burn_multiplies_for_as_long_as_it_is_told_and_finds_what_comes_late(smoke: Smoke) -> None:
+    burn = ("--profile", "burn", "--burn-sec", "0.2")
+    run = smoke(*burn)
+    assert run.code == 0
+    [found] = [check for check in run.receipt["checks"] if check["id"] == "burn"]
+    assert (found["status"], found["value"]) == ("pass", 1.0)
+    # After the 99 products of `gemm`, 33 in each format.
+    run = smoke(*burn, faults=fault("drift", every=105, dtype="bfloat16"))
+    assert (run.code, run.bad()) == (1, [("burn", 0)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("faults", "code", "bad"),
+    [
+        (fault("corrupt", what="peer"), 1, ("p2p", None)),
+        (fault("corrupt", what="sum", gpu=1), 1, ("allreduce", 1)),
+        (fault("slow", what="peer", by=0.1, gpu=1), 0, None),
+        (fault("slow", what="sum", by=0.1), 0, None),
+        (fault("SIGSEGV", what="sum", gpu=1), 1, ("child", 1)),
+    ],
+    ids=str,
+)
+def test_several_gpus_are_asked_for_what_they_share(
+    smoke: Smoke, faults: list[dict[str, Any]], code: int, bad: tuple[str, int | None] | None
+) -> None:
+    run = smoke(*STANDARD, "--expect-gpus", "3", gpus=[{}] * 3, faults=faults)
+    assert run.code == code
+    assert run.bad() == ([bad] if bad else [])
+    if not bad:
+        assert {c["id"] for c in run.receipt["checks"] if c["status"] == "warn"} in ({"p2p"}, {"allreduce"})
+
+
+def test_a_gpu_that_is_gone_when_it_is_to_copy_to_the_others_is_no_pass(smoke: Smoke) -> None:
+    run = smoke(*STANDARD, "--expect-gpus", "3", gpus=[{}] * 3, seen={"peers": 2})
+    assert (run.code, run.bad()) == (1, [("p2p", 0)])
+    assert run.summary == "GPU 0: copying from GPU to GPU failed: CUDA error: invalid device ordinal"
+
+
+def test_the_folder_where_several_gpus_meet_is_gone_at_the_end(smoke: Smoke, tmp_path: Path) -> None:
+    (tmp_path / "temporary").mkdir()
+    run = smoke(*STANDARD, "--expect-gpus", "2", gpus=TWO, env={"TMPDIR": str(tmp_path / "temporary")})
+    assert ("allreduce", "pass") in {(check["id"], check["status"]) for check in run.receipt["checks"]}
+    assert [*(tmp_path / "temporary").iterdir()] == []
+
+
+def test_copies_with_the_host_run_on_one_gpu_at_a_time_and_nothing_else_meanwhile(smoke: Smoke) -> None:
+    run = smoke(*STANDARD, "--expect-gpus", "2", gpus=TWO)
+    said = [line for line in run.stderr.splitlines() if line.startswith("gpu-smoke: GPU ")]
+    copies = [index for index, line in enumerate(said) if line.endswith("timing copies from and to the host")]
+    assert [said[index][:16] for index in copies] == ["gpu-smoke: GPU 0", "gpu-smoke: GPU 1"]
+    timed = [index for index, line in enumerate(said) if "timing bfloat16 products" in line]
+    filled = [index for index, line in enumerate(said) if line.endswith("filling the memory")]
+    assert max(filled) < min(timed)
+    assert timed[1] == timed[0] + 1
+
+
+@pytest.mark.parametrize("profile", ["standard", "burn"])
+def test_on_the_cpu_every_profile_runs_and_judges_no_speed(smoke: Smoke, profile: str) -> None:
+    args = ["--burn-sec", "0.1"] if profile == "burn" else []
+    run = smoke("--device", "cpu", "--profile", profile, *args)
+    assert run.code == 0
+    skipped = {check["id"] for check in run.receipt["checks"] if check["status"] == "skip"}
+    assert {"gemm.speed", "mem.speed", "h2d", "d2h"} < skipped

@@ -1,0 +1,202 @@
+"""Why a GPU is slow: clocks held down, the power limit, the link to the host, or somebody else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from gpu_smoke.checks import Check
+from gpu_smoke.data.gpus import GPUS
+from gpu_smoke.data.health import LINKS
+from gpu_smoke.judge import blame, load
+from gpu_smoke.judge.seen import Seen, strangers, together
+from gpu_smoke.judge.subject import Subject
+
+from ..checks.test_nvml_health import found
+from ..conftest import Smoke
+
+STANDARD = ("--profile", "standard")
+SLOW = [{"kind": "slow", "what": "gemm", "by": 0.7}]
+SAMPLE = {
+    "reasons": 0, "temperature": 60, "power": 60.0, "clock": 2000, "generation": 4, "width": 16, "processes": [],
+}  # fmt: skip
+STATE = {"pcie": {"generation": 4, "width": 16, "replays": 0}, "power": {"limit": 72.0, "default": 72.0}}
+NORMAL = (
+    "it was at its power limit, 72 of 72 W, which is normal on NVIDIA L4; the floor was measured so, and its cooling "
+    "decides"
+)
+
+
+def seen(*samples: dict[str, Any], others: int = 0) -> Seen:
+    """These samples, or three of one."""
+    whole = Seen()
+    for each in samples if len(samples) > 1 else samples * 3:
+        whole.add({**SAMPLE, **each}, others)
+    return whole
+
+
+def subject(key: str) -> Subject:
+    gpu = GPUS[key]
+    return Subject(0, gpu.names[0], gpu.capability, gpu.sm, gpu.memory_gb * 10**9)
+
+
+def cause(what: Seen, check: str = "gemm.speed", key: str = "l4", state: dict[str, Any] = STATE) -> tuple[str, str]:
+    """The action and the hint of a slow GPU's failure."""
+    slow = Check(check, "fail", "slow", 0, severity="perf", action="replace-node", hint="generic")
+    told = blame.blame(slow, subject(key), state, what)
+    assert (told.status, told.severity, told.message) == ("fail", "perf", "slow")  # a cause is no excuse
+    return told.action, told.hint
+
+
+@pytest.mark.parametrize(
+    ("what", "action", "hint"),
+    [
+        (seen({}, others=1), "fix-pool", "another process computed on it at the same time: give jobs whole GPUs"),
+        (seen({"reasons": 0x40, "temperature": 96}), "replace-node",
+         "HwThermalSlowdown held its clocks down at 96 °C: replace the machine"),
+        (seen({"reasons": 0x84}), "replace-node",
+         "HwPowerBrakeSlowdown held its clocks down at 60 °C: replace the machine"),
+        (seen({"reasons": 4, "power": 71.6}), "none", NORMAL),
+        (seen({"reasons": 4, "power": 40}), "replace-node",
+         "its power limit held it at 40 of 72 W: a fault of its power supply"),
+        (seen({}), "replace-node",
+         "nothing held its clocks down and nobody else used it: the GPU itself is slow, replace it"),
+    ],
+)  # fmt: skip
+def test_a_slow_gpu_is_told_why(what: Seen, action: str, hint: str) -> None:
+    assert cause(what) == (action, hint)
+
+
+def test_the_power_limit_is_normal_on_cards_and_needs_a_look_on_modules() -> None:
+    capped = seen({"reasons": 4, "power": 700.0})
+    state = {**STATE, "power": {"limit": 700.0, "default": 700.0}}
+    assert cause(capped, key="h100-sxm", state=state)[0] == "replace-node"
+    assert cause(seen({"reasons": 4, "power": 69.0}), key="t4")[0] == "none"
+    lowered = {**STATE, "power": {"limit": 50.0, "default": 70.0}}
+    assert cause(seen({"reasons": 4, "power": 50.0}), key="t4", state=lowered) == (
+        "fix-pool", "its power limit is 50 W, 70 W by default: nvidia-smi -pl 70",
+    )  # fmt: skip
+
+
+def test_a_narrow_link_explains_slow_copies_with_the_host_and_nothing_else() -> None:
+    link = seen({"width": 4})
+    action, hint = cause(link, "h2d")
+    assert action == "replace-node"
+    assert hint.startswith("its PCIe link was generation 4 x4, of generation 4 x16 that the slot and the GPU have")
+    assert "PCIe" not in cause(link, "gemm.speed")[1]
+
+
+def test_what_is_not_slow_or_was_hardly_seen_keeps_its_hint() -> None:
+    hot = seen({"reasons": 0x40})
+    for check in (
+        Check("gemm.speed", "pass", "", 0, hint="generic"),
+        Check("gemm.bitwise", "fail", "", 0, severity="gpu", hint="generic"),
+        Check("h2d", "fail", "", 0, severity="gpu", hint="generic"),
+    ):
+        assert blame.blame(check, subject("l4"), STATE, hot) == check
+    slow = Check("gemm.speed", "warn", "", 0, hint="generic")
+    assert blame.blame(slow, subject("l4"), STATE, seen({"reasons": 1}, {"reasons": 0x40})) == slow
+    warned = blame.blame(slow, subject("l4"), STATE, hot)
+    assert (warned.action, warned.hint.partition(" ")[0]) == ("", "HwThermalSlowdown")
+
+
+def test_samples_of_an_idle_gpu_count_for_nothing() -> None:
+    idle = seen({"reasons": 0x41, "temperature": 99}, {"reasons": 0x40, "temperature": 50}, {"reasons": 0x40})
+    assert (idle.samples, idle.loaded, idle.reasons[0x40], idle.highest["temperature"]) == (3, 2, 2, 60)
+    both = together([idle, seen({"width": 8, "power": 70.0})])
+    assert (both.samples, both.loaded, both.highest["width"], both.highest["power"]) == (6, 5, 16, 70.0)
+
+
+def test_several_stages_together_keep_the_most_strangers_and_every_error() -> None:
+    no_width = {"refused": 3, "text": "Not Supported"}
+    both = together([seen({"width": no_width}, others=2), seen({}, others=1)])
+    assert (both.strangers, both.refusals) == (2, {"width": no_width})
+    assert together([seen({}), seen({"width": no_width})]).refusals == {"width": no_width}
+
+
+@pytest.mark.parametrize(
+    ("pids", "ours", "others"),
+    [([], [7], 0), ([7], [7], 0), ([7, 8], [7], 1), ([901], [7], 0), ([901, 902], [7], 1), ({"refused": 3}, [7], 0)],
+)
+def test_processes_of_others_are_told_from_the_checks_own(pids: Any, ours: list[int], others: int) -> None:
+    assert strangers(pids, ours) == others
+
+
+@pytest.mark.parametrize(
+    ("samples", "status"),
+    [
+        ([{"reasons": 0x20}] * 2, "fail"), ([{"reasons": 0x20}, {}], "warn"), ([{"reasons": 8}, {}], "warn"),
+        ([{"reasons": 4}] * 2, "pass"), ([{"reasons": 1}] * 2, "skip"),
+    ],
+)  # fmt: skip
+def test_a_reason_that_holds_clocks_down_must_last_to_fail(samples: list[dict[str, Any]], status: str) -> None:
+    assert load.throttle(subject("l4"), seen(*samples)).status == status
+
+
+@pytest.mark.parametrize("key", LINKS)
+def test_just_below_the_link_that_a_model_needs_warns_and_below_what_the_slot_has_fails(key: str) -> None:
+    generation, width = LINKS[key]
+
+    def judged(generation: int, width: int, most: tuple[int, int]) -> str:
+        state = {"generation": most[0], "width": most[1], "replays": 0}
+        return load.pcie(subject(key), state, state, seen({"generation": generation, "width": width})).status
+
+    assert judged(generation, width, (generation, width)) == "pass"
+    assert judged(generation, width // 2, (generation, width // 2)) == "warn"
+    assert judged(generation - 1, width, (generation - 1, width)) == "warn"
+    assert judged(generation, width // 2, (generation, width)) == "fail"
+    assert judged(generation - 1, width, (generation, width)) == "fail"
+
+
+def test_every_gpu_of_the_table_has_a_link_that_it_needs() -> None:
+    assert set(LINKS) == set(GPUS)
+
+
+@pytest.mark.parametrize(("replays", "status"), [(80, "warn"), (81, "fail"), (1, "warn"), (0, "pass")])
+def test_packets_that_had_to_be_repeated_warn_and_many_fail(replays: int, status: str) -> None:
+    was, now = ({"generation": 4, "width": 16, "replays": count} for count in (5, 5 + replays))
+    assert load.pcie(subject("l4"), was, now, seen({})).status == status
+
+
+@pytest.mark.parametrize(
+    ("gpu", "bad", "hint"),
+    [
+        ({"reasons": 0x40, "temperature": 95}, "throttle", "HwThermalSlowdown held its clocks down at 95 °C"),
+        ({"width": 4}, "pcie", "nothing held its clocks down"),
+        ({"processes": [[], [4242, 4243]]}, "exclusive.processes", "another process computed on it"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_slow_gpu_and_what_slowed_it_are_told_together(
+    smoke: Smoke, gpu: dict[str, Any], bad: str, hint: str
+) -> None:
+    run = smoke(*STANDARD, faults=SLOW, lasts={"gemm": 1.5}, nvml={"gpus": [gpu]})
+    assert {("gemm.speed", 0), (bad, 0)} == set(run.bad())
+    assert found(run, "gemm.speed")["hint"].startswith(hint)
+
+
+def test_a_link_that_is_narrow_under_load_fails_by_itself_and_what_nvml_saw_is_kept(smoke: Smoke) -> None:
+    run = smoke(*STANDARD, lasts={"gemm": 1.5}, nvml={"gpus": [{"generation": 1}]})
+    assert (run.code, run.bad()) == (3, [("pcie", 0)])
+    assert run.summary == (
+        "GPU 0 has a slow link to the host under load: generation 1 x16, "
+        "of generation 4 x16 that the slot and the GPU have"
+    )
+    [told] = [each for each in run.receipt["measured"] if each["stage"] == "nvml"]
+    assert told["stages"]["gemm.speed"]["loaded"] >= 2
+    assert (told["temperature"], told["power"], told["clock"]) == (50, 60.0, 2000)
+
+
+def test_a_slow_gpu_at_its_power_limit_is_told_that_this_is_normal(smoke: Smoke) -> None:
+    capped = {"reasons": 4, "power": 71_000}
+    run = smoke(*STANDARD, faults=SLOW, lasts={"gemm": 1.5}, nvml={"gpus": [capped]})
+    assert (run.code, run.bad(), run.receipt["action"]) == (3, [("gemm.speed", 0)], "none")
+    assert "which is normal on NVIDIA L4" in run.message
+    assert found(run, "throttle")["message"].endswith("(normal on this card)")
+
+
+def test_a_slow_gpu_whose_power_limit_was_lowered_is_told_how_to_raise_it(smoke: Smoke) -> None:
+    lowered = {"reasons": 4, "power": 50_000, "limit": 50_000}
+    run = smoke(*STANDARD, faults=SLOW, lasts={"gemm": 1.5}, nvml={"gpus": [lowered]})
+    assert (run.code, run.bad(), run.receipt["action"]) == (3, [("gemm.speed", 0)], "fix-pool")
+    assert found(run, "gemm.speed")["hint"] == "its power limit is 50 W, 72 W by default: nvidia-smi -pl 72"

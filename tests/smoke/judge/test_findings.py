@@ -1,0 +1,184 @@
+"""What a finding is about, what it means, and which of many decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from gpu_smoke import checks, faults
+from gpu_smoke.checks import Check
+from gpu_smoke.data.gpus import Speed
+from gpu_smoke.history.measurements import Row
+from gpu_smoke.judge import complete
+from gpu_smoke.judge.subject import Subject
+from gpu_smoke.options import Options
+from gpu_smoke.plan import GEMM, PROFILES
+
+from ..subjects import CPU, L4, NEW, SLICE, gpu
+
+STANDARD = PROFILES["standard"]
+
+
+def test_the_subject() -> None:
+    assert (L4.place, CPU.place, L4.on_cpu, CPU.on_cpu) == ("GPU 0", "the CPU", False, True)
+    assert (L4.capability, CPU.capability) == ((8, 9), None)
+    assert (L4.slice, SLICE.slice, SLICE.key, NEW.key, NEW.row) == ("", "1g.10gb", "a100-80gb", "", None)
+    assert (L4.share, SLICE.share, NEW.share) == (1.0, 14 / 108, 1.0)
+    assert Subject(0, SLICE.name, "8.0", 200).share == 1.0
+    assert Subject(0, "NVIDIA L4", "8.9", 29).share == 1.0  # whole, whatever it says
+    assert (L4.timed, NEW.timed, Subject(0, "X", "7.5").timed) == (
+        ("bfloat16", 8192),
+        ("bfloat16", 8192),
+        ("float16", 8192),
+    )
+    assert Subject.of("cuda", gpu(3)) == Subject(3, "NVIDIA L4", "8.9", 58, 24 * 10**9)
+    assert Subject.of("cpu", {}) == CPU
+    assert (Subject(0, "X").sm, Subject(0, "X").mem_bytes) == (0, 0)
+
+
+def row(device: str = "NVIDIA New", check: str = "gemm.speed", median: float = 200.0, **more: Any) -> Row:
+    rest = {"sm": 100, "dtype": "bfloat16", "size": 8192, "unit": "", "lowest": 1.0, "highest": 1.0, "spread": 0.0}
+    rest |= {"samples": 3, "driver": "d", "torch": "t", "date": "2026-11-21", "throttle": "none", "receipts": ()}
+    return Row(**{**rest, "device": device, "check": check, "median": median, **more})
+
+
+def test_the_users_own_measurements_of_its_model_are_the_subjects() -> None:
+    rows = [
+        row(),
+        row(median=190.0),
+        row("NVIDIA L4", median=80.0),
+        row(check="mem.speed", median=7.0, dtype="", size=1),
+    ]
+    new = Subject.of("cuda", gpu(name="NVIDIA New", sm=10), rows)
+    assert (new.own, new.share) == ((rows[0], rows[1], rows[3]), 1.0)
+    source = "own measurement of 2026-11-21 (3)"
+    assert new.gemm == Speed(190.0, (source, source))
+    assert new.copy == Speed(7.0, (source,))
+    part = Subject.of("cuda", gpu(name="NVIDIA New MIG 1g.10gb", sm=25), rows)
+    assert (part.own, part.share) == (new.own, 0.25)
+    known = Subject.of("cuda", gpu(), rows)
+    assert (known.gemm, known.copy) == (Speed(80.0, (source,)), L4.copy)
+    for other in (row(dtype="float16"), row(size=4096), row(check="mem.speed")):
+        assert Subject.of("cuda", gpu(name="NVIDIA New"), [other]).gemm is None
+    assert Subject.of("cuda", gpu(name="NVIDIA New MIG 1g.10gb", sm=25)).share == 1.0
+    assert Subject.of("cuda", gpu(name="NVIDIA New MIG 1g.10gb", sm=1), [row(sm=1)]).share == 1.0
+
+
+def test_a_whole_run_of_several_gpus_owes_what_they_share_and_one_does_not() -> None:
+    def missing(count: int, own: tuple[Row, ...] = ()) -> list[str]:
+        subjects = [Subject(i, "NVIDIA New", "7.5", 10, 1, own) for i in range(count)]
+        ids = {each for stage in (*STANDARD.gpu, *STANDARD.host) for each in stage.checks}
+        found = [Check(i, "skip" if i.endswith(".speed") else "pass", "", s.index) for s in subjects for i in ids]
+        found += [Check("shm.loader", "pass", ""), Check("nvml", "skip", "")]
+        found += [
+            Check(i, "pass", "", s.index, dtype) for s in subjects for i in GEMM for dtype in ("float32", "float16")
+        ]
+        return [
+            check.message.removesuffix(", so nothing is proven")
+            for check in complete.complete(STANDARD, subjects, found)
+        ]
+
+    assert missing(1) == []
+    assert missing(2) == ["GPU 0 never answered allreduce", "GPU 1 never answered allreduce", "p2p never answered"]
+    # One speed that is known is enough to be asked for, whichever it is.
+    assert missing(1, (row(dtype="float16"),)) == ["no speed of GPU 0 was judged"]
+    assert missing(1, (row(check="mem.speed"),)) == ["no speed of GPU 0 was judged"]
+
+
+def test_the_worst_finding_decides() -> None:
+    means = {severity: faults.Meaning(severity, "none", "h") for severity in ("env", "gpu", "hang", "perf")}
+    found = [checks.failure(name, name, means[name]) for name in ("perf", "env", "gpu", "hang")]
+    found += [Check("a", "warn", "a"), Check("b", "skip", "b"), Check("c", "pass", "c")]
+    found.insert(0, checks.failure("error", "error", means["env"], status="error"))
+    assert [check.id for check in checks.bad(found)] == ["hang", "gpu", "error", "env", "perf"]
+    assert checks.EXIT_CODES == {"hang": 4, "gpu": 1, "env": 2, "perf": 3}
+    summary = checks.summary
+    assert summary(Options("cuda", pool="p"), [], found) == "p: hang (and 4 more)"
+    assert summary(Options("cuda"), [], found[1:2]) == "perf"
+    assert summary(Options("cuda"), [], found[1:3]) == "env (and 1 more)"
+
+
+def test_a_pass_says_what_is_right_and_of_which_device() -> None:
+    found = [
+        Check(i, "pass", "", dtype=dtype) for dtype in ("float32", "float16") for i in ("gemm.element", "gemm.norm")
+    ]
+    found.append(Check("burn", "pass", "", dtype="bfloat16"))
+    on_gpu, on_cpu = (Options(device, pool="p") for device in ("cuda", "cpu"))
+    two = [{"name": "NVIDIA L4"}, {"name": "NVIDIA L4"}]
+    right = "float32, float16 products are right"
+    assert checks.summary(on_gpu, two, found) == f"p: 2 x NVIDIA L4: {right}, and the same every time"
+    assert checks.summary(on_cpu, [], found) == f"p: {right} on the CPU: proves the check, not a GPU"
+
+
+def test_a_warning_is_a_failure_where_none_is_wanted_and_nothing_else_changes() -> None:
+    warned = checks.strict(Check("a", "warn", "a"))
+    assert (warned.status, warned.severity, warned.action) == ("fail", "perf", "none")
+    assert warned.hint == "a warning, which --strict makes a failure"
+    assert checks.strict(Check("a", "warn", "a", hint="h")).hint == "h"
+    for status in ("pass", "skip", "fail", "error"):
+        assert checks.strict(Check("a", status, "a")) == Check("a", status, "a")
+
+
+def test_a_record_has_what_a_check_has_and_zero_is_something() -> None:
+    assert Check("a", "pass", "b", gpu=0, value=0.0).record() == {
+        "id": "a", "status": "pass", "message": "b", "gpu": 0, "value": 0.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("code", "stage", "said", "severity", "action"),
+    [
+        (3, "kernel", "ended with code 3", "env", "fix-image"),
+        (0, "kernel", "ended with code 0", "env", "fix-image"),
+        (-9, "kernel", "died of SIGKILL", "env", "none"),
+        (-4, "kernel", "died of SIGILL", "env", "fix-image"),
+        (-11, "kernel", "died of SIGSEGV", "gpu", "replace-node"),
+        (-11, "import", "died of SIGSEGV", "env", "fix-image"),
+        (-11, "nvml", "died of SIGSEGV", "env", "fix-driver"),
+        (-99, "import", "died of signal 99", "env", "fix-image"),
+    ],
+)
+def test_how_a_child_died(code: int, stage: str, said: str, severity: str, action: str) -> None:
+    text, means = faults.death(code, stage)
+    assert (text, means.severity, means.action) == (said, severity, action)
+
+
+@pytest.mark.parametrize(
+    ("stage", "on_cpu", "action"),
+    [
+        ("stopped", False, "none"),
+        ("kernel", False, "replace-node"),
+        ("kernel", True, "none"),
+        ("devices", False, "reboot"),
+        ("devices", True, "none"),
+        ("end", False, "reboot"),
+        ("end", True, "none"),
+        ("import", False, "none"),
+    ],
+)
+def test_what_a_hang_means(stage: str, on_cpu: bool, action: str) -> None:
+    means = faults.hang(stage, on_cpu=on_cpu)
+    assert (means.severity, means.action) == ("hang", action)
+    assert ("whoever stopped it" in means.hint) is (stage == "stopped")
+
+
+@pytest.mark.parametrize(
+    ("message", "stage", "severity", "action"),
+    [
+        ("CUDA error: OUT OF MEMORY", "kernel", "env", "none"),
+        ("what?", "kernel", "gpu", "replace-node"),
+        ("what?", "nvml", "env", "fix-driver"),
+        ("what?", "import", "env", "fix-image"),
+    ],
+)
+def test_what_an_error_means(message: str, stage: str, severity: str, action: str) -> None:
+    means = faults.meaning(message, stage)
+    assert (means.severity, means.action) == (severity, action)
+
+
+def test_one_line_is_one_and_not_too_long() -> None:
+    assert faults.one_line("\n \x1b[1m\nsecond") == "[1m"
+    assert faults.one_line("") == ""
+    assert faults.one_line("x" * 300) == "x" * 300
+    assert faults.one_line("x" * 301) == "x" * 299 + "…"
+    assert faults.one_line("abc", 3) == "abc"

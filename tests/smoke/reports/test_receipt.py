@@ -1,0 +1,231 @@
+"""The receipt and the message: their form, and that they survive what is done to them."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from ..conftest import ONE_GPU, Smoke, environment
+from ..receipt_schema import PUBLISHED, faults_of
+
+
+def test_the_published_schema_is_one() -> None:
+    Draft202012Validator.check_schema(PUBLISHED)
+
+
+def one(**check: Any) -> dict[str, Any]:
+    return {"checks": [{"id": "gpu.count", "status": "pass", "message": "1 GPU", **check}]}
+
+
+FAILED = {"status": "fail", "severity": "env", "action": "none", "hint": "look"}
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({"schema": "smoke/2"}, "$.schema: 'smoke/1' was expected"),
+        ({"ok": 1}, "$.ok: 1 is not of type 'boolean'"),
+        ({"sumary": "x"}, "$: Additional properties are not allowed ('sumary' was unexpected)"),
+        ({"torch": {"verson": "1"}}, "$.torch: Additional properties are not allowed ('verson' was unexpected)"),
+        (one(hnt="x"), "$.checks[0]: Additional properties are not allowed ('hnt' was unexpected)"),
+        (
+            one(status="skipped"),
+            "$.checks[0].status: 'skipped' is not one of ['pass', 'warn', 'fail', 'skip', 'error']",
+        ),
+        (one(message=""), "$.checks[0].message: '' does not match '^[^\\\\u0000-\\\\u001f\\\\u007f-\\\\u009f]+$'"),
+        (
+            one(**{**FAILED, "severity": "me"}),
+            "$.checks[0].severity: 'me' is not one of ['env', 'gpu', 'perf', 'hang']",
+        ),
+        (one(status="fail"), "$.checks[0]: 'severity' is a required property"),
+    ],
+    ids=str,
+)
+def test_a_receipt_that_is_none_is_seen(smoke: Smoke, change: dict[str, Any], found: str) -> None:
+    right = smoke().receipt
+    assert faults_of(right) == []
+    assert found in faults_of({**right, **change})
+    assert faults_of({key: value for key, value in right.items() if key != "verdict"}) == [
+        "$: 'verdict' is a required property"
+    ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ok": False},
+        {"exit_code": 1},
+        {"verdict": "fail"},
+        {"verdict": "incomplete"},
+        one(**FAILED),
+    ],
+    ids=str,
+)
+def test_a_receipt_that_passes_in_one_field_and_not_in_another_is_none(smoke: Smoke, change: dict[str, Any]) -> None:
+    assert len(faults_of({**smoke().receipt, **change})) == 1
+
+
+def test_a_run_that_has_not_ended_or_was_killed_leaves_an_incomplete_receipt_of_the_same_form(tmp_path: Path) -> None:
+    path, xml, metrics = (tmp_path / name for name in ("receipt.json", "smoke.xml", "smoke.prom"))
+    command = [sys.executable, "-m", "gpu_smoke", "--json", path, "--junit", xml, "--prometheus", metrics]
+    run = subprocess.Popen(
+        command,
+        env=environment(gpus=ONE_GPU, faults=[{"kind": "hang"}]),
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert run.stderr is not None
+    with run:
+        next(line for line in run.stderr if "multiplying" in line)
+        run.kill()
+    record = json.loads(path.read_text())
+    assert faults_of(record) == []
+    assert (record["verdict"], record["ok"], record["exit_code"]) == ("incomplete", False, None)
+    assert 'errors="1"' in xml.read_text()
+    assert "gpu_smoke_ok 0\n" in metrics.read_text()
+
+
+@pytest.mark.parametrize(
+    "fake",
+    [
+        {},
+        {"gpus": []},
+        {"cuda": None},
+        {"import": "No module named 'torch'"},
+        {"import": "SIGSEGV"},
+        {"faults": [{"kind": "value", "value": "nan"}]},
+        {"faults": [{"kind": "raise", "text": "CUDA error: \x1b[31mred\x00\nmore"}]},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_every_receipt_has_the_form_of_its_schema(smoke: Smoke, device: str, fake: dict[str, Any]) -> None:
+    run = smoke("--device", device, **fake)
+    assert faults_of(run.receipt) == []
+    assert run.summary.isprintable()
+    assert (run.code == 0) == (run.bad() == [])
+
+
+def test_a_dash_sends_the_receipt_alone_to_standard_output(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "gpu_smoke", "--json", "-"],
+        env=environment(gpus=ONE_GPU),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert faults_of(json.loads(done.stdout)) == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("reader", "code"), [("a disk that is full", 2), ("nobody", 0)])
+def test_a_receipt_that_standard_output_does_not_take_is_no_pass_but_its_reader_may_leave(
+    reader: str, code: int
+) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "gpu_smoke", "--json", "-"],
+            env=environment(gpus=ONE_GPU),
+            stdout=full if code else write,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    os.close(write)
+    assert done.returncode == code
+    last = done.stderr.splitlines()[-1]
+    assert (last == "gpu-smoke: cannot be written: --json -: No space left on device") == (code == 2)
+
+
+def test_the_table_is_for_people_and_ends_with_the_summary(smoke: Smoke) -> None:
+    run = smoke("--expect-gpus", "2")
+    lines = run.stderr.splitlines()
+    assert lines[-1] == "gpu-smoke: 1 GPU found, 2 expected"
+    assert lines[-2].startswith("  hint: ")
+    [count] = [line for line in lines if line.startswith("gpu.count")]
+    assert count.split() == ["gpu.count", "-", "fail", "1", "GPU", "found,", "2", "expected"]
+
+
+def test_the_message_is_cut_to_4000_bytes_between_characters(smoke: Smoke) -> None:
+    # Names of two-byte characters, one byte apart in the two runs: the cut must hit one in the middle once.
+    lengths = set()
+    for prefix in ("", "x"):
+        gpus = [{"name": prefix + "é" * 250, "uuid": str(index)} for index in range(4)]
+        run = smoke("--expect-gpu", "L4", "--expect-gpus", "4", "--min-compute-capability", "9.0", gpus=gpus)
+        assert run.code == 2
+        assert "\ufffd" not in run.message
+        assert run.message.startswith(f"GPU 0 is {prefix}éé")
+        lengths.add(len(run.message.encode()))
+    assert lengths == {3999, 4000}
+
+
+def test_a_failure_says_its_summary_then_a_hint_then_the_rest(smoke: Smoke) -> None:
+    run = smoke("--expect-gpus", "2", "--expect-gpu", "H100", "--pool", "h")
+    assert run.message.splitlines() == [
+        "h: 1 GPU found, 2 expected (and 1 more)",
+        "hint: a GPU is broken or not handed to this container: compare nvidia-smi -L here and on the machine",
+        "gpu.count: 1 GPU found, 2 expected",
+        "gpu.name: GPU 0 is NVIDIA L4, expected H100",
+    ]
+
+
+def test_what_is_no_file_is_written_to_and_stays_what_it_was(tmp_path: Path) -> None:
+    pipe = tmp_path / "log"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDWR)  # both, so that nobody waits for the other
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "gpu_smoke", "--termination-log", pipe],
+            env=environment(gpus=ONE_GPU),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert os.read(reader, 10_000).decode().endswith("the same every time\n")
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_a_pass_whose_receipt_is_lost_is_no_pass(tmp_path: Path) -> None:
+    folder = tmp_path / "receipts"
+    folder.mkdir()
+    # The folder goes away once the check has begun.
+    program = (
+        "import shutil, sys; from gpu_smoke import __main__; from gpu_smoke.workers import parent; real = parent.run; "
+        f"parent.run = lambda *args: (shutil.rmtree({str(folder)!r}), real(*args))[1]; sys.exit(__main__.main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, "--json", folder / "receipt.json"],
+        env=environment(gpus=ONE_GPU),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "cannot be written" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(("faults", "code"), [([], 0), ([{"kind": "element", "by": 3}], 1)])
+@pytest.mark.parametrize("streams", ["2>&1 | true", "2>&1 >&- | true", ">&- 2>&- <&-"])
+def test_a_reader_that_is_not_there_does_not_change_the_verdict(
+    streams: str, faults: list[dict[str, Any]], code: int
+) -> None:
+    command = f'"{sys.executable}" -m gpu_smoke --json - {streams}; exit "${{PIPESTATUS[0]}}"'
+    fake = environment(gpus=ONE_GPU, faults=faults)
+    assert subprocess.run(["bash", "-c", command], env=fake, check=False, timeout=60).returncode == code
