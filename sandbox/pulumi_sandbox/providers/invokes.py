@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -75,8 +75,7 @@ class Lookups:
     @cached_property
     def _sources(self) -> list[tuple[str, dict[str, Any]]]:
         """The user's file before the packaged one: the first answer that fits is taken."""
-        packaged = files("pulumi_sandbox").joinpath("fixtures", f"{self.package}.yaml").read_text(encoding="utf-8")
-        sources = [(f"fixtures/{self.package}.yaml", yaml.safe_load(packaged))]
+        sources = [(f"fixtures/{self.package}.yaml", _packaged(self.package))]
         try:
             own = read(self.settings)
         except SettingsError as wrong:
@@ -182,6 +181,13 @@ class Lookups:
             f"  hint: add what the cloud would answer to {where}{meant}:\n\n"
             + "\n".join(f"    {line}" for line in lines)
         )
+
+
+@cache
+def _packaged(package: str) -> dict[str, Any]:
+    """The answers that come with the sandbox. Reading them takes long enough to do it once; nothing changes them."""
+    text = files("pulumi_sandbox").joinpath("fixtures", f"{package}.yaml").read_text(encoding="utf-8")
+    return dict(yaml.safe_load(text))
 
 
 def _echoed(arguments: Mapping[str, Any], shape: Shape | None) -> dict[str, Any]:

@@ -199,27 +199,23 @@ def test_a_world_with_a_broken_page_is_one_message(
 
 
 @pytest.mark.engine
-def test_a_stack_that_has_a_file_is_made_once_and_its_config_reaches_the_program(project: Project) -> None:
-    runner = project("import pulumi\npulumi.export('greeting', pulumi.Config().require('who'))")
-    first = runner.run("up", "--stack", "dev", "--yes", "--skip-preview")
-    assert "pulumi-sandbox: made the stack dev in the sandbox, from Pulumi.dev.yaml" in first.output
-    again = runner.run("up", "--stack", "dev", "--yes", "--skip-preview")
-    assert "made the stack" not in again.output
-    assert runner.json("stack", "output", "--stack", "dev", "--json") == {"greeting": "world"}
-
-
-@pytest.mark.engine
-def test_secrets_are_kept_as_pulumi_keeps_them_and_the_salted_file_is_left_alone(project: Project) -> None:
-    runner = project("import pulumi\npulumi.export('pw', pulumi.Config().require_secret('pw'))")
+def test_a_stack_that_has_a_file_is_made_once_and_its_config_and_secrets_reach_the_program(project: Project) -> None:
+    runner = project(
+        "import pulumi\nconfig = pulumi.Config()\n"
+        "pulumi.export('greeting', config.require('who'))\npulumi.export('pw', config.require_secret('pw'))\n"
+    )
     runner.run("config", "set", "--secret", "pw", "hush", "--stack", "dev")
     file = runner.project / "Pulumi.dev.yaml"
     assert "hush" not in file.read_text()
     salted = "# kept\n" + file.read_text()
     file.write_text(salted)
     shutil.rmtree(runner.folder)  # as after a fresh clone
-    finished = runner.run("up", "--stack", "dev", "--yes", "--skip-preview")
-    assert "hush" not in finished.output
-    assert runner.json("stack", "output", "--stack", "dev", "--json", "--show-secrets") == {"pw": "hush"}
+    first = runner.run("up", "--stack", "dev", "--yes", "--skip-preview")
+    assert "pulumi-sandbox: made the stack dev in the sandbox, from Pulumi.dev.yaml" in first.output
+    assert "hush" not in first.output
+    assert "made the stack" not in runner.run("preview", "--stack", "dev").output
+    outputs = runner.json("stack", "output", "--stack", "dev", "--json", "--show-secrets")
+    assert outputs == {"greeting": "world", "pw": "hush"}
     assert file.read_text() == salted
     assert not any(b"hush" in path.read_bytes() for path in runner.folder.rglob("*") if path.is_file())
 
