@@ -347,7 +347,11 @@ def test_a_check_that_hangs_is_ended_at_the_deadline(machine: Boot) -> None:
 def test_a_supervisor_that_is_stopped_before_it_can_listen_says_so(machine: Boot) -> None:
     machine.tools.add("python3", f'[[ $* != *" run" ]] || kill -TERM $PPID $$\nexec "{sys.executable}" "$@"')
     found, serial = machine.run(says("fine"))
-    assert found == verdict("the machine was told to stop, and its agent ended with code 143", 2, "stopped")
+    # The signal may come before the shell has noted the process that it has just started.
+    assert found in (
+        verdict("the machine was told to stop, and its agent ended with code 143", 2, "stopped"),
+        verdict("the machine was told to stop before its agent was started", 2, "stopped"),
+    )
     assert serial.count("SHUTDOWN -h now") == 1
 
 

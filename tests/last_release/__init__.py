@@ -26,19 +26,19 @@ SANDBOX_FILE = FOLDER / "sandbox.yaml"
 STATE = FOLDER / "state.json.xz"
 REGISTRATIONS = FOLDER / "registrations.json"
 
-# Resource -> the properties with the boot agent and the smoke check.
+# Resource -> the properties with the boot script, the boot agent and the smoke check.
 PAYLOADS = {
     "a10g-smoke-check": ['binaryData["gpu_smoke.pyz"]'],
-    "l4-template": ['metadata["gpu-agent-pyz"]', 'metadata["gpu-smoke-pyz"]'],
-    "t4-template": ['metadata["gpu-agent-pyz"]', 'metadata["gpu-smoke-pyz"]'],
+    "l4-template": ['metadata["gpu-agent-pyz"]', 'metadata["gpu-smoke-pyz"]', 'metadata["startup-script"]'],
+    "t4-template": ['metadata["gpu-agent-pyz"]', 'metadata["gpu-smoke-pyz"]', 'metadata["startup-script"]'],
 }
 
 
 def without_payloads(value: Any) -> Any:
-    """The value with `payload` instead of every archive that machines run."""
+    """The value with `payload` instead of every script and archive that machines run."""
     if isinstance(value, dict):
         return {
-            name: "payload" if name.endswith(("-pyz", ".pyz")) else without_payloads(each)
+            name: "payload" if name.endswith(("-pyz", ".pyz", "startup-script")) else without_payloads(each)
             for name, each in value.items()
         }
     if isinstance(value, list):

@@ -40,7 +40,7 @@ class Child:
         self._heard, self._said = b"", b""
         self.events, tell = os.pipe()
         self.output, out = os.pipe()
-        root = Path(__file__).absolute().parent.parent
+        root = Path(__file__).absolute().parents[2]  # where the package is
         self.process = subprocess.Popen(
             [sys.executable, "-c", _START, str(root), str(tell), str(os.getpid()), role, json.dumps(given)],
             stdin=subprocess.PIPE,

@@ -8,7 +8,7 @@ import pytest
 from gpu_agent.clock import Clock
 from gpu_agent.config import GithubConfig, RunnerConfig
 from gpu_agent.github.registration import Github
-from gpu_agent.outcomes import Ended
+from gpu_agent.outcomes import AgentExit
 from pulumi_sandbox.providers import rsa_key
 
 from tests.sandbox.providers.gcp.machine_client import KEY, Client
@@ -48,13 +48,13 @@ def test_it_registers_one_runner_and_removes_it(client: Client) -> None:
     ids=["group", "installation", "app"],
 )
 def test_what_is_not_there_is_refused(client: Client, changes: dict[str, object]) -> None:
-    with pytest.raises(Ended) as ended:
+    with pytest.raises(AgentExit) as ended:
         github(client, **changes).rehearse(soon())
     assert ended.value.end.reason == "refused"
 
 
 def test_a_key_that_is_not_the_apps_is_refused(client: Client) -> None:
     other = subprocess.run(["openssl", "genrsa", "2048"], capture_output=True, text=True, check=True).stdout
-    with pytest.raises(Ended) as ended:
+    with pytest.raises(AgentExit) as ended:
         github(client, other).rehearse(soon())
     assert ended.value.end.reason == "refused"
