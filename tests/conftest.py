@@ -27,8 +27,12 @@ from tests.sandbox_runner import SandboxRunner
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 # No test depends on the machine's speed, so neither do the generated ones.
-settings.register_profile("gpu-ci", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("gpu-ci")
+# `make test` has 25 examples of each where a test names no number; HYPOTHESIS_PROFILE=thorough has 200.
+for _name, _examples in (("quick", 25), ("thorough", 200)):
+    settings.register_profile(
+        _name, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=_examples
+    )
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 # A shell starts what runs in the background with Ctrl-C ignored, and whatever a test starts would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

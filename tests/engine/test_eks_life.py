@@ -52,6 +52,7 @@ def idle(pool: SandboxRunner) -> int:
     return int(row["inputs"]["values"]["minRunners"])
 
 
+@pytest.mark.slow
 def test_nodes_come_first_then_their_check_then_the_runners(up_on_eks: BroughtUp) -> None:
     names = [name for operation, name in up_on_eks.done if operation == "create"]
     assert len(names) == len(up_on_eks.done) == 41
@@ -116,6 +117,7 @@ def test_all_of_it_goes_and_the_scale_set_before_its_controller(pool: SandboxRun
     assert pool.gone() == {}
 
 
+@pytest.mark.slow
 def test_no_key_is_in_plain_text_no_right_is_a_wildcard_and_nothing_comes_in(pool: SandboxRunner) -> None:
     exported = pool.json("stack", "export", "--stack", "staging")
     assert eks.APP_KEY in json.dumps(pool.json("stack", "export", "--stack", "staging", "--show-secrets"))

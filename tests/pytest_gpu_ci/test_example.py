@@ -43,6 +43,7 @@ def example(python: Path, *args: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_the_example_runs_on_a_cpu_and_skips_what_needs_gpus(torch_python: Path) -> None:
     done = example(torch_python)
     assert done.returncode == 0, done.stdout

@@ -110,6 +110,7 @@ def test_the_pages_installation_brings_the_plugin(runner: Runner) -> None:
     assert "@pytest.mark.gpu:" in runner.run(markers).stdout
 
 
+@pytest.mark.slow
 def test_a_copy_that_does_not_say_where_the_plugin_is_says_what_to_write(runner: Runner) -> None:
     done = runner.run(steps("cpu")[1])
     assert done.returncode == 1

@@ -107,6 +107,7 @@ def test_a_secret_that_loses_its_encryption_is_still_a_change(
     assert {each.name: each.operation.value for each in stack.changed} == {"logs": "update"}
 
 
+@pytest.mark.slow
 def test_of_a_stack_whose_file_goes_the_deployed_resources_are_listed(
     deployed: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:

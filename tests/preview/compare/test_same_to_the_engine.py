@@ -34,6 +34,7 @@ def test_a_program_that_is_the_same_changes_nothing_though_nobody_knows_one_of_i
     assert (report.exit_code, report.stacks[0].outputs) == (0, ())
 
 
+@pytest.mark.slow
 def test_secrets_that_are_plain_with_the_same_value_and_an_update_that_may_replace(tmp_path: Path) -> None:
     folder = small.repository(tmp_path / "plain", BASE + TABLE, CONFIG)
     program = (BASE + TABLE).replace('pulumi.Output.secret("x")', '"x"').replace('pulumi.Output.secret("y")', '"y"')

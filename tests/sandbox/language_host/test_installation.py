@@ -11,6 +11,7 @@ from pulumi.runtime.proto import language_pb2 as lp
 from tests.sandbox.language_host.hosts import Stub, environment_with, info
 
 
+@pytest.mark.slow
 def test_dependencies_are_installed_into_a_new_environment(host: Stub, program: Path) -> None:
     """With a package that lies beside the program, so nothing has to be fetched."""
     package = program / "local package"

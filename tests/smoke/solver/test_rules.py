@@ -74,6 +74,7 @@ def test_what_works_is_its_own_first_way_and_what_was_chosen_works_wherever_anyt
         assert found.ways == ()
 
 
+@pytest.mark.slow
 @given(questions)
 def test_a_row_of_the_table_says_what_the_wheel_alone_would_be_told(question: Question) -> None:
     found = answer(question)
@@ -136,6 +137,7 @@ def test_every_code_runs_on_the_devices_that_torch_itself_says(torch_says: dict[
     assert count == len(DEVICES) * sum(map(len, torch_says["runs"].values())) > 1000
 
 
+@pytest.mark.slow
 def test_every_wheel_is_refused_for_a_gpu_exactly_where_torch_says_that_it_has_no_kernels(
     torch_says: dict[str, Any],
 ) -> None:
@@ -149,6 +151,7 @@ def test_every_wheel_is_refused_for_a_gpu_exactly_where_torch_says_that_it_has_n
                 assert ("torch.no-kernels" in {problem.rule for problem in found.problems}) is not has, (wheel, device)
 
 
+@pytest.mark.slow
 def test_the_installed_torchs_own_lists_are_those_of_the_table(torch_says: dict[str, Any]) -> None:
     release = torch_says["version"].rpartition(".")[0]
     names = {"x86_64": "x86_64", "arm64": "aarch64"}
