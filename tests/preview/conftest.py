@@ -3,27 +3,58 @@
 from __future__ import annotations
 
 import fcntl
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from gpu_preview.compare.compare import Request, compare
+from gpu_preview.engine.program import Engine
 from gpu_preview.git.repository import Repository
 from gpu_preview.model import Report
 
 from tests.preview import repository
+from tests.preview.pull_requests import PULL_REQUESTS
+
+MakeVenv = Callable[[Path], Path]
+
+
+@pytest.fixture(scope="session")
+def _empty_venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("venv") / ".venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    return folder
+
+
+@pytest.fixture
+def make_venv(_empty_venv: Path) -> MakeVenv:
+    """Make an environment without packages: a copy of one, as making one takes half a second."""
+
+    def make(folder: Path) -> Path:
+        return shutil.copytree(_empty_venv, folder, symlinks=True)
+
+    return make
+
+
+@pytest.fixture
+def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Pulumi CLI that is missing, for what is refused before it runs: looking for one starts a process."""
+    engine = Engine("3.259.0", "build", Path("/nowhere/pulumi"), (), Path("/nowhere"))
+    monkeypatch.setattr(Engine, "find", lambda _: engine)
 
 
 @pytest.fixture(scope="session")
 def pull_requests(shared: Path) -> Path:
-    """The repository; made once, whichever worker of pytest-xdist is first."""
+    """The repository, made once, by the worker of pytest-xdist that is first."""
     folder = shared / "pull requests" / "a repository"
     folder.parent.mkdir(exist_ok=True)
     with (folder.parent / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
             draft = folder.with_name("draft")
-            repository.with_every_branch(draft)
+            repository.start(draft)
             draft.rename(folder)
             # An environment knows where it was made.
             repository.lend_environment(folder)
@@ -32,16 +63,20 @@ def pull_requests(shared: Path) -> Path:
 
 @pytest.fixture
 def preview(pull_requests: Path) -> Callable[..., Report]:
-    """`gpu-ci preview` of a branch; the base is brought up once for all tests."""
+    """`gpu-ci preview` of a branch; the base is deployed once for all tests."""
 
-    def ask(head: str, stack: str = "staging", **more: object) -> Report:
-        kept = pull_requests.parent / "worlds"
-        kept.mkdir(exist_ok=True)
+    def run(head: str, stack: str = "staging", **options: object) -> Report:
+        cache = pull_requests.parent / "worlds"
+        cache.mkdir(exist_ok=True)
         with (pull_requests.parent / "lock").open("w") as lock:
-            if not any(kept.iterdir()):  # only who brings it up keeps the others waiting
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for change in PULL_REQUESTS:
+                if change.name == head and not repository.git(pull_requests, "branch", "--list", head):
+                    repository.branch(pull_requests, head, change.edit)
+            if any(cache.iterdir()):  # only the test that deploys the base keeps the others waiting
+                fcntl.flock(lock, fcntl.LOCK_UN)
             packs = (pull_requests / "policies",)
-            request = Request(base="main", head=head, stacks=(stack,), packs=packs, cache=kept, **more)  # type: ignore[arg-type]
+            request = Request(base="main", head=head, stacks=(stack,), packs=packs, cache=cache, **options)  # type: ignore[arg-type]
             return compare(request, Repository.find(pull_requests), lambda _: None)
 
-    return ask
+    return run

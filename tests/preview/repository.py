@@ -1,16 +1,17 @@
-"""A repository with this project's program in it, and a branch for each pull request of pull_requests.py."""
+"""A repository with this project's program in it, and branches for pull requests of pull_requests.py."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from gpu_preview.environment.packages import Packages
 
 from tests.conftest import ROOT
-from tests.preview.pull_requests import PULL_REQUESTS, PullRequest
 
 # What a preview of the stack reads; the sandbox itself is the installed one.
 _PARTS = ("Pulumi.yaml", "Pulumi.staging.yaml", "sandbox.yaml", "README.md", "requirements.lock", "pyproject.toml",
@@ -54,17 +55,10 @@ def commit(folder: Path, message: str) -> None:
     git(folder, "commit", "-q", "--allow-empty", "-m", message)
 
 
-def branch(folder: Path, change: PullRequest) -> None:
-    """The pull request as a branch of its name."""
-    git(folder, "checkout", "-q", "-f", "-b", change.name, "main")
-    change.edit(folder)
-    commit(folder, change.name)
-    git(folder, "checkout", "-q", "-f", "main")
-
-
-def with_every_branch(folder: Path) -> Path:
-    """The base and all of them."""
-    start(folder)
-    for change in PULL_REQUESTS:
-        branch(folder, change)
-    return folder
+def branch(folder: Path, name: str, edit: Callable[[Path], object], start: str = "main") -> None:
+    """A branch with a change, made in a clone: other tests may be reading the working tree."""
+    with tempfile.TemporaryDirectory() as clone:
+        git(folder, "clone", "-q", "--shared", "--branch", start, ".", clone)
+        edit(Path(clone))
+        commit(Path(clone), name)
+        git(Path(clone), "push", "-q", "--force", "origin", f"HEAD:refs/heads/{name}")

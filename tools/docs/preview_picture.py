@@ -15,6 +15,7 @@ from selenium.webdriver.common.by import By
 
 from tests.preview import repository
 from tests.preview.browser import find
+from tests.preview.pull_requests import PULL_REQUESTS
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDTH = 1240
@@ -28,8 +29,9 @@ def main(change: str = "market-changed") -> None:
         options.add_argument(argument)
     with tempfile.TemporaryDirectory(dir=Path.home()) as folder:
         checkout = Path(folder).resolve() / "repository"
-        repository.with_every_branch(checkout)
-        repository.lend_environment(checkout)
+        repository.start(checkout)
+        [edit] = [each.edit for each in PULL_REQUESTS if each.name == change]
+        repository.branch(checkout, change, edit)
         arguments = ["preview", "--base", "main", "--head", change, "--stack", "staging", "--output", folder]
         subprocess.run(
             [Path(sys.executable).parent / "gpu-ci", *arguments], cwd=checkout, stdout=subprocess.DEVNULL, check=False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from gpu_preview.environment.packages import Packages
 from gpu_preview.isolation.bubblewrap import Isolation
 from gpu_preview.isolation.limits import Limits
 
+from tests.preview.conftest import MakeVenv
 from tests.preview.repository import git
 
 ENGINE = Engine("3.259.0", "build", Path("/nowhere/pulumi"), (), Path("/nowhere"))
@@ -24,6 +24,18 @@ NOTE = (
     "import json, os, sys; print(json.dumps([os.getcwd(), os.environ['HOME'], os.environ.get('VIRTUAL_ENV'), "
     "sys.prefix, sorted(os.listdir('.'))]))"
 )
+
+
+@pytest.fixture(autouse=True)
+def _environments_without_pip(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Installing pip takes most of the time of making an environment, and no command here needs it."""
+    creation = Packages.creation
+
+    def without_pip(packages: Packages, root: Path) -> list[str]:
+        command = creation(packages, root)
+        return [*command, "--without-pip"] if command else []
+
+    monkeypatch.setattr(Packages, "creation", without_pip)
 
 
 @pytest.fixture
@@ -82,7 +94,7 @@ def test_an_installation_that_fails_had_the_network_all_the_same(checkout: Path,
     [("{toolchain: uv}", True), ("{toolchain: poetry}", True), ("{virtualenv: .venv}", False)],
 )
 def test_neither_uv_nor_poetry_is_started_for_a_program_that_has_its_packages(
-    checkout: Path, head: Checkout, options: str, rewritten: bool
+    checkout: Path, head: Checkout, options: str, rewritten: bool, make_venv: MakeVenv
 ) -> None:
     """They would install into the environment again, and have no network."""
     text = f"name: small\nruntime: {{name: python, options: {options}}}\n"
@@ -90,7 +102,7 @@ def test_neither_uv_nor_poetry_is_started_for_a_program_that_has_its_packages(
         (folder / "Pulumi.yaml").write_text(text)
         (folder / "requirements.txt").write_text("")
     git(checkout, "init", "-q")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", checkout / ".venv"], check=True)
+    make_venv(checkout / ".venv")
     head.install(Packages(checkout, checkout), "")
     assert (head.root / ".venv" / "bin" / "python").exists()
     expected = {"toolchain": "pip", "virtualenv": str(head.root / ".venv")} if rewritten else {"virtualenv": ".venv"}
@@ -110,7 +122,7 @@ def test_a_project_file_that_is_written_again_says_what_it_said(checkout: Path, 
 
 @pytest.mark.slow
 def test_an_installation_that_makes_the_project_a_link_writes_nothing_elsewhere(
-    checkout: Path, head: Checkout, tmp_path: Path
+    checkout: Path, head: Checkout, tmp_path: Path, make_venv: MakeVenv
 ) -> None:
     """Nothing isolates gpu-ci itself, which writes the project's file where uv or poetry manages the packages."""
     victim = tmp_path / "victim"
@@ -121,7 +133,7 @@ def test_an_installation_that_makes_the_project_a_link_writes_nothing_elsewhere(
         (folder / "requirements.txt").write_text(f"six==1.17.{len(folder.parts)}\n")
     head = replace(head, project=head.root / "infra")
     git(checkout, "init", "-q")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", checkout / "infra" / ".venv"], check=True)
+    make_venv(checkout / "infra" / ".venv")
     swap = f"import os; os.rename('{head.project}', '{head.root}/moved'); os.symlink('{victim}', '{head.project}')"
     with pytest.raises(CheckoutError, match=r"^its installation put a link in the place of the project's folder"):
         head.install(Packages(checkout, checkout / "infra"), f'python -c "{swap}"')

@@ -11,7 +11,7 @@ from gpu_preview.model import Report
 from gpu_preview.report import markdown
 
 from tests.preview.pull_requests import PULL_REQUESTS, PullRequest
-from tests.preview.repository import commit, git
+from tests.preview.repository import branch
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
 
@@ -58,10 +58,13 @@ def test_the_report_on_it_is_what_reviewers_saw(
 @pytest.mark.slow
 def test_a_change_is_held_to_the_policies_of_its_base(preview: Callable[..., Report], pull_requests: Path) -> None:
     """One that gives machines an address and takes the rule against it away."""
-    git(pull_requests, "checkout", "-q", "-f", "-B", "exempts-itself", "public-address")
-    (pull_requests / "policies" / "__main__.py").write_text("")
-    commit(pull_requests, "no policies")
-    git(pull_requests, "checkout", "-q", "-f", "main")
+    [public_address] = [each.edit for each in PULL_REQUESTS if each.name == "public-address"]
+
+    def exempts_itself(folder: Path) -> None:
+        public_address(folder)
+        (folder / "policies" / "__main__.py").write_text("")
+
+    branch(pull_requests, "exempts-itself", exempts_itself)
     report = preview("exempts-itself")
     assert report.exit_code == 4
     assert [each.policy for each in report.stacks[0].violations if each.level == "mandatory"] == ["no-public-ip"] * 2

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from gpu_preview.environment.packages import Packages, PackagesError
 
+from tests.preview.conftest import MakeVenv
 from tests.preview.repository import git
 
 PROJECT = "name: small\nruntime:\n  name: python\n  options: {virtualenv: .venv}\n"
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Path:
+def checkout(tmp_path: Path, make_venv: MakeVenv) -> Path:
     """A checkout with an environment that imports `mine` from it, and `other` from elsewhere."""
     root = tmp_path / "a checkout"
     (root / "src" / "mine").mkdir(parents=True)
@@ -23,7 +24,7 @@ def checkout(tmp_path: Path) -> Path:
     (root / "src" / "mine" / "__init__.py").write_text("SIDE = 'checkout'\n")
     (root / "Pulumi.yaml").write_text(PROJECT)
     (root / "requirements.txt").write_text("pulumi==3.272.0\n")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(root / ".venv")], check=True)
+    make_venv(root / ".venv")
     [packages] = (root / ".venv").glob("lib/python3*/site-packages")
     (packages / "installed.py").write_text("")
     installed(packages, "pulumi", "3.272.0")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ from gpu_preview.environment.policy_packs import (
     within,
 )
 
+from tests.preview.conftest import MakeVenv
 from tests.preview.repository import git
 
 PACK = "runtime: {name: python, options: {virtualenv: ../.venv-policy}}\n"
@@ -31,13 +30,12 @@ def pack(root: Path, name: str = "policies", text: str = PACK) -> Path:
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path: Path, make_venv: MakeVenv) -> Path:
     """The head's checkout: a pack with its environment, and settings."""
     root = (tmp_path / "checkout").resolve()
     pack(root)
     git(root, "init", "-q")
-    environment = root / ".venv-policy"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    make_venv(root / ".venv-policy")
     (root / "pol.json").write_text("{}")
     return root
 
@@ -112,11 +110,10 @@ def test_each_pack_keeps_its_own_settings_when_another_is_left_out(root: Path, b
 
 
 def test_a_pack_and_settings_from_elsewhere_are_taken_as_they_are_and_can_be_read(
-    root: Path, base: Path, tmp_path: Path
+    root: Path, base: Path, tmp_path: Path, make_venv: MakeVenv
 ) -> None:
     folder = pack(tmp_path / "another", "policies")
-    environment = tmp_path / "another" / ".venv-policy"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    environment = make_venv(tmp_path / "another" / ".venv-policy")
     catalog = tmp_path / "another" / "catalog"
     [packages] = environment.glob("lib/python3*/site-packages")
     (packages / "own.pth").write_text(f"{catalog}\n")

@@ -10,11 +10,12 @@ import pytest
 from gpu_preview.environment import venv_clone
 from gpu_preview.environment.venv_clone import VenvError
 
+from tests.preview.conftest import MakeVenv
+
 
 @pytest.fixture
-def ours(tmp_path: Path) -> Path:
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "ours")], check=True)
-    return tmp_path / "ours"
+def ours(tmp_path: Path, make_venv: MakeVenv) -> Path:
+    return make_venv(tmp_path / "ours")
 
 
 def runs(environment: Path) -> str:
