@@ -30,6 +30,7 @@ def main(change: str = "market-changed") -> None:
     with tempfile.TemporaryDirectory(dir=Path.home()) as folder:
         checkout = Path(folder).resolve() / "repository"
         repository.start(checkout)
+        repository.lend_environment(checkout)
         [edit] = [each.edit for each in PULL_REQUESTS if each.name == change]
         repository.branch(checkout, change, edit)
         arguments = ["preview", "--base", "main", "--head", change, "--stack", "staging", "--output", folder]

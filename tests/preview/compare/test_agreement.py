@@ -16,7 +16,7 @@ from tests.preview.pull_requests import PULL_REQUESTS, PullRequest
 from tests.preview.repository import lend_environment
 from tests.sandbox_runner import SandboxRunner
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.engine, pytest.mark.timeout(600)]
 
 SECOND_HALVES = ("create-replacement", "delete-replaced")
 
@@ -42,7 +42,6 @@ def reported(report: Report) -> set[tuple[str, str]]:
     return {(each.operation.value, each.urn) for each in report.stacks[0].resources if each.operation != "same"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("change", [pytest.param(each, id=each.name) for each in PULL_REQUESTS])
 def test_a_plain_preview_in_a_checkout_says_the_same(
     change: PullRequest, preview: Callable[..., Report], pull_requests: Path, tmp_path: Path

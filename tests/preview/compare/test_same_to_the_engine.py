@@ -9,7 +9,7 @@ import pytest
 from tests.preview import small
 from tests.preview.repository import commit, git
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.engine, pytest.mark.timeout(300)]
 
 BASE = """\
 import pulumi

@@ -51,7 +51,7 @@ ALIASES = (
 @pytest.mark.parametrize(
     "text",
     [
-        "config: [", "", "[]", "\x00", "config: 4\n", "a: " + "[" * 3000, ALIASES, "config: &a {b: *a}\n",
+        "config: [", "", "[]", "\x00", "config: 4\n", "a: " + "[" * 1000, ALIASES, "config: &a {b: *a}\n",
         "config: {a: 2026-99-99, b: {secure: x}}\n", "config: {a: !!int '', b: {secure: x}}\n",
         "config: {b: {secure: x}}\n#" + "x" * 300_000,
         "config: {a: 0x" + "f" * 6_000 + ", b: {secure: x}}\n",

@@ -88,7 +88,7 @@ def walls_of(report: Report) -> dict[str, bool]:
 @pytest.mark.slow
 @pytest.mark.engine
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("place", ["the installer's folder", "a link on PATH"])
+@pytest.mark.parametrize("place", [pytest.param("the installer's folder", marks=pytest.mark.slow), "a link on PATH"])
 def test_an_official_cli_in_a_hidden_folder_runs_a_preview(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:

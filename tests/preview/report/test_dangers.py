@@ -68,7 +68,7 @@ VALUES = st.recursive(
 INPUTS = st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=6)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(type_=st.sampled_from(TYPES), operation=st.sampled_from(Operation), before=INPUTS, after=INPUTS)
 def test_no_value_whatever_ends_the_search(type_: str, operation: Operation, before: Any, after: Any) -> None:
     for finding in found(type_, operation, before, after):
