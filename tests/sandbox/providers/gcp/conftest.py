@@ -77,7 +77,7 @@ def api(google: Google) -> Any:
 
 @pytest.fixture(scope="session")
 def keys() -> Callable[[int], str]:
-    """Private keys by number: making one takes openssl up to a second."""
+    """Private keys by number: making one takes a tenth of a second."""
     generated = rsa_key._generated
     return functools.cache(lambda _: generated())
 
