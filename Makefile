@@ -68,8 +68,8 @@ format: dev ## rewrite the code in the project's form
 	@.venv/bin/ruff format .
 	@.venv/bin/ruff check --fix .
 
-golden: dev ## write the golden files anew; read the diff before you commit it
-	@GOLDEN=write .venv/bin/python -m pytest -q tests/gpu_ci tests/infra tests/preview
+golden: dev engine policy ## write the golden files anew; read the diff before you commit it
+	@GOLDEN=write .venv/bin/python -m pytest -q -n 4 -m '' tests/gpu_ci tests/preview
 
 docs: dev ## write the generated tables of docs/ anew
 	@.venv/bin/python -m tools.docs.generate

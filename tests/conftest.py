@@ -56,6 +56,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     xdist's worksteal gives every worker an equal run of neighbours, so one worker would have nearly all of them.
     """
+    if os.environ.get("GOLDEN") == "write":  # those alone that have a golden file, the slow ones among them
+        items[:] = [item for item in items if "golden" in getattr(item, "fixturenames", ())]
     workers: int = getattr(config, "workerinput", {}).get("workercount", 1)
     engine = [item for item in items if item.get_closest_marker("engine")]
     others = [item for item in items if not item.get_closest_marker("engine")]
