@@ -37,7 +37,11 @@ ENVIRONMENTS = {
 # What an environment without this project finds of it: the check runs beside torch (`.venv-torch/bin/python -m
 # gpu_smoke`), and the policy pack asks the catalog, which asks the check which wheels there are. Neither needs a
 # package; and where a token may write on pull requests (comment), no build tool runs.
-FOLDERS = {"comment": ["catalog", "components", "preview"], "torch": ["smoke"], "policy": ["catalog", "smoke"]}
+FOLDERS = {
+    "comment": ["catalog", "common", "components", "preview"],
+    "torch": ["smoke"],
+    "policy": ["catalog", "common", "smoke"],
+}
 
 
 def log(text: str) -> None:

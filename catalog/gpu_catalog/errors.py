@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-_CUTOFF = 0.6  # difflib's own
+from gpu_common import suggest
 
 
 class UnknownName(LookupError):  # noqa: N818 - it reads as what it is where it is caught
@@ -45,10 +45,7 @@ class DoesNotFit(LookupError):  # noqa: N818 - as above
 
 def closest(name: str, candidates: Iterable[str]) -> str:
     """The known name nearest to the one given, or nothing."""
-    import difflib  # costs more than the whole package, and is needed for mistakes only
-
-    matches = difflib.get_close_matches(name.lower(), sorted(set(candidates)), n=1, cutoff=_CUTOFF)
-    return matches[0] if matches else ""
+    return suggest.closest(name.lower(), sorted(set(candidates)))
 
 
 def similar(name: str, candidates: Iterable[str]) -> dict[str, float]:
@@ -56,4 +53,4 @@ def similar(name: str, candidates: Iterable[str]) -> dict[str, float]:
     import difflib
 
     alike = {each: difflib.SequenceMatcher(None, each, name.lower()).ratio() for each in candidates}
-    return {each: ratio for each, ratio in alike.items() if ratio >= _CUTOFF}
+    return {each: ratio for each, ratio in alike.items() if ratio >= suggest.CUTOFF}

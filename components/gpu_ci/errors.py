@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import pulumi
+from gpu_common.secret_patterns import redact
+from gpu_common.suggest import closest
 from pydantic import WrapValidator
 from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
-# What looks like a secret wherever it stands: tokens of GitHub, Google, AWS and Slack, JSON web tokens, private keys,
-# passwords in URLs. People paste them one line too high, and a report is a log.
-_SECRET = re.compile(
-    r"gh[opusr]_\w{4,}|github_pat_\w{4,}|ya29\.[\w.-]+|AIza[\w-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{12,}|xox[abeprs]-[\w-]+"
-    r"|eyJ[\w-]{10,}\.[\w.-]+|-----BEGIN [A-Z ]*PRIVATE KEY-----.*|(?<=://)[^/\s:@]+:[^@\s]+(?=@)",
-    re.DOTALL,
-)
-
 _LAST_NUMBER = re.compile(r"([0-9]+)([^0-9]*)$")
-
-
-def redact(text: str) -> str:
-    """The text without what looks like a secret in it."""
-    return _SECRET.sub("[secret]", text)
 
 
 # What the SDK and the engine put before a provider's own words, as often as they hand them on.
@@ -176,7 +164,7 @@ def nearest(word: str, choices: Iterable[str]) -> str:
     sizes = [each for each in choices if size is not None and _sized(each)[0] == name]
     if sizes:
         return min(sizes, key=lambda each: abs((_sized(each)[1] or 0) - (size or 0)))
-    return next(iter(difflib.get_close_matches(word, choices, n=1, cutoff=0.6)), "")
+    return closest(word, choices)
 
 
 def _sized(name: str) -> tuple[str, int | None]:

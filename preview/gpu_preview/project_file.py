@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from gpu_common.visible import visible
 from yaml.representer import SafeRepresenter
 
 from . import stack_yaml
 from .json_text import as_map, as_text
-from .visible import visible
 
 NAMES = ("Pulumi.yaml", "Pulumi.yml")
 _LEFT_OUT = ("node_modules", "site-packages")

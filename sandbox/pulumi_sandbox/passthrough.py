@@ -6,12 +6,11 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
-PR_SET_PDEATHSIG = 1  # linux/prctl.h
+from gpu_common import linux
 
 
 def run(executable: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -38,7 +37,8 @@ def run(executable: Path, arguments: Sequence[str], environment: Mapping[str, st
             [str(executable), *arguments],
             env=dict(environment),
             process_group=None if on_terminal else 0,
-            preexec_fn=stop_with_parent(),  # safe: this process has one thread
+            # Have pulumi stop in good order, its lock given back, when we are killed. This process has one thread.
+            preexec_fn=lambda: linux.signal_when_parent_ends(signal.SIGTERM),
         )
         if received and not on_terminal:
             process.send_signal(received[-1])
@@ -47,20 +47,6 @@ def run(executable: Path, arguments: Sequence[str], environment: Mapping[str, st
         for number, handler in before.items():
             signal.signal(number, handler)
     return code if code >= 0 else 128 - code
-
-
-def stop_with_parent() -> Callable[[], None] | None:
-    """On Linux, have pulumi stop in good order (its lock given back) when we are killed outright; None elsewhere."""
-    if not sys.platform.startswith("linux"):
-        return None
-    import ctypes
-
-    prctl = ctypes.CDLL(None).prctl
-
-    def ask() -> None:
-        prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM))
-
-    return ask
 
 
 def owns_terminal() -> bool:

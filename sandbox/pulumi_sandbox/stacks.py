@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import glob
 import os
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from gpu_common.suggest import closest
 
 from pulumi_sandbox import yaml_file
 from pulumi_sandbox.engine.model import Engine
@@ -105,8 +105,8 @@ def explain(
             path.stem.removeprefix("Pulumi.") for path in file.parent.glob(f"Pulumi.?*{file.suffix}") if path != file
         )
         if known:
-            near = difflib.get_close_matches(stack, known, 1)
-            hint = f"did you mean {near[0]}?" if near else f"or make it: pulumi-sandbox stack init {stack}"
+            near = closest(stack, known)
+            hint = f"did you mean {near}?" if near else f"or make it: pulumi-sandbox stack init {stack}"
             say(f"{stack}: there is no {file.name} and no such stack\n  expected: {', '.join(known)}\n  hint: {hint}")
 
 

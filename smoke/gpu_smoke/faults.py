@@ -6,6 +6,8 @@ import re
 import signal
 from typing import NamedTuple
 
+from .printable import printable
+
 ENV, GPU, HANG, PERF = "env", "gpu", "hang", "perf"
 FIX_IMAGE, FIX_DRIVER, FIX_POOL = "fix-image", "fix-driver", "fix-pool"
 RESET, REBOOT, REPLACE, NONE = "reset-gpu", "reboot", "replace-node", "none"
@@ -102,6 +104,6 @@ def hang(stage: str, *, on_cpu: bool) -> Meaning:
 
 def one_line(text: str, limit: int = 300) -> str:
     """The first line that says something, fit for a terminal and a log: torch's errors go on for many."""
-    lines = ("".join(c if c.isprintable() else " " for c in line).strip() for line in text.splitlines())
+    lines = (printable(line).strip() for line in text.splitlines())
     line = next((line for line in lines if line), "")
     return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from gpu_common import pulumi_wire
 from pulumi_sandbox.providers import rsa_key
 from pulumi_sandbox.world.store import World
 
@@ -57,7 +58,7 @@ def with_triggers(folder: Path) -> None:
 
 # The engine hands a provider its own configuration, the App's key here, without the mark.
 CONFIGURING = {"CheckConfig", "Configure"}
-SEALED = "1b47061264138c4ac30d75fd1eb44270"  # the engine's mark of a secret value
+SEALED = pulumi_wire.SECRET  # the engine's mark of a secret value
 
 
 def watched(runner: SandboxRunner, *words: str, **environment: str) -> tuple[str, list[str]]:

@@ -14,6 +14,7 @@ import grpc
 import pytest
 from google.protobuf import empty_pb2, json_format, struct_pb2
 from gpu_ci.plugin import Servicer
+from gpu_common import pulumi_wire
 from pulumi.runtime.proto import (
     engine_pb2_grpc,
     errors_pb2,
@@ -24,7 +25,6 @@ from pulumi.runtime.proto import (
     status_pb2,
 )
 
-from tests.gpu_ci.harness import SECRET
 from tests.gpu_ci.support import CALLS, COMPUTED, run
 
 STACK_URN = "urn:pulumi:dev::consumer::pulumi:pulumi:Stack::consumer-dev"
@@ -127,12 +127,12 @@ async def plugin(computed: Mapping[str, Mapping[str, Any]] | None = None) -> Asy
 
 
 def secret(value: Any) -> dict[str, Any]:
-    return {SECRET: "1b47061264138c4ac30d75fd1eb44270", "value": value}
+    return {pulumi_wire.SIGNATURE: pulumi_wire.SECRET, "value": value}
 
 
 def output(value: Any = None, *, is_secret: bool = False) -> dict[str, Any]:
     """An output value as the engine sends it; without a value it is unknown."""
-    found = {SECRET: "d0e6a833031e9bbcd3f4e8bde6ca49a4", "secret": is_secret, "dependencies": []}
+    found = {pulumi_wire.SIGNATURE: pulumi_wire.OUTPUT, "secret": is_secret, "dependencies": []}
     return found if value is None else {**found, "value": value}
 
 

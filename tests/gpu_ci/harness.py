@@ -15,13 +15,13 @@ from typing import Any, TypeAlias
 
 import grpc
 from google.protobuf import empty_pb2, json_format, struct_pb2
+from gpu_common import pulumi_wire
 from pulumi.runtime import config as config_module
 from pulumi.runtime import mocks, settings
 from pulumi.runtime import stack as stack_module
 from pulumi.runtime.proto import resource_pb2
 
-SECRET = "4dabf18193072939515e22adb298388d"
-UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+UNKNOWN = pulumi_wire.UNKNOWN_STRING
 STACK = "pulumi:pulumi:Stack"
 
 # What lookups answer: token -> answer(arguments).

@@ -9,8 +9,9 @@ from typing import Any
 
 import pulumi
 import pytest
+from gpu_common import pulumi_wire
 
-from tests.gpu_ci.harness import SECRET, Deployment
+from tests.gpu_ci.harness import Deployment
 from tests.gpu_ci.support import COMPUTED
 from tests.infra.stack import ON_CLUSTER, config, load, refused, told
 from tests.infra.test_program import ALL_CALLS, KEY, STACK, cluster, run
@@ -111,7 +112,7 @@ def test_runners_register_as_the_app_in_the_group_of_the_stack() -> None:
     assert (values["githubConfigUrl"], values["runnerGroup"]) == ("https://github.com/acme", "gpu-stack")
     assert values["runnerScaleSetName"] == "a10g"
     secret = release(found, "a10g-runners-app")["stringData"]
-    assert secret[SECRET] == "1b47061264138c4ac30d75fd1eb44270"
+    assert secret[pulumi_wire.SIGNATURE] == pulumi_wire.SECRET
     assert secret["value"] == {
         "github_app_id": "17",
         "github_app_installation_id": "18",

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from gpu_common import pulumi_wire
 
-from tests.gpu_ci.harness import SECRET
 from tests.infra.stack import L4, config, config_of, load, refused, site, told
 from tests.infra.test_program import STACK, run
 
@@ -48,7 +48,7 @@ def test_staging_has_every_kind_of_pool_and_the_github_side() -> None:
 def test_a_secret_is_read_where_it_lies_and_goes_on_as_a_secret() -> None:
     found = run(stack())
     secret = found.one(":ActionsSecret").inputs
-    assert secret["value"] == {SECRET: "1b47061264138c4ac30d75fd1eb44270", "value": f"what {TOKEN} holds"}
+    assert secret["value"] == {pulumi_wire.SIGNATURE: pulumi_wire.SECRET, "value": f"what {TOKEN} holds"}
     assert secret["secretName"] == "TOKEN"
     exported = found.outputs[STACK]["github"]
     assert exported == {
@@ -63,7 +63,7 @@ def test_the_app_acts_with_a_key_that_stays_a_secret() -> None:
     key = "projects/example-ci/secrets/app-key"
     provider = run(stack(app={"id": 17, "installationId": 18, "privateKey": key})).one("pulumi:providers:github").inputs
     assert provider["owner"] == "acme"
-    assert provider["appAuth"][SECRET] == "1b47061264138c4ac30d75fd1eb44270"
+    assert provider["appAuth"][pulumi_wire.SIGNATURE] == pulumi_wire.SECRET
     assert json.loads(provider["appAuth"]["value"]) == {
         "id": "17",
         "installationId": "18",

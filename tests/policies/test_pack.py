@@ -14,6 +14,7 @@ import grpc
 import pytest
 from google.protobuf import empty_pb2, struct_pb2
 from gpu_ci_policies.rules import RULES
+from gpu_common import pulumi_wire
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 
 from tests.conftest import ROOT
@@ -22,9 +23,9 @@ from .samples import GOOD, IMAGE
 from .support import JOB, LAUNCH_TEMPLATE, TEMPLATE, pod
 
 # What the engine writes for a text nobody knows yet (pulumi_policy/proxy.py has the same).
-UNKNOWN_TEXT = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
-SIGNATURE = "4dabf18193072939515e22adb298388d"
-SECRET_SIGNATURE = "1b47061264138c4ac30d75fd1eb44270"
+UNKNOWN_TEXT = pulumi_wire.UNKNOWN_STRING
+SIGNATURE = pulumi_wire.SIGNATURE
+SECRET_SIGNATURE = pulumi_wire.SECRET
 MANDATORY, ADVISORY = analyzer_pb2.MANDATORY, analyzer_pb2.ADVISORY
 
 

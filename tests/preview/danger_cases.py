@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpu_common import pulumi_wire
 from gpu_preview.engine.states import State
 from gpu_preview.model import Finding, Operation, Resource
 from gpu_preview.report.dangers import find
 
-UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+UNKNOWN = pulumi_wire.UNKNOWN_STRING
 SECRET = "[secret]"
 CREATE, UPDATE, REPLACE, DELETE, SAME = Operation
 

@@ -15,7 +15,7 @@ from tests.conftest import ROOT
 
 # What a preview of the stack reads; the sandbox itself is the installed one.
 _PARTS = ("Pulumi.yaml", "Pulumi.staging.yaml", "sandbox.yaml", "README.md", "requirements.lock", "pyproject.toml",
-          "infra", "components", "catalog", "agent", "smoke", "policies")  # fmt: skip
+          "infra", "components", "catalog", "common", "agent", "smoke", "policies")  # fmt: skip
 IDENTITY = {f"GIT_{who}_{what}": "test@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 
 

@@ -69,8 +69,8 @@ class _ForkedWorker:
             os.setsid()
             for number, stream in enumerate((stdin, options["stdout"], options["stderr"])):
                 os.dup2(stream, number)
-            for number in {int(name) for name in os.listdir("/proc/self/fd")} - {0, 1, 2, *pass_fds}:
-                with contextlib.suppress(OSError):  # listdir's own
+            for number in {int(file.name) for file in Path("/proc/self/fd").iterdir()} - {0, 1, 2, *pass_fds}:
+                with contextlib.suppress(OSError):  # that of the listing itself
                     os.close(number)  # also ready_write, by which the parent learns that the session exists
             for number in signal.valid_signals():
                 if callable(signal.getsignal(number)):

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpu_catalog import region_of
+from gpu_common.secret_patterns import redact
 
 from .. import naming
 from ..args import Args
 from ..component import Component
-from ..errors import ArgsError, Problem, did_you_mean, nearest, redact, unknown_key
+from ..errors import ArgsError, Problem, did_you_mean, nearest, unknown_key
 from ..kinds import args_for, component_for, kind_names
 from ..validation_errors import join
 from . import clusters

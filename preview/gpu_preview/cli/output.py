@@ -12,11 +12,11 @@ from pathlib import Path
 
 import click
 from gpu_ci.cli.output import Wrong, note
+from gpu_common.visible import visible_lines
 
 from ..model import Report
 from ..phrases import number
 from ..report import html
-from ..visible import visible_lines
 
 # What a step's summary may hold (docs.github.com, "Workflow commands for GitHub Actions", "Step isolation and limits").
 _SUMMARY_BYTES = 1024 * 1024

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from gpu_common.visible import visible
+
 from .. import project_file
 from ..engine import exported_state
 from ..engine.exported_state import StateError
@@ -19,7 +21,6 @@ from ..isolation import temporary
 from ..isolation.bubblewrap import IsolationError
 from ..isolation.limits import Limits
 from ..model import Report, Side
-from ..visible import visible
 from . import base_cache
 from .base_cache import CacheError
 from .checkout import Checkout, CheckoutError

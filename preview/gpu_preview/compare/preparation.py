@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from gpu_common.visible import visible
+
 from .. import project_file, stack_yaml
 from ..diff.stack_secrets import SecretsError
 from ..engine.program import Engine, EngineError
@@ -16,7 +18,6 @@ from ..git import repository as git
 from ..git.repository import Repository
 from ..isolation import bubblewrap
 from ..isolation.limits import Limits
-from ..visible import visible
 from . import base_cache
 from .checkout import Checkout, CheckoutError, RunContext
 

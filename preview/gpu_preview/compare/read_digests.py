@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpu_common.visible import visible
+
 from ..engine import digest
 from ..engine.digest import DigestError
 from ..engine.output import clean, made_by
 from ..git import repository
 from ..model import Report, Side, Stack, Status
 from ..report.analysis import Files, analyze
-from ..visible import visible
 from .compare import CompareError
 
 

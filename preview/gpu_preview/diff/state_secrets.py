@@ -10,8 +10,9 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from gpu_common import pulumi_wire
+
 from ..json_text import as_list, as_map
-from .placeholders import SECRET_SIGNATURE, SIGNATURE
 
 STRIPPED = "[secret taken out of the state]"
 """What stands for a secret; the sandbox takes any secret in its place for the same one (docs/sandbox.md)."""
@@ -34,11 +35,11 @@ def taken_out(deployment: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
 
 
 def _secret() -> dict[str, str]:
-    return {SIGNATURE: SECRET_SIGNATURE, "plaintext": json.dumps(STRIPPED)}
+    return {pulumi_wire.SIGNATURE: pulumi_wire.SECRET, "plaintext": json.dumps(STRIPPED)}
 
 
 def _is_secret(value: Any) -> bool:
-    return isinstance(value, Mapping) and value.get(SIGNATURE) == SECRET_SIGNATURE
+    return isinstance(value, Mapping) and value.get(pulumi_wire.SIGNATURE) == pulumi_wire.SECRET
 
 
 def _with_named_outputs(resource: Mapping[str, Any], found: list[Any]) -> dict[str, Any]:
@@ -56,7 +57,7 @@ def _without(value: Any, found: list[Any]) -> Any:
     if _is_secret(value):
         found.append(_opened(value.get("plaintext")))
         return _secret()
-    if isinstance(value, str) and SECRET_SIGNATURE in value:
+    if isinstance(value, str) and pulumi_wire.SECRET in value:
         return _text_without(value, found)
     return _mapped(value, lambda part: _without(part, found))
 
@@ -111,6 +112,6 @@ def _texts(value: Any) -> Iterator[str]:
             opened = _opened(value)
             yield from _texts(opened) if isinstance(opened, Mapping | list) else ()
     elif isinstance(value, Mapping | list):
-        parts = [value[key] for key in value if key != SIGNATURE] if isinstance(value, Mapping) else value
+        parts = [value[key] for key in value if key != pulumi_wire.SIGNATURE] if isinstance(value, Mapping) else value
         for one in parts:
             yield from _texts(one)

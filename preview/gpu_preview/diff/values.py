@@ -8,15 +8,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from gpu_common import pulumi_wire
+
 from .. import json_text
-from .placeholders import IN_PLAIN, PLACEHOLDER, SECRET, SECRET_SIGNATURE, SIGNATURE, UNKNOWN_VALUE, is_unknown
+from .placeholders import IN_PLAIN, PLACEHOLDER, SECRET, is_unknown
 
 WAS_SECRET = "[was secret, not shown]"  # noqa: S105
 ANOTHER_SECRET = "[another secret]"  # noqa: S105
 """What stands for a secret after the change where the engine, which knows both, says that it is another one."""
 UNKNOWN = "(unknown)"
-# What the signature marks beside a secret: an output with all that is known of it.
-_OUTPUT = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
 # A line of a comment stays readable at this length; what is longer is told by its size and a digest.
 _CHARACTERS = 160
 _IN_PLAIN = re.compile(rf"{PLACEHOLDER}(?:-[0-9a-f]{{8}})?")
@@ -43,11 +43,11 @@ def opened(value: Any) -> Any:
         return [opened(one) for one in value]
     if not isinstance(value, Mapping):
         return value
-    kind = value.get(SIGNATURE)
-    if kind == SECRET_SIGNATURE or (kind == _OUTPUT and value.get("secret") is True):
+    kind = value.get(pulumi_wire.SIGNATURE)
+    if kind == pulumi_wire.SECRET or (kind == pulumi_wire.OUTPUT and value.get("secret") is True):
         return SECRET
-    if kind == _OUTPUT:
-        return opened(value["value"]) if "value" in value else UNKNOWN_VALUE
+    if kind == pulumi_wire.OUTPUT:
+        return opened(value["value"]) if "value" in value else pulumi_wire.UNKNOWN_STRING
     return {key: opened(one) for key, one in value.items()}
 
 

@@ -15,9 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpu_common.visible import visible
+
 from ..git import repository
 from ..isolation import safe_open
-from ..visible import visible
 from . import requirements, venv_clone
 from .venv_clone import VenvError, site_packages
 from .virtualenv_option import toolchain, unfit, virtualenv

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from ..visible import visible
+from gpu_common.visible import visible
+
 from . import venv_clone
 from .packages import Packages, PackagesError
 from .virtualenv_option import run_without_tool, virtualenv

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gpu_common.visible import visible
+
 from .. import project_file, stack_yaml
 from ..json_text import as_map
-from ..visible import visible
 
 # Of a name (NAME_MAX), and a quarter of what a whole path may have (PATH_MAX): a checkout lies somewhere too.
 _LONGEST_NAME, _LONGEST_PATH = 255, 1024

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
-from ..visible import visible_lines
+from gpu_common.visible import visible_lines
 
 _TIMEOUT_SEC = 300
 _MOST_TOLD = 2_000

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
+from gpu_common import linux
 
 from . import child_limits, processes, safe_open
 
@@ -93,7 +94,7 @@ def run(
     `writes_to` is a folder on the disk whose free room is looked at; none for `scratch`. A `trusted` command keeps the
     caller's keyring, open files and place among those that the system ends where memory runs out.
     """
-    processes.adopt_orphans()
+    linux.adopt_orphans()
     disk = writes_to or scratch
     room = _Room(_free_bytes(disk), _memory())
     before = processes.children()

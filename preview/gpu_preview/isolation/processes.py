@@ -7,7 +7,6 @@ program which starts thousands of them outlives its limits.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import sys
@@ -18,8 +17,6 @@ from typing import NamedTuple
 
 import psutil
 
-# prctl(2): orphans of our children become ours, so that a process that hides from its parent is still found.
-_PR_SET_CHILD_SUBREAPER = 36
 _NEXT_PASS_SEC = 0.01
 _PATIENCE_SEC = 10.0
 
@@ -30,12 +27,6 @@ class Seen(NamedTuple):
     pid: int
     parent: int
     resident_bytes: int
-
-
-def adopt_orphans() -> None:
-    """Become the parent of those below this process whose own has ended."""
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def children() -> set[int]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from gpu_common.visible import visible, visible_lines
+
 from ..model import Place, Report, Severity, Stack, Status
 from ..phrases import number, outcome
-from ..visible import visible, visible_lines
 
 AT_MOST = 10
 """Of each level in a step; GitHub leaves out the others without a word

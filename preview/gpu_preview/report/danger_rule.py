@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpu_ci.errors import redact
+from gpu_common.secret_patterns import redact
 
 from .. import phrases
 from ..engine.states import Change

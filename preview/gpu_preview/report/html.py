@@ -13,6 +13,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from gpu_common.visible import visible, visible_lines
+
 from ..model import Report, Stack
 from ..phrases import (
     NOT_IN_COSTS,
@@ -30,7 +32,6 @@ from ..phrases import (
     signs,
     worst_month,
 )
-from ..visible import visible, visible_lines
 
 _PAGE = Path(__file__).with_name("page")
 _SCRIPTS = ("elements.js", "layout.js", "graph.js", "page.js")

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
+from gpu_common.visible import visible as _line
+
 from ..model import Cost, Counts, Finding, Operation, Place, PropertyChange, Resource, Severity, Stack, Violation
 from ..phrases import (
     DONE,
@@ -26,7 +28,6 @@ from ..phrases import (
     signs,
     worst_first,
 )
-from ..visible import visible as _line
 from .markdown_text import block, cell, code, html_code, prose
 
 # A path or a name is cut here, whatever else there is room for: nobody reads on.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import html
 import re
 
-from ..visible import visible, visible_lines
+from gpu_common.visible import visible, visible_lines
 
 # Letters only, or a number: nothing with both, which may be a name, a commit or a repository's own kind of reference.
 _PLAIN = re.compile(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from gpu_common.suggest import closest
 
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError, fill, merged
 from pulumi_sandbox.providers.resource import PureFunction
@@ -164,7 +164,7 @@ class Lookups:
         where = self.settings.name if self.settings else "sandbox.yaml"
         shape = self.shapes.function(token)
         known = [one for one in self._answers if one != token]
-        near = difflib.get_close_matches(token, known, 1, 0.9)
+        near = closest(token, known, cutoff=0.9)
         match = {name: value for name, value in arguments.items() if value is not None and not SENSITIVE.search(name)}
         keys = [name for name in shape.outputs if name not in arguments] if shape else []
         lines = ["lookups:", f'  "{token}":', f"    - match: {json.dumps(match)}", "      result:"]
@@ -173,7 +173,7 @@ class Lookups:
             lines.append(f"        # and what else of the {len(keys)} properties of the result the program reads")
         if not keys:
             lines[-1] += " {}"
-        meant = f" (or did you mean {near[0]}?)" if near else ""
+        meant = f" (or did you mean {near}?)" if near else ""
         problem = "no answer fits these arguments" if token in self._answers else "the sandbox does not know the answer"
         return (
             f"{token}: {problem}\n"

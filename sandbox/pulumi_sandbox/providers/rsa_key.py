@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import cast
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
@@ -40,9 +41,8 @@ def private_key(world: World) -> str:
 def signed(world: World, text: bytes, signature: bytes) -> bool:
     """Whether this is the signature of the world's key: RSASSA-PKCS1-v1_5 with SHA-256 (RFC 8017, 8.2.2)."""
     key = serialization.load_pem_private_key(private_key(world).encode(), None)
-    assert isinstance(key, rsa.RSAPrivateKey)
     try:
-        key.public_key().verify(signature, text, padding.PKCS1v15(), hashes.SHA256())
+        cast(rsa.RSAPrivateKey, key).public_key().verify(signature, text, padding.PKCS1v15(), hashes.SHA256())
     except InvalidSignature:
         return False
     return True

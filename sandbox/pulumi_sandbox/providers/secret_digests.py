@@ -9,18 +9,9 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from pulumi_sandbox.providers.values import (
-    SECRET,
-    SIGNATURE,
-    UNKNOWN,
-    Decoded,
-    Path,
-    Secrets,
-    at,
-    covered,
-    drop_nested,
-    leaves,
-)
+from gpu_common.pulumi_wire import SECRET, SIGNATURE
+
+from pulumi_sandbox.providers.values import UNKNOWN, Decoded, Path, Secrets, at, covered, drop_nested, leaves
 from pulumi_sandbox.providers.wire import decode_wire, to_wire
 
 MARK = "secret"

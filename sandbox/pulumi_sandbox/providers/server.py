@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
 import select
@@ -15,6 +14,7 @@ from importlib import import_module
 from types import FrameType
 
 import grpc
+from gpu_common import linux
 from pulumi.runtime.proto import provider_pb2_grpc
 
 from pulumi_sandbox.providers.cloud import Cloud
@@ -30,7 +30,6 @@ OPTIONS = [("grpc.max_receive_message_length", LARGEST_MESSAGE), ("grpc.max_send
 WORKERS = 64
 LOOK_SECONDS = 1.0
 GRACE_SECONDS = 2.0
-PR_SET_PDEATHSIG = 1
 
 
 def cloud_of(package: str) -> Cloud:
@@ -55,11 +54,10 @@ class EngineWatch:
         signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._end)
-        if sys.platform == "linux":
-            # The kernel sends it when the *thread* that started us ends, which the engine may do while it lives on.
-            # So it only makes us look at once; without it we look every second.
-            signal.signal(signal.SIGUSR2, self._look)
-            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGUSR2)
+        # The kernel sends it when the *thread* that started us ends, which the engine may do while it lives on.
+        # So it only makes us look at once; without it, as on any other system, we look every second.
+        signal.signal(signal.SIGUSR2, self._look)
+        linux.signal_when_parent_ends(signal.SIGUSR2)
         while not self.over and not self.orphaned():
             if select.select([woken], [], [], LOOK_SECONDS)[0]:
                 os.read(woken, 512)

@@ -6,18 +6,11 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from google.protobuf import struct_pb2
+from gpu_common.pulumi_wire import ARCHIVE, ASSET, OUTPUT, REFERENCE, SECRET, SIGNATURE, UNKNOWN_STRING, UNKNOWNS
 
 from pulumi_sandbox.providers.values import (
-    ARCHIVE,
-    ASSET,
     NO_SECRETS,
-    OUTPUT,
-    REFERENCE,
-    SECRET,
-    SIGNATURE,
     UNKNOWN,
-    UNKNOWN_STRING,
-    UNKNOWNS,
     Asset,
     Decoded,
     Path,

@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from ..printable import printable
+
 Record = dict[str, Any]
 
 PASS, WARN, FAIL, SKIP, ERROR = "pass", "warn", "fail", "skip", "error"
@@ -22,10 +24,7 @@ BOUNDS = {"fail_below": ">=", "warn_below": ">=", "fail_above": "<=", "warn_abov
 
 def shown(value: Any, limit: int = 1000) -> str:
     """A text in one line without control characters, escape sequences, half characters or a change of direction."""
-    text = str(value)[: 4 * limit]
-    if not text.isprintable():
-        text = "".join(c if c.isprintable() else " " for c in text)
-    text = " ".join(text.split())
+    text = " ".join(printable(str(value)[: 4 * limit]).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

@@ -10,6 +10,7 @@ import pytest
 from gpu_ci import versions
 from gpu_ci.errors import ArgsError
 from gpu_ci.gcp.runner_pool import RunnerPool, RunnerPoolArgs
+from gpu_common import pulumi_wire
 
 from tests.gpu_ci.harness import UNKNOWN, Deployment, deploy
 from tests.gpu_ci.support import COMPUTED, TEMPLATE
@@ -207,7 +208,7 @@ def test_a_secret_wiring_stays_secret() -> None:
 
     account = deploy(program, computed=COMPUTED).one(":Account")
     assert account.inputs["project"] == {
-        "4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270",
+        pulumi_wire.SIGNATURE: pulumi_wire.SECRET,
         "value": PROJECT,
     }
 

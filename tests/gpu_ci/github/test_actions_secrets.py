@@ -11,12 +11,13 @@ import pytest
 from google.protobuf import json_format
 from gpu_ci.errors import ArgsError
 from gpu_ci.github.actions_secrets import ActionsSecrets, ActionsSecretsArgs
+from gpu_common import pulumi_wire
 
-from tests.gpu_ci.harness import SECRET, Deployment, deploy
+from tests.gpu_ci.harness import Deployment, deploy
 from tests.gpu_ci.support import CALLS, COMPUTED
 
 HUSH = "hush-hush-hush"
-SEALED = {SECRET: "1b47061264138c4ac30d75fd1eb44270", "value": HUSH}
+SEALED = {pulumi_wire.SIGNATURE: pulumi_wire.SECRET, "value": HUSH}
 
 
 def run(program: Callable[[], Any], **options: Any) -> Deployment:

@@ -11,8 +11,9 @@ from google.protobuf import json_format
 from gpu_ci import versions
 from gpu_ci.errors import ArgsError
 from gpu_ci.kubernetes.runner_scale_set import RunnerScaleSet, RunnerScaleSetArgs
+from gpu_common import pulumi_wire
 
-from tests.gpu_ci.harness import SECRET, deploy
+from tests.gpu_ci.harness import deploy
 from tests.gpu_ci.kubernetes.clusters import scale_set, values
 from tests.gpu_ci.kubernetes.test_arc_controller import OFF_GPU_NODES
 from tests.gpu_ci.support import COMPUTED, CONTROLLER, scale_set_wiring
@@ -185,7 +186,7 @@ def test_each_mode_is_told_to_the_chart_and_to_the_hooks() -> None:
 def test_the_app_is_in_a_secret_and_nowhere_in_plain() -> None:
     made = scale_set()
     assert made.one(":Secret").inputs["stringData"] == {
-        SECRET: "1b47061264138c4ac30d75fd1eb44270",
+        pulumi_wire.SIGNATURE: pulumi_wire.SECRET,
         "value": {
             "github_app_id": "1234567",
             "github_app_installation_id": "7654321",

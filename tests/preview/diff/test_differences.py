@@ -6,12 +6,13 @@ import json
 from typing import Any
 
 import pytest
+from gpu_common import pulumi_wire
 from gpu_preview.diff.differences import ABSENT, at, between, created, hints, told
 from gpu_preview.diff.values import as_json
 from hypothesis import given
 from hypothesis import strategies as st
 
-UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+UNKNOWN = pulumi_wire.UNKNOWN_STRING
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.sampled_from(["[secret]", UNKNOWN]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from gpu_common import pulumi_wire
 from gpu_preview.diff.placeholders import SECRET
 from gpu_preview.diff.value_pairs import decoded, leaves, pairs, plain
 
-UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+UNKNOWN = pulumi_wire.UNKNOWN_STRING
 
 
 def told(before: Any, after: Any) -> list[tuple[str, Any, Any]]:

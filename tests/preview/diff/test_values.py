@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from gpu_common import pulumi_wire
 from gpu_preview.diff.placeholders import SECRET, UNKNOWNS
 from gpu_preview.diff.values import UNKNOWN, as_json, is_secret, opened, short, shown
 
-STRING = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+STRING = pulumi_wire.UNKNOWN_STRING
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_json_in_a_text_is_found_where_it_is_a_map_or_a_list(text: Any, value: A
 
 def test_a_secret_of_the_configuration_in_an_output_is_told_from_one_that_stays_secret() -> None:
     """The engine's log has a mark of the one, and its own word in the text of the other."""
-    secret = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "[secret]"}
+    secret = {pulumi_wire.SIGNATURE: pulumi_wire.SECRET, "ciphertext": "[secret]"}
     assert opened({"a": secret, "b": "[secret]", "c": "x-[secret]"}) == {
         "a": "[secret]",
         "b": "(a secret, in plain)",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_common import pulumi_wire
 from gpu_preview import json_text
 from gpu_preview.cli import output
 from gpu_preview.compare.compare import CompareError
@@ -62,7 +63,7 @@ LEAVES = (
     | st.integers(-(10**40), 10**40)
     | st.floats()
     | st.text(max_size=8)
-    | st.sampled_from(["[secret]", "04da6b54-80e4-46f7-96ec-b56ff0331ba9", "\ud800", '{"\\ud800": "\\udc00"}', "[NaN]"])
+    | st.sampled_from(["[secret]", pulumi_wire.UNKNOWN_STRING, "\ud800", '{"\\ud800": "\\udc00"}', "[NaN]"])
 )
 KEYS = st.text(max_size=4) | st.sampled_from(["urn", "__defaults", "inputs", "name", 'a"b', "a.b", "\ud800"])
 ANYTHING = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3))

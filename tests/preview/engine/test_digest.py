@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from gpu_common import pulumi_wire
 from gpu_preview.engine.digest import DigestError, of_state, parse
 from gpu_preview.engine.digest_steps import name_of, type_of
 from gpu_preview.model import Counts, Operation
@@ -178,7 +179,7 @@ def test_a_secret_that_is_plain_from_now_on_is_an_update_though_the_engine_calls
     [
         ("same", "x", "[secret]"),
         ("same", "[secret]", "[secret]"),
-        ("same", "[secret]", "04da6b54-80e4-46f7-96ec-b56ff0331ba9"),
+        ("same", "[secret]", pulumi_wire.UNKNOWN_STRING),
         ("read", "[secret]", "x"),
         ("refresh", "[secret]", "x"),
     ],

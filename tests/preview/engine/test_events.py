@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_common import pulumi_wire
 from gpu_preview.engine import events
 from gpu_preview.engine.events import Outputs, outputs
 
@@ -50,9 +51,9 @@ def test_a_line_longer_than_any_event_is_passed_over_and_the_next_one_is_read(
     assert [(each.path, each.after) for each in outputs(log).differing(makes_something=True)] == [("max", "12")]
 
 
-WIRE = "4dabf18193072939515e22adb298388d"
-SEALED = {WIRE: "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "[secret]"}
-UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+WIRE = pulumi_wire.SIGNATURE
+SEALED = {WIRE: pulumi_wire.SECRET, "ciphertext": "[secret]"}
+UNKNOWN = pulumi_wire.UNKNOWN_STRING
 
 
 def logged(tmp_path: Path, old: dict[str, Any], new: dict[str, Any]) -> Outputs:
@@ -61,7 +62,7 @@ def logged(tmp_path: Path, old: dict[str, Any], new: dict[str, Any]) -> Outputs:
 
 
 def test_secrets_and_outputs_in_the_engines_own_form_are_read_as_in_its_digest(tmp_path: Path) -> None:
-    known = {WIRE: "d0e6a833031e9bbcd3f4e8bde6ca49a4"}
+    known = {WIRE: pulumi_wire.OUTPUT}
     old = {"a": SEALED, "b": [{"c": SEALED}], "d": {**known, "value": "x", "secret": True}}
     new = {"a": "x", "b": {**known, "value": {"c": SEALED}}, "d": known}
     assert logged(tmp_path, old, new) == (

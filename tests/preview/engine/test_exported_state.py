@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from gpu_ci.cli.commands import gpu_ci
+from gpu_common import pulumi_wire
 from gpu_preview import json_text
 from gpu_preview.diff import state_secrets
 from gpu_preview.engine import exported_state
 from gpu_preview.engine.exported_state import ExportedState, StateError, strip
 from pulumi_sandbox.providers import values
 
-SIGNATURE = "4dabf18193072939515e22adb298388d"
-SECRET = {SIGNATURE: "1b47061264138c4ac30d75fd1eb44270"}
+SIGNATURE = pulumi_wire.SIGNATURE
+SECRET = {SIGNATURE: pulumi_wire.SECRET}
 TOO_FEW_PARTS = ("", "::web", "::web::a:b:C")
 STRIPPED = {**SECRET, "plaintext": '"[secret taken out of the state]"'}
 

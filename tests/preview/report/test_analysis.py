@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from gpu_common import pulumi_wire
 from gpu_preview.engine.digest import parse
 from gpu_preview.model import Place, Stack, Violation
 from gpu_preview.report.analysis import Files, analyze
@@ -15,7 +16,7 @@ from tests.preview.reports import stack
 
 STACK = "urn:pulumi:dev::p::pulumi:pulumi:Stack::p-dev"
 SAME, MOVED, UPDATED = (f"urn:pulumi:dev::p::a:b/c:D::{name}" for name in ("same", "moved", "updated"))
-SEALED = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "[secret]"}
+SEALED = {pulumi_wire.SIGNATURE: pulumi_wire.SECRET, "ciphertext": "[secret]"}
 
 
 def step(op: str, urn: str, before: Any, after: Any, was: str = "") -> dict[str, Any]:
@@ -87,7 +88,7 @@ def test_a_stack_output_that_is_secret_no_longer_is_a_danger_by_the_log_alone(tm
 
 def outputs(tmp_path: Path, *steps: dict[str, Any]) -> list[tuple[str, str | None]]:
     """What is told of an output that is new, and of which nobody knows the value."""
-    unknown = {"key": "04da6b54-80e4-46f7-96ec-b56ff0331ba9"}
+    unknown = {"key": pulumi_wire.UNKNOWN_STRING}
     metadata = {"type": "pulumi:pulumi:Stack", "old": {"outputs": {}}, "new": {"outputs": unknown}}
     log = tmp_path / "events"
     log.write_text(json.dumps({"resOutputsEvent": {"metadata": metadata}}) + "\n")

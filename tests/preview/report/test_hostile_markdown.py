@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from gpu_common.visible import visible, visible_lines
 from gpu_preview.model import Report
 from gpu_preview.report import markdown
 from gpu_preview.report.markdown_text import block, cell, code, html_code, prose
-from gpu_preview.visible import visible, visible_lines
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -9,9 +9,9 @@ import re
 from typing import Any
 
 import pytest
+from gpu_common.visible import visible
 from gpu_preview.model import Report
 from gpu_preview.report import html
-from gpu_preview.visible import visible
 from hypothesis import given
 
 from tests.preview import hostile, reports

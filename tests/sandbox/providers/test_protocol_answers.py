@@ -7,8 +7,9 @@ from importlib.metadata import version
 
 import pytest
 from google.protobuf import empty_pb2, json_format
+from gpu_common.pulumi_wire import SECRET, SIGNATURE, UNKNOWN_STRING
 from pulumi.runtime.proto import provider_pb2 as pb
-from pulumi_sandbox.providers.values import SECRET, SIGNATURE, STRIPPED, UNKNOWN, UNKNOWN_STRING
+from pulumi_sandbox.providers.values import STRIPPED, UNKNOWN
 from pulumi_sandbox.providers.wire import decode
 
 from tests.sandbox.providers.fake_cloud import BOX, SHELF, Bench, refused, struct, urn

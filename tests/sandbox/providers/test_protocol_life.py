@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from google.protobuf import empty_pb2
+from gpu_common.pulumi_wire import SIGNATURE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pulumi.runtime.proto import provider_pb2 as pb
 from pulumi_sandbox.providers.secret_digests import CHANGED, is_digest
-from pulumi_sandbox.providers.values import SIGNATURE
 from pulumi_sandbox.providers.wire import decode
 from pulumi_sandbox.world.faults import Fault
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from google.protobuf import json_format, struct_pb2
+from gpu_common.pulumi_wire import ARCHIVE, ASSET, OUTPUT, REFERENCE, SECRET, SIGNATURE, UNKNOWN_STRING, UNKNOWNS
 from hypothesis import given
 from hypothesis import strategies as st
 from pulumi_sandbox.providers import paths
@@ -19,23 +20,7 @@ from pulumi_sandbox.providers.secret_digests import (
     restore_secrets,
     secret_paths,
 )
-from pulumi_sandbox.providers.values import (
-    ARCHIVE,
-    ASSET,
-    OUTPUT,
-    REFERENCE,
-    SECRET,
-    SIGNATURE,
-    UNKNOWN,
-    UNKNOWN_STRING,
-    UNKNOWNS,
-    Asset,
-    Decoded,
-    ResourceReference,
-    at,
-    drop_nested,
-    leaves,
-)
+from pulumi_sandbox.providers.values import UNKNOWN, Asset, Decoded, ResourceReference, at, drop_nested, leaves
 from pulumi_sandbox.providers.wire import decode, encode, to_wire
 
 KEY = b"k" * 32

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
+from gpu_common.secret_patterns import GITHUB_TOKEN_PREFIX
 from pydantic import AfterValidator, Field
 
 from ... import versions
@@ -15,7 +16,6 @@ from ...errors import invalid
 _NAME = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 _MOST_NAME = 45
 
-_TOKEN = re.compile(r"gh[opusr]_|github_pat_")
 # The number of an App, or its client id, which the chart takes too (the same: charts/gha-runner-scale-set/values.yaml).
 _APP_ID = re.compile(r"[0-9]+|Iv[0-9A-Za-z.]{6,}")
 
@@ -44,7 +44,7 @@ def is_repository(url: str) -> bool:
 
 
 def _no_token(value: str) -> str:
-    if _TOKEN.match(value):
+    if GITHUB_TOKEN_PREFIX.match(value):
         raise invalid("is a token of a person", safe_hint="make a GitHub App, and give its id, installation and key")
     return value
 

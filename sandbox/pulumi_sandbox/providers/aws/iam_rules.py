@@ -6,12 +6,13 @@ cfn-lint's list has not is worth a note and no refusal; the list is as old as th
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Any
+
+from gpu_common.suggest import closest
 
 from pulumi_sandbox.providers.aws import documents, types
 from pulumi_sandbox.providers.aws.policy import VERSIONS
@@ -177,9 +178,9 @@ def _identity(statement: Inputs, path: str) -> Iterator[Problem]:
 def _known(given: Inputs, names: tuple[str, ...], path: str) -> Iterator[Problem]:
     for name in given:
         if name not in names:
-            close = difflib.get_close_matches(name, names, n=1, cutoff=0.7)
+            near = closest(name, names, cutoff=0.7)
             problem = _malformed(path, "Syntax errors in policy.", name, names)
-            yield Problem(problem.path, problem.text, f"did you mean {close[0]}?" if close else "")
+            yield Problem(problem.path, problem.text, f"did you mean {near}?" if near else "")
 
 
 def _malformed(path: str, words: str, got: str = "", expected: tuple[str, ...] = ()) -> Problem:
@@ -197,14 +198,14 @@ def _unknown(name: str) -> str:
     if not action or "*" in vendor:
         return ""
     if vendor not in known:
-        close = difflib.get_close_matches(vendor, known, n=1, cutoff=0.75)
-        meant = f"; did you mean {close[0]}?" if close else ""
+        near = closest(vendor, known, cutoff=0.75)
+        meant = f"; did you mean {near}?" if near else ""
         return f"IAM takes {name}, but no service {vendor} is known{meant}"
     there = known[vendor].get("Actions", {})
     if any(fnmatchcase(one, action) for one in there):
         return ""
-    close = difflib.get_close_matches(action, there, n=1)
-    meant = f"; did you mean {vendor}:{close[0]} (capitals do not count)?" if close else ""
+    near = closest(action, there)
+    meant = f"; did you mean {vendor}:{near} (capitals do not count)?" if near else ""
     return f"IAM takes {name}, but no such action is known{meant}"
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from functools import cache
 
 import gpu_catalog
+from gpu_common.suggest import closest
 
 from pulumi_sandbox.providers.aws import documents
 
@@ -56,8 +56,7 @@ def nearest(name: str, region: str) -> str:
         return same[0].machine_type if same else ""
     family, _, size = name.partition(".")
     alike = [one for one in there if one.startswith(f"{family}.")] or [one for one in there if one.endswith(f".{size}")]
-    close = difflib.get_close_matches(name, sorted(alike or there), n=1, cutoff=0.5)
-    return close[0] if close else ""
+    return closest(name, sorted(alike or there), cutoff=0.5)
 
 
 def _distance(one: gpu_catalog.Machine, wanted: gpu_catalog.Machine) -> tuple[float, float, float]:

@@ -6,9 +6,10 @@ paths docs.aws.amazon.com/aws-managed-policy/latest/reference/policy-list.html.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from typing import Any
+
+from gpu_common.suggest import closest
 
 from pulumi_sandbox.providers.aws import types
 from pulumi_sandbox.providers.inputs import rows
@@ -34,8 +35,8 @@ def notes(token: str, inputs: dict[str, Any]) -> Iterator[tuple[str, str]]:
         if not isinstance(arn, str) or not arn.startswith(OURS) or arn.removeprefix(OURS) in KNOWN:
             continue
         name = arn.removeprefix(OURS)
-        close = difflib.get_close_matches(name, KNOWN, n=1, cutoff=LIKENESS)
-        if close:
-            yield f"the sandbox does not know whether {arn} exists; did you mean {OURS}{close[0]}?", "warning"
+        near = closest(name, KNOWN, cutoff=LIKENESS)
+        if near:
+            yield f"the sandbox does not know whether {arn} exists; did you mean {OURS}{near}?", "warning"
         else:
             yield f"the sandbox does not know whether {arn} exists", "info"

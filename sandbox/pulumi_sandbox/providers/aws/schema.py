@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
+
+from gpu_common.suggest import closest
 
 from pulumi_sandbox.providers.aws import documents
 from pulumi_sandbox.providers.aws.documents import HOME, Document, Node
@@ -218,8 +219,8 @@ def _bounds(node: Node, value: float, path: Path, name: str, low: str, high: str
 def not_one_of(path: str, name: str, value: Any, allowed: Iterable[str]) -> Problem:
     """In the words of the Terraform SDK (validation.StringInSlice)."""
     choices = list(allowed)
-    close = difflib.get_close_matches(str(value).lower(), [one.lower() for one in choices], n=1)
-    meant = next((one for one in choices if close and one.lower() == close[0]), "")
+    near = closest(str(value).lower(), [one.lower() for one in choices])
+    meant = next((one for one in choices if one.lower() == near), "")
     quoted = " ".join(f'"{one}"' for one in choices[:CHOICES_SHOWN])
     quoted += f" and {len(choices) - CHOICES_SHOWN} more" if choices[CHOICES_SHOWN:] else ""
     return Problem(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import json
 import re
@@ -11,6 +10,8 @@ from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from gpu_common.suggest import closest
 
 from pulumi_sandbox.providers.gcp.types import TARGETS
 from pulumi_sandbox.providers.paths import text
@@ -174,10 +175,10 @@ def _enum(allowed: list[str], value: Any, path: str, name: str) -> Iterator[Prob
     if value in allowed:
         return
     real = [choice for choice in allowed if not choice.endswith("UNSPECIFIED")]
-    close = difflib.get_close_matches(str(value).upper(), real, n=1)
+    near = closest(str(value).upper(), real)
     quoted = " ".join(f'"{choice}"' for choice in real)
     yield Problem(
-        path, f"expected {name} to be one of [{quoted}], got {value}", f"did you mean {close[0]}?" if close else ""
+        path, f"expected {name} to be one of [{quoted}], got {value}", f"did you mean {near}?" if near else ""
     )
 
 

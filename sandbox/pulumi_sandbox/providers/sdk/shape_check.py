@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
+
+from gpu_common.suggest import closest
 
 from pulumi_sandbox.providers import paths
 from pulumi_sandbox.providers.resource import Problem
@@ -132,12 +133,12 @@ class ShapeCheck:
     def _enum(self, kind: Type, value: Any, path: Path) -> Any:
         allowed = self.enums(kind.name)
         if value not in allowed:
-            near = difflib.get_close_matches(str(value), [str(one) for one in allowed], 1)
+            near = closest(str(value), [str(one) for one in allowed])
             self._problem(
                 path,
                 f"not one of its values\n  got: {self._format_value(value, path)}\n"
                 f"  expected: {', '.join(json.dumps(one) for one in allowed)}",
-                f"did you mean {json.dumps(near[0])}?" if near and not covered(path, self.secrets) else "",
+                f"did you mean {json.dumps(near)}?" if near and not covered(path, self.secrets) else "",
             )
         return value
 
@@ -206,8 +207,7 @@ def did_you_mean(name: str, known: Collection[str], likeness: float = 0.7) -> st
     for one in known:
         if one.lower() == name.replace("_", "").lower():
             return one
-    near = difflib.get_close_matches(name, sorted(known), 1, likeness)
-    return near[0] if near else ""
+    return closest(name, sorted(known), cutoff=likeness)
 
 
 def plain_number(value: float) -> str:

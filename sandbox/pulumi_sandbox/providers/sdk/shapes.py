@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import threading
 from collections.abc import Mapping
@@ -10,6 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from gpu_common.suggest import closest
 
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.sdk.functions import read_function
@@ -159,21 +160,21 @@ class Shapes:
     def _custom(self, token: str) -> Shape:
         """A type that the SDK does not list: for Kubernetes it may be a custom resource, elsewhere it is a mistake."""
         if self.package != "kubernetes":
-            near = difflib.get_close_matches(token, list(self.tokens), 1, 0.8)
+            near = closest(token, self.tokens, cutoff=0.8)
             raise UnknownTypeError(
                 f"pulumi_{self.package} {self.reader.version} has no resource {token}",
-                f"did you mean {near[0]}?" if near else "",
+                f"did you mean {near}?" if near else "",
             )
         _, _, rest = token.partition(":")
         version, _, kind = rest.partition(":")
         if version == "v1":
             return self.shape(f"kubernetes:core/v1:{kind}")
         if version in self._kinds or "." not in version.split("/")[0]:
-            near = difflib.get_close_matches(kind, self._kinds.get(version, []), 1)
+            near = closest(kind, self._kinds.get(version, []))
             # The words of an API server that does not serve a kind.
             raise UnknownTypeError(
                 f'no matches for kind "{kind}" in version "{version.removeprefix("core/")}"',
-                f"did you mean {near[0]}?" if near else "",
+                f"did you mean {near}?" if near else "",
             )
         metadata = Type("object", name="meta/v1:ObjectMetaArgs")
         named = Property(Type("string"), required=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pulumi_github
 import pytest
+from gpu_common import pulumi_wire
 from pulumi._types import input_type_py_to_pulumi_names
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.sdk.reader import SdkReadError
@@ -190,7 +191,7 @@ def test_an_enum_beside_its_plain_type_is_open_and_a_bare_one_is_closed(shapes: 
 
 def test_assets_fit_where_the_sdk_wants_one_and_nowhere_else(shapes: dict[str, Shapes]) -> None:
     function = "aws:lambda/function:Function"
-    archive = Asset({"4dabf18193072939515e22adb298388d": "0def7320c3a5731c473e5ecbe6d01bc7", "path": "x.zip"})
+    archive = Asset({pulumi_wire.SIGNATURE: pulumi_wire.ARCHIVE, "path": "x.zip"})
     assert told(shapes, function, {"role": "r", "code": archive}) == []
     assert told(shapes, function, {"role": archive, "code": 5}) == [
         ("role", "wrong type\n  got: an archive\n  expected: a string"),

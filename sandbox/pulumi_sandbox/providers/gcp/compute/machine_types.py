@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from functools import cache
 
 import gpu_catalog
+from gpu_common.suggest import closest
 
 SHARED_CORE = ("f1-micro", "g1-small", "e2-micro", "e2-small", "e2-medium")
 GENERAL_PATTERN = r"[a-z][a-z0-9]*(?:-[a-z0-9]+)+"
@@ -79,8 +79,8 @@ def series() -> frozenset[str]:
 
 
 def did_you_mean(name: str) -> str:
-    close = difflib.get_close_matches(name, known_types(), n=1, cutoff=0.75)
-    return f"did you mean {close[0]}?" if close else ""
+    near = closest(name, known_types(), cutoff=0.75)
+    return f"did you mean {near}?" if near else ""
 
 
 def n1_limit(accelerator: str, count: int, zones: list[str]) -> tuple[int, float] | None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from gpu_preview.visible import visible, visible_lines
+from gpu_common.visible import visible, visible_lines
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,0 +1,1 @@
+"""What several packages of this wheel need and no library has; it uses the standard library alone."""

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+from gpu_common.visible import visible
+from gpu_smoke.printable import printable
+
+
+def test_what_the_preview_writes_as_a_number_is_a_space_here() -> None:
+    """The check travels without the preview's package, so it has a table of its own."""
+    assert sys.maxunicode == 0x10FFFF
+    for code in range(sys.maxunicode + 1):
+        assert printable(chr(code)) == (chr(code) if visible(chr(code)) == chr(code) else " "), hex(code)
+
+
+@pytest.mark.parametrize("hidden", ["\u3164", "\u115f", "\u034f", "\u2800", "\ufe0f"])
+def test_a_letter_that_draws_nothing_is_a_space(hidden: str) -> None:
+    assert hidden.isprintable()
+    assert printable(f"a{hidden}b") == "a b"
