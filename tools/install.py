@@ -183,7 +183,8 @@ def install_torch(python: Path, lock: Path) -> None:
 def expected_stamp(name: str) -> str:
     """What the stamp of this environment says when nothing has to be installed."""
     _, lock, with_project = ENVIRONMENTS[name]
-    return fingerprint(ROOT / lock, ROOT / "pyproject.toml" if with_project else "", str(ROOT), sys.version)
+    project = ROOT / "pyproject.toml" if with_project else ""
+    return fingerprint(ROOT / lock, project, *FOLDERS.get(name, ()), str(ROOT), sys.version)
 
 
 def install(name: str) -> None:

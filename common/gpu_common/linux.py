@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from typing import Any
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _PR_SET_CHILD_SUBREAPER = 36
@@ -27,4 +28,5 @@ def _prctl(option: int, value: int) -> None:
         _LIBC.prctl(option, value, 0, 0, 0)
 
 
-_LIBC = ctypes.CDLL(None)  # loaded here, because a child between fork and exec should load nothing
+# Loaded here, because a child between fork and exec should load nothing.
+_LIBC: Any = ctypes.CDLL(None) if sys.platform.startswith("linux") else None

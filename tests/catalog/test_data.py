@@ -20,7 +20,7 @@ MACHINE_TYPE = re.compile(
     r"\b(?:a\dx?-[a-z]+gpu-\d+g|g\d-standard-\d+|n1-(?:standard|highmem|highcpu)-\d+"
     r"|(?:g\d[a-z]*|gr\d[a-z]*|p\d[a-z]*(?:-[a-z]+\d+)?)\.(?:\d*xlarge|large|metal))\b"
 )
-CODE = ("agent", "components", "infra", "preview", "sandbox", "smoke", "tools")
+CODE = ("agent", "common", "components", "infra", "preview", "sandbox", "smoke", "tools")
 
 
 def test_every_record_has_a_line_of_its_own() -> None:

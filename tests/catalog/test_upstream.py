@@ -107,7 +107,7 @@ def test_only_the_refresh_reads_upstream() -> None:
     # The rest runs where none of these packages is installed.
     found = [
         path.relative_to(ROOT)
-        for folder in ("catalog", "components", "infra", "sandbox", "smoke")
+        for folder in ("catalog", "common", "components", "infra", "sandbox", "smoke")
         for path in (ROOT / folder).rglob("*.py")
         if "upstream" in path.read_text()
         and re.search(r"(from|import) (gpu_catalog|\.)[\w.]*upstream", path.read_text())

@@ -178,6 +178,7 @@ def test_ctrl_c_leaves_no_process_and_no_lock(sandbox: SandboxRunner) -> None:
     assert sandbox.json("world", "faults", "--json") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after_sec", [0, 0.3, 1, 2][: max(1, POINTS)])
 def test_ctrl_c_inside_a_gate_deletes_its_machine_and_says_so(sandbox: SandboxRunner, after_sec: float) -> None:
     up = sandbox.start("up", "--stack", "staging", "--yes", "--skip-preview")

@@ -92,6 +92,21 @@ def test_a_changed_lock_makes_the_environment_anew(checkout: Checkout) -> None:
     assert not (checkout.root / ".venv" / "leftover").exists()
 
 
+def test_an_environment_that_is_to_find_other_folders_is_made_anew(checkout: Checkout) -> None:
+    script = checkout.root / "tools" / "install.py"
+    assert script.read_text().count('"policy": ["catalog", "common", "smoke"]') == 1
+    script.write_text(script.read_text().replace('"policy": ["catalog", "common"', '"policy": ["catalog"'))
+    packages = checkout.root / ".venv-policy" / "lib" / "python3.11" / "site-packages"
+    uv = (checkout.tools / "uv").read_text()
+    (checkout.tools / "uv").write_text(f"{uv}\nmkdir -p {shlex.quote(str(packages))}\n")
+    checkout.install("policy")
+    script.write_text(script.read_text().replace('"policy": ["catalog"', '"policy": ["catalog", "common"'))
+    assert "holds other packages" in checkout.install("policy").stdout
+    assert (packages / "gpu_ci.pth").read_text() == "".join(
+        f"{checkout.root}/{each}\n" for each in ("catalog", "common", "smoke")
+    )
+
+
 def test_an_interrupted_installation_is_never_used(checkout: Checkout) -> None:
     checkout.fail_on("pip sync")
     failed = checkout.install("runtime")
@@ -150,8 +165,8 @@ def test_torch_comes_from_its_lock_where_the_index_does_not_answer(checkout: Che
 @pytest.mark.parametrize(
     ("name", "lock", "folders"),
     [
-        ("policy", "policies/requirements.lock", ["catalog", "smoke"]),
-        ("comment", "locks/comment.lock", ["catalog", "components", "preview"]),
+        ("policy", "policies/requirements.lock", ["catalog", "common", "smoke"]),
+        ("comment", "locks/comment.lock", ["catalog", "common", "components", "preview"]),
     ],
 )
 def test_an_environment_without_this_project_comes_from_its_lock_and_finds_folders(

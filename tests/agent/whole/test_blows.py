@@ -20,13 +20,18 @@ REASONS = {
 }
 # What is announced up to an hour ahead does not end a job; a test below is about that.
 CASES = [(step, blow) for step in HOLDS for blow in BLOWS if blow != "maintain" or step not in ("job", "after-job")]
-# Each blow in the job, and some blow at each step; the others are for `make test-boots`.
-ALWAYS = {*(("job", blow) for blow in BLOWS), *zip(HOLDS, [*BLOWS, *BLOWS], strict=False)}
+# Each blow in the job always; some blow at each step by `make test-slow`; the others by `make test-boots`.
+IN_THE_JOB = {("job", blow) for blow in BLOWS}
+AT_EACH_STEP = set(zip(HOLDS, [*BLOWS, *BLOWS], strict=False))
 
 
-@pytest.mark.parametrize(
-    ("step", "blow"), [pytest.param(*case, marks=() if case in ALWAYS else pytest.mark.lives) for case in CASES]
-)
+def marks(case: tuple[str, str]) -> tuple[pytest.MarkDecorator, ...]:
+    if case in IN_THE_JOB:
+        return ()
+    return (pytest.mark.slow,) if case in AT_EACH_STEP else (pytest.mark.lives,)
+
+
+@pytest.mark.parametrize(("step", "blow"), [pytest.param(*case, marks=marks(case)) for case in CASES])
 def test_a_machine_that_is_struck_says_what_struck_it(live: Live, step: str, blow: str) -> None:
     found = live(held(step, BLOWS[blow]))
     assert (found["reason"], found["hit"]) == (REASONS[blow], step), found["serial"]

@@ -47,6 +47,7 @@ def ask(repository: Path, *packs: Path) -> Report:
     return compare(Request(base="main", head="change", packs=packs), Repository.find(repository), lambda _: None)
 
 
+@pytest.mark.slow
 def test_a_head_changes_neither_its_policies_nor_what_its_next_stack_is_compared_with(repository: Path) -> None:
     """It left the base before the policy was added, and its first stack rewrites the state of the second."""
     (repository / "Pulumi.dev.yaml").rename(repository / "Pulumi.aa.yaml")

@@ -15,11 +15,6 @@ from tests.preview.repository import branch
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
 
-# One always runs; the others by `make test-slow`.
-ALWAYS = {"machine-changed"}
-CASES = [
-    pytest.param(each, id=each.name, marks=() if each.name in ALWAYS else pytest.mark.slow) for each in PULL_REQUESTS
-]
 # What differs from run to run: commits, the ends of automatic names, digests of such names, GitHub's ids, ages of
 # prices, the folder of the run.
 _STEADY = (
@@ -43,7 +38,8 @@ def test_there_are_at_least_twenty_five() -> None:
     assert len({each.name for each in PULL_REQUESTS}) == len(PULL_REQUESTS) >= 25
 
 
-@pytest.mark.parametrize("change", CASES)
+@pytest.mark.slow  # all of staging at each side; tests/engine/test_preview_action.py has one pool
+@pytest.mark.parametrize("change", [pytest.param(each, id=each.name) for each in PULL_REQUESTS])
 def test_the_report_on_it_is_what_reviewers_saw(
     change: PullRequest, preview: Callable[..., Report], golden: Callable[[str, str], None]
 ) -> None:

@@ -235,6 +235,7 @@ def test_nothing_is_wider_than_the_screen(width: int, dark: bool, browser: Brows
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
+@pytest.mark.slow
 def test_a_thousand_resources_are_drawn_and_found(browser: Browser) -> None:
     pools = [resource(POOL, f"pool-{pool}", parent="", component=f"pool-{pool}") for pool in range(20)]
     parts = [
