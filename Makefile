@@ -42,7 +42,7 @@ test-slow: dev comment engine torch policy ## the tests that `make test` leaves 
 test-all: test test-slow test-kill test-boots test-kubernetes ## everything; about an hour, as root, needs Go
 
 test-kill: dev engine torch ## kill -9 the provider and the CLI at 20 moments of an `up` each; about ten minutes
-	@KILL_POINTS=20 .venv/bin/python -m pytest -n 2 --dist worksteal tests/engine/test_kill.py
+	@KILL_POINTS=20 .venv/bin/python -m pytest -n 2 --dist worksteal -m '' tests/engine/test_kill.py
 
 test-boots: dev ## boot 500 machines of the agent's that meet any mixture of faults; as root, some 20 minutes (ARGS="--count 50 --seed 7")
 	@.venv/bin/python -m pytest -q -n 2 --dist worksteal -m lives tests/agent/whole
