@@ -45,8 +45,8 @@ test-kill: dev engine torch ## kill -9 the provider and the CLI at 20 moments of
 	@KILL_POINTS=20 .venv/bin/python -m pytest -n 2 --dist worksteal -m '' tests/engine/test_kill.py
 
 test-boots: dev ## boot 500 machines of the agent's that meet any mixture of faults; as root, some 20 minutes (ARGS="--count 50 --seed 7")
-	@.venv/bin/python -m pytest -q -n 2 --dist worksteal -m lives tests/agent/whole
-	@.venv/bin/python -m tests.agent.whole.boots $(ARGS)
+	@.venv/bin/python -m pytest -q -n 2 --dist worksteal -m many_boots tests/agent/end_to_end
+	@.venv/bin/python -m tests.agent.end_to_end.boots $(ARGS)
 
 test-kubernetes: dev control-plane ## our objects and the sandbox's words beside a real Kubernetes control plane; needs Go
 	@printf 'starting etcd, kube-apiserver, kube-scheduler and kube-controller-manager on 127.0.0.1; they end with the tests\n'

@@ -113,9 +113,9 @@ def is_superseded(problem: Problem, incompatible: list[Problem]) -> bool:
     over = [
         each.path.removesuffix(key) + part
         for each in incompatible
-        for key, parts in _WITH_IT.items()
+        for key, fields in _WITH_IT.items()
         if each.path.endswith(f".{key}")
-        for part in parts
+        for part in fields
     ]
     return any(problem.path == path or problem.path.startswith(f"{path}.") for path in over)
 

@@ -21,7 +21,7 @@ from .machine.system import RUNNER_USER, System
 from .outcomes import OUTCOMES
 from .report import Reporter
 from .runner import hooks
-from .runner.session import RunnerSide
+from .runner.session import RunnerSetup
 from .supervisor import PAUSE_SEC, Supervisor
 
 USAGE = """usage: gpu_agent.pyz run | ends | --help
@@ -39,19 +39,19 @@ _PLAYED_SEC = 10.0
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
-    words = list(sys.argv[1:] if argv is None else argv) or ["--help"]
-    if words[0] == "hook":
-        return hooks.client(words[1:])
+    arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
+    if arguments[0] == "hook":
+        return hooks.client(arguments[1:])
     commands: dict[str, Callable[[], int]] = {"run": run, "ends": ends, "--help": usage, "-h": usage}
-    if words[0] not in commands:
-        _write(f"gpu_agent.pyz: {' '.join(words)}: no such command\n{USAGE}")
+    if arguments[0] not in commands:
+        _write(f"gpu_agent.pyz: {' '.join(arguments)}: no such command\n{USAGE}")
         return 2
-    if {"--help", "-h"} & {*words}:
+    if {"--help", "-h"} & {*arguments}:
         return usage()
-    if len(words) > 1:
-        _write(f"gpu_agent.pyz {words[0]}: takes no words, got {' '.join(words[1:])}\n{USAGE}")
+    if len(arguments) > 1:
+        _write(f"gpu_agent.pyz {arguments[0]}: takes no words, got {' '.join(arguments[1:])}\n{USAGE}")
         return 2
-    return commands[words[0]]()
+    return commands[arguments[0]]()
 
 
 def usage() -> int:
@@ -91,23 +91,23 @@ def run() -> int:
         is_google=not is_played or bool(state),
         prefix=prefix,
     )
-    side = RunnerSide(host.cut, System(), clock, reporter.say)
-    parts = Dependencies(
+    runner_setup = RunnerSetup(host.cut, System(), clock, reporter.say)
+    deps = Dependencies(
         host=host,
         clock=clock,
         machine=machine,
         get_driver=driver.get_driver,
         check=check.check,
         github=Github,
-        close=side.close,
-        obtain=side.obtain,
-        isolate=side.isolate,
-        unfit=side.unfit,
-        start=side.start,
+        close=runner_setup.close,
+        obtain=runner_setup.obtain,
+        isolate=runner_setup.isolate,
+        gpu_problem=runner_setup.gpu_problem,
+        start=runner_setup.start,
     )
 
     def work_as_agent(channel: Channel) -> Ending:
-        return agent.Agent(parts, channel).run()
+        return agent.Agent(deps, channel).run()
 
     pause_sec = float(environ.get("GPU_AGENT_PAUSE_SEC", PAUSE_SEC))
 
@@ -129,7 +129,7 @@ def _left_alone(clock: Clock, environ: Mapping[str, str], state: str | None) -> 
     server = environ.get("GCE_METADATA_HOST")
     if not server:
         return ""
-    if state or Metadata(server, clock).tells(f"instance/attributes/{config.KEY}", _PLAYED_SEC):
+    if state or Metadata(server, clock).has_value(f"instance/attributes/{config.KEY}", _PLAYED_SEC):
         return None
     return f", GCE_METADATA_HOST is {server}, and no metadata server there has {config.KEY}"
 

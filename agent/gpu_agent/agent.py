@@ -29,21 +29,21 @@ _AFTER_SEC = 60.0
 _REMOVE_SEC = 5.0
 _LATE_JOB_SEC = 60.0
 # For an announcement to reach its guest attribute before the machine says its end.
-_TELL_SEC = 1.0
+_NOTICE_SEC = 1.0
 
 
 class Agent:
     """One machine's. `run` is its life; it returns or raises AgentExit."""
 
-    def __init__(self, parts: Dependencies, channel: Channel) -> None:
-        self._parts = parts
+    def __init__(self, deps: Dependencies, channel: Channel) -> None:
+        self._dependencies = deps
         self._channel = channel
         self._notice: Notice | None = None
         self._running: Running | None = None
 
     def run(self) -> Ending:
         """From the configuration to the end of the one job."""
-        listener = notices.listen(self._parts.host, self._told)
+        listener = notices.listen(self._dependencies.host, self._ends_machine)
         try:
             return self._live()
         except Exception as error:
@@ -51,10 +51,10 @@ class Agent:
             if ended is None:
                 raise
             if self._notice:
-                listener.join(_TELL_SEC)
+                listener.join(_NOTICE_SEC)
             raise self._explained(ended) from None
 
-    def _told(self, notice: Notice) -> bool:
+    def _ends_machine(self, notice: Notice) -> bool:
         """Whether the machine is to end for it now: maintenance is announced so early that a job may well be done."""
         self._notice = notice
         return notice.reason != "maintenance" or self._running is None or self._running.job is None
@@ -63,25 +63,25 @@ class Agent:
         """Being told to stop after the cloud's announcement is that announcement come true."""
         if ended.end.reason != "stopped" or not self._notice:
             return ended
-        return AgentExit(self._notice.reason, self._notice.words)
+        return AgentExit(self._notice.reason, self._notice.announcement)
 
     def _live(self) -> Ending:
-        parts, channel = self._parts, self._channel
+        deps, channel = self._dependencies, self._channel
         channel.step("config", CONFIG_SEC)
-        config = settings.parse(parts.host.attribute(settings.KEY))
+        config = settings.parse(deps.host.attribute(settings.KEY))
         if config.runner and config.driver.source == "cos":
             # There the agent itself lives in a container, and the system forbids running what a job would bring.
             raise AgentExit(
                 "no-config", "driver: cos is for machines that only check themselves; a runner needs another image"
             )
-        if config.runner and parts.machine.is_google:
+        if config.runner and deps.machine.is_google:
             # Before anything else may end the machine: what a job left on this disk may run until it is off.
-            parts.close()
+            deps.close()
         if self._mark.exists():
             # Google starts a standard machine again after a fault, and whatever its job left would start with it.
             raise AgentExit("used", "a runner was started here before, on this disk")
-        is_check = parts.host.attribute(ROLE) == "check"
-        until = driver.deadline(config, parts.machine)
+        is_check = deps.host.attribute(ROLE) == "check"
+        until = driver.deadline(config, deps.machine)
         rehearses = is_check and config.github and config.runner
         reserved_sec = min(_REHEARSAL_SEC, config.check_sec // _REHEARSAL_SHARE) if rehearses else 0
         verdict = self._check(replace(config, check_sec=config.check_sec - reserved_sec))
@@ -100,33 +100,33 @@ class Agent:
         return self._serve(config.github, config.runner)
 
     def _check(self, config: Config) -> Verdict:
-        parts, channel = self._parts, self._channel
-        deadline = driver.deadline(config, parts.machine)
-        channel.step("driver", deadline - parts.clock.now())
-        parts.get_driver(config, parts.machine, deadline, channel.restarting)
-        channel.step("check", deadline - parts.clock.now())
-        return parts.check(config, parts.host.attribute("gpu-smoke-pyz"), parts.machine, deadline)
+        deps, channel = self._dependencies, self._channel
+        deadline = driver.deadline(config, deps.machine)
+        channel.step("driver", deadline - deps.clock.now())
+        deps.get_driver(config, deps.machine, deadline, channel.restarting)
+        channel.step("check", deadline - deps.clock.now())
+        return deps.check(config, deps.host.attribute("gpu-smoke-pyz"), deps.machine, deadline)
 
     def _begin(self, step: str, within_sec: float, until: float) -> float:
         """Begin a step that ends so much later, or at `until`; its deadline."""
-        now = self._parts.clock.now()
+        now = self._dependencies.clock.now()
         deadline = min(now + within_sec, until)
         self._channel.step(step, max(deadline - now, 0))
         return deadline
 
     def _github(self, config: GithubConfig, until: float = inf) -> Github:
-        key = self._parts.host.secret(config.private_key, self._begin("key", _KEY_SEC, until))
-        return self._parts.github(config, key, self._parts.clock)
+        key = self._dependencies.host.secret(config.private_key, self._begin("key", _KEY_SEC, until))
+        return self._dependencies.github(config, key, self._dependencies.clock)
 
     def _rehearse(self, config: GithubConfig, runner: RunnerConfig, until: float) -> None:
         """What every machine of the pool will do, in what its gate leaves of the time: a gate hears no late reason."""
         try:
             github = self._github(config, until)
-            if self._parts.machine.is_google:
+            if self._dependencies.machine.is_google:
                 self._prepared(runner, until)
             github.rehearse(self._begin("register", runner.register_sec, until))
         except AgentExit as ended:
-            late = until - self._parts.clock.now() < runner.register_sec
+            late = until - self._dependencies.clock.now() < runner.register_sec
             if ended.end.stops_pool or ended.end.reason == "stopped" or not late:
                 raise
             why = f"{ended.detail}; smoke.deadlineSec left the check machine less time than runner.registerSec"
@@ -134,25 +134,25 @@ class Agent:
 
     def _prepared(self, runner: RunnerConfig, until: float = inf) -> tuple[Path, float]:
         """The runner's folder, once the machine has shown that it can run it; and the deadline of the registration."""
-        parts = self._parts
+        deps = self._dependencies
         deadline = self._begin("runner", runner.register_sec, until)
-        folder = parts.obtain(runner, deadline)
-        parts.isolate(runner.docker, deadline)
-        _expect_fit(parts.unfit())
+        folder = deps.obtain(runner, deadline)
+        deps.isolate(runner.docker, deadline)
+        _require_healthy(deps.gpu_problem())
         return folder, deadline
 
     def _serve(self, config: GithubConfig, runner: RunnerConfig) -> Ending:
-        parts, channel = self._parts, self._channel
-        if not parts.machine.is_google:
+        deps, channel = self._dependencies, self._channel
+        if not deps.machine.is_google:
             raise AgentExit("not-isolated", "runners are started on machines of Compute Engine only, and this is none")
         github = self._github(config)
         # Everything that may fail comes before GitHub hears of a runner, which would wait there for nobody.
         folder, deadline = self._prepared(runner)
-        channel.step("register", deadline - parts.clock.now())
-        registration = github.register(parts.host.name(), runner, deadline)
+        channel.step("register", deadline - deps.clock.now())
+        registration = github.register(deps.host.name(), runner, deadline)
         try:
             _remember(self._mark)
-            running = parts.start(folder, registration.jitconfig, runner)
+            running = deps.start(folder, registration.jitconfig, runner)
         except BaseException:
             self._remove(github, registration)
             raise
@@ -178,21 +178,21 @@ class Agent:
             why = self._explained(error)
             raise AgentExit(why.end.reason, f"{why.detail}; {_lost(running.job)}") from None
         channel.step("after-job", _AFTER_SEC)
-        _expect_fit(running.unfit())
+        _require_healthy(running.gpu_problem())
         return Ending(reason, detail)
 
     def _wait_for_job(self, running: Running, github: Github, registration: Registration, idle_sec: int) -> None:
         """Return when a job has come; AgentExit where none does, or the runner ends without one."""
         self._channel.step("waiting", idle_sec + _LATE_JOB_SEC)
-        ended = running.wait(self._parts.clock.now() + idle_sec)
+        ended = running.wait(self._dependencies.clock.now() + idle_sec)
         # GitHub does not remove a runner that it has just given a job: asking it decides who was first.
         if running.job is None and ended is None and not self._remove(github, registration):
-            ended = running.wait(self._parts.clock.now() + _LATE_JOB_SEC)
+            ended = running.wait(self._dependencies.clock.now() + _LATE_JOB_SEC)
         if running.job is None:
             raise AgentExit(*(ended or ("idle", f"no job came within {idle_sec} s")))
 
     def _remove(self, github: Github, registration: Registration) -> bool:
-        if not github.remove(registration.runner_id, self._parts.clock.now() + _REMOVE_SEC):
+        if not github.remove(registration.runner_id, self._dependencies.clock.now() + _REMOVE_SEC):
             return False
         # What waits stopped and is started again may take the job that did not come.
         self._mark.unlink(missing_ok=True)
@@ -200,7 +200,7 @@ class Agent:
 
     @property
     def _mark(self) -> Path:
-        return self._parts.machine.state / "runner-started"
+        return self._dependencies.machine.state / "runner-started"
 
 
 def _end_behind(error: BaseException) -> AgentExit | None:
@@ -228,11 +228,11 @@ def _remember(mark: Path) -> None:
         os.close(number)
 
 
-def _expect_fit(unfit: str) -> None:
-    if unfit:
-        raise AgentExit("gpu-unhealthy", unfit)
+def _require_healthy(gpu_problem: str) -> None:
+    if gpu_problem:
+        raise AgentExit("gpu-unhealthy", gpu_problem)
 
 
 def _lost(job: Mapping[str, str]) -> str:
-    words = (job.get("repository", "a repository"), f"run {job.get('run_id', '?')}", f"job {job.get('job', '?')}")
-    return f"lost: {', '.join(words)}"
+    facts = (job.get("repository", "a repository"), f"run {job.get('run_id', '?')}", f"job {job.get('job', '?')}")
+    return f"lost: {', '.join(facts)}"

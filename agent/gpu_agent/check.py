@@ -34,13 +34,15 @@ def check(config: Config, archive: str | None, machine: Machine, deadline: float
         return late
     reason = "check-hung" if done.code == HANG else "check-failed"
     # The first line of its message is the check's own sentence; a check that died has only what it last printed.
-    if message.exists() and (said := message.read_text(encoding="utf-8", errors="replace").partition("\n")[0].strip()):
-        return Verdict("fail" if done.code else "pass", done.code, said, reason if done.code else "")
-    words = f"the check ended with code {done.code} and no message"
+    if message.exists() and (
+        first_line := message.read_text(encoding="utf-8", errors="replace").partition("\n")[0].strip()
+    ):
+        return Verdict("fail" if done.code else "pass", done.code, first_line, reason if done.code else "")
+    summary = f"the check ended with code {done.code} and no message"
     if done.last:
-        words += f"; it last printed: {done.last}"
+        summary += f"; it last printed: {done.last}"
     # A check that proved something says what.
-    return Verdict("fail", done.code, words, reason)
+    return Verdict("fail", done.code, summary, reason)
 
 
 def _unpacked(archive: str | None, work: Path) -> Path:
@@ -93,8 +95,8 @@ def _python(config: Config, machine: Machine, deadline: float) -> list[str]:
             if made.code:
                 raise AgentExit("check-failed", f"no environment for torch could be made: {made.last}")
     python = str(home / "bin" / "python")
-    for words in _installing(config, str(home / "bin"), python):
-        done = machine.run(*words, deadline=deadline)
+    for summary in _installing(config, str(home / "bin"), python):
+        done = machine.run(*summary, deadline=deadline)
         if done.code:
             why = f"torch {config.torch} could not be installed: {done.last}; the network may have no way out"
             raise AgentExit("check-failed", why)

@@ -55,7 +55,7 @@ class Running(Protocol):
     def finish(self, named: Callable[[Mapping[str, str]], None]) -> tuple[str, str]:
         """Wait for its end, however long the job takes; `named` hears which job it is as soon as that is known."""
 
-    def unfit(self) -> str:
+    def gpu_problem(self) -> str:
         """After its end, with all that the job left ended too: why the GPU is not fit, or nothing."""
 
     def interrupt(self) -> None:
@@ -78,7 +78,7 @@ class Dependencies:
     """The runner's folder, fetched and proven to be the pinned one."""
     isolate: Callable[[str, float], None]
     """Cut jobs off from the machine's identity, for this docker mode, until a deadline."""
-    unfit: Callable[[], str]
+    gpu_problem: Callable[[], str]
     """Why the GPU is to take no job; nothing when it may."""
     start: Callable[[Path, str, RunnerConfig], Running]
     """Start the runner in this folder, with this JIT configuration."""

@@ -9,7 +9,7 @@ class Notice(NamedTuple):
     """The cloud is about to take the machine: `preempted` or `maintenance`, and its own words."""
 
     reason: str
-    words: str
+    announcement: str
 
 
 class BlockedAddresses(NamedTuple):

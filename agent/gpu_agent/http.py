@@ -62,7 +62,7 @@ def ask(
     that could not be sent safely.
     """
     with _exchange(method, url, headers or {}, body, deadline, clock, limit_bytes) as response:
-        content = b"".join(_pieces(method, url, response, limit_bytes))
+        content = b"".join(_chunks(method, url, response, limit_bytes))
         found: dict[str, str] = {}
         for name, value in response.getheaders():
             found[name.lower()] = f"{found[name.lower()]}, {value}" if name.lower() in found else value
@@ -79,7 +79,7 @@ def download(url: str, sink: BinaryIO, *, deadline: float, clock: Clock, limit_b
     for _ in range(6):
         with _exchange("GET", url, {}, None, deadline, clock, limit_bytes) as response:
             if response.status == 200:
-                sink.writelines(_pieces("GET", url, response, limit_bytes))
+                sink.writelines(_chunks("GET", url, response, limit_bytes))
                 return
             location = response.getheader("location")
             if response.status not in _REDIRECTS or not location:
@@ -132,7 +132,7 @@ def _exchange(
         yield response
 
 
-def _pieces(method: str, url: str, response: http.client.HTTPResponse, limit_bytes: int) -> Iterator[bytes]:
+def _chunks(method: str, url: str, response: http.client.HTTPResponse, limit_bytes: int) -> Iterator[bytes]:
     """The body; Unreachable as soon as it is known not to be whole or to be too long."""
     with _explained(method, url):
         if response.length is None and not response.chunked:
@@ -172,10 +172,10 @@ def _explained(method: str, url: str) -> Iterator[None]:
         yield
     except (OSError, http.client.HTTPException, _UnusableError, ValueError) as error:
         # ValueError is what Python's own code makes of an answer such as a chunk of -5 bytes.
-        raise Unreachable(method, url, _words(error)) from None
+        raise Unreachable(method, url, _error_text(error)) from None
 
 
-def _words(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """Why, without anything that the peer sent: it may have sent our own headers back."""
     if isinstance(error, _UnusableError):
         return str(error)

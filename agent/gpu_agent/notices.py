@@ -17,7 +17,7 @@ KEY = "gpu-agent/notice"
 _PAUSE_SEC = 1.0
 
 
-def listen(host: Host, told: Callable[[Notice], bool], poll_sec: float = 60.0) -> threading.Thread:
+def listen(host: Host, ends_machine: Callable[[Notice], bool], poll_sec: float = 60.0) -> threading.Thread:
     """Start to listen, in the thread that this gives; each notice goes to `told` and to a guest attribute.
 
     Where `told` says that the machine is to end for it, that stops the agent's main thread, by the signal that any
@@ -38,12 +38,12 @@ def listen(host: Host, told: Callable[[Notice], bool], poll_sec: float = 60.0) -
                 # One that ends nothing yet stands, and the next one may follow it.
                 time.sleep(_PAUSE_SEC if notice else 0)
                 continue
-            known, ends = notice, told(notice)
+            known, ends = notice, ends_machine(notice)
             if ends:
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
             # Where it fails, the end names it too, and that has more time.
             with contextlib.suppress(Exception):
-                host.publish(KEY, json.dumps({"reason": notice.reason, "words": notice.words}))
+                host.publish(KEY, json.dumps({"reason": notice.reason, "words": notice.announcement}))
 
     listener = threading.Thread(target=wait, daemon=True)
     listener.start()

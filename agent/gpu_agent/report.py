@@ -21,7 +21,7 @@ LIMIT_BYTES = 1024
 VERDICT, STEP, END = "gpu-smoke/verdict", "gpu-agent/step", "gpu-agent/end"
 # A step is soon another one, and the supervisor, which tells it, must hear meanwhile that the machine is to stop.
 _STEP_SEC = 2.0
-_TELL_SEC = 15.0
+_PUBLISH_SEC = 15.0
 # The last lines, on a port that is slow; one that nobody reads must not keep the machine on.
 _FLUSH_SEC = 2.0
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -98,7 +98,7 @@ class Reporter:
         value = _as_json(verdict)
         if self._first("verdict"):
             self._say_verdict(value)
-            self._publish(VERDICT, value, _TELL_SEC)
+            self._publish(VERDICT, value, _PUBLISH_SEC)
 
     def end(self, reason: str, detail: str) -> None:
         """The machine ends for this reason; only the first one counts. Without a verdict before it, that is a fail.
@@ -120,17 +120,17 @@ class Reporter:
             "seconds": self._seconds(),
             **({"job": self._job} if self._job else {}),
         }
-        said = fitted(value, "detail")
+        fields = fitted(value, "detail")
         # All of it is made by now: nothing may fail between the claim to say it and its being said.
         if not self._first("ended"):
             return
         # All of it on the serial port first: a machine that is taken away may not outlive a slow metadata server.
         if fails := reason != "used" and self._first("verdict"):
             self._say_verdict(verdict)
-        self._serial.write(f"GPU-AGENT-END {said}\n")
+        self._serial.write(f"GPU-AGENT-END {fields}\n")
         if fails:
-            self._publish(VERDICT, verdict, _TELL_SEC)
-        self._publish(END, said, _TELL_SEC)
+            self._publish(VERDICT, verdict, _PUBLISH_SEC)
+        self._publish(END, fields, _PUBLISH_SEC)
         good = reason in ("job-done", "rehearsed", "proven", "idle", "used")
         self._host.log("INFO" if good else "ERROR", f"{reason}: {value['detail']}", **value)
         self._serial.flush(_FLUSH_SEC)

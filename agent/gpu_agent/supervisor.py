@@ -56,7 +56,7 @@ class Supervisor:
         self._until: float | None = None
         self._restarting = False
         self._end: Ending | None = None
-        self._told: Ending | None = None
+        self._stop_reason: Ending | None = None
         """Why the agent was told to stop."""
 
     def run(self, work: _Work, first_within_sec: float) -> None:
@@ -131,7 +131,7 @@ class Supervisor:
     def _take(self, message: dict[str, object]) -> None:
         match message:
             case {"step": str(name), "within_sec": float() | int() | None as within_sec}:
-                if self._told is None:
+                if self._stop_reason is None:
                     self._until = None if within_sec is None else self._clock.now() + within_sec + self._margin_sec
                 self._reporter.step(name)
             case {"restarting": bool(expected)}:
@@ -147,29 +147,29 @@ class Supervisor:
 
     def _stop(self, agent: int) -> None:
         """The machine goes down: the agent hears of it, and has a moment to leave nothing behind."""
-        if self._told:
+        if self._stop_reason:
             return
         with contextlib.suppress(ProcessLookupError):
             os.kill(agent, signal.SIGTERM)
         self._until = self._clock.now() + self._grace_sec
-        self._told = Ending("stopped", f"the machine was told to stop in step {self._reporter.at}")
+        self._stop_reason = Ending("stopped", f"the machine was told to stop in step {self._reporter.at}")
         if not self._restarting and (notice := self._host.notice(0)):
-            self._told = Ending(notice.reason, notice.words)
+            self._stop_reason = Ending(notice.reason, notice.announcement)
 
     def _late(self, agent: int) -> None:
-        if not self._told and not self._end:
-            self._told = Ending("timed-out", f"step {self._reporter.at} did not end within its deadline")
+        if not self._stop_reason and not self._end:
+            self._stop_reason = Ending("timed-out", f"step {self._reporter.at} did not end within its deadline")
         with contextlib.suppress(ProcessLookupError):
             os.killpg(agent, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):
             os.kill(agent, signal.SIGKILL)
 
     def _judged(self, code: int) -> Ending | None:
-        if self._restarting and "stopped" in (end.reason for end in (self._told, self._end) if end):
+        if self._restarting and "stopped" in (end.reason for end in (self._stop_reason, self._end) if end):
             return None
         # The agent's own end is the better one, unless all it knows is that it was told to stop.
-        if self._told and (self._end is None or self._end.reason == "stopped"):
-            return self._told
+        if self._stop_reason and (self._end is None or self._end.reason == "stopped"):
+            return self._stop_reason
         if self._end:
             return self._end
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"code {code}"

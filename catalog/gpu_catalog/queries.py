@@ -25,7 +25,7 @@ from .models import (
 _ATTACHED = re.compile(r"(?:gcp/)?(?P<machine>[\w-]+)\+(?P<accelerator>[\w-]+)x(?P<count>\d+)")
 
 # What the clouds and people call the same thing.
-_MARKET_WORDS = {
+_MARKET_ALIASES = {
     "on-demand": "standard",
     "ondemand": "standard",
     "preemptible": "spot",
@@ -48,7 +48,7 @@ def sources_of(row: Gpu | Machine, fact: str) -> tuple[Source, ...]:
 def market(word: str) -> Market:
     """A market by its own name or another's: on-demand and ON_DEMAND are standard, FLEX_START is flex-start."""
     plain = word.lower().replace("_", "-")
-    plain = _MARKET_WORDS.get(plain, plain)
+    plain = _MARKET_ALIASES.get(plain, plain)
     for known in MARKETS:
         if plain == known:
             return known

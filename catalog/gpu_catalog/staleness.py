@@ -72,10 +72,10 @@ def image(name: str, today: date) -> tuple[Stale, ...]:
     days. Nothing for an image whose name says nothing of what it is made of."""
     parts = name.split("/")
     project = parts[parts.index("projects") + 1] if "projects" in parts[:-1] else ""
-    words = set(parts[-1].split("-"))
+    tags = set(parts[-1].split("-"))
     found: list[Stale] = []
     for row in data_files.rows("lifetimes"):
-        if row["project"] in ("", project) and words >= set(row["words"]):
+        if row["project"] in ("", project) and tags >= set(row["words"]):
             found += _ended(f"the image {parts[-1]}", row["what"], row["ends"], row["then"], row["instead"], today)
     return tuple(found)
 

@@ -57,9 +57,9 @@ Labels = Annotated[dict[Annotated[_Key, AfterValidator(_not_ours)], _Value], who
 """Those a person chooses, none of which may pass for one of this package's."""
 
 
-def merge(*parts: Mapping[str, str]) -> dict[str, str]:
+def merge(*maps: Mapping[str, str]) -> dict[str, str]:
     """All labels in one map, the later part winning, in a fixed order so that no diff comes from ordering."""
     merged: dict[str, str] = {}
-    for part in parts:
+    for part in maps:
         merged.update(part)
     return dict(sorted(merged.items()))

@@ -45,7 +45,7 @@ class Place(NamedTuple):
     path: str
     description: str
     """That of the nearest field."""
-    words: list[str]
+    choices: list[str]
     """What can follow: the keys of the model there; of a choice of models those that tell them apart."""
     tag: str
     """Of a choice of models, the key that has this word; else nothing."""
@@ -79,7 +79,7 @@ def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: boo
         decided = getattr(model, "DECIDED", {}) if len(line["loc"]) == 1 and not under else {}
         return unknown_key(path, str(line["loc"][-1]), [key for key in keys if key not in hidden], decided)
     if kind in ("union_tag_invalid", "union_tag_not_found"):
-        return _untold(kind, path, context, keys, show)
+        return _unknown_choice(kind, path, context, keys, show)
     if isinstance(value, pulumi.Output | Unknown):
         text = "must be known before anything is created, so it cannot be an Output"
         return Problem(path, text, expected=description)
@@ -96,23 +96,23 @@ def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: boo
     )
 
 
-def _untold(kind: str, path: str, context: Mapping[str, Any], words: list[str], show: bool) -> Problem:
+def _unknown_choice(kind: str, path: str, context: Mapping[str, Any], choices: list[str], show: bool) -> Problem:
     """A choice of models whose word is not there, or is none of theirs."""
-    expected = f"one of {', '.join(words)}"
+    expected = f"one of {', '.join(choices)}"
     tag = context["discriminator"].strip("'")
     path = join(path, tag)
     if kind == "union_tag_not_found":
-        return Problem(path, "is missing", "nothing", expected, f"such as {words[0]}")
-    hint = (did_you_mean(str(context["tag"]), words) if show else "") or f"such as {tag}: {words[0]}"
+        return Problem(path, "is missing", "nothing", expected, f"such as {choices[0]}")
+    hint = (did_you_mean(str(context["tag"]), choices) if show else "") or f"such as {tag}: {choices[0]}"
     return Problem(path, "is none of those there are", repr(context["tag"]) if show else "", expected, hint)
 
 
 def _no_choice(path: str, value: Any, description: str, choice: tuple[str, list[str]], show: bool) -> Problem:
     """A choice of models that is no map: most often the word alone."""
-    tag, words = choice
-    word = nearest(value, words) if show and isinstance(value, str) else ""
-    meant = f"write it as {{{tag}: {word}}}" if word else f"such as {{{tag}: {words[0]}}}"
-    expected = f"{description}; {tag} is one of {', '.join(words)}"
+    tag, choices = choice
+    word = nearest(value, choices) if show and isinstance(value, str) else ""
+    meant = f"write it as {{{tag}: {word}}}" if word else f"such as {{{tag}: {choices[0]}}}"
+    expected = f"{description}; {tag} is one of {', '.join(choices)}"
     return Problem(path, "must be a map", _got(value) if show else "", expected, meant)
 
 
@@ -167,9 +167,9 @@ def tag_of(model: type[BaseModel]) -> tuple[str, str]:
     LookupError for a model without one, which no choice can have.
     """
     for name, field in model.model_fields.items():
-        words = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
-        if len(words) == 1:
-            return str(field.alias or name), str(words[0])
+        choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+        if len(choices) == 1:
+            return str(field.alias or name), str(choices[0])
     raise LookupError(f"{model.__name__} has no field with one word of its own")
 
 

@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 DEEPEST = 128
 # Each part of a value follows one of these signs, and takes up to 120 bytes in memory however short its text is
 # (measured: CPython 3.11, `{"a":1},`). A digest of 100 pools has 240,000 of them.
-MOST_PARTS = 1_000_000
-_BEFORE_PARTS = ("{", "[", ",")
+MAX_VALUES = 1_000_000
+_BEFORE_VALUES = ("{", "[", ",")
 # Of a whole file as Python holds its text, which is one, two or four bytes for each sign, by the widest of all. It is
 # held once more in the values. A digest of 100 pools is 103 MiB, all of it ASCII.
 MOST_MIB = 256.0
@@ -32,8 +32,8 @@ def read(text: str) -> Any:
     ValueError for what is no JSON, nests deeper than any value does, or has a number that is none (NaN); TooMuchError
     for what would take much memory, before any of it is taken.
     """
-    if sum(map(text.count, _BEFORE_PARTS)) > MOST_PARTS:
-        raise TooMuchError(f"it has more than {MOST_PARTS:,} parts")
+    if sum(map(text.count, _BEFORE_VALUES)) > MAX_VALUES:
+        raise TooMuchError(f"it has more than {MAX_VALUES:,} parts")
     try:
         value = json.loads(text, parse_constant=_refused, parse_float=_finite)
     except RecursionError:

@@ -54,11 +54,11 @@ def counted(counts: Counts) -> str:
     """Such as `1 replaced, 2 updated, 66 unchanged`; those there are none of are left out."""
     parts = [(getattr(counts, operation.value), word) for operation, word in DONE.items()]
     parts.insert(-1, (counts.moved, "moved"))
-    told = {word: f"{count:,} {word}" for count, word in parts if count}
+    texts = {word: f"{count:,} {word}" for count, word in parts if count}
     if counts.may_replace and counts.update:
         verb = "may be a replacement" if counts.may_replace == 1 else "may be replacements"
-        told[DONE[Operation.UPDATE]] += f" ({counts.may_replace:,} {verb})"
-    return ", ".join(told.values()) or "no resources"
+        texts[DONE[Operation.UPDATE]] += f" ({counts.may_replace:,} {verb})"
+    return ", ".join(texts.values()) or "no resources"
 
 
 def outcome(stack: Stack, how: str = "base") -> str:
@@ -133,15 +133,15 @@ def sentence(found: Finding) -> str:
     return found.text if not found.hint or found.text[-1:] in _STOPS else f"{found.text}."
 
 
-def said_once(violations: Iterable[Violation]) -> Iterator[Violation]:
+def without_repeats(violations: Iterable[Violation]) -> Iterator[Violation]:
     """Violations, the mandatory first, each without what the same rule has said before: what it is for, which is the
     first line of its text, and how to mend it, which is the last."""
-    said: dict[tuple[str, str], list[str]] = {}
+    known_lines: dict[tuple[str, str], list[str]] = {}
     for each in sorted(violations, key=lambda each: (each.level != "mandatory", each.pack, each.policy)):
         lines = each.text.splitlines()
-        known = said.get((each.pack, each.policy), [])
+        known = known_lines.get((each.pack, each.policy), [])
         new = [line for line in lines if line not in known] or lines
-        said.setdefault((each.pack, each.policy), [lines[0], lines[-1]] if len(lines) > 2 else [])
+        known_lines.setdefault((each.pack, each.policy), [lines[0], lines[-1]] if len(lines) > 2 else [])
         yield each.model_copy(update={"text": "\n".join(new)})
 
 
@@ -172,7 +172,7 @@ def failed_first(stacks: Iterable[Stack]) -> list[Stack]:
 def signs(amounts: Iterable[str]) -> str:
     """What the signs mean that stand in these amounts; empty where none does."""
     shown = "".join(amounts)
-    return " ".join(told for sign, told in _SIGNS.items() if sign in shown)
+    return " ".join(texts for sign, texts in _SIGNS.items() if sign in shown)
 
 
 def worst_month(stack: Stack) -> str:
@@ -205,9 +205,9 @@ def _usd(amount: Amount | None, value: float | None) -> str:
     return "?" if value is None else f"{'≥ ' if amount.at_least else ''}{value:,.2f}"
 
 
-def commit(side: Side) -> str:
+def commit(revision: Side) -> str:
     """The first characters of the commit, as many as Git shows in a repository of some size."""
-    return side.commit[:10]
+    return revision.commit[:10]
 
 
 def origin(report: Report) -> str:

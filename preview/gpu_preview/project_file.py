@@ -49,11 +49,11 @@ def set_runtime_options(project: Path, names: Sequence[str] = NAMES, **options: 
     """
     for file in (project / name for name in names):
         try:
-            document, said = stack_yaml.editable(file), stack_yaml.loaded(file)
+            document, content = stack_yaml.editable(file), stack_yaml.loaded(file)
         except stack_yaml.InvalidStackFileError:
             continue
-        if isinstance(document, yaml.MappingNode) and isinstance(said, Mapping):
-            runtime = said.get("runtime")
+        if isinstance(document, yaml.MappingNode) and isinstance(content, Mapping):
+            runtime = content.get("runtime")
             known = as_map(runtime) if isinstance(runtime, Mapping) else {"name": runtime}
             wanted = {**known, "options": {**as_map(known.get("options")), **options}}
             node = SafeRepresenter().represent_data(wanted)
@@ -77,8 +77,8 @@ def stack_folder(project: Path) -> Path:
 
     OutsideError for a folder that is not in the project's, or below a link.
     """
-    said = settings(project)
-    inside = as_text(said.get("stackConfigDir")) or as_text(said.get("config"))
+    content = settings(project)
+    inside = as_text(content.get("stackConfigDir")) or as_text(content.get("config"))
     if not inside:
         return project
     try:
@@ -95,10 +95,10 @@ def stack_folder(project: Path) -> Path:
 def defaults(stack_file: Path) -> Mapping[str, Any]:
     """What `config:` of the project gives every stack that says nothing else, by key; of one of its stack files."""
     project = next((each for each in stack_file.parents if path(each)), None)
-    said = settings(project) if project else {}
-    values = {str(key): _value(each) for key, each in as_map(said.get("config")).items()}
+    content = settings(project) if project else {}
+    values = {str(key): _value(each) for key, each in as_map(content.get("config")).items()}
     # A key without a namespace is the project's own.
-    named = {key if ":" in key else f"{as_text(said.get('name'))}:{key}": value for key, value in values.items()}
+    named = {key if ":" in key else f"{as_text(content.get('name'))}:{key}": value for key, value in values.items()}
     return {key: value for key, value in named.items() if value is not None}
 
 
@@ -136,8 +136,8 @@ def _projects(root: Path) -> Iterator[Path]:
                 yield file.parent
 
 
-def _value(said: Any) -> Any:
+def _value(content: Any) -> Any:
     """A value alone, or a map with `value` or `default`, and more that says what it has to be."""
-    if isinstance(said, Mapping):
-        return said.get("value", said.get("default"))
-    return said
+    if isinstance(content, Mapping):
+        return content.get("value", content.get("default"))
+    return content

@@ -75,11 +75,11 @@ def make(
     if answer.returncode == 0:
         say(f"made the stack {stack} in the sandbox, from {file.name}")
     elif missing(workspace, stack) is not None:  # else another command made it meanwhile
-        said = answer.stderr.strip()
-        if "passphrase" in said and PASSPHRASES & os.environ.keys():
-            said += f"\n  hint: {NOT_OURS}"
-        why = broken(file) if "YAML" in said else ""
-        say(f"the stack {stack} could not be made from {file.name}:\n{why or said}")
+        message = answer.stderr.strip()
+        if "passphrase" in message and PASSPHRASES & os.environ.keys():
+            message += f"\n  hint: {NOT_OURS}"
+        why = broken(file) if "YAML" in message else ""
+        say(f"the stack {stack} could not be made from {file.name}:\n{why or message}")
 
 
 def explain(
@@ -111,11 +111,11 @@ def explain(
 
 
 def run_engine(
-    workspace: Workspace, engine: Engine, environment: Mapping[str, str], *words: str
+    workspace: Workspace, engine: Engine, environment: Mapping[str, str], *arguments: str
 ) -> subprocess.CompletedProcess[str]:
     """What the engine says to another command, in the same surroundings."""
     return subprocess.run(
-        [engine.executable, *words],
+        [engine.executable, *arguments],
         cwd=workspace.project, env=dict(environment), capture_output=True, text=True, stdin=subprocess.DEVNULL,
     )  # fmt: skip
 

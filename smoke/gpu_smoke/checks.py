@@ -83,12 +83,12 @@ def summary(options: Options, found: Sequence[dict[str, Any]], checks: Sequence[
     if wrong:
         return f"{pool}{wrong[0].message}" + (f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else "")
     right = ", ".join(dict.fromkeys(check.dtype for check in checks if check.id == "gemm.element"))
-    beside = f", one of {len(options.peers)} machines at once" if options.peers else ""
+    note = f", one of {len(options.peers)} machines at once" if options.peers else ""
     if options.on_cpu:
-        return f"{pool}{right} products are right on the CPU{beside}: proves the check, not a GPU"
+        return f"{pool}{right} products are right on the CPU{note}: proves the check, not a GPU"
     names = " and ".join(dict.fromkeys(gpu["name"] for gpu in found))
     fast = "".join(_speed(checks, what) for what in ("gemm.speed", "mem.speed"))
-    return f"{pool}{len(found)} x {names}: {right} products are right, and the same every time{fast}{beside}"
+    return f"{pool}{len(found)} x {names}: {right} products are right, and the same every time{fast}{note}"
 
 
 def _speed(checks: Sequence[Check], what: str) -> str:

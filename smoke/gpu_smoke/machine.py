@@ -41,8 +41,8 @@ def windows() -> bool:
 
 def driver() -> str:
     """The kernel driver's version, from its own file; empty where there is none."""
-    words = text("/proc/driver/nvidia/version").split()
-    return next((word for word in words if word[:1].isdigit() and "." in word), "")
+    fields = text("/proc/driver/nvidia/version").split()
+    return next((word for word in fields if word[:1].isdigit() and "." in word), "")
 
 
 def mapped(name: str) -> list[str]:
@@ -64,8 +64,8 @@ def torch() -> Installed:
         source = text(Path(folder, "version.py")) if folder else ""
     except (OSError, ValueError):
         source = ""
-    said = dict(re.findall(r"^(__version__|cuda)\b[^=\n]*=\s*['\"]([^'\"]+)['\"]", source, re.MULTILINE))
-    return Installed(said.get("__version__") or _distribution("torch"), said.get("cuda", ""))
+    values = dict(re.findall(r"^(__version__|cuda)\b[^=\n]*=\s*['\"]([^'\"]+)['\"]", source, re.MULTILINE))
+    return Installed(values.get("__version__") or _distribution("torch"), values.get("cuda", ""))
 
 
 def _distribution(name: str) -> str:

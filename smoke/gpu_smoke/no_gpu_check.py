@@ -28,8 +28,8 @@ def run(chosen: options.Options) -> int:
     begin = f"{chosen.pool}: " if chosen.pool else ""
     if not found:
         return _end(chosen, f"{begin}pass: who asked for no GPU has none", "", 0)
-    words = f"{begin}a container that asked for no GPU has {len(found)}: {', '.join(found)}"
-    return _end(chosen, words, _HINT, checks.EXIT_CODES[faults.ENV])
+    sentence = f"{begin}a container that asked for no GPU has {len(found)}: {', '.join(found)}"
+    return _end(chosen, sentence, _HINT, checks.EXIT_CODES[faults.ENV])
 
 
 def _end(chosen: options.Options, summary: str, hint: str, code: int) -> int:

@@ -85,7 +85,7 @@ class Options:
         return self.device == "cpu"
 
 
-def words(name: str) -> frozenset[str]:
+def name_tokens(name: str) -> frozenset[str]:
     """What tells one GPU's name from another's, so that an L40S is no L4, and a Tesla T4 is an `nvidia-tesla-t4`."""
     return frozenset(re.findall(r"[a-z0-9]+", name.lower())) - BRANDS
 
@@ -100,8 +100,8 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> O
     """Read the command line, or raise UsageError."""
     given = vars(_parser().parse_args(list(argv)))
     if "no_gpu_in" in given and (others := sorted(given.keys() - {"no_gpu_in", "pool", "termination_log"})):
-        words = " ".join(f"--{name.replace('_', '-')}" for name in others)
-        raise usage_error("--no-gpu-in", "computes nothing", words, "--pool and --termination-log at most")
+        flags = " ".join(f"--{name.replace('_', '-')}" for name in others)
+        raise usage_error("--no-gpu-in", "computes nothing", flags, "--pool and --termination-log at most")
     subject = "--device" if "device" in given else VARIABLE
     device = given.setdefault("device", environment.get(VARIABLE) or DEVICES[0])
     if device not in DEVICES:
@@ -137,13 +137,13 @@ def check_distinct(files: Iterable[tuple[str, str]]) -> None:
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are UsageErrors; it shows texts as they are written, and leaves out what is not given."""
 
-    def __init__(self, **words: Any) -> None:
+    def __init__(self, **flags: Any) -> None:
         form: dict[str, Any] = {
             "formatter_class": argparse.RawDescriptionHelpFormatter,
             "argument_default": argparse.SUPPRESS,
             "allow_abbrev": False,
         }
-        super().__init__(**form | words)
+        super().__init__(**form | flags)
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of leaving with argparse's 2, which here means a broken environment."""
@@ -206,7 +206,7 @@ def _count(text: str) -> int:
 
 
 def _gpu(text: str) -> str:
-    if not words(text):
+    if not name_tokens(text):
         raise _wrong("any GPU would match", text, 'a model, such as "NVIDIA L4" or t4')
     return text.strip()
 

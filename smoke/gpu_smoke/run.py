@@ -14,7 +14,7 @@ def main(argv: Sequence[str]) -> int:
     chosen = options.parse(argv)
     if chosen.no_gpu_in:
         return no_gpu_check.run(chosen)
-    beside = reference_data.read(chosen)
-    paper = receipt.Receipt(chosen)
-    paper.open()
-    return parent.run(chosen, paper, beside)
+    reference = reference_data.read(chosen)
+    report = receipt.Receipt(chosen)
+    report.open()
+    return parent.run(chosen, report, reference)

@@ -22,7 +22,7 @@ def gpu_device(request: pytest.FixtureRequest) -> Any:
     """The first GPU, as torch's device. A test that uses it is a GPU test, marked or not."""
     machine = request.config.stash[Session.KEY].machine
     if not machine.gpus:
-        pytest.skip(f"needs 1 GPU; here: {machine.in_words()}")
+        pytest.skip(f"needs 1 GPU; here: {machine.as_text()}")
     import torch
 
     return torch.device("cuda", 0)

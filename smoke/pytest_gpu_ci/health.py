@@ -18,10 +18,10 @@ class Death:
     """The test during which CUDA died in this process, and its last words."""
 
     test: str
-    words: str
+    message: str
 
-    def in_words(self) -> str:
-        return f"not run: CUDA died in this process during {self.test} ({self.words})"
+    def as_text(self) -> str:
+        return f"not run: CUDA died in this process during {self.test} ({self.message})"
 
 
 def synchronize(torch: Any, gpus: Iterable[int]) -> str | None:

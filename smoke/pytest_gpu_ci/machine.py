@@ -19,12 +19,12 @@ class Gpu:
     memory_gib: float
     compute_capability: tuple[int, int]
 
-    def in_words(self) -> str:
-        words = capability_in_words(self.compute_capability)
-        return f"{self.name} ({self.memory_gib:.1f} GiB, compute capability {words})"
+    def as_text(self) -> str:
+        phrases = capability_text(self.compute_capability)
+        return f"{self.name} ({self.memory_gib:.1f} GiB, compute capability {phrases})"
 
 
-def capability_in_words(version: tuple[int, int]) -> str:
+def capability_text(version: tuple[int, int]) -> str:
     return ".".join(map(str, version))
 
 
@@ -36,11 +36,13 @@ class Machine:
     why: str = ""
     unreached: tuple[str, ...] = ()
 
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         if not self.gpus:
             nodes = f" although {', '.join(self.unreached)} is there" if self.unreached else ""
             return f"{NO_GPU}{nodes} ({self.why})"
-        return ", ".join(f"{count} x {words}" for words, count in Counter(gpu.in_words() for gpu in self.gpus).items())
+        return ", ".join(
+            f"{count} x {phrases}" for phrases, count in Counter(gpu.as_text() for gpu in self.gpus).items()
+        )
 
 
 def nodes() -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pytest_gpu_ci.machine import Gpu, Machine, capability_in_words
+from pytest_gpu_ci.machine import Gpu, Machine, capability_text
 
 # GPUs show less memory than they are sold with, as ECC and the driver keep some: a T4 of 16 GB shows 14.56 GiB
 # (github.com/Zheng-Chong/CatVTON/issues/133), which is 91 %, and an L40S of 48 GB 44.53, 93 %
@@ -27,15 +27,15 @@ class Needs:
     leak_mib: float | None = None
     peak_gib: float = math.inf
 
-    def in_words(self) -> str:
-        words = ["1 GPU" if self.count == 1 else f"{self.count} GPUs"]
+    def as_text(self) -> str:
+        phrases = ["1 GPU" if self.count == 1 else f"{self.count} GPUs"]
         if self.memory_gib:
-            words.append(f"{self.memory_gib:g} GiB")
+            phrases.append(f"{self.memory_gib:g} GiB")
         if self.compute_capability != (0, 0):
-            words.append(f"compute capability {capability_in_words(self.compute_capability)} or more")
+            phrases.append(f"compute capability {capability_text(self.compute_capability)} or more")
         if self.model:
-            words.append("model " + " or ".join(self.model))
-        return ", ".join(words)
+            phrases.append("model " + " or ".join(self.model))
+        return ", ".join(phrases)
 
     def met_by(self, gpu: Gpu) -> bool:
         return (
@@ -49,7 +49,7 @@ class Needs:
         given = machine.gpus[: self.count]
         if len(given) == self.count and all(map(self.met_by, given)):
             return None
-        return f"needs {self.in_words()}; here: {machine.in_words()}"
+        return f"needs {self.as_text()}; here: {machine.as_text()}"
 
 
 def is_model(name: str, model: str) -> bool:

@@ -52,7 +52,7 @@ class Session:
         if self.mode == "off":
             self._refuse(item, "GPU tests are off (--gpu=off)")
         if self.death is not None:
-            self._refuse(item, self.death.in_words(), fail=self.death.in_words())
+            self._refuse(item, self.death.as_text(), fail=self.death.as_text())
         unmet = wanted.unmet(self.machine)
         if unmet is None:
             note(item, "gpu", ", ".join(gpu.name for gpu in self.machine.gpus[: wanted.count]))

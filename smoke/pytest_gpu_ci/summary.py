@@ -33,16 +33,16 @@ class Summary:
         return [f"gpu: {self.mode}" + (f", {self.sharing}" if self.sharing else "")]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        told: dict[str, Any] = dict(report.user_properties)
+        properties: dict[str, Any] = dict(report.user_properties)
         node = report.nodeid
-        if "gpu_not_run" in told:
-            self.not_run[node] = told["gpu_not_run"]
-        elif "gpu" in told and report.when == "call" and (not report.skipped or hasattr(report, "wasxfail")):
-            self.ran[node] = told["gpu"]
+        if "gpu_not_run" in properties:
+            self.not_run[node] = properties["gpu_not_run"]
+        elif "gpu" in properties and report.when == "call" and (not report.skipped or hasattr(report, "wasxfail")):
+            self.ran[node] = properties["gpu"]
         if report.failed:
             self.failed.add(node)
-        if "gpu_peak_mib" in told:
-            self.peaks[node] = told["gpu_peak_mib"]
+        if "gpu_peak_mib" in properties:
+            self.peaks[node] = properties["gpu_peak_mib"]
 
     @property
     def vacuous(self) -> bool:
@@ -87,11 +87,11 @@ def counted(tests: Any) -> str:
 
 def hints(failed: list[str]) -> list[str]:
     """What to do about tests that failed without being run, once however many they are."""
-    here = [words for _, at, words in (reason.partition("; here: ") for reason in failed) if at]
+    here = [text for _, at, text in (reason.partition("; here: ") for reason in failed) if at]
     lines = []
-    if any(words.startswith(NO_GPU) for words in here):
+    if any(text.startswith(NO_GPU) for text in here):
         lines.append("  hint: gpu-smoke diagnose says why; --gpu=off skips GPU tests")
-    if not all(words.startswith(NO_GPU) for words in here):
+    if not all(text.startswith(NO_GPU) for text in here):
         lines.append("  hint: --gpu=require skips what does not fit")
     return lines
 
@@ -101,14 +101,14 @@ def did_not_run(reasons: list[str]) -> list[str]:
     lines = []
     by_place: dict[str, list[str]] = {}
     for reason in reasons:
-        words, _, here = reason.partition("; here: ")
-        by_place.setdefault(here, []).append(words)
+        text, _, here = reason.partition("; here: ")
+        by_place.setdefault(here, []).append(text)
     for here, needed in by_place.items():
         counts = Counter(needed).most_common()
         if here and len(counts) > 1:
             lines.append(f"{len(needed)} did not run; here: {here}")
-            lines += [f"  {count}: {words}" for words, count in counts]
+            lines += [f"  {count}: {text}" for text, count in counts]
         else:
             end = f"; here: {here}" if here else ""
-            lines += [f"{count} did not run: {words}{end}" for words, count in counts]
+            lines += [f"{count} did not run: {text}{end}" for text, count in counts]
     return lines

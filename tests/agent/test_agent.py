@@ -103,7 +103,7 @@ class Life:
         named(self.job or {})
         return "job-done", "it ended with code 0"
 
-    def unfit(self) -> str:
+    def gpu_problem(self) -> str:
         self.does("look after")
         return self.unfit_after
 
@@ -384,7 +384,7 @@ def test_a_preemption_during_a_job_interrupts_it_and_says_which_job_was_lost() -
     finish = life.finish
 
     def taken(named: Callable[[Mapping[str, str]], None]) -> tuple[str, str]:
-        life.agent._told(Notice("preempted", "Google takes the machine away"))
+        life.agent._ends_machine(Notice("preempted", "Google takes the machine away"))
         return finish(named)
 
     life.finish = taken  # type: ignore[method-assign]
@@ -400,13 +400,13 @@ def test_maintenance_is_told_early_enough_for_a_job_that_runs_and_ends_a_machine
 
     def waiting(until: float) -> tuple[str, str] | None:
         job, life.job = life.job, None
-        told.append(life.agent._told(notice))
+        told.append(life.agent._ends_machine(notice))
         life.job = job
         return wait(until)
 
     def at_work(named: Callable[[Mapping[str, str]], None]) -> tuple[str, str]:
-        told.append(life.agent._told(notice))
-        told.append(life.agent._told(Notice("preempted", "Google takes the machine away")))
+        told.append(life.agent._ends_machine(notice))
+        told.append(life.agent._ends_machine(Notice("preempted", "Google takes the machine away")))
         return finish(named)
 
     life.wait, life.finish = waiting, at_work  # type: ignore[method-assign]
@@ -444,7 +444,7 @@ def test_a_preemption_before_there_is_a_runner_is_named_too() -> None:
     obtain = life.obtain
 
     def taken(runner: RunnerConfig, deadline: float) -> Path:
-        life.agent._told(Notice("maintenance", "the host is to be maintained"))
+        life.agent._ends_machine(Notice("maintenance", "the host is to be maintained"))
         return obtain(runner, deadline)
 
     life.obtain = taken  # type: ignore[method-assign]

@@ -130,11 +130,11 @@ def _read(answer: Answer, token: str) -> tuple[Any, str]:
         value = json.loads(answer.body) if answer.body else None
     except (ValueError, RecursionError):
         value = None
-    said = value.get("message") if isinstance(value, dict) else None
-    if not isinstance(said, str):
+    text = value.get("message") if isinstance(value, dict) else None
+    if not isinstance(text, str):
         return value, "no message"
-    said = "".join(each if each.isprintable() else " " for each in said.replace(token, "…"))
-    return value, said if len(said) <= _MESSAGE_CHARACTERS else f"{said[:_MESSAGE_CHARACTERS]}…"
+    text = "".join(each if each.isprintable() else " " for each in text.replace(token, "…"))
+    return value, text if len(text) <= _MESSAGE_CHARACTERS else f"{text[:_MESSAGE_CHARACTERS]}…"
 
 
 def _limit_sec(answer: Answer, message: str, clock: Clock) -> float | None:

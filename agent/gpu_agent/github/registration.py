@@ -201,15 +201,15 @@ class Github:
     def _expect(self, status: int, reply: Reply, what: str) -> None:
         if reply.status == status:
             return
-        words = f"GitHub answered {reply.status} to a request for {what}: {reply.message}"
+        text = f"GitHub answered {reply.status} to a request for {what}: {reply.message}"
         if reply.status in _HINTS:
-            words += f"; {_HINTS[reply.status]}"
+            text += f"; {_HINTS[reply.status]}"
         if reply.status == 404:
             number = self._config.installation_id
-            words += f"; it asked as installation {number} (gpu-ci:site.github.app.installationId)"
+            text += f"; it asked as installation {number} (gpu-ci:site.github.app.installationId)"
         if reply.status == 401 and self.skew_sec:
-            words += f"; the machine's clock is off by {-self.skew_sec:+.0f} s, which the second request allowed for"
-        raise AgentExit("refused", words)
+            text += f"; the machine's clock is off by {-self.skew_sec:+.0f} s, which the second request allowed for"
+        raise AgentExit("refused", text)
 
 
 def _map(value: dict[str, Any], key: str) -> dict[str, Any]:

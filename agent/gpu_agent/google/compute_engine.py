@@ -106,10 +106,10 @@ class GoogleHost:
                 raise RetryableError(AgentExit("secrets-unreachable", str(error))) from None
             if answer.status == 200:
                 return _payload(answer.body, name)
-            words = f"{name}: {answer.status} {_message(answer.body)}".rstrip()
+            text = f"{name}: {answer.status} {_message(answer.body)}".rstrip()
             if answer.status >= 500 or answer.status in (408, 429):
-                raise RetryableError(AgentExit("secrets-unreachable", words))
-            ended = AgentExit("no-secret", words + (self._grant(name) if answer.status == 403 else ""))
+                raise RetryableError(AgentExit("secrets-unreachable", text))
+            ended = AgentExit("no-secret", text + (self._grant(name) if answer.status == 403 else ""))
             if answer.status in (401, 403) and self._clock.now() < granted_by:
                 raise RetryableError(ended)
             raise ended

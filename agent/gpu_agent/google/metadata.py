@@ -51,7 +51,7 @@ class Metadata:
             return "", ""
         return answer.body.decode(errors="replace").strip(), answer.headers.get("etag", "")
 
-    def tells(self, path: str, within_sec: float) -> bool:
+    def has_value(self, path: str, within_sec: float) -> bool:
         """Whether a server that calls itself Google's has this value; asked once."""
         try:
             answer = self._ask("GET", path, self._clock.now() + within_sec)

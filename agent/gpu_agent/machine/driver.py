@@ -87,8 +87,8 @@ def _cos(config: Config, machine: Machine, deadline: float) -> None:
     if done.code:
         raise AgentExit("no-driver", f"Container-Optimized OS could not install driver {branch}: {done.last}")
     # Its disk forbids running what lies on it, the driver's libraries and tools too.
-    for words in (("--bind", "/var/lib/nvidia", "/var/lib/nvidia"), ("-o", "remount,exec", "/var/lib/nvidia")):
-        done = machine.run("mount", *words, deadline=deadline)
+    for arguments in (("--bind", "/var/lib/nvidia", "/var/lib/nvidia"), ("-o", "remount,exec", "/var/lib/nvidia")):
+        done = machine.run("mount", *arguments, deadline=deadline)
         if done.code:
             raise AgentExit("no-driver", f"/var/lib/nvidia could not be made executable: {done.last}")
 
@@ -127,12 +127,12 @@ def _fetch(url: str, archive: Path, machine: Machine, deadline: float) -> None:
             with part.open("wb") as sink:
                 _download(url, sink, machine, deadline)
         except http.Unreachable as error:
-            words = str(error)
+            arguments = str(error)
             machine.clock.sleep(min(wait_sec, deadline - machine.clock.now()))
         else:
             part.rename(archive)
             return
-    raise AgentExit("no-driver", f"cuda_installer could not be fetched: {words}; the network may have no way out")
+    raise AgentExit("no-driver", f"cuda_installer could not be fetched: {arguments}; the network may have no way out")
 
 
 def _download(url: str, sink: BinaryIO, machine: Machine, deadline: float) -> None:

@@ -36,7 +36,7 @@ class Gpus(NamedTuple):
     errors: Mapping[str, int]
 
 
-class _UnfitError(Exception):
+class _UnhealthyError(Exception):
     """nvidia-smi did not answer, or nothing that can be read."""
 
 
@@ -47,16 +47,16 @@ def at_boot(system: System) -> Gpus:
     system.run(["nvidia-smi", "-pm", "1"], timeout_sec=_PERSISTENCE_SEC)
     try:
         return _look(system)
-    except _UnfitError as error:
+    except _UnhealthyError as error:
         raise AgentExit("gpu-unhealthy", str(error)) from None
 
 
-def unfit(system: System, expected: Gpus) -> str:
+def gpu_problem(system: System, expected: Gpus) -> str:
     """Why no job may run, or "" where the GPUs are fit. It takes a second, and two time-outs at worst."""
     try:
         now = _look(system)
         running = _ask(system, ["--query-compute-apps=pid,process_name"])
-    except _UnfitError as error:
+    except _UnhealthyError as error:
         return str(error)
     if set(now.memory_mib) != set(expected.memory_mib):
         gone = sorted(set(expected.memory_mib) - set(now.memory_mib))
@@ -75,14 +75,14 @@ def unfit(system: System, expected: Gpus) -> str:
     return ""
 
 
-def unfit_after_job(system: System, expected: Gpus, user: User, clock: Clock) -> str:
+def problem_after_job(system: System, expected: Gpus, user: User, clock: Clock) -> str:
     """The same once the job's processes are ended; the driver gets half a minute to give their memory back."""
     deadline = clock.now() + _SETTLE_SEC
     if not system.kill_all_of(user, clock, deadline):
         return f"processes of {user.name} do not end: {system.commands_of(user)}"[:300]
-    while (words := unfit(system, expected)) and clock.now() < deadline:
+    while (problem := gpu_problem(system, expected)) and clock.now() < deadline:
         clock.sleep(1)
-    return words
+    return problem
 
 
 def _look(system: System) -> Gpus:
@@ -91,11 +91,11 @@ def _look(system: System) -> Gpus:
     for line in _ask(system, [f"--query-gpu={_FIELDS}"]):
         fields = [field.strip() for field in line.split(",")]
         if len(fields) != 3 or not fields[0].startswith("GPU-"):
-            raise _UnfitError(f"nvidia-smi says: {line[:200]}")
+            raise _UnhealthyError(f"nvidia-smi says: {line[:200]}")
         memory[fields[0]] = _number(fields[0], "memory", fields[1])
         errors[fields[0]] = _number(fields[0], "ECC errors", fields[2])
     if not memory:
-        raise _UnfitError("nvidia-smi lists no GPU")
+        raise _UnhealthyError("nvidia-smi lists no GPU")
     return Gpus(memory, errors)
 
 
@@ -104,12 +104,12 @@ def _number(uuid: str, what: str, text: str) -> int:
     if text in _ABSENT:
         return 0
     if not (text.isascii() and text.isdecimal()):
-        raise _UnfitError(f"{uuid}: nvidia-smi gives its {what} as {text[:100]!r}")
+        raise _UnhealthyError(f"{uuid}: nvidia-smi gives its {what} as {text[:100]!r}")
     return int(text)
 
 
 def _ask(system: System, query: list[str]) -> list[str]:
     output = system.run(["nvidia-smi", *query, "--format=csv,noheader,nounits"], timeout_sec=TIMEOUT_SEC)
     if output.code:
-        raise _UnfitError(f"nvidia-smi failed ({output.code}): {output.line}")
+        raise _UnhealthyError(f"nvidia-smi failed ({output.code}): {output.line}")
     return [line.strip() for line in output.text.splitlines() if line.strip()]

@@ -30,9 +30,9 @@ def most_tasks(root: Path = Path("/")) -> int:
         if line.startswith("0::/"):
             own = root / "sys/fs/cgroup" / line.removeprefix("0::/")
             files += [folder / "pids.max" for folder in (own, *own.parents)]
-    said = [file.read_text().strip() for file in files if file.is_file()]
+    values = [file.read_text().strip() for file in files if file.is_file()]
     own_limit = resource.getrlimit(resource.RLIMIT_NPROC)[1]
-    bounds = [int(each) for each in said if each != "max"] + (
+    bounds = [int(each) for each in values if each != "max"] + (
         [] if own_limit == resource.RLIM_INFINITY else [own_limit]
     )
     return min(bounds) * 3 // 4

@@ -99,7 +99,7 @@ class System:
         except OSError as error:
             return Output(MISSING, f"{argv[0]}: {error.strerror}")
         try:
-            said, _ = process.communicate(text, timeout_sec)
+            printed, _ = process.communicate(text, timeout_sec)
         except subprocess.TimeoutExpired:
             processes.kill(-process.pid)
             # Waited for no longer than this: a process that hangs inside the GPU's driver does not even die, and a
@@ -110,7 +110,7 @@ class System:
                 if stream is not None:
                     stream.close()
             return Output(TIMED_OUT, f"{argv[0]} did not end within {timeout_sec:g} s")
-        return Output(process.returncode, said)
+        return Output(process.returncode, printed)
 
     def start(
         self, argv: Sequence[str], user: User, *, environment: Mapping[str, str], folder: Path, may_gain: bool = False
@@ -194,10 +194,10 @@ class System:
         found = []
         for process in processes.of(user.name, user.uid):
             try:
-                words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+                command = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
             except OSError:
                 continue
-            found += [words] if words else []
+            found += [command] if command else []
         return found
 
     def kill_all_of(self, user: User, clock: Clock, deadline: float) -> bool:

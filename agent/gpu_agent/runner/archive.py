@@ -43,14 +43,14 @@ def obtain(
         )
     kept = system.state_folder / "actions-runner" / config.version
     for folder in (system.baked_folder / config.version, kept):
-        why_not = _unfit(folder, sha256)
+        why_not = _problem_of(folder, sha256)
         if not why_not:
             return folder
         if folder.exists():
             say(f"gpu-agent: {folder} is not taken: {why_not}")
     base = os.environ.get("GPU_AGENT_RUNNER_URL", RELEASES).rstrip("/")
     url = f"{base}/v{config.version}/actions-runner-linux-{architecture}-{config.version}.tar.gz"
-    with _told(url):
+    with _as_agent_exit(url):
         kept.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=kept.parent) as work:
             archive, tree = Path(work, "archive"), Path(work, "tree")
@@ -61,12 +61,12 @@ def obtain(
             shutil.rmtree(kept, ignore_errors=True)
             # Renamed when it is whole, so that a machine that is restarted meanwhile does not take half a runner.
             tree.rename(kept)
-    if _unfit(kept, sha256):
+    if _problem_of(kept, sha256):
         raise AgentExit("no-runner", f"{url}: the archive has no bin/Runner.Listener")
     return kept
 
 
-def _unfit(folder: Path, sha256: str) -> str:
+def _problem_of(folder: Path, sha256: str) -> str:
     """Why it is not that archive's, or not as it was unpacked: nobody but root may have changed it since."""
     try:
         found = (folder / MARKER).read_text().strip()
@@ -106,8 +106,8 @@ class _Hashed:
         self.digest.update(piece)
         return self._file.write(piece)
 
-    def writelines(self, pieces: Iterator[bytes]) -> None:
-        for piece in pieces:
+    def writelines(self, chunks: Iterator[bytes]) -> None:
+        for piece in chunks:
             self.write(piece)
 
 
@@ -144,7 +144,7 @@ def _inside(path: PurePosixPath) -> bool:
 
 
 @contextmanager
-def _told(url: str) -> Iterator[None]:
+def _as_agent_exit(url: str) -> Iterator[None]:
     """Whatever fails on the disk or in the archive, as an end."""
     try:
         yield

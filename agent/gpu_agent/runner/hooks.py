@@ -94,8 +94,8 @@ class Hooks:
             if struct.unpack("3i", credentials)[1] != self._user.uid:
                 return
             asked = json.loads(_line(connection, time.monotonic() + LIMIT_SEC))
-            words = self._decide(asked)
-            connection.sendall(json.dumps({"ok": not words, "words": words}).encode() + b"\n")
+            message = self._decide(asked)
+            connection.sendall(json.dumps({"ok": not message, "words": message}).encode() + b"\n")
 
     def _decide(self, asked: object) -> str:
         if not isinstance(asked, dict) or asked.get("stage") not in _STAGES:
@@ -106,13 +106,13 @@ class Hooks:
                 if self.job is not None:
                     return "this machine has had its one job"
                 self.job = Job(*(_plain(asked.get(name)) for name in Job._fields))
-            words = self._check(stage)
+            message = self._check(stage)
             if stage == "started":
-                self.refused = words
+                self.refused = message
                 self.started.set()
             else:
                 self.completed.set()
-            return words
+            return message
 
 
 def client(argv: list[str]) -> int:
@@ -133,11 +133,11 @@ def client(argv: list[str]) -> int:
             connection.connect(path)
             connection.sendall(json.dumps(asked).encode() + b"\n")
             answer = json.loads(_line(connection, deadline))
-            fit, words = answer["ok"] is True, _plain(answer["words"], 500)
+            fit, message = answer["ok"] is True, _plain(answer["words"], 500)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        fit, words = stage == "completed", f"the machine's agent does not answer ({type(error).__name__})"
-    if words:
-        sys.stdout.write(f"::{'warning' if fit else 'error'}::gpu-ci: {words}\n")
+        fit, message = stage == "completed", f"the machine's agent does not answer ({type(error).__name__})"
+    if message:
+        sys.stdout.write(f"::{'warning' if fit else 'error'}::gpu-ci: {message}\n")
     return 0 if fit else 1
 
 

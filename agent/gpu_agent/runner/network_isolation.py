@@ -194,15 +194,15 @@ def _verify(cut: BlockedAddresses, docker: str, user: User, system: System) -> N
 
 def _probe(system: System, user: User | None, targets: Mapping[str, str | tuple[str, int]]) -> dict[str, str]:
     output = system.run([system.python, "-I", "-S", "-c", _PROBE, json.dumps(targets)], user=user, timeout_sec=60)
-    words = dict(re.findall(r"^(\S+) (\w+)$", output.text, re.MULTILINE))
-    if output.code or set(words) != set(targets):
+    answers = dict(re.findall(r"^(\S+) (\w+)$", output.text, re.MULTILINE))
+    if output.code or set(answers) != set(targets):
         # Without an answer nothing is proven; the hooks would fail for the same want of a Python anyway.
         raise AgentExit("not-isolated", f"the cut could not be tried as {user.name if user else 'root'}: {output.line}")
-    return words
+    return answers
 
 
-def _listed(words: Mapping[str, str]) -> str:
-    return ", ".join(f"{to} ({word})" for to, word in words.items())
+def _listed(answers: Mapping[str, str]) -> str:
+    return ", ".join(f"{to} ({word})" for to, word in answers.items())
 
 
 def _is_ipv6(address: str) -> bool:

@@ -47,8 +47,8 @@ _LINE_LETTERS = 65_536
 class Exit(NamedTuple):
     """How the runner ended: `ended`, or the reason the machine ends with; and a sentence with its last lines."""
 
-    word: str
-    words: str
+    reason: str
+    detail: str
 
 
 class Running:
@@ -150,8 +150,8 @@ class Running:
 
     def _read(self, process: subprocess.Popen[str]) -> None:
         lines, begins = Lines(), True
-        with process.stdout or io.StringIO() as said:
-            while piece := said.readline(_LINE_LETTERS):
+        with process.stdout or io.StringIO() as last_lines:
+            while piece := last_lines.readline(_LINE_LETTERS):
                 if begins:
                     self._hear(piece, lines.redact(piece.rstrip()))
                 begins = piece.endswith("\n")
@@ -176,9 +176,11 @@ class Running:
             self._start({})
             return
         known = ("runner-failed", f"it was killed by signal {-code}" if code < 0 else f"it ended with code {code}")
-        word, words = _CODES.get(code, known)
-        said = " / ".join(line for line in self._lines if line)
-        self._ended = Exit(word, f"{words}; it said last: {said}" if said and word != "ended" else words)
+        reason, detail = _CODES.get(code, known)
+        last_lines = " / ".join(line for line in self._lines if line)
+        self._ended = Exit(
+            reason, f"{detail}; it said last: {last_lines}" if last_lines and reason != "ended" else detail
+        )
 
 
 def without_updates(jitconfig: str) -> str:

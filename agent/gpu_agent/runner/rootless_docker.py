@@ -48,8 +48,8 @@ def start(user: User, system: System, clock: Clock, deadline: float) -> Mapping[
     }
     # newuidmap is a set-user-ID program: this one process may gain rights, and the job's may not.
     engine = system.start(["dockerd-rootless.sh"], user, environment=environment, folder=user.home, may_gain=True)
-    said: list[str] = []
-    threading.Thread(target=_read, args=(engine.stdout, said), daemon=True).start()
+    lines: list[str] = []
+    threading.Thread(target=_read, args=(engine.stdout, lines), daemon=True).start()
     while True:
         info = system.run(
             ["docker", "info", "--format", "{{.SecurityOptions}}"],
@@ -60,14 +60,14 @@ def start(user: User, system: System, clock: Clock, deadline: float) -> Mapping[
         if info.code == 0:
             break
         if engine.poll() is not None:
-            raise AgentExit("no-docker", f"rootless Docker ended ({engine.returncode}): {' / '.join(said[-3:])[:300]}")
+            raise AgentExit("no-docker", f"rootless Docker ended ({engine.returncode}): {' / '.join(lines[-3:])[:300]}")
         if clock.now() >= deadline:
             raise AgentExit("timed-out", f"rootless Docker did not answer in time: {info.line}")
         clock.sleep(0.5)
     if "rootless" not in info.text:
         raise AgentExit("not-isolated", f"the Docker that answers is not rootless: {info.line}")
-    networks = [words for words in system.commands_of(user) if Path(words[0]).name == "slirp4netns"]
-    if not networks or any("--disable-host-loopback" not in words for words in networks):
+    networks = [command for command in system.commands_of(user) if Path(command[0]).name == "slirp4netns"]
+    if not networks or any("--disable-host-loopback" not in command for command in networks):
         raise AgentExit("not-isolated", "slirp4netns does not run with --disable-host-loopback")
     return client
 
@@ -81,8 +81,8 @@ def _lend_ids(kind: str, user: User, system: System) -> None:
     system.must("no-docker", ["usermod", f"--add-sub{kind}s", f"{first}-{first + _IDS - 1}", user.name])
 
 
-def _read(stream: object, said: list[str]) -> None:
+def _read(stream: object, lines: list[str]) -> None:
     """Its log, the last lines of it: a pipe that nobody reads would stop it."""
     for line in stream:  # type: ignore[attr-defined]
-        said.append(line.strip())
-        del said[:-20]
+        lines.append(line.strip())
+        del lines[:-20]

@@ -26,7 +26,7 @@ _CLEAR_SEC = 15.0
 _NAME_SEC = 0.1
 
 
-class RunnerSide:
+class RunnerSetup:
     """What parts.Parts asks for, in this order: obtain, isolate, unfit, start."""
 
     def __init__(self, cut: BlockedAddresses, system: System, clock: Clock, say: Callable[[str], None]) -> None:
@@ -46,10 +46,10 @@ class RunnerSide:
         """Cut the runner's user off from the machine's identity."""
         self._cage = network_isolation.isolate(self._cut, docker, self._system, self._clock, deadline)
 
-    def unfit(self) -> str:
+    def gpu_problem(self) -> str:
         """Why the GPUs, which have just passed their check, are to take no job; what they are like is kept."""
         self._gpus = gpu_health.at_boot(self._system)
-        return gpu_health.unfit(self._system, self._gpus)
+        return gpu_health.gpu_problem(self._system, self._gpus)
 
     def start(self, folder: Path, jitconfig: str, config: RunnerConfig) -> StartedRunner:
         """Start the runner, and answer its hooks."""
@@ -63,7 +63,7 @@ class RunnerSide:
 
     def _hook(self, stage: str) -> str:
         """A job that ends may still have something on the GPU; what is left of it counts once it is gone."""
-        return gpu_health.unfit(self._system, self._gpus) if stage == "started" and self._gpus else ""
+        return gpu_health.gpu_problem(self._system, self._gpus) if stage == "started" and self._gpus else ""
 
     def _readable_agent(self) -> Path:
         """This program where the runner's user may read it: the boot's own folder is root's alone."""
@@ -107,9 +107,9 @@ class StartedRunner:
         self._running.clear(self._clock.now() + _CLEAR_SEC)
         return self._judged(ended)
 
-    def unfit(self) -> str:
+    def gpu_problem(self) -> str:
         """Why the GPUs are not fit now that nothing of the job is left, or nothing."""
-        return gpu_health.unfit_after_job(self._system, self._gpus, self._cage.user, self._clock)
+        return gpu_health.problem_after_job(self._system, self._gpus, self._cage.user, self._clock)
 
     def interrupt(self) -> None:
         """End it and all it started."""
@@ -120,6 +120,6 @@ class StartedRunner:
         if self._hooks.refused:
             return "gpu-unhealthy", f"the job was refused: {self._hooks.refused}"
         if self.job is None:
-            return ("runner-failed", "it ended without a job") if ended.word == "ended" else ended
+            return ("runner-failed", "it ended without a job") if ended.reason == "ended" else ended
         # The job is of the runner's own user and may end it with any exit code: none of them says anything of the pool.
-        return "job-done" if ended.word == "ended" else "runner-failed", ended.words
+        return "job-done" if ended.reason == "ended" else "runner-failed", ended.detail

@@ -18,10 +18,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.exit(run(list(sys.argv[1:] if argv is None else argv)))
 
 
-def run(words: list[str]) -> int:
+def run(arguments: list[str]) -> int:
     """0 when all is fine, 1 when problems were found, 2 for a question that cannot be asked."""
     try:
-        code = _run(words)
+        code = _run(arguments)
         sys.stdout.flush()
         return code
     except ModuleNotFoundError as error:
@@ -30,7 +30,7 @@ def run(words: list[str]) -> int:
         problem = {label: value.format(name=error.name) for label, value in MISSING.items()}
         lines = [value if label == "text" else f"  {label}: {value}" for label, value in problem.items()]
         sys.stderr.write("\n".join(lines) + "\n")
-        if "--json" in words:
+        if "--json" in arguments:
             sys.stdout.write(json.dumps({"error": {"problems": [problem]}}, indent=2) + "\n")
         return 2
     except KeyboardInterrupt:
@@ -45,7 +45,7 @@ def run(words: list[str]) -> int:
         return 2
 
 
-def _run(words: list[str]) -> int:
+def _run(arguments: list[str]) -> int:
     import click
 
     from gpu_ci.cli.commands import gpu_ci
@@ -53,11 +53,11 @@ def _run(words: list[str]) -> int:
 
     try:
         # Without its standalone mode click returns the code of an Exit instead of raising it.
-        code = gpu_ci.main(args=words or ["--help"], prog_name="gpu-ci", standalone_mode=False)
+        code = gpu_ci.main(args=arguments or ["--help"], prog_name="gpu-ci", standalone_mode=False)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as error:
-        print_error(error, "--json" in words)
+        print_error(error, "--json" in arguments)
         return error.exit_code
     except click.Abort:
         return 130

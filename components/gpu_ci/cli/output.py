@@ -34,7 +34,7 @@ class Failure(click.ClickException):
         return {"error": {"problems": self.problems}}
 
 
-class Wrong(Failure):
+class InputError(Failure):
     """A question that cannot be asked: a name that does not exist, a file that is not there."""
 
     exit_code = 2
@@ -59,12 +59,12 @@ def print_error(error: click.ClickException, as_json: bool = False) -> None:
         print_json(failure.document)
 
 
-def _usage(error: click.ClickException) -> Wrong:
+def _usage(error: click.ClickException) -> InputError:
     """What click found wrong with the words of a command. The names in `options` bring a hint with them."""
     context = getattr(error, "ctx", None)
     where = context.command_path if context else "gpu-ci"
     text, _, hint = error.format_message().partition("\n  hint: ")
-    return Wrong(f"{where}: {text}", hint=hint or (f"{where} --help" if context else ""))
+    return InputError(f"{where}: {text}", hint=hint or (f"{where} --help" if context else ""))
 
 
 def print_json(value: Any) -> None:
@@ -102,8 +102,8 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right
     widths = _widths(columns, gap, terminal.width)
     for column, width in zip(columns, widths, strict=True):
         heading = column.heading if gap == 3 else column.heading.replace(" ", "\n")
-        side: Literal["left", "right"] = "right" if column.is_figure else "left"
-        table.add_column(heading, overflow="fold", justify=side, width=width)
+        justification: Literal["left", "right"] = "right" if column.is_figure else "left"
+        table.add_column(heading, overflow="fold", justify=justification, width=width)
     for row in lines:
         table.add_row(*(Text(cell) for cell in row))
     with terminal.capture() as capture:
@@ -133,8 +133,8 @@ class Column:
         """The least width it can be read at."""
         if self.is_whole:
             return self.longest(gap)
-        words = max((len(word) for cell in self.cells for word in cell.split()), default=0)
-        return min(self.longest(gap), max(_READABLE if gap > 1 else _TIGHT, min(words, _WORD)))
+        longest_word = max((len(word) for cell in self.cells for word in cell.split()), default=0)
+        return min(self.longest(gap), max(_READABLE if gap > 1 else _TIGHT, min(longest_word, _WORD)))
 
 
 def _width(columns: Sequence[Column], gap: int) -> int:

@@ -15,7 +15,7 @@ from gpu_catalog.quota import Finding, Need
 
 from gpu_ci.cli import options
 from gpu_ci.cli.each_file import ask_each
-from gpu_ci.cli.output import Wrong, print_table
+from gpu_ci.cli.output import InputError, print_table
 from gpu_ci.cli.stack_files import StackFile, problems_found
 from gpu_ci.stack import quotas
 
@@ -41,7 +41,7 @@ def command(files: tuple[str, ...], answers: tuple[str, ...], region: str | None
       gpu-ci quota Pulumi.prod.yaml --limits ec2.json --region us-east-1 --json
     """
     if region and not answers:
-        raise Wrong(
+        raise InputError(
             "gpu-ci quota: --region is the region of an answer, and none is given",
             hint=f"add --limits ec2.json, or leave --region {region} out",
         )
@@ -144,11 +144,11 @@ def read(path: Path, region: str) -> limits.Limits:
     try:
         answer = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise Wrong(f"{path}: cannot be read", got=error.strerror or str(error)) from None
+        raise InputError(f"{path}: cannot be read", got=error.strerror or str(error)) from None
     except UnicodeDecodeError:
-        raise Wrong(f"{path}: is no text", expected="JSON in UTF-8") from None
+        raise InputError(f"{path}: is no text", expected="JSON in UTF-8") from None
     except json.JSONDecodeError as error:
-        raise Wrong(
+        raise InputError(
             f"{path}:{error.lineno}: is no JSON: {error.msg}", hint="gcloud writes it with --format json"
         ) from None
     try:
@@ -156,6 +156,6 @@ def read(path: Path, region: str) -> limits.Limits:
             answer = {"items": answer}
         return limits.from_answer(answer, region)
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-        raise Wrong(
+        raise InputError(
             f"{path}: is no answer about quotas", got=str(error), hint="gpu-ci quota --help names those that are read"
         ) from None

@@ -14,7 +14,7 @@ from gpu_catalog.recommend import NoMatch, Recommendation, explain_no_match, rec
 from gpu_ci import versions
 from gpu_ci.cli import clock, options
 from gpu_ci.cli.catalog.listing import price_json, price_text
-from gpu_ci.cli.output import Wrong, print_json, print_table, print_text
+from gpu_ci.cli.output import InputError, print_json, print_table, print_text
 
 MORE_THAN_NONE = click.FloatRange(min=0, min_open=True)
 
@@ -55,7 +55,7 @@ def command(limit: int, every_size: bool, as_json: bool, **options: Any) -> None
     try:
         needs = Needs(**options)
     except ValueError as error:
-        raise Wrong(f"gpu-ci recommend: {as_options(str(error))}", hint="gpu-ci recommend --help") from None
+        raise InputError(f"gpu-ci recommend: {as_options(str(error))}", hint="gpu-ci recommend --help") from None
     found = recommend(needs, limit, every_size=every_size, today=clock.today(), default_torch=versions.TORCH)
     missing = None if found else explain_no_match(needs)
     if as_json:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpu_ci.cli.output import Wrong
+from gpu_ci.cli.output import InputError
 
 if TYPE_CHECKING:
     from gpu_ci.args import Args
@@ -47,7 +47,7 @@ def command(site: str | None, output: str | None, as_json: bool) -> None:  # noq
     try:
         Path(output).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise Wrong(f"{output}: cannot be written", got=error.strerror or str(error)) from None
+        raise InputError(f"{output}: cannot be written", got=error.strerror or str(error)) from None
 
 
 def load(name: str) -> type[Args]:
@@ -60,9 +60,11 @@ def load(name: str) -> type[Args]:
     try:
         found: Any = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
-        raise Wrong(f"gpu-ci schema: --site: {name!r} cannot be imported", got=str(error), expected=expected) from None
+        raise InputError(
+            f"gpu-ci schema: --site: {name!r} cannot be imported", got=str(error), expected=expected
+        ) from None
     finally:
         sys.path.remove(str(Path.cwd()))
     if not (isinstance(found, type) and issubclass(found, Args)):
-        raise Wrong(f"gpu-ci schema: --site: {name!r} is no model", got=repr(found), expected=expected)
+        raise InputError(f"gpu-ci schema: --site: {name!r} is no model", got=repr(found), expected=expected)
     return found

@@ -13,7 +13,7 @@ from typing import Any
 import click
 import yaml
 
-from gpu_ci.cli.output import ProblemsFound, Wrong
+from gpu_ci.cli.output import InputError, ProblemsFound
 from gpu_ci.errors import Problem, report
 from gpu_ci.stack import clusters, pools, quotas
 from gpu_ci.stack.pools import PoolSpec
@@ -103,7 +103,7 @@ def files_of(given: tuple[str, ...]) -> list[Path]:
     """The files that were named, or every stack file of this folder."""
     paths = [Path(each) for each in given] or sorted(Path().glob("Pulumi.*.yaml"))
     if not paths:
-        raise Wrong(
+        raise InputError(
             f"no stack file in {Path.cwd()}",
             expected="Pulumi.<stack>.yaml, or the name of one",
             hint=f"{click.get_current_context().command_path} path/to/Pulumi.staging.yaml",
@@ -112,11 +112,11 @@ def files_of(given: tuple[str, ...]) -> list[Path]:
 
 
 def read(path: Path) -> StackFile:
-    """A stack file. Wrong for what is none; ProblemsFound for one that is broken, with the line."""
+    """A stack file. InputError for what is none; ProblemsFound for one that is broken, with the line."""
     document = _document(path, _text(path))
     if not isinstance(document, dict) or not isinstance(document.get("config"), dict):
         project = isinstance(document, dict) and "runtime" in document
-        raise Wrong(
+        raise InputError(
             f"{path}: is no stack file",
             got="the project's file, Pulumi.yaml" if project else "a file without a map under config",
             expected="a file with config: at its top, such as Pulumi.staging.yaml",
@@ -129,11 +129,11 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise Wrong(f"{path}: no such file", hint=_neighbours(path)) from None
+        raise InputError(f"{path}: no such file", hint=_neighbours(path)) from None
     except UnicodeDecodeError as error:
-        raise Wrong(f"{path}: is no text", got=f"the byte {error.start + 1} is not UTF-8") from None
+        raise InputError(f"{path}: is no text", got=f"the byte {error.start + 1} is not UTF-8") from None
     except OSError as error:
-        raise Wrong(f"{path}: cannot be read", got=error.strerror or str(error), hint=_neighbours(path)) from None
+        raise InputError(f"{path}: cannot be read", got=error.strerror or str(error), hint=_neighbours(path)) from None
 
 
 def _neighbours(path: Path) -> str:

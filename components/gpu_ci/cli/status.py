@@ -11,7 +11,7 @@ from gpu_catalog import cost, staleness
 from gpu_catalog.models import Price
 
 from gpu_ci.cli import clock, options
-from gpu_ci.cli.output import Wrong, print_json, print_table
+from gpu_ci.cli.output import InputError, print_json, print_table
 
 _HEADINGS = ["pool", "kind", "machine", "GPU", "market", "max", "USD/h at max", "verdict"]
 _HINT = "pulumi stack output --stack staging --json | gpu-ci status"
@@ -48,9 +48,9 @@ def command(file: TextIO, as_json: bool) -> None:
 
 
 def read(file: TextIO) -> dict[str, Any]:
-    """The outputs. `Wrong` for what are none of a stack of ours."""
+    """The outputs. `InputError` for what are none of a stack of ours."""
     if file.isatty():
-        raise Wrong("gpu-ci status: nothing to read", expected="the outputs of a stack, as JSON", hint=_HINT)
+        raise InputError("gpu-ci status: nothing to read", expected="the outputs of a stack, as JSON", hint=_HINT)
     try:
         found = json.load(file)
     except (ValueError, RecursionError):
@@ -58,7 +58,7 @@ def read(file: TextIO) -> dict[str, Any]:
     pools = found.get("pools") if isinstance(found, Mapping) else None
     if not isinstance(pools, Mapping) or not all(isinstance(pool, Mapping) for pool in pools.values()):
         expected = "the outputs of a stack with the output pools, as JSON"
-        raise Wrong(f"gpu-ci status: {file.name}: these are no outputs of pools", expected=expected, hint=_HINT)
+        raise InputError(f"gpu-ci status: {file.name}: these are no outputs of pools", expected=expected, hint=_HINT)
     return dict(found)
 
 
@@ -102,8 +102,8 @@ def _types(names: Sequence[str]) -> str:
 
 
 def cells(row: Mapping[str, Any]) -> list[str]:
-    told = {"max": "" if row["max"] is None else f"{row['max']:g}", "usdPerHourAtMax": _price(row)}
-    return [str(told.get(key, value)) for key, value in row.items() if key not in ("said", "usdPerHourByType")]
+    formatted = {"max": "" if row["max"] is None else f"{row['max']:g}", "usdPerHourAtMax": _price(row)}
+    return [str(formatted.get(key, value)) for key, value in row.items() if key not in ("said", "usdPerHourByType")]
 
 
 def _price(row: Mapping[str, Any]) -> str:

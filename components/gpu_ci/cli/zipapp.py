@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from gpu_ci.cli.output import Wrong, print_json
+from gpu_ci.cli.output import InputError, print_json
 
 
 @click.command("zipapp")
@@ -28,7 +28,7 @@ def command(output: str, as_json: bool) -> None:
     try:
         Path(output).write_bytes(data)
     except OSError as error:
-        raise Wrong(f"{output}: cannot be written", got=error.strerror or str(error)) from None
+        raise InputError(f"{output}: cannot be written", got=error.strerror or str(error)) from None
     if as_json:
         print_json({"path": output, "bytes": len(data)})
     else:

@@ -126,7 +126,7 @@ class RunnerNetwork(Component):
         if args.iap_ssh:
             ssh = {"allows": [{"protocol": "tcp", "ports": ["22"]}], "source_ranges": [_IAP]}
             firewall_rules.append(self._firewall(name, "iap-ssh", args, ssh))
-        self.subnetwork = pulumi.Output.all(subnetwork.id, nat.id, *(wall.id for wall in firewall_rules)).apply(
+        self.subnetwork = pulumi.Output.all(subnetwork.id, nat.id, *(each.id for each in firewall_rules)).apply(
             lambda made: str(made[0])
         )
         self.register()

@@ -35,7 +35,9 @@ def repository_ids(
             raise args.wrong(wrong)
 
     checked: pulumi.Output[Any] = pulumi.Output.from_input(check())
-    return pulumi.Output.all(checked, *found).apply(lambda told: sorted(int(answer.repo_id) for answer in told[1:]))
+    return pulumi.Output.all(checked, *found).apply(
+        lambda answers: sorted(int(answer.repo_id) for answer in answers[1:])
+    )
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def problems(clusters: Any, pools: Iterable[OnCluster] = ()) -> list[Problem]:
     for name, each in sorted(clusters.items()):
         on = [pool for pool in choices if pool.choices.get("clusterName") == name]
         found += section(Cluster, join(CLUSTERS, name), each or {})
-        found += _namespaces_of_two(name, each) + _no_plugin(name, each, on) + _gpus_nobody_gets(name, each, on)
+        found += _namespaces_of_two(name, each) + _no_plugin(name, each, on) + _gpus_without_runners(name, each, on)
     return found
 
 
@@ -62,16 +62,16 @@ def _namespaces_of_two(name: str, described: Any) -> list[Problem]:
     from .cluster import Cluster
 
     chosen, default = (described if isinstance(described, Mapping) else {}), Cluster(**Cluster.EXAMPLE)
-    parts: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "": default,
         "controller": default.controller,
         "devicePlugin": default.device_plugin,
     }
-    values = {part: chosen.get(part) if part else chosen for part in parts}
+    values = {part: chosen.get(part) if part else chosen for part in fields}
     given = {
         part: each["namespace"] for part, each in values.items() if isinstance(each, Mapping) and "namespace" in each
     }
-    owners = {parts[part].namespace: part for part in parts if part not in given}
+    owners = {fields[part].namespace: part for part in fields if part not in given}
     problems = []
     for part, namespace in given.items():
         if isinstance(namespace, str) and (owner := owners.setdefault(namespace, part)) != part:
@@ -105,7 +105,7 @@ def _no_plugin(name: str, described: Any, pools: Sequence[OnCluster]) -> list[Pr
     ]
 
 
-def _gpus_nobody_gets(name: str, described: Any, pools: Sequence[OnCluster]) -> list[Problem]:
+def _gpus_without_runners(name: str, described: Any, pools: Sequence[OnCluster]) -> list[Problem]:
     """Pods that ask for GPUs by a name they do not have on their nodes wait for ever, and nothing says why."""
     from ..kubernetes.device_plugin import DevicePluginArgs
     from ..kubernetes.gpu_nodes import RESOURCE

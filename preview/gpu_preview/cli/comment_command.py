@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import click
-from gpu_ci.cli.output import ProblemsFound, Wrong, note, print_json
+from gpu_ci.cli.output import InputError, ProblemsFound, note, print_json
 
 
 @click.command("preview-comment")
@@ -36,7 +36,7 @@ def command(file: Path, author: str, as_json: bool) -> None:
     token, event = os.environ.get("GITHUB_TOKEN"), os.environ.get("GITHUB_EVENT_PATH")
     if not token or not event:
         missing = " and ".join(name for name in ("GITHUB_TOKEN", "GITHUB_EVENT_PATH") if not os.environ.get(name))
-        raise Wrong(
+        raise InputError(
             f"gpu-ci preview-comment: {missing} not set",
             expected="a job of GitHub Actions, started by workflow_run",
             hint="env: {GITHUB_TOKEN: ${{ github.token }}}",
@@ -51,7 +51,7 @@ def command(file: Path, author: str, as_json: bool) -> None:
         note(f"gpu-ci preview-comment: {file}: is not there; the run ended before it wrote a report")
         return
     except EventError as error:
-        raise Wrong(f"gpu-ci preview-comment: {error}") from None
+        raise InputError(f"gpu-ci preview-comment: {error}") from None
     except (ReceivedError, CommentError) as error:
         raise ProblemsFound(f"gpu-ci preview-comment: {error}", [{"text": str(error)}]) from None
     if as_json:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
-from gpu_ci.cli.output import Wrong, note
+from gpu_ci.cli.output import InputError, note
 from gpu_common.visible import visible_lines
 
 from ..model import Report
@@ -50,7 +50,7 @@ def publish(report: Report, text: str, *, as_json: bool, annotations: Sequence[s
 
 
 def prepare(folder: Path) -> None:
-    """Make the folder, and try whether it takes a report, before there is one. Wrong, in words, where it does not."""
+    """Make the folder, and try whether it takes a report, before there is one. InputError where not."""
     draft = folder / f".try.{secrets.token_hex(16)}"
     try:
         _refuse_links(folder)
@@ -64,7 +64,7 @@ def prepare(folder: Path) -> None:
 
 
 def write(folder: Path, report: Report, text: str) -> None:
-    """The report as Markdown, JSON and HTML into a folder, which is made. Wrong, in words, where that cannot be."""
+    """The report as Markdown, JSON and HTML into a folder, which is made. InputError where that cannot be."""
     files = {"report.md": text, "report.json": to_json(report), "report.html": html.render(report)}
     # Half a report is worse than none: each file gets its name when all of them are written. Nobody can foresee the
     # name of a draft, and put a link there to be written through.
@@ -90,18 +90,18 @@ def _made(draft: Path) -> int:
     return os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
 
 
-def _unwritable(folder: Path, error: OSError) -> Wrong:
-    return Wrong(f"{error.filename or folder}: cannot be written", got=error.strerror or str(error))
+def _unwritable(folder: Path, error: OSError) -> InputError:
+    return InputError(f"{error.filename or folder}: cannot be written", got=error.strerror or str(error))
 
 
 def _refuse_links(folder: Path) -> None:
-    """Wrong where a folder lies behind a link of the checkout around: a commit may have put it there, to anywhere."""
+    """InputError where a folder lies behind a link of the checkout: a commit may have put it there, to anywhere."""
     here = Path.cwd()
     root = next((each for each in (here, *here.parents) if (each / ".git").exists()), None)
     whole = folder.absolute()
     for each in (whole, *whole.parents):
         if root and each.is_symlink() and Path(os.path.realpath(each.parent)).is_relative_to(root):
-            raise Wrong(
+            raise InputError(
                 f"{folder}: is behind a link of the checkout, which a commit may have put there",
                 got=f"{each} is a link",
                 expected="a folder without links, or one outside of the checkout",

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from gpu_ci.cli.output import ProblemsFound, Wrong, note
+from gpu_ci.cli.output import InputError, ProblemsFound, note
 
 from .exit_codes import ReportCommand
 from .options import FiniteRange
@@ -91,9 +91,9 @@ def _report(asked: dict[str, Any]) -> Any:
     from gpu_preview.isolation.limits import Limits
 
     if asked["base"] and asked["digests"]:
-        raise Wrong("gpu-ci preview: --base and --digest are two questions", expected="one of the two")
+        raise InputError("gpu-ci preview: --base and --digest are two questions", expected="one of the two")
     if not asked["base"] and not asked["digests"]:
-        raise Wrong(
+        raise InputError(
             "gpu-ci preview: what shall it be compared with?",
             expected="--base REF, or --digest STACK=FILE",
             hint="gpu-ci preview --base origin/main",
@@ -131,7 +131,7 @@ def _states(given: tuple[str, ...]) -> dict[str, Path]:
     for each in given:
         name, equals, file = each.partition("=")
         if not (name and equals and file) or name in found:
-            raise Wrong(
+            raise InputError(
                 f"gpu-ci preview: --against-state {each}: "
                 + ("is the second of it" if name in found else "is no pair"),
                 expected="STACK=FILE, once for each stack",

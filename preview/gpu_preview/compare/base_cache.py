@@ -47,8 +47,8 @@ class CacheEntry:
                 f"--cache {cache}: is in the checkout, where a commit may have put anything\n"
                 f"  expected: a folder outside of {root}"
             )
-        said = "\0".join([metadata.version("gpu-ci"), metadata.version("pulumi"), engine, *stacks])
-        return cls(whole / f"{tree}-{hashlib.sha256(said.encode()).hexdigest()[:12]}")
+        inputs = "\0".join([metadata.version("gpu-ci"), metadata.version("pulumi"), engine, *stacks])
+        return cls(whole / f"{tree}-{hashlib.sha256(inputs.encode()).hexdigest()[:12]}")
 
     def restore_into(self, world: Path, say: Callable[[str], None]) -> bool:
         """Put a copy of it there, where there is one; whether there was. A damaged one is removed.

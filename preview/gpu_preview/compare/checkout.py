@@ -42,7 +42,7 @@ class RunContext:
     """Where both sides' code may write."""
     own: Path
     """Where only this program does: what it reads afterwards must not be a link that somebody put there meanwhile."""
-    walls: Isolation
+    isolated_by: Isolation
     limits: Limits
     engine: Engine
     say: Callable[[str], None]
@@ -106,14 +106,14 @@ class Checkout:
 
     def run(
         self,
-        *words: str,
+        *arguments: str,
         name: str,
-        walls: Isolation | None = None,
+        isolated_by: Isolation | None = None,
         folder: Path | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> Finished:
         """A command behind the walls and within the limits, in the project's folder where no other is named."""
-        command = (walls or self.around.walls).wrap(words)
+        command = (isolated_by or self.around.isolated_by).wrap(arguments)
         return limits.run(
             command,
             folder=folder or self.project,
@@ -124,9 +124,9 @@ class Checkout:
             writes_to=self.around.scratch,
         )
 
-    def sandbox(self, *words: str, name: str) -> Finished:
+    def sandbox(self, *arguments: str, name: str) -> Finished:
         """A command of Pulumi's, over offline providers."""
-        return self.run(sys.executable, "-P", "-m", "pulumi_sandbox", *words, name=name)
+        return self.run(sys.executable, "-P", "-m", "pulumi_sandbox", *arguments, name=name)
 
     def install(self, packages: Packages, command: str, base: Checkout | None = None) -> None:
         """Give it its packages, and have its program run with them. CheckoutError where that fails."""
@@ -159,30 +159,32 @@ class Checkout:
                 folder, step = apart, packages.installation(self.root, (base or self).root, apart)
                 environment["PIP_CONFIG_FILE"] = os.devnull
             if made := packages.creation(self.root):
-                self._prepare("making an environment", made, apart, environment, self.around.walls)
+                self._prepare("making an environment", made, apart, environment, self.around.isolated_by)
             what = command or "packages by name, as wheels"
             self.installed_with.append(f"{self.name}: {what}")
-            self._prepare(f"installing: {what[:100]}", step, folder, environment, self.around.walls.with_network())
+            self._prepare(
+                f"installing: {what[:100]}", step, folder, environment, self.around.isolated_by.with_network()
+            )
             packages.finish(self.root)
         except PackagesError as error:
             raise CheckoutError(str(error)) from None
 
     def _prepare(
-        self, said: str, step: Sequence[str], folder: Path, environment: Mapping[str, str], walls: Isolation
+        self, text: str, step: Sequence[str], folder: Path, environment: Mapping[str, str], isolated_by: Isolation
     ) -> None:
-        self.around.say(f"{self.name}: {said}")
-        done = self.run(*step, name="install", walls=walls, folder=folder, environment=environment)
+        self.around.say(f"{self.name}: {text}")
+        done = self.run(*step, name="install", isolated_by=isolated_by, folder=folder, environment=environment)
         if done.code or done.broke:
-            told = done.broke or (done.error_tail().strip() or limits.tail(done.stdout))[-2000:]
-            raise PackagesError(f"its packages cannot be installed: {told}")
+            output = done.broke or (done.error_tail().strip() or limits.tail(done.stdout))[-2000:]
+            raise PackagesError(f"its packages cannot be installed: {output}")
 
     def open_secrets(self, stack: str) -> None:
         """Make the stack, with a placeholder for each value that is encrypted for somebody else."""
         if not (placeholders := self.placeholders[stack]):
             return
         made = self.sandbox("stack", "init", stack, "--no-select", "--non-interactive", name=f"{stack}-init")
-        words = [word for path, value in placeholders.items() for word in ("--secret", f"{path}={value}")]
-        put = self.sandbox("config", "set-all", "--path", "--stack", stack, *words, name=f"{stack}-secrets")
+        arguments = [word for path, value in placeholders.items() for word in ("--secret", f"{path}={value}")]
+        put = self.sandbox("config", "set-all", "--path", "--stack", stack, *arguments, name=f"{stack}-secrets")
         if put.code or put.broke:
             raise CheckoutError(f"its secrets cannot be replaced: {put.broke or put.error_tail() or made.error_tail()}")
 
@@ -211,6 +213,15 @@ class Checkout:
     def preview(self, stack: str, options: Sequence[str]) -> tuple[Finished, Path]:
         """What would change, as the engine's digest on the standard output, and its events in a file."""
         events = self.around.scratch / f"{self.name}-{stack}.events"
-        words = ["preview", "--stack", stack, "--json", "--show-sames", "--event-log", str(events), "--non-interactive"]
-        finished = self.sandbox(*words, *options, name=f"{stack}-preview")
+        arguments = [
+            "preview",
+            "--stack",
+            stack,
+            "--json",
+            "--show-sames",
+            "--event-log",
+            str(events),
+            "--non-interactive",
+        ]
+        finished = self.sandbox(*arguments, *options, name=f"{stack}-preview")
         return limits.copied(finished, events, self.around.own / events.name)

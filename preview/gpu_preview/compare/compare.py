@@ -25,7 +25,7 @@ from . import base_cache
 from .base_cache import CacheError
 from .checkout import Checkout, CheckoutError
 from .one_stack import Comparison
-from .preparation import restore_cache, side, surroundings
+from .preparation import checked_out, restore_cache, surroundings
 
 
 class CompareError(Exception):
@@ -80,9 +80,11 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
                 network=request.network, require_walls=request.require_walls,
             )  # fmt: skip
             selection = policy_packs.selection(asked)
-            before = side("base", base, repository, around)
-            fixed = replace(around, walls=around.walls.reading_only(before.root, *([policies] if asked else [])))
-            after = side("head", head, repository, fixed)
+            before = checked_out("base", base, repository, around)
+            fixed = replace(
+                around, isolated_by=around.isolated_by.reading_only(before.root, *([policies] if asked else []))
+            )
+            after = checked_out("head", head, repository, fixed)
             if why := project_file.moved(before.project, after.project, (before.root, after.root)):
                 raise CompareError(why)
             names = chosen(request, before, after)
@@ -136,7 +138,7 @@ def compare(request: Request, repository: Repository, say: Callable[[str], None]
             base=Side(ref=request.base, commit=base),
             head=Side(ref=request.head, commit=head),
             stacks=tuple(comparison.stack(name) for name in names),
-            walls=fixed.walls.told(request.limits, (*before.installed_with, *after.installed_with)),
+            walls=fixed.isolated_by.described(request.limits, (*before.installed_with, *after.installed_with)),
         )
 
 

@@ -23,7 +23,7 @@ from ..report.analysis import states, warnings
 
 # `refresh --preview-only` reads each resource and compares it with the state; the program does not run, and neither the
 # state nor a resource is written (pulumi/pulumi v3.259.0, `pulumi refresh --help`).
-_WORDS = ("refresh", "--preview-only", "--json", "--show-sames", "--non-interactive")
+_ARGUMENTS = ("refresh", "--preview-only", "--json", "--show-sames", "--non-interactive")
 _WAYS = (
     "what is shown as deleted exists no more, and what is shown as updated is another than it was left",
     "pulumi up with --refresh puts it back; pulumi refresh keeps it as it is",
@@ -69,7 +69,7 @@ def drift(stacks: Sequence[str], folder: Path, timeout_sec: float, sandbox: bool
             _stack(
                 name,
                 str(file.relative_to(project)) if file else "",
-                (*engine, *_WORDS, "--stack", name),
+                (*engine, *_ARGUMENTS, "--stack", name),
                 project,
                 timeout_sec,
             )
@@ -111,8 +111,8 @@ def _read(stack: Stack, finished: Finished, project: Path) -> Stack:
 
 
 def _why(finished: Finished, project: Path, found: Digest | None = None) -> str:
-    said = failure(finished, project, found, isolated=False) or "pulumi said nothing"
-    return f"{said}\n{_LOGIN}" if "PULUMI_ACCESS_TOKEN" in said else said
+    message = failure(finished, project, found, isolated=False) or "pulumi said nothing"
+    return f"{message}\n{_LOGIN}" if "PULUMI_ACCESS_TOKEN" in message else message
 
 
 def _without_plans(resource: Resource) -> Resource:
@@ -134,8 +134,8 @@ def _findings(found: Digest) -> Iterator[Finding]:
 
 def _cli() -> str:
     # Never from the folder it is called in, which may hold a `pulumi` of somebody else's.
-    parts = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    path = os.pathsep.join(part for part in parts if Path(part).is_absolute())
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    path = os.pathsep.join(part for part in folders if Path(part).is_absolute())
     by_installer = Path("/", os.environ.get("HOME", ""), ".pulumi", "bin")
     if program := shutil.which("pulumi", path=path) or shutil.which("pulumi", path=str(by_installer)):
         return program

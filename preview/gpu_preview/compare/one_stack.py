@@ -57,7 +57,7 @@ class Comparison:
         file = (after if new else before).file(name)
         common = {"stack": name, "file": file, "state": self.state_files[name].name if state else ""}
 
-        def told(status: Status, **more: object) -> Stack:
+        def stack_result(status: Status, **more: object) -> Stack:
             if (read := new or old) and (error := more.get("error")):
                 more["place"] = locations.of_error(
                     str(error), read, file, after.root if status is Status.FAILED else None
@@ -65,42 +65,44 @@ class Comparison:
             return Stack.model_validate({**common, "status": status, **more})
 
         if name in self.base_failed:
-            return told(Status.BASE_FAILED, error=self.base_failed[name])
+            return stack_result(Status.BASE_FAILED, error=self.base_failed[name])
         try:
             if self.saved:
                 self.saved.restore()
         except CacheError as error:
-            return told(Status.FAILED, error=clean(str(error)))
+            return stack_result(Status.FAILED, error=clean(str(error)))
         if new is None:
             left = digest.of_state(state.text if state else before.exported(name))
-            return told(Status.REMOVED, resources=left, counts=Counts.of(left))
+            return stack_result(Status.REMOVED, resources=left, counts=Counts.of(left))
         if self.head_failed:
-            return told(Status.FAILED, error=self.head_failed)
+            return stack_result(Status.FAILED, error=self.head_failed)
         try:
             after.open_secrets(name)
             if state:
-                self.say(f"{name}: taking the exported state, {state.told}")
+                self.say(f"{name}: taking the exported state, {state.summary}")
                 after.take_state(name, state)
         except CheckoutError as error:
-            return told(Status.FAILED, error=clean(str(error)))
+            return stack_result(Status.FAILED, error=clean(str(error)))
         self.say(f"{name}: previewing the head")
         finished, events = after.preview(name, self.selection.options)
         try:
             found = digest.read(finished.stdout)
         except DigestTooLargeError as error:
-            return told(Status.FAILED, error=clean(f"the engine's digest {error}"))
+            return stack_result(Status.FAILED, error=clean(f"the engine's digest {error}"))
         except DigestError:
-            return told(Status.FAILED, error=failure(finished, after.root))
+            return stack_result(Status.FAILED, error=failure(finished, after.root))
         try:
             broken, asked = policies.violations(events)
         except TooMuchError as error:
-            return told(Status.FAILED, error=clean(f"the engine's log of events is larger than anybody's: {error}"))
+            return stack_result(
+                Status.FAILED, error=clean(f"the engine's log of events is larger than anybody's: {error}")
+            )
         # The engine fails a preview in which a mandatory policy is broken, and says no more than that it failed.
         by_policy = any(each.level == "mandatory" for each in broken) and found.errors in ([], [_PREVIEW_FAILED])
         if finished.broke or (not by_policy and (found.errors or finished.code)):
             why = failure(finished, after.root, found)
-            return told(Status.FAILED, error=why, resources=found.resources, counts=found.counts)
+            return stack_result(Status.FAILED, error=why, resources=found.resources, counts=found.counts)
         files = Files(file, after.root, str(after.project.relative_to(after.root)), old, new, before.root)
         status = Status.NEW if old is None and state is None else Status.PREVIEWED
-        stack = told(status, violations=broken, policies=self.selection.told(asked))
+        stack = stack_result(status, violations=broken, policies=self.selection.sentence(asked))
         return analyze(stack, found, files, events=events, max_usd_month=self.max_usd_month)

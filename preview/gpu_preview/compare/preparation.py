@@ -51,7 +51,7 @@ def surroundings(
     return RunContext(scratch, own, build, limits, engine, say)
 
 
-def side(name: str, commit: str, repository: Repository, around: RunContext) -> Checkout:
+def checked_out(name: str, commit: str, repository: Repository, around: RunContext) -> Checkout:
     """A commit's files; nothing of it has run. CheckoutError where they are not to be read."""
     root = around.scratch / name
     repository.export(commit, root, around.limits.disk_gib)

@@ -10,7 +10,7 @@ from ..json_text import DEEPEST, TooMuchError
 from ..model import PropertyChange
 from .list_identity import NAMES, places
 from .moved_secrets import ANOTHER_MAYBE, MAYBE_SECRET, SecretMask
-from .paths import IN_TEXT, joined, parts
+from .paths import IN_TEXT, joined, steps_of
 from .placeholders import SECRET, is_unknown
 from .values import ANOTHER_SECRET, WAS_SECRET, as_json, is_secret, shown
 
@@ -36,7 +36,7 @@ class Hint(NamedTuple):
 
 
 def between(
-    before: Any, after: Any, path: str = "", replaces: bool = False, depth: int = 0, veil: SecretMask | None = None
+    before: Any, after: Any, path: str = "", replaces: bool = False, depth: int = 0, mask: SecretMask | None = None
 ) -> Iterator[PropertyChange]:
     """Every leaf that differs. A secret that is plain on the other side is not shown there either, wherever it is in
     the same property: `veil` is of the whole of that, and made of these values where none is given.
@@ -45,20 +45,20 @@ def between(
     """
     if before is ABSENT or after is ABSENT or is_unknown(before) or is_unknown(after) or depth >= DEEPEST:
         if before is not after and not _same(before, after):
-            yield _change(path, before, after, replaces, veil or SecretMask.of(before, after))
+            yield _change(path, before, after, replaces, mask or SecretMask.of(before, after))
     elif isinstance(before, Mapping) and isinstance(after, Mapping):
         for key in sorted({*before, *after} - {"__defaults"}, key=str):
             one, other = before.get(key, ABSENT), after.get(key, ABSENT)
-            own = veil or (SecretMask.of(one, other) if one != other else SecretMask())
+            own = mask or (SecretMask.of(one, other) if one != other else SecretMask())
             yield from between(one, other, joined(path, key), replaces, depth + 1, own)
     elif isinstance(before, list) and isinstance(after, list) and not _reordered(before, after):
-        own = veil or SecretMask.of(before, after)
+        own = mask or SecretMask.of(before, after)
         for at, one, other in _matched(before, after):
             yield from between(one, other, joined(path, at), replaces, depth + 1, own)
     elif (old := as_json(before)) is not None and (new := as_json(after)) is not None and type(old) is type(new):
-        yield from between(old, new, f"{path}{IN_TEXT}", replaces, depth + 1, veil or SecretMask.of(before, after))
+        yield from between(old, new, f"{path}{IN_TEXT}", replaces, depth + 1, mask or SecretMask.of(before, after))
     elif not _same(before, after):
-        yield _change(path, before, after, replaces, veil or SecretMask.of(before, after))
+        yield _change(path, before, after, replaces, mask or SecretMask.of(before, after))
 
 
 def _same(before: Any, after: Any) -> bool:
@@ -79,18 +79,18 @@ def _matched(before: list[Any], after: list[Any]) -> list[tuple[int, Any, Any]]:
     """
     by_place = [(at, _part(before, at), _part(after, at)) for at in range(max(len(before), len(after)))]
     for name in NAMES:
-        old, new = (places(side, name) for side in (before, after))
+        old, new = (places(entries, name) for entries in (before, after))
         if not old or not new:
             continue
         stay = [old[each] for each in new if each in old]
         # Another order is a difference, which names would hide.
         by_name = list(_by_name(before, after, old, new)) if stay == sorted(stay) else by_place
-        return min(by_name, by_place, key=lambda parts: sum(not _same(one, other) for _, one, other in parts))
+        return min(by_name, by_place, key=lambda pairs: sum(not _same(one, other) for _, one, other in pairs))
     return by_place
 
 
-def _part(parts: list[Any], at: int) -> Any:
-    return parts[at] if at < len(parts) else ABSENT
+def _part(pairs: list[Any], at: int) -> Any:
+    return pairs[at] if at < len(pairs) else ABSENT
 
 
 def _by_name(
@@ -103,11 +103,11 @@ def _by_name(
     yield from ((at, one, ABSENT) for at, one in gone.items())
 
 
-def _change(path: str, before: Any, after: Any, replaces: bool, veil: SecretMask) -> PropertyChange:
+def _change(path: str, before: Any, after: Any, replaces: bool, mask: SecretMask) -> PropertyChange:
     kind: Literal["add", "delete", "update"] = "add" if before is ABSENT else "delete" if after is ABSENT else "update"
-    key = str(next(reversed(parts(path)), ""))
-    one = None if before is ABSENT else _hidden(before, after, hides=veil.masks(before, after=False, key=key))
-    other = None if after is ABSENT else _hidden(after, before, hides=veil.masks(after, after=True, key=key))
+    key = str(next(reversed(steps_of(path)), ""))
+    one = None if before is ABSENT else _hidden(before, after, hides=mask.masks(before, after=False, key=key))
+    other = None if after is ABSENT else _hidden(after, before, hides=mask.masks(after, after=True, key=key))
     return PropertyChange(
         path=path,
         kind=kind,
@@ -127,7 +127,7 @@ def _hidden(value: Any, other: Any, *, hides: bool) -> str:
 
 def at(value: Any, path: str) -> Any:
     """What stands at a path the engine named; ABSENT for nothing. All that is below a secret is one."""
-    for part in parts(path):
+    for part in steps_of(path):
         if value == SECRET:
             return SECRET
         if isinstance(part, int) and isinstance(value, list) and part < len(value):
@@ -139,7 +139,7 @@ def at(value: Any, path: str) -> Any:
     return value
 
 
-def told(
+def reported(
     old: Mapping[str, Any], new: Mapping[str, Any], hints: Mapping[str, Hint], most: int = 10**9
 ) -> tuple[PropertyChange, ...]:
     """What the engine says differs, with its values; where it names no paths, what differs between the inputs.
@@ -148,13 +148,15 @@ def told(
     """
     before, after = old.get("inputs") or {}, new.get("inputs") or {}
     found: dict[str, PropertyChange] = {}
-    veils: dict[tuple[str, bool], SecretMask] = {}  # one for a whole property, of which the engine may name every part
+    masks_of: dict[
+        tuple[str, bool], SecretMask
+    ] = {}  # one for a whole property, of which the engine may name every part
     for path, hint in hints.items():
         source = before if hint.input_diff else old.get("outputs") or before
-        whole = joined("", parts(path)[0]) if parts(path) else ""
-        if (key := (whole, source is before)) not in veils:
-            veils[key] = SecretMask.of(at(source, whole), at(after, whole))
-        changes = at_most(most, between(at(source, path), at(after, path), path, hint.replaces, veil=veils[key]))
+        whole = joined("", steps_of(path)[0]) if steps_of(path) else ""
+        if (key := (whole, source is before)) not in masks_of:
+            masks_of[key] = SecretMask.of(at(source, whole), at(after, whole))
+        changes = at_most(most, between(at(source, path), at(after, path), path, hint.replaces, mask=masks_of[key]))
         if not changes:  # a difference that the texts of the digest do not show, such as between two secrets
             kind: Literal["add", "delete", "update"] = (
                 "add" if hint.kind.startswith("add") else "delete" if hint.kind.startswith("delete") else "update"

@@ -11,14 +11,14 @@ NAMES = ("name", "pool", "deviceName", "sid", "Sid", "id", "key")
 """The properties that may do so, the first one first."""
 
 
-def places(parts: Sequence[Any], name: str) -> dict[str, int]:
+def places(entries: Sequence[Any], name: str) -> dict[str, int]:
     """Where each name is in a list; nothing where any part has none, or two have the same."""
     found = {
         part[name]: at
-        for at, part in enumerate(parts)
+        for at, part in enumerate(entries)
         if isinstance(part, Mapping) and isinstance(part.get(name), str) and is_told(part[name])
     }
-    return found if len(found) == len(parts) else {}
+    return found if len(found) == len(entries) else {}
 
 
 def name_of(*lists: Sequence[Any]) -> str:

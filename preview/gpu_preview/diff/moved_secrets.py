@@ -31,7 +31,7 @@ class SecretMask:
     @classmethod
     def of(cls, before: Any, after: Any) -> SecretMask:
         """Of a whole property: the value of a top-level name."""
-        was, now = (list(_leaves(side)) for side in (before, after))
+        was, now = (list(_leaves(values)) for values in (before, after))
         lost, gained = _secrets(was), _secrets(now)
         return cls(_plain(now) if gained - lost else None, _plain(was) if lost - gained else None)
 

@@ -35,7 +35,7 @@ def written(steps: tuple[Step, ...]) -> str:
     return path
 
 
-def parts(path: str) -> list[Step]:
+def steps_of(path: str) -> list[Step]:
     """The names and numbers of a path that the engine wrote."""
     found: list[Step] = []
     for quoted, number, name in _PART.findall(path):

@@ -112,6 +112,6 @@ def _texts(value: Any) -> Iterator[str]:
             opened = _opened(value)
             yield from _texts(opened) if isinstance(opened, Mapping | list) else ()
     elif isinstance(value, Mapping | list):
-        parts = [value[key] for key in value if key != pulumi_wire.SIGNATURE] if isinstance(value, Mapping) else value
-        for one in parts:
+        entries = [value[key] for key in value if key != pulumi_wire.SIGNATURE] if isinstance(value, Mapping) else value
+        for one in entries:
             yield from _texts(one)

@@ -60,8 +60,8 @@ def pairs(before: Any, after: Any) -> Iterator[ValuePair]:
             keys = [key for key in {**now, **old} if isinstance(key, str)]
             left += [((*path, key), old.get(key), now.get(key)) for key in reversed(keys)]
         elif isinstance(now, list):
-            parts = list(_matched(was if isinstance(was, list) else [], now))
-            left += [((*path, index), *both) for index, *both in reversed(parts)]
+            elements = list(_matched(was if isinstance(was, list) else [], now))
+            left += [((*path, index), *both) for index, *both in reversed(elements)]
 
 
 def revealed(before: Any, after: Any) -> Iterator[ValuePair]:

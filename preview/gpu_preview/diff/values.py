@@ -28,7 +28,7 @@ def shown(value: Any) -> str:
         return UNKNOWN
     if value == SECRET:
         return SECRET
-    return short(_IN_PLAIN.sub(IN_PLAIN, json.dumps(_told(value), ensure_ascii=False, sort_keys=True)))
+    return short(_IN_PLAIN.sub(IN_PLAIN, json.dumps(_readable(value), ensure_ascii=False, sort_keys=True)))
 
 
 def opened(value: Any) -> Any:
@@ -59,11 +59,11 @@ def short(text: str) -> str:
     return f"{text[: _CHARACTERS // 2]}… ({len(text):,} characters, sha256 {digest})"
 
 
-def _told(value: Any) -> Any:
+def _readable(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(key): _told(one) for key, one in value.items() if key != "__defaults"}
+        return {str(key): _readable(one) for key, one in value.items() if key != "__defaults"}
     if isinstance(value, list):
-        return [_told(one) for one in value]
+        return [_readable(one) for one in value]
     return UNKNOWN if is_unknown(value) else value
 
 

@@ -103,8 +103,8 @@ def _digest(source: Callable[[], Any]) -> Digest:
         document = source()
         if much := digest_form.too_many(document):
             raise json_text.TooMuchError(much)
-        told = digest_form.Document.model_validate(document)
-        return _of(document, told)
+        parsed = digest_form.Document.model_validate(document)
+        return _of(document, parsed)
     except json_text.TooMuchError as error:
         raise DigestTooLargeError(f"is larger than the preview of anything: {error}") from None
     except ValidationError as error:
@@ -117,13 +117,13 @@ def _digest(source: Callable[[], Any]) -> Digest:
         raise DigestError("is not what `pulumi preview --json` prints") from None
 
 
-def _of(document: Mapping[str, Any], told: digest_form.Document) -> Digest:
-    if not told.says_something:
+def _of(document: Mapping[str, Any], parsed: digest_form.Document) -> Digest:
+    if not parsed.says_something:
         raise DigestError("is not what `pulumi preview --json` prints\n  expected: `steps`, or `changeSummary`")
-    if told.counts_what_it_lacks:
+    if parsed.counts_what_it_lacks:
         raise DigestError("counts changes in `changeSummary`, and has no `steps`: a part of it is missing")
     steps: list[dict[str, Any]] = document.get("steps") or []
-    diagnostics = tuple(Diagnostic(one.severity, one.message, one.urn) for one in told.diagnostics or ())
+    diagnostics = tuple(Diagnostic(one.severity, one.message, one.urn) for one in parsed.diagnostics or ())
     states = _by_urn(steps)
     parents = {urn: str(state(step).get("parent") or "") for urn, step in states.items()}
     unclear = {found[1] for one in diagnostics if (found := _UNTOLD.match(one.message))}
@@ -138,7 +138,7 @@ def _of(document: Mapping[str, Any], told: digest_form.Document) -> Digest:
         {urn: step["oldState"] for urn, step in states.items() if isinstance(step.get("oldState"), dict)},
         {urn: step["newState"] for urn, step in states.items() if isinstance(step.get("newState"), dict)},
         diagnostics,
-        _unlisted(states, (told.change_summary or {}).get("same", 0)),
+        _unlisted(states, (parsed.change_summary or {}).get("same", 0)),
     )
 
 

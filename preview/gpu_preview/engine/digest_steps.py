@@ -70,7 +70,7 @@ def resource(
     if operation is Operation.CREATE:
         properties = differences.created(new.get("inputs") or {}, most)
     elif operation in (Operation.UPDATE, Operation.REPLACE):
-        found = differences.told(old, new, differences.hints(step), most)
+        found = differences.reported(old, new, differences.hints(step), most)
         properties = _with_uncovered(found, old, new, most)
     else:
         properties = ()

@@ -36,7 +36,7 @@ class ExportedState:
     """How many operations somebody interrupted: nobody knows how they ended, so they are left out."""
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """What was done to it, as the end of a sentence."""
         pending = f" and {number(self.pending, 'interrupted operation')}" if self.pending else ""
         return f"without {number(self.secrets, 'secret')}{pending}"

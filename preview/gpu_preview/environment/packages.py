@@ -21,7 +21,7 @@ from ..git import repository
 from ..isolation import safe_open
 from . import requirements, venv_clone
 from .venv_clone import VenvError, site_packages
-from .virtualenv_option import toolchain, unfit, virtualenv
+from .virtualenv_option import problem_of, toolchain, virtualenv
 
 _LOCKS = ("requirements*.lock", "requirements*.txt", "uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock")
 _INSTALLED = ("requirements.lock", "requirements.txt")
@@ -64,15 +64,15 @@ class Packages:
             if path.is_file() and not path.is_symlink()
         }
 
-    def wants_others(self, side: Path) -> str:
+    def wants_others(self, revision: Path) -> str:
         """Why a side needs other packages than the checkout has; nothing where it does not.
 
         With the same lock it does where that is not what was installed: somebody has the change checked out, whose
         lock names a package more.
         """
-        if self.locks(side) != self.locks(self.root):
+        if self.locks(revision) != self.locks(self.root):
             return "its lock is another than the checkout's"
-        ours, lock = self.project / self.folder, self._wanted(side)
+        ours, lock = self.project / self.folder, self._wanted(revision)
         if lock is None or not self.folder or not site_packages(ours):
             return ""
         self._refuse_theirs(ours)
@@ -80,16 +80,16 @@ class Packages:
         lacks = venv_clone.lacking(folders, requirements.named(_text(lock)))
         return f"the checkout's environment lacks {', '.join(lacks)[:200]}" if lacks else ""
 
-    def refuse_names(self, side: Path) -> None:
+    def refuse_names(self, revision: Path) -> None:
         """PackagesError where the checkout or a side names an environment that can be none."""
-        for project in (self.project, side / self.project.relative_to(self.root)):
-            if why := unfit(project):
+        for project in (self.project, revision / self.project.relative_to(self.root)):
+            if why := problem_of(project):
                 raise PackagesError(f"{why}\n  expected: a folder in the repository, such as .venv")
 
-    def lend(self, side: Path) -> None:
+    def lend(self, revision: Path) -> None:
         """Give the side the checkout's packages, with the editable ones as they are there; nothing where one of the
         two names no environment."""
-        if not self.folder or not self.creation(side):
+        if not self.folder or not self.creation(revision):
             return
         ours = self.project / self.folder
         if not (ours / "bin" / "python").is_file():
@@ -99,11 +99,13 @@ class Packages:
             )
         self._refuse_theirs(ours)
         try:
-            venv_clone.create(ours, self.place(side), [*self.imported(ours, side), *map(str, site_packages(ours))])
+            venv_clone.create(
+                ours, self.place(revision), [*self.imported(ours, revision), *map(str, site_packages(ours))]
+            )
         except VenvError as error:
             raise PackagesError(str(error)) from None
         except OSError as error:
-            raise PackagesError(f"{self.place(side).name}: cannot be written: {error.strerror}") from None
+            raise PackagesError(f"{self.place(revision).name}: cannot be written: {error.strerror}") from None
 
     def readable(self) -> list[Path]:
         """What of the checkout's environment may be seen behind the walls."""
@@ -135,12 +137,12 @@ class Packages:
                 "  hint: .gitignore, and git rm -r --cached"
             )
 
-    def place(self, side: Path) -> Path:
+    def place(self, revision: Path) -> Path:
         """Where a side's environment is, as its own Pulumi.yaml says; the project itself where it names none."""
-        project = side / self.project.relative_to(self.root)
-        return Path(os.path.normpath(project / virtualenv(project, side)))
+        project = revision / self.project.relative_to(self.root)
+        return Path(os.path.normpath(project / virtualenv(project, revision)))
 
-    def imported(self, environment: Path, side: Path) -> Iterator[str]:
+    def imported(self, environment: Path, revision: Path) -> Iterator[str]:
         """The folders an environment imports from beside its own: those of the checkout as they are in the side."""
         for packages in site_packages(environment):
             for file in sorted(packages.glob("*.pth")):
@@ -148,57 +150,64 @@ class Packages:
                     folder = Path(line.strip())
                     if folder.is_absolute():
                         inside = folder.is_relative_to(self.root) and ".venv" not in folder.parts
-                        yield str(side / folder.relative_to(self.root)) if inside else str(folder)
+                        yield str(revision / folder.relative_to(self.root)) if inside else str(folder)
 
-    def installation(self, side: Path, base: Path, folder: Path) -> list[str]:
+    def installation(self, revision: Path, base: Path, folder: Path) -> list[str]:
         """The command that installs a side's own packages, to be run in `folder`. PackagesError where nothing says
         which.
 
         What is installed is written there, an empty folder of ours: nothing beside it is imported or obeyed. The
         side's lock may hold nothing that runs code, and no address that the lock has not in the files of the base.
         """
-        lock = self._wanted(side)
-        if lock is None or not self.creation(side):
+        lock = self._wanted(revision)
+        if lock is None or not self.creation(revision):
             raise PackagesError(
                 f"{self.project.name}: its lock differs from the checkout's, and nothing says how to install it\n"
                 f"  expected: one of {', '.join(_INSTALLED)}, and a virtualenv in Pulumi.yaml\n"
                 "  hint: name the command with --install"
             )
-        known = base / lock.relative_to(side)
+        known = base / lock.relative_to(revision)
         text, trusted = _text(lock), _text(known) if known.is_file() else ""
-        _refuse(lock.relative_to(side), requirements.refused(text, trusted))
+        _refuse(lock.relative_to(revision), requirements.refused(text, trusted))
         ours = folder / "requirements.txt"
         ours.write_text(requirements.written(text, trusted), encoding="utf-8")
-        pip = [str(self.place(side) / "bin" / "python"), "-I", "-m", "pip", "--quiet", "--disable-pip-version-check"]
+        pip = [
+            str(self.place(revision) / "bin" / "python"),
+            "-I",
+            "-m",
+            "pip",
+            "--quiet",
+            "--disable-pip-version-check",
+        ]
         # Wheels only: a source distribution runs code of its own to be installed.
         return [*pip, "install", "--no-cache-dir", "--only-binary", ":all:", "-r", str(ours)]
 
-    def creation(self, side: Path) -> list[str]:
+    def creation(self, revision: Path) -> list[str]:
         """The command that makes a side's environment, with pip in it; nothing where Pulumi.yaml names none."""
-        place = self.place(side)
-        named = place != side / self.project.relative_to(self.root)
+        place = self.place(revision)
+        named = place != revision / self.project.relative_to(self.root)
         return [sys.executable, "-I", "-m", "venv", str(place)] if named else []
 
     def chosen(self, command: str) -> list[str]:
         """The words of a command that somebody chose. PackagesError for one that only a shell would understand."""
         try:
-            words = shlex.split(command)
+            command_words = shlex.split(command)
         except ValueError as error:
             raise PackagesError(f"--install: {str(error).lower()}\n  got: {command}") from None
-        if not words or any(word in _SHELL for word in words):
+        if not command_words or any(word in _SHELL for word in command_words):
             raise PackagesError(
                 f"--install: is no command\n  got: {command}\n  expected: one command, which no shell reads\n"
                 "  hint: --install \"sh -c 'first && second'\""
             )
-        return words
+        return command_words
 
-    def variables(self, side: Path, given: Mapping[str, str]) -> dict[str, str]:
+    def variables(self, revision: Path, given: Mapping[str, str]) -> dict[str, str]:
         """What an installer gets of its surroundings: the side's virtual environment is active in them."""
         # Neither pip nor poetry, whose client is requests, knows SSL_CERT_FILE.
         authorities = given.get("SSL_CERT_FILE")
         own = dict.fromkeys(("PIP_CERT", "REQUESTS_CA_BUNDLE"), authorities) if authorities else {}
-        if self.creation(side):
-            place = self.place(side)
+        if self.creation(revision):
+            place = self.place(revision)
             own["VIRTUAL_ENV"] = own["UV_PROJECT_ENVIRONMENT"] = str(place)
             own["PATH"] = os.pathsep.join(filter(None, (str(place / "bin"), given.get("PATH", ""))))
         return {**given, **own}
@@ -208,21 +217,21 @@ class Packages:
         places = [folder / name for folder in (root / self.project.relative_to(self.root), root) for name in _INSTALLED]
         return next((path for path in places if path.is_file() and not path.is_symlink()), None)
 
-    def clear(self, side: Path) -> None:
+    def clear(self, revision: Path) -> None:
         """Remove what the side's commit has where its environment is to be: nothing of it may be started."""
-        if self.creation(side):
+        if self.creation(revision):
             try:
-                venv_clone.clear(self.place(side))
+                venv_clone.clear(self.place(revision))
             except VenvError as error:
                 raise PackagesError(str(error)) from None
 
-    def finish(self, side: Path) -> None:
+    def finish(self, revision: Path) -> None:
         """Add the side's own packages to what was installed there."""
-        ours, theirs = self.project / self.folder, self.place(side)
-        if self.folder and ours.is_dir() and self.creation(side):
+        ours, theirs = self.project / self.folder, self.place(revision)
+        if self.folder and ours.is_dir() and self.creation(revision):
             self._refuse_theirs(ours)
             try:
-                venv_clone.add(theirs, list(self.imported(ours, side)))
+                venv_clone.add(theirs, list(self.imported(ours, revision)))
             except VenvError as error:
                 raise PackagesError(str(error)) from None
 

@@ -120,7 +120,7 @@ class PolicySelection:
     left_out: tuple[str, ...] = ()
     """What was asked for, and is only the head's."""
 
-    def told(self, asked: str) -> str:
+    def sentence(self, asked: str) -> str:
         """The sentence on the packs that were asked, with what was left out."""
         return "; ".join((asked, *self.left_out))
 

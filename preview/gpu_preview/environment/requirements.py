@@ -93,5 +93,5 @@ def _named(line: str) -> Named | None:
         return None
     text = Named(found.requirement).text
     # `===` takes any text for a version, with a variable of the environment in it too.
-    unfit = "===" in text or text.lower().endswith(_ARCHIVES) or found.requirement.name.lower().endswith(_ARCHIVES)
-    return None if unfit else found
+    unusable = "===" in text or text.lower().endswith(_ARCHIVES) or found.requirement.name.lower().endswith(_ARCHIVES)
+    return None if unusable else found

@@ -24,12 +24,12 @@ _TOOLS = ("uv", "poetry")
 def virtualenv(project: Path, root: Path) -> str:
     """Its folder, relative to the project; nothing where it leads out of the repository, or can be none."""
     folder = _named(project)
-    if not folder or unfit(project):
+    if not folder or problem_of(project):
         return ""
     return folder if Path(os.path.normpath(project / folder)).is_relative_to(root) else ""
 
 
-def unfit(project: Path) -> str:
+def problem_of(project: Path) -> str:
     """Why what is named can be no environment; nothing where it can, or where none is named."""
     folder = _named(project)
     got = f"\n  got: {visible(folder, _SHOWN)}"

@@ -15,7 +15,7 @@ from typing import IO, Any, cast
 from gpu_common.visible import visible_lines
 
 _TIMEOUT_SEC = 300
-_MOST_TOLD = 2_000
+_MAX_MESSAGE = 2_000
 # A figure of ours. git holds a whole folder at once, and a file that is stored as its difference to another; either may
 # be far more than what a pull request brought.
 _MEMORY_BYTES = 4 * 1024**3
@@ -38,14 +38,14 @@ class GitError(Exception):
     """git has no answer; the text says what was asked, and what git said."""
 
 
-def said(folder: Path, *words: str, git_folder: Path | None = None) -> str:
+def said(folder: Path, *arguments: str, git_folder: Path | None = None) -> str:
     """What git prints, without the end of its last line. GitError where it fails."""
-    return os.fsdecode(run(folder, *words, git_folder=git_folder).stdout).strip()
+    return os.fsdecode(run(folder, *arguments, git_folder=git_folder).stdout).strip()
 
 
 def run(
     folder: Path,
-    *words: str,
+    *arguments: str,
     git_folder: Path | None = None,
     stdin: int | IO[bytes] = subprocess.DEVNULL,
     stdout: int | IO[bytes] = subprocess.PIPE,
@@ -53,25 +53,25 @@ def run(
     """git to its end. It looks for a repository from the folder upwards where it is told none."""
     try:
         answer = subprocess.run(
-            _command(words, git_folder), stdin=stdin, stdout=stdout, stderr=subprocess.PIPE,
+            _command(arguments, git_folder), stdin=stdin, stdout=stdout, stderr=subprocess.PIPE,
             timeout=_TIMEOUT_SEC, check=False, **_options(folder),
         )  # fmt: skip
     except FileNotFoundError:
         raise GitError("there is no git on PATH\n  hint: install it") from None
     except subprocess.TimeoutExpired:
-        raise _too_late(words[0]) from None
+        raise _too_late(arguments[0]) from None
     if answer.returncode:
-        raise _failed(words[0], answer.returncode, answer.stderr)
+        raise _failed(arguments[0], answer.returncode, answer.stderr)
     return answer
 
 
 @contextmanager
-def reading(folder: Path, *words: str, git_folder: Path) -> Iterator[IO[bytes]]:
+def reading(folder: Path, *arguments: str, git_folder: Path) -> Iterator[IO[bytes]]:
     """What git prints, while it prints it, to be read to its end. git is ended where somebody stops before."""
     with (
-        tempfile.TemporaryFile() as told,
+        tempfile.TemporaryFile() as error_file,
         subprocess.Popen(
-            _command(words, git_folder), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=told,
+            _command(arguments, git_folder), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=error_file,
             **_options(folder),
         ) as git,
     ):  # fmt: skip
@@ -81,17 +81,17 @@ def reading(folder: Path, *words: str, git_folder: Path) -> Iterator[IO[bytes]]:
             yield cast("IO[bytes]", git.stdout)
             code = git.wait()
             if late.finished.is_set():
-                raise _too_late(words[0])
+                raise _too_late(arguments[0])
         finally:
             late.cancel()
             git.kill()
         if code:
-            told.seek(0)
-            raise _failed(words[0], code, told.read())
+            error_file.seek(0)
+            raise _failed(arguments[0], code, error_file.read())
 
 
-def _command(words: Sequence[str], git_folder: Path | None) -> list[str]:
-    return ["git", *_SETTINGS, *([f"--git-dir={git_folder}"] if git_folder else []), *words]
+def _command(arguments: Sequence[str], git_folder: Path | None) -> list[str]:
+    return ["git", *_SETTINGS, *([f"--git-dir={git_folder}"] if git_folder else []), *arguments]
 
 
 def _options(folder: Path) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def _too_late(what: str) -> GitError:
     return GitError(f"git {what} did not end within {_TIMEOUT_SEC} s")
 
 
-def _failed(what: str, code: int, told: bytes) -> GitError:
-    text = visible_lines(told.decode(errors="replace").strip(), _MOST_TOLD) or f"it ended with {code}"
+def _failed(what: str, code: int, error_file: bytes) -> GitError:
+    text = visible_lines(error_file.decode(errors="replace").strip(), _MAX_MESSAGE) or f"it ended with {code}"
     hint = "\n  hint: a partial clone lacks files; clone without --filter" if "promisor" in text else ""
     return GitError(f"git {what}: {text}{hint}")

@@ -54,7 +54,7 @@ class Repository:
     def commit(self, ref: str) -> str:
         """The commit a name means."""
         try:
-            return self._said("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+            return self._output("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
         except GitError:
             hint = "git fetch --depth=1 origin " + ref.removeprefix("origin/")
             raise GitError(f"no commit named {ref!r}\n  hint: a shallow clone may lack it: {hint}") from None
@@ -62,17 +62,17 @@ class Repository:
     def fork_point(self, base: str, head: str) -> str:
         """The newest commit both have, as GitHub compares a pull request; the base itself where none is known."""
         try:
-            return self._said("merge-base", base, head)
+            return self._output("merge-base", base, head)
         except GitError:
             return base
 
     def tree(self, commit: str) -> str:
         """The id of all files of a commit, which two commits with the same files share."""
-        return self._said("rev-parse", f"{commit}^{{tree}}")
+        return self._output("rev-parse", f"{commit}^{{tree}}")
 
     def kind(self, commit: str, path: Path) -> str:
         """What a commit has at a path: `blob`, `tree`, `commit` for a submodule; empty for nothing."""
-        listed = self._said("ls-tree", "-z", "--full-tree", commit, "--", str(path))
+        listed = self._output("ls-tree", "-z", "--full-tree", commit, "--", str(path))
         return listed.split(" ", 2)[1] if listed else ""
 
     def export(self, commit: str, folder: Path, most_gib: float = 10.0) -> None:
@@ -85,8 +85,8 @@ class Repository:
         folder.mkdir(parents=True)
         try:
             # Read while it is printed, because git's list may have no end in our time.
-            words = ("ls-tree", "-r", "-t", "-l", "-z", "--full-tree", commit)
-            with process.reading(self.root, *words, git_folder=self.git_folder) as listed:
+            arguments = ("ls-tree", "-r", "-t", "-l", "-z", "--full-tree", commit)
+            with process.reading(self.root, *arguments, git_folder=self.git_folder) as listed:
                 files = tree_export.entries(listed, most_gib)
             with tempfile.TemporaryFile(dir=folder.parent) as ids, tempfile.TemporaryFile(dir=folder.parent) as content:
                 ids.writelines(f"{each.id}\n".encode() for each in files)
@@ -94,22 +94,22 @@ class Repository:
                 process.run(self.root, "cat-file", "--batch", git_folder=self.git_folder, stdin=ids, stdout=content)
                 content.seek(0)
                 tree_export.write(files, folder, content)
-        except tree_export.UnfitTreeError as error:
+        except tree_export.UnsafeTreeError as error:
             raise GitError(f"{commit[:10]}: {error}") from None
 
     def is_dirty(self) -> bool:
         """Whether there are changes that no commit has."""
-        return bool(self._said("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all"))
+        return bool(self._output("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all"))
 
-    def _said(self, *words: str) -> str:
-        return process.said(self.root, *words, git_folder=self.git_folder)
+    def _output(self, *arguments: str) -> str:
+        return process.said(self.root, *arguments, git_folder=self.git_folder)
 
 
 def tracks(root: Path, path: Path) -> bool:
     """Whether anything at or below a path is a file of the repository's. GitError where the root has no `.git`."""
     # Options of git's own stand before its command; a name may hold the signs of a pattern.
-    words = ("--literal-pathspecs", "ls-files", "--", str(path))
-    return bool(process.said(root, *words, git_folder=_git_folder(root)))
+    arguments = ("--literal-pathspecs", "ls-files", "--", str(path))
+    return bool(process.said(root, *arguments, git_folder=_git_folder(root)))
 
 
 def project_above(start: Path) -> Path | None:

@@ -23,13 +23,13 @@ _CHUNK_BYTES = 1024**2
 # limits.h, which counts a byte that ends the path; symlink(2)).
 _MOST_ENTRIES = 200_000
 _MOST_LISTED_MIB = 64
-_MOST_PARTS = 200
+_MAX_DEPTH = 200
 _MOST_PATH_BYTES = 4_095
 _MOST_LINK_BYTES = 4_095
 _MOST_SHOWN = 100
 
 
-class UnfitTreeError(Exception):
+class UnsafeTreeError(Exception):
     """A commit whose files cannot be written; the text says which one, and why."""
 
 
@@ -55,21 +55,21 @@ def entries(listed: IO[bytes], most_gib: float) -> list[Entry]:
     for line in _lines(listed):
         number += 1
         if number > _MOST_ENTRIES:
-            raise UnfitTreeError(f"it has more than {_MOST_ENTRIES:,} files and folders")
-        words, _, path = line.partition(b"\t")
-        mode, _, name, size = words.decode().split()
+            raise UnsafeTreeError(f"it has more than {_MOST_ENTRIES:,} files and folders")
+        fields, _, path = line.partition(b"\t")
+        mode, _, name, size = fields.decode().split()
         _look_at(path)
         if mode in (_SUBMODULE, _FOLDER):
             continue
         if mode != _LINK and mode not in _MODES:
-            raise UnfitTreeError(f"{_shown(path)}: has the mode {mode}, which git does not know")
+            raise UnsafeTreeError(f"{_shown(path)}: has the mode {mode}, which git does not know")
         if not size.isdecimal():
-            raise UnfitTreeError(f"{_shown(path)}: git does not have its content, {name}")
+            raise UnsafeTreeError(f"{_shown(path)}: git does not have its content, {name}")
         if mode == _LINK and int(size) > _MOST_LINK_BYTES:
-            raise UnfitTreeError(f"{_shown(path)}: is a link to a path of more than {_MOST_LINK_BYTES:,} bytes")
+            raise UnsafeTreeError(f"{_shown(path)}: is a link to a path of more than {_MOST_LINK_BYTES:,} bytes")
         most_bytes -= int(size)
         if most_bytes < 0:
-            raise UnfitTreeError(f"its files have more than {most_gib:g} GiB")
+            raise UnsafeTreeError(f"its files have more than {most_gib:g} GiB")
         found.append(Entry(mode, name, path))
     # Nothing is ever written through a link of the same tree, if all of them come last.
     return sorted(found, key=lambda each: each.is_link)
@@ -80,19 +80,19 @@ def _lines(listed: IO[bytes]) -> Iterator[bytes]:
     while chunk := listed.read(_CHUNK_BYTES):
         read += len(chunk)
         if read > _MOST_LISTED_MIB * 1024**2:
-            raise UnfitTreeError(f"the list of its files has more than {_MOST_LISTED_MIB} MiB")
+            raise UnsafeTreeError(f"the list of its files has more than {_MOST_LISTED_MIB} MiB")
         *whole, left = (left + chunk).split(b"\0")
         yield from whole
 
 
 def _look_at(path: bytes) -> None:
     if len(path) > _MOST_PATH_BYTES:
-        raise UnfitTreeError(f"{_shown(path)}: is a path of more than {_MOST_PATH_BYTES:,} bytes")
-    parts = os.fsdecode(path).split("/")
-    if len(parts) > _MOST_PARTS:
-        raise UnfitTreeError(f"{_shown(path)}: has more than {_MOST_PARTS} parts")
-    if any(part.lower() in _NO_NAMES for part in parts):
-        raise UnfitTreeError(f"{_shown(path)}: is no path that git would check out")
+        raise UnsafeTreeError(f"{_shown(path)}: is a path of more than {_MOST_PATH_BYTES:,} bytes")
+    names = os.fsdecode(path).split("/")
+    if len(names) > _MAX_DEPTH:
+        raise UnsafeTreeError(f"{_shown(path)}: has more than {_MAX_DEPTH} parts")
+    if any(part.lower() in _NO_NAMES for part in names):
+        raise UnsafeTreeError(f"{_shown(path)}: is no path that git would check out")
 
 
 def _shown(path: bytes) -> str:
@@ -110,7 +110,7 @@ def write(files: list[Entry], folder: Path, objects: IO[bytes]) -> None:
         path = folder / os.fsdecode(each.path)
         head = objects.readline().split()
         if len(head) != 3 or head[1] != b"blob":
-            raise UnfitTreeError(f"{_shown(each.path)}: git does not have its content, {each.id}")
+            raise UnsafeTreeError(f"{_shown(each.path)}: git does not have its content, {each.id}")
         content = _chunks(objects, int(head[2]))
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -120,7 +120,7 @@ def write(files: list[Entry], folder: Path, objects: IO[bytes]) -> None:
                 _write(path, _MODES[each.mode], content)
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else "its name is none"
-            raise UnfitTreeError(f"{_shown(each.path)}: cannot be written: {why}") from None
+            raise UnsafeTreeError(f"{_shown(each.path)}: cannot be written: {why}") from None
         objects.read(1)  # the end of a line
 
 

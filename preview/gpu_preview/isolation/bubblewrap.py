@@ -70,7 +70,7 @@ class Isolation:
         bound = [word for folder in folders for word in ("--ro-bind", str(folder), str(folder))]
         return Isolation((*self.prefix, *bound), self.reason, self.network)
 
-    def told(self, limits: Limits, installed_with: Sequence[str] = ()) -> tuple[Wall, ...]:
+    def described(self, limits: Limits, installed_with: Sequence[str] = ()) -> tuple[Wall, ...]:
         """For the report: each wall, and whether it stood; what installed packages had the network."""
         up = bool(self.prefix)
         given = "it was given the network" if self.network else ""
@@ -114,8 +114,8 @@ def build(scratch: Path, checkout: Path, needed: Iterable[Path], *, network: boo
     except (OSError, subprocess.SubprocessError) as error:
         return Isolation((), f"it does not run ({type(error).__name__})", network)
     if tried.returncode:
-        said = tried.stderr.strip().splitlines() or ["it says nothing"]
-        return Isolation((), f"it does not run ({said[-1]})", network)
+        lines = tried.stderr.strip().splitlines() or ["it says nothing"]
+        return Isolation((), f"it does not run ({lines[-1]})", network)
     return Isolation(prefix, "", network)
 
 

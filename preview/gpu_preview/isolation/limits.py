@@ -127,8 +127,8 @@ def copied(finished: Finished, source: Path, target: Path, most_mib: float = _MO
     left = int(most_mib * 1024**2)
     with target.open("wb") as copy, contextlib.suppress(OSError), safe_open.open_regular(source) as file:
         if os.fstat(file.fileno()).st_size > left:
-            told = f"the program left a file of more than {most_mib:g} MiB: {source.name}"
-            return replace(finished, broke=finished.broke or told), target
+            message = f"the program left a file of more than {most_mib:g} MiB: {source.name}"
+            return replace(finished, broke=finished.broke or message), target
         # It may grow while it is read, where a process of the command's has outlived it.
         while left > 0 and (chunk := file.read(min(left, _CHUNK_BYTES))):
             left -= copy.write(chunk)

@@ -43,10 +43,10 @@ def analyze(
     outputs = engine_events.outputs(events) if events else None
     if outputs:
         # The engine's digest is written before the program has told them.
-        before, after = (_with_outputs(*side) for side in ((before, outputs.before), (after, outputs.after)))
+        before, after = (_with_outputs(*pair) for pair in ((before, outputs.before), (after, outputs.after)))
     makes_something = any(each.operation in (Operation.CREATE, Operation.REPLACE) for each in found.resources)
     cost, unknown = money.cost(files.before, files.after)
-    told = [
+    shown_changes = [
         *stack_file.find(files.before, files.after, files.name),
         *money.beyond_budget(cost, max_usd_month),
         *unknown,
@@ -56,13 +56,13 @@ def analyze(
         each.urn: Change(each, before.get(each.moved_from or each.urn), after.get(each.urn)) for each in found.resources
     }
     lines, old = (StackLines.read(path, files.name) if path else None for path in (files.after, files.before))
-    sides = locations.Sides(files.root, files.project, lines, old, files.base)
+    compared = locations.SourceFiles(files.root, files.project, lines, old, files.base)
 
     def changed(finding: Finding) -> Finding:
-        return finding.model_copy(update={"place": locations.of_change(finding, changes.get(finding.urn), sides)})
+        return finding.model_copy(update={"place": locations.of_change(finding, changes.get(finding.urn), compared)})
 
     def placed(finding: Finding) -> Finding:
-        place = finding.place or locations.of_pool_or_source(finding, changes.get(finding.urn), sides)
+        place = finding.place or locations.of_pool_or_source(finding, changes.get(finding.urn), compared)
         return finding.model_copy(update={"place": place})
 
     def broken(violation: Violation) -> Violation:
@@ -82,7 +82,7 @@ def analyze(
             "counts": found.counts,
             "resources": found.resources,
             "outputs": outputs.differing(makes_something=makes_something) if outputs else (),
-            "findings": (*map(changed, dangers.find(before, after, found.resources)), *map(placed, told)),
+            "findings": (*map(changed, dangers.find(before, after, found.resources)), *map(placed, shown_changes)),
             "violations": tuple(map(broken, violations)),
             "policies": f"{stack.policies}{more}",
             "cost": cost,
@@ -96,8 +96,8 @@ def states(found: Digest) -> tuple[dict[str, State], dict[str, State]]:
     return before, {urn: State.of(state) for urn, state in found.after.items()}
 
 
-def _with_outputs(side: Mapping[str, State], outputs: Mapping[str, Any]) -> dict[str, State]:
-    return {urn: replace(each, outputs=outputs) if each.type == STACK else each for urn, each in side.items()}
+def _with_outputs(pair: Mapping[str, State], outputs: Mapping[str, Any]) -> dict[str, State]:
+    return {urn: replace(each, outputs=outputs) if each.type == STACK else each for urn, each in pair.items()}
 
 
 def _finding(violation: Violation, change: Change | None) -> Finding:

@@ -90,8 +90,8 @@ def _command(each: _Annotation) -> str:
     if each.place:
         lines = {"line": str(each.place.line), "endLine": str(each.place.end_line)}
         properties = {"file": visible(each.place.file), **lines, **properties}
-    told = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-    return f"::{each.level} {told}::{_data(visible_lines(each.message, _MESSAGE_CHARS))}"
+    fields = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    return f"::{each.level} {fields}::{_data(visible_lines(each.message, _MESSAGE_CHARS))}"
 
 
 def _data(text: str) -> str:

@@ -115,8 +115,8 @@ def _own(pull: PullRequest, author: str, marker: str) -> IssueComment | None:
 
 
 def _refusal(error: GithubException) -> str:
-    said = error.data.get("message") if isinstance(error.data, dict) else None
-    lines = [f"GitHub answered {error.status}: {plain(str(said or 'without a reason'))}"]
+    message = error.data.get("message") if isinstance(error.data, dict) else None
+    lines = [f"GitHub answered {error.status}: {plain(str(message or 'without a reason'))}"]
     if error.status in (401, 403, 404):
         lines.append("  hint: the job's token needs permissions: pull-requests: write")
     elif error.status >= 500:

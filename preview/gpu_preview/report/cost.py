@@ -31,11 +31,11 @@ def cost(before: Path | None, after: Path | None) -> tuple[Cost | None, list[Fin
     """
     found: dict[str, StackCost | None] = {}
     findings: list[Finding] = []
-    for side, path in (("base", before), ("head", after)):
+    for revision, path in (("base", before), ("head", after)):
         try:
-            found[side] = _of(path) if path else None
+            found[revision] = _of(path) if path else None
         except UnpricedError as error:
-            findings.append(_unpriced(f"the cost is not known: the stack file of the {side} {error}"))
+            findings.append(_unpriced(f"the cost is not known: the stack file of the {revision} {error}"))
     if findings or not any(found.values()):
         return None, findings
     old, new = found["base"], found["head"]
@@ -60,12 +60,16 @@ def beyond_budget(found: Cost | None, ceiling_usd_month: float | None) -> list[F
     if after.worst_month_usd is None:
         return [_note(f"no price is known, so nobody can tell whether the worst month is within {ceiling}")]
     least = "at least " if after.at_least else ""
-    told = f"the worst month of all pools is {least}{after.worst_month_usd:,.0f} USD"
+    sentence = f"the worst month of all pools is {least}{after.worst_month_usd:,.0f} USD"
     if after.worst_month_usd > ceiling_usd_month:
         # Whoever lowers it from far above is on the way; that the rest is still too much was told before.
         old = before.worst_month_usd if before else None
-        return [] if old is not None and old >= after.worst_month_usd else [BEYOND_BUDGET.of(f"{told}, over {ceiling}")]
-    return [_note(f"{told}, so nobody can tell whether it is within {ceiling}")] if after.at_least else []
+        return (
+            []
+            if old is not None and old >= after.worst_month_usd
+            else [BEYOND_BUDGET.of(f"{sentence}, over {ceiling}")]
+        )
+    return [_note(f"{sentence}, so nobody can tell whether it is within {ceiling}")] if after.at_least else []
 
 
 class UnpricedError(Exception):

@@ -27,9 +27,9 @@ from ..phrases import (
     origin,
     outcome,
     policies,
-    said_once,
     sentence,
     signs,
+    without_repeats,
     worst_month,
 )
 
@@ -44,8 +44,8 @@ def render(report: Report) -> str:
     report = report.model_copy(update={"stacks": tuple(map(_punctuated, failed_first(report.stacks)))})
     style = (_PAGE / "page.css").read_text(encoding="utf-8")
     script = "\n".join((_PAGE / name).read_text(encoding="utf-8") for name in _SCRIPTS)
-    data = {"report": _shown(report.model_dump(mode="json", by_alias=True)), "words": _words(report)}
-    parts = {
+    data = {"report": _shown(report.model_dump(mode="json", by_alias=True)), "words": _texts(report)}
+    sections = {
         "csp": f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "base-uri 'none'; form-action 'none'",
         "style": style,
@@ -58,10 +58,10 @@ def render(report: Report) -> str:
     page = (_PAGE / "page.html").read_text(encoding="utf-8")
     before, *rest = page.split("{{")
     # Each part goes in once, so nothing within the report can pass for a placeholder.
-    return before + "".join(parts[name] + after for name, _, after in (each.partition("}}") for each in rest))
+    return before + "".join(sections[name] + after for name, _, after in (each.partition("}}") for each in rest))
 
 
-def _words(report: Report) -> dict[str, Any]:
+def _texts(report: Report) -> dict[str, Any]:
     """What the page says in the words of the other forms."""
     stacks = [
         {
@@ -72,7 +72,9 @@ def _words(report: Report) -> dict[str, Any]:
             "cost": (rows := _cost(each)),
             "costNote": f"{signs(cell for row in rows for cell in row[1:])} {NOT_IN_COSTS}".strip(),
             "worstMonth": worst_month(each),
-            "violations": _shown([one.model_dump(mode="json", by_alias=True) for one in said_once(each.violations)]),
+            "violations": _shown(
+                [one.model_dump(mode="json", by_alias=True) for one in without_repeats(each.violations)]
+            ),
         }
         for each in report.stacks
     ]

@@ -12,7 +12,7 @@ import yaml
 from gpu_ci.stack.pools import POOLS
 
 from .. import stack_yaml
-from ..diff.paths import Step, parts
+from ..diff.paths import Step, steps_of
 from ..engine.states import Change
 from ..model import Finding, Place
 from . import source_locations
@@ -96,7 +96,7 @@ def of_error(text: str, path: Path, file: str, root: Path | None = None) -> Plac
         return Place(file=file, line=max(1, int(found[1])), end_line=max(1, int(found[1])))
     lines = StackLines.read(path, file)
     for match in _KEY.finditer(text):
-        steps = parts(match[0].rstrip("."))
+        steps = steps_of(match[0].rstrip("."))
         if lines.has(*steps[:1]):
             place = lines.at(steps)
             return place if lines.has(*steps) else place.model_copy(update={"end_line": place.line})
@@ -104,7 +104,7 @@ def of_error(text: str, path: Path, file: str, root: Path | None = None) -> Plac
 
 
 @dataclass(frozen=True)
-class Sides:
+class SourceFiles:
     """What tells where a finding stands."""
 
     root: Path
@@ -132,34 +132,38 @@ class Sides:
         return self.lines.at(changed[0]) if len(changed) == 1 and changed[0] else None
 
 
-def of_pool_or_source(finding: Finding, change: Change | None, sides: Sides) -> Place | None:
+def of_pool_or_source(finding: Finding, change: Change | None, compared: SourceFiles) -> Place | None:
     """The lines of its pool in the stack file (of either side), else where the program makes the resource."""
-    return _of_pool(finding, sides) or next(iter(_calls(change, sides)), None)
+    return _of_pool(finding, compared) or next(iter(_calls(change, compared)), None)
 
 
-def of_change(finding: Finding, change: Change | None, sides: Sides) -> Place | None:
+def of_change(finding: Finding, change: Change | None, compared: SourceFiles) -> Place | None:
     """As above, but where something changed: in the program where the stack file is the same at both sides, and at the
     one key of the stack file that differs where the program's files that make the resource are the same.
     """
-    calls = _calls(change, sides)
-    changed = [call for call in calls if sides.base and not source_locations.is_same(call.file, sides.root, sides.base)]
+    calls = _calls(change, compared)
+    changed = [
+        call
+        for call in calls
+        if compared.base and not source_locations.is_same(call.file, compared.root, compared.base)
+    ]
     in_source = next(iter((*changed, *calls)), None)
-    if in_pool := _of_pool(finding, sides):
-        return in_source if in_source and sides.has_same_file else in_pool
-    return sides.only_change or in_source if in_source and sides.base and not changed else in_source
+    if in_pool := _of_pool(finding, compared):
+        return in_source if in_source and compared.has_same_file else in_pool
+    return compared.only_change or in_source if in_source and compared.base and not changed else in_source
 
 
-def _of_pool(finding: Finding, sides: Sides) -> Place | None:
+def _of_pool(finding: Finding, compared: SourceFiles) -> Place | None:
     pool = finding.component
-    known = bool(pool) and any(side.has(POOLS, pool) for side in (sides.lines, sides.before) if side)
-    return sides.lines.of_pool(pool, sides.before) if sides.lines and known else None
+    known = bool(pool) and any(side.has(POOLS, pool) for side in (compared.lines, compared.before) if side)
+    return compared.lines.of_pool(pool, compared.before) if compared.lines and known else None
 
 
-def _calls(change: Change | None, sides: Sides) -> list[Place]:
+def _calls(change: Change | None, compared: SourceFiles) -> list[Place]:
     """Where the program makes it, the innermost call first."""
     if change is None or change.after is None:
         return []
-    return list(source_locations.of_source(change.after.positions, sides.root, sides.project))
+    return list(source_locations.of_source(change.after.positions, compared.root, compared.project))
 
 
 def _entry(node: yaml.Node | None, step: Step) -> tuple[yaml.Node, yaml.Node] | None:

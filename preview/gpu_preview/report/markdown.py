@@ -83,7 +83,7 @@ def _lines(report: Report, detail: Detail) -> Iterator[str]:
     yield MARKER
     if _has_nothing_to_say(report):
         verdict = " · ".join(heading(stack, report.how) for stack in report.stacks[: detail.stacks]) or "**no stacks**"
-        yield f"{verdict}. {_more(report, detail)}{_sides(report)}."
+        yield f"{verdict}. {_more(report, detail)}{_revisions(report)}."
         return
     stacks = failed_first(report.stacks)
     if len(stacks) > 1:
@@ -96,8 +96,8 @@ def _lines(report: Report, detail: Detail) -> Iterator[str]:
     yield from ("", "---", "")
     if more := _more(report, detail) + _left_out(report, detail):
         yield from (more, "")
-    yield from _walls(report, detail)
-    yield f"{_sides(report)}; {origin(report)} by {code(report.made_by, 100)}."
+    yield from _isolation(report, detail)
+    yield f"{_revisions(report)}; {origin(report)} by {code(report.made_by, 100)}."
 
 
 def _has_nothing_to_say(report: Report) -> bool:
@@ -114,11 +114,11 @@ def _table(report: Report, stacks: list[Stack]) -> Iterator[str]:
     yield from (f"| stack | {asked(report)} | look at | worst month, USD |", "|---|---|---|--:|")
     for each in stacks:
         yield f"| {cell(each.stack, 100)} | {outcome(each, report.how)} | {concerns(each)} | {worst_month(each)} |"
-    if told := signs(map(worst_month, stacks)):
-        yield from ("", prose(told))
+    if estimate := signs(map(worst_month, stacks)):
+        yield from ("", prose(estimate))
 
 
-def _walls(report: Report, detail: Detail) -> Iterator[str]:
+def _isolation(report: Report, detail: Detail) -> Iterator[str]:
     """What the head's code was kept from; a wall that does not stand is told in full."""
     standing = ", ".join(code(each.name, 100) for each in report.walls[: detail.items] if each.stands)
     if standing:
@@ -128,13 +128,13 @@ def _walls(report: Report, detail: Detail) -> Iterator[str]:
             yield from (f"**No wall**: {code(each.name, 100)}. {prose(each.text, detail.text_chars)}", "")
 
 
-def _sides(report: Report) -> str:
-    return f"Base {_side(report.base)}, head {_side(report.head)}"
+def _revisions(report: Report) -> str:
+    return f"Base {_revision(report.base)}, head {_revision(report.head)}"
 
 
-def _side(side: Side) -> str:
-    short = commit(side)
-    return code(side.ref, 100) + (f" at {code(short)}" if short and short != side.ref else "")
+def _revision(revision: Side) -> str:
+    short = commit(revision)
+    return code(revision.ref, 100) + (f" at {code(short)}" if short and short != revision.ref else "")
 
 
 def _more(report: Report, detail: Detail) -> str:
@@ -154,9 +154,9 @@ def _left_out(report: Report, detail: Detail) -> str:
             else:
                 properties += max(0, len(each.properties) - detail.properties)
         properties += max(0, len(stack.outputs) - detail.properties)
-    parts = [number(properties, "property", "properties")] if properties else []
-    parts += [number(resources, "resource")] if resources else []
-    return f"Left out, as a comment has an end: {' and '.join(parts)}; the whole report has them." if parts else ""
+    counts = [number(properties, "property", "properties")] if properties else []
+    counts += [number(resources, "resource")] if resources else []
+    return f"Left out, as a comment has an end: {' and '.join(counts)}; the whole report has them." if counts else ""
 
 
 def _shortest(report: Report) -> Iterator[str]:

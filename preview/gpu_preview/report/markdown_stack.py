@@ -23,9 +23,9 @@ from ..phrases import (
     of_severity,
     outcome,
     policies,
-    said_once,
     sentence,
     signs,
+    without_repeats,
     worst_first,
 )
 from .markdown_text import block, cell, code, html_code, prose
@@ -86,8 +86,8 @@ def lines(stack: Stack, detail: Detail, how: str) -> Iterator[str]:
     yield from _warnings([each for each in remarks if each.rule != KEEPS_JOBS], detail)
     if stack.state:
         yield from ("", f"Compared with the exported state {code(stack.state, _NAME_CHARS)}, {SECRETS_TAKEN}.")
-    if told := policies(stack):
-        yield from ("", f"Policies: {prose(told, detail.text_chars)}")
+    if cells := policies(stack):
+        yield from ("", f"Policies: {prose(cells, detail.text_chars)}")
 
 
 def _dangers(found: Sequence[Finding], detail: Detail) -> Iterator[str]:
@@ -107,7 +107,7 @@ def _warnings(found: Sequence[Finding], detail: Detail) -> Iterator[str]:
 def _violations(found: Sequence[Violation], detail: Detail) -> Iterator[str]:
     if found:
         yield from ("", "**Policies broken**", "")
-        for each in islice(said_once(found), detail.items):
+        for each in islice(without_repeats(found), detail.items):
             text = f"{code(each.policy, _NAME_CHARS)} ({each.level}): {prose(each.text, detail.text_chars)}"
             yield f"- {text}{_about(each.urn)}{_place(each.place)}"
         yield from (f"- {rest}" for rest in _rest(found, detail.items))
@@ -151,7 +151,7 @@ def _cost(cost: Cost, detail: Detail) -> Iterator[str]:
     rows[:0] = [(cell(each.pool, _NAME_CHARS), each.before, each.after) for each in cost.pools[: detail.listed]]
     yield from ("", "| USD | at rest, an hour | at max, an hour | worst month |", "|---|--:|--:|--:|")
     amounts = [[change(before, after, field) for field in _COSTS] for _, before, after in rows]
-    yield from (f"| {name} | {' | '.join(told)} |" for (name, _, _), told in zip(rows, amounts, strict=True))
+    yield from (f"| {name} | {' | '.join(cells)} |" for (name, _, _), cells in zip(rows, amounts, strict=True))
     for more in _rest(cost.pools, detail.listed):
         yield from ("", f"{more} pools cost something else")
     yield from ("", prose(f"{signs(chain(*amounts))} {NOT_IN_COSTS}"))

@@ -45,8 +45,8 @@ def prose(text: str, limit: int | None = None) -> str:
     """As a sentence in which everything but plain words and numbers is code. Its lines are joined."""
     # As many words as there may be characters are more than are shown.
     found = text.split() if limit is None else text.split(None, limit)[:limit]
-    words = visible(" ".join(found), limit).split(" ")
-    return " ".join(word if _is_plain(word, first=at == 0) else _quoted(word) for at, word in enumerate(words))
+    tokens = visible(" ".join(found), limit).split(" ")
+    return " ".join(word if _is_plain(word, first=at == 0) else _quoted(word) for at, word in enumerate(tokens))
 
 
 def block(text: str, limit: int | None = None, language: str = "") -> list[str]:

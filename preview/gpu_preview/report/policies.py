@@ -17,7 +17,7 @@ NONE_ANSWERED = "policy packs were asked for, and none answered"
 # a pack in which no rule had anything to say about a resource, it has the pack's name and version all the same.
 SUMMARIES = ("policyAnalyzeSummaryEvent", "policyAnalyzeStackSummaryEvent")
 # Figures of ours: a pack of 40 rules has 2 KiB to say of a resource, and a violation takes 1 KiB of memory.
-_MOST_TOLD_MIB = 32.0
+_MAX_EVENTS_MIB = 32.0
 _MOST_BROKEN = 10_000
 
 
@@ -29,33 +29,33 @@ def violations(event_log: Path) -> tuple[list[Violation], str]:
     found: list[Violation] = []
     packs: dict[str, set[str]] = {}
     loaded = False
-    for kind, told in events.of_kinds(event_log, (_LOADED, _BROKEN, *SUMMARIES), most_mib=_MOST_TOLD_MIB):
+    for kind, event in events.of_kinds(event_log, (_LOADED, _BROKEN, *SUMMARIES), most_mib=_MAX_EVENTS_MIB):
         loaded = loaded or kind == _LOADED
         if kind == _BROKEN:
-            found.append(violation(told))
+            found.append(violation(event))
             if len(found) > _MOST_BROKEN:
                 raise TooMuchError(f"it tells of more than {_MOST_BROKEN:,} broken policies")
         elif kind in SUMMARIES:
-            rules = packs.setdefault(pack(told), set())
-            rules.update(as_text(rule) for key in ("passed", "failed") for rule in as_list(told.get(key)))
+            rules = packs.setdefault(pack(event), set())
+            rules.update(as_text(rule) for key in ("passed", "failed") for rule in as_list(event.get(key)))
     # Resources are judged side by side, so the log's own order is another one each time.
     return sorted(found, key=lambda each: (each.urn, each.policy, each.text)), asked(packs, loaded)
 
 
-def violation(told: Mapping[str, Any]) -> Violation:
-    level = told.get("enforcementLevel")
+def violation(event: Mapping[str, Any]) -> Violation:
+    level = event.get("enforcementLevel")
     return Violation(
-        policy=as_text(told.get("policyName")),
-        pack=as_text(told.get("policyPackName")),
+        policy=as_text(event.get("policyName")),
+        pack=as_text(event.get("policyPackName")),
         # `remediate` is what the engine says of a rule that could not mend what it found; that fails a preview too.
         level="mandatory" if level in ("mandatory", "remediate") else "advisory",
-        text=as_text(told.get("message")).strip(),
-        urn=as_text(told.get("resourceUrn")),
+        text=as_text(event.get("message")).strip(),
+        urn=as_text(event.get("resourceUrn")),
     )
 
 
-def pack(told: Mapping[str, Any]) -> str:
-    return f"{as_text(told.get('policyPackName'))} {as_text(told.get('policyPackVersion'))}".strip()
+def pack(event: Mapping[str, Any]) -> str:
+    return f"{as_text(event.get('policyPackName'))} {as_text(event.get('policyPackVersion'))}".strip()
 
 
 def asked(packs: Mapping[str, set[str]], loaded: bool) -> str:

@@ -40,7 +40,7 @@ def load_untrusted(path: Path, commit: str = "") -> Report:
     try:
         report = Report.model_validate_json(_bytes(path))
     except ValidationError as error:
-        raise ReceivedError(_told(path, error)) from None
+        raise ReceivedError(_explained(path, error)) from None
     if not _MADE_BY.fullmatch(report.made_by):
         raise ReceivedError(f"{path}: madeBy: is no version of gpu-ci\n  expected: such as `gpu-ci 0.1.0`")
     if commit and report.how in ("credentials", "drift"):
@@ -71,7 +71,7 @@ def _bytes(path: Path) -> bytes:
     return content
 
 
-def _told(path: Path, error: ValidationError) -> str:
+def _explained(path: Path, error: ValidationError) -> str:
     """What is wrong, without the values."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     lines = [f"  {plain('.'.join(map(str, one['loc'])))}: {plain(one['msg'])}" for one in found]

@@ -86,13 +86,13 @@ class CommandLine:
         return self.stack
 
 
-def parse(words: Sequence[str]) -> CommandLine:
+def parse(arguments: Sequence[str]) -> CommandLine:
     name, first, second, stack, cwd, wants_help = "", -1, -1, None, None, False
     rest: list[str] = []
     packs: list[str] = []
     index = 0
-    while index < len(words):
-        word, following = words[index], words[index + 1] if index + 1 < len(words) else None
+    while index < len(arguments):
+        word, following = arguments[index], arguments[index + 1] if index + 1 < len(arguments) else None
         index += 1
         if word == "--":
             break
@@ -124,17 +124,17 @@ def parse(words: Sequence[str]) -> CommandLine:
                 name, first = ALIASES.get(word, word), index - 1
     # The engine reads these too: every flag has a variable of that form.
     chosen = stack or os.environ.get("PULUMI_OPTION_STACK") or os.environ.get("PULUMI_STACK")
-    run_program = any(word in (RUN_PROGRAM, f"{RUN_PROGRAM}=true") for word in words)
+    run_program = any(word in (RUN_PROGRAM, f"{RUN_PROGRAM}=true") for word in arguments)
     return CommandLine(name, first, second, tuple(rest), chosen or None, cwd, wants_help, run_program, tuple(packs))
 
 
-def keeping_file(words: Sequence[str], command: CommandLine) -> list[str]:
+def keeping_file(arguments: Sequence[str], command: CommandLine) -> list[str]:
     """The words for pulumi: `stack rm` would delete the stack's file, which real deployments use, unless told not to.
 
     A choice of the user's own, `--preserve-config=false` too, is left as it is.
     """
-    flags = words[: words.index("--")] if "--" in words else words
+    flags = arguments[: arguments.index("--")] if "--" in arguments else arguments
     chosen = any(word == KEEPS_FILE or word.startswith(f"{KEEPS_FILE}=") for word in flags)
     if chosen or not command.removes_stack:
-        return list(words)
-    return [*words[: command.second + 1], KEEPS_FILE, *words[command.second + 1 :]]
+        return list(arguments)
+    return [*arguments[: command.second + 1], KEEPS_FILE, *arguments[command.second + 1 :]]

@@ -48,17 +48,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     sys.exit(run(list(sys.argv[1:] if argv is None else argv)))
 
 
-def run(words: list[str]) -> int:
-    command = arguments.parse(words)
+def run(given: list[str]) -> int:
+    command = arguments.parse(given)
     try:
-        if is_own(words, command):
+        if is_own(given, command):
             from pulumi_sandbox.cli import own_commands
 
-            return own_commands.run(words, run)
-        if not command.name and (not words or command.wants_help):
+            return own_commands.run(given, run)
+        if not command.name and (not given or command.wants_help):
             sys.stdout.write(HELP)
             return 0
-        return pulumi(words, command)
+        return pulumi(given, command)
     except (NoProjectError, WorldError, EngineError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -75,15 +75,15 @@ def run(words: list[str]) -> int:
         return 130
 
 
-def is_own(words: list[str], command: arguments.CommandLine) -> bool:
+def is_own(given: list[str], command: arguments.CommandLine) -> bool:
     """`env` with a word after it (`env ls`, `env open` ...) is Pulumi's command of that name."""
     if command.first != 0:
         return False
-    with_word = len(words) > 1 and not words[1].startswith("-")
+    with_word = len(given) > 1 and not given[1].startswith("-")
     return command.name in ("engine", "world") or (command.name == "env" and not with_word)
 
 
-def pulumi(words: list[str], command: arguments.CommandLine) -> int:
+def pulumi(given: list[str], command: arguments.CommandLine) -> int:
     workspace = workspace_of(command)
     if (command.changes_something or command.name == "preview") and workspace.world.is_file():
         open_file(workspace.world).close()  # one that cannot be read is told before anything is done
@@ -106,16 +106,16 @@ def pulumi(words: list[str], command: arguments.CommandLine) -> int:
         from pulumi_sandbox import stacks
 
         stacks.make(workspace, found, stack, environment, say)
-    passed = arguments.keeping_file(words, command)
-    if passed != words:
+    passed = arguments.keeping_file(given, command)
+    if passed != given:
         say(f"stack {command.rest[0]} keeps the stack's file; {arguments.KEEPS_FILE}=false deletes it too")
     code = passthrough.run(found.executable, passed, environment)
     if code and stack is not None:
         stacks.explain(workspace, found, stack, environment, say)
     if command.changes_something:
-        tell_orphans(workspace)
+        print_orphans(workspace)
         if code:
-            tell_faults(workspace)
+            print_faults(workspace)
     return code
 
 
@@ -155,7 +155,7 @@ def workspace_of(command: arguments.CommandLine) -> Workspace:
         return Workspace(caches / "pulumi-sandbox" / "no-project", Path(command.cwd or ".").absolute())
 
 
-def tell_orphans(workspace: Workspace) -> None:
+def print_orphans(workspace: Workspace) -> None:
     """What the world and the stacks do not agree on, each with the command that puts it right."""
     if not workspace.world.is_file():
         return
@@ -168,7 +168,7 @@ def tell_orphans(workspace: Workspace) -> None:
             sys.stderr.write("".join(f"  {line}\n" for line in str(orphan).splitlines()))
 
 
-def tell_faults(workspace: Workspace) -> None:
+def print_faults(workspace: Workspace) -> None:
     """After a failure: the faults that are still planted, and will strike again."""
     if not workspace.world.is_file():
         return

@@ -84,13 +84,13 @@ WRITERS: dict[str, tuple[Callable[[str, str], str], Callable[[str], str]]] = {
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def engine_command(quiet: bool, as_json: bool) -> None:
     """Get the Pulumi CLI where it is missing, and tell where it came from."""
-    told: list[str] = []
+    lines: list[str] = []
 
-    def tell(text: str) -> None:
-        told.append(text)
+    def note(text: str) -> None:
+        lines.append(text)
         say(text)
 
-    found = locate.ensure(tell)
+    found = locate.ensure(note)
     if quiet:
         return
     providers = {name: plugins.sdk_version(name) for name in plugins.PROVIDERS}
@@ -108,19 +108,19 @@ def engine_command(quiet: bool, as_json: bool) -> None:
     click.echo(f"Python host  {host if found.has_official_host else 'pulumi_sandbox, ' + sys.executable}")
     for name, version in providers.items():
         click.echo(f"provider     {name} {version or '(the package pulumi-' + name + ' is not installed)'}")
-    if found.warning and found.warning not in told:
+    if found.warning and found.warning not in lines:
         click.echo(f"warning: {found.warning}")
 
 
-def run(words: list[str], pulumi: Callable[[list[str]], int]) -> int:
+def run(arguments: list[str], pulumi: Callable[[list[str]], int]) -> int:
     """Run one of them; `pulumi` runs a command of Pulumi's that one of them ends in."""
-    for word in words:  # an argument may hold any bytes, and what is no text can neither be stored nor shown
+    for word in arguments:  # an argument may hold any bytes, and what is no text can neither be stored nor shown
         if (escaped := word.encode("utf-8", "backslashreplace").decode()) != word:
             sys.stderr.write(f"pulumi-sandbox: {escaped}: is not Unicode text\n  expected: arguments in UTF-8\n")
             return 2
     try:
         # Without its standalone mode click returns the code of an Exit instead of raising it.
-        code = commands.main(args=words, prog_name="pulumi-sandbox", standalone_mode=False, obj=pulumi)
+        code = commands.main(args=arguments, prog_name="pulumi-sandbox", standalone_mode=False, obj=pulumi)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as error:

@@ -91,16 +91,16 @@ def run_go(go: str, modules: Path, arguments: list[str], progress: Progress) -> 
     ) as process:  # fmt: skip
         assert process.stdout is not None  # noqa: S101
         assert process.stderr is not None  # noqa: S101
-        said: list[str] = []
+        stderr_lines: list[str] = []
         try:
             with Drain(process.stdout) as output:
-                said += [line.strip() for line in process.stderr if not note(line.strip(), progress)]
+                stderr_lines += [line.strip() for line in process.stderr if not note(line.strip(), progress)]
         except BaseException:
             process.terminate()  # what go compiled so far stays in its cache
             raise
         if process.wait() != 0:
             raise WayError(
-                f"`go {arguments[0]}` failed: {explain(said) or f'ended with {process.returncode}'}",
+                f"`go {arguments[0]}` failed: {explain(stderr_lines) or f'ended with {process.returncode}'}",
                 "check `go version` against tools/engine/go.mod, and that `go env GOPROXY` can be reached",
             )
         return output.text
@@ -138,8 +138,8 @@ def note(line: str, progress: Progress) -> bool:
     return False
 
 
-def explain(said: list[str]) -> str:
-    lines = [line for line in said if line and not line.startswith("#")]
+def explain(stderr_lines: list[str]) -> str:
+    lines = [line for line in stderr_lines if line and not line.startswith("#")]
     return "; ".join(lines[:3])
 
 

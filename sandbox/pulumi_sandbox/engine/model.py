@@ -105,8 +105,8 @@ def ask_version(executable: Path) -> str:
 def describe(error: BaseException) -> str:
     """One line that says why a command failed."""
     if isinstance(error, subprocess.CalledProcessError):
-        said = error.stderr or error.stdout or ""
-        text = said.decode(errors="replace") if isinstance(said, bytes) else said
+        output = error.stderr or error.stdout or ""
+        text = output.decode(errors="replace") if isinstance(output, bytes) else output
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         return lines[-1] if lines else f"ended with {error.returncode}"
     if isinstance(error, subprocess.TimeoutExpired):

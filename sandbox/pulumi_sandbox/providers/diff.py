@@ -66,7 +66,7 @@ class Comparison:
                     yield from self.changes(old.get(key), new.get(key), (*path, key))
         elif isinstance(old, list | tuple) and isinstance(new, list | tuple):
             for at in range(max(len(old), len(new))):
-                was, is_ = (side[at] if at < len(side) else None for side in (old, new))
+                was, is_ = (state[at] if at < len(state) else None for state in (old, new))
                 if at >= len(old) or at >= len(new):  # an item that is None or empty is an item still
                     yield Change((*path, at), ADD if at >= len(old) else DELETE, was, is_)
                 else:
@@ -101,8 +101,8 @@ def compare(
     found = [one for one in (how or Comparison()).within(old, new) if not covered(one.path, stripped)]
     changed = {change.path for change in found}
     for path in sorted(new_secrets, key=paths.text):
-        told = _overlaps(path, frozenset(changed))
-        if not told and not covered(path, old_secrets):
+        covered_paths = _overlaps(path, frozenset(changed))
+        if not covered_paths and not covered(path, old_secrets):
             found.append(Change(path, UPDATE, secrecy=True))
     return without_ignored(found, ignored)
 
@@ -138,8 +138,8 @@ def is_replacing(change: Change, replaces: Callable[[str], bool | None]) -> bool
     answer = replaces(change.text)
     if answer is not False:
         return answer
-    for side in (change.old, change.new):
-        for inner, _ in leaves(side, change.path):
+    for state in (change.old, change.new):
+        for inner, _ in leaves(state, change.path):
             for length in range(len(change.path) + 1, len(inner) + 1):
                 if replaces(paths.text(inner[:length])):
                     return True

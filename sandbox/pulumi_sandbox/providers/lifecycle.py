@@ -35,7 +35,7 @@ class Lifecycle:
     cloud: Cloud
     context: Context
     die: Callable[[], None] = die
-    _told: set[str] = field(default_factory=set)
+    _reported: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def resource(self, urn: str, inputs: Decoded, **more: Any) -> Resource:
@@ -90,8 +90,8 @@ class Lifecycle:
         if answer is not None:
             return answer
         with self._lock:
-            first = res.token not in self._told
-            self._told.add(res.token)
+            first = res.token not in self._reported
+            self._reported.add(res.token)
         if first:
             res.log(f"{res.token}: only its shape is checked; where its SDK is silent, a change is an update", "info")
         return self.cloud.documented(res.token, path)

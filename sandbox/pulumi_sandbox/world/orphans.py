@@ -250,5 +250,5 @@ def bears(name: str, parent: str) -> bool:
     return name == own or name.startswith(f"{own}-")
 
 
-def command(*words: str) -> str:
-    return shlex.join(["pulumi-sandbox", *words])
+def command(*arguments: str) -> str:
+    return shlex.join(["pulumi-sandbox", *arguments])

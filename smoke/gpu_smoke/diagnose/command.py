@@ -16,8 +16,8 @@ from ..options import Parser
 from ..reports import files
 from ..workers.parent import Watch, stops
 from . import environment, kernel_log, machine_files
-from .asked import Asked
 from .finding import PROBES, Finding
+from .probes import Asked
 
 SCHEMA = "smoke-diagnose/1"
 COMMAND = "gpu-smoke diagnose"
@@ -56,8 +56,8 @@ def _run(path: str, deadline_sec: float) -> int:
         watch = Watch(lambda started: Asked(started, machine_files.left_out(where)), deadline_sec)
         try:
             watch.until(began + deadline_sec, stopped)
-            findings += watch.crew.findings
-            code = _tell(findings, where, path)
+            findings += watch.workers.findings
+            code = _report(findings, where, path)
             left = watch.end()
         finally:
             watch.close()
@@ -66,7 +66,7 @@ def _run(path: str, deadline_sec: float) -> int:
     return code
 
 
-def _tell(findings: list[Finding], where: str, path: str) -> int:
+def _report(findings: list[Finding], where: str, path: str) -> int:
     findings.sort(key=lambda finding: [*PROBES].index(finding.check.id))  # children answer in any order
     bad = checks.bad(finding.check for finding in findings)
     code = checks.EXIT_CODES[bad[0].severity] if bad else 0

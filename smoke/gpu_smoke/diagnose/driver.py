@@ -33,18 +33,18 @@ _LEFT = "a job that is over may still hold it, a process of another container ca
 _TAKEN, _SHARE = 750e6, 0.03  # what a driver takes for itself stays below one of them (judge.values)
 
 
-def nvml(told: Mapping[str, Any]) -> Iterator[Finding]:
+def nvml(answer: Mapping[str, Any]) -> Iterator[Finding]:
     """Whether NVML starts, and how it finds each GPU."""
-    if "missing" in told:
+    if "missing" in answer:
         hint = (
             "without it nvidia-smi does not run either; CUDA may: NVIDIA_DRIVER_CAPABILITIES=compute,utility brings it"
         )
-        yield found(Check("nvml", WARN, faults.one_line(told["missing"]), hint=hint))
+        yield found(Check("nvml", WARN, faults.one_line(answer["missing"]), hint=hint))
         return
-    if told["code"]:
-        yield found(_refused("Failed to initialize NVML", told["code"]))
+    if answer["code"]:
+        yield found(_refused("Failed to initialize NVML", answer["code"]))
         return
-    gpus: Sequence[Mapping[str, Any]] = told["gpus"]
+    gpus: Sequence[Mapping[str, Any]] = answer["gpus"]
     lost = [found(_refused(f"GPU {gpu['index']}", gpu["code"])) for gpu in gpus if gpu["code"]]
     yield from lost or [found(Check("nvml", PASS, ", ".join(gpu.get("name", "?") for gpu in gpus) or "no GPU"))]
     for gpu in gpus:
@@ -52,29 +52,29 @@ def nvml(told: Mapping[str, Any]) -> Iterator[Finding]:
             yield from (found(check) for check in (_memory(gpu), _mig(gpu), _persistence(gpu)))
 
 
-def library(driver: str, told: Mapping[str, Any], left_out: bool) -> list[Finding]:
+def library(driver: str, answer: Mapping[str, Any], left_out: bool) -> list[Finding]:
     """Whether the device nodes are here and open, and CUDA starts; who was given no GPU can miss no node of it."""
-    judged = static.library(driver, told)
+    judged = static.library(driver, answer)
     none = Check("devnodes", SKIP, "no GPU was given to this container")
     return [found(none if left_out and check.id == "devnodes" else check) for check in judged]
 
 
-def torch(told: Mapping[str, Any]) -> Finding:
+def torch(answer: Mapping[str, Any]) -> Finding:
     """Which torch was imported."""
-    text = f"torch {told['version']}"
-    if told["cuda"]:
-        return found(Check("torch.import", PASS, f"{text} for CUDA {told['cuda']}"))
+    text = f"torch {answer['version']}"
+    if answer["cuda"]:
+        return found(Check("torch.import", PASS, f"{text} for CUDA {answer['cuda']}"))
     means = Meaning(faults.ENV, faults.FIX_IMAGE, "install a torch built for CUDA: its version ends in +cu...")
     return found(failure("torch.build", f"{text} is built without CUDA, for the CPU only", means))
 
 
-def devices(told: Mapping[str, Any], version: str, names: Sequence[str]) -> Iterator[Finding]:
+def devices(answer: Mapping[str, Any], version: str, names: Sequence[str]) -> Iterator[Finding]:
     """Whether torch sees GPUs, and has kernels for them."""
-    gpus = told["devices"]
+    gpus = answer["devices"]
     if not gpus:
-        said = faults.one_line(told["message"]) or "CUDA starts and lists none"
-        means = faults.meaning(told["message"] or "no CUDA-capable device", "devices")
-        yield found(failure("gpu.count", f"torch sees no GPU: {said}", means))
+        sentence = faults.one_line(answer["message"]) or "CUDA starts and lists none"
+        means = faults.meaning(answer["message"] or "no CUDA-capable device", "devices")
+        yield found(failure("gpu.count", f"torch sees no GPU: {sentence}", means))
         return
     yield found(Check("gpu.count", PASS, ", ".join(gpu["name"] for gpu in gpus)))
     for gpu in gpus:

@@ -51,15 +51,15 @@ def _visible(given: str | None) -> Check:
     if given is None:
         return Check("env.visible", PASS, "CUDA_VISIBLE_DEVICES is not set")
     names = [name.strip() for name in given.split(",")]
-    said = f"CUDA_VISIBLE_DEVICES is {given!r}"
+    fact = f"CUDA_VISIBLE_DEVICES is {given!r}"
     gpus = [node for node in machine.nodes() if node[-1].isdigit()]
     for at, name in enumerate(names):
         if name in names[:at]:
-            return failure("env.visible", f"{said}, which names {name} twice: CUDA then sees no GPU", _HIDDEN)
+            return failure("env.visible", f"{fact}, which names {name} twice: CUDA then sees no GPU", _HIDDEN)
         if gpus and not _names_one(name, len(gpus)):
             left = f"the first {at} of them" if at else "no GPU"
-            return failure("env.visible", f"{said}, and {name!r} is none of {len(gpus)}: CUDA sees {left}", _HIDDEN)
-    return Check("env.visible", PASS, said)
+            return failure("env.visible", f"{fact}, and {name!r} is none of {len(gpus)}: CUDA sees {left}", _HIDDEN)
+    return Check("env.visible", PASS, fact)
 
 
 def _names_one(name: str, count: int) -> bool:

@@ -65,7 +65,7 @@ def look() -> list[Finding]:
     for sign in SIGNS:
         hits = [line for line in lines if re.search(sign.pattern, line, re.IGNORECASE)]
         if hits and not (sign.means is _SIGNED and machine.driver()):
-            signs.append(found(failure("kernel.log", _said(hits[-1]), sign.means)))
+            signs.append(found(failure("kernel.log", _message(hits[-1]), sign.means)))
     return [
         *_xids(lines),
         *(signs or [found(Check("kernel.log", PASS, f"{len(lines)} lines, and no sign of trouble"))]),
@@ -79,7 +79,7 @@ def _xids(lines: list[str]) -> list[Finding]:
     findings = []
     for (address, number), line in last.items():
         xid = XIDS.get(number, UNKNOWN_XID)
-        text = f"Xid {number} of {address}: {xid.text}; the log says {_said(line)}"
+        text = f"Xid {number} of {address}: {xid.text}; the log says {_message(line)}"
         if xid.action:
             findings.append(found(failure("xid", text, Meaning(faults.GPU, xid.action, _CATALOG))))
         else:
@@ -87,7 +87,7 @@ def _xids(lines: list[str]) -> list[Finding]:
     return findings
 
 
-def _said(line: str) -> str:
+def _message(line: str) -> str:
     return faults.one_line(line.partition(";")[2] or line, 200)
 
 

@@ -142,25 +142,25 @@ def _secure_boot(gpus: list[Gpu] | None) -> Check:
 
 def _request(where: str, environment: Mapping[str, str], missing: bool) -> Finding:
     given, asked = _given(), environment.get("NVIDIA_VISIBLE_DEVICES")
-    said = "NVIDIA_VISIBLE_DEVICES is not set" if asked is None else f"NVIDIA_VISIBLE_DEVICES is {asked!r}"
+    fact = "NVIDIA_VISIBLE_DEVICES is not set" if asked is None else f"NVIDIA_VISIBLE_DEVICES is {asked!r}"
     if where == "machine":
         return found(Check("gpu.request", SKIP, "this is no container"))
     if not missing:
-        return found(Check("gpu.request", PASS, f"this container has {len(given)}; {said}"))
+        return found(Check("gpu.request", PASS, f"this container has {len(given)}; {fact}"))
     driver = machine.driver()
     seen = f"the machine's driver {driver} runs" if driver else "no driver of the machine is seen from here"
     means = Meaning(faults.ENV, faults.FIX_POOL, _HINTS[where])
-    return found(failure("gpu.request", f"no GPU was given to this container: {said}, and {seen}", means), _NEXT[where])
+    return found(failure("gpu.request", f"no GPU was given to this container: {fact}, and {seen}", means), _NEXT[where])
 
 
 def _disk() -> Check:
     least: tuple[float, str] | None = None
     for path in ("/", "/tmp"):  # noqa: S108 - it is asked, not written to
         try:
-            told = os.statvfs(machine.real(path))
+            usage = os.statvfs(machine.real(path))
         except OSError:
             continue
-        free = 0.0 if told.f_files and not told.f_favail else float(told.f_bavail * told.f_frsize)
+        free = 0.0 if usage.f_files and not usage.f_favail else float(usage.f_bavail * usage.f_frsize)
         least = min(least or (free, path), (free, path))
     if least is None:
         return Check("disk", SKIP, "no file system can be asked")

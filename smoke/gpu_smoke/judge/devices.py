@@ -8,7 +8,7 @@ from typing import Any
 from .. import faults
 from ..checks import PASS, SKIP, WARN, Check, failure
 from ..faults import Meaning
-from ..options import Options, capability, words
+from ..options import Options, capability, name_tokens
 from .subject import Subject
 
 
@@ -68,7 +68,7 @@ def _name(expected: str, gpu: dict[str, Any]) -> Check:
     name, index = gpu["name"], gpu["index"]
     if not expected:
         return Check("gpu.name", SKIP, f"{name}; any will do without --expect-gpu", gpu=index)
-    if words(expected) <= words(name):
+    if name_tokens(expected) <= name_tokens(name):
         return Check("gpu.name", PASS, name, gpu=index)
     means = Meaning(faults.ENV, faults.FIX_POOL, "the pool's machine type and its settings name different GPUs")
     return failure("gpu.name", f"GPU {index} is {name}, expected {expected}", means, gpu=index)
@@ -89,7 +89,7 @@ def _whole(expected: str, subject: Subject) -> Check:
     if not subject.slice:
         return Check("gpu.mig", PASS, "a whole GPU", gpu=subject.index)
     text = f"a MIG slice, {subject.slice} of {subject.name.partition(' MIG ')[0]}"
-    if "mig" in words(expected):
+    if "mig" in name_tokens(expected):
         return Check("gpu.mig", PASS, text, gpu=subject.index)
     hint = f'take MIG off (nvidia-smi -mig 0), or expect the slice: --expect-gpu "MIG {subject.slice}"'
     means = Meaning(faults.ENV, faults.FIX_POOL, hint)

@@ -10,10 +10,10 @@ from .. import faults
 from ..checks import BAD, PASS, SKIP, WARN, Check, failure
 from ..data import health
 from ..faults import Meaning
-from ..options import Options, words
+from ..options import Options, name_tokens
 from ..plan import HEALTH
 from . import load
-from .seen import Seen, lost, refused
+from .nvml_samples import Seen, lost, refused
 from .subject import Subject
 
 _MISSING = "libnvidia-ml.so.1 is not here: NVIDIA_DRIVER_CAPABILITIES=compute,utility brings it into a container, and "
@@ -22,12 +22,12 @@ _RESET = "nvidia-smi --gpu-reset mends it, where nobody uses the GPU; else repla
 _NEIGHBOURS = {"refused": 3, "text": "whose processes run on a slice"}
 
 
-def started(said: Mapping[str, Any]) -> Check:
+def started(event: Mapping[str, Any]) -> Check:
     """Whether NVML can be asked at all; what keeps torch from the GPU too is a fault."""
-    code = said.get("refused")
+    code = event.get("refused")
     if code is None:
-        return Check("nvml", PASS, f"driver {said['driver']}, {len(said['gpus'])} GPU(s)")
-    text = f"NVML does not start: {said['text']}"
+        return Check("nvml", PASS, f"driver {event['driver']}, {len(event['gpus'])} GPU(s)")
+    text = f"NVML does not start: {event['text']}"
     if code == health.NO_LIBRARY:
         return skipped(_MISSING)
     if code == health.MISMATCH:
@@ -72,20 +72,20 @@ def judge(
     link = timed.refusals.get("generation") or timed.refusals.get("width")
     return [
         *([gone] if gone else []),
-        _told("mig", subject, refused(was["mig"]), lambda: _mig(options, subject, was["mig"])),
+        _check_of("mig", subject, refused(was["mig"]), lambda: _mig(options, subject, was["mig"])),
         *(
-            _told(what, subject, error, partial(say, subject, was[what], now[what]))
+            _check_of(what, subject, error, partial(say, subject, was[what], now[what]))
             for what, (error, say) in both.items()
         ),
         _xid(subject, was["events"], xids),
-        _told("throttle", subject, seen.refusals.get("reasons"), lambda: load.throttle(subject, seen)),
-        _told(
+        _check_of("throttle", subject, seen.refusals.get("reasons"), lambda: load.throttle(subject, seen)),
+        _check_of(
             "pcie",
             subject,
             refused(was["pcie"]) or refused(now["pcie"]) or link,
             lambda: load.pcie(subject, was["pcie"], now["pcie"], timed),
         ),
-        _told(
+        _check_of(
             "exclusive.processes",
             subject,
             _NEIGHBOURS if subject.slice else refused(was["processes"]),
@@ -124,7 +124,7 @@ def machine(gpus: Sequence[Mapping[str, Any]], seen_by_cuda: int) -> list[Check]
     return found
 
 
-def _told(what: str, subject: Subject, error: Mapping[str, Any] | None, judged: Callable[[], Check]) -> Check:
+def _check_of(what: str, subject: Subject, error: Mapping[str, Any] | None, judged: Callable[[], Check]) -> Check:
     return _untold(what, subject, error) if error else judged()
 
 
@@ -141,7 +141,7 @@ def _mig(options: Options, subject: Subject, mode: Mapping[str, Any]) -> Check:
         status = WARN if mode["pending"] else PASS
         text = "off now, and on after the next reset" if mode["pending"] else "off"
         return Check("mig", status, text, gpu=subject.index)
-    if subject.slice or "mig" in words(options.expect_gpu):
+    if subject.slice or "mig" in name_tokens(options.expect_gpu):
         return Check("mig", PASS, f"on; {subject.slice or 'slices'} of {len(mode['slices'])}", gpu=subject.index)
     means = Meaning(faults.ENV, faults.FIX_POOL, "take MIG off (nvidia-smi -mig 0), or expect a slice of it")
     return failure("mig", f"MIG is on at {subject.place}, and a whole GPU was expected", means, gpu=subject.index)
@@ -197,16 +197,16 @@ def _recovery(subject: Subject, _: Any, now: Any) -> Check:
 
 def xids(place: str, gpu: int | None, codes: Sequence[int]) -> Check | None:
     """What Xids that came while it worked say of a GPU, or of one that cannot be named; None where there were none."""
-    told = {code: health.XIDS.get(code, health.UNKNOWN_XID) for code in codes}
-    said = "; ".join(f"Xid {code}: {each.text}" for code, each in told.items())
-    action = next((each.action for each in told.values() if each.action), "")
+    meanings = {code: health.XIDS.get(code, health.UNKNOWN_XID) for code in codes}
+    event = "; ".join(f"Xid {code}: {each.text}" for code, each in meanings.items())
+    action = next((each.action for each in meanings.values() if each.action), "")
     if action:
         means = Meaning(
             faults.GPU, action, "docs.nvidia.com/deploy/xid-errors says more; the kernel log has its details"
         )
-        return failure("xid", f"{place} failed while it worked: {said}", means, gpu=gpu)
+        return failure("xid", f"{place} failed while it worked: {event}", means, gpu=gpu)
     hint = "this check does not cause it: another process, or the GPU"
-    return Check("xid", WARN, f"{place}: {said}", gpu=gpu, hint=hint) if said else None
+    return Check("xid", WARN, f"{place}: {event}", gpu=gpu, hint=hint) if event else None
 
 
 def _xid(subject: Subject, events: Any, codes: Sequence[int]) -> Check:

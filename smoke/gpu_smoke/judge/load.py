@@ -9,7 +9,7 @@ from .. import faults
 from ..checks import PASS, SKIP, WARN, Check, failure
 from ..data import health
 from ..faults import Meaning
-from .seen import Seen
+from .nvml_samples import Seen
 from .subject import Subject
 
 _FEW = "never seen under load: --profile standard loads it for seconds"
@@ -19,13 +19,13 @@ def throttle(subject: Subject, seen: Seen) -> Check:
     """Whether something holds its clocks down that should not."""
     where: dict[str, Any] = {"gpu": subject.index, "value": seen.highest.get("temperature"), "unit": "°C"}
     wrong = {name: seen.reasons[bit] for bit, name in health.WRONG_REASONS.items() if seen.reasons[bit]}
-    said = ", ".join(f"{name} in {count} of {seen.loaded} samples" for name, count in wrong.items())
+    counts = ", ".join(f"{name} in {count} of {seen.loaded} samples" for name, count in wrong.items())
     if wrong and max(wrong.values()) >= health.ENOUGH:
-        text = f"{subject.place} holds its clocks down under load: {said}"
+        text = f"{subject.place} holds its clocks down under load: {counts}"
         means = Meaning(faults.PERF, faults.REPLACE, "it is too hot or gets too little power: replace the machine")
         return failure("throttle", text, means, **where)
     if wrong:
-        return Check("throttle", WARN, f"{subject.place} held its clocks down for a moment: {said}", **where)
+        return Check("throttle", WARN, f"{subject.place} held its clocks down for a moment: {counts}", **where)
     if seen.loaded < health.ENOUGH:
         return Check("throttle", SKIP, _FEW, gpu=subject.index)
     if slowed := seen.reasons[health.HW_SLOWDOWN]:

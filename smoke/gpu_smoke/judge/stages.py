@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..checks import Check
-from . import gemm, several, static, transfer, values
+from . import between_gpus, gemm, static, transfer, values
 from .subject import Subject
 
 JUDGES: dict[str, Callable[[Subject, dict[str, Any]], list[Check]]] = {
@@ -20,6 +20,6 @@ JUDGES: dict[str, Callable[[Subject, dict[str, Any]], list[Check]]] = {
     "copies": transfer.host,
     "burn": gemm.burned,
     "dataloader": static.loader,
-    "p2p": several.pairs,
-    "allreduce": several.reduction,
+    "p2p": between_gpus.pairs,
+    "allreduce": between_gpus.reduction,
 }

@@ -54,11 +54,11 @@ def wheel(driver: str, torch: Installed, compatible: bool) -> Check:
     except ValueError:
         unknown = "the driver's version" if torch.cuda else "the CUDA of the torch that is installed"
         return Check("driver.wheel", SKIP, f"{unknown} is not told here")
-    said = f"driver {driver} and torch {torch.version} for CUDA {torch.cuda}"
+    versions = f"driver {driver} and torch {torch.version} for CUDA {torch.cuda}"
     if floor is None:
-        return Check("driver.wheel", SKIP, f"{said}: which driver that needs is not known")
+        return Check("driver.wheel", SKIP, f"{versions}: which driver that needs is not known")
     if branch >= floor:
-        return Check("driver.wheel", PASS, said)
+        return Check("driver.wheel", PASS, versions)
     text = f"driver {driver} is too old for torch {torch.version}: CUDA {torch.cuda} needs branch {floor} or newer"
     if compatible:
         return Check("driver.wheel", WARN, f"{text}, unless the compatibility package that lies here makes up for it")

@@ -30,12 +30,12 @@ class Subject:
     own: tuple[Row, ...] = ()  # the user's own measurements of its model
 
     @classmethod
-    def of(cls, device: str, told: Mapping[str, Any], own: Sequence[Row] = ()) -> Subject:
+    def of(cls, device: str, reported: Mapping[str, Any], own: Sequence[Row] = ()) -> Subject:
         """From what a child told of it."""
         if device == "cpu":
             return cls(None, "CPU")
-        mine = tuple(row for row in own if row.device == whole_gpu(told["name"]))
-        return cls(told["index"], told["name"], told["cc"], told["sm"], told["mem_bytes"], mine)
+        mine = tuple(row for row in own if row.device == whole_gpu(reported["name"]))
+        return cls(reported["index"], reported["name"], reported["cc"], reported["sm"], reported["mem_bytes"], mine)
 
     @property
     def on_cpu(self) -> bool:

@@ -86,7 +86,7 @@ class NVMLError(Exception):
     """The code that a function ended with, in the library's own words."""
 
     def __init__(self, value: int) -> None:
-        super().__init__(_words(value))
+        super().__init__(_error_text(value))
         self.value = value
 
 
@@ -179,8 +179,8 @@ def _get(name: str, *given: Any) -> Any:
     arguments = [kind(each) if isinstance(each, int) else each for kind, each in zip(takes, given, strict=True)]
     room = [kind() for kind in gives]
     _call(symbol or name, *arguments, *(byref(each) for each in room))
-    told = [getattr(each, "value", each) for each in room]  # structs and handles have no value of their own
-    return told if len(told) > 1 else next(iter(told), None)
+    results = [getattr(each, "value", each) for each in room]  # structs and handles have no value of their own
+    return results if len(results) > 1 else next(iter(results), None)
 
 
 def _text(name: str, size: int, *given: Any) -> str:
@@ -214,7 +214,7 @@ def _call(symbol: str, *given: Any) -> None:
         raise NVMLError(code)
 
 
-def _words(code: int) -> str:
+def _error_text(code: int) -> str:
     try:
         say = _library().nvmlErrorString
     except (OSError, AttributeError):

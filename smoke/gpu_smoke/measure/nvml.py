@@ -18,26 +18,26 @@ _XIDS_AT_ONCE = 100
 _NO_MORE = (10, 15)  # of NVML's errors: nothing came in time, or a GPU is lost, which its next sample tells
 
 
-def watch(tell: Callable[..., None], orders: TextIO) -> None:
+def watch(emit: Callable[..., None], orders: TextIO) -> None:
     """Look, then sample until nobody gives orders any more, then look again. Xids are told as they come."""
-    tell("stage", stage="import", text="loading NVML", what="nvml", limit_sec=30)
+    emit("stage", stage="import", text="loading NVML", what="nvml", limit_sec=30)
     lib = _library()
-    tell("stage", stage="nvml", text="asking NVML", what="nvml", limit_sec=30)
+    emit("stage", stage="nvml", text="asking NVML", what="nvml", limit_sec=30)
     started = _ask(lib, lambda _: lib.nvmlInit())
     if started is not None:
-        tell("nvml", **started)
+        emit("nvml", **started)
         return
     handles = [_ask(lib, lib.nvmlDeviceGetHandleByIndex, index) for index in range(lib.nvmlDeviceGetCount())]
     events = _ask(lib, lambda _: lib.nvmlEventSetCreate())
     driver = _text(lib.nvmlSystemGetDriverVersion())
-    tell("nvml", driver=driver, gpus=[_state(lib, handle) | _registered(lib, events, handle) for handle in handles])
+    emit("nvml", driver=driver, gpus=[_state(lib, handle) | _registered(lib, events, handle) for handle in handles])
     while not select.select([orders], [], [], PERIOD_SEC)[0]:
         for xid in _xids(lib, events):
-            tell("xid", **xid)
-        tell("sample", gpus=[_read(lib, handle, _SAMPLE) for handle in handles])
+            emit("xid", **xid)
+        emit("sample", gpus=[_read(lib, handle, _SAMPLE) for handle in handles])
     for xid in _xids(lib, events):
-        tell("xid", **xid)
-    tell("after", gpus=[_state(lib, handle) for handle in handles])
+        emit("xid", **xid)
+    emit("after", gpus=[_state(lib, handle) for handle in handles])
 
 
 def ask() -> dict[str, Any]:
@@ -50,7 +50,7 @@ def ask() -> dict[str, Any]:
     count = _ask(lib, lambda _: lib.nvmlInit()) or _ask(lib, lambda _: lib.nvmlDeviceGetCount())
     if isinstance(count, dict):
         return {"code": count["refused"]}
-    return {"code": 0, "gpus": [{"index": index, **_told(lib, index)} for index in range(count)]}
+    return {"code": 0, "gpus": [{"index": index, **_snapshot(lib, index)} for index in range(count)]}
 
 
 def _library() -> Any:
@@ -61,13 +61,16 @@ def _library() -> Any:
     return pynvml
 
 
-def _told(lib: Any, index: int) -> dict[str, Any]:
+def _snapshot(lib: Any, index: int) -> dict[str, Any]:
     """What NVML tells of one GPU, or the code that it has for it."""
     handle = _ask(lib, lib.nvmlDeviceGetHandleByIndex, index)
     if isinstance(handle, dict):
         return {"code": handle["refused"]}
-    told = _read(lib, handle, _ONCE).items()
-    return {"code": 0, **{name: value for name, value in told if not (isinstance(value, dict) and "refused" in value)}}
+    values = _read(lib, handle, _ONCE).items()
+    return {
+        "code": 0,
+        **{name: value for name, value in values if not (isinstance(value, dict) and "refused" in value)},
+    }
 
 
 def _ask(lib: Any, read: Callable[..., Any], *given: Any) -> Any:

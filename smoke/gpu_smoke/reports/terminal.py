@@ -55,9 +55,9 @@ def _drawn(record: Record, stream: TextIO) -> str:
         for row in rows:  # as Text, so that brackets in a message are no markup
             drawn.add_row(*(text.Text(cell, style=_COLOURS[row[2]] if at == 2 else "") for at, cell in enumerate(row)))
         width = console.Console(file=stream).width
-        paper = console.Console(file=io.StringIO(), force_terminal=True, width=width, highlight=False)
-        with paper.capture() as capture:
-            paper.print(drawn)
+        canvas = console.Console(file=io.StringIO(), force_terminal=True, width=width, highlight=False)
+        with canvas.capture() as capture:
+            canvas.print(drawn)
         return capture.get().rstrip("\n")
     except Exception:  # no rich, or one that is broken here: the plain table says the same
         return ""

@@ -60,10 +60,10 @@ def _way(way: Way, found: Answer) -> Iterator[str]:
 
 
 def _table(found: Answer) -> Iterator[str]:
-    said = {problem.text for problem in found.problems}
+    texts = {problem.text for problem in found.problems}
     wide = max(len(row.torch) for row in found.rows)
     yield f"every wheel with driver {found.driver} (? was not read for that release):"
     for row in found.rows:
-        why = "; ".join(reason for reason in row.reasons if reason not in said)
+        why = "; ".join(reason for reason in row.reasons if reason not in texts)
         mark = " " if row.sure else "?"
         yield f"  {row.torch:<{wide}}{mark} " + ("works" if row.works else f"no: {why}" if why else "no, as above")

@@ -13,7 +13,7 @@ from ..compat.data import CARDS, OPEN, PROPRIETARY, RELEASES, Card
 from ..data.gpus import GPUS
 from ..errors import UsageError, usage_error
 from ..judge.subject import whole_gpu
-from ..options import Parser, words
+from ..options import Parser, name_tokens
 
 COMMAND = "gpu-smoke check"
 _MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "arm64": "arm64", "aarch64": "arm64"}
@@ -89,8 +89,8 @@ def capability_of(gpu: str) -> str:
 
 def _keys(gpu: str) -> list[str]:
     """The rows that have every word of a name; a slice of a GPU has its GPU's."""
-    asked = words(whole_gpu(gpu))
-    return [key for key, row in GPUS.items() if asked and any(asked <= words(name) for name in (key, *row.names))]
+    asked = name_tokens(whole_gpu(gpu))
+    return [key for key, row in GPUS.items() if asked and any(asked <= name_tokens(name) for name in (key, *row.names))]
 
 
 def _names() -> list[str]:

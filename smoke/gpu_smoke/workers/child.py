@@ -20,14 +20,14 @@ def main(argv: Sequence[str]) -> int:
     pipe, parent, role, given = argv
     _die_with(int(parent))
 
-    def tell(event: str, **values: Any) -> None:
+    def emit(event: str, **values: Any) -> None:
         os.write(int(pipe), (json.dumps({"event": event, **values}) + "\n").encode())
 
     try:
-        tasks.ROLES[role](tell, **json.loads(given))
+        tasks.ROLES[role](emit, **json.loads(given))
     except Exception as error:  # whatever torch raises is a finding; the parent decides which
-        tell("fault", type=type(error).__name__, message=str(error))
-    tell("done")
+        emit("fault", type=type(error).__name__, message=str(error))
+    emit("done")
     os._exit(0)  # not through torch's own clean-up, which can hang on a sick driver
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from .. import checks, compat_hint, faults, output, plan
 from ..history.receipts import Run
 from ..history.reference_data import Known
-from ..judge import complete, devices, history, several, speed, stages, static
+from ..judge import between_gpus, completeness, devices, history, speed, stages, static
 from ..judge.subject import Subject
 from ..options import Options
 from ..receipt import Receipt
@@ -24,7 +24,7 @@ from .process import Child
 LATER = ("host", "peers", "rank")
 
 
-class Crew:
+class WorkerGroup:
     """Every child, and what it tells."""
 
     def __init__(self, options: Options, receipt: Receipt, known: Known, started: Callable[[Child], None]) -> None:
@@ -79,13 +79,13 @@ class Crew:
         """What this machine's devices came to, while what hangs still hangs."""
         receipt = self.receipt
         if self.subjects and not self.options.on_cpu:
-            receipt.add(*several.hashes(self.subjects, receipt.products))
+            receipt.add(*between_gpus.hashes(self.subjects, receipt.products))
             receipt.add(*speed.against_peers(self.subjects, receipt.checks))
         if self.subjects and self.known.earlier is not None:
             receipt.add(*history.judge(Run("", receipt.record()), self.known.earlier))
         self.watcher.verdict(self.subjects)
         if not checks.bad(receipt.checks):
-            receipt.add(*complete.complete(self.profile, [*self.subjects.values()], receipt.checks))
+            receipt.add(*completeness.complete(self.profile, [*self.subjects.values()], receipt.checks))
 
     def close(self) -> None:
         """Leave nothing behind."""
@@ -200,7 +200,8 @@ class Crew:
         receipt.devices = event["devices"]
         receipt.add(*devices.devices(self.options, receipt.devices, event["message"]))
         self.subjects = {
-            told["index"]: Subject.of(self.options.device, told, self.known.own) for told in receipt.devices
+            properties["index"]: Subject.of(self.options.device, properties, self.known.own)
+            for properties in receipt.devices
         }
         for index, subject in self.subjects.items():
             if not self.options.on_cpu:
@@ -225,9 +226,9 @@ class Crew:
 
     def _fault(self, child: Child, event: dict[str, Any]) -> checks.Check:
         """An error that torch raised."""
-        said = faults.one_line(event["message"]) or event["type"]
+        message = faults.one_line(event["message"]) or event["type"]
         means = faults.meaning(event["message"], child.stage)
-        found = self._broken(child, child.what, f"{child.text} failed: {said}", means)
+        found = self._broken(child, child.what, f"{child.text} failed: {message}", means)
         return self._advised(found, self.subjects.get(child.index))
 
     def _advised(self, found: checks.Check, subject: Subject | None) -> checks.Check:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from ..checks import BAD, Check
-from ..judge import blame, health, load
-from ..judge.seen import Seen, refused, strangers, together
+from ..judge import health, load, slowdown
+from ..judge.nvml_samples import Seen, refused, strangers, together
 from ..judge.subject import Subject
 from ..options import Options
 from ..plan import TIMED
@@ -30,7 +30,7 @@ class Watcher:
         self._began = self._ended = 0.0
         self._gpus: list[dict[str, Any]] = []
         self._after: list[dict[str, Any]] = []
-        self._told = False
+        self._has_event = False
         self._seen: dict[tuple[int, str], Seen] = {}
         self._xids: list[dict[str, Any]] = []
         self._deaf: dict[str, Any] = {}  # the error of NVML with which it waits for none
@@ -44,7 +44,7 @@ class Watcher:
 
     def looked(self) -> bool:
         """Whether its first look is over, or has taken too long for others to wait for it."""
-        return self._told or self.child is None or self.child.gone or time.monotonic() >= self._began + HOLD_SEC
+        return self._has_event or self.child is None or self.child.gone or time.monotonic() >= self._began + HOLD_SEC
 
     def going(self) -> bool:
         """Let it look for a last time; whether it still does."""
@@ -65,9 +65,11 @@ class Watcher:
             self._begun(event)
         elif kind == "sample":
             for index, stage, ours in busy:
-                told = self._of(index, event["gpus"])
-                if told:
-                    self._seen.setdefault((index, stage), Seen()).add(told, strangers(told["processes"], ours))
+                described = self._of(index, event["gpus"])
+                if described:
+                    self._seen.setdefault((index, stage), Seen()).add(
+                        described, strangers(described["processes"], ours)
+                    )
         elif kind == "xid" and refused(event):
             self._deaf = event
         elif kind == "xid":
@@ -87,7 +89,7 @@ class Watcher:
 
     def verdict(self, subjects: Mapping[int, Subject]) -> None:
         """Judge what it told, and name the cause of what is slow."""
-        if not self._told:
+        if not self._has_event:
             return
         found = health.machine(self._gpus, len(self.receipt.devices))
         up: dict[Subject, int] = {}
@@ -108,7 +110,7 @@ class Watcher:
         if "gpus" not in event:
             self._without(found)
             return
-        self._told, self._gpus = True, event["gpus"]
+        self._has_event, self._gpus = True, event["gpus"]
         self.receipt.host.setdefault("driver", event["driver"])
         if (
             self.child and time.monotonic() >= self._began + HOLD_SEC
@@ -131,8 +133,8 @@ class Watcher:
         whole = together(parts.values())
         stages = {stage: seen.record() for stage, seen in parts.items()}
         seconds = round((self._ended or time.monotonic()) - self._began, 3)
-        told = {"gpu": index, "stage": "nvml", "seconds": seconds, **whole.record(), "stages": stages}
-        self.receipt.measured.append(told)
+        described = {"gpu": index, "stage": "nvml", "seconds": seconds, **whole.record(), "stages": stages}
+        self.receipt.measured.append(described)
         xids = [xid["code"] for xid in self._xids if xid["uuid"] in ("", was["uuid"])]
         if now is None:
             return health.hurried(subject, was, whole, xids)
@@ -165,6 +167,6 @@ class Watcher:
     def _blamed(self, check: Check, subjects: Mapping[int, Subject]) -> Check:
         if check.gpu not in subjects or check.gpu is None:
             return check
-        seen = self._seen.get((check.gpu, blame.STAGES.get(check.id, "")))
+        seen = self._seen.get((check.gpu, slowdown.STAGES.get(check.id, "")))
         state = self._of(check.gpu, self._gpus)
-        return blame.blame(check, subjects[check.gpu], state, seen) if seen and state else check
+        return slowdown.blame(check, subjects[check.gpu], state, seen) if seen and state else check

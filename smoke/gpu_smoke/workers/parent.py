@@ -16,7 +16,7 @@ from ..judge import static
 from ..options import Options
 from ..peers import Peers
 from ..receipt import Receipt
-from .coordinator import Crew
+from .coordinator import WorkerGroup
 from .process import Child
 
 TICK_SEC = 0.05
@@ -29,12 +29,12 @@ def run(options: Options, receipt: Receipt, known: Known) -> int:
     """Look at the machine, check every device, decide, and only then deal with what hangs."""
     with stops() as stopped:
         peers = Peers(options.peers)
-        watch = Watch(lambda started: Crew(options, receipt, known, started), options.deadline_sec)
+        watch = Watch(lambda started: WorkerGroup(options, receipt, known, started), options.deadline_sec)
         try:
             if not look(options, receipt):
-                watch.crew.begin()
+                watch.workers.begin()
                 watch.until(receipt.clock + options.deadline_sec, stopped)
-            watch.crew.conclude()
+            watch.workers.conclude()
             if options.peers and not receipt.wrong():
                 output.say(
                     f"gpu-smoke: right so far; waits until {len(options.peers)} machines have been there at once"
@@ -122,30 +122,30 @@ class Watch(Generic[T]):
     def __init__(self, team: Callable[[Callable[[Child], None]], T], deadline_sec: float) -> None:
         self.deadline_sec = deadline_sec
         self.selector = selectors.DefaultSelector()
-        self.crew = team(self._started)
+        self.workers = team(self._started)
 
     def until(self, deadline: float, stopped: list[int]) -> None:
         """Listen until no child has anything more to say, or the time is over."""
-        while self.crew.going():
+        while self.workers.going():
             now = time.monotonic()
             if stopped:
-                self.crew.give_up(_signal(stopped))
+                self.workers.give_up(_signal(stopped))
                 return
             if now >= deadline:
-                self.crew.give_up(f"no answer within {self.deadline_sec:g} s")
+                self.workers.give_up(f"no answer within {self.deadline_sec:g} s")
                 return
-            for child in self.crew.late(now):
-                self.crew.lose(child, f"no answer within {child.limit_sec:g} s")
+            for child in self.workers.late(now):
+                self.workers.lose(child, f"no answer within {child.limit_sec:g} s")
             for key, _ in self.selector.select(min(TICK_SEC, deadline - now)):
                 self._read(key.data, key.fd)
             for child in [
-                child for child in self.crew.children if not child.ended and child.process.poll() is not None
+                child for child in self.workers.children if not child.ended and child.process.poll() is not None
             ]:
-                self._last_words(child)
+                self._last_output(child)
 
     def end(self) -> list[Child]:
         """Kill what still runs and wait a little; returns what cannot be killed."""
-        left = [child for child in self.crew.children if not child.ended]
+        left = [child for child in self.workers.children if not child.ended]
         for child in left:
             child.kill()
         patience = time.monotonic() + GRACE_SEC
@@ -157,7 +157,7 @@ class Watch(Generic[T]):
     def close(self) -> None:
         """Leave nothing behind, also after an error of our own."""
         self.selector.close()
-        self.crew.close()
+        self.workers.close()
 
     def _started(self, child: Child) -> None:
         for pipe in (child.events, child.output):
@@ -170,13 +170,13 @@ class Watch(Generic[T]):
             self.selector.unregister(pipe)
         elif data and pipe == child.events:
             for event in child.heard(data):
-                self.crew.hear(child, event)
+                self.workers.hear(child, event)
         return bool(data)
 
-    def _last_words(self, child: Child) -> None:
+    def _last_output(self, child: Child) -> None:
         """What a child left in its pipes, and how it ended."""
         for pipe in (child.events, child.output):
             for _ in range(READS):
                 if pipe not in self.selector.get_map() or not self._read(child, pipe):
                     break
-        self.crew.ended(child)
+        self.workers.ended(child)

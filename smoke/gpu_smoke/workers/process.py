@@ -37,21 +37,21 @@ class Child:
         self.at = 0  # orders of its plan that it has carried out
         self.idle = self.busy = False  # waits for an order; carries one out
         self.done = self.ended = self.lost = False  # said so; is no process any more; is not waited for
-        self._heard, self._said = b"", b""
-        self.events, tell = os.pipe()
+        self._heard, self._output_tail = b"", b""
+        self.events, events_write = os.pipe()
         self.output, out = os.pipe()
         root = Path(__file__).absolute().parents[2]  # where the package is
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _START, str(root), str(tell), str(os.getpid()), role, json.dumps(given)],
+            [sys.executable, "-c", _START, str(root), str(events_write), str(os.getpid()), role, json.dumps(given)],
             stdin=subprocess.PIPE,
             stdout=out,
             stderr=out,
-            pass_fds=(tell,),
+            pass_fds=(events_write,),
             start_new_session=True,  # a signal for the parent's group must not end a child before the verdict
             # 0 keeps NVIDIA's libraries from TF32 whatever the image says; with it float32 products would look wrong.
             env={**os.environ, "NVIDIA_TF32_OVERRIDE": "0", "PYTHONUNBUFFERED": "1"},
         )
-        os.close(tell)
+        os.close(events_write)
         os.close(out)
         os.set_blocking(self.events, False)
         os.set_blocking(self.output, False)
@@ -101,7 +101,7 @@ class Child:
         except BlockingIOError:
             return None
         if pipe == self.output:
-            self._said = (self._said + data)[-_TAIL:]
+            self._output_tail = (self._output_tail + data)[-_TAIL:]
         return data
 
     def heard(self, data: bytes) -> list[dict[str, Any]]:
@@ -109,7 +109,7 @@ class Child:
         *lines, self._heard = (self._heard + data).split(b"\n")
         events = []
         for line in lines:
-            with contextlib.suppress(ValueError):  # whatever is missing in the end is noticed by judge.complete
+            with contextlib.suppress(ValueError):  # whatever is missing in the end is noticed by judge.completeness
                 events.append(json.loads(line))
         return events
 
@@ -120,12 +120,12 @@ class Child:
         if self.lost or (code == 0 and self.done):
             return None
         text, means = faults.death(code, self.stage)
-        said = faults.one_line(self.last_line())
-        return f"{text} while {self.text}" + (f"; its last words: {said}" if said else ""), means
+        last_line_text = faults.one_line(self.last_line())
+        return f"{text} while {self.text}" + (f"; its last words: {last_line_text}" if last_line_text else ""), means
 
     def last_line(self) -> str:
         """The last thing that it, or a library in it, printed."""
-        lines = self._said.decode("utf-8", "replace").splitlines()
+        lines = self._output_tail.decode("utf-8", "replace").splitlines()
         return next((line for line in reversed(lines) if line.strip()), "")
 
     def kill(self) -> None:

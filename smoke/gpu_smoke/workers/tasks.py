@@ -14,7 +14,7 @@ from typing import Any
 
 from ..measure import gemm, libcuda, loading, memory, nvml, peers, setup, training
 
-Tell = Callable[..., None]
+Emit = Callable[..., None]
 
 # What each stage of plan.py does: a function of torch, the device and the order's parameters.
 WORK: dict[str, Callable[..., dict[str, Any]]] = {
@@ -33,66 +33,66 @@ WORK: dict[str, Callable[..., dict[str, Any]]] = {
 }
 
 
-def first(tell: Tell, device: str) -> None:
+def first(emit: Emit, device: str) -> None:
     """The first worker on a GPU, which starts the driver and asks for all of them; or the one on the CPU."""
     if device == "cuda":
-        tell("stage", stage="devices", text="starting the driver", what="libcuda.real", limit_sec=60)
+        emit("stage", stage="devices", text="starting the driver", what="libcuda.real", limit_sec=60)
         started = libcuda.start()
-        tell("libcuda", **started)
+        emit("libcuda", **started)
         if started.get("code") != 0:
             return
-    torch = _import(tell, device)
+    torch = _import(emit, device)
     about = setup.about(torch)
-    tell("torch", **about)
+    emit("torch", **about)
     if device == "cuda" and not about["cuda"]:
         return  # the parent sees from the event that no GPU can be reached
     text = "asking CUDA for the GPUs" if device == "cuda" else "asking for the CPU"
-    tell("stage", stage="devices", text=text, what="gpu.init", limit_sec=60)
+    emit("stage", stage="devices", text=text, what="gpu.init", limit_sec=60)
     found, message = setup.devices(torch, device)
     if device == "cuda":
-        tell("host", arch_list=list(torch.cuda.get_arch_list()))
-    tell("devices", devices=found, message=message)
+        emit("host", arch_list=list(torch.cuda.get_arch_list()))
+    emit("devices", devices=found, message=message)
     if found:
-        _obey(tell, torch, setup.target(torch, device, 0))
+        _run_orders(emit, torch, setup.target(torch, device, 0))
 
 
-def gpu(tell: Tell, index: int) -> None:
+def gpu(emit: Emit, index: int) -> None:
     """A worker on one of the other GPUs."""
-    torch = _import(tell, "cuda")
-    _obey(tell, torch, setup.target(torch, "cuda", index))
+    torch = _import(emit, "cuda")
+    _run_orders(emit, torch, setup.target(torch, "cuda", index))
 
 
-def host(tell: Tell) -> None:
+def host(emit: Emit) -> None:
     """A worker that touches no GPU."""
-    torch = _import(tell, "cpu")
-    _obey(tell, torch, setup.target(torch, "cpu", 0))
+    torch = _import(emit, "cpu")
+    _run_orders(emit, torch, setup.target(torch, "cpu", 0))
 
 
-def manage(tell: Tell) -> None:
+def manage(emit: Emit) -> None:
     """Asks NVIDIA's library for management, which needs neither CUDA nor torch."""
-    tell("stage", stage="devices", text="asking NVML", what="nvml", limit_sec=30)
-    tell("nvml", **nvml.ask())
+    emit("stage", stage="devices", text="asking NVML", what="nvml", limit_sec=30)
+    emit("nvml", **nvml.ask())
 
 
-def health(tell: Tell) -> None:
+def health(emit: Emit) -> None:
     """Asks NVML beside all the others, until nobody gives orders any more; it gets none."""
-    nvml.watch(tell, sys.stdin)
+    nvml.watch(emit, sys.stdin)
 
 
-def _import(tell: Tell, device: str) -> Any:
+def _import(emit: Emit, device: str) -> Any:
     # From a cold disk, gigabytes of CUDA's libraries.
-    tell("stage", stage="import", text="importing torch", what="torch.import", limit_sec=300)
+    emit("stage", stage="import", text="importing torch", what="torch.import", limit_sec=300)
     return setup.load(device)
 
 
-def _obey(tell: Tell, torch: Any, target: Any) -> None:
-    tell("ready")
+def _run_orders(emit: Emit, torch: Any, target: Any) -> None:
+    emit("ready")
     for line in sys.stdin:
         order = json.loads(line)
         began = time.monotonic()
         found = WORK[order["stage"]](torch, target, **order["params"])
-        tell("measured", stage=order["stage"], **found, seconds=round(time.monotonic() - began, 3))
-        tell("ready")
+        emit("measured", stage=order["stage"], **found, seconds=round(time.monotonic() - began, 3))
+        emit("ready")
 
 
 # `peers` sees every GPU and stands on the first; a `rank` has one of them, and meets the others in its order's file.

@@ -11,7 +11,7 @@ from contextlib import suppress
 from tests.agent.fakes.github import Fault as GithubFault
 from tests.agent.fakes.google import Fault
 from tests.agent.fakes.jobs import STAGE, WAITS, WAITS_FOR_GO, job
-from tests.agent.fakes.life import AT_WORK, GPU, Act, Life, Plan
+from tests.agent.fakes.live_machine import AT_WORK, GPU, Act, Life, Plan
 
 LEFT = "4242, python3\n"
 """What nvidia-smi says of a process that a job left on the GPU."""

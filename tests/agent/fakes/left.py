@@ -12,7 +12,7 @@ from tests.agent.fakes import google, runner
 from tests.agent.fakes.scanner import Scanner
 
 if TYPE_CHECKING:
-    from tests.agent.fakes.life import Life
+    from tests.agent.fakes.live_machine import Life
 
 
 def found(life: Life, key: bytes, scanner: Scanner) -> dict[str, Any]:

@@ -15,7 +15,7 @@ _SECONDS: dict[str, dict[str, float]] = {
     "machine/gpu_health.py": {"TIMEOUT_SEC": 4, "_SETTLE_SEC": 1},
     "machine/commands.py": {"_GRACE_SEC": 1},
     "google/metadata.py": {"_READ_SEC": 5, "_ATTEMPT_SEC": 1},
-    "report.py": {"_STEP_SEC": 1, "_TELL_SEC": 3},
+    "report.py": {"_STEP_SEC": 1, "_PUBLISH_SEC": 3},
     "runner/process.py": {"_PAUSE_SEC": 0.2},
     "supervisor.py": {"MARGIN_SEC": 10, "GRACE_SEC": 8},
     "runner/session.py": {"_INTERRUPT_SEC": 2, "_CLEAR_SEC": 5},

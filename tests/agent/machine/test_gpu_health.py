@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from gpu_agent.clock import Clock
 from gpu_agent.machine import gpu_health, system
-from gpu_agent.machine.gpu_health import FATAL_XIDS, Gpus, at_boot, unfit, unfit_after_job
+from gpu_agent.machine.gpu_health import FATAL_XIDS, Gpus, at_boot, gpu_problem, problem_after_job
 from gpu_agent.machine.system import System, User
 from gpu_agent.outcomes import AgentExit
 from gpu_smoke.data.health import XIDS
@@ -69,7 +69,7 @@ def test_what_the_check_left_is_what_later_looks_are_compared_with(machine: Mach
 
 
 def test_a_gpu_that_is_as_it_was_is_fit(machine: Machine) -> None:
-    assert unfit(machine, FIT) == ""
+    assert gpu_problem(machine, FIT) == ""
 
 
 @pytest.mark.parametrize(
@@ -93,17 +93,17 @@ def test_a_gpu_that_is_as_it_was_is_fit(machine: Machine) -> None:
 )
 def test_each_difference_is_told(machine: Machine, gpus: str, words: str) -> None:
     machine.gpus(gpus)
-    assert unfit(machine, FIT) == words
+    assert gpu_problem(machine, FIT) == words
 
 
 def test_errors_that_were_there_at_the_check_are_not_new(machine: Machine) -> None:
     machine.gpus(f"{ONE}, 3, 2")
-    assert unfit(machine, Gpus({ONE: 3}, {ONE: 2})) == ""
+    assert gpu_problem(machine, Gpus({ONE: 3}, {ONE: 2})) == ""
 
 
 def test_a_process_on_the_gpu_is_named(machine: Machine) -> None:
     machine.processes("4242, /usr/bin/python3\n")
-    assert unfit(machine, FIT) == "processes are still on the GPU: 4242, /usr/bin/python3"
+    assert gpu_problem(machine, FIT) == "processes are still on the GPU: 4242, /usr/bin/python3"
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_process_on_the_gpu_is_named(machine: Machine) -> None:
 )
 def test_the_kernels_log_is_read_for_what_a_job_cannot_mend(machine: Machine, line: str, words: str) -> None:
     machine.log = ["usb 1-1: new device", line]
-    assert unfit(machine, FIT) == words
+    assert gpu_problem(machine, FIT) == words
 
 
 def test_the_fatal_xids_are_those_that_gpu_smoke_answers_with_an_action() -> None:
@@ -137,7 +137,7 @@ def test_an_nvidia_smi_that_hangs_is_unfit_and_costs_no_more_than_its_deadline(
         "import subprocess, time\nsubprocess.Popen(['sleep', '60'], start_new_session=True)\ntime.sleep(60)\n"
     )
     begun = time.monotonic()
-    assert unfit(machine, FIT) == "nvidia-smi failed (124): nvidia-smi did not end within 0.5 s"
+    assert gpu_problem(machine, FIT) == "nvidia-smi failed (124): nvidia-smi did not end within 0.5 s"
     assert time.monotonic() - begun < 30
 
 
@@ -153,7 +153,7 @@ def test_an_nvidia_smi_that_hangs_is_unfit_and_costs_no_more_than_its_deadline(
 )
 def test_an_nvidia_smi_that_fails_is_unfit(machine: Machine, script: str, words: str) -> None:
     machine.script(script)
-    assert unfit(machine, FIT) == words
+    assert gpu_problem(machine, FIT) == words
     with pytest.raises(AgentExit) as ended:
         at_boot(machine)
     assert str(ended.value) == f"gpu-unhealthy: {words}"
@@ -161,7 +161,7 @@ def test_an_nvidia_smi_that_fails_is_unfit(machine: Machine, script: str, words:
 
 def test_a_machine_without_nvidia_smi_is_unfit(machine: Machine) -> None:
     (machine.folder / "nvidia-smi").unlink()
-    assert unfit(machine, FIT) == "nvidia-smi failed (127): nvidia-smi: No such file or directory"
+    assert gpu_problem(machine, FIT) == "nvidia-smi failed (127): nvidia-smi: No such file or directory"
 
 
 class Ticking(Clock):
@@ -190,7 +190,7 @@ def test_the_memory_of_the_last_job_has_half_a_minute_to_go(machine: Machine) ->
     machine.__class__ = Alone
     machine.gpus(f"{ONE}, 70000, 0")
     clock = Ticking(machine, {3: f"{ONE}, 3, 0"})
-    assert unfit_after_job(machine, FIT, NOBODY, clock) == ""
+    assert problem_after_job(machine, FIT, NOBODY, clock) == ""
     assert clock.seconds == 3
 
 
@@ -198,5 +198,5 @@ def test_memory_that_stays_after_the_job_is_told(machine: Machine) -> None:
     machine.__class__ = Alone
     machine.gpus(f"{ONE}, 70000, 0")
     clock = Ticking(machine, {})
-    assert unfit_after_job(machine, FIT, NOBODY, clock) == f"{ONE} has 70000 MiB in use, 3 when it was checked"
+    assert problem_after_job(machine, FIT, NOBODY, clock) == f"{ONE} has 70000 MiB in use, 3 when it was checked"
     assert clock.seconds == 30

@@ -84,7 +84,7 @@ def test_a_runner_that_does_not_listen_is_killed_with_all_that_its_job_left() ->
         left = left_of_the_user()
         ended = running.wait(soon())
         assert ended is not None
-        return [ended.word, left]
+        return [ended.reason, left]
 
     lines: list[str] = []
     assert machine.inside(work) == ["runner-failed", 0]
@@ -107,7 +107,7 @@ def test_a_runner_that_always_fails_is_started_four_times(monkeypatch: pytest.Mo
     def work() -> list[object]:
         ended = begin("end(2)").wait(soon())
         assert ended is not None
-        return [ended.word, len(diag("starts").splitlines())]
+        return [ended.reason, len(diag("starts").splitlines())]
 
     assert machine.inside(work) == ["runner-failed", 4]
 
@@ -118,7 +118,7 @@ def test_a_runner_that_had_its_job_is_not_started_again(monkeypatch: pytest.Monk
     def work() -> list[object]:
         ended = begin('say("Running job: train"); end(2)').wait(soon())
         assert ended is not None
-        return [ended.word, len(diag("starts").splitlines())]
+        return [ended.reason, len(diag("starts").splitlines())]
 
     assert machine.inside(work) == ["runner-failed", 1]
 
@@ -132,7 +132,7 @@ def test_what_the_runner_says_is_redacted_before_it_is_cut() -> None:
         does += "say('MIIEowIBAAKCAQEA' * 4); say('kJ8s/w=='); end(1)"
         ended = begin(does, lines.append).wait(soon())
         assert ended is not None
-        return [lines, ended.words]
+        return [lines, ended.detail]
 
     lines, words = machine.inside(work)
     assert lines[1:5] == [

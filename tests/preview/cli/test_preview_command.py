@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from gpu_ci.cli.main import run
-from gpu_ci.cli.output import Wrong
+from gpu_ci.cli.output import InputError
 from gpu_preview.cli import output as shell
 from gpu_preview.compare.compare import CompareError
 from gpu_preview.engine.program import Engine
@@ -87,7 +87,7 @@ def test_a_folder_behind_a_link_of_the_checkout_is_not_even_tried(
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "checkout" / "report").symlink_to(tmp_path / "elsewhere")
     monkeypatch.chdir(tmp_path / "checkout")
-    with pytest.raises(Wrong, match="is behind a link of the checkout"):
+    with pytest.raises(InputError, match="is behind a link of the checkout"):
         shell.prepare(Path("report/x"))
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
@@ -179,7 +179,7 @@ def test_a_link_that_a_commit_brought_is_not_written_through(tmp_path: Path, mon
     (folder / "report.md").symlink_to(outside)
     monkeypatch.setattr("secrets.token_hex", lambda _: "foreseen")
     (folder / ".report.json.foreseen").symlink_to(outside)
-    with pytest.raises(Wrong, match="cannot be written"):
+    with pytest.raises(InputError, match="cannot be written"):
         shell.write(folder, reports.NOTHING, "text")
     (folder / ".report.json.foreseen").unlink(missing_ok=True)
     shell.write(folder, reports.NOTHING, "text")
@@ -198,7 +198,7 @@ def test_a_folder_behind_a_link_of_the_checkout_is_refused(
     (checkout / "report").symlink_to(tmp_path / "outside")
     (tmp_path / "to the checkout").symlink_to(checkout)
     monkeypatch.chdir(checkout)
-    with pytest.raises(Wrong, match="is behind a link of the checkout"):
+    with pytest.raises(InputError, match="is behind a link of the checkout"):
         shell.write(Path(output), reports.NOTHING, "text")
     monkeypatch.chdir(checkout / "infra")
     shell.write(tmp_path / "to the checkout" / "new", reports.NOTHING, "text")

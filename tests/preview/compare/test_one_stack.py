@@ -58,7 +58,7 @@ def previewed(tmp_path: Path, code: int = 0, state: ExportedState | None = None)
         take_state=lambda *_: None,
         preview=lambda *_: (Finished(code, out, error, 1.0), events),
     )
-    selection = SimpleNamespace(options=(), told=lambda asked: asked)
+    selection = SimpleNamespace(options=(), sentence=lambda asked: asked)
     states = {"dev": state} if state else {}
     files = {"dev": Path("state.json")} if state else {}
     comparison = Comparison(

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from gpu_preview.diff import differences, value_pairs
-from gpu_preview.diff.paths import joined, parts, written
+from gpu_preview.diff.paths import joined, steps_of, written
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +22,7 @@ from hypothesis import strategies as st
     ],
 )
 def test_a_path_of_the_engine_is_its_names_and_numbers(path: str, steps: list[str | int]) -> None:
-    assert parts(path) == steps
+    assert steps_of(path) == steps
 
 
 @given(st.lists(st.text(min_size=1, max_size=6), min_size=1, max_size=4))
@@ -30,7 +30,7 @@ def test_a_path_that_was_joined_is_read_back(names: list[str]) -> None:
     path = ""
     for name in names:
         path = joined(path, name)
-    assert parts(path) == names
+    assert steps_of(path) == names
 
 
 # What PropertyPath.String of the engine makes of them, but for the last two.

@@ -105,14 +105,14 @@ def test_nothing_is_kept_but_the_version_and_the_deployment() -> None:
 
 
 def test_a_state_larger_than_any_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_text, "MOST_PARTS", 10)
+    monkeypatch.setattr(json_text, "MAX_VALUES", 10)
     with pytest.raises(StateError, match="is larger than the state of anything: it has more than 10 parts"):
         strip(state(*map(resource, "abc")))
 
 
 def test_an_interrupted_operation_is_left_out_and_counted() -> None:
     found = strip(state(resource(), pending_operations=[{"resource": resource("two"), "type": "creating"}]))
-    assert (found.pending, found.told) == (1, "without 0 secrets and 1 interrupted operation")
+    assert (found.pending, found.summary) == (1, "without 0 secrets and 1 interrupted operation")
     assert "two" not in found.text
 
 

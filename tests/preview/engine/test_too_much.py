@@ -99,6 +99,6 @@ def test_a_log_that_says_more_of_policies_than_any_pack_is_refused(
     monkeypatch.setattr(policies, "_MOST_BROKEN", 4)
     with pytest.raises(TooMuchError, match="it tells of more than 4 broken policies"):
         policies.violations(log)
-    monkeypatch.setattr(policies, "_MOST_TOLD_MIB", 50 / 1024**2)
+    monkeypatch.setattr(policies, "_MAX_EVENTS_MIB", 50 / 1024**2)
     with pytest.raises(TooMuchError, match="it tells more than"):
         policies.violations(log)

@@ -60,7 +60,7 @@ def test_pack_and_settings_of_the_repository_are_the_bases(root: Path, base: Pat
     held = ask(root, base, "policies", root / "pol.json")
     asked = options("--policy-pack", base / "policies", "--policy-pack-config", base / "pol.json")
     assert held == PolicySelection(asked)
-    assert held.told("asked: gpu-ci 0.1.0 (16 rules)") == "asked: gpu-ci 0.1.0 (16 rules)"
+    assert held.sentence("asked: gpu-ci 0.1.0 (16 rules)") == "asked: gpu-ci 0.1.0 (16 rules)"
     assert (base / ".venv-policy" / "pyvenv.cfg").is_file()
 
 
@@ -88,7 +88,7 @@ def test_settings_that_the_base_has_not_are_left_out_and_it_is_said(root: Path, 
     (base / "pol.json").unlink()
     held = ask(root, base, "policies", root / "pol.json")
     assert held.options == options("--policy-pack", base / "policies", "--policy-pack-config", "/dev/null")
-    assert held.told("asked: x") == "asked: x; no settings: the base has no pol.json"
+    assert held.sentence("asked: x") == "asked: x; no settings: the base has no pol.json"
 
 
 def test_a_pack_that_the_base_has_not_is_not_asked_nor_are_its_settings(root: Path, base: Path) -> None:

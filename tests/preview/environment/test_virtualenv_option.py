@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from gpu_preview.environment.virtualenv_option import toolchain, unfit, virtualenv
+from gpu_preview.environment.virtualenv_option import problem_of, toolchain, virtualenv
 
 PROJECT = "name: small\nruntime:\n  name: python\n  options: {virtualenv: .venv}\n"
 
@@ -51,7 +51,7 @@ def test_the_environment_is_one_inside_the_repository(tmp_path: Path, text: str,
 )
 def test_what_can_be_no_folder_is_said(tmp_path: Path, name: str, why: str) -> None:
     (tmp_path / "Pulumi.yaml").write_text(PROJECT.replace(".venv", name))
-    assert unfit(tmp_path) == (f"Pulumi.yaml: virtualenv {why}" if why else "")
+    assert problem_of(tmp_path) == (f"Pulumi.yaml: virtualenv {why}" if why else "")
     assert (virtualenv(tmp_path, tmp_path) == "") == (bool(why) or name.startswith("/"))
 
 

@@ -107,7 +107,7 @@ def test_a_folder_that_stays_as_it_is_can_only_be_read(built: bubblewrap.Isolati
 
 def test_a_command_that_installed_packages_is_told_because_it_had_the_network(built: bubblewrap.Isolation) -> None:
     [network] = [
-        each for each in built.told(Limits(), ["base: make deps", "head: make deps"]) if each.name == "network"
+        each for each in built.described(Limits(), ["base: make deps", "head: make deps"]) if each.name == "network"
     ]
     assert (network.stands, network.text) == (
         False,
@@ -188,7 +188,7 @@ def test_it_sees_no_process_of_others(built: bubblewrap.Isolation) -> None:
 
 
 def test_the_report_says_which_walls_stand(built: bubblewrap.Isolation) -> None:
-    told = {each.name: each.stands for each in built.told(Limits())}
+    told = {each.name: each.stands for each in built.described(Limits())}
     assert told == {"environment": True, "limits": True, "files": True, "network": True, "processes": True}
 
 
@@ -196,7 +196,7 @@ def test_without_bubblewrap_the_report_says_so_and_why(tmp_path: Path, monkeypat
     monkeypatch.setattr("shutil.which", lambda _: None)
     without = bubblewrap.build(tmp_path, tmp_path, [])
     assert without.wrap(["true"]) == ["true"]
-    told = {each.name: each for each in without.told(Limits())}
+    told = {each.name: each for each in without.described(Limits())}
     assert [name for name, each in told.items() if not each.stands] == ["files", "network", "processes"]
     assert "it is not installed (package bubblewrap)" in told["files"].text
     assert [told[name].text for name in ("network", "processes")] == ["for the same reason"] * 2
@@ -220,5 +220,5 @@ def test_a_bubblewrap_that_does_not_run_is_as_good_as_none(tmp_path: Path, monke
 
 
 def test_the_network_that_was_asked_for_is_no_wall(tmp_path: Path) -> None:
-    told = {each.name: each for each in bubblewrap.Isolation(("bwrap",), network=True).told(Limits())}
+    told = {each.name: each for each in bubblewrap.Isolation(("bwrap",), network=True).described(Limits())}
     assert (told["network"].stands, told["network"].text) == (False, "it was given the network")

@@ -11,7 +11,7 @@ from gpu_preview.engine.states import Change
 from gpu_preview.model import Finding, Place
 from gpu_preview.report import locations
 from gpu_preview.report.danger_rule import INTERRUPTS_JOBS
-from gpu_preview.report.locations import Sides, StackLines, of_change, of_pool_or_source
+from gpu_preview.report.locations import SourceFiles, StackLines, of_change, of_pool_or_source
 
 from tests.preview.report.test_source_locations import program
 
@@ -121,10 +121,10 @@ def test_pools_that_are_json_text_or_an_alias_stand_where_they_are_named(tmp_pat
     assert lines(tmp_path, text).of_pool("l4") == place(5)
 
 
-def sides(folder: Path, head: str = BEFORE, base: str = BEFORE) -> Sides:
+def sides(folder: Path, head: str = BEFORE, base: str = BEFORE) -> SourceFiles:
     """A program whose files are the same at both sides, and two stack files."""
     stack_files = lines(folder, head, "head.yaml"), lines(folder, base, "base.yaml")
-    return Sides(program(folder / "head"), "", *stack_files, program(folder / "base"))
+    return SourceFiles(program(folder / "head"), "", *stack_files, program(folder / "base"))
 
 
 THING = state("my:own:Thing", positions=("project:///infra/pools.py#55", "project:///app/a.py#7"))
@@ -141,7 +141,7 @@ def about(component: str) -> Finding:
 def test_what_is_about_a_pool_stands_in_the_stack_file_and_any_other_in_the_program(tmp_path: Path) -> None:
     both = sides(tmp_path)
     assert of_pool_or_source(about("l4"), UPDATED, both) == place(5, 12)
-    assert of_pool_or_source(about("l4"), UPDATED, Sides(both.root)) == IN_SOURCE
+    assert of_pool_or_source(about("l4"), UPDATED, SourceFiles(both.root)) == IN_SOURCE
     assert of_pool_or_source(about("runners"), UPDATED, both) == IN_SOURCE
     assert of_pool_or_source(about("l4"), None, both) == place(5, 12)
     assert of_pool_or_source(about("runners"), None, both) is None
@@ -152,8 +152,8 @@ def test_what_is_about_a_pool_that_is_gone_stands_at_the_map_it_was_in(tmp_path:
     both = sides(tmp_path, BEFORE.replace("t4", "t5"))
     for find in (of_pool_or_source, of_change):
         assert find(about("t4"), gone, both) == place(3)
-        assert find(about("t4"), gone, Sides(both.root)) is None
-        assert find(about("t4"), new, Sides(both.root)) == IN_SOURCE
+        assert find(about("t4"), gone, SourceFiles(both.root)) is None
+        assert find(about("t4"), new, SourceFiles(both.root)) == IN_SOURCE
 
 
 def test_a_change_of_a_pool_whose_stack_file_says_the_same_stands_in_the_program(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_change_of_a_pool_whose_stack_file_says_the_same_stands_in_the_program
     assert of_change(about("l4"), None, same) == place(5, 12)
     assert of_change(about("l4"), UPDATED, sides(tmp_path, BEFORE.replace("g2-standard-8", "x"))) == place(7)
     for unknown in ((None, same.before), (same.lines, None), (lines(tmp_path, "a: ["), lines(tmp_path, "a: ["))):
-        assert not Sides(same.root, "", *unknown).has_same_file
+        assert not SourceFiles(same.root, "", *unknown).has_same_file
 
 
 def test_a_change_in_no_pool_stands_at_the_one_key_of_the_stack_file_that_differs(tmp_path: Path) -> None:

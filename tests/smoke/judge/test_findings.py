@@ -9,7 +9,7 @@ from gpu_smoke import checks, faults
 from gpu_smoke.checks import Check
 from gpu_smoke.data.gpus import Speed
 from gpu_smoke.history.measurements import Row
-from gpu_smoke.judge import complete
+from gpu_smoke.judge import completeness
 from gpu_smoke.judge.subject import Subject
 from gpu_smoke.options import Options
 from gpu_smoke.plan import GEMM, PROFILES
@@ -75,7 +75,7 @@ def test_a_whole_run_of_several_gpus_owes_what_they_share_and_one_does_not() -> 
         ]
         return [
             check.message.removesuffix(", so nothing is proven")
-            for check in complete.complete(STANDARD, subjects, found)
+            for check in completeness.complete(STANDARD, subjects, found)
         ]
 
     assert missing(1) == []

@@ -7,7 +7,7 @@ import math
 import pytest
 from gpu_smoke.checks import Check
 from gpu_smoke.data.gpus import ALLREDUCE, FAIL, GPUS, SOURCES, WARN, Gpu
-from gpu_smoke.judge import complete, gemm, several, speed, transfer, values
+from gpu_smoke.judge import between_gpus, completeness, gemm, speed, transfer, values
 from gpu_smoke.judge.subject import Subject
 from gpu_smoke.plan import HEALTH, PROFILES
 from hypothesis import given
@@ -78,7 +78,7 @@ def test_host_links_without_a_published_floor_are_reported(key: str) -> None:
 @pytest.mark.parametrize("key", ALLREDUCE)
 def test_eight_gpus_with_nvlink_warn_below_the_sum_they_should_reach(key: str) -> None:
     for world, gbs, status in ((8, ALLREDUCE[key] + 1, "pass"), (8, ALLREDUCE[key] - 1, "warn"), (2, 20.0, "pass")):
-        [found] = several.reduction(subject(key), {"right": True, "gbs": gbs, "world": world})
+        [found] = between_gpus.reduction(subject(key), {"right": True, "gbs": gbs, "world": world})
         assert found.status == status
 
 
@@ -143,10 +143,10 @@ def answers(profile: str, gpu: Subject, status: str = "pass") -> list[Check]:
 def test_each_check_that_never_answered_is_missed(profile: str) -> None:
     gpu = subject("l4")
     everything = answers(profile, gpu)
-    assert complete.complete(PROFILES[profile], [gpu], everything) == []
+    assert completeness.complete(PROFILES[profile], [gpu], everything) == []
     for left_out in everything:
         rest = [check for check in everything if check is not left_out]
-        [found] = complete.complete(PROFILES[profile], [gpu], rest)
+        [found] = completeness.complete(PROFILES[profile], [gpu], rest)
         named = "NVML" if left_out.id == "nvml" else left_out.dtype or left_out.id
         assert named in found.message
         assert found.status == "error"
@@ -156,18 +156,18 @@ def test_where_nvml_was_not_asked_nothing_is_expected_of_it() -> None:
     gpu = subject("l4")
     without = [check for check in answers("quick", gpu) if check.id not in ("nvml", *HEALTH)]
     for status in ("skip", "warn"):
-        assert complete.complete(PROFILES["quick"], [gpu], [*without, Check("nvml", status, "")]) == []
-    assert complete.complete(PROFILES["quick"], [Subject(None, "CPU")], []) != []
-    assert "NVML" not in str(complete.complete(PROFILES["quick"], [Subject(None, "CPU")], []))
+        assert completeness.complete(PROFILES["quick"], [gpu], [*without, Check("nvml", status, "")]) == []
+    assert completeness.complete(PROFILES["quick"], [Subject(None, "CPU")], []) != []
+    assert "NVML" not in str(completeness.complete(PROFILES["quick"], [Subject(None, "CPU")], []))
 
 
 def test_speeds_that_were_all_skipped_are_no_pass_on_a_gpu_that_the_table_knows() -> None:
     known, unknown = subject("l4"), Subject(0, "NVIDIA New", "8.9", 58, 24 * 10**9)
-    found = complete.complete(PROFILES["standard"], [known], answers("standard", known, "skip"))
+    found = completeness.complete(PROFILES["standard"], [known], answers("standard", known, "skip"))
     assert [check.message for check in found] == ["no speed of GPU 0 was judged, so nothing is proven"]
-    assert complete.complete(PROFILES["standard"], [unknown], answers("standard", unknown, "skip")) == []
+    assert completeness.complete(PROFILES["standard"], [unknown], answers("standard", unknown, "skip")) == []
 
 
 def test_without_a_device_nothing_is_proven() -> None:
-    found = complete.complete(PROFILES["quick"], [], [])
+    found = completeness.complete(PROFILES["quick"], [], [])
     assert [check.message for check in found] == ["nothing was computed, so nothing is proven"]

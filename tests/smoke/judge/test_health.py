@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from gpu_smoke.checks import Check
 from gpu_smoke.judge import health, load
-from gpu_smoke.judge.seen import Seen
+from gpu_smoke.judge.nvml_samples import Seen
 from gpu_smoke.options import Options
 
 from ..subjects import L4, SLICE

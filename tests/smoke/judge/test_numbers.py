@@ -9,7 +9,7 @@ from unittest.mock import MagicMock
 
 import pytest
 from gpu_smoke.checks import Check
-from gpu_smoke.judge import gemm, several, speed, transfer, values
+from gpu_smoke.judge import between_gpus, gemm, speed, transfer, values
 from gpu_smoke.judge.subject import Subject
 from gpu_smoke.measure import gemm as measured_gemm
 
@@ -118,7 +118,7 @@ def test_peers(slow: float | None, status: str | None) -> None:
 def bits(*hashes: str, name: str = "NVIDIA L4") -> list[tuple[str, int | None, str]]:
     subjects = {i: Subject(i, name) for i, _ in enumerate(hashes)}
     products = [{"gpu": i, "dtype": "float32", "hash": each} for i, each in enumerate(hashes)]
-    return [(c.status, c.gpu, c.message) for c in several.hashes(subjects, [*products, {"gpu": 9, "dtype": "x"}])]
+    return [(c.status, c.gpu, c.message) for c in between_gpus.hashes(subjects, [*products, {"gpu": 9, "dtype": "x"}])]
 
 
 def test_bits_of_one_machine() -> None:
@@ -141,7 +141,7 @@ def test_bits_of_one_machine() -> None:
 )
 def test_copies_between_gpus(pairs: list[tuple[float, bool]], status: str) -> None:
     told = [{"from": 0, "to": i, "gbs": gbs, "same": same} for i, (gbs, same) in enumerate(pairs, 1)]
-    [found] = several.pairs(L4, {"pairs": told})
+    [found] = between_gpus.pairs(L4, {"pairs": told})
     assert found.status == status
     if status in ("pass", "warn"):
         assert found.message.endswith("from GPU 0 to 3, the median pair 100")
@@ -156,7 +156,7 @@ def test_copies_between_gpus(pairs: list[tuple[float, bool]], status: str) -> No
 )
 def test_the_sum_over_gpus(subject: str, world: int, floor: float) -> None:
     def found(gbs: float, right: bool = True) -> Check:
-        [check] = several.reduction(Subject(0, subject), {"right": right, "gbs": gbs, "world": world})
+        [check] = between_gpus.reduction(Subject(0, subject), {"right": right, "gbs": gbs, "world": world})
         return check
 
     assert (found(floor).status, found(floor - 0.01).status) == ("pass", "warn")

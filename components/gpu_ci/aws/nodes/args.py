@@ -196,12 +196,12 @@ class GpuNodeGroupArgs(Args):
 
     @field_validator(*_RULES)
     @classmethod
-    def _against_what_stands_before(cls, value: Any, info: ValidationInfo) -> Any:
+    def _check_against_earlier_fields(cls, value: Any, info: ValidationInfo) -> Any:
         return _RULES[str(info.field_name)](value, info.data)
 
     @field_validator(*_LISTS, mode="wrap")
     @classmethod
-    def _each_against_what_stands_before(
+    def _check_entries_against_earlier_fields(
         cls, value: Any, entries: ValidatorFunctionWrapHandler, info: ValidationInfo
     ) -> Any:
         return validate_whole_and_entries(value, entries, partial(_LISTS[str(info.field_name)], others=info.data))

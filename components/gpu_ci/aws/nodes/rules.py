@@ -86,7 +86,7 @@ def _unlike(machine: Machine, first: Machine) -> PydanticCustomError | None:
     if _gpus(machine) != _gpus(first):
         others = [name for name in alike(first) if name != first.machine_type]
         hint = f"such as {', '.join(others)}" if others else f"remove it: nothing else is like {first.machine_type}"
-        return invalid(f"has {_words(machine)}, and {first.machine_type} has {_words(first)}", hint=hint)
+        return invalid(f"has {_described(machine)}, and {first.machine_type} has {_described(first)}", hint=hint)
     if machine.vcpus < first.vcpus or machine.memory_gib < first.memory_gib:
         return invalid(
             f"is smaller than {first.machine_type}, by which Cluster Autoscaler counts every node",
@@ -95,7 +95,7 @@ def _unlike(machine: Machine, first: Machine) -> PydanticCustomError | None:
     return None
 
 
-def _words(machine: Machine) -> str:
+def _described(machine: Machine) -> str:
     return f"{machine.gpu_count:g} {machine.gpu.name} ({machine.architecture})"
 
 

@@ -10,7 +10,7 @@ import gpu_catalog
 from gpu_catalog import Gpu, Machine, Price
 
 from gpu_ci.cli import options
-from gpu_ci.cli.output import Wrong, note, print_json, print_table
+from gpu_ci.cli.output import InputError, note, print_json, print_table
 
 
 @click.command("list")
@@ -53,7 +53,7 @@ def command(
             f"{min_compute_capability!r} is none; such as 8.0", param_hint="'--min-compute-capability'"
         )
     if region and zone and gpu_catalog.region_of(zone) != region:
-        raise Wrong(
+        raise InputError(
             f"gpu-ci catalog list: --zone {zone} is not in --region {region}",
             hint=f"--region {gpu_catalog.region_of(zone)}, or one of the two alone",
         )

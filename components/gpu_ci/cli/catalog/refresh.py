@@ -13,7 +13,7 @@ from gpu_catalog.refresh import RefreshError
 from gpu_catalog.upstream import UpstreamError
 
 from gpu_ci.cli import clock, options
-from gpu_ci.cli.output import Wrong, print_json
+from gpu_ci.cli.output import InputError, print_json
 
 if TYPE_CHECKING:
     from gpu_catalog.upstream.plans import Plan
@@ -41,7 +41,7 @@ def command(aws: bool, project: str | None, google_prices: bool, write: bool, as
     """
     plans_found = [plan_of(question) for question in _questions(aws, project, google_prices)]
     if not plans_found:
-        raise Wrong(
+        raise InputError(
             "gpu-ci catalog refresh: no source is left", hint="--google PROJECT, --google-prices, or leave --no-aws out"
         )
     differ = any(not plan.diff.empty for plan in plans_found)
@@ -71,23 +71,23 @@ def _questions(aws: bool, project: str | None, google_prices: bool) -> list[Call
 
 
 def plan_of(question: Callable[[], Plan]) -> Plan:
-    """A source's answer; Wrong where there is none to be had."""
+    """A source's answer; InputError where there is none to be had."""
     import google.auth.exceptions
     import googleapiclient.errors
 
     try:
         return question()
     except importlib.metadata.PackageNotFoundError as error:
-        raise Wrong(f"{error.name}: not installed", expected="the test environment", hint="make dev") from None
+        raise InputError(f"{error.name}: not installed", expected="the test environment", hint="make dev") from None
     except (UpstreamError, RefreshError) as error:
-        raise Wrong(str(error)) from None
+        raise InputError(str(error)) from None
     except google.auth.exceptions.GoogleAuthError as error:
         hint = "gcloud auth application-default login"
-        raise Wrong("Google: no credentials that work", got=str(error).splitlines()[0], hint=hint) from None
+        raise InputError("Google: no credentials that work", got=str(error).splitlines()[0], hint=hint) from None
     except googleapiclient.errors.HttpError as error:
-        raise Wrong(f"Google: refused with {error.status_code}", got=str(error.reason)) from None
+        raise InputError(f"Google: refused with {error.status_code}", got=str(error.reason)) from None
     except (OSError, json.JSONDecodeError) as error:
-        raise Wrong("Google: no answer", got=str(error)) from None
+        raise InputError("Google: no answer", got=str(error)) from None
 
 
 def show(plan: Plan) -> None:
@@ -120,4 +120,4 @@ def _saved(plans_found: list[Plan]) -> list[str]:
         return sorted(path.name for path in plans.save(plans_found))
     except OSError as error:
         hint = "a refresh is written in a checkout of the project"
-        raise Wrong(f"{data_files.DATA}: cannot be written", got=error.strerror or str(error), hint=hint) from None
+        raise InputError(f"{data_files.DATA}: cannot be written", got=error.strerror or str(error), hint=hint) from None

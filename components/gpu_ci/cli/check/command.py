@@ -9,7 +9,7 @@ import click
 from gpu_catalog.setup import DRIVER_SOURCES
 
 from gpu_ci.cli import options
-from gpu_ci.cli.output import Wrong
+from gpu_ci.cli.output import InputError
 
 SOURCE = options.Name("driver source", lambda: DRIVER_SOURCES)
 
@@ -55,14 +55,14 @@ def command(targets: tuple[str, ...], as_json: bool, **choices: Any) -> None:
         machine.run(targets[0], options_of_machine, as_json)
         return
     if machines := [each for each in targets if not _is_file(each)]:
-        raise Wrong(
+        raise InputError(
             f"gpu-ci check: one machine at a time, not {len(targets)} names",
             got=", ".join(targets),
             hint=f"gpu-ci check {machines[0]}",
         )
     if options_of_machine:
         names = ", ".join(f"--{name.replace('_', '-')}" for name in options_of_machine)
-        raise Wrong(
+        raise InputError(
             f"gpu-ci check: {names} can be asked of one machine, not of stack files", hint="gpu-ci check --help"
         )
     from gpu_ci.cli.check import stacks

@@ -10,7 +10,7 @@ import gpu_catalog
 from gpu_catalog import solver, staleness
 
 from gpu_ci.cli import clock
-from gpu_ci.cli.output import Wrong, print_json
+from gpu_ci.cli.output import InputError, print_json
 
 
 def run(machine: str, choices: dict[str, Any], as_json: bool) -> None:
@@ -28,9 +28,9 @@ def run(machine: str, choices: dict[str, Any], as_json: bool) -> None:
         return
     except gpu_catalog.UnknownName as error:
         hint = error.hint or "gpu-ci catalog lists machines; a stack file's name ends in .yaml"
-        raise Wrong(f"gpu-ci check: no {error.kind} {error.name!r}", hint=hint) from None
+        raise InputError(f"gpu-ci check: no {error.kind} {error.name!r}", hint=hint) from None
     except ValueError as error:
-        raise Wrong(f"gpu-ci check: {error}") from None
+        raise InputError(f"gpu-ci check: {error}") from None
     problems: list[dict[str, Any]] = []
     if isinstance(found, solver.Refused):
         problems = [
@@ -95,15 +95,15 @@ def _runner(version: str) -> list[str]:
     try:
         return [str(old) for old in staleness.runner(version, clock.today())]
     except ValueError as error:
-        raise Wrong(f"gpu-ci check: --runner: {error}", expected="such as 2.337.0") from None
+        raise InputError(f"gpu-ci check: --runner: {error}", expected="such as 2.337.0") from None
 
 
 def _python(text: str) -> tuple[int, int]:
     found = re.fullmatch(r"(\d+)\.(\d+)(?:\.\d+)?", text)
     if not found:
-        raise Wrong("gpu-ci check: --python: is no version of Python", got=repr(text), expected="such as 3.12")
+        raise InputError("gpu-ci check: --python: is no version of Python", got=repr(text), expected="such as 3.12")
     requested, (oldest, newest) = (int(found[1]), int(found[2])), solver.pythons()
     if not oldest <= requested <= newest:
         known = f"{to_json(oldest)} to {to_json(newest)}"
-        raise Wrong("gpu-ci check: --python: no torch is known to be for it", got=text, expected=known)
+        raise InputError("gpu-ci check: --python: no torch is known to be for it", got=text, expected=known)
     return requested

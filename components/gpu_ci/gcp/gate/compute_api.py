@@ -193,18 +193,18 @@ def _http_error(status: int, content: bytes) -> ApiError:
 
 
 def _operation_error(error: dict[str, Any], status: int) -> ApiError:
-    details = {kind: told for detail in error.get("errorDetails", []) for kind, told in detail.items()}
+    details = {kind: info for detail in error.get("errorDetails", []) for kind, info in detail.items()}
     available = details.get("errorInfo", {}).get("metadatas", {}).get("zonesAvailable", "")
     zones = tuple(zone for zone in available.split(",") if zone)
     quota = _quota_info(details["quotaInfo"]) if "quotaInfo" in details else None
     return ApiError(str(error.get("code", "")), str(error.get("message", "")), status, zones, quota)
 
 
-def _quota_info(told: dict[str, Any]) -> QuotaInfo:
-    where = told.get("dimensions", {})
+def _quota_info(info: dict[str, Any]) -> QuotaInfo:
+    where = info.get("dimensions", {})
     return QuotaInfo(
-        str(told.get("limitName", "")),
+        str(info.get("limitName", "")),
         str(where.get("region", "")),
         str(where.get("gpu_family", "")),
-        float(told.get("limit", 0)),
+        float(info.get("limit", 0)),
     )

@@ -142,7 +142,7 @@ class GateRunner:
 
     def _ask(self, question: Question, zone: str, body: dict[str, Any]) -> Verdict:
         project, name, started = question.project, body["name"], self._clock.now()
-        pending, said, where = "", started, ""
+        pending, reported, where = "", started, ""
         try:
             pending = self._api.insert(project, zone, body, question.template)
             while True:
@@ -167,8 +167,8 @@ class GateRunner:
                     )
                     what = f"no verdict within {question.deadline_sec} s of the start; {last}"
                     return self._silent(question, zone, name, what, NO_VERDICT)
-                if self._clock.now() - said >= _SAY_EVERY:
-                    said = self._clock.now()
+                if self._clock.now() - reported >= _SAY_EVERY:
+                    reported = self._clock.now()
                     where = (self._step(project, zone, name) if state == "RUNNING" else "") or where
                     at = f", step {where}" if where else ""
                     self._say(
@@ -215,8 +215,8 @@ class GateRunner:
         if verdict := from_serial_log(serial, zone):
             return verdict
         lines = [line.strip() for line in serial.splitlines() if line.strip()]
-        said = f"{what}; last on its serial port: {lines[-1][:300]}" if lines else what
-        return Verdict(FAIL, said, zone, reason)
+        reported = f"{what}; last on its serial port: {lines[-1][:300]}" if lines else what
+        return Verdict(FAIL, reported, zone, reason)
 
     def _remove(self, project: str, zone: str, name: str, pending: str = "") -> None:
         """Delete and wait for the end. What cannot be deleted is said, and never hides the verdict."""

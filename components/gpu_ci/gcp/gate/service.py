@@ -120,8 +120,8 @@ class GateService:
             raise Refused(redacted(str(error), request.properties), error.code) from None
         accepted = _accepted(verdict, question)
         unproven = accepted == UNPROVEN
-        told = messages.unproven(request.urn, verdict.summary) if unproven else f"{accepted}: {verdict.summary}"
-        await asyncio.to_thread(self._log, request.urn, told, unproven)
+        sentence = messages.unproven(request.urn, verdict.summary) if unproven else f"{accepted}: {verdict.summary}"
+        await asyncio.to_thread(self._log, request.urn, sentence, unproven)
         outputs = {
             "checkedTemplate": as_sent(request.properties, "template"),  # a secret one stays secret
             "verdict": accepted,

@@ -45,9 +45,9 @@ class Verdict:
 def from_guest_attribute(answer: str, zone: str) -> Verdict:
     """The verdict in a guest attribute; a fail where it is none."""
     try:
-        said = json.loads(answer)
-        outcome = PASS if said["verdict"] == "pass" else FAIL
-        return Verdict(outcome, str(said["summary"]), zone, str(said.get("reason", "")))
+        document = json.loads(answer)
+        outcome = PASS if document["verdict"] == "pass" else FAIL
+        return Verdict(outcome, str(document["summary"]), zone, str(document.get("reason", "")))
     except (ValueError, KeyError, TypeError):
         return Verdict(FAIL, f"the check machine published something that is no verdict: {answer[:200]}", zone)
 

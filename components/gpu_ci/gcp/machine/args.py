@@ -206,7 +206,7 @@ class GpuMachineArgs(Args):
 
     @field_validator(*_RULES)
     @classmethod
-    def _against_what_stands_before(cls, value: Any, info: ValidationInfo) -> Any:
+    def _check_against_earlier_fields(cls, value: Any, info: ValidationInfo) -> Any:
         return _RULES[str(info.field_name)](value, {**info.data, "driver_source": _DRIVER.get()})
 
     @property

@@ -54,11 +54,11 @@ _ARM64 = "projects/ubuntu-os-accelerator-images/global/images/family/ubuntu-acce
 _WAYS = {"image": "brings a driver of its own", "installer": "has no driver", "cos": "is Container-Optimized OS"}
 
 # The solver's choices in words, and those of a driver that is installed as one writes them.
-_WORDS = {"driver_branch": "driver branch {}", "torch": "torch {}", "driver_source": "the driver from {}"}
+_PHRASES = {"driver_branch": "driver branch {}", "torch": "torch {}", "driver_source": "the driver from {}"}
 _KEYS = {"driver_branch": "driver.branch", "torch": "torch"}
 
 
-class Told(NamedTuple):
+class ImageLimits(NamedTuple):
     """What an image's name tells; empty for what it does not."""
 
     project: str = ""
@@ -69,13 +69,13 @@ class Told(NamedTuple):
     architecture: str = ""
 
 
-def limits_from(image: str) -> Told:
+def limits_from(image: str) -> ImageLimits:
     """What is known of a public image by its publisher and name; nothing of any other."""
     found = _IMAGE.search(image)
     if not found or found["project"] not in _PUBLISHERS:
-        return Told()
+        return ImageLimits()
     branch, torch = _BRANCH.search(found["name"]), _TORCH_IMAGE.match(found["name"])
-    return Told(
+    return ImageLimits(
         found["project"],
         _PUBLISHERS[found["project"]],
         int(branch[1]) if branch else None,
@@ -117,18 +117,18 @@ def driver(value: Any, others: Mapping[str, Any]) -> Any:
 
 def image(value: str, others: Mapping[str, Any]) -> str:
     """One for the machine's processor, that gets its driver the way that was chosen, with one the GPU can use."""
-    machine, source, told = machine_of(others), others.get("driver_source"), limits_from(value)
-    if not source or not told.way:
+    machine, source, limits = machine_of(others), others.get("driver_source"), limits_from(value)
+    if not source or not limits.way:
         return value
-    if told.way != source:
+    if limits.way != source:
         raise invalid(
-            f"{_WAYS[told.way]}, and driver.source is {source}",
+            f"{_WAYS[limits.way]}, and driver.source is {source}",
             expected=f"an image that {_WAYS[source]}",
-            hint=f"driver: {{source: {told.way}}}, or another image, {_EXAMPLES[source]}",
+            hint=f"driver: {{source: {limits.way}}}, or another image, {_EXAMPLES[source]}",
         )
-    if machine and told.architecture != machine.architecture:
+    if machine and limits.architecture != machine.architecture:
         raise invalid(
-            f"is for {told.architecture}, and {machine.machine_type} is {machine.architecture}",
+            f"is for {limits.architecture}, and {machine.machine_type} is {machine.architecture}",
             hint=f"such as {_ARM64}" if machine.architecture == "arm64" else "one without arm64 in its name",
         )
     name = value.rpartition("/")[2]
@@ -139,8 +139,8 @@ def image(value: str, others: Mapping[str, Any]) -> str:
             hint=_EXAMPLES["installer"],
         )
     # A fraction of a GPU takes no image's driver: that is told of the driver already.
-    if machine and machine.gpu_count >= 1 and told.way == "image" and told.branch:
-        _refuse(machine, _choices(told) | ({"torch": told.torch} if told.torch else {}), tuple(_WORDS), told)
+    if machine and machine.gpu_count >= 1 and limits.way == "image" and limits.branch:
+        _refuse(machine, _choices(limits) | ({"torch": limits.torch} if limits.torch else {}), tuple(_PHRASES), limits)
     return value
 
 
@@ -150,22 +150,22 @@ def torch(value: str | None, others: Mapping[str, Any]) -> str | None:
     Beside a driver or an image that is wrong itself, it is held to what is known: the GPU alone.
     """
     machine, chosen, boots = machine_of(others), others.get("driver"), others.get("image")
-    told, from_container = limits_from(boots or ""), others.get("driver_source") == "cos"
-    if value is not None and (told.torch or from_container):
-        place = "driver.checkImage" if from_container else f"image: {told.torch}"
+    limits, from_container = limits_from(boots or ""), others.get("driver_source") == "cos"
+    if value is not None and (limits.torch or from_container):
+        place = "driver.checkImage" if from_container else f"image: {limits.torch}"
         raise invalid(f"is not chosen here: the check takes the torch of {place}", hint="remove it")
     wanted = _brought(chosen) if from_container else value
-    if wanted is None and told.way and not told.torch and not from_container:
+    if wanted is None and limits.way and not limits.torch and not from_container:
         wanted = versions.TORCH  # any other image may bring a torch of its own
     if machine is None or wanted is None:
         return value
     if chosen is None or (chosen.source == "image" and boots is None):
         given = {}
     elif chosen.source == "image":
-        given = _choices(told)
+        given = _choices(limits)
     else:
         given = {"driver_source": chosen.source, "driver_branch": chosen.branch}
-    _refuse(machine, given | {"torch": wanted}, ("torch", "driver_branch"), told)
+    _refuse(machine, given | {"torch": wanted}, ("torch", "driver_branch"), limits)
     return value
 
 
@@ -187,16 +187,18 @@ def torch_instead(machine: Machine) -> str:
     return "" if isinstance(answer, solver.Works) else str((answer.fix or {}).get("torch", ""))
 
 
-def _choices(told: Told) -> dict[str, Any]:
+def _choices(limits: ImageLimits) -> dict[str, Any]:
     """The solver's words for what an image brings."""
-    source = _SOLVER_SOURCES.get(told.project)
+    source = _SOLVER_SOURCES.get(limits.project)
     return {
-        **({"driver_branch": told.branch} if told.branch else {}),
+        **({"driver_branch": limits.branch} if limits.branch else {}),
         **({"driver_source": source} if source else {}),
     }
 
 
-def _refuse(machine: Machine, choices: dict[str, Any], about: tuple[str, ...], told: Told | None = None) -> None:
+def _refuse(
+    machine: Machine, choices: dict[str, Any], about: tuple[str, ...], limits: ImageLimits | None = None
+) -> None:
     """Raise what the solver has against these choices, with the nearest ones that work."""
     answer = solver.check(machine, **choices)
     if isinstance(answer, solver.Works):
@@ -206,11 +208,11 @@ def _refuse(machine: Machine, choices: dict[str, Any], about: tuple[str, ...], t
         return
     fixes = [fix for problem in problems if (fix := problem.fix)]
     fix = min(fixes, key=len) if fixes else {}
-    newer = _other_image(machine, choices) if told else ""
-    hints = [f"{_KEYS[key]}: {value}" for key, value in fix.items() if key in _KEYS and not (told and key != "torch")]
+    newer = _other_image(machine, choices) if limits else ""
+    hints = [f"{_KEYS[key]}: {value}" for key, value in fix.items() if key in _KEYS and not (limits and key != "torch")]
     other = "nvidia-tesla-t4" if machine.attached else "another machineType"
-    nearest = " and ".join(_WORDS[key].format(value) for key, value in fix.items() if key in _WORDS)
-    if told and nearest and "torch" not in fix:
+    nearest = " and ".join(_PHRASES[key].format(value) for key, value in fix.items() if key in _PHRASES)
+    if limits and nearest and "torch" not in fix:
         nearest = f"an image with {nearest}"
     raise invalid(
         "; ".join(problem.text for problem in problems),

@@ -28,7 +28,7 @@ def add_machines(schema: Json) -> None:
     fields["machineType"] |= {
         "enum": [*(machine.machine_type for machine in own), *(host.machine_type for host in hosts)],
         "markdownEnumDescriptions": [
-            *map(_in_words, own),
+            *map(_machine_text, own),
             *(f"{host.vcpus} vCPUs, {host.memory_gib:g} GiB; takes a `guestAccelerator`" for host in hosts),
         ],
     }
@@ -55,7 +55,7 @@ def add_accelerators(schema: Json) -> None:
     names = catalog.attachable()
     schema["properties"]["type"] |= {
         "enum": list(names),
-        "markdownEnumDescriptions": [_gpu_in_words(_attached(name)) for name in names],
+        "markdownEnumDescriptions": [_gpu_text(_attached(name)) for name in names],
     }
     schema["allOf"] = [
         {
@@ -126,10 +126,10 @@ _FIELDS: dict[str, Callable[[Machine], Json]] = {
 """The fields that hang on the machine, each with the schema of what it can be."""
 
 
-def _in_words(machine: Machine) -> str:
-    return f"{_gpu_in_words(machine)}; {machine.vcpus} vCPUs, {machine.memory_gib:g} GiB; {', '.join(machine.markets)}"
+def _machine_text(machine: Machine) -> str:
+    return f"{_gpu_text(machine)}; {machine.vcpus} vCPUs, {machine.memory_gib:g} GiB; {', '.join(machine.markets)}"
 
 
-def _gpu_in_words(machine: Machine) -> str:
+def _gpu_text(machine: Machine) -> str:
     gpu = machine.gpu
     return f"{machine.gpu_count:g} x {gpu.name}, {gpu.memory_gib} GiB each, compute capability {gpu.compute_capability}"

@@ -41,8 +41,8 @@ def _some(value: Any) -> bool:
     return isinstance(value, list) and bool(value)
 
 
-def _one_of(*words: str) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, str) and value.lower() in words
+def _one_of(*values: str) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, str) and value.lower() in values
 
 
 _EVERYBODY = _one_of("allusers", "allauthenticatedusers")
@@ -153,4 +153,4 @@ def _outside(inputs: Mapping[str, Any]) -> bool:
         return False
     annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
     given = annotations if isinstance(annotations, Mapping) else {}
-    return not any(str(given.get(key)).lower() in words for key, words in _INSIDE.items())
+    return not any(str(given.get(key)).lower() in values for key, values in _INSIDE.items())

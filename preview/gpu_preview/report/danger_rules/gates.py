@@ -22,19 +22,19 @@ def is_gate(state: State) -> bool:
 
 def check(world: World) -> Iterator[Finding]:
     """Looks at all resources: one that loses its gate may itself be unchanged in the engine's eyes."""
-    told = set()
+    reported = set()
     for change in world.changes:
         if jobs.runs_of(change) is None:
             continue
         if change.before is None or change.after is None or change.resource.operation == Operation.DELETE:
             continue
         if _gated(change.before, world.before) and not _gated(change.after, world.after):
-            told.add(change.resource.component)
+            reported.add(change.resource.component)
             yield GATE_REMOVED.found(change, f"{change.name} waits for no check of its GPUs any more")
-    yield from (_gone(change) for change in world.changes if _is_gone(change, world, told))
+    yield from (_gone(change) for change in world.changes if _is_gone(change, world, reported))
 
 
-def _is_gone(change: Change, world: World, told: set[str]) -> bool:
+def _is_gone(change: Change, world: World, reported: set[str]) -> bool:
     """Whether a gate is deleted while something of its pool stays that runs jobs, and no other gate comes."""
     component = change.resource.component
     if change.resource.operation != Operation.DELETE or change.before is None or not is_gate(change.before):
@@ -45,7 +45,7 @@ def _is_gone(change: Change, world: World, told: set[str]) -> bool:
         if each.resource.component == component and each.resource.operation != Operation.DELETE and each.after
     ]
     runs = any(jobs.runs_of(each) for each in stay)
-    return component not in told and runs and not any(each.after and is_gate(each.after) for each in stay)
+    return component not in reported and runs and not any(each.after and is_gate(each.after) for each in stay)
 
 
 def _gone(change: Change) -> Finding:

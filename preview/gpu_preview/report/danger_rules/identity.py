@@ -23,7 +23,7 @@ _PROVIDER = re.compile(r"gcp:iam/workloadIdentityPoolProvider:.*")
 _BINDINGS = re.compile(r"kubernetes:rbac\.authorization\.k8s\.io/v1:(ClusterRoleBinding|RoleBinding)")
 _ROLES = re.compile(r"kubernetes:rbac\.authorization\.k8s\.io/v1:(ClusterRole|Role)")
 # kubernetes.io/docs/reference/access-authn-authz/rbac/, "Referring to subjects" and "API discovery roles".
-_ANYBODY = {
+_EVERYONE = {
     "system:anonymous": "whoever reaches the API server",
     "system:unauthenticated": "whoever reaches the API server",
     "system:authenticated": "whoever has any account of the cluster",
@@ -74,10 +74,10 @@ def _amazon(type_: str, before: Inputs, after: Inputs) -> Iterator[str]:
     for provider, trust in policy_documents.trusts(after).items():
         known = old.get(provider)
         if trust.everybody and not (known and known.everybody):
-            told = "no condition on sub any more" if known else "no condition on sub"
-            told = told if not trust.subjects else f"sub like {shortened(', '.join(trust.subjects), 200)}"
-            yield f"trusts {shortened(provider)} with {told}: workflows of other repositories can take it on"
-        elif known and not known.everybody and (new := trust.new_beside(known)):
+            condition = "no condition on sub any more" if known else "no condition on sub"
+            condition = condition if not trust.subjects else f"sub like {shortened(', '.join(trust.subjects), 200)}"
+            yield f"trusts {shortened(provider)} with {condition}: workflows of other repositories can take it on"
+        elif known and not known.everybody and (new := trust.added_since(known)):
             yield f"trusts {shortened(', '.join(new), 200)} of {shortened(provider)}, which it did not"
 
 
@@ -110,7 +110,7 @@ def _kubernetes(type_: str, before: Inputs, after: Inputs) -> Iterator[str]:
     if _ROLES.fullmatch(type_) and _every_verb(after) and not _every_verb(before):
         yield "allows every verb on every resource"
     if _BINDINGS.fullmatch(type_):
-        yield from (f"binds {_ANYBODY[name]}: {name}" for name in sorted(_anybody(after) - _anybody(before)))
+        yield from (f"binds {_EVERYONE[name]}: {name}" for name in sorted(_everyone(after) - _everyone(before)))
 
 
 def _binds_admin(inputs: Inputs) -> bool:
@@ -118,10 +118,10 @@ def _binds_admin(inputs: Inputs) -> bool:
     return isinstance(reference, Mapping) and reference.get("name") == "cluster-admin"
 
 
-def _anybody(inputs: Inputs) -> set[str]:
+def _everyone(inputs: Inputs) -> set[str]:
     subjects = inputs.get("subjects")
     names = [each.get("name") for each in (subjects if isinstance(subjects, list) else []) if isinstance(each, Mapping)]
-    return {name for name in names if isinstance(name, str) and name in _ANYBODY}
+    return {name for name in names if isinstance(name, str) and name in _EVERYONE}
 
 
 def _every_verb(inputs: Inputs) -> bool:

@@ -138,8 +138,8 @@ def _updated(change: Change, runs: Runs) -> Iterator[Finding]:
         return
     policy = change.after.inputs.get("updatePolicy")
     proactive = isinstance(policy, dict) and policy.get("type") == "PROACTIVE"
-    if proactive and (told := [name for name in changed if name in ("versions", "allInstancesConfig")]):
-        text = f"{change.name} gets other {' and '.join(told)}, and updatePolicy.type is PROACTIVE"
+    if proactive and (updated := [name for name in changed if name in ("versions", "allInstancesConfig")]):
+        text = f"{change.name} gets other {' and '.join(updated)}, and updatePolicy.type is PROACTIVE"
         hint = "OPPORTUNISTIC gives new machines the new template and leaves the others to their jobs"
         yield INTERRUPTS_JOBS.found(change, f"{text}: it replaces its machines at once, whatever runs on them", hint)
     elif "versions" in changed and isinstance(policy, dict) and policy.get("type") == "OPPORTUNISTIC":

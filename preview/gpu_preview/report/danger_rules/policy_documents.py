@@ -57,7 +57,7 @@ class Trust:
         """Whether any repository can take on the role, or any branch and pull request of an organization's."""
         return not self.subjects or any(_is_wide(each) for each in self.subjects)
 
-    def new_beside(self, other: Trust | None) -> list[str]:
+    def added_since(self, other: Trust | None) -> list[str]:
         """The subjects that the other does not trust."""
         old = other.subjects if other else ()
         return [each for each in self.subjects if not any(_covers(known, each) for known in old)]

@@ -60,12 +60,12 @@ def check(change: Change, _world: World) -> Iterator[Finding]:
     yield from exposed(change, _world)
     if change.before is None:
         return
-    told: tuple[Step, ...] = ()
+    reported: tuple[Step, ...] = ()
     for pair in change.inputs:
-        if told and pair.path[: len(told)] == told:
+        if reported and pair.path[: len(reported)] == reported:
             continue  # a part of what was told just now
         if text := _lost(change, pair):
-            told = pair.path
+            reported = pair.path
             yield SECRET_EXPOSED.found(change, f"{change.name}: {shortened(pair.text, 120)} {text}")
 
 
@@ -84,16 +84,16 @@ def exposed(change: Change, _world: World) -> Iterator[Finding]:
 def _exposed(change: Change, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Finding]:
     if before == after:
         return
-    told = set()
+    reported = set()
     for pair in revealed(before, after):
-        told.add(pair.path[0])
+        reported.add(pair.path[0])
         yield SECRET_EXPOSED.found(change, f"{change.name}: {shortened(pair.text, 120)} was secret and is plain now")
     for pair in pairs(before, after):
-        if pair.path[0] not in told and is_in_plain(pair.after) and not is_in_plain(pair.before):
-            told.add(pair.path[0])
+        if pair.path[0] not in reported and is_in_plain(pair.after) and not is_in_plain(pair.before):
+            reported.add(pair.path[0])
             text = "holds a value in plain that the stack file encrypts"
             yield SECRET_EXPOSED.found(change, f"{change.name}: {shortened(pair.text, 120)} {text}")
-    for key in sorted(after.keys() - told):
+    for key in sorted(after.keys() - reported):
         if exposes_secret(before.get(key), after[key]):
             text = "has lost a secret and has something plain that is new: make sure that it is not the same"
             found = SECRET_EXPOSED.found(change, f"{change.name}: {shortened(key, 120)} {text}")

@@ -44,10 +44,10 @@ def _beyond_quota(before: Path | None, after: Path, lines: StackLines) -> Iterat
     for key, short in _shortages(file).items():
         if key in known and _as_short(known[key], short):
             continue
-        told = f"{short.need.name}: the stack file grants {short.got}, and the pools need {short.expected}"
-        told += "" if short.certain else "; no source confirms that machines bought so draw on it"
+        text = f"{short.need.name}: the stack file grants {short.got}, and the pools need {short.expected}"
+        text += "" if short.certain else "; no source confirms that machines bought so draw on it"
         hint = short.hint(file.project if file else "")
-        finding = BEYOND_QUOTA.of(told, hint, component=_only_pool(short))
+        finding = BEYOND_QUOTA.of(text, hint, component=_only_pool(short))
         yield finding.model_copy(update={"place": lines.at((QUOTAS, *limits.path_of(*key)))})
 
 

@@ -18,28 +18,28 @@ def taken(world: World, token: str, inputs: dict[str, Any]) -> Iterator[str]:
     name, cluster = text_of(inputs, "name"), text_of(inputs, "clusterName")
     match token:
         case types.NODE_GROUP if world.get(token, group := f"{cluster}:{text_of(inputs, 'nodeGroupName')}"):
-            words = f"NodeGroup already exists with name {group.partition(':')[2]} and cluster name {cluster}"
-            yield eks_errors.creating(group, eks_errors.IN_USE, words)
+            text = f"NodeGroup already exists with name {group.partition(':')[2]} and cluster name {cluster}"
+            yield eks_errors.creating(group, eks_errors.IN_USE, text)
         case types.ACCESS_ENTRY if world.get(token, entry := f"{cluster}:{text_of(inputs, 'principalArn')}"):
-            words = f"{eks_errors.IN_USE}: The specified access entry resource is already in use on this cluster."
-            yield f"creating EKS Access Entry ({entry}): operation error EKS: CreateAccessEntry, {words}"
+            text = f"{eks_errors.IN_USE}: The specified access entry resource is already in use on this cluster."
+            yield f"creating EKS Access Entry ({entry}): operation error EKS: CreateAccessEntry, {text}"
         case types.CLUSTER if world.get(token, name):
-            words = f"{eks_errors.IN_USE}: Cluster already exists with name: {name}"
-            yield f"creating EKS Cluster ({name}): operation error EKS: CreateCluster, {words}"
+            text = f"{eks_errors.IN_USE}: Cluster already exists with name: {name}"
+            yield f"creating EKS Cluster ({name}): operation error EKS: CreateCluster, {text}"
         case types.ROLE if name and world.get(token, name):
-            words = f"EntityAlreadyExists: Role with name {name} already exists."
-            yield f"creating IAM Role ({name}): operation error IAM: CreateRole, {words}"
+            text = f"EntityAlreadyExists: Role with name {name} already exists."
+            yield f"creating IAM Role ({name}): operation error IAM: CreateRole, {text}"
         case types.LAUNCH_TEMPLATE if name and world.find(token, name=name):
-            words = "InvalidLaunchTemplateName.AlreadyExistsException: Launch template name already in use."
-            yield f"creating EC2 Launch Template ({name}): operation error EC2: CreateLaunchTemplate, api error {words}"
+            text = "InvalidLaunchTemplateName.AlreadyExistsException: Launch template name already in use."
+            yield f"creating EC2 Launch Template ({name}): operation error EC2: CreateLaunchTemplate, api error {text}"
 
 
 def users(world: World, token: str, identity: str) -> Iterator[str]:
     """What keeps it from being deleted."""
     match token:
         case types.CLUSTER if world.find(types.NODE_GROUP, clusterName=identity):
-            words = f"{eks_errors.IN_USE}: Cluster has nodegroups attached"
-            yield f"deleting EKS Cluster ({identity}): operation error EKS: DeleteCluster, {words}"
+            text = f"{eks_errors.IN_USE}: Cluster has nodegroups attached"
+            yield f"deleting EKS Cluster ({identity}): operation error EKS: DeleteCluster, {text}"
         case types.ROLE if world.find(types.ATTACHMENT, role=identity):
-            words = "DeleteConflict: Cannot delete entity, must detach all policies first."
-            yield f"deleting IAM Role ({identity}): operation error IAM: DeleteRole, {words}"
+            text = "DeleteConflict: Cannot delete entity, must detach all policies first."
+            yield f"deleting IAM Role ({identity}): operation error IAM: DeleteRole, {text}"

@@ -113,17 +113,17 @@ def quota(market: str, limit: int = 0) -> str:
     )
 
 
-def creating(group: str, code: str, words: str) -> str:
+def creating(group: str, code: str, message: str) -> str:
     """A refusal of the API, as pulumi-aws shows it."""
     return (
         f"creating EKS Node Group ({group}): operation error EKS: CreateNodegroup, https response error StatusCode: "
-        f"{STATUS.get(code, 400)}, {code}: {words}"
+        f"{STATUS.get(code, 400)}, {code}: {message}"
     )
 
 
-def failed(group: str, scaling_group: str, words: str) -> str:
+def failed(group: str, scaling_group: str, message: str) -> str:
     """A group that was made and got no machines: https://github.com/hashicorp/terraform-provider-aws/issues/39904."""
     return (
         f"waiting for EKS Node Group ({group}) create: unexpected state 'CREATE_FAILED', wanted target 'ACTIVE'. last "
-        f"error: {scaling_group}: AsgInstanceLaunchFailures: {words}"
+        f"error: {scaling_group}: AsgInstanceLaunchFailures: {message}"
     )

@@ -55,6 +55,6 @@ def _zones(around: CloudContext, region: str) -> list[str]:
 def text(fault: Fault, res: Resource) -> str:
     """The words for a fault that strikes elsewhere; empty for those of any cloud."""
     if res.token == types.NODE_GROUP and fault.kind == "busy":
-        words = "ResourceInUseException: Nodegroup cannot be deleted while it is being updated (a planted fault)"
-        return f"deleting EKS Node Group ({res.id}): operation error EKS: DeleteNodegroup, {words}"
+        refusal = "ResourceInUseException: Nodegroup cannot be deleted while it is being updated (a planted fault)"
+        return f"deleting EKS Node Group ({res.id}): operation error EKS: DeleteNodegroup, {refusal}"
     return ""

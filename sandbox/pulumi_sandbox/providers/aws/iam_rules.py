@@ -183,10 +183,10 @@ def _known(given: Inputs, names: tuple[str, ...], path: str) -> Iterator[Problem
             yield Problem(problem.path, problem.text, f"did you mean {near}?" if near else "")
 
 
-def _malformed(path: str, words: str, got: str = "", expected: tuple[str, ...] = ()) -> Problem:
+def _malformed(path: str, message: str, got: str = "", expected: tuple[str, ...] = ()) -> Problem:
     """`path` ends with where in the document it is: that is no property, so it goes in front of the words."""
     name, _, inside = path.partition(": ")
-    text = f"{inside}: MalformedPolicyDocument: {words}" if inside else f"MalformedPolicyDocument: {words}"
+    text = f"{inside}: MalformedPolicyDocument: {message}" if inside else f"MalformedPolicyDocument: {message}"
     text += f"\n  got: {got}" if got else ""
     text += f"\n  expected: {', '.join(expected)}" if expected else ""
     return Problem(name, text)

@@ -40,9 +40,9 @@ class References:
             yield from check(inputs)
 
     def _node_group(self, inputs: Inputs) -> Iterator[str]:
-        for code, words, path in self._of_node_group(inputs):
+        for code, message, path in self._of_node_group(inputs):
             group = f"{text_of(inputs, 'clusterName')}:{text_of(inputs, 'nodeGroupName')}"
-            yield eks_errors.creating(group, code, words) + (hint(path) if path else "")
+            yield eks_errors.creating(group, code, message) + (hint(path) if path else "")
 
     def _of_node_group(self, inputs: Inputs) -> Iterator[tuple[str, str, str]]:
         """Code, words, and the path that sandbox.yaml could list."""
@@ -82,8 +82,8 @@ class References:
             yield eks_errors.INVALID, eks_errors.no_version(wanted, named), ""
         elif wanted in ("$Latest", str(latest)) or made.outputs.get("defaultVersion") == latest:
             # Of older versions the world does not know what they hold.
-            for code, words in node_group_template.refusals(inputs, made.inputs):
-                yield code, words, ""
+            for code, message in node_group_template.refusals(inputs, made.inputs):
+                yield code, message, ""
 
     def _cluster(self, inputs: Inputs) -> Iterator[str]:
         name, role = text_of(inputs, "name"), text_of(inputs, "roleArn")
@@ -92,8 +92,8 @@ class References:
         )
         if not self.around.has_role(role):
             # terraform-provider-aws, internal/service/eks/cluster.go (at 00555dc5)
-            words = f"{eks_errors.INVALID}: roleArn, {role}, does not exist"
-            yield f"{start}, {words}{hint('role/' + role.partition(':role/')[2])}"
+            message = f"{eks_errors.INVALID}: roleArn, {role}, does not exist"
+            yield f"{start}, {message}{hint('role/' + role.partition(':role/')[2])}"
         for subnet in rows(table(inputs.get("vpcConfig")).get("subnetIds")):
             if not self.around.exists(subnet):
                 yield f"{start}, {eks_errors.INVALID}: {eks_errors.no_subnet(subnet)}{hint(subnet)}"
@@ -141,8 +141,8 @@ class References:
         mine = f":{self.around.values.get('account')}:policy/" in policy
         if mine and not policy.startswith(OURS) and not known:
             # https://github.com/pulumi/pulumi/issues/7419
-            words = f"NoSuchEntity: Policy {policy} does not exist or is not attachable."
-            yield f"{start}, https response error StatusCode: 404, {words}{hint(f'policy/{_end(policy)}')}"
+            message = f"NoSuchEntity: Policy {policy} does not exist or is not attachable."
+            yield f"{start}, https response error StatusCode: 404, {message}{hint(f'policy/{_end(policy)}')}"
 
     def _role_policy(self, inputs: Inputs) -> Iterator[str]:
         role = text_of(inputs, "role")
@@ -157,8 +157,8 @@ class References:
 
     def _role(self, name: str, start: str) -> Iterator[str]:
         if name and not self.around.has_role(name):
-            words = f"NoSuchEntity: {eks_errors.no_role(name)}"
-            yield f"{start}, https response error StatusCode: 404, {words}{hint(f'role/{name}')}"
+            message = f"NoSuchEntity: {eks_errors.no_role(name)}"
+            yield f"{start}, https response error StatusCode: 404, {message}{hint(f'role/{name}')}"
 
     def _group_tag(self, inputs: Inputs) -> Iterator[str]:
         name = text_of(inputs, "autoscalingGroupName")
@@ -176,10 +176,10 @@ class References:
         def check(inputs: Inputs) -> Iterator[str]:
             vpc = text_of(inputs, "vpcId")
             if vpc and not self.around.exists(vpc):
-                words = f"InvalidVpcID.NotFound: The vpc ID '{vpc}' does not exist"
+                message = f"InvalidVpcID.NotFound: The vpc ID '{vpc}' does not exist"
                 yield (
                     f"creating EC2 {what}: operation error EC2: {operation}, https response error StatusCode: 400, api "
-                    f"error {words}{hint(vpc)}"
+                    f"error {message}{hint(vpc)}"
                 )
 
         return check

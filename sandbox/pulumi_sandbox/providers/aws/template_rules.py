@@ -160,9 +160,9 @@ def market(inputs: Inputs) -> Iterator[Problem]:
     if isinstance(kind, str) and kind != "spot" and options.get("spotOptions"):
         text = f"must be left out when marketType is {kind}"
         yield Problem("instanceMarketOptions.spotOptions", text)
-    words = {"spot": "SPOT", "capacity-block": "CAPACITY_BLOCK", "on-demand": "ON_DEMAND"}
-    if isinstance(name, str) and kind in words:
-        yield from sold(name, words[kind], "instanceType")
+    api_names = {"spot": "SPOT", "capacity-block": "CAPACITY_BLOCK", "on-demand": "ON_DEMAND"}
+    if isinstance(name, str) and kind in api_names:
+        yield from sold(name, api_names[kind], "instanceType")
 
 
 def machine(name: Any, region: str) -> Iterator[Problem]:

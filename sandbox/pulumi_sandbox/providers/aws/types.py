@@ -96,9 +96,9 @@ TARGETS = {
     SECURITY_GROUP: Target(
         "AWS::EC2::SecurityGroup",
         fields={"description": "GroupDescription", "name": "GroupName", **_RULES}
-        | {f"{side}.cidrBlocks": "CidrIp" for side in _RULES}
-        | {f"{side}.ipv6CidrBlocks": "CidrIpv6" for side in _RULES}
-        | {f"{side}.protocol": "IpProtocol" for side in _RULES},
+        | {f"{direction}.cidrBlocks": "CidrIp" for direction in _RULES}
+        | {f"{direction}.ipv6CidrBlocks": "CidrIpv6" for direction in _RULES}
+        | {f"{direction}.protocol": "IpProtocol" for direction in _RULES},
         loose=frozenset(_RULES),
     ),
     PLACEMENT_GROUP: Target("AWS::EC2::PlacementGroup"),

@@ -176,8 +176,8 @@ class CloudContext:
             home = part(target, "projects") or project
             if not self.account_exists(home, last(target)):
                 error = errors.GoogleError(404, "notFound", f"Unknown service account {last(target)}")
-                words = f"Error retrieving IAM policy for service account '{target}': {error}"
-                yield f"{words}{account_hint(home, last(target))}"
+                message = f"Error retrieving IAM policy for service account '{target}': {error}"
+                yield f"{message}{account_hint(home, last(target))}"
         member = inputs.get("member")
         if isinstance(member, str) and member.startswith("serviceAccount:") and "svc.id.goog[" not in member:
             email = member.partition(":")[2]

@@ -105,9 +105,9 @@ class GithubAppApi:
         token = authorization.removeprefix("Bearer ")
         try:
             head, claims, signature = token.split(".")
-            header, said = json.loads(_decoded(head)), json.loads(_decoded(claims))
+            header, claimed = json.loads(_decoded(head)), json.loads(_decoded(claims))
             own = header.get("alg") == "RS256" and signed(self.world, f"{head}.{claims}".encode(), _decoded(signature))
-            app, issued, expires = str(said["iss"]), float(said["iat"]), float(said["exp"])
+            app, issued, expires = str(claimed["iss"]), float(claimed["iat"]), float(claimed["exp"])
         except (ValueError, KeyError, TypeError, AttributeError):
             raise _Refused(401, "A JSON web token could not be decoded") from None
         if not self._listed(f"apps/{app}/installations/*"):

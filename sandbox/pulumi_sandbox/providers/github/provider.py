@@ -228,8 +228,8 @@ class Github(Cloud):
         """The number of the repository a secret or a variable belongs to, where it is known here."""
         name = text_of(res.inputs, "repository")
         made = self.around.made(name) if name else None
-        told = made.outputs if made else self.around.found.get(f"{self.owner}/{name}".lower(), {})
-        return told.get("repoId")
+        attributes = made.outputs if made else self.around.found.get(f"{self.owner}/{name}".lower(), {})
+        return attributes.get("repoId")
 
 
 def _number(res: Resource) -> str:

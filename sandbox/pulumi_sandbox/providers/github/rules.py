@@ -108,11 +108,11 @@ def environment(inputs: Values) -> Iterator[Problem]:
                 yield Problem(f"reviewers[0].{who}", f"Too many {who}: no more than {MOST_REVIEWERS} are taken")
 
 
-def one_of(inputs: Mapping[str, Any], key: str, words: tuple[str, ...], path: str = "") -> Iterator[Problem]:
+def one_of(inputs: Mapping[str, Any], key: str, allowed: tuple[str, ...], path: str = "") -> Iterator[Problem]:
     """StringInSlice."""
     value = inputs.get(key)
-    if isinstance(value, str) and value not in words:
-        listed = " ".join(f'"{word}"' for word in words)
+    if isinstance(value, str) and value not in allowed:
+        listed = " ".join(f'"{word}"' for word in allowed)
         yield Problem(path or key, f"expected {_snake(key)} to be one of [{listed}], got {value}")
 
 

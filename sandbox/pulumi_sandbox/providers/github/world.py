@@ -66,11 +66,11 @@ class CloudContext:
                 # (github.com/runs-on/runs-on/issues/33); those for a group were not found.
                 text = f"Already exists - A runner group with the name {text_of(inputs, 'name')} already exists."
                 yield answer("POST", f"orgs/{self.owner}/actions/runner-groups", 409, text)
-            case types.RULESET if self._beside(token, inputs, "name"):
+            case types.RULESET if self._siblings(token, inputs, "name"):
                 # "Name must be unique", with 422: github.com/github-community-projects/safe-settings/pull/1047.
                 path = f"repos/{self.owner}/{text_of(inputs, 'repository')}/rulesets"
                 yield answer("POST", path, 422, "Validation Failed", "Name must be unique")
-            case token if token in types.VARIABLES and self._beside(token, inputs, "variableName"):
+            case token if token in types.VARIABLES and self._siblings(token, inputs, "variableName"):
                 # terraform-provider-github v6.13.0, github/resource_github_actions_variable_test.go: "Variable already
                 # exists".
                 yield answer("POST", self._variables(token, inputs), 409, "Already exists - Variable already exists")
@@ -138,15 +138,15 @@ class CloudContext:
         """The public repositories among those selected."""
         for number in numbers(inputs, "selectedRepositoryIds"):
             made = self.world.find(types.REPOSITORY, repoId=number)
-            told = made[0].outputs if made else self.found.get(f"repositories/{number}", {})
-            if told.get("visibility") == "public":
-                yield str(told.get("name") or told.get("fullName"))
+            attributes = made[0].outputs if made else self.found.get(f"repositories/{number}", {})
+            if attributes.get("visibility") == "public":
+                yield str(attributes.get("name") or attributes.get("fullName"))
 
     def _group(self, name: str) -> bool:
         groups = self.world.find(types.RUNNER_GROUP)
         return same_name(name, DEFAULT_GROUP) or any(same_name(text_of(one.inputs, "name"), name) for one in groups)
 
-    def _beside(self, token: str, inputs: dict[str, Any], key: str) -> bool:
+    def _siblings(self, token: str, inputs: dict[str, Any], key: str) -> bool:
         """Whether the same place has one of this name."""
         places = [name for name in ("repository", "environment", key) if name in inputs]
         return any(

@@ -37,10 +37,10 @@ class Active:
 
     name: str = ""
     entry: Any = None
-    words: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
 
     def option(self, flags: tuple[str, ...]) -> str:
-        return next((value for flag, value in pairwise(self.words) if flag in flags), "")
+        return next((value for flag, value in pairwise(self.arguments) if flag in flags), "")
 
 
 def active(config: Mapping[str, Any]) -> Active:
@@ -62,8 +62,8 @@ def _read(text: str, context: str, cluster: str) -> Active:
         return Active()
     user = _entry(document, "user", inner(chosen, "user"))
     name = str(cluster or inner(chosen, "cluster") or "")
-    words = tuple(str(one) for one in inner(user, "exec", "args") or ())
-    return Active(name, _entry(document, "cluster", name or None), words)
+    arguments = tuple(str(one) for one in inner(user, "exec", "args") or ())
+    return Active(name, _entry(document, "cluster", name or None), arguments)
 
 
 def _entry(document: Any, kind: str, name: Any) -> Any:

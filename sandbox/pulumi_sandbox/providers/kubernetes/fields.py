@@ -143,7 +143,7 @@ def label_value(value: str) -> Iterator[str]:
         )
 
 
-def label_words(path: str, key: Any, values: Sequence[Any]) -> Iterator[Problem]:
+def label_values(path: str, key: Any, values: Sequence[Any]) -> Iterator[Problem]:
     """What is wrong with the words of one requirement of labels: its key, and each of its values."""
     if isinstance(key, str):
         yield from (invalid(f"{path}.key", key, message) for message in label_key(key))

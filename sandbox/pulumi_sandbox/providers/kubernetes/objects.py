@@ -31,11 +31,11 @@ def resource(token: str) -> str:
 def taken(res: Resource, stack: str) -> str:
     """What is said of a name that a cluster has already: helm.sh/helm/v3, pkg/action/install.go, availableName, and
     k8s.io/apimachinery, NewAlreadyExists."""
-    said = "cannot re-use a name that is still in use"
+    message = "cannot re-use a name that is still in use"
     if kind(res.token) != "Release":
-        said = f'{resource(res.token)} "{metadata(res)["name"]}" already exists'
+        message = f'{resource(res.token)} "{metadata(res)["name"]}" already exists'
     hint = f"the stack {stack} has it in this cluster: leave it to that one, or choose another name"
-    return f"{said}\n  hint: {hint}" if stack else said
+    return f"{message}\n  hint: {hint}" if stack else message
 
 
 def metadata(res: Resource) -> dict[str, Any]:

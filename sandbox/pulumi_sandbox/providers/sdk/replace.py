@@ -63,16 +63,16 @@ class Replacing:
     def _found(self, token: str) -> Iterator[str]:
         if token not in self.tokens:
             return
-        told = documentation(self.reader, *self.tokens[token])
+        documented = documentation(self.reader, *self.tokens[token])
         kind = snake(self.tokens[token][1])
         yield from self.always
-        for wire, (python, text) in told.properties.items():
-            if python in told.imported_by or says_new(text):
+        for wire, (python, text) in documented.properties.items():
+            if python in documented.imported_by or says_new(text):
                 yield wire
-        named_otherwise = {f"{kind}_id", f"{kind}_name"} & set(told.imported_by)
-        if named_otherwise and not named_otherwise & {python for python, _ in told.properties.values()}:
+        named_otherwise = {f"{kind}_id", f"{kind}_name"} & set(documented.imported_by)
+        if named_otherwise and not named_otherwise & {python for python, _ in documented.properties.values()}:
             yield "name"
-        if self.reader.package == "gcp" and not told.imported_by:  # compared with Google's provider alone
+        if self.reader.package == "gcp" and not documented.imported_by:  # compared with Google's provider alone
             yield "name"
 
 

@@ -14,7 +14,7 @@ from pulumi_sandbox.providers.kubernetes.fields import (
     invalid,
     label_key,
     label_value,
-    label_words,
+    label_values,
     not_found,
     quantity,
     required,
@@ -246,4 +246,4 @@ def _expressions(path: str, given: Any) -> Iterator[Problem]:
                     yield required(f"{here}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
             case _:
                 yield invalid(f"{here}.operator", operator, "not a valid selector operator")
-        yield from label_words(here, one.get("key"), values)
+        yield from label_values(here, one.get("key"), values)

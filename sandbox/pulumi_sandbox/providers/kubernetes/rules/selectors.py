@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pulumi_sandbox.providers.kubernetes.fields import forbidden, invalid, is_open, label_words, required
+from pulumi_sandbox.providers.kubernetes.fields import forbidden, invalid, is_open, label_values, required
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items, labels
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.values import Unknown
@@ -30,7 +30,7 @@ def selector(path: str, given: Any) -> Iterator[Problem]:
                 yield forbidden(f"{here}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
         else:
             yield invalid(f"{here}.operator", operator, "not a valid selector operator")
-        yield from label_words(here, one.get("key"), values)
+        yield from label_values(here, one.get("key"), values)
 
 
 def matches(given: Any, found: Any) -> bool | None:

@@ -16,7 +16,7 @@ from pulumi_sandbox.world.store import World
 
 # https://github.com/kubernetes/autoscaler/issues/3042, and pull/5756 there: what it says and how long it waits.
 TRIGGERED = "TriggeredScaleUp: pod triggered scale-up: [{{{group} {now}->{then} (max: {most})}}]"
-ACTIVITY = "the activity of the Auto Scaling group {group}: Failed: {words}"
+ACTIVITY = "the activity of the Auto Scaling group {group}: Failed: {message}"
 REFUSED = "the cluster autoscaler: Instance group {group} cannot provision any more nodes!"
 LATER = "the cluster autoscaler tries again after 5 minutes, the sandbox at once"
 
@@ -43,10 +43,10 @@ class Launches:
         met = faults.launch(around, row.name, row.inputs, row.id, str(row.outputs.get("region") or ""))
         if met is None:
             return False
-        fault, words = met
+        fault, message = met
         called = next(iter(scaling_groups(row.outputs)), f"eks-{group.name}")
         self.log(TRIGGERED.format(group=called, now=group.desired, then=group.desired + 1, most=group.most), "info")
-        self.log(ACTIVITY.format(group=called, words=words), "info")
+        self.log(ACTIVITY.format(group=called, message=message), "info")
         self.log(REFUSED.format(group=called), "info")
         if fault.times == 0:
             self.lasting.add(group.name)

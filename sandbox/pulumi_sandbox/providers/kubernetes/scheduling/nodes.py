@@ -69,10 +69,10 @@ class Group:
         hints = {key.removeprefix(HINT): value for key, value in self.tags.items() if key.startswith(HINT)}
         kept = {name: value for name, value in self.pattern.labels.items() if not _is_own(name)}
         labels = {name.removeprefix("label/"): value for name, value in hints.items() if name.startswith("label/")}
-        told = {
+        known_labels = {
             name.removeprefix("resources/"): value for name, value in hints.items() if name.startswith("resources/")
         }
-        amounts = {name: amount for name, value in told.items() if (amount := quantity(value)) is not None}
+        amounts = {name: amount for name, value in known_labels.items() if (amount := quantity(value)) is not None}
         taints = []
         for name, value in hints.items():
             if name.startswith("taint/"):

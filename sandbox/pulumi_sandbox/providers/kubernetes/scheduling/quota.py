@@ -48,16 +48,16 @@ def refusals(world: World, namespace: str, name: str, spec: Mapping[str, Any]) -
         given = pairs(inner(row.inputs, "spec", "hard"))
         hard = {key: amount for key, value in given if (amount := quantity(value)) is not None}
         quota = str(inner(row.inputs, "metadata", "name"))
-        said = f'pods "{name}" is forbidden'
+        text = f'pods "{name}" is forbidden'
         if missing := sorted(key for key in hard if key not in asked and key.rpartition(".")[2] in COMPUTE):
             who = ",".join(str(one.get("name")) for _, one in items(spec.get("containers")))
-            yield f"{said}: failed quota: {quota}: must specify {'; '.join(f'{key} for: {who}' for key in missing)}"
+            yield f"{text}: failed quota: {quota}: must specify {'; '.join(f'{key} for: {who}' for key in missing)}"
             continue
         used = {key: _used(world, namespace, key) for key in hard if key in asked}
         over = [key for key in sorted(used) if used[key] + asked[key] > hard[key]]
         if over:
             yield (
-                f"{said}: exceeded quota: {quota}, requested: {_amounts(over, asked)}, used: {_amounts(over, used)}, "
+                f"{text}: exceeded quota: {quota}, requested: {_amounts(over, asked)}, used: {_amounts(over, used)}, "
                 f"limited: {_amounts(over, hard)}"
             )
 

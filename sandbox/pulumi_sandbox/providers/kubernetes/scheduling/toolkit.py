@@ -38,10 +38,10 @@ _SETTING = re.compile(r"visible-devices-(envvar-when-unprivileged|as-volume-moun
 def toolkit(ami: str, user_data: Any) -> Toolkit:
     """What a node's user data makes of what its image has. Releases of AL2023 differ, and are taken for open."""
     found = BOTTLEROCKET if ami.startswith("BOTTLEROCKET_") else PACKAGED
-    said = {name: value == "true" for name, value in _SETTING.findall(_text(user_data))}
+    settings = {name: value == "true" for name, value in _SETTING.findall(_text(user_data))}
     return Toolkit(
-        by_variable=said.get("envvar-when-unprivileged", found.by_variable),
-        by_mounts=said.get("as-volume-mounts", found.by_mounts),
+        by_variable=settings.get("envvar-when-unprivileged", found.by_variable),
+        by_mounts=settings.get("as-volume-mounts", found.by_mounts),
     )
 
 

@@ -73,8 +73,8 @@ def qualified(meta: Any) -> str:
 
 def reasons(status: Any, pods: Iterable[Mapping[str, Any]]) -> list[str]:
     """What its pods warned of, and then what became of the Job."""
-    said = [text for pod in pods if (text := pod_warning(pod))]
-    return list(dict.fromkeys([*said, *([failure(status)] if failure(status) else [])]))
+    warnings = [text for pod in pods if (text := pod_warning(pod))]
+    return list(dict.fromkeys([*warnings, *([failure(status)] if failure(status) else [])]))
 
 
 def unready(res: Resource, status: dict[str, Any], pods: Iterable[Mapping[str, Any]], *, cancelled: bool) -> NotReady:

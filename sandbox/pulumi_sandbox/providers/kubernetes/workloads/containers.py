@@ -116,9 +116,9 @@ class Containers:
             if pod.names and pod.spec.get("subdomain"):
                 there |= dns_names.environment(pod.names, str(pod.spec["subdomain"]), there)
             devices = _devices(root / "dev", pod.gpus(container))
-            words = [devices if one == DEVICES else _moved(one, moved) for one in command]
-            said, code, killed = self._execute(words, there, limit_sec, say, stopped)
-            message = _message(root / "termination-log", container, said, code)
+            arguments = [devices if one == DEVICES else _moved(one, moved) for one in command]
+            lines, code, killed = self._execute(arguments, there, limit_sec, say, stopped)
+            message = _message(root / "termination-log", container, lines, code)
             return Ended(str(container.get("name")), code, message, killed)
 
     def _mount(self, root: Path, pod: Pod, container: Mapping[str, Any]) -> dict[str, str]:
@@ -158,10 +158,10 @@ class Containers:
         process = supervised(f"exec {shlex.join(command)}\n", environment, self.settings().path)
         assert process.stdin is not None  # noqa: S101 -- opened as pipes
         assert process.stdout is not None  # noqa: S101
-        said: list[str] = []
+        lines: list[str] = []
         codes: list[int] = []
         over = threading.Event()
-        reader = threading.Thread(target=_read, args=(process.stdout, said, codes, over, say), daemon=True)
+        reader = threading.Thread(target=_read, args=(process.stdout, lines, codes, over, say), daemon=True)
         reader.start()
         until = None if limit_sec is None else time.monotonic() + limit_sec
         while not over.wait(0.1) and not self.cancelled.is_set() and not stopped():
@@ -176,7 +176,7 @@ class Containers:
         reader.join(timeout=1)
         process.stdout.close()
         # SIGKILL, as a container that is stopped ends.
-        return said, 137 if killed else (codes[0] if codes else 0), killed
+        return lines, 137 if killed else (codes[0] if codes else 0), killed
 
 
 def _devices(folder: Path, gpus: int) -> str:
@@ -213,12 +213,12 @@ def _moved(text: str, places: Mapping[str, str]) -> str:
     return re.sub(rf"(?<![\w./-])({longest})(?![\w.-])", lambda found: places[found[1]], text)
 
 
-def _read(stream: Any, said: list[str], codes: list[int], over: threading.Event, say: Callable[[str], None]) -> None:
+def _read(stream: Any, lines: list[str], codes: list[int], over: threading.Event, say: Callable[[str], None]) -> None:
     for raw in stream:
         line = raw.decode(errors="replace").rstrip("\r\n")
         if line.startswith(PREFIX):
-            said.append(line.removeprefix(PREFIX))
-            say(said[-1])
+            lines.append(line.removeprefix(PREFIX))
+            say(lines[-1])
         elif found := FAILED.fullmatch(line):
             number = int(found[1])
             codes.append(number if number >= 0 else 128 - number)
@@ -227,9 +227,9 @@ def _read(stream: Any, said: list[str], codes: list[int], over: threading.Event,
     over.set()
 
 
-def _message(path: Path, container: Mapping[str, Any], said: list[str], code: int) -> str:
+def _message(path: Path, container: Mapping[str, Any], lines: list[str], code: int) -> str:
     """What the kubelet keeps of a container's last words."""
     found = path.read_bytes()[:MESSAGE_BYTES].decode(errors="replace") if path.is_file() else ""
     if not found and code and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
-        found = "\n".join(said[-LOG_LINES:]).encode()[-LOG_BYTES:].decode(errors="replace")
+        found = "\n".join(lines[-LOG_LINES:]).encode()[-LOG_BYTES:].decode(errors="replace")
     return found

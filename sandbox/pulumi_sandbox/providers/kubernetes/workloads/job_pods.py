@@ -32,7 +32,7 @@ class Attempt:
     name: str = ""
     node: str = ""
     waiting: str = ""
-    said: str = ""
+    status_text: str = ""
     """Why no node takes it."""
 
 
@@ -80,14 +80,14 @@ class JobPods:
         placed = Placement(UNKNOWN_NODE)
         if not scheduler.is_blind():
             placed = scheduler.place(self.pod, {"namespace": self.namespace, "labels": labels}, self.launches)
-        if one.name and not placed.node and placed.message == one.said:
+        if one.name and not placed.node and placed.message == one.status_text:
             return
         # pkg/controller/job/job_controller.go, manageJob.
         host = {} if one.index is None else {"hostname": f"{self.job}-{one.index}"}
         row = pod(self.job, self.namespace, name, {**self.kept, **host}, placed, labels)
         self.world.delete(POD, row.id, self.job)
         self.world.insert(row)
-        one.name, one.node, one.said = name, placed.node, placed.message
+        one.name, one.node, one.status_text = name, placed.node, placed.message
         if placed.started:
             self.res.log(f"the cluster autoscaler starts {placed.node} in the group {placed.started}", "info")
         fault = self.world.take("image", self.res.token, self.res.name, id=self.res.id) if placed.node else None
@@ -166,8 +166,8 @@ class JobPods:
             "initContainerStatuses": [one for one in states if one["name"] in before],
             "containerStatuses": [one for one in states if one["name"] not in before],
         }
-        told = {key: found for key, found in lists.items() if found}
-        status = {**(inner(row.outputs, "status") or {}), "phase": phase, **told}
+        nonempty = {key: found for key, found in lists.items() if found}
+        status = {**(inner(row.outputs, "status") or {}), "phase": phase, **nonempty}
         self.world.update(row.type, row.id, outputs={**row.outputs, "status": status})
 
     def pending(self) -> Iterator[str]:

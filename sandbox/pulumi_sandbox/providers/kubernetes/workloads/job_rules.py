@@ -41,8 +41,8 @@ class Tally:
         action, number, container = self._matched(containers)
         if action == "FailJob" and container:
             code = container.exit_code
-            said = f"Container {container.name} for pod {pod} failed with exit code {code} matching FailJob rule"
-            self.condition = ("PodFailurePolicy", f"{said} at index {number}")
+            text = f"Container {container.name} for pod {pod} failed with exit code {code} matching FailJob rule"
+            self.condition = ("PodFailurePolicy", f"{text} at index {number}")
         elif action == "Ignore":
             self.ignored += 1
         else:

@@ -35,7 +35,7 @@ class JobRun:
     started: str = field(default_factory=now)
     active: list[Attempt] = field(default_factory=list)
     running: dict[Future[list[Ended]], Attempt] = field(default_factory=dict)
-    told: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
     given_up: bool = False
 
     def __post_init__(self) -> None:
@@ -74,18 +74,18 @@ class JobRun:
     def _work(self, several: ThreadPoolExecutor, parallel: int, wanted: int) -> None:
         indexed = self.spec.get("completionMode") == "Indexed"
         left: list[int | None] = [*range(wanted)] if indexed else [None] * wanted
-        until, told = 0.0, None
+        until, reported = 0.0, None
         while not (self.cancelled.is_set() or self.spec.get("suspend") or self.given_up or self.tally.is_over(wanted)):
             while left and len(self.active) < parallel:
                 self.active.append(Attempt(left.pop(0)))
-            if told != (told := (len(self.active), self.tally.succeeded, self.tally.failed)):
+            if reported != (reported := (len(self.active), self.tally.succeeded, self.tally.failed)):
                 self._progress()
                 until = time.monotonic() + PATIENCE_SEC
             self._start(several)
             if not self.running and (time.monotonic() > until or self.cancelled.wait(TICK_SEC)):
                 break
             if time.monotonic() > until:
-                self._tell_pending()
+                self._report_pending()
             for future in wait(self.running, TICK_SEC, FIRST_COMPLETED).done:
                 left += self._ended(self.running.pop(future), future.result())
             if self.tally.ignored > job_rules.IGNORED_MOST:
@@ -138,20 +138,20 @@ class JobRun:
             self.pods.remove(one)
         self.active.clear()
 
-    def _tell_pending(self) -> None:
+    def _report_pending(self) -> None:
         """Said once, as an event."""
-        said = [*self.pods.pending()]
+        status_text = [*self.pods.pending()]
         if self.pods.refused:
-            said.append(f"{self.pods.job}: FailedCreate: Error creating: {self.pods.refused}")
-        for text in said:
-            if text not in self.told:
-                self.told.add(text)
+            status_text.append(f"{self.pods.job}: FailedCreate: Error creating: {self.pods.refused}")
+        for text in status_text:
+            if text not in self.reported:
+                self.reported.add(text)
                 self.res.log(text, "info")
 
     def _wait_out(self) -> None:
         """Nothing more happens. What a cluster would say after minutes of silence is said now."""
         gone = time.monotonic() - self.began
-        self._tell_pending()
+        self._report_pending()
         if self.given_up:
             return
         if self.deadline is not None and self.deadline - gone <= self.limit:

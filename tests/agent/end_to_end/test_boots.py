@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from tests.agent.fakes import life, machine
-from tests.agent.whole.chance import chance
+from tests.agent.end_to_end.chance import chance
+from tests.agent.fakes import live_machine, machine
 
 
 @pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 13))])
@@ -17,5 +17,5 @@ def test_a_machine_that_meets_any_mixture_of_faults_ends_as_it_should(
 ) -> None:
     machine.needs("nft", "ip", "curl", "openssl")
     met = chance(seed)
-    found = life.live(tmp_path, app_key, public_key, met.plan)
+    found = live_machine.live(tmp_path, app_key, public_key, met.plan)
     assert met.broken(found) == [], f"{met.faults}\n{found['serial']}"

@@ -12,11 +12,11 @@ import pytest
 from tests.agent.fakes import blows
 from tests.agent.fakes.boot import says
 from tests.agent.fakes.jobs import WAITS_FOR_GO, job
-from tests.agent.fakes.life import AT_WORK, TEMPORARY, Life, Plan
+from tests.agent.fakes.live_machine import AT_WORK, TEMPORARY, Life, Plan
 from tests.agent.test_boot import INSTALLER
 
 # Whole machines by the clock of the computer they are played on: `make test-boots`.
-pytestmark = pytest.mark.lives
+pytestmark = pytest.mark.many_boots
 
 Live = Callable[..., dict[str, Any]]
 CASES = {

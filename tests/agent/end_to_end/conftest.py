@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from tests.agent.fakes import life, machine
-from tests.agent.fakes.life import Plan
-from tests.agent.whole.rules import broken
+from tests.agent.end_to_end.rules import broken
+from tests.agent.fakes import live_machine, machine
+from tests.agent.fakes.live_machine import Plan
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def live(tmp_path: Path, app_key: bytes, public_key: RSAPublicKey) -> Callable[.
     machine.needs("nft", "ip", "curl", "openssl")
 
     def live(plan: Plan, registered: int = 1) -> dict[str, Any]:
-        found = life.live(tmp_path, app_key, public_key, plan)
+        found = live_machine.live(tmp_path, app_key, public_key, plan)
         assert broken(found, registered) == [], found["serial"]
         return {**found, "reason": found["end"]["reason"], "detail": found["end"]["detail"]}
 

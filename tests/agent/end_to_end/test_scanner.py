@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.agent.fakes import life, machine, runner
+from tests.agent.fakes import live_machine, machine, runner
 from tests.agent.fakes.jobs import job
 from tests.agent.fakes.left import is_allowed
-from tests.agent.fakes.life import AT_WORK, Life, Plan
+from tests.agent.fakes.live_machine import AT_WORK, Life, Plan
 from tests.agent.fakes.scanner import Finding, Scanner
 
 PLANTED = {"key": ["another-form", "planted-secret"]}
@@ -82,14 +82,16 @@ def leave_secrets(machines: Life) -> None:
     Path("/var/lib/left").write_text(blob)
     machines.google.published.append(("left/here", machines.github.bearers[0]))
     command = [machine.open_python(), "-c", "import time; time.sleep(60)", runner.SECRET]
-    environ = {"KEY": machines.google.secrets[life.SECRET].decode()}
+    environ = {"KEY": machines.google.secrets[live_machine.SECRET].decode()}
     machine.STARTED.append(subprocess.Popen(command, env=environ, text=True))
 
 
 def test_a_machine_on_which_secrets_are_left_is_found_out(
     tmp_path: Path, app_key: bytes, public_key: Any, live: Callable[..., Any]
 ) -> None:
-    found = life.live(tmp_path, app_key, public_key, Plan(does=job("time.sleep(0.3)"), at=[(AT_WORK, leave_secrets)]))
+    found = live_machine.live(
+        tmp_path, app_key, public_key, Plan(does=job("time.sleep(0.3)"), at=[(AT_WORK, leave_secrets)])
+    )
     assert {(secret, kind) for secret, kind, _ in found["leaked"]} == {
         ("token", "file"),
         ("blob", "file"),

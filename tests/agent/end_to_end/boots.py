@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from tests.agent.conftest import openssl
-from tests.agent.fakes import life, machine
-from tests.agent.whole.chance import chance
+from tests.agent.end_to_end.chance import chance
+from tests.agent.fakes import live_machine, machine
 
 _EVERY = 25
 
@@ -74,7 +74,7 @@ def one(seed: int, key: bytes, public_key: bytes) -> tuple[int, dict[str, Any], 
     met, loaded = chance(seed), load_pem_public_key(public_key)
     assert isinstance(loaded, RSAPublicKey)
     with tempfile.TemporaryDirectory() as folder:
-        found = life.live(Path(folder), key, loaded, met.plan)
+        found = live_machine.live(Path(folder), key, loaded, met.plan)
     return seed, found, met.broken(found)
 
 

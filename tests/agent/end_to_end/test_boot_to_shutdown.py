@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.agent.fakes import blows
 from tests.agent.fakes.jobs import WAITS, job
-from tests.agent.fakes.life import AT_WORK, Life, Plan
+from tests.agent.fakes.live_machine import AT_WORK, Life, Plan
 
 Live = Callable[..., dict[str, Any]]
 

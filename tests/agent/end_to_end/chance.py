@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 from typing import Any, NamedTuple
 
+from tests.agent.end_to_end.rules import broken
 from tests.agent.fakes import blows
 from tests.agent.fakes.boot import says
 from tests.agent.fakes.github import Fault as GithubFault
 from tests.agent.fakes.google import Fault
 from tests.agent.fakes.jobs import WAITS, WAITS_FOR_GO, job
-from tests.agent.fakes.life import AT_WORK, TOLD, Plan
-from tests.agent.whole.rules import broken
+from tests.agent.fakes.live_machine import AT_WORK, TOLD, Plan
 
 _STEPS = (*blows.HOLDS, AT_WORK)
 _STATUS = (400, 401, 403, 404, 409, 422, 429, 500, 502, 503)

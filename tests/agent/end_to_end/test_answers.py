@@ -10,10 +10,10 @@ import pytest
 from tests.agent.fakes.blows import hangs
 from tests.agent.fakes.github import Fault as GithubFault
 from tests.agent.fakes.google import Fault
-from tests.agent.fakes.life import Plan
+from tests.agent.fakes.live_machine import Plan
 
 # Whole machines by the clock of the computer they are played on: `make test-boots`.
-pytestmark = pytest.mark.lives
+pytestmark = pytest.mark.many_boots
 
 Live = Callable[..., dict[str, Any]]
 AGAIN = {"Retry-After": "1"}

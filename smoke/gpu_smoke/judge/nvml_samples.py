@@ -65,10 +65,10 @@ class Seen:
         return {"samples": self.samples, "loaded": self.loaded, "reasons": reasons, **self.highest}
 
 
-def together(parts: Iterable[Seen]) -> Seen:
+def together(summaries: Iterable[Seen]) -> Seen:
     """Several stages as one."""
     whole = Seen()
-    for part in parts:
+    for part in summaries:
         whole.samples += part.samples
         whole.loaded += part.loaded
         whole.reasons += part.reasons

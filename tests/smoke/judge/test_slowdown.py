@@ -8,8 +8,8 @@ import pytest
 from gpu_smoke.checks import Check
 from gpu_smoke.data.gpus import GPUS
 from gpu_smoke.data.health import LINKS
-from gpu_smoke.judge import blame, load
-from gpu_smoke.judge.seen import Seen, strangers, together
+from gpu_smoke.judge import load, slowdown
+from gpu_smoke.judge.nvml_samples import Seen, strangers, together
 from gpu_smoke.judge.subject import Subject
 
 from ..checks.test_nvml_health import found
@@ -43,7 +43,7 @@ def subject(key: str) -> Subject:
 def cause(what: Seen, check: str = "gemm.speed", key: str = "l4", state: dict[str, Any] = STATE) -> tuple[str, str]:
     """The action and the hint of a slow GPU's failure."""
     slow = Check(check, "fail", "slow", 0, severity="perf", action="replace-node", hint="generic")
-    told = blame.blame(slow, subject(key), state, what)
+    told = slowdown.blame(slow, subject(key), state, what)
     assert (told.status, told.severity, told.message) == ("fail", "perf", "slow")  # a cause is no excuse
     return told.action, told.hint
 
@@ -93,10 +93,10 @@ def test_what_is_not_slow_or_was_hardly_seen_keeps_its_hint() -> None:
         Check("gemm.bitwise", "fail", "", 0, severity="gpu", hint="generic"),
         Check("h2d", "fail", "", 0, severity="gpu", hint="generic"),
     ):
-        assert blame.blame(check, subject("l4"), STATE, hot) == check
+        assert slowdown.blame(check, subject("l4"), STATE, hot) == check
     slow = Check("gemm.speed", "warn", "", 0, hint="generic")
-    assert blame.blame(slow, subject("l4"), STATE, seen({"reasons": 1}, {"reasons": 0x40})) == slow
-    warned = blame.blame(slow, subject("l4"), STATE, hot)
+    assert slowdown.blame(slow, subject("l4"), STATE, seen({"reasons": 1}, {"reasons": 0x40})) == slow
+    warned = slowdown.blame(slow, subject("l4"), STATE, hot)
     assert (warned.action, warned.hint.partition(" ")[0]) == ("", "HwThermalSlowdown")
 
 

@@ -10,7 +10,7 @@ from .. import faults
 from ..checks import BAD, WARN, Check
 from ..data import health
 from . import load
-from .seen import Seen, refused
+from .nvml_samples import Seen, refused
 from .subject import Subject
 
 # Which stage each speed was measured in.

@@ -28,7 +28,7 @@ AT_EACH_STEP = set(zip(HOLDS, [*BLOWS, *BLOWS], strict=False))
 def marks(case: tuple[str, str]) -> tuple[pytest.MarkDecorator, ...]:
     if case in IN_THE_JOB:
         return ()
-    return (pytest.mark.slow,) if case in AT_EACH_STEP else (pytest.mark.lives,)
+    return (pytest.mark.slow,) if case in AT_EACH_STEP else (pytest.mark.many_boots,)
 
 
 @pytest.mark.parametrize(("step", "blow"), [pytest.param(*case, marks=marks(case)) for case in CASES])

@@ -10,10 +10,10 @@ import pytest
 from tests.agent.fakes import blows
 from tests.agent.fakes.google import Fault
 from tests.agent.fakes.jobs import WAITS, WAITS_FOR_GO, job
-from tests.agent.fakes.life import AT_WORK, TOLD, Plan
+from tests.agent.fakes.live_machine import AT_WORK, TOLD, Plan
 
 # Whole machines by the clock of the computer they are played on: `make test-boots`.
-pytestmark = pytest.mark.lives
+pytestmark = pytest.mark.many_boots
 
 Live = Callable[..., dict[str, Any]]
 
