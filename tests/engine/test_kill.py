@@ -1,6 +1,6 @@
 """A killed provider or a killed CLI costs nothing: the next `up` ends green, and whatever was half made is named.
 
-`make test` kills at one moment each; `make test-kill` (KILL_POINTS=20) at twenty.
+`make test-slow` kills at one moment each; `make test-kill` (KILL_POINTS=20) at twenty.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def skipped(why: str) -> Check:
     return Check("nvml", SKIP, why)
 
 
-def unasked(why: str, gpu: int | None = None) -> list[Check]:
+def all_skipped(why: str, gpu: int | None = None) -> list[Check]:
     """What then nobody knows."""
     return [Check(what, SKIP, why, gpu=gpu) for what in HEALTH]
 
@@ -51,10 +51,10 @@ def unasked(why: str, gpu: int | None = None) -> list[Check]:
 def unknown(subject: Subject, uuid: str) -> list[Check]:
     """NVML lists no GPU that is this one; where CUDA names it by no UUID, none can be looked for."""
     if not uuid:
-        return unasked("this torch names no UUIDs, by which NVML knows GPUs", subject.index)
+        return all_skipped("this torch names no UUIDs, by which NVML knows GPUs", subject.index)
     text = f"NVML lists no GPU with the UUID {uuid}, which CUDA gives {subject.place}"
     hint = "nvidia-smi -L lists those it knows; a container that has not the same GPUs for both sees this"
-    return [Check("nvml", WARN, text, gpu=subject.index, hint=hint), *unasked(text, subject.index)]
+    return [Check("nvml", WARN, text, gpu=subject.index, hint=hint), *all_skipped(text, subject.index)]
 
 
 def judge(

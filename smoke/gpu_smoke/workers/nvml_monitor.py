@@ -123,7 +123,7 @@ class Watcher:
         self.receipt.add(found)
 
     def _without(self, found: Check) -> None:
-        self.receipt.add(found, *health.unasked(found.message))
+        self.receipt.add(found, *health.all_skipped(found.message))
 
     def _gpu(self, subject: Subject, was: dict[str, Any] | None, now: dict[str, Any] | None) -> list[Check]:
         index = subject.index or 0
