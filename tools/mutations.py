@@ -50,7 +50,7 @@ ONLY_CHOSEN_NUMBERS = {"plan.py"}
 COMMAND = (
     "checks/test_verdicts",
     "checks/test_nvml_health",
-    "judge/test_blame",
+    "judge/test_slowdown",
     "checks/test_profiles",
     "checks/test_environment",
     "checks/test_machine",
