@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import socket
 import sys
@@ -19,6 +20,10 @@ PROJECT_FILES = ("Pulumi.yaml", "Pulumi.yml", "Pulumi.json")
 
 # Below the ports Linux and macOS hand out for outgoing connections (32768 and 49152 up), so that none takes ours.
 PORTS = range(20000, 32000)
+
+# The variable the google provider itself reads for another Compute Engine endpoint, and its value here.
+ENDPOINT = "GOOGLE_COMPUTE_CUSTOM_ENDPOINT"
+_ENDPOINT = re.compile(r"http://127\.0\.0\.1:(\d+)/compute/v1/")
 
 # Credentials and endpoints of real clouds. A program in the sandbox must not reach an account, not even by mistake.
 HIDDEN_PREFIXES = (
@@ -98,7 +103,7 @@ class Workspace:
 
     @property
     def compute_port(self) -> int:
-        """The local port of the sandbox's Compute Engine API: chosen once, then always the same."""
+        """The local port of the sandbox's Compute Engine API for plain `pulumi`: chosen once, then always the same."""
         ports = self.root / "ports.json"
         if not ports.is_file():
             self.root.mkdir(parents=True, exist_ok=True)
@@ -123,10 +128,16 @@ class Workspace:
         write_whole(self.root / ".gitignore", "*\n")
         write_whole(self.root / "kubeconfig", "")
 
-    def environment(self) -> dict[str, str]:
-        """What to set so that plain `pulumi` works in this sandbox."""
+    @property
+    def endpoint_port(self) -> int:
+        """The port at which clients in this process's environment look for the Compute Engine API."""
+        named = _ENDPOINT.fullmatch(os.environ.get(ENDPOINT, ""))
+        return int(named[1]) if named else self.compute_port
+
+    def environment(self, port: int | None = None) -> dict[str, str]:
+        """What to set so that plain `pulumi` works in this sandbox, with the Compute Engine API at this port."""
         self.prepare()
-        endpoint = f"127.0.0.1:{self.compute_port}"
+        endpoint = f"127.0.0.1:{port or self.compute_port}"
         settings = {
             "PULUMI_SANDBOX_DIR": str(self.root),
             "PULUMI_SANDBOX_PYTHON": sys.executable,
@@ -137,8 +148,7 @@ class Workspace:
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
             "PATH": locate.search_path(os.environ.get("PATH", os.defpath)),
-            # The variable the google provider itself reads for another Compute Engine endpoint.
-            "GOOGLE_COMPUTE_CUSTOM_ENDPOINT": f"http://{endpoint}/compute/v1/",
+            ENDPOINT: f"http://{endpoint}/compute/v1/",
             # google-auth asks this metadata server for a token when it finds no other credentials.
             "GCE_METADATA_HOST": endpoint,
             "GCE_METADATA_IP": endpoint,
@@ -157,9 +167,13 @@ class Workspace:
         return tuple(sorted(name for name in os.environ if name not in ours and is_hidden(name)))
 
     def apply(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-        """A whole environment for a child process."""
+        """A whole environment for a child process, with a port of its own for the Compute Engine API.
+
+        A machine ends with the provider that booted it. With one port for all commands, a provider that outlives its
+        killed command for some seconds could be asked for the next command's machine.
+        """
         kept = {name: value for name, value in (environ or os.environ).items() if not is_hidden(name)}
-        return kept | self.environment()
+        return kept | self.environment(free_port())
 
 
 def is_hidden(name: str) -> bool:

@@ -79,6 +79,31 @@ def test_the_compute_port_is_chosen_once_even_when_many_ask_at_the_same_time(
     assert [path.name for path in (project / ".sandbox").iterdir()] == ["ports.json"]
 
 
+def test_commands_share_no_port_so_that_none_is_asked_for_the_machine_of_another(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Workspace.find(project)
+    ports = iter((20001, 20002, 20003))
+    monkeypatch.setattr(workspaces, "free_port", lambda: next(ports))
+    first, second = found.apply(), found.apply()
+    for environment, port in ((first, 20001), (second, 20002)):
+        assert environment["GOOGLE_COMPUTE_CUSTOM_ENDPOINT"] == f"http://127.0.0.1:{port}/compute/v1/"
+        assert environment["GCE_METADATA_HOST"] == f"127.0.0.1:{port}"
+    monkeypatch.setenv("GOOGLE_COMPUTE_CUSTOM_ENDPOINT", second["GOOGLE_COMPUTE_CUSTOM_ENDPOINT"])
+    assert found.endpoint_port == 20002
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["", "https://compute.googleapis.com/compute/v1/", "http://127.0.0.1:x/compute/v1/"]
+)
+def test_any_other_endpoint_leaves_the_port_that_was_chosen_once(
+    project: Path, monkeypatch: pytest.MonkeyPatch, endpoint: str
+) -> None:
+    monkeypatch.setenv("GOOGLE_COMPUTE_CUSTOM_ENDPOINT", endpoint)
+    found = Workspace.find(project)
+    assert found.endpoint_port == found.compute_port
+
+
 def test_a_port_is_taken_from_those_no_system_hands_out() -> None:
     assert all(20000 <= workspaces.free_port() < 32000 for _ in range(20))
 
@@ -139,6 +164,7 @@ def test_what_names_a_real_endpoint_names_the_sandboxs_own(
     project: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setenv(name, "theirs")
+    monkeypatch.setattr(workspaces, "free_port", lambda: 20001)
     found = Workspace.find(project)
     assert found.hidden() == ()
     assert found.apply()[name] == found.environment()[name] != "theirs"

@@ -73,14 +73,15 @@ class Gcp(Cloud):
             machines = VirtualMachines(self.context.world, guests)
             instances = Instances(self.context.world, machines, operations, around.account_exists)
             api = ComputeApi(instances, operations, self.context.engine_gone)
-            port = workspace.compute_port
+            port = workspace.endpoint_port
             try:
                 self._server = ComputeServer(port, api, project or "sandbox-project")
             except OSError as wrong:
                 raise Refused(
                     f"gcp: the sandbox's Compute Engine API cannot listen on 127.0.0.1:{port}\n"
                     f"  got: {wrong.strerror}\n"
-                    f"  hint: another program has it; remove {workspace.root.name}/ports.json to choose another one"
+                    f"  hint: another program has it; run the command again, or for plain pulumi remove "
+                    f"{workspace.root.name}/ports.json to choose another one"
                 ) from None
             self._guests = guests
 

@@ -82,9 +82,9 @@ class ComputeApi:
     def _insert(self, request: Request, zone: str) -> Json:
         if self.engine_gone():
             # Not after Ctrl-C, when the engine waits until everything is undone: who asks again would keep it waiting.
-            # A machine ends with the provider that booted it. For some seconds after the CLI was killed its providers
-            # listen on the same port as those of the next one, whose requests the kernel may hand to either; Google's
-            # clients repeat what fails with 503.
+            # A machine ends with the provider that booted it. Where plain pulumi was killed, its providers listen for
+            # some seconds on the same port as those of the next one, whose requests the kernel may hand to either;
+            # Google's clients repeat what fails with 503. Commands of pulumi-sandbox have a port of their own each.
             raise errors.GoogleError(503, "backendError", "The service is currently unavailable.")
         return self.instances.insert(request.project, zone, request.body, request.one("sourceInstanceTemplate"))
 

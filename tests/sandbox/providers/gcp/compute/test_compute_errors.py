@@ -184,7 +184,8 @@ def test_a_port_that_another_program_has_is_told_with_what_to_do(google: Google)
     assert str(refused.value) == (
         f"gcp: the sandbox's Compute Engine API cannot listen on 127.0.0.1:{google.workspace.compute_port}\n"
         "  got: Address already in use\n"
-        "  hint: another program has it; remove sandbox/ports.json to choose another one"
+        "  hint: another program has it; run the command again, or for plain pulumi remove sandbox/ports.json to "
+        "choose another one"
     )
 
 
