@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import uuid
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -120,11 +121,14 @@ class GoogleCompute:
         return properties
 
     def insert(self, project: str, zone: str, body: dict[str, Any], template: str) -> str:
-        call = self._instances.insert(project=project, zone=zone, body=body, sourceInstanceTemplate=template)
+        call = self._instances.insert(
+            project=project, zone=zone, body=body, sourceInstanceTemplate=template, requestId=str(uuid.uuid4())
+        )
         return str(self._run(call)["name"])
 
     def delete(self, project: str, zone: str, name: str) -> str:
-        return str(self._run(self._instances.delete(project=project, zone=zone, instance=name))["name"])
+        call = self._instances.delete(project=project, zone=zone, instance=name, requestId=str(uuid.uuid4()))
+        return str(self._run(call)["name"])
 
     def done(self, project: str, zone: str, operation: str) -> bool:
         found = self._run(self._operations.get(project=project, zone=zone, operation=operation))
@@ -159,6 +163,7 @@ class GoogleCompute:
         return str(self._run(call).get("contents", ""))
 
     def _run(self, call: Any) -> dict[str, Any]:
+        """Ask, and ask again where the answer is lost. Google carries out calls with one requestId once."""
         from google.auth.exceptions import GoogleAuthError
         from googleapiclient.errors import HttpError
         from httplib2 import HttpLib2Error  # type: ignore[import-untyped]

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
+from uuid import UUID
 
 import google.auth
 import pytest
@@ -48,6 +50,8 @@ class Server(ThreadingHTTPServer):
         self.answers: dict[str, tuple[int, Any]] = {}
         self.asked: list[tuple[str, str, Any]] = []
         self.connections: set[int] = set()
+        self.lost = 0
+        """How many answers are lost on their way; the request is carried out all the same."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -58,6 +62,10 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(size)) if size else None
         self.server.asked.append((self.command, self.path, body))
         self.server.connections.add(self.client_address[1])
+        if self.server.lost:
+            self.server.lost -= 1
+            self.close_connection = True
+            return
         place = self.path.partition("?")[0].removeprefix("/compute/v1/projects/p/")
         status, answer = self.server.answers.get(
             f"{self.command} {place}", (404, _error(404, "notFound", "was not found"))
@@ -103,6 +111,31 @@ def test_a_machine_is_made_from_the_template_with_what_differs(server: Server) -
     assert (method, body) == ("POST", {"name": "m"})
     assert path.startswith("/compute/v1/projects/p/zones/us-central1-a/instances?")
     assert "sourceInstanceTemplate=projects%2Fp%2Fregions%2Fus-central1%2FinstanceTemplates%2Ft-1" in path
+
+
+@pytest.mark.parametrize("verb", ["POST", "DELETE"])
+def test_a_request_whose_answer_is_lost_comes_again_under_its_own_id(
+    server: Server, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    server.answers = {
+        f"POST {ZONE}/instances": (200, {"name": "o"}),
+        f"DELETE {ZONE}/instances/m": (200, {"name": "o"}),
+    }
+    api = GoogleCompute()
+
+    def begin() -> str:
+        if verb == "DELETE":
+            return api.delete("p", "us-central1-a", "m")
+        return api.insert("p", "us-central1-a", {"name": "m"}, "projects/p/regions/r/instanceTemplates/t")
+
+    server.lost = 1
+    assert begin() == "o"
+    assert begin() == "o"
+    ids = [parse_qs(urlsplit(path).query)["requestId"] for _, path, _ in server.asked]
+    assert len(ids) == 3
+    assert ids[0] == ids[1] != ids[2]
+    assert UUID(ids[0][0]).version == 4
 
 
 def test_an_operation_is_done_or_not(server: Server) -> None:

@@ -77,6 +77,17 @@ class Operations:
             return None
         return self._operation_json(kept["operation"], kept["done"])
 
+    def of_request(self, identity: str, zone: str) -> Json | None:
+        """The operation that a request with this requestId began."""
+        try:
+            name = (self.folder / f"request-{identity}").read_text()
+        except OSError:
+            return None
+        return self.get(zone, name)
+
+    def remember(self, identity: str, name: str) -> None:
+        (self.folder / f"request-{identity}").write_text(name)
+
     def wait(self, zone: str, name: str, most_sec: float = 120) -> Json | None:
         """As the API's wait does: returns when it is done, or after two minutes at most."""
         until = time.time() + most_sec
@@ -98,7 +109,7 @@ class Operations:
 
     def _store(self, name: str, kept: Json) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        for old in self.folder.glob("operation-*.json"):
+        for old in (*self.folder.glob("operation-*.json"), *self.folder.glob("request-*")):
             if time.time() - old.stat().st_mtime > RETENTION_SEC:
                 old.unlink(missing_ok=True)
         draft = self.folder / f".{name}.{os.getpid()}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +22,8 @@ from pulumi_sandbox.providers.machines.metadata import ROOT, SCOPES, is_token, r
 from pulumi_sandbox.providers.machines.metadata import text as text_answer
 
 API = re.compile(r"/(?:compute/v1/)?projects/(?P<project>[^/]+)/(?P<rest>.+)")
+REQUEST_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+ZERO_REQUEST_ID = "00000000-0000-0000-0000-000000000000"
 CONDITION = re.compile(r'\(?\s*([\w.-]+(?:\.[\w-]+)*)\s*(=|!=|eq|ne)\s*"?([^")\s]*)"?\s*\)?')
 
 
@@ -46,6 +49,7 @@ class ComputeApi:
         self.instances = instances
         self.operations = operations
         self.engine_gone = engine_gone
+        self._requests = threading.Lock()
         zone, name = r"zones/(?P<zone>[^/]+)", r"(?P<name>[^/]+)"
         self.routes: list[Route] = [
             (verb, re.compile(pattern), answer)
@@ -54,7 +58,7 @@ class ComputeApi:
                 ("GET", rf"{zone}/instances", self._list),
                 ("GET", r"aggregated/instances", self._aggregated),
                 ("GET", rf"{zone}/instances/{name}", lambda r, zone, name: instances.get(r.project, zone, name)),
-                ("DELETE", rf"{zone}/instances/{name}", lambda r, zone, name: instances.delete(r.project, zone, name)),
+                ("DELETE", rf"{zone}/instances/{name}", self._delete),
                 ("GET", rf"{zone}/instances/{name}/getGuestAttributes", self._guest_attributes),
                 ("GET", rf"{zone}/instances/{name}/serialPort", self._serial),
                 ("GET", rf"{zone}/operations/{name}", self._operation),
@@ -86,7 +90,25 @@ class ComputeApi:
             # some seconds on the same port as those of the next one, whose requests the kernel may hand to either;
             # Google's clients repeat what fails with 503. Commands of pulumi-sandbox have a port of their own each.
             raise errors.GoogleError(503, "backendError", "The service is currently unavailable.")
-        return self.instances.insert(request.project, zone, request.body, request.one("sourceInstanceTemplate"))
+        template = request.one("sourceInstanceTemplate")
+        return self._once(request, zone, lambda: self.instances.insert(request.project, zone, request.body, template))
+
+    def _delete(self, request: Request, zone: str, name: str) -> Json:
+        return self._once(request, zone, lambda: self.instances.delete(request.project, zone, name))
+
+    def _once(self, request: Request, zone: str, begin: Callable[[], Json]) -> Json:
+        """The operation that a request began, also where it comes again (discovery document, `requestId`)."""
+        identity = request.one("requestId")
+        if not identity:
+            return begin()
+        if not REQUEST_ID.fullmatch(identity) or identity == ZERO_REQUEST_ID:
+            raise errors.invalid("requestId", identity, "Must be a valid UUID, and not the zero UUID")
+        with self._requests:
+            if known := self.operations.of_request(identity, zone):
+                return known
+            operation = begin()
+            self.operations.remember(identity, operation["name"])
+        return operation
 
     def _list(self, request: Request, zone: str) -> Json:
         rows = filtered(self.instances.all(request.project, zone), request.one("filter"))

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
 from pulumi_sandbox.world.faults import Fault
 
@@ -137,6 +138,30 @@ def test_a_slow_insert_runs_before_it_is_done(api: Api) -> None:
     assert begun["status"] == "RUNNING"
     assert api.ok("POST", f"zones/us-central1-a/operations/{begun['name']}/wait")["status"] == "DONE"
     assert api.call("GET", f"zones/us-central1-b/operations/{begun['name']}")[0] == 404
+
+
+def test_a_request_that_comes_again_under_its_id_begins_nothing_new(api: Api) -> None:
+    template = api.google.template().id
+    asked = {"sourceInstanceTemplate": template, "requestId": "6b0d5e3c-5f0a-4f6e-9d58-0d6c7f0a1b2c"}
+    begun = api.ok("POST", "zones/us-central1-a/instances", {"name": "check"}, **asked)
+    again = api.ok("POST", "zones/us-central1-a/instances", {"name": "check"}, **asked)
+    assert again["name"] == begun["name"]
+    status, refused = api.call(
+        "POST", "zones/us-central1-a/instances", {"name": "check"}, sourceInstanceTemplate=template
+    )
+    assert (status, refused["error"]["errors"][0]["reason"]) == (409, "alreadyExists")
+    path, identity = "zones/us-central1-a/instances/check", "7c0d5e3c-5f0a-4f6e-9d58-0d6c7f0a1b2c"
+    gone = api.ok("DELETE", path, requestId=identity)
+    assert api.ok("DELETE", path, requestId=identity)["name"] == gone["name"]
+    assert api.call("DELETE", path)[0] == 404
+
+
+@pytest.mark.parametrize("identity", ["once", "00000000-0000-0000-0000-000000000000", "../world.db"])
+def test_a_request_id_is_a_uuid(api: Api, identity: str) -> None:
+    query = {"sourceInstanceTemplate": api.google.template().id, "requestId": identity}
+    status, answer = api.call("POST", "zones/us-central1-a/instances", {"name": "check"}, **query)
+    assert (status, answer["error"]["errors"][0]["reason"]) == (400, "invalid")
+    assert api.ok("GET", "zones/us-central1-a/instances")["items"] == []
 
 
 def test_two_processes_serve_the_same_world_on_the_same_port(api: Api, tmp_path: Path) -> None:
