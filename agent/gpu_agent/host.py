@@ -18,7 +18,7 @@ class BlockedAddresses(NamedTuple):
     addresses: tuple[str, ...]
     """IPv4 and IPv6."""
     ports: tuple[int, ...]
-    """Ports (TCP and UDP) that stay open: a cloud's name server and clock live at the same address."""
+    """Ports (TCP and UDP) that stay open: a cloud's name, time and DHCP servers have the same address."""
 
 
 class Host(Protocol):

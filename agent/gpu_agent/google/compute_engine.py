@@ -35,8 +35,9 @@ class GoogleHost:
     """This machine, as a virtual machine of Google's. Follows host.Host."""
 
     # The metadata server's addresses (cloud.google.com/compute/docs/metadata/querying-metadata); at the first of them
-    # lie also the machine's name server and its clock.
-    cut = BlockedAddresses(addresses=("169.254.169.254", "fd20:ce::254"), ports=(53, 123))
+    # are also the machine's name server, its clock and its DHCP server, which systemd-networkd asks as a user of its
+    # own when a lease is half over. Only HTTP hands out the machine's identity.
+    cut = BlockedAddresses(addresses=("169.254.169.254", "fd20:ce::254"), ports=(53, 67, 123, 547))
 
     def __init__(
         self,

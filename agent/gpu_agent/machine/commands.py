@@ -17,6 +17,9 @@ from ..clock import Clock
 # As timeout(1) and shells have them.
 TIMED_OUT, NOT_FOUND, BY_SIGNAL = 124, 127, 128
 _GRACE_SEC = 10.0
+# Google's script runner copies lines of less than 65,536 bytes to the serial port and stops at a longer one (Go's
+# bufio.Scanner, MaxScanTokenSize).
+_LINE_BYTES = 4_096
 
 
 class Done(NamedTuple):
@@ -75,7 +78,7 @@ class Machine:
 
     def _read(self, stream: IO[bytes], lines: list[str], quiet: bool) -> None:
         with stream:
-            while piece := stream.readline(65_536):
+            while piece := stream.readline(_LINE_BYTES):
                 line = piece.decode(errors="replace").rstrip()
                 if line:
                     lines[:] = [line]

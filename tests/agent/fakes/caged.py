@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpu_agent.clock import Clock
+from gpu_agent.google.compute_engine import GoogleHost
 from gpu_agent.host import BlockedAddresses
 from gpu_agent.machine.system import System
 from gpu_agent.outcomes import AgentExit
@@ -11,7 +12,7 @@ from gpu_agent.runner.network_isolation import isolate
 from tests.agent.fakes import machine
 from tests.agent.fakes.machine import IPV4, IPV6
 
-CUT = BlockedAddresses((IPV4, IPV6), (53, 123))
+CUT = BlockedAddresses((IPV4, IPV6), GoogleHost.cut.ports)
 
 
 def cage(system: System | None = None, docker: str = "none", cut: BlockedAddresses = CUT) -> str:

@@ -63,7 +63,8 @@ ip -n box route add default via 10.1.0.1
 ip -n box -6 route add default via fd00:1::1
 """
 
-# Answers on ports 80 and 53 (TCP) of both addresses with one word, and on 123 (UDP) with what it was sent.
+DATAGRAMS = (67, 123, 547)  # DHCP, NTP and DHCPv6
+# Answers on ports 80 and 53 (TCP) of both addresses with one word, and on those of DATAGRAMS with what it was sent.
 _SERVER = f"""
 import socket, threading
 def tcp(family, address, port):
@@ -77,9 +78,9 @@ def tcp(family, address, port):
             connection.sendall(b"identity")
             connection.close()
     threading.Thread(target=serve).start()
-def udp(family, address):
+def udp(family, address, port):
     server = socket.socket(family, socket.SOCK_DGRAM)
-    server.bind((address, 123))
+    server.bind((address, port))
     def serve():
         while True:
             server.sendto(*server.recvfrom(100))
@@ -87,15 +88,18 @@ def udp(family, address):
 for family, address in ((socket.AF_INET, "{IPV4}"), (socket.AF_INET6, "{IPV6}")):
     tcp(family, address, 80)
     tcp(family, address, 53)
-    udp(family, address)
+    for port in {DATAGRAMS}:
+        udp(family, address, port)
 print("ready", flush=True)
 """
 
-_REACH = """
+_REACH = (
+    f"DATAGRAMS = {DATAGRAMS}"
+    """
 import socket, sys
 for target in sys.argv[1:]:
     address, port = target.rsplit(" ", 1)
-    datagram = port == "123"
+    datagram = int(port) in DATAGRAMS
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM if datagram else socket.SOCK_STREAM) as probe:
         probe.settimeout(2)
@@ -107,6 +111,7 @@ for target in sys.argv[1:]:
         except OSError as error:
             print(type(error).__name__)
 """
+)
 
 
 @functools.cache
