@@ -30,6 +30,9 @@ from .verdict import (
 # Seconds between two questions, and between two lines of progress.
 _ASK_EVERY = 2.0
 _SAY_EVERY = 5.0
+# How long a zone may take to start the machine, which counts for no deadline: the machine's own clock starts with it.
+_START_WITHIN = 600.0
+_STARTING = ("PROVISIONING", "STAGING")
 # After this long without an end, a deletion is left to Google and to the machine's own time limit.
 _DELETE_WITHIN = 180.0
 
@@ -141,8 +144,10 @@ class GateRunner:
         }
 
     def _ask(self, question: Question, zone: str, body: dict[str, Any]) -> Verdict:
-        project, name, started = question.project, body["name"], self._clock.now()
-        pending, reported, where = "", started, ""
+        project, name, began = question.project, body["name"], self._clock.now()
+        pending, reported, where = "", began, ""
+        limit_sec: float = _START_WITHIN
+        starting = True
         try:
             pending = self._api.insert(project, zone, body, question.template)
             while True:
@@ -157,8 +162,14 @@ class GateRunner:
                     return from_guest_attribute(answer, zone)
                 if state in _ENDED:
                     return self._ended(question, zone, body, state)
-                elapsed = self._clock.now() - started
-                if elapsed >= question.deadline_sec:
+                if starting and state not in _STARTING:
+                    starting, began, limit_sec = False, self._clock.now(), question.deadline_sec
+                elapsed = self._clock.now() - began
+                if starting and elapsed >= limit_sec:
+                    return Verdict(
+                        NO_CAPACITY, f"{zone} did not start the check machine within {limit_sec:.0f} s", zone
+                    )
+                if elapsed >= limit_sec:
                     where = self._step(project, zone, name) or where
                     last = (
                         f"its last step was {where}: {STEPS.get(where, 'unknown here')}"
@@ -171,9 +182,7 @@ class GateRunner:
                     reported = self._clock.now()
                     where = (self._step(project, zone, name) if state == "RUNNING" else "") or where
                     at = f", step {where}" if where else ""
-                    self._say(
-                        f"check machine in {zone} is {state.lower()}{at}, {elapsed:.0f} s of {question.deadline_sec} s"
-                    )
+                    self._say(f"check machine in {zone} is {state.lower()}{at}, {elapsed:.0f} s of {limit_sec:.0f} s")
                 self._clock.wait(self._cancel, _ASK_EVERY)
         finally:
             self._remove(project, zone, name, pending)

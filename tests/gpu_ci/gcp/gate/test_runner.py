@@ -84,9 +84,9 @@ def test_progress_is_told_while_it_waits() -> None:
     asked.verdict()
     assert asked.said == [
         "starting a check machine in us-central1-a",
-        "check machine in us-central1-a is provisioning, 6 s of 300 s",
-        "check machine in us-central1-a is running, 12 s of 300 s",
-        "check machine in us-central1-a is running, 18 s of 300 s",
+        "check machine in us-central1-a is provisioning, 6 s of 600 s",
+        "check machine in us-central1-a is running, 4 s of 300 s",
+        "check machine in us-central1-a is running, 10 s of 300 s",
     ]
 
 
@@ -94,15 +94,15 @@ def test_progress_names_the_step_the_machine_is_at() -> None:
     asked = Asked(boots_in=8, verdict_after=14, step='{"step": "driver", "seconds": 3.1}')
     asked.verdict()
     assert asked.said[1:] == [
-        "check machine in us-central1-a is provisioning, 6 s of 300 s",
-        "check machine in us-central1-a is running, step driver, 12 s of 300 s",
+        "check machine in us-central1-a is provisioning, 6 s of 600 s",
+        "check machine in us-central1-a is running, step driver, 4 s of 300 s",
     ]
 
 
 def test_a_step_that_cannot_be_had_costs_nothing_but_its_name() -> None:
     asked = Asked(boots_in=8, verdict_after=14, step=ApiError("backendError", "try again", 503))
     assert asked.verdict().outcome == "pass"
-    assert asked.said[-1] == "check machine in us-central1-a is running, 12 s of 300 s"
+    assert asked.said[-1] == "check machine in us-central1-a is running, 4 s of 300 s"
 
 
 def test_a_zone_without_machines_is_passed_over() -> None:
@@ -147,6 +147,22 @@ def test_a_refused_request_is_googles_own_error() -> None:
         asked.verdict()
 
 
+def test_the_time_that_google_takes_to_start_a_machine_is_not_the_machines() -> None:
+    asked = Asked(boots_in=200, verdict_after=480)
+    assert asked.verdict() == Verdict("pass", "1 x NVIDIA L4 computes", A)
+    assert asked.said[0] == f"starting a check machine in {A}"
+    assert asked.said[1].endswith(" s of 600 s")
+    assert asked.said[-1].endswith(" s of 300 s")
+
+
+def test_a_zone_that_does_not_start_the_machine_is_left_for_the_next() -> None:
+    asked = Asked(zones=(A,), boots_in=10_000)
+    summary = f"no zone had a machine for the check: {A}"
+    assert asked.verdict() == Verdict("no-capacity", summary)
+    assert asked.said[-1] == f"{A} did not start the check machine within 600 s"
+    assert asked.clock.time >= 600
+
+
 def test_silence_until_the_deadline_is_a_fail_with_the_machines_last_words() -> None:
     asked = Asked(verdict=None, serial_text="boot\nNVRM: RmInitAdapter failed!\n\n")
     assert asked.verdict() == Verdict(
@@ -155,7 +171,7 @@ def test_silence_until_the_deadline_is_a_fail_with_the_machines_last_words() -> 
         A,
         "no-verdict",
     )
-    assert asked.clock.time == pytest.approx(300, abs=5)
+    assert asked.clock.time == pytest.approx(310, abs=5)
 
 
 @pytest.mark.parametrize(
