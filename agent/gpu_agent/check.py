@@ -77,6 +77,14 @@ def _python_in_container(config: Config, machine: Machine, deadline: float) -> l
     ]
 
 
+# The image's own upgrade, due at its first boot, may hold dpkg's lock for minutes (GoogleCloudPlatform/
+# compute-image-packages#815); needrestart would ask which services to restart, or restart them.
+_APT_GET = (
+    "env", "DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_SUSPEND=1",
+    "apt-get", "-qq", "-o", "DPkg::Lock::Timeout=300",
+)  # fmt: skip
+
+
 def _python(config: Config, machine: Machine, deadline: float) -> list[str]:
     """The image's own interpreter where it has torch, else one made here."""
     # Only whether it is there: the check imports it, once, and tells what is wrong with a broken one.
@@ -87,8 +95,8 @@ def _python(config: Config, machine: Machine, deadline: float) -> list[str]:
     made = machine.run("python3", "-m", "venv", str(home), deadline=deadline)
     if made.code:
         for command in (
-            ("apt-get", "-qq", "update"),
-            ("apt-get", "-qq", "install", "-y", "python3-venv"),
+            (*_APT_GET, "update"),
+            (*_APT_GET, "install", "-y", "python3-venv"),
             ("python3", "-m", "venv", str(home)),
         ):
             made = machine.run(*command, deadline=deadline)

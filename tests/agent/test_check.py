@@ -142,11 +142,14 @@ def test_a_torch_for_another_cuda_is_installed_from_pytorchs_own_index(checked: 
 
 
 def test_an_image_that_cannot_make_an_environment_gets_what_it_takes_from_its_distribution(checked: Checked) -> None:
-    checked.tools.add("apt-get", 'echo "apt-get $*"; echo "E: no network" >&2; exit 100')
+    checked.tools.add(
+        "apt-get", 'echo "apt-get $* $DEBIAN_FRONTEND $NEEDRESTART_SUSPEND"; echo "E: no network" >&2; exit 100'
+    )
     checked.tools.add("python3", "exit 1")
+    checked.tools.only("env")
     verdict = checked.check(says("fine"))
     assert verdict == Verdict("fail", 2, "no environment for torch could be made: E: no network", "check-failed")
-    assert "apt-get -qq update" in checked.serial
+    assert "apt-get -qq -o DPkg::Lock::Timeout=300 update noninteractive 1" in checked.serial
 
 
 def test_where_there_is_an_image_for_it_the_check_runs_in_a_container(checked: Checked) -> None:
