@@ -157,8 +157,11 @@ class Github:
         more = [
             f"{name}: {level}" for name, level in _map(reply.value, "permissions").items() if asked.get(name) != level
         ]
-        names = [each.get("name") for each in _maps(reply.value, "repositories")]
-        more += [f"repository {name}" for name in names if name != self._config.repository]
+        if self._config.repository:
+            names = [each.get("name") for each in _maps(reply.value, "repositories")]
+            more += [f"repository {name}" for name in names if name != self._config.repository]
+        # An organization's token names the installation's repositories where only some were selected (the example of
+        # docs.github.com, "Create an installation access token for an app"); its permission is about none of them.
         if more:
             raise AgentExit("refused", f"GitHub's token may do more than was asked for: {_listed(more)}")
         token = reply.value.get("token")

@@ -142,9 +142,9 @@ class FakeGithub:
         given = {**permissions, "metadata": "read", **self.extra_permissions}
         self.tokens[token] = {"permissions": given, "repositories": repositories, "expires": self.unix() + 3600}
         value: dict[str, Any] = {"token": token, "expires_at": "2027-01-15T09:00:00Z", "permissions": given}
-        if repositories is None:
-            return {**value, "repository_selection": "all"}
-        return {**value, "repository_selection": "selected", "repositories": [{"name": name} for name in repositories]}
+        # Of an installation for selected repositories, as GitHub's own example is.
+        names = self.repositories if repositories is None else repositories
+        return {**value, "repository_selection": "selected", "repositories": [{"name": name} for name in names]}
 
     def _check_token(self, token: str, route: str, found: dict[str, str]) -> None:
         known = self.tokens.get(token)
