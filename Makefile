@@ -36,10 +36,10 @@ down: engine ## destroy the stack in the sandbox
 test: dev comment engine torch policy ## the tests, some of the real engine too (PYTEST_ARGS="-k name" narrows them)
 	@.venv/bin/python -m pytest -n 4 --dist worksteal $(PYTEST_ARGS)
 
-test-slow: dev comment engine torch policy ## the tests that `make test` leaves out, most on the real engine; a quarter of an hour
+test-slow: dev comment engine torch policy ## the tests that `make test` leaves out, most on the real engine; 25 minutes
 	@.venv/bin/python -m pytest -n 4 --dist worksteal -m slow $(PYTEST_ARGS)
 
-test-all: test test-slow test-kill test-boots test-kubernetes ## everything; about an hour, as root, needs Go
+test-all: test test-slow test-kill test-boots test-kubernetes ## everything; an hour and a quarter, as root, needs Go
 
 test-kill: dev engine torch ## kill -9 the provider and the CLI at 20 moments of an `up` each; about ten minutes
 	@KILL_POINTS=20 .venv/bin/python -m pytest -n 2 --dist worksteal -m '' tests/engine/test_kill.py
