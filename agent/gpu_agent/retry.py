@@ -1,4 +1,7 @@
-"""The one place that asks again: how long to wait, and when there is no time left to."""
+"""The one place that asks again: how long to wait, and when there is no time left to.
+
+What may be asked again is decided beside each call: github/api.py for GitHub, google/ for Google.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Which components there are, found by reading this package's sources: nothing is imported before it is asked for."""
+"""Which components there are, found by reading this package's sources: nothing is imported before it is asked for.
+
+A kind's fields are in the file of its component, the class with that `KIND`: `gce-runners` in gcp/runner_pool.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a finding is, which of them is the worst, and the whole run in one sentence; judge/ makes them."""
+"""What a finding is, which of them is the worst, and the whole run in one sentence; judge/ makes them.
+
+Where a new check goes: plan.py.
+"""
 
 from __future__ import annotations
 

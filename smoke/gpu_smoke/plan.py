@@ -1,4 +1,7 @@
-"""What is done to a device, in which order, and how exact it must be: plain data, shared by who measures and judges."""
+"""What is done to a device, in which order, and how exact it must be: plain data, shared by who measures and judges.
+
+A new stage is a row here, what measures it in WORK (workers/tasks.py), and what judges it in JUDGES (judge/stages.py).
+"""
 
 from __future__ import annotations
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from pathlib import Path
 
-CLOUDS = ("aws", "gcp", "github", "kubernetes")
+# Each folder beside this file with a provider.py.
+CLOUDS = tuple(sorted(file.parent.name for file in Path(__file__).parent.glob("*/provider.py")))
 
 
 def main(arguments: list[str]) -> int:

@@ -15,6 +15,8 @@ import grpc
 import pytest
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2_grpc
+from pulumi_sandbox.plugins import PROVIDERS
+from pulumi_sandbox.providers.__main__ import CLOUDS
 from pulumi_sandbox.providers.server import EngineWatch, listens
 
 PATIENCE = 30.0
@@ -96,3 +98,8 @@ def test_a_child_of_process_one_asks_the_engine_whether_it_lives(monkeypatch: py
     assert without.orphaned() is False
     monkeypatch.setattr(os, "getppid", lambda: 7)
     assert without.orphaned() is True
+
+
+def test_every_cloud_that_gets_a_plugin_can_be_started() -> None:
+    """A new cloud is a new folder, and stands in no list."""
+    assert CLOUDS == PROVIDERS == ("aws", "gcp", "github", "kubernetes")

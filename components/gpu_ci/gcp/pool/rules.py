@@ -1,4 +1,7 @@
-"""What a pool adds to its machines, checked: their labels, their check, those that wait, and their runner."""
+"""What a pool adds to its machines, checked: their labels, their check, those that wait, and their runner.
+
+The machines themselves, their zones and GPUs among it, are checked in machine/rules.py.
+"""
 
 from __future__ import annotations
 
