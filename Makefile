@@ -68,7 +68,7 @@ format: dev ## rewrite the code in the project's form
 	@.venv/bin/ruff format .
 	@.venv/bin/ruff check --fix .
 
-golden: dev engine policy ## write the golden files anew; read the diff before you commit it
+golden: dev comment engine torch policy ## write the golden files anew; read the diff before you commit it
 	@GOLDEN=write .venv/bin/python -m pytest -q -n 4 -m '' tests/gpu_ci tests/preview
 
 docs: dev ## write the generated tables of docs/ anew

@@ -18,10 +18,10 @@ _PAUSE_SEC = 1.0
 
 
 def listen(host: Host, ends_machine: Callable[[Notice], bool], poll_sec: float = 60.0) -> threading.Thread:
-    """Start to listen, in the thread that this gives; each notice goes to `told` and to a guest attribute.
+    """Start to listen, in the thread that this gives; each notice goes to `ends_machine` and to a guest attribute.
 
-    Where `told` says that the machine is to end for it, that stops the agent's main thread, by the signal that any
-    other end of the machine sends, so that there is one way out of every wait.
+    Where `ends_machine` says that the machine is to end for it, that stops the agent's main thread, by the signal that
+    any other end of the machine sends, so that there is one way out of every wait.
     """
 
     def wait() -> None:

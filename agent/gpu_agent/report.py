@@ -120,17 +120,17 @@ class Reporter:
             "seconds": self._seconds(),
             **({"job": self._job} if self._job else {}),
         }
-        fields = fitted(value, "detail")
+        text = fitted(value, "detail")
         # All of it is made by now: nothing may fail between the claim to say it and its being said.
         if not self._first("ended"):
             return
         # All of it on the serial port first: a machine that is taken away may not outlive a slow metadata server.
         if fails := reason != "used" and self._first("verdict"):
             self._say_verdict(verdict)
-        self._serial.write(f"GPU-AGENT-END {fields}\n")
+        self._serial.write(f"GPU-AGENT-END {text}\n")
         if fails:
             self._publish(VERDICT, verdict, _PUBLISH_SEC)
-        self._publish(END, fields, _PUBLISH_SEC)
+        self._publish(END, text, _PUBLISH_SEC)
         good = reason in ("job-done", "rehearsed", "proven", "idle", "used")
         self._host.log("INFO" if good else "ERROR", f"{reason}: {value['detail']}", **value)
         self._serial.flush(_FLUSH_SEC)

@@ -127,12 +127,12 @@ def _fetch(url: str, archive: Path, machine: Machine, deadline: float) -> None:
             with part.open("wb") as sink:
                 _download(url, sink, machine, deadline)
         except http.Unreachable as error:
-            arguments = str(error)
+            why = str(error)
             machine.clock.sleep(min(wait_sec, deadline - machine.clock.now()))
         else:
             part.rename(archive)
             return
-    raise AgentExit("no-driver", f"cuda_installer could not be fetched: {arguments}; the network may have no way out")
+    raise AgentExit("no-driver", f"cuda_installer could not be fetched: {why}; the network may have no way out")
 
 
 def _download(url: str, sink: BinaryIO, machine: Machine, deadline: float) -> None:

@@ -27,7 +27,7 @@ _NAME_SEC = 0.1
 
 
 class RunnerSetup:
-    """What parts.Parts asks for, in this order: obtain, isolate, unfit, start."""
+    """What dependencies.Dependencies requires, in this order: obtain, isolate, gpu_problem, start."""
 
     def __init__(self, cut: BlockedAddresses, system: System, clock: Clock, say: Callable[[str], None]) -> None:
         self._cut, self._system, self._clock, self._say = cut, system, clock, say

@@ -109,7 +109,7 @@ def _too_late(what: str) -> GitError:
     return GitError(f"git {what} did not end within {_TIMEOUT_SEC} s")
 
 
-def _failed(what: str, code: int, error_file: bytes) -> GitError:
-    text = visible_lines(error_file.decode(errors="replace").strip(), _MAX_MESSAGE) or f"it ended with {code}"
+def _failed(what: str, code: int, stderr: bytes) -> GitError:
+    text = visible_lines(stderr.decode(errors="replace").strip(), _MAX_MESSAGE) or f"it ended with {code}"
     hint = "\n  hint: a partial clone lacks files; clone without --filter" if "promisor" in text else ""
     return GitError(f"git {what}: {text}{hint}")

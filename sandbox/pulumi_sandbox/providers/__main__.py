@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from pathlib import Path
 
-# Each folder beside this file with a provider.py.
-CLOUDS = tuple(sorted(file.parent.name for file in Path(__file__).parent.glob("*/provider.py")))
+from pulumi_sandbox.plugins import PROVIDERS
 
 
 def main(arguments: list[str]) -> int:
-    if not arguments or arguments[0] not in CLOUDS:
-        sys.stderr.write(f"usage: python -m pulumi_sandbox.providers {{{'|'.join(CLOUDS)}}} [engine-address]\n")
+    if not arguments or arguments[0] not in PROVIDERS:
+        sys.stderr.write(f"usage: python -m pulumi_sandbox.providers {{{'|'.join(PROVIDERS)}}} [engine-address]\n")
         return 64
     # What a provider prints is shown to whoever runs `up`; neither is about their program.
     warnings.simplefilter("ignore")

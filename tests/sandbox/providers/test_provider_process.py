@@ -16,7 +16,6 @@ import pytest
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2_grpc
 from pulumi_sandbox.plugins import PROVIDERS
-from pulumi_sandbox.providers.__main__ import CLOUDS
 from pulumi_sandbox.providers.server import EngineWatch, listens
 
 PATIENCE = 30.0
@@ -102,4 +101,8 @@ def test_a_child_of_process_one_asks_the_engine_whether_it_lives(monkeypatch: py
 
 def test_every_cloud_that_gets_a_plugin_can_be_started() -> None:
     """A new cloud is a new folder, and stands in no list."""
-    assert CLOUDS == PROVIDERS == ("aws", "gcp", "github", "kubernetes")
+    command = [sys.executable, "-m", "pulumi_sandbox.providers", "azure"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert PROVIDERS == ("aws", "gcp", "github", "kubernetes")
+    usage = f"usage: python -m pulumi_sandbox.providers {{{'|'.join(PROVIDERS)}}} [engine-address]\n"
+    assert (done.returncode, done.stderr) == (64, usage)

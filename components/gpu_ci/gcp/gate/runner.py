@@ -165,11 +165,10 @@ class GateRunner:
                 if starting and state not in _STARTING:
                     starting, began, limit_sec = False, self._clock.now(), question.deadline_sec
                 elapsed = self._clock.now() - began
-                if starting and elapsed >= limit_sec:
-                    return Verdict(
-                        NO_CAPACITY, f"{zone} did not start the check machine within {limit_sec:.0f} s", zone
-                    )
                 if elapsed >= limit_sec:
+                    if starting:
+                        late = f"{zone} did not start the check machine within {limit_sec:.0f} s"
+                        return Verdict(NO_CAPACITY, late, zone)
                     where = self._step(project, zone, name) or where
                     last = (
                         f"its last step was {where}: {STEPS.get(where, 'unknown here')}"

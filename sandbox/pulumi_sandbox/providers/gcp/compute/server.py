@@ -49,7 +49,7 @@ class ComputeApi:
         self.instances = instances
         self.operations = operations
         self.engine_gone = engine_gone
-        self._requests = threading.Lock()
+        self._requests: dict[str, threading.Lock] = {}
         zone, name = r"zones/(?P<zone>[^/]+)", r"(?P<name>[^/]+)"
         self.routes: list[Route] = [
             (verb, re.compile(pattern), answer)
@@ -103,7 +103,8 @@ class ComputeApi:
             return begin()
         if not REQUEST_ID.fullmatch(identity) or identity == ZERO_REQUEST_ID:
             raise errors.invalid("requestId", identity, "Must be a valid UUID, and not the zero UUID")
-        with self._requests:
+        # A lock for each request: switching a machine off takes seconds, and no other request waits for that.
+        with self._requests.setdefault(identity, threading.Lock()):
             if known := self.operations.of_request(identity, zone):
                 return known
             operation = begin()

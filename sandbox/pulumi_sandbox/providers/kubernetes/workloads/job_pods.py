@@ -32,7 +32,7 @@ class Attempt:
     name: str = ""
     node: str = ""
     waiting: str = ""
-    status_text: str = ""
+    last_message: str = ""
     """Why no node takes it."""
 
 
@@ -80,14 +80,14 @@ class JobPods:
         placed = Placement(UNKNOWN_NODE)
         if not scheduler.is_blind():
             placed = scheduler.place(self.pod, {"namespace": self.namespace, "labels": labels}, self.launches)
-        if one.name and not placed.node and placed.message == one.status_text:
+        if one.name and not placed.node and placed.message == one.last_message:
             return
         # pkg/controller/job/job_controller.go, manageJob.
         host = {} if one.index is None else {"hostname": f"{self.job}-{one.index}"}
         row = pod(self.job, self.namespace, name, {**self.kept, **host}, placed, labels)
         self.world.delete(POD, row.id, self.job)
         self.world.insert(row)
-        one.name, one.node, one.status_text = name, placed.node, placed.message
+        one.name, one.node, one.last_message = name, placed.node, placed.message
         if placed.started:
             self.res.log(f"the cluster autoscaler starts {placed.node} in the group {placed.started}", "info")
         fault = self.world.take("image", self.res.token, self.res.name, id=self.res.id) if placed.node else None

@@ -140,10 +140,10 @@ class JobRun:
 
     def _report_pending(self) -> None:
         """Said once, as an event."""
-        status_text = [*self.pods.pending()]
+        messages = [*self.pods.pending()]
         if self.pods.refused:
-            status_text.append(f"{self.pods.job}: FailedCreate: Error creating: {self.pods.refused}")
-        for text in status_text:
+            messages.append(f"{self.pods.job}: FailedCreate: Error creating: {self.pods.refused}")
+        for text in messages:
             if text not in self.reported:
                 self.reported.add(text)
                 self.res.log(text, "info")
