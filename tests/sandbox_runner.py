@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pulumi_sandbox.language_host.server import PLUGIN_GRACE
 
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
@@ -121,8 +122,11 @@ class SandboxRunner:
                 found[int(entry.name)] = command.strip()
         return found
 
-    def gone(self, within_sec: float = 20) -> dict[int, str]:
-        """Wait until no process of this sandbox is left; returns those that stayed."""
+    def gone(self, within_sec: float = PLUGIN_GRACE + 15) -> dict[int, str]:
+        """Wait until no process of this sandbox is left; returns those that stayed.
+
+        A plugin whose engine was killed has its grace to delete the machine that it had started.
+        """
         until = time.monotonic() + within_sec
         while (left := self.processes()) and time.monotonic() < until:
             time.sleep(0.2)

@@ -28,6 +28,15 @@ def declared(program: Callable[[], Any], passes: int = 1) -> list[tuple[str, dic
     return found
 
 
+def as_sent(value: Any) -> Any:
+    """An object as the provider sends it: these names have dashes on the wire (pulumi-kubernetes at 94977969,
+    provider/pkg/provider/provider.go)."""
+    if isinstance(value, dict):
+        dashed = {key: key.replace("_", "-") if key.startswith("x_kubernetes_") else key for key in value}
+        return {dashed[key]: as_sent(inner) for key, inner in value.items()}
+    return [as_sent(inner) for inner in value] if isinstance(value, list) else value
+
+
 def helm_values(program: Callable[[], Any]) -> dict[str, Any]:
     """The values of the one Helm release."""
     [row] = [row for row in deploy(program, computed=COMPUTED).rows if row.type == RELEASE]

@@ -15,7 +15,7 @@ from gpu_ci.kubernetes.smoke_job import SmokeJob, SmokeJobArgs
 
 from tests.control_plane.api import Api
 from tests.control_plane.conftest import Twin
-from tests.control_plane.objects import declared, helm_values
+from tests.control_plane.objects import as_sent, declared, helm_values
 from tests.gpu_ci.support import scale_set_wiring
 
 NOVOLUME = {"kind": "kubernetes-novolume"}
@@ -48,7 +48,10 @@ WAYS_OUT = {"egressPorts": [443, 22], "privateRanges": ["10.20.0.0/16", "fd12:34
             lambda: SmokeJob("two", SmokeJobArgs(namespace="gpu-ci", nodes=2, **SmokeJob.EXAMPLE)),
             "ConfigMap Service Job",
         ),
-        (lambda: ArcController("arc", ArcControllerArgs(**ArcController.EXAMPLE)), "Namespace"),
+        (
+            lambda: ArcController("arc", ArcControllerArgs(**ArcController.EXAMPLE)),
+            f"Namespace{4 * ' CustomResourceDefinition'}",
+        ),
         (lambda: DevicePlugin("nvdp", DevicePluginArgs(**DevicePlugin.EXAMPLE)), "Namespace"),
         (scale_set(), "Secret ConfigMap"),
         (scale_set(containerMode=NOVOLUME), "Secret ConfigMap"),
@@ -70,7 +73,7 @@ def test_the_api_server_takes_every_object(
     found = declared(program, passes=2 if "Service" in kinds.split() else 1)
     assert sorted(given["kind"] for _, given in found) == sorted(kinds.split())
     for token, given in sorted(found, key=lambda one: one[1]["kind"] != "Namespace"):
-        kept = api.apply(given)
+        kept = api.apply(as_sent(given))
         assert (kept["kind"], kept["metadata"]["name"]) == (given["kind"], given["metadata"]["name"])
         assert cluster.sandbox_told(token, given) == []
 
