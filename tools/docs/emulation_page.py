@@ -1,0 +1,100 @@
+"""The page docs/emulation.md: what the sandbox and the tests' fakes enforce of the real services, and what they do not.
+
+Its rows are in tools/docs/emulation/, one YAML file for each area.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import pydantic
+import yaml
+
+ROWS = Path(__file__).with_name("emulation")
+
+Text = Annotated[str, pydantic.StringConstraints(strip_whitespace=True, min_length=1)]
+
+
+class Row(pydantic.BaseModel):
+    """One behaviour of a real service, and the source that says so."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+    service: Text
+    behaviour: Text
+    source: Text
+
+
+class Enforced(Row):
+    """A behaviour that the emulation has too: code that ignores it fails one of the tests."""
+
+    where: Text
+    tests: Annotated[list[Text], pydantic.Field(min_length=1)]
+
+
+class Kinder(Row):
+    """A behaviour that the emulation lacks: no test here sees code that ignores it."""
+
+    consequence: Text
+
+
+class Area(pydantic.BaseModel):
+    """The content of one file."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+    enforced: list[Enforced] = []
+    kinder: list[Kinder] = []
+
+
+def areas() -> dict[str, Area]:
+    """Every area: file name without its suffix -> rows. Raises ValidationError for a file of another form."""
+    files = sorted(ROWS.glob("*.yaml"))
+    return {file.stem: Area.model_validate(yaml.safe_load(file.read_text())) for file in files}
+
+
+def page() -> Iterator[str]:
+    rows = areas().values()
+    yield "# What the emulation enforces"
+    yield ""
+    yield "Generated from [tools/docs/emulation](../tools/docs/emulation) by `make docs`; a test fails when the page is"
+    yield "stale."
+    yield "How the sandbox works: [the sandbox](sandbox.md)."
+    yield ""
+    yield "## Enforced"
+    yield ""
+    yield "The sandbox, or the fakes of the tests, behave as the real service does. The named tests fail for code that"
+    yield "ignores it."
+    yield ""
+    yield "| service | behaviour | enforced by | tests | source |"
+    yield "|---|---|---|---|---|"
+    for row in sorted((row for area in rows for row in area.enforced), key=_order):
+        tests = "<br>".join(_test(test) for test in row.tests)
+        where = f"[{Path(row.where).name}](../{row.where})"
+        yield f"| {row.service} | {_cell(row.behaviour)} | {where} | {tests} | {_cell(row.source)} |"
+    yield ""
+    yield "## Kinder than the real service"
+    yield ""
+    yield "No test here sees code that ignores these."
+    yield ""
+    yield "| service | behaviour | what you may meet | source |"
+    yield "|---|---|---|---|"
+    for kinder in sorted((row for area in rows for row in area.kinder), key=_order):
+        texts = (kinder.behaviour, kinder.consequence, kinder.source)
+        yield f"| {kinder.service} | {' | '.join(_cell(text) for text in texts)} |"
+    yield ""
+
+
+def _order(row: Row) -> str:
+    return row.service.casefold()
+
+
+def _test(test: str) -> str:
+    file, _, name = test.partition("::")
+    return f"[`{name}`](../{file})"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
