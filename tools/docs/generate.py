@@ -20,7 +20,18 @@ from gpu_ci.stack.schema import as_json, stack_schema
 from infra.keys import Keys
 from infra.settings import PROJECT
 from infra.site import SITE
-from tools.docs import agreement, dangers, emulation_page, ends, floors, policies, preview_report, receipt, specs
+from tools.docs import (
+    agreement,
+    dangers,
+    emulation_page,
+    ends,
+    first_real_run,
+    floors,
+    policies,
+    preview_report,
+    receipt,
+    specs,
+)
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 # What a pool of each kind is called in its example, where that is not the usual l4.
@@ -50,6 +61,7 @@ def pages() -> dict[str, str]:
         "pulumi-stack.schema.json": as_json(stack_schema(Keys, Keys.KEYS)),
         "catalog-agreement.md": "\n".join(agreement.page()),
         "gpu-smoke-receipt.md": "\n".join(receipt.page()),
+        "first-real-run.md": "\n".join(first_real_run.page()),
         "emulation.md": "\n".join(emulation_page.page()),
         "policies.md": "\n".join(policies.page()),
         "runner-ends.md": "\n".join(ends.page()),

@@ -35,6 +35,10 @@ class Commands(Lazy):
         ),
         "drift": ("gpu_preview.cli.drift_command", "What exists that is not as the stacks left it."),
         "status": ("gpu_ci.cli.status", "The pools of a stack that is up, at a glance, from its outputs."),
+        "verify": (
+            "gpu_ci.cli.verify.command",
+            "Whether a real project, cluster or GPU machine is ready: the read-only part of the first-run checklist.",
+        ),
         "zipapp": ("gpu_ci.cli.zipapp", "The check as one file, for any machine or container with torch."),
         "schema": ("gpu_ci.cli.schema", "The JSON Schema of stack files, so that editors complete them."),
         "completion": ("gpu_ci.cli.completion", "Print a script that completes gpu-ci in your shell."),
@@ -53,8 +57,8 @@ class Commands(Lazy):
 def gpu_ci() -> None:
     """GPU capacity for CI: which machines there are, what fits, what works together, what it costs.
 
-    Nothing here needs an account, and nothing is created or changed in any cloud. Every command takes --json, and then
-    tells mistakes as JSON too. The exit code is 0 when all is fine, 1 when problems were found, 2 when the question
+    Nothing is created or changed in any cloud, and only `verify` needs an account. Every command takes --json, and then
+    reports mistakes as JSON too. The exit code is 0 when all is fine, 1 when problems were found, 2 when the question
     itself is wrong; `preview` and `drift` say more by it, and end with 1 for a wrong question too.
 
     \b

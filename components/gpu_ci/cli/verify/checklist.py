@@ -1,0 +1,140 @@
+"""A checklist: its steps, the answers to them, and the file that collects these answers."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, Generic, Literal, TypeVar
+
+from gpu_common.secret_patterns import redact
+
+Status = Literal["pass", "fail", "unknown"]
+Target = TypeVar("Target")
+
+# An AWS account, and what Google writes in front of a service account's domain, name an owner; an issue needs neither.
+_ACCOUNT = re.compile(r"(?<![\w.-])\d{12}(?![\w.-])")
+_EMAIL = re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a step found."""
+
+    status: Status
+    got: str
+    """One line for the table."""
+    details: Any = None
+    """The answer it was read from, as JSON, for the file."""
+
+
+class NotAskedError(Exception):
+    """The question could not be asked: a missing program, missing rights, or a service that is off."""
+
+
+@dataclass(frozen=True)
+class Step(Generic[Target]):
+    """One line of a checklist."""
+
+    name: str
+    command: str
+    """What a person runs for it."""
+    expected: str
+    otherwise: str
+    """What to do if the answer is another."""
+    ask: Callable[[Target], Finding] | None = None
+    """Asks the question without changing anything; None for a step that a person has to take."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A step and what it found."""
+
+    step: Step[Any]
+    finding: Finding
+
+
+def ask_all(
+    steps: Sequence[Step[Target]], target: Target, progress: Callable[[str], None] = lambda _: None
+) -> list[Answer]:
+    """Ask every step that can be asked without changing anything, in order. One that cannot be asked stops no other."""
+    answers = []
+    for step in steps:
+        if step.ask is None:
+            continue
+        progress(step.name)
+        try:
+            finding = step.ask(target)
+        except NotAskedError as error:
+            finding = Finding("unknown", f"not asked: {error}")
+        answers.append(Answer(step, finding))
+    return answers
+
+
+def document(title: str, answers: Sequence[Answer]) -> dict[str, Any]:
+    """The answers as JSON, without secrets, account numbers and e-mail addresses."""
+    report = {
+        "target": title,
+        "version": version("gpu-ci"),
+        "python": platform.python_version(),
+        "steps": [
+            {
+                "name": answer.step.name,
+                "status": answer.finding.status,
+                "got": answer.finding.got,
+                "expected": answer.step.expected,
+                "otherwise": answer.step.otherwise,
+                "details": answer.finding.details,
+            }
+            for answer in answers
+        ],
+    }
+    cleaned: dict[str, Any] = _clean(report)
+    return cleaned
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """The same as a page for an issue."""
+    return "\n".join(_page(report))
+
+
+def _page(report: dict[str, Any]) -> Iterator[str]:
+    yield f"# gpu-ci verify {report['target']}"
+    yield ""
+    yield f"gpu-ci {report['version']}, Python {report['python']}."
+    yield "Secrets, account numbers and e-mail addresses are removed; read the file before you attach it."
+    yield ""
+    yield "| step | status | got |"
+    yield "|---|---|---|"
+    for step in report["steps"]:
+        yield f"| {step['name']} | {step['status']} | {_cell(step['got'])} |"
+    for step in report["steps"]:
+        if step["details"] is not None:
+            text = step["details"] if isinstance(step["details"], str) else json.dumps(step["details"], indent=2)
+            fence = "`" * max(3, *(len(ticks) + 1 for ticks in re.findall("`+", text)), 3)
+            yield ""
+            yield f"<details><summary>{step['name']}</summary>"
+            yield ""
+            yield fence
+            yield text
+            yield fence
+            yield ""
+            yield "</details>"
+    yield ""
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return _EMAIL.sub("[address]", _ACCOUNT.sub("[account]", redact(value)))
+    if isinstance(value, dict):
+        return {_clean(key): _clean(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_clean(each) for each in value]
+    return value

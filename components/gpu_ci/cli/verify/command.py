@@ -1,0 +1,98 @@
+"""`gpu-ci verify`: one command for each kind of target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gpu_ci.cli import options
+from gpu_ci.cli.lazy import Lazy
+from gpu_ci.cli.output import InputError, print_json, print_text
+from gpu_ci.cli.stack_files import StackFile, files_of, read
+from gpu_ci.cli.verify import checklist
+
+
+class Targets(Lazy):
+    """What can be verified."""
+
+    COMMANDS: Mapping[str, tuple[str, str]] = {
+        "google": ("gpu_ci.cli.verify.google_command", "A Google Cloud project, for the gce-runners of a stack file."),
+        "eks": ("gpu_ci.cli.verify.eks_command", "An EKS cluster and its AWS account, for the eks-runners of a stack."),
+        "gpu": ("gpu_ci.cli.verify.gpu_command", "The GPUs of this machine."),
+    }
+
+
+@click.group("verify", cls=Targets)
+def command() -> None:
+    """Answer the read-only steps of the first-run checklist (docs/first-real-run.md), and write them to one file.
+
+    Nothing is created or changed. Secrets, account numbers and e-mail addresses are removed from the file, so that it
+    can be attached to an issue. The exit code is 1 where a step failed or could not be asked.
+
+    \b
+    Examples:
+      gpu-ci verify google Pulumi.staging.yaml
+      gpu-ci verify eks Pulumi.staging.yaml
+      gpu-ci verify gpu
+    """
+
+
+def output_option(name: str) -> Callable[[Any], Any]:
+    """`--output`, with the file that is written without it."""
+    return click.option(
+        "--output", type=click.Path(dir_okay=False, path_type=Path), default=f"gpu-ci-verify-{name}.md",
+        show_default=True, help="The file for all answers.",
+    )  # fmt: skip
+
+
+def one_stack(names: tuple[str, ...]) -> StackFile:
+    """The stack file that was named, or the only one of this folder."""
+    paths = files_of(names)
+    if len(paths) > 1:
+        raise InputError(
+            f"{click.get_current_context().command_path}: one stack file at a time",
+            got=", ".join(map(str, paths)),
+            hint=f"{click.get_current_context().command_path} {paths[0]}",
+        )
+    file = read(paths[0])
+    file.refuse_mistakes()
+    return file
+
+
+def verify(
+    name: str,
+    steps: Sequence[checklist.Step[Any]],
+    target: Any,
+    output: Path,
+    as_json: bool,
+) -> None:
+    """Ask, show each answer, write the file and set the exit code."""
+    answers = checklist.ask_all(steps, target, lambda step: click.echo(f"{step} ...", err=True))
+    report = checklist.document(name, answers)
+    try:
+        output.write_text(checklist.markdown(report), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{output}: cannot be written", got=error.strerror or str(error)) from None
+    if as_json:
+        print_json(report)
+    else:
+        _show(report)
+        click.echo(f"\nAll answers are in {output}; read it before you attach it to an issue.", err=True)
+        if by_hand := [step.name for step in steps if step.ask is None]:
+            click.echo(f"Steps for a person: {', '.join(by_hand)} (docs/first-real-run.md).", err=True)
+    if any(step["status"] != "pass" for step in report["steps"]):
+        click.get_current_context().exit(1)
+
+
+def _show(report: dict[str, Any]) -> None:
+    for step in report["steps"]:
+        print_text(f"{step['status']:<8} {step['name']}: {step['got']}", 9)
+        if step["status"] != "pass":
+            print_text(f"         expected: {step['expected']}", 9)
+            print_text(f"         hint: {step['otherwise']}", 9)
+
+
+as_json = options.as_json

@@ -1,0 +1,245 @@
+"""The checklist for an EKS cluster: what must be true before the first `pulumi up` with pools on it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_catalog import limits, quota
+
+from gpu_ci.aws.eks_runner_pool import EksRunnerPoolArgs
+from gpu_ci.cli.stack_files import StackFile
+from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step
+from gpu_ci.cli.verify.programs import run, run_json
+from gpu_ci.stack import quotas
+from gpu_ci.stack.clusters import CLUSTERS
+
+# https://docs.aws.amazon.com/eks/latest/userguide/using-service-linked-roles-eks-nodegroups.html and the pages of
+# Amazon EC2 Auto Scaling and EC2 Spot: AWS makes them at the first use, if the caller may.
+ROLES = {
+    "AWSServiceRoleForAmazonEKSNodegroup": "eks-nodegroup.amazonaws.com",
+    "AWSServiceRoleForAutoScaling": "autoscaling.amazonaws.com",
+}
+SPOT_ROLE = {"AWSServiceRoleForEC2Spot": "spot.amazonaws.com"}
+AUTOSCALER = "app.kubernetes.io/name in (aws-cluster-autoscaler,cluster-autoscaler)"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster and the pools of one stack file on it. `context` is kubectl's; empty for its current one."""
+
+    name: str
+    region: str
+    subnets: tuple[str, ...]
+    pools: Mapping[str, EksRunnerPoolArgs]
+    context: str = ""
+
+    def aws(self, service: str, *arguments: str) -> Any:
+        return run_json(["aws", service, *arguments, "--region", self.region, "--output", "json"])
+
+    def kubectl(self, *arguments: str) -> list[dict[str, Any]]:
+        context = ["--context", self.context] if self.context else []
+        items: list[dict[str, Any]] = run_json(["kubectl", *context, "get", *arguments, "--output", "json"])["items"]
+        return items
+
+
+def target(file: StackFile, name: str, context: str) -> Cluster:
+    """One cluster of a stack file. LookupError if the file does not describe it."""
+    described = file.value(CLUSTERS)[name]
+    pools = {
+        pool: args for pool, args in file.pools if isinstance(args, EksRunnerPoolArgs) and args.cluster_name == name
+    }
+    return Cluster(name, described["region"], tuple(described["subnets"].values()), pools, context)
+
+
+def identity(cluster: Cluster) -> Finding:
+    answer = cluster.aws("sts", "get-caller-identity")
+    return Finding("pass", f"account {answer['Account']}", answer)
+
+
+def cluster_is_active(cluster: Cluster) -> Finding:
+    answer = cluster.aws("eks", "describe-cluster", "--name", cluster.name)["cluster"]
+    details = {key: answer.get(key) for key in ("status", "version", "accessConfig", "resourcesVpcConfig")}
+    mode = (answer.get("accessConfig") or {}).get("authenticationMode", "CONFIG_MAP")
+    if answer["status"] != "ACTIVE":
+        return Finding("fail", f"the cluster is {answer['status']}", details)
+    if mode == "CONFIG_MAP":
+        return Finding("fail", "authenticationMode is CONFIG_MAP: another tool may remove the nodes' entry", details)
+    return Finding("pass", f"ACTIVE, version {answer['version']}, authenticationMode {mode}", details)
+
+
+def network_plugin(cluster: Cluster) -> Finding:
+    addon = cluster.aws("eks", "describe-addon", "--cluster-name", cluster.name, "--addon-name", "vpc-cni")["addon"]
+    details = {key: addon.get(key) for key in ("addonVersion", "serviceAccountRoleArn", "podIdentityAssociations",
+                                               "configurationValues")}  # fmt: skip
+    own_role = bool(addon.get("serviceAccountRoleArn") or addon.get("podIdentityAssociations"))
+    nodes_role = all(pool.cni_policy for pool in cluster.pools.values())
+    enforced = str(_values(addon).get("enableNetworkPolicy", "")).lower() == "true"
+    problems = [] if own_role or nodes_role else ["aws-node has no role of its own, and a pool lacks cniPolicy: true"]
+    if not enforced:
+        problems.append("enableNetworkPolicy is not true, so network policies have no effect")
+    return _result(problems, f"{addon.get('addonVersion')}, with a role, enforces network policies", details)
+
+
+def quotas_suffice(cluster: Cluster) -> Finding:
+    answer = cluster.aws("service-quotas", "list-service-quotas", "--service-code", "ec2")
+    given = limits.from_answer(answer, cluster.region)
+    findings = quota.compare(quota.needs(quotas.demands(cluster.pools.items())), given)
+    short = [f"{each.need.name}: got {each.got}, expected {each.expected}" for each in findings if each.is_short]
+    unknown = [each.need.name for each in findings if not each.is_short]
+    details = [row for row in answer["Quotas"] if (cluster.region, row.get("QuotaCode")) in
+               {(each.need.region, each.need.metric) for each in findings}]  # fmt: skip
+    if unknown and not short:
+        return Finding("unknown", f"the answer lacks {', '.join(unknown)}", details)
+    return _result(short, "limits cover every node at `max`", details)
+
+
+def roles_exist(cluster: Cluster) -> Finding:
+    spot = any(pool.market == "spot" for pool in cluster.pools.values())
+    missing = [
+        f"{name} (aws iam create-service-linked-role --aws-service-name {service})"
+        for name, service in (ROLES | (SPOT_ROLE if spot else {})).items()
+        if not _role_exists(name)
+    ]
+    return _result(missing, "every service-linked role exists", missing)
+
+
+def subnets_reach_out(cluster: Cluster) -> Finding:
+    problems, details = [], []
+    for subnet in cluster.subnets:
+        tables = cluster.aws("ec2", "describe-route-tables", "--filters", f"Name=association.subnet-id,Values={subnet}")
+        routes = [route for table in tables["RouteTables"] for route in table["Routes"]]
+        default = [route for route in routes if route.get("DestinationCidrBlock") == "0.0.0.0/0"]
+        details.append({"subnet": subnet, "default": default})
+        if not routes:
+            problems.append(f"{subnet} has no route table of its own; look at the main one of its VPC")
+        elif not any(route.get("NatGatewayId") or route.get("TransitGatewayId") for route in default):
+            problems.append(f"{subnet} has no default route to a NAT gateway or a transit gateway")
+    return _result(problems, f"all {len(cluster.subnets)} subnets have a default route to a gateway", details)
+
+
+def node_groups_are_healthy(cluster: Cluster) -> Finding:
+    names = cluster.aws("eks", "list-nodegroups", "--cluster-name", cluster.name)["nodegroups"]
+    issues = {}
+    for name in names:
+        group = cluster.aws("eks", "describe-nodegroup", "--cluster-name", cluster.name, "--nodegroup-name", name)
+        if found := group["nodegroup"].get("health", {}).get("issues"):
+            issues[name] = found
+    problems = [f"{name}: {', '.join(issue['code'] for issue in found)}" for name, found in issues.items()]
+    return _result(problems, f"none of {len(names)} node groups has an issue", issues)
+
+
+def autoscaler_runs(cluster: Cluster) -> Finding:
+    found = cluster.kubectl("deployments", "--all-namespaces", "--selector", AUTOSCALER)
+    ready = [each for each in found if each.get("status", {}).get("readyReplicas")]
+    names = [each["metadata"]["name"] for each in ready]
+    if not names:
+        return Finding("fail", "no Deployment of Cluster Autoscaler is ready: nothing starts nodes", found)
+    return Finding("pass", f"{', '.join(names)} is ready", names)
+
+
+def node_without_gpu(cluster: Cluster) -> Finding:
+    nodes = cluster.kubectl("nodes")
+    usable = [node["metadata"]["name"] for node in nodes if _is_ready(node) and not _has_taint(node)]
+    if not usable:
+        return Finding("fail", f"none of {len(nodes)} nodes is ready and without a taint", usable)
+    return Finding("pass", f"{len(usable)} of {len(nodes)} nodes are ready and without a taint", usable)
+
+
+def listeners_run(cluster: Cluster) -> Finding:
+    selector = "app.kubernetes.io/component=runner-scale-set-listener"
+    pods = cluster.kubectl("pods", "--all-namespaces", "--selector", selector)
+    phases = {pod["metadata"]["name"]: pod.get("status", {}).get("phase", "") for pod in pods}
+    wrong = [f"{name} is {phase}" for name, phase in phases.items() if phase != "Running"]
+    if not phases:
+        return Finding("unknown", "no listener exists; run it again after `pulumi up`", phases)
+    return _result(wrong, f"all {len(phases)} listeners are Running", phases)
+
+
+def _values(addon: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        values = json.loads(addon.get("configurationValues") or "{}")
+    except ValueError:  # EKS takes YAML as well
+        raise NotAskedError("the configuration of vpc-cni is not JSON") from None
+    return dict(values)
+
+
+def _role_exists(name: str) -> bool:
+    output = run(["aws", "iam", "get-role", "--role-name", name, "--output", "json"])
+    if output.code and "NoSuchEntity" not in output.err:
+        raise NotAskedError(f"aws: {(output.err.strip().splitlines() or ['no answer'])[-1]}")
+    return not output.code
+
+
+def _result(problems: Sequence[str], good: str, details: Any) -> Finding:
+    return Finding("fail", "; ".join(problems), details) if problems else Finding("pass", good, details)
+
+
+def _is_ready(node: Mapping[str, Any]) -> bool:
+    conditions = node.get("status", {}).get("conditions", [])
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def _has_taint(node: Mapping[str, Any]) -> bool:
+    return bool(node.get("spec", {}).get("taints"))
+
+
+STEPS: tuple[Step[Cluster], ...] = (
+    Step(
+        "identity", "aws sts get-caller-identity", "the account of the cluster",
+        "set AWS_PROFILE, or log in with `aws sso login`", identity,
+    ),
+    Step(
+        "cluster", "aws eks describe-cluster --name CLUSTER --region REGION", "ACTIVE, authenticationMode with API",
+        "set the access mode to API_AND_CONFIG_MAP, and give the deployer an access entry", cluster_is_active,
+    ),
+    Step(
+        "network plugin", "aws eks describe-addon --cluster-name CLUSTER --addon-name vpc-cni",
+        "a role of its own, and enableNetworkPolicy true", "docs/aws.md has both; without a role set `cniPolicy: true`",
+        network_plugin,
+    ),
+    Step(
+        "quotas", "aws service-quotas list-service-quotas --service-code ec2", "limits cover every node at `max`",
+        "request more on the Service Quotas page; it takes hours to days", quotas_suffice,
+    ),
+    Step(
+        "roles", "aws iam get-role --role-name AWSServiceRoleForAmazonEKSNodegroup", "service-linked roles exist",
+        "run the command that the answer names", roles_exist,
+    ),
+    Step(
+        "subnets", "aws ec2 describe-route-tables --filters Name=association.subnet-id,Values=SUBNET",
+        "a default route to a NAT gateway", "add one: nodes pull images and runners reach github.com through it",
+        subnets_reach_out,
+    ),
+    Step(
+        "node groups", "aws eks describe-nodegroup --cluster-name CLUSTER --nodegroup-name GROUP", "no health issue",
+        "the issue's message says what to do", node_groups_are_healthy,
+    ),
+    Step(
+        "autoscaler", f"kubectl get deployments -A -l '{AUTOSCALER}'", "a Deployment is ready",
+        "install Cluster Autoscaler; Karpenter and Auto Mode start no nodes in these node groups", autoscaler_runs,
+    ),
+    Step(
+        "other nodes", "kubectl get nodes", "a Ready node without a taint, for the controller and listeners",
+        "add a node group without GPUs", node_without_gpu,
+    ),
+    Step(
+        "listeners", "kubectl get pods -A -l app.kubernetes.io/component=runner-scale-set-listener",
+        "one Running pod for each pool, after `pulumi up`", "kubectl logs of the pod and of the controller",
+        listeners_run,
+    ),
+    Step(
+        "first up", "pulumi up --stack STACK",
+        "a node joins within five minutes, and the check passes", "docs/check.md has a row for each reason",
+    ),
+    Step(
+        "max while a job runs", "pulumi up --stack STACK",
+        "after a change of `max`, nodes and jobs stay", "attach the Auto Scaling group's activities to an issue",
+    ),
+    Step(
+        "first job", "gh run watch", "a job with `runs-on: POOL` starts within ten minutes; its node goes afterwards",
+        "kubectl describe of the runner's pod",
+    ),
+)  # fmt: skip

@@ -1,0 +1,411 @@
+"""The checklist for a Google Cloud project: what must be true before the first `pulumi up` with pools on it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+from gpu_catalog import limits, quota
+
+from gpu_ci.cli.stack_files import StackFile
+from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step
+from gpu_ci.gcp.gate.runner import GATE_LABEL
+from gpu_ci.gcp.runner_pool import RunnerPoolArgs
+from gpu_ci.stack import quotas
+
+APIS = (
+    "cloudresourcemanager.googleapis.com",
+    "compute.googleapis.com",
+    "iam.googleapis.com",
+    "logging.googleapis.com",
+    "secretmanager.googleapis.com",
+)
+"""The services that a stack with gce-runners calls."""
+
+PERMISSIONS = (
+    "compute.instanceGroupManagers.create",
+    "compute.instanceTemplates.create",
+    "compute.instanceTemplates.useReadOnly",
+    "compute.instances.create",
+    "compute.instances.delete",
+    "compute.instances.get",
+    "compute.instances.getGuestAttributes",
+    "compute.instances.getSerialPortOutput",
+    "compute.instances.list",
+    "compute.instances.setLabels",
+    "compute.instances.setMetadata",
+    "compute.instances.setServiceAccount",
+    "compute.subnetworks.use",
+    "iam.serviceAccounts.actAs",
+    "iam.serviceAccounts.create",
+    "resourcemanager.projects.setIamPolicy",
+    "secretmanager.secrets.setIamPolicy",
+)
+"""What the deployer needs on the project: https://cloud.google.com/compute/docs/access/iam lists them by method."""
+
+# Boolean constraints that stop a pool or its check when they are enforced.
+CONSTRAINTS = {
+    "compute.disableGuestAttributesAccess": "the check's verdict is then read from the serial port alone",
+    "compute.disableSerialPortLogging": "steps and serial output of a VM are then not in Cloud Logging",
+    "iam.disableServiceAccountCreation": "a pool makes an account for its VMs",
+}
+# List constraints whose values a pool has to be in.
+LISTS = ("compute.trustedImageProjects", "gcp.resourceLocations")
+
+_IMAGE = re.compile(r"projects/(?P<project>[^/]+)/global/images/(?P<family>family/)?(?P<name>[^/]+)$")
+_SUBNETWORK = re.compile(r"projects/(?P<project>[^/]+)/regions/(?P<region>[^/]+)/subnetworks/(?P<name>[^/]+)$")
+_NOT_FOUND = 404
+
+Call = Callable[[str, str, Callable[[Any], Any]], dict[str, Any]]
+"""Asks one method of a service: its name, its version, and what makes the request of the client."""
+
+
+class GoogleError(Exception):
+    """Google refused a request."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def connect() -> Call:
+    """Requests with the application default credentials. NotAskedError where there are none."""
+    import google.auth
+    from google.auth.exceptions import GoogleAuthError
+    from google_auth_httplib2 import AuthorizedHttp
+    from googleapiclient.http import build_http
+
+    try:
+        credentials, _ = google.auth.default(scopes=["https://www.googleapis.com/auth/cloud-platform"])
+    except GoogleAuthError as error:
+        raise NotAskedError(str(error)) from None
+    return calls_over(AuthorizedHttp(credentials, http=build_http()))
+
+
+def calls_over(http: Any) -> Call:
+    """Requests over a connection, in the form that httplib2 gives it."""
+    from google.auth.exceptions import GoogleAuthError
+    from googleapiclient.discovery import build
+    from googleapiclient.errors import HttpError
+    from httplib2 import HttpLib2Error  # type: ignore[import-untyped]
+
+    @cache
+    def client(service: str, version: str) -> Any:
+        return build(service, version, http=http, static_discovery=True, cache_discovery=False)
+
+    def call(service: str, version: str, request: Callable[[Any], Any]) -> dict[str, Any]:
+        try:
+            answer: dict[str, Any] = request(client(service, version)).execute(num_retries=3)
+        except HttpError as error:
+            raise GoogleError(int(error.resp.status), str(error.reason)) from None
+        except GoogleAuthError as error:
+            raise NotAskedError(str(error)) from None
+        except (HttpLib2Error, OSError) as error:
+            raise NotAskedError(f"{service} could not be reached: {error}") from None
+        return answer
+
+    return call
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project and the pools of one stack file in it."""
+
+    name: str
+    pools: Mapping[str, RunnerPoolArgs]
+    subnetworks: Mapping[str, str]
+    """Subnetworks that exist, by region. A region without one gets a network of the stack's own."""
+    secrets: tuple[str, ...]
+    """Secrets that the VMs read, as projects/<project>/secrets/<name>."""
+    connection: Callable[[], Call]
+
+    @cached_property
+    def call(self) -> Call:
+        return self.connection()
+
+    @property
+    def regions(self) -> list[str]:
+        return sorted({pool.region for pool in self.pools.values()})
+
+
+def target(file: StackFile, connection: Callable[[], Call]) -> Project:
+    """What a stack file has on Compute Engine."""
+    site = file.value("gpu-ci:site") or {}
+    app = (site.get("github") or {}).get("app") or {}
+    secrets = (app["privateKey"],) if isinstance(app.get("privateKey"), str) else ()
+    pools = {name: args for name, args in file.pools if isinstance(args, RunnerPoolArgs)}
+    return Project(file.project, pools, site.get("subnetworks") or {}, secrets, connection)
+
+
+def project_exists(project: Project) -> Finding:
+    answer = _ask(
+        project, "cloudresourcemanager", "v3", lambda api: api.projects().get(name=f"projects/{project.name}")
+    )
+    state = str(answer.get("state", ""))
+    return Finding("pass" if state == "ACTIVE" else "fail", f"{project.name} is {state}", answer)
+
+
+def apis_enabled(project: Project) -> Finding:
+    names = [f"projects/{project.name}/services/{each}" for each in APIS]
+    answer = _ask(
+        project, "serviceusage", "v1",
+        lambda api: api.services().batchGet(parent=f"projects/{project.name}", names=names),
+    )  # fmt: skip
+    states = {service["name"].rpartition("/")[2]: service.get("state") for service in answer.get("services", [])}
+    off = [each for each in APIS if states.get(each) != "ENABLED"]
+    return _missing(off, f"all {len(APIS)} are enabled", "not enabled: ", states)
+
+
+def permissions_granted(project: Project) -> Finding:
+    body = {"permissions": list(PERMISSIONS)}
+    answer = _ask(
+        project, "cloudresourcemanager", "v3",
+        lambda api: api.projects().testIamPermissions(resource=f"projects/{project.name}", body=body),
+    )  # fmt: skip
+    missing = [each for each in PERMISSIONS if each not in answer.get("permissions", [])]
+    return _missing(missing, f"all {len(PERMISSIONS)} are granted on the project", "missing: ", missing)
+
+
+def policies_allow(project: Project) -> Finding:
+    policies = {each: _policy(project, each) for each in (*CONSTRAINTS, *LISTS)}
+    wrong = [
+        f"{name} is enforced: {effect}"
+        for name, effect in CONSTRAINTS.items()
+        if any(rule.get("enforce") for rule in policies[name])
+    ]
+    images = {match["project"] for pool in project.pools.values() if (match := _IMAGE.search(pool.image))}
+    wrong += _refused("compute.trustedImageProjects", policies, {f"projects/{each}" for each in images})
+    unread = [name for name in LISTS[1:] if any(not rule.get("allowAll") for rule in policies[name])]
+    if wrong:
+        return Finding("fail", "; ".join(wrong), policies)
+    if unread:
+        return Finding("unknown", f"{', '.join(unread)} has values; compare them with {project.regions}", policies)
+    return Finding("pass", f"none of {len(policies)} policies stops a pool", policies)
+
+
+def machines_offered(project: Project) -> Finding:
+    missing, asked = [], 0
+    for pool in project.pools.values():
+        for zone in pool.zones:
+            asked += 1
+            if not _exists(project, "machineTypes", zone=zone, machineType=pool.machine_type):
+                missing.append(f"{pool.machine_type} in {zone}")
+            if pool.guest_accelerator:
+                asked += 1
+                if not _exists(project, "acceleratorTypes", zone=zone, acceleratorType=pool.guest_accelerator.type):
+                    missing.append(f"{pool.guest_accelerator.type} in {zone}")
+    return _missing(missing, f"all {asked} are offered", "not offered: ", missing)
+
+
+def quotas_suffice(project: Project) -> Finding:
+    answers = [_region(project, region) for region in project.regions]
+    answers.append(_compute(project, lambda api: api.projects().get(project=project.name)))
+    given: limits.Limits = {}
+    for answer in answers:
+        given |= limits.from_answer(answer, "")
+    findings = quota.compare(quota.needs(quotas.demands(project.pools.items())), given)
+    details = [{"region": key[0], "metric": key[1], "limit": limit.limit, "usage": limit.usage}
+               for key, limit in given.items() if "GPU" in key[1] or "SSD" in key[1]]  # fmt: skip
+    short = [
+        f"{each.need.name} ({each.need.region}): got {each.got}, expected {each.expected}"
+        for each in findings
+        if each.is_short
+    ]
+    if short:
+        return Finding("fail", "; ".join(short), details)
+    if findings:
+        unknown = ", ".join(f"{each.need.name} ({each.need.region})" for each in findings)
+        return Finding("unknown", f"Compute Engine's answer lacks {unknown}; see Cloud Quotas", details)
+    return Finding("pass", "every quota suffices for max and one VM more for the check", details)
+
+
+def images_exist(project: Project) -> Finding:
+    wrong, details = [], []
+    for image in sorted({pool.image for pool in project.pools.values()}):
+        match = _IMAGE.search(image)
+        if match is None:
+            raise NotAskedError(f"{image} names no image of a project")
+        answer = _image(project, match)
+        details.append(answer)
+        state = answer.get("deprecated", {}).get("state", "")
+        if answer.get("status") != "READY" or state in ("OBSOLETE", "DELETED"):
+            wrong.append(f"{image} is {state or answer.get('status') or 'missing'}")
+    return _missing(wrong, f"all {len(details)} are ready", "", details)
+
+
+def networks_reach_out(project: Project) -> Finding:
+    wrong, details = [], []
+    for region in project.regions:
+        if region not in project.subnetworks:
+            details.append(f"{region}: the stack makes the network")
+            continue
+        match = _SUBNETWORK.search(project.subnetworks[region])
+        if match is None:
+            raise NotAskedError(f"{project.subnetworks[region]} names no subnetwork of a project")
+        wrong += _subnetwork_problems(project, match, details)
+    return _missing(wrong, f"all {len(project.regions)} regions have a way out", "", details)
+
+
+def secrets_exist(project: Project) -> Finding:
+    if not project.secrets:
+        return Finding("pass", "the stack file names no secret")
+    states = {secret: _secret_state(project, secret) for secret in project.secrets}
+    wrong = [f"the latest version of {name} is {state}" for name, state in states.items() if state != "ENABLED"]
+    return _missing(wrong, f"all {len(states)} have an enabled version; the value was not read", "", states)
+
+
+def nothing_left_over(project: Project) -> Finding:
+    answer = _compute(
+        project, lambda api: api.instances().aggregatedList(project=project.name, filter=f"labels.{GATE_LABEL}:*")
+    )
+    names = [vm["name"] for zone in answer.get("items", {}).values() for vm in zone.get("instances", [])]
+    return _missing(names, "no VM of a smoke check exists", "VMs of a smoke check exist: ", names)
+
+
+def _ask(project: Project, service: str, version: str, request: Callable[[Any], Any]) -> dict[str, Any]:
+    try:
+        return project.call(service, version, request)
+    except GoogleError as error:
+        raise NotAskedError(str(error)) from None
+
+
+def _compute(project: Project, request: Callable[[Any], Any]) -> dict[str, Any]:
+    return _ask(project, "compute", "v1", request)
+
+
+def _missing(wrong: Iterable[str], good: str, prefix: str, details: Any) -> Finding:
+    listed = ", ".join(wrong)
+    return Finding("fail", f"{prefix}{listed}", details) if listed else Finding("pass", good, details)
+
+
+def _policy(project: Project, constraint: str) -> list[dict[str, Any]]:
+    name = f"projects/{project.name}/policies/{constraint}"
+    answer = _ask(project, "orgpolicy", "v2", lambda api: api.projects().policies().getEffectivePolicy(name=name))
+    rules: list[dict[str, Any]] = answer.get("spec", {}).get("rules", [])
+    return rules
+
+
+def _refused(constraint: str, policies: Mapping[str, list[dict[str, Any]]], wanted: set[str]) -> list[str]:
+    """Values that a list constraint does not allow."""
+    refused: set[str] = set()
+    for rule in policies[constraint]:
+        values = rule.get("values", {})
+        if rule.get("denyAll"):
+            refused |= wanted
+        if allowed := values.get("allowedValues"):
+            refused |= wanted - set(allowed)
+        refused |= wanted & set(values.get("deniedValues", []))
+    return [f"{constraint} refuses {', '.join(sorted(refused))}"] if refused else []
+
+
+def _region(project: Project, region: str) -> dict[str, Any]:
+    return _compute(project, lambda api: api.regions().get(project=project.name, region=region))
+
+
+def _look_up(project: Project, service: str, version: str, request: Callable[[Any], Any]) -> dict[str, Any] | None:
+    """What a request gets, or None if it does not exist."""
+    try:
+        return project.call(service, version, request)
+    except GoogleError as error:
+        if error.status != _NOT_FOUND:
+            raise NotAskedError(str(error)) from None
+        return None
+
+
+def _exists(project: Project, collection: str, **name: str) -> bool:
+    return _look_up(
+        project, "compute", "v1", lambda api: getattr(api, collection)().get(project=project.name, **name)
+    ) is not None  # fmt: skip
+
+
+def _secret_state(project: Project, secret: str) -> str:
+    version = _look_up(
+        project, "secretmanager", "v1",
+        lambda api: api.projects().secrets().versions().get(name=f"{secret}/versions/latest"),
+    )  # fmt: skip
+    return "missing" if version is None else str(version.get("state"))
+
+
+def _image(project: Project, match: re.Match[str]) -> dict[str, Any]:
+    def request(api: Any) -> Any:
+        if match["family"]:
+            return api.images().getFromFamily(project=match["project"], family=match["name"])
+        return api.images().get(project=match["project"], image=match["name"])
+
+    answer = _look_up(project, "compute", "v1", request) or {"name": match["name"]}
+    return {key: answer[key] for key in ("name", "status", "deprecated", "creationTimestamp") if key in answer}
+
+
+def _subnetwork_problems(project: Project, match: re.Match[str], details: list[Any]) -> list[str]:
+    name, host, region = match["name"], match["project"], match["region"]
+    subnetwork = _compute(project, lambda api: api.subnetworks().get(project=host, region=region, subnetwork=name))
+    network = subnetwork.get("network", "").rpartition("/")[2]
+    routers = _compute(project, lambda api: api.routers().list(project=host, region=region)).get("items", [])
+    has_nat = any(router.get("nats") for router in routers if router.get("network", "").rpartition("/")[2] == network)
+    google = bool(subnetwork.get("privateIpGoogleAccess"))
+    details.append({"subnetwork": name, "privateIpGoogleAccess": google, "cloudNat": has_nat})
+    problems = [] if google else [f"{name} lacks Private Google Access"]
+    return problems if has_nat else [*problems, f"no Cloud NAT on the network of {name} in {region}"]
+
+
+STEPS: tuple[Step[Project], ...] = (
+    Step(
+        "project", "gcloud projects describe PROJECT", "the project is ACTIVE",
+        "log in with `gcloud auth application-default login`, and correct `gcp:project`", project_exists,
+    ),
+    Step(
+        "apis", "gcloud services list --enabled --project PROJECT", f"{len(APIS)} APIs are enabled",
+        f"gcloud services enable {' '.join(APIS)} --project PROJECT; wait some minutes", apis_enabled,
+    ),
+    Step(
+        "permissions", "gpu-ci verify google", "the deployer has every permission",
+        "grant the roles that docs/add-a-pool.md lists", permissions_granted,
+    ),
+    Step(
+        "policies", "gcloud org-policies describe CONSTRAINT --effective --project PROJECT",
+        "no organization policy stops a pool", "ask the organization's administrator for an exception of the project",
+        policies_allow,
+    ),
+    Step(
+        "machines", "gcloud compute machine-types describe TYPE --zone ZONE", "every zone has the machine and its GPU",
+        "take the zone out of the pool's `zones`", machines_offered,
+    ),
+    Step(
+        "quotas", "gcloud compute regions describe REGION --format json", "limits cover `max` and one VM more",
+        "request more on the Quotas page; a GPU quota takes hours to days", quotas_suffice,
+    ),
+    Step(
+        "images", "gcloud compute images describe IMAGE --project IMAGE_PROJECT", "the image is READY, not deprecated",
+        "set `image` of the pool to a current one", images_exist,
+    ),
+    Step(
+        "networks", "gcloud compute routers list --filter region:REGION", "Private Google Access, and a Cloud NAT",
+        "enable both, or leave the region out of `subnetworks` and let the stack make a network", networks_reach_out,
+    ),
+    Step(
+        "secrets", "gcloud secrets versions describe latest --secret NAME", "the newest version is ENABLED",
+        "add the App's private key: `gcloud secrets versions add NAME --data-file KEY.pem`", secrets_exist,
+    ),
+    Step(
+        "leftovers", f"gcloud compute instances list --filter labels.{GATE_LABEL}:*", "no VM of an interrupted check",
+        "delete the VMs; Compute Engine also does so at their time limit", nothing_left_over,
+    ),
+    Step(
+        "first up", "pulumi up --stack STACK", "the gate prints steps of the VM, then `pass`, within ten minutes",
+        "read the reason in docs/check.md; keep the serial output of the next line",
+    ),
+    Step(
+        "serial output", "gcloud compute instances get-serial-port-output VM --zone ZONE",
+        "lines that begin with GPU-AGENT while the VM runs", "attach what the console prints to an issue",
+    ),
+    Step(
+        "stop", "gcloud compute instances stop VM --zone ZONE", "the agent prints its end within 25 seconds",
+        "attach the serial output to an issue",
+    ),
+    Step(
+        "destroy", "pulumi destroy --stack STACK && gpu-ci verify google", "`leftovers` passes", "docs/undo.md",
+    ),
+)  # fmt: skip

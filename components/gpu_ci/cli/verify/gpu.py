@@ -1,0 +1,101 @@
+"""The checklist for a machine with GPUs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step
+from gpu_ci.cli.verify.programs import Output, run
+
+_SMOKE_TIMEOUT_SEC = 900
+_NO_GPU = 2
+
+
+@dataclass(frozen=True)
+class GpuMachine:
+    """This machine: the Python with torch, and how many GPUs it should have."""
+
+    python: str
+    gpus: int
+
+    def smoke(self, *arguments: str) -> Output:
+        return run([self.python, "-m", "gpu_smoke", *arguments], _SMOKE_TIMEOUT_SEC)
+
+
+def driver_answers(_: GpuMachine) -> Finding:
+    output = run(["nvidia-smi", "-q"])
+    if output.code:
+        lines = (output.out + output.err).strip().splitlines() or ["no output"]
+        return Finding("fail", f"nvidia-smi exits with {output.code}: {lines[-1]}")
+    return Finding("pass", "nvidia-smi answers", output.out)
+
+
+def diagnosis(machine: GpuMachine) -> Finding:
+    output = machine.smoke("diagnose", "--json", "-")
+    return Finding("fail" if output.code else "pass", f"gpu-smoke diagnose exits with {output.code}", _json(output))
+
+
+def profile(name: str, machine: GpuMachine) -> Finding:
+    output = machine.smoke("--profile", name, "--expect-gpus", str(machine.gpus), "--json", "-")
+    receipt = _json(output)
+    got = f"{receipt['verdict']} in {receipt['seconds']:.1f} s: {receipt['summary']}"
+    return Finding("pass" if receipt["verdict"] == "pass" else "fail", got, receipt)
+
+
+def quick(machine: GpuMachine) -> Finding:
+    return profile("quick", machine)
+
+
+def standard(machine: GpuMachine) -> Finding:
+    return profile("standard", machine)
+
+
+def _json(output: Output) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(output.out)
+    except ValueError:
+        lines = output.err.strip().splitlines() or [f"exit code {output.code}"]
+        raise NotAskedError(f"gpu-smoke: {lines[-1]}") from None
+    return found
+
+
+STEPS: tuple[Step[GpuMachine], ...] = (
+    Step(
+        "driver", "nvidia-smi -q", "every GPU is listed", "gpu-smoke diagnose", driver_answers,
+    ),
+    Step(
+        "diagnosis", "gpu-smoke diagnose", "exit code 0", "do what it prints", diagnosis,
+    ),
+    Step(
+        "quick", "gpu-smoke --profile quick", "pass, within 15 s once torch is loaded",
+        "docs/gpu-checks.md has a row for each check", quick,
+    ),
+    Step(
+        "standard", "gpu-smoke --profile standard", "pass; one GPU within 60 s",
+        "docs/gpu-floors.md has the limits; attach the file to an issue", standard,
+    ),
+    Step(
+        "cold start", "sync; echo 3 > /proc/sys/vm/drop_caches; gpu-smoke --profile quick",
+        "pass, and the import of torch within 300 s", "attach the receipt: gpu-smoke --json receipt.json",
+    ),
+    Step(
+        "repeats", "gpu-smoke --profile standard --json receipts/1.json",
+        "five runs pass, with speeds within 10 %", "gpu-smoke record receipts/*.json, and use --specs",
+    ),
+    Step(
+        "burn", "gpu-smoke --profile burn --burn-sec 300", "pass", "look for throttling in the receipt",
+    ),
+    Step(
+        "slow on purpose", "nvidia-smi -lgc 300; gpu-smoke --profile standard; nvidia-smi -rgc",
+        "exit code 3", "a slow GPU passes: attach the receipt to an issue",
+    ),
+    Step(
+        "in a pod", "gpu-smoke --profile quick", "pass in a pod without root and with a read-only root file system",
+        "docs/kubernetes.md has what a pod needs",
+    ),
+    Step(
+        "pytest", "pytest examples/gpu-tests", "tests run and are not skipped", "docs/gpu-tests.md",
+    ),
+)  # fmt: skip

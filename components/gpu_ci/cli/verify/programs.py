@@ -1,0 +1,50 @@
+"""Programs that a checklist asks: aws, kubectl, nvidia-smi, gpu-smoke."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_ci.cli.verify.checklist import NotAskedError
+
+_TIMEOUT_SEC = 60
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a program printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run(command: Sequence[str], timeout_sec: float = _TIMEOUT_SEC) -> Output:
+    """Run a program. NotAskedError if it is not installed or does not end in time."""
+    try:
+        ended = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, timeout=timeout_sec,
+            check=False,
+        )  # fmt: skip
+    except FileNotFoundError:
+        raise NotAskedError(f"{command[0]} is not installed") from None
+    except OSError as error:
+        raise NotAskedError(f"{command[0]} cannot be started: {error.strerror or error}") from None
+    except subprocess.TimeoutExpired:
+        raise NotAskedError(f"{command[0]} did not answer within {timeout_sec:g} s") from None
+    return Output(ended.returncode, ended.stdout, ended.stderr)
+
+
+def run_json(command: Sequence[str]) -> Any:
+    """The JSON that a program prints. NotAskedError if it fails or prints something else."""
+    output = run(command)
+    if output.code:
+        lines = output.err.strip().splitlines() or [f"exit code {output.code}"]
+        raise NotAskedError(f"{command[0]}: {lines[-1]}")
+    try:
+        return json.loads(output.out)
+    except ValueError:
+        raise NotAskedError(f"{command[0]} printed no JSON") from None

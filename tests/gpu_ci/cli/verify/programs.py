@@ -1,0 +1,119 @@
+"""Fakes of `aws` and `kubectl`, in this process.
+
+An `aws` command is turned into a call of botocore's model, as the AWS CLI does: it refuses services, operations and
+parameters that the model lacks, and holds each answer to the model's shape.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import botocore.session
+from botocore import xform_name
+from botocore.validate import validate_parameters
+from gpu_ci.cli.verify.checklist import NotAskedError
+from gpu_ci.cli.verify.programs import Output
+
+Json = dict[str, Any]
+SESSION = botocore.session.get_session()
+NAT = {"DestinationCidrBlock": "0.0.0.0/0", "NatGatewayId": "nat-1"}
+
+
+@dataclass
+class Account:
+    """An AWS account and a cluster in which everything is ready, until a test changes them."""
+
+    cluster: Json = field(
+        default_factory=lambda: {
+            "name": "ci", "status": "ACTIVE", "version": "1.33",
+            "accessConfig": {"authenticationMode": "API_AND_CONFIG_MAP"},
+        }
+    )  # fmt: skip
+    addon: Json = field(
+        default_factory=lambda: {
+            "addonVersion": "v1.20.4-eksbuild.1", "serviceAccountRoleArn": "arn:aws:iam::111122223333:role/cni",
+            "configurationValues": '{"enableNetworkPolicy": "true"}',
+        }
+    )  # fmt: skip
+    quotas: dict[str, float] = field(default_factory=lambda: {"L-3819A6DF": 64, "L-DB2E81BA": 64})
+    roles: set[str] = field(
+        default_factory=lambda: {
+            "AWSServiceRoleForAmazonEKSNodegroup", "AWSServiceRoleForAutoScaling", "AWSServiceRoleForEC2Spot",
+        }
+    )  # fmt: skip
+    routes: list[Json] = field(default_factory=lambda: [NAT])
+    issues: list[Json] = field(default_factory=list)
+    objects: dict[str, list[Json]] = field(
+        default_factory=lambda: {
+            "deployments": [{"metadata": {"name": "cluster-autoscaler"}, "status": {"readyReplicas": 1}}],
+            "nodes": [{"metadata": {"name": "system-1"}, "spec": {},
+                       "status": {"conditions": [{"type": "Ready", "status": "True"}]}}],
+            "pods": [{"metadata": {"name": "a10g-listener"}, "status": {"phase": "Running"}}],
+        }
+    )  # fmt: skip
+    missing: set[str] = field(default_factory=set)
+    """Programs that are not installed."""
+    ran: list[str] = field(default_factory=list)
+
+    def run(self, command: Sequence[str], timeout_sec: float = 0) -> Output:
+        self.ran.append(" ".join(command))
+        if command[0] in self.missing:
+            raise NotAskedError(f"{command[0]} is not installed")
+        return {"aws": self._aws, "kubectl": self._kubectl}[command[0]](command[1:])
+
+    def _kubectl(self, words: Sequence[str]) -> Output:
+        [kind] = [word for word in words if word in self.objects]
+        return Output(0, json.dumps({"items": self.objects[kind]}), "")
+
+    def _aws(self, words: Sequence[str]) -> Output:
+        model = SESSION.get_service_model(words[0])
+        names = {xform_name(name, "-"): name for name in model.operation_names}
+        operation = model.operation_model(names[words[1]])
+        parameters = _parameters(operation.input_shape.members, words[2:])
+        report = validate_parameters(parameters, operation.input_shape)
+        assert report is None, report
+        answer = self._answers()[names[words[1]]](parameters)
+        if answer is None:
+            return Output(254, "", "An error occurred (NoSuchEntity) when calling the GetRole operation: not found")
+        validate_parameters(answer, operation.output_shape)
+        return Output(0, json.dumps(answer), "")
+
+    def _answers(self) -> dict[str, Callable[[Json], Json | None]]:
+        return {
+            "GetCallerIdentity": lambda _: {"Account": "111122223333", "Arn": "arn:aws:iam::111122223333:user/a"},
+            "DescribeCluster": lambda _: {"cluster": self.cluster},
+            "DescribeAddon": lambda _: {"addon": self.addon},
+            "ListServiceQuotas": lambda _: {
+                "Quotas": [{"QuotaCode": code, "Value": value} for code, value in self.quotas.items()]
+            },
+            "GetRole": self._role,
+            "DescribeRouteTables": lambda _: {"RouteTables": [{"Routes": self.routes}] if self.routes else []},
+            "ListNodegroups": lambda _: {"nodegroups": ["a10g"]},
+            "DescribeNodegroup": lambda _: {"nodegroup": {"health": {"issues": self.issues}}},
+        }
+
+    def _role(self, parameters: Json) -> Json | None:
+        name = parameters["RoleName"]
+        role = {"RoleName": name, "Path": "/", "RoleId": "AROA0000000000000000", "Arn": "arn:aws:iam::1:role/x",
+                "CreateDate": "2026-01-01T00:00:00Z"}  # fmt: skip
+        return {"Role": role} if name in self.roles else None
+
+
+def _parameters(members: Any, words: Sequence[str]) -> Json:
+    names = {f"--{xform_name(name, '-')}": name for name in members}
+    parameters: Json = {}
+    for option, value in zip(words[::2], words[1::2], strict=True):
+        if option in ("--region", "--output"):
+            continue
+        name = names[option]
+        parameters[name] = _shorthand(value) if members[name].type_name == "list" else value
+    return parameters
+
+
+def _shorthand(value: str) -> list[Json]:
+    """The AWS CLI's `Name=…,Values=…` for a filter."""
+    pairs = dict(pair.split("=", 1) for pair in value.split(","))
+    return [{"Name": pairs["Name"], "Values": [pairs["Values"]]}]

@@ -1,0 +1,138 @@
+"""`gpu-ci verify eks`: a cluster on which everything is ready, and each thing that may be missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_ci.cli.verify import eks, programs
+
+from tests.gpu_ci.cli.conftest import Answer, Ask
+from tests.gpu_ci.cli.verify.programs import Account
+
+Verify = Callable[..., Answer]
+STACK = """\
+config:
+  gpu-ci:clusters:
+    ci:
+      region: us-east-1
+      subnets: {us-east-1a: subnet-0123456789abcdef0, us-east-1b: subnet-0123456789abcdef1}
+  gpu-ci:pools:
+    a10g:
+      kind: eks-runners
+      clusterName: ci
+      instanceTypes: [g5.2xlarge]
+      market: spot
+      max: 2
+      runner:
+        image: 111122223333.dkr.ecr.us-east-1.amazonaws.com/runner@sha256:1111111111111111111111111111111111111111111111111111111111111111
+"""  # noqa: E501
+STEPS = [
+    "identity", "cluster", "network plugin", "quotas", "roles", "subnets", "node groups", "autoscaler", "other nodes",
+    "listeners",
+]  # fmt: skip
+
+
+@pytest.fixture
+def verify(ask: Ask, stack: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> Verify:
+    def call(account: Account, *words: str, text: str = STACK) -> Answer:
+        monkeypatch.setattr(programs, "run", account.run)
+        monkeypatch.setattr(eks, "run", account.run)
+        return ask("verify", "eks", stack(text=text), *words)
+
+    return call
+
+
+def statuses(answer: Answer) -> dict[str, str]:
+    return {step["name"]: step["status"] for step in answer.json["steps"]}
+
+
+def test_every_step_passes_where_all_is_ready(verify: Verify) -> None:
+    answer = verify(Account(), "--json")
+    assert (answer.code, statuses(answer)) == (0, dict.fromkeys(STEPS, "pass"))
+
+
+def test_nothing_is_changed(verify: Verify) -> None:
+    account = Account()
+    verify(account)
+    verbs = {command.split()[1 if command.startswith("kubectl") else 2].split("-")[0] for command in account.ran}
+    assert verbs == {"get", "describe", "list"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "step", "status", "got"),
+    [
+        ({"cluster": {"status": "UPDATING", "version": "1.33"}}, "cluster", "fail", "the cluster is UPDATING"),
+        ({"cluster": {"status": "ACTIVE", "version": "1.33"}}, "cluster", "fail",
+         "authenticationMode is CONFIG_MAP: another tool may remove the nodes' entry"),
+        ({"addon": {"configurationValues": '{"enableNetworkPolicy": "true"}'}}, "network plugin", "fail",
+         "aws-node has no role of its own, and a pool lacks cniPolicy: true"),
+        ({"addon": {"serviceAccountRoleArn": "arn:aws:iam::111122223333:role/cni"}}, "network plugin", "fail",
+         "enableNetworkPolicy is not true, so network policies have no effect"),
+        ({"addon": {"configurationValues": "enableNetworkPolicy: true"}}, "network plugin", "unknown",
+         "not asked: the configuration of vpc-cni is not JSON"),
+        ({"quotas": {"L-3819A6DF": 8}}, "quotas", "fail", "got 8, expected "),
+        ({"quotas": {}}, "quotas", "unknown", "All G and VT Spot Instance Requests"),
+        ({"roles": {"AWSServiceRoleForAmazonEKSNodegroup", "AWSServiceRoleForAutoScaling"}}, "roles", "fail",
+         "AWSServiceRoleForEC2Spot (aws iam create-service-linked-role --aws-service-name spot.amazonaws.com)"),
+        ({"routes": [{"DestinationCidrBlock": "0.0.0.0/0", "GatewayId": "igw-1"}]}, "subnets", "fail",
+         "subnet-0123456789abcdef1 has no default route to a NAT gateway or a transit gateway"),
+        ({"issues": [{"code": "AsgInstanceLaunchFailures", "message": "no capacity"}]}, "node groups", "fail",
+         "a10g: AsgInstanceLaunchFailures"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_fails_its_own_step_alone(
+    verify: Verify, changes: dict[str, Any], step: str, status: str, got: str
+) -> None:
+    answer = verify(Account(**changes), "--json")
+    assert answer.code == 1
+    assert statuses(answer) == {**dict.fromkeys(STEPS, "pass"), step: status}
+    [found] = [each["got"] for each in answer.json["steps"] if each["name"] == step]
+    assert got in found
+
+
+def test_a_pool_with_the_cni_policy_needs_no_role_of_the_plugin(verify: Verify) -> None:
+    account = Account(addon={"configurationValues": '{"enableNetworkPolicy": "true"}'})
+    text = STACK.replace("market: spot", "cniPolicy: true\n      market: spot")
+    assert statuses(verify(account, "--json", text=text))["network plugin"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("kind", "objects", "step", "status"),
+    [
+        ("deployments", [], "autoscaler", "fail"),
+        ("deployments", [{"metadata": {"name": "cluster-autoscaler"}, "status": {}}], "autoscaler", "fail"),
+        ("nodes", [], "other nodes", "fail"),
+        ("nodes", [{"metadata": {"name": "g"}, "spec": {"taints": [{"key": "nvidia.com/gpu"}]},
+                    "status": {"conditions": [{"type": "Ready", "status": "True"}]}}], "other nodes", "fail"),
+        ("pods", [], "listeners", "unknown"),
+        ("pods", [{"metadata": {"name": "l"}, "status": {"phase": "Pending"}}], "listeners", "fail"),
+    ],
+)  # fmt: skip
+def test_what_the_cluster_lacks_fails_its_own_step_alone(
+    verify: Verify, kind: str, objects: list[Any], step: str, status: str
+) -> None:
+    account = Account()
+    account.objects[kind] = objects
+    assert statuses(verify(account, "--json")) == {**dict.fromkeys(STEPS, "pass"), step: status}
+
+
+def test_a_missing_program_leaves_its_steps_unknown_and_the_others_asked(verify: Verify) -> None:
+    answer = verify(Account(missing={"kubectl"}), "--json")
+    unknown = [name for name, status in statuses(answer).items() if status == "unknown"]
+    assert (answer.code, unknown) == (1, ["autoscaler", "other nodes", "listeners"])
+
+
+def test_the_file_has_no_account_number(verify: Verify, tmp_path: Path) -> None:
+    verify(Account())
+    written = (tmp_path / "gpu-ci-verify-eks.md").read_text()
+    assert "account [account]" in written
+    assert "111122223333" not in written
+
+
+def test_a_cluster_that_the_file_lacks_is_refused_with_those_it_has(verify: Verify) -> None:
+    answer = verify(Account(), "--cluster", "cj")
+    assert (answer.code, answer.out) == (2, "")
+    assert "expected: ci" in answer.err

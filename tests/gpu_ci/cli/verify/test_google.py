@@ -1,0 +1,137 @@
+"""`gpu-ci verify google`: a project in which everything is ready, and each thing that may be missing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_ci.cli.verify import google
+from gpu_ci.cli.verify.checklist import NotAskedError
+
+from tests.gpu_ci.cli.conftest import STACK, Answer, Ask
+from tests.gpu_ci.cli.verify.google_apis import ENFORCED, Google
+
+Verify = Callable[..., Answer]
+SITE = """\
+config:
+  gpu-ci:site:
+    subnetworks: {us-central1: projects/acme-ci/regions/us-central1/subnetworks/ci}
+    github: {owner: acme, app: {id: 1, installationId: 2, privateKey: projects/acme-ci/secrets/key}}
+"""
+STEPS = [
+    "project", "apis", "permissions", "policies", "machines", "quotas", "images", "networks", "secrets", "leftovers",
+]  # fmt: skip
+
+
+@pytest.fixture
+def verify(ask: Ask, stack: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> Verify:
+    def call(cloud: Google, *words: str) -> Answer:
+        monkeypatch.setattr(google, "connect", lambda: google.calls_over(cloud))
+        return ask("verify", "google", stack(text=STACK.replace("config:\n", SITE)), *words)
+
+    return call
+
+
+def statuses(answer: Answer) -> dict[str, str]:
+    return {step["name"]: step["status"] for step in answer.json["steps"]}
+
+
+def test_every_step_passes_where_all_is_ready(verify: Verify, tmp_path: Path) -> None:
+    answer = verify(Google(), "--json")
+    assert (answer.code, statuses(answer)) == (0, dict.fromkeys(STEPS, "pass"))
+    written = (tmp_path / "gpu-ci-verify-google.md").read_text()
+    assert written.startswith("# gpu-ci verify google\n")
+    assert [line.split(" | ")[:2] for line in written.splitlines() if line.startswith("| ")][1:] == [
+        [f"| {name}", "pass"] for name in STEPS
+    ]
+
+
+def test_nothing_is_changed(verify: Verify) -> None:
+    cloud = Google()
+    verify(cloud)
+    posts = [asked for asked in cloud.asked if not asked.startswith("GET ")]
+    assert posts == ["POST cloudresourcemanager /v3/projects/acme-ci:testIamPermissions"]
+    assert not any("access" in asked for asked in cloud.asked), "the value of a secret was read"
+
+
+@pytest.mark.parametrize(
+    ("changes", "step", "status", "got"),
+    [
+        ({"apis": {"cloudresourcemanager.googleapis.com", "compute.googleapis.com", "orgpolicy.googleapis.com",
+                   "secretmanager.googleapis.com", "logging.googleapis.com"}},
+         "apis", "fail", "not enabled: iam.googleapis.com"),
+        ({"permissions": set(google.PERMISSIONS) - {"iam.serviceAccounts.actAs"}},
+         "permissions", "fail", "missing: iam.serviceAccounts.actAs"),
+        ({"policies": {"compute.disableGuestAttributesAccess": ENFORCED["compute.disableGuestAttributesAccess"]}},
+         "policies", "fail", "is enforced: the check's verdict is then read from the serial port alone"),
+        ({"policies": {"compute.trustedImageProjects": [{"values": {"allowedValues": ["projects/debian-cloud"]}}]}},
+         "policies", "fail", "compute.trustedImageProjects refuses projects/ubuntu-os-accelerator-images"),
+        ({"policies": {"gcp.resourceLocations": [{"values": {"allowedValues": ["in:eu-locations"]}}]}},
+         "policies", "unknown", "gcp.resourceLocations has values; compare them with ['us-central1']"),
+        ({"machine_types": {"us-central1-a/g2-standard-8"}}, "machines", "fail",
+         "not offered: g2-standard-8 in us-central1-b"),
+        ({"image": {"status": "READY", "deprecated": {"state": "OBSOLETE"}}}, "images", "fail", "is OBSOLETE"),
+        ({"private_access": False}, "networks", "fail", "ci lacks Private Google Access"),
+        ({"nats": []}, "networks", "fail", "no Cloud NAT on the network of ci in us-central1"),
+        ({"secret": "DISABLED"}, "secrets", "fail", "the latest version of projects/acme-ci/secrets/key is DISABLED"),
+        ({"secret": ""}, "secrets", "fail", "the latest version of projects/acme-ci/secrets/key is missing"),
+        ({"check_vms": ["l4-gate-x"]}, "leftovers", "fail", "VMs of a smoke check exist: l4-gate-x"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_fails_its_own_step_alone(
+    verify: Verify, changes: dict[str, Any], step: str, status: str, got: str
+) -> None:
+    answer = verify(Google(**changes), "--json")
+    assert answer.code == 1
+    assert statuses(answer) == {**dict.fromkeys(STEPS, "pass"), step: status}
+    [found] = [each["got"] for each in answer.json["steps"] if each["name"] == step]
+    assert found.endswith(got)
+
+
+def test_a_quota_that_is_too_small_fails_and_one_that_google_does_not_answer_is_unknown(verify: Verify) -> None:
+    quotas = {"PREEMPTIBLE_NVIDIA_L4_GPUS": 4, "SSD_TOTAL_GB": 500, "GPUS_ALL_REGIONS": 5}
+    assert statuses(verify(Google(quotas=quotas), "--json"))["quotas"] == "fail"
+    assert statuses(verify(Google(quotas={"GPUS_ALL_REGIONS": 5}), "--json"))["quotas"] == "unknown"
+
+
+def test_a_service_that_is_off_leaves_its_steps_unknown_and_the_others_asked(verify: Verify) -> None:
+    cloud = Google()
+    cloud.apis -= {"orgpolicy.googleapis.com"}
+    answer = verify(cloud, "--json")
+    assert (answer.code, statuses(answer)) == (1, {**dict.fromkeys(STEPS, "pass"), "policies": "unknown"})
+
+
+def test_without_credentials_every_step_is_unknown(ask: Ask, stack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect() -> google.Call:
+        raise NotAskedError("no credentials")
+
+    monkeypatch.setattr(google, "connect", connect)
+    answer = ask("verify", "google", stack(text=STACK.replace("config:\n", SITE)), "--json")
+    assert (answer.code, statuses(answer)) == (1, dict.fromkeys(STEPS, "unknown"))
+
+
+def test_the_table_says_what_to_do_about_what_failed(verify: Verify) -> None:
+    answer = verify(Google(nats=[]))
+    lines = answer.out.splitlines()
+    at = lines.index("fail     networks: no Cloud NAT on the network of ci in us-central1")
+    assert [line.strip().partition(":")[0] for line in lines[at + 1 : at + 3]] == ["expected", "hint"]
+    assert answer.err.splitlines()[: len(STEPS)] == [f"{step} ..." for step in STEPS]
+
+
+def test_a_stack_without_pools_on_compute_engine_is_refused(ask: Ask, stack: Any) -> None:
+    pool = "{kind: cloud-build, region: us-central1, machineType: e2-standard-2}"
+    text = f"config:\n  gcp:project: acme-ci\n  gpu-ci:pools:\n    builds: {pool}\n"
+    answer = ask("verify", "google", stack(text=text))
+    assert (answer.code, answer.out) == (2, "")
+    assert "expected: a pool of kind gce-runners" in answer.err
+
+
+def test_several_stack_files_are_refused(ask: Ask, stack: Any) -> None:
+    stack(name="Pulumi.a.yaml")
+    stack(name="Pulumi.b.yaml")
+    answer = ask("verify", "google", "--json")
+    assert answer.code == 2
+    assert json.loads(answer.out)["error"]["problems"][0]["got"] == "Pulumi.a.yaml, Pulumi.b.yaml"
