@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The environments are made one after the other, also under make -j.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help up preview down test test-slow test-all test-kill test-boots test-kubernetes test-mutations check format golden docs lock policy bench clean
+.PHONY: help up preview down test test-slow test-all test-kill test-boots test-kubernetes test-mutations test-live test-gpu check format golden docs lock policy bench clean
 .PHONY: runtime dev comment torch engine control-plane
 
 help: ## this list
@@ -51,6 +51,12 @@ test-boots: dev ## boot 500 machines of the agent's that meet any mixture of fau
 test-kubernetes: dev control-plane ## our objects and the sandbox's words beside a real Kubernetes control plane; needs Go
 	@printf 'starting etcd, kube-apiserver, kube-scheduler and kube-controller-manager on 127.0.0.1; they end with the tests\n'
 	@.venv/bin/python -m pytest tests/control_plane $(PYTEST_ARGS)
+
+test-live: dev ## deploy a small pool to a real account, check it and destroy it; costs money, so it asks first
+	@.venv/bin/python -m tools.live.stack
+
+test-gpu: dev torch ## run gpu-smoke's profiles on the GPUs of this machine, within their time budgets; asks first
+	@.venv/bin/python -m tools.live.gpu
 
 test-mutations: dev ## change the verdict code of gpu-smoke place by place: which changes does no test see? (ARGS=judge/)
 	@.venv/bin/python tools/mutations.py $(ARGS)

@@ -1,0 +1,22 @@
+"""The confirmation that has to be given before anything is paid for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+VARIABLE = "GPU_CI_CONFIRM"
+
+
+class RefusedError(Exception):
+    """The run does not start; the text says why."""
+
+
+def require(expected: str, environment: Mapping[str, str]) -> None:
+    """Raise RefusedError unless the user has named the target in GPU_CI_CONFIRM."""
+    if environment.get(VARIABLE) != expected:
+        raise RefusedError(
+            "not confirmed\n"
+            f"  got: {VARIABLE}={environment.get(VARIABLE, '')}\n"
+            f"  expected: {VARIABLE}={expected}\n"
+            "  hint: set it once you agree to the plan above"
+        )

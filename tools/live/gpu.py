@@ -1,0 +1,117 @@
+"""`make test-gpu`: runs gpu-smoke's profiles on the GPUs of this machine, and holds them to their time budgets.
+
+    GPU_CI_CONFIRM=gpu make test-gpu                     one GPU, torch from .venv-torch
+    GPU_CI_CONFIRM=gpu GPU_CI_GPUS=8 make test-gpu       eight of them
+
+Nothing is created. The GPUs are busy for some minutes, which disturbs other programs on them. The receipts go to
+bench/results/receipts, to be kept with a page that says which machine they are of.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tools.live.confirmation import RefusedError, require
+
+ROOT = Path(__file__).resolve().parents[2]
+RECEIPTS = ROOT / "bench" / "results" / "receipts"
+BURN_SEC = 30
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of the check, and what has to be true of it."""
+
+    name: str
+    arguments: tuple[str, ...]
+    budget_sec: float
+    """Seconds that one GPU may take once torch is loaded (docs/gpu-checks.md)."""
+    exit_code: int = 0
+
+
+RUNS = (
+    Run("quick-first", ("--profile", "quick"), 120),
+    Run("quick", ("--profile", "quick"), 15),
+    Run("standard", ("--profile", "standard"), 60),
+    Run("standard-again", ("--profile", "standard"), 60),
+    Run("burn", ("--profile", "burn", "--burn-sec", str(BURN_SEC)), 60 + BURN_SEC),
+    # The check can fail: no machine has this many GPUs.
+    Run("too-many-expected", ("--profile", "quick", "--expect-gpus", "64"), 15, exit_code=2),
+)
+
+
+def check(run: Run, command: Sequence[str], gpus: int, receipts: Path, environment: Mapping[str, str]) -> list[str]:
+    """Run the check once, keep its receipt, and return every problem."""
+    file = receipts / f"{run.name}.json"
+    file.unlink(missing_ok=True)
+    expected = [] if "--expect-gpus" in run.arguments else ["--expect-gpus", str(gpus)]
+    began = time.monotonic()
+    ended = subprocess.run(
+        [*command, *run.arguments, *expected, "--json", str(file)], check=False, capture_output=True, text=True,
+        env=dict(environment),
+    )  # fmt: skip
+    seconds = time.monotonic() - began
+    if not file.is_file():
+        last = (ended.stderr.strip().splitlines() or ["no output"])[-1]
+        return [f"wrote no receipt, and exits with {ended.returncode}: {last}"]
+    receipt = json.loads(file.read_text())
+    print(f"test-gpu: {run.name}: exit code {ended.returncode}, {seconds:.1f} s: {receipt['summary']}", flush=True)
+    return problems(run, ended.returncode, receipt, gpus)
+
+
+def problems(run: Run, exit_code: int, receipt: Mapping[str, Any], gpus: int) -> list[str]:
+    """What is wrong with a run, from its exit code and its receipt."""
+    found = []
+    if exit_code != run.exit_code:
+        found.append(f"exit code {exit_code}, expected {run.exit_code}: {receipt['summary']}")
+    if run.exit_code == 0:
+        if receipt["device"] != "cuda" or len(receipt["gpus"]) != gpus:
+            found.append(f"checked {len(receipt['gpus'])} GPUs on {receipt['device']}, expected {gpus} on cuda")
+        if gpus == 1 and receipt["seconds"] > run.budget_sec:
+            found.append(f"took {receipt['seconds']:.1f} s, expected at most {run.budget_sec:g} s")
+    return found
+
+
+def same_products(receipts: Path) -> list[str]:
+    """Two runs of one profile on one machine have to compute the same bits."""
+    first, second = (json.loads((receipts / f"{name}.json").read_text()) for name in ("standard", "standard-again"))
+    hashes = [
+        {(each["gpu"], each["dtype"]): each["hash"] for each in receipt["products"]} for receipt in (first, second)
+    ]
+    if not hashes[0]:
+        return ["the receipts have no products"]
+    return [] if hashes[0] == hashes[1] else [f"products differ between two runs: {hashes[0]} and {hashes[1]}"]
+
+
+def main(environment: Mapping[str, str] = os.environ, command: Sequence[str] = (), receipts: Path = RECEIPTS) -> int:
+    """0 when every run was as expected, 1 when one was not, 2 when nothing was started."""
+    gpus = int(environment.get("GPU_CI_GPUS", "1"))
+    print(f"test-gpu: {len(RUNS)} runs of gpu-smoke on {gpus} GPU, some minutes; nothing is created or paid for here")
+    try:
+        require("gpu", environment)
+    except RefusedError as error:
+        print(f"test-gpu: {error}", file=sys.stderr)
+        return 2
+    receipts.mkdir(parents=True, exist_ok=True)
+    command = command or [str(ROOT / ".venv-torch" / "bin" / "python"), "-m", "gpu_smoke"]
+    began = time.monotonic()
+    wrong = {run.name: check(run, command, gpus, receipts, environment) for run in RUNS}
+    if not any(wrong[name] for name in ("standard", "standard-again")):
+        wrong["same products"] = same_products(receipts)
+    for name, found in wrong.items():
+        for problem in found:
+            print(f"test-gpu: {name}: {problem}", file=sys.stderr)
+    print(f"test-gpu: {(time.monotonic() - began) / 60:.1f} minutes of {gpus} GPU; receipts in {receipts}")
+    return int(any(wrong.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
