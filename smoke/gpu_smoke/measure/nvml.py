@@ -15,6 +15,7 @@ from . import libnvml
 
 PERIOD_SEC = 0.2
 _XIDS_AT_ONCE = 100
+_INVALID_ARGUMENT = 2
 _NO_MORE = (10, 15)  # of NVML's errors: nothing came in time, or a GPU is lost, which its next sample tells
 
 
@@ -178,7 +179,9 @@ def _retired(lib: Any, handle: Any) -> dict[str, Any]:
 def _recovery(lib: Any, handle: Any) -> Any:
     [field] = lib.nvmlDeviceGetFieldValues(handle, [lib.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION])
     if field.nvmlReturn:
-        return {"refused": int(field.nvmlReturn), "text": "no such field"}
+        # A driver from before the field may call it an invalid argument, which is no error of the GPU.
+        code = OLD_LIBRARY if field.nvmlReturn == _INVALID_ARGUMENT else int(field.nvmlReturn)
+        return {"refused": code, "text": "no such field"}
     return int(field.value.uiVal)
 
 
