@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 # Where the machine's own /dev and /proc are, for one who looks from a container that has them mounted elsewhere.
 ROOT = "GPU_SMOKE_ROOT"
+CGROUP = Path("/sys/fs/cgroup")  # of this process: a container sees its own there
 _NODE = re.compile(r"nvidia\d+|nvidiactl|nvidia-uvm")
 
 
@@ -85,6 +86,17 @@ def shared_memory() -> int | None:
     except OSError:
         return None
     return found.f_blocks * found.f_frsize
+
+
+def processors() -> int:
+    """How many processors this process may use: by its affinity, and by the quota of its cgroup (versions 2 and 1)."""
+    usable = len(os.sched_getaffinity(0))
+    quota = text(CGROUP / "cpu.max").split() or [
+        text(CGROUP / "cpu" / f"cpu.cfs_{name}_us").strip() for name in ("quota", "period")
+    ]
+    if len(quota) == 2 and all(each.isdigit() for each in quota):  # "max" and -1 are none
+        usable = min(usable, int(quota[0]) // int(quota[1]))
+    return max(1, usable)
 
 
 def uuids() -> list[str]:

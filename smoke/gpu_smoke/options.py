@@ -61,7 +61,7 @@ class Options:
     min_compute_capability: str = ""
     profile: str = "quick"
     burn_sec: float = plan.BURN_SEC
-    deadline_sec: float = plan.PROFILES["quick"].deadline_sec
+    deadline_sec: float | None = None
     strict: bool = False
     json: str = ""
     pool: str = ""
@@ -78,6 +78,13 @@ class Options:
     def asks(self) -> plan.Profile:
         """What the profile asks of a device."""
         return plan.PROFILES[self.profile]
+
+    def budget_sec(self, gpus: int) -> float:
+        """After how long the run is given up: from its start if the command line says so, else from torch's import."""
+        if self.deadline_sec is not None:
+            return self.deadline_sec
+        burn = self.burn_sec if self.profile == "burn" else 0.0
+        return self.asks.deadline_sec + burn + self.asks.gpu_sec * (max(gpus, 1) - 1)
 
     @property
     def on_cpu(self) -> bool:
@@ -115,7 +122,6 @@ def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> O
         if name in given and "peers" not in given:
             option = f"--{name.replace('_', '-')}"
             raise usage_error(option, "waits for others, and there are none", f"{given[name]:g}", "it with --peers")
-    given.setdefault("deadline_sec", plan.PROFILES[profile].deadline_sec + (burn if profile == "burn" else 0.0))
     given["baseline"] = tuple(given.get("baseline", ()))
     reports = targets.take(given, environment)
     json = [("--json", given["json"])] if given.get("json", "-") != "-" else []
@@ -165,8 +171,15 @@ def _parser() -> argparse.ArgumentParser:
     profiles = "; ".join(f"{name}: {each.text}" for name, each in plan.PROFILES.items())
     add("--profile", metavar="NAME", help=f"how much to ask (default: quick). {profiles}")
     add("--burn-sec", metavar="SEC", type=seconds, help=f"how long to burn (default: {plan.BURN_SEC:g})")
-    deadlines = ", ".join(f"{name} {each.deadline_sec:g}" for name, each in plan.PROFILES.items())
-    add("--deadline-sec", metavar="SEC", type=seconds, help=f"when to stop waiting (default: {deadlines} and the burn)")
+    deadlines = ", ".join(
+        f"{name} {each.deadline_sec:g} + {each.gpu_sec:g} for each further GPU" for name, each in plan.PROFILES.items()
+    )
+    add(
+        "--deadline-sec",
+        metavar="SEC",
+        type=seconds,
+        help=f"when to stop waiting, from the start (default: from torch's import {deadlines} and the burn)",
+    )
     add("--strict", action="store_true", help="take a warning for a failure")
     add("--json", metavar="PATH|-", type=_path, help="write the receipt here; - is standard output")
     add("--pool", metavar="NAME", type=_name, help="whose machine this is; begins the summary")

@@ -108,7 +108,7 @@ class Receipt:
             "device": options.device,
             "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.started)),
             "seconds": round((self.ended or time.monotonic()) - self.clock, 3),
-            "budget_seconds": options.deadline_sec,
+            "budget_seconds": options.budget_sec(len(self.devices)),
             "profile": options.profile,
             "tool": __version__,
             "pool": {"name": options.pool, "node": options.node},

@@ -53,9 +53,10 @@ def _run(path: str, deadline_sec: float) -> int:
     began, where = time.monotonic(), machine_files.place(os.environ)
     findings = [*machine_files.look(os.environ), *environment.look(os.environ, where != "machine"), *kernel_log.look()]
     with stops() as stopped:
-        watch = Watch(lambda started: Asked(started, machine_files.left_out(where)), deadline_sec)
+        left_out, deadline = machine_files.left_out(where), began + deadline_sec
+        watch = Watch(lambda started: Asked(started, left_out, deadline, f"{deadline_sec:g} s"))
         try:
-            watch.until(began + deadline_sec, stopped)
+            watch.listen(stopped)
             findings += watch.workers.findings
             code = _report(findings, where, path)
             left = watch.end()

@@ -14,7 +14,8 @@ from .finding import Finding, found
 class Asked:
     """NVML in one process; CUDA and then torch in another; torch alone in a third, where CUDA kept it from torch."""
 
-    def __init__(self, started: Callable[[Child], None], left_out: bool) -> None:
+    def __init__(self, started: Callable[[Child], None], left_out: bool, deadline: float, within: str) -> None:
+        self.deadline, self.within = deadline, within
         self._left_out = left_out
         self.children: list[Child] = []
         self.findings: list[Finding] = []

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from .timing import timed
+from .timing import timed, timed_link, warm
 
 MIB = 2**20
 # Of free memory, what is left for libraries; then what the pattern and its comparison need, in pieces of CHUNK.
 SPARE, CHUNK = 512 * MIB, 256 * MIB
+LINK_WARM_SEC = 0.5  # a link to the host rises with the clocks of a GPU that has waited for the others
 FACTOR, SEEDS = 0x9E3779B1 - 2**32, (0x5A5A5A5A, ~0x5A5A5A5A)  # the golden ratio as int32; each bit once 0 and once 1
 
 
@@ -57,8 +58,14 @@ def copies(torch: Any, target: Any) -> dict[str, Any]:
     source = torch.arange(count, dtype=torch.int32, pin_memory=on_gpu)
     back = torch.zeros(count, dtype=torch.int32, pin_memory=on_gpu)
     there = torch.zeros(count, dtype=torch.int32, device=target)
-    up = timed(torch, target, lambda _: there.copy_(source, non_blocking=True))
-    down = timed(torch, target, lambda _: back.copy_(there, non_blocking=True))
+
+    def send(_: int) -> Any:
+        return there.copy_(source, non_blocking=True)
+
+    if on_gpu:
+        warm(torch, target, send, LINK_WARM_SEC)
+    up = timed_link(torch, target, send)
+    down = timed_link(torch, target, lambda _: back.copy_(there, non_blocking=True))
     same = bool(torch.equal(source, back))
     return {"bytes": 4 * count, "h2d": _gbs(4 * count, up), "d2h": _gbs(4 * count, down), "same": same}
 

@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from .memory import MIB
-from .timing import timed
+from .timing import WARM_SEC, timed_link
 
-SIZE = 256 * MIB
+SIZE = 256 * MIB  # of a sum
+COPY_SIZE = 64 * MIB  # from GPU to GPU: of eight there are 56 pairs
 
 
 def copy_pairs(torch: Any, _: Any, count: int) -> dict[str, Any]:
     """Copy between every ordered pair of so many, compare what arrived, and say how fast."""
-    pairs = []
-    for one in range(count):
-        source = torch.arange(SIZE // 4, dtype=torch.int32, device=torch.device("cuda", one))
-        for other in (each for each in range(count) if each != one):
-            there = torch.zeros(SIZE // 4, dtype=torch.int32, device=torch.device("cuda", other))
-            pairs.append({"from": one, "to": other, **_copy(torch, source, there)})
-    return {"pairs": pairs}
+    devices = [torch.device("cuda", index) for index in range(count)]
+    # Each GPU has the same numbers, and so knows by itself what has to arrive.
+    known = [torch.arange(COPY_SIZE // 4, dtype=torch.int32, device=device) for device in devices]
+    there = [torch.zeros(COPY_SIZE // 4, dtype=torch.int32, device=device) for device in devices]
+    _warm(torch, known, there)
+    pairs = [
+        {"from": one, "to": other, **_copy(torch, known[one], there[other], known[other])}
+        for one in range(count)
+        for other in range(count)
+        if one != other
+    ]
+    return {"pairs": pairs, "bytes": COPY_SIZE}
 
 
-def _copy(torch: Any, source: Any, there: Any) -> dict[str, Any]:
+def _warm(torch: Any, known: list[Any], there: list[Any]) -> None:
+    """Copy from every GPU to the next one at the same time, until the clocks of all have risen."""
+    began = time.perf_counter()
+    while time.perf_counter() - began < WARM_SEC:
+        for source, target in zip(known, [*there[1:], there[0]], strict=True):
+            torch.cuda.set_device(source.device)
+            target.copy_(source)
+        for source in known:
+            torch.cuda.synchronize(source.device)
+
+
+def _copy(torch: Any, source: Any, there: Any, expected: Any) -> dict[str, Any]:
+    there.zero_()
     torch.cuda.set_device(source.device)
-    took = timed(torch, source.device, lambda _: there.copy_(source))
+    took = timed_link(torch, source.device, lambda _: there.copy_(source))
     return {
         "direct": bool(torch.cuda.can_device_access_peer(source.device, there.device)),
-        "same": bool(torch.equal(source.cpu(), there.cpu())),
-        "gbs": round(SIZE / took["median_sec"] / 1e9, 3),
+        "same": bool(torch.equal(there, expected)),
+        "gbs": round(COPY_SIZE / took["median_sec"] / 1e9, 3),
     }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from .. import machine
+
 
 def load(device: str) -> Any:
     """Import torch."""
@@ -31,6 +33,9 @@ def target(torch: Any, device: str, index: int) -> Any:
     if device == "cpu":
         return torch.device("cpu")
     torch.cuda.set_device(index)
+    # Every GPU has a worker that computes references on the CPU at the same time. torch asks for as many threads as
+    # there are processors, also where a pod may use few of them.
+    torch.set_num_threads(max(1, machine.processors() // torch.cuda.device_count()))
     return torch.device("cuda", index)
 
 

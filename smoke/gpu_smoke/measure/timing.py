@@ -9,12 +9,37 @@ from typing import Any
 
 WARM_SEC, FILL_SEC = 1.0, 1.0  # modules load lazily, clocks rise and libraries choose kernels in the first second
 WARM_CALLS, MOST = 5, 500
+# A link is steady from its first large copies on. Eight GPUs have many links, so the number of calls is fixed.
+LINK_WARM_CALLS, LINK_CALLS = 3, 10
 
 
 def timed(torch: Any, target: Any, call: Callable[[int], Any], at_least: int = 10) -> dict[str, Any]:
     """Median seconds of a call, how far the slowest twentieth lies above it, and of how many; calls are numbered."""
-    on_cpu = target.type == "cpu"
-    seconds = sorted(_by_the_clock(call) if on_cpu else _by_events(torch, target, call, at_least))
+    if target.type == "cpu":
+        return _summary(_by_the_clock(call))
+    each = warm(torch, target, call, WARM_SEC)
+    return _summary(_by_events(torch, target, call, max(at_least, min(MOST, int(FILL_SEC / each)))))
+
+
+def timed_link(torch: Any, target: Any, call: Callable[[int], Any]) -> dict[str, Any]:
+    """The same of a copy over a link, by a fixed number of calls."""
+    if target.type == "cpu":
+        return _summary(_by_the_clock(call))
+    return _summary(_by_events(torch, target, call, LINK_WARM_CALLS + LINK_CALLS)[LINK_WARM_CALLS:])
+
+
+def warm(torch: Any, target: Any, call: Callable[[int], Any], sec: float) -> float:
+    """Call again and again for so long; seconds of one call."""
+    began, number = time.perf_counter(), 0
+    while number < WARM_CALLS or time.perf_counter() - began < sec:
+        call(number)
+        torch.cuda.synchronize(target)
+        number += 1
+    return (time.perf_counter() - began) / number
+
+
+def _summary(seconds: list[float]) -> dict[str, Any]:
+    seconds = sorted(seconds)
     median = statistics.median(seconds)
     late = seconds[min(len(seconds) - 1, int(0.95 * len(seconds)))]
     return {"median_sec": median, "jitter": round(late / median, 3) if median else None, "calls": len(seconds)}
@@ -29,14 +54,7 @@ def _by_the_clock(call: Callable[[int], Any]) -> list[float]:
     return seconds
 
 
-def _by_events(torch: Any, target: Any, call: Callable[[int], Any], at_least: int) -> list[float]:
-    began, number = time.perf_counter(), 0
-    while number < WARM_CALLS or time.perf_counter() - began < WARM_SEC:
-        call(number)
-        torch.cuda.synchronize(target)
-        number += 1
-    each = (time.perf_counter() - began) / number
-    count = max(at_least, min(MOST, int(FILL_SEC / each)))
+def _by_events(torch: Any, target: Any, call: Callable[[int], Any], count: int) -> list[float]:
     events = [tuple(torch.cuda.Event(enable_timing=True) for _ in range(2)) for _ in range(count)]
     for number, (start, end) in enumerate(events):
         start.record()

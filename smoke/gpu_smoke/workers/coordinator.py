@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+import os
 import platform
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from .. import checks, compat_hint, faults, output, plan
+from ..data import health
+from ..faults import Meaning
 from ..history.receipts import Run
 from ..history.reference_data import Known
 from ..judge import between_gpus, completeness, devices, history, speed, stages, static
 from ..judge.subject import Subject
 from ..options import Options
 from ..receipt import Receipt
-from . import schedule
+from . import environment, schedule
 from .nvml_monitor import Watcher
 from .process import Child
 
 # What follows the GPUs' own stages, each only if nothing was wrong before it, and over several GPUs only if there are.
 LATER = ("host", "peers", "rank")
+_ALL_GPUS = ("peers", "rank")
+# Where the processes of `rank` can meet: the folder for temporary files, or the memory that NCCL needs anyway.
+_MEETING_FOLDERS = (None, "/dev/shm")  # noqa: S108
+_NO_FOLDER = "the processes of one sum have no folder to meet in: neither the one for temporary files nor /dev/shm"
+_NO_FOLDER_MEANS = Meaning(faults.ENV, faults.FIX_POOL, "mount an emptyDir on /tmp, or let /dev/shm be written to")
 
 
 class WorkerGroup:
@@ -36,6 +48,17 @@ class WorkerGroup:
         self._begun = False
         self._later = [role for role in LATER if getattr(self.profile, role)]
         self._folder = ""
+        # Until torch is there, each step of its way has a limit of its own: a cold disk is no GPU that hangs.
+        self.deadline = math.inf if options.deadline_sec is None else receipt.clock + options.deadline_sec
+        self._imported = math.inf
+        if changed := environment.changed(os.environ):
+            receipt.host["dropped_variables"] = changed
+
+    @property
+    def within(self) -> str:
+        """How long the run may take, for a sentence."""
+        since = " of torch's import" if self.options.deadline_sec is None else ""
+        return f"{self._budget_sec():g} s{since}"
 
     def begin(self) -> None:
         """Start who watches the others; they follow when it has looked."""
@@ -99,12 +122,16 @@ class WorkerGroup:
         kind = event.pop("event")
         receipt, options = self.receipt, self.options
         if kind == "stage":
+            if event["stage"] == "import" and child.role != "health":
+                event["limit_sec"] = max(event["limit_sec"], options.deadline_sec or 0.0)
             child.enters(**event)
             self._say(child)
         elif kind == "libcuda":
             receipt.add(*static.library(receipt.host.get("driver", ""), event))
         elif kind == "torch":
             receipt.torch = event
+            self._imported = time.monotonic()
+            self._set_deadline()
             receipt.add(devices.torch_build(options, event))
         elif kind == "host":
             receipt.torch["arch_list"] = event["arch_list"]
@@ -139,15 +166,19 @@ class WorkerGroup:
         return getattr(self.profile, working[0]) if working else self.profile.gpu
 
     def _busy(self) -> list[tuple[int, str, list[int]]]:
-        """What runs on which GPU, and whose processes are the check's own there, also those that have just ended."""
-        on_gpus = [child for child in self.children if child.on_gpu]
+        """What runs on which GPU, and whose processes are the check's own there, also those that have just ended.
+
+        Processes that add up over all GPUs map each other's memory, so the driver may list each of them on every GPU.
+        """
+        now = time.monotonic()
+        on_gpus = [child for child in self.children if child.on_gpu and now < child.on_gpu_until]
         found = []
         for child in on_gpus:
             if child.busy and child.next and not child.gone:
                 stage = child.next.stage.name
                 found += [(index, stage) for index in (self.subjects if child.role == "peers" else [child.index])]
         return [
-            (index, stage, [each.process.pid for each in on_gpus if each.index == index or each.role == "peers"])
+            (index, stage, [each.process.pid for each in on_gpus if each.index == index or each.role in _ALL_GPUS])
             for index, stage in found
         ]
 
@@ -164,7 +195,10 @@ class WorkerGroup:
         elif role == "peers" and several_gpus:
             self._plan(self._start("peers", 0, {"index": 0}), self.subjects[0])
         elif role == "rank" and several_gpus:
-            self._folder = tempfile.mkdtemp(prefix="gpu-smoke-")
+            self._folder = _meeting_folder()
+            if not self._folder:
+                self.receipt.add(checks.failure("allreduce", _NO_FOLDER, _NO_FOLDER_MEANS, status=checks.ERROR))
+                return False
             for index in several_gpus:
                 self._plan(self._start("rank", index, {"index": index}), self.subjects[index])
         return True
@@ -182,7 +216,10 @@ class WorkerGroup:
         """What it is to do, in the role it has."""
         mine = getattr(self.profile, child.role) if child.role in LATER else self.profile.gpu
         timed = subject.timed if subject else ("float32", 0)
-        child.plan = plan.orders(mine, subject.capability if subject else None, timed, self.options.burn_sec)
+        heat_sec = plan.HEAT_SEC if subject and subject.key in health.CAPPED else 0.0
+        child.plan = plan.orders(mine, subject.capability if subject else None, timed, self.options.burn_sec, heat_sec)
+        if child.role == "peers":
+            child.plan = [replace(order, gpus=len(self.subjects)) for order in child.plan]
 
     def _order(self, child: Child) -> None:
         if child.role == "rank" and child.next:
@@ -203,6 +240,7 @@ class WorkerGroup:
             properties["index"]: Subject.of(self.options.device, properties, self.known.own)
             for properties in receipt.devices
         }
+        self._set_deadline()
         for index, subject in self.subjects.items():
             if not self.options.on_cpu:
                 found = static.arch(subject, receipt.torch["version"], receipt.torch.get("arch_list", []))
@@ -212,6 +250,14 @@ class WorkerGroup:
                 if found.status in checks.BAD:
                     continue
             self._plan(child if index == child.index else self._start("gpu", index, {"index": index}), subject)
+
+    def _budget_sec(self) -> float:
+        return self.options.budget_sec(len(self.receipt.devices))
+
+    def _set_deadline(self) -> None:
+        """From torch's import on, and longer for more GPUs, where the command line names none."""
+        if self.options.deadline_sec is None:
+            self.deadline = self._imported + self._budget_sec()
 
     def _measured(self, child: Child, event: dict[str, Any]) -> None:
         stage, seconds = event.pop("stage"), event["seconds"]
@@ -249,3 +295,11 @@ class WorkerGroup:
     def _say(self, child: Child) -> None:
         on = checks.place(self.options.device, child.index) if child.on_gpu else "the host"
         output.say(f"gpu-smoke: {on}: {child.text}")
+
+
+def _meeting_folder() -> str:
+    """A new folder for the file in which processes meet; empty where none can be made."""
+    for folder in _MEETING_FOLDERS:
+        with contextlib.suppress(OSError):
+            return tempfile.mkdtemp(prefix="gpu-smoke-", dir=folder)
+    return ""

@@ -29,11 +29,11 @@ def run(options: Options, receipt: Receipt, known: Known) -> int:
     """Look at the machine, check every device, decide, and only then deal with what hangs."""
     with stops() as stopped:
         peers = Peers(options.peers)
-        watch = Watch(lambda started: WorkerGroup(options, receipt, known, started), options.deadline_sec)
+        watch = Watch(lambda started: WorkerGroup(options, receipt, known, started))
         try:
             if not look(options, receipt):
                 watch.workers.begin()
-                watch.until(receipt.clock + options.deadline_sec, stopped)
+                watch.listen(stopped)
             watch.workers.conclude()
             if options.peers and not receipt.wrong():
                 output.say(
@@ -90,6 +90,11 @@ class Team(Protocol):
     """The children of a run, and who decides about them."""
 
     children: list[Child]
+    deadline: float  # when to wait for nobody any longer, by time.monotonic()
+
+    @property
+    def within(self) -> str:
+        """How long that is, for a sentence."""
 
     def going(self) -> bool:
         """Whether anything is still to come."""
@@ -119,24 +124,23 @@ T = TypeVar("T", bound=Team)
 class Watch(Generic[T]):
     """Listens to every child, and to the clock."""
 
-    def __init__(self, team: Callable[[Callable[[Child], None]], T], deadline_sec: float) -> None:
-        self.deadline_sec = deadline_sec
+    def __init__(self, team: Callable[[Callable[[Child], None]], T]) -> None:
         self.selector = selectors.DefaultSelector()
         self.workers = team(self._started)
 
-    def until(self, deadline: float, stopped: list[int]) -> None:
+    def listen(self, stopped: list[int]) -> None:
         """Listen until no child has anything more to say, or the time is over."""
         while self.workers.going():
             now = time.monotonic()
             if stopped:
                 self.workers.give_up(_signal(stopped))
                 return
-            if now >= deadline:
-                self.workers.give_up(f"no answer within {self.deadline_sec:g} s")
+            if now >= self.workers.deadline:
+                self.workers.give_up(f"no answer within {self.workers.within}")
                 return
             for child in self.workers.late(now):
                 self.workers.lose(child, f"no answer within {child.limit_sec:g} s")
-            for key, _ in self.selector.select(min(TICK_SEC, deadline - now)):
+            for key, _ in self.selector.select(min(TICK_SEC, self.workers.deadline - now)):
                 self._read(key.data, key.fd)
             for child in [
                 child for child in self.workers.children if not child.ended and child.process.poll() is not None

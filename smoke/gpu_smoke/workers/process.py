@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import signal
 import subprocess
@@ -14,10 +15,12 @@ from typing import Any
 
 from .. import faults
 from ..plan import Order
+from . import environment
 
 _CHUNK = 65_536
 _TAIL = 4_096
 _START_SEC = 60.0  # Python itself, from a cold disk
+_LISTED_SEC = 1.0  # how long the driver may list a process that has ended: our guess
 
 # The child finds this package wherever it lies, in a zip too, and nothing in the working directory.
 _START = """\
@@ -37,6 +40,7 @@ class Child:
         self.at = 0  # orders of its plan that it has carried out
         self.idle = self.busy = False  # waits for an order; carries one out
         self.done = self.ended = self.lost = False  # said so; is no process any more; is not waited for
+        self.on_gpu_until = math.inf
         self._heard, self._output_tail = b"", b""
         self.events, events_write = os.pipe()
         self.output, out = os.pipe()
@@ -48,8 +52,7 @@ class Child:
             stderr=out,
             pass_fds=(events_write,),
             start_new_session=True,  # a signal for the parent's group must not end a child before the verdict
-            # 0 keeps NVIDIA's libraries from TF32 whatever the image says; with it float32 products would look wrong.
-            env={**os.environ, "NVIDIA_TF32_OVERRIDE": "0", "PYTHONUNBUFFERED": "1"},
+            env=environment.of_worker(os.environ),
         )
         os.close(events_write)
         os.close(out)
@@ -115,7 +118,7 @@ class Child:
 
     def death(self) -> tuple[str, faults.Meaning] | None:
         """Note that it has ended; how, and what that means, where it did not say that it was done or is waited for."""
-        self.ended = True
+        self.ended, self.on_gpu_until = True, time.monotonic() + _LISTED_SEC
         code = self.process.returncode
         if self.lost or (code == 0 and self.done):
             return None

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from gpu_smoke import machine
+from gpu_smoke.measure import setup
+from gpu_smoke.workers import environment
 
 from ..conftest import FAKES, ROOT, Smoke
 
@@ -186,3 +191,68 @@ def test_little_shared_memory_is_a_warning_that_strict_takes_for_a_failure(
     assert found["message"] == "only 0 GiB in /dev/shm: DataLoader workers and NCCL need more"
     run = smoke("--strict", env=on(root))
     assert (run.code, run.bad()) == (3, [("shm", None)])
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("CUDA_MODULE_LOADING", "EAGER"), ("CUDA_LAUNCH_BLOCKING", "1"), ("PYTORCH_NO_CUDA_MEMORY_CACHING", "1")],
+)
+def test_what_an_image_sets_for_its_jobs_changes_no_verdict_and_is_named_in_the_receipt(
+    smoke: Smoke, variable: str, value: str
+) -> None:
+    # With the first one `exclusive` fails, with the others `gemm.speed` and `mem.speed`.
+    run = smoke("--profile", "standard", env={variable: value})
+    assert (run.code, run.bad()) == (0, [])
+    assert run.receipt["host"]["dropped_variables"] == [variable]
+
+
+def test_workers_get_what_chooses_gpus_and_networks_and_nothing_that_changes_bits_or_speed() -> None:
+    kept = {
+        "CUDA_VISIBLE_DEVICES": "0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_MPS_PIPE_DIRECTORY": "/mps",
+        "LD_LIBRARY_PATH": "/lib", "NCCL_SOCKET_IFNAME": "eth0", "NCCL_DEBUG": "INFO", "PATH": "/bin",
+        "PYTORCH_VERSION": "2.11", "TORCH_CUDA_ARCH_LIST": "9.0",
+    }  # fmt: skip
+    dropped = [
+        "ATEN_CPU_CAPABILITY", "CUBLASLT_WORKSPACE_SIZE", "CUBLAS_EMULATE_SINGLE_PRECISION", "CUBLAS_WORKSPACE_CONFIG",
+        "CUDA_ENABLE_COREDUMP_ON_EXCEPTION", "CUDA_FORCE_PTX_JIT", "CUDA_INJECTION64_PATH", "CUDA_LAUNCH_BLOCKING",
+        "NCCL_ALGO", "NCCL_MAX_NCHANNELS", "NCCL_P2P_DISABLE", "OMP_NUM_THREADS", "PYTORCH_ALLOC_CONF",
+        "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+        "TORCH_BLAS_PREFER_CUBLASLT",
+    ]  # fmt: skip
+    given = {**kept, **dict.fromkeys(dropped, "1"), "NVIDIA_TF32_OVERRIDE": "1", "CUDA_MODULE_LOADING": "LAZY"}
+    fixed = {"CUDA_MODULE_LOADING": "LAZY", "NVIDIA_TF32_OVERRIDE": "0", "PYTHONUNBUFFERED": "1"}
+    assert environment.of_worker(given) == kept | fixed
+    assert environment.changed(given) == sorted([*dropped, "NVIDIA_TF32_OVERRIDE"])
+    assert environment.changed(kept) == []
+
+
+@pytest.mark.parametrize(
+    ("files", "count"),
+    [
+        ({}, 8),
+        ({"cpu.max": "max 100000\n"}, 8),
+        ({"cpu.max": "250000 100000\n"}, 2),
+        ({"cpu.max": "50000 100000\n"}, 1),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 8),
+        ({"cpu/cpu.cfs_quota_us": "400000\n", "cpu/cpu.cfs_period_us": "100000\n"}, 4),
+        ({"cpu.max": "1600000 100000\n"}, 8),
+    ],
+    ids=str,
+)
+def test_a_process_has_as_many_processors_as_its_affinity_and_its_quota_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], count: int
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(machine, "CGROUP", tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(8))
+    assert machine.processors() == count
+
+
+def test_eight_workers_share_the_processors_of_a_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "processors", lambda: 20)
+    asked: list[int] = []
+    cuda = SimpleNamespace(set_device=lambda _: None, device_count=lambda: 8)
+    setup.target(SimpleNamespace(cuda=cuda, set_num_threads=asked.append, device=lambda *_: None), "cuda", 3)
+    assert asked == [2]

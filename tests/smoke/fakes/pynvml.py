@@ -3,9 +3,9 @@
 Without FAKE_NVML it is as if nvidia-ml-py were not installed, also where it is: this folder comes first.
 `gpus` are healthy L4s (healthy_gpu.json) but for what is said of them: `after` is what has changed at the last look,
 `refuse` the codes that functions answer with, `lost` after how many samples all of them answer 15. `import` may be
-hang, `start` is the code that NVML starts with, `hang` a function that does not return once it has given its `answers`,
-`absent` those that this release has not, `xids` what is told once, `refuse` beside `gpus` what waiting for more of them
-ends with, and `leave` ends the process at the first sample.
+hang, `start` is the code that NVML starts with, `seconds` how long that takes, `hang` a function that does not return
+once it has given its `answers`, `absent` those that this release has not, `xids` what is told once, `refuse` beside
+`gpus` what waiting for more of them ends with, and `leave` ends the process at the first sample.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+import fake_clock
 
 if "FAKE_NVML" not in os.environ:
     raise ModuleNotFoundError("No module named 'pynvml'")
@@ -54,12 +56,16 @@ class Gpu:
         return self.told[name]
 
 
-GPUS = [Gpu(**{"uuid": f"GPU-0000-{index}", **told}) for index, told in enumerate(SETTINGS.get("gpus", [{}]))]
+GPUS = [
+    Gpu(**{"uuid": f"GPU-0000-{index}", "index": index, **told})
+    for index, told in enumerate(SETTINGS.get("gpus", [{}]))
+]
 CALLS: Counter[str] = Counter()
 XIDS = [*SETTINGS.get("xids", [])]
 
 
 def _start() -> None:
+    time.sleep(SETTINGS.get("seconds", 0))
     if "start" in SETTINGS:
         raise NVMLError(SETTINGS["start"])
 
@@ -99,7 +105,7 @@ def _counter(gpu: Gpu, kind: int, _: int, part: int) -> int:
 
 def _processes(gpu: Gpu) -> list[Any]:
     found = gpu["processes"].pop(0) if len(gpu["processes"]) > 1 else gpu["processes"][0]
-    return [SimpleNamespace(pid=pid) for pid in found]
+    return [SimpleNamespace(pid=pid) for pid in [*found, *fake_clock.processes(gpu["index"])]]
 
 
 def _field(gpu: Gpu, fields: list[int]) -> list[Any]:

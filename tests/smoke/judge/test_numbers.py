@@ -60,15 +60,15 @@ def test_a_burn(ended: float, status: str, value: float) -> None:
 
 
 def test_a_burn_is_measured_by_its_first_tenth_and_its_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    rounds = [4.0] * 2 + [6.0] * 16 + [8.0] * 2  # seconds for four products, hotter and hotter
+    rounds = [16.0] * 2 + [24.0] * 16 + [32.0] * 2  # seconds for sixteen products, hotter and hotter
     ticks = iter([tick for took in rounds for tick in (0.0, took)])
     now = iter([0.0] * len(rounds) + [1.0])
     clocks = SimpleNamespace(perf_counter=lambda: next(ticks), monotonic=lambda: next(now))
     monkeypatch.setattr(measured_gemm, "time", clocks)
     monkeypatch.setattr(measured_gemm, "_on", lambda *_: (MagicMock(), MagicMock()))
-    monkeypatch.setattr(measured_gemm, "same_bits", lambda *_: True)
+    monkeypatch.setattr(measured_gemm, "_differs", lambda *_: 0)
     found = measured_gemm.burn(None, SimpleNamespace(type="cuda"), "float16", 10_000, sec=1.0)
-    assert (found["began"], found["ended"], found["products"], found["wrong"]) == (2.0, 1.0, 80, 0)
+    assert (found["began"], found["ended"], found["products"], found["wrong"]) == (2.0, 1.0, 320, 0)
 
 
 def test_a_burn_that_never_was_fast_is_no_pass_and_one_wrong_product_fails() -> None:

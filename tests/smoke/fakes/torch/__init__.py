@@ -2,9 +2,9 @@
 
 FAKE_TORCH holds a JSON object: `cuda` (null is a CPU wheel), `gpus`, `arch` (its list), `refusal` and `warning` (of
 CUDA's start), `import` and `end` (what happens on import, and when all is told), `cudnn` (what is wrong with its
-version), `speeds` and `lasts` (what GPUs reach, and how long that really takes, see cuda.py), `seen` (see there), and
-`faults`, each with `kind` and optionally `gpu`, `dtype` and what the kind needs. Faults of products change a matrix
-product; others are asked for by name where they strike.
+version), `speeds`, `delays` and `lasts` (what GPUs reach, and how long that really takes, see cuda.py), `seen` (see
+there), and `faults`, each with `kind` and optionally `gpu`, `dtype` and what the kind needs. Faults of products change
+a matrix product; others are asked for by name where they strike.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ import random
 import signal
 import struct
 import sys
+import threading
 import time
 import types
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import fake_clock
 
 SETTINGS: dict[str, Any] = json.loads(os.environ.get("FAKE_TORCH", "{}"))
 SIDE = 16  # of every matrix, whatever size is asked for
@@ -72,14 +75,19 @@ CPU = device("cpu")
 class Tensor:
     products = 0  # on the device under test, in this process
 
-    def __init__(self, values: list[float], kind: dtype = float32, where: device = CPU, n: int = SIDE) -> None:
-        self.values, self.dtype, self.device, self.n = values, kind, where, n
+    def __init__(
+        self, values: list[float], kind: dtype = float32, where: device = CPU, n: int = SIDE, k: int = SIDE
+    ) -> None:
+        self.values, self.dtype, self.device, self.n, self.k = values, kind, where, n, k
+        self.last: tuple[Any, list[float]] = None, []
 
     def to(self, target: Any) -> Tensor:
         if isinstance(target, device):
-            return Tensor(self.values, self.dtype, target, self.n)
+            if {target.type, self.device.type} == {"cuda", "cpu"}:
+                cuda.spend("pageable", self.n * self.k * self.dtype.size / 1e9)
+            return Tensor(self.values, self.dtype, target, self.n, self.k)
         values = self.values if target is float64 else [_number(_bits(v, target), target) for v in self.values]
-        return Tensor(values, target, self.device, self.n)
+        return Tensor(values, target, self.device, self.n, self.k)
 
     def double(self) -> Tensor:
         return self.to(float64)
@@ -90,21 +98,29 @@ class Tensor:
     def __matmul__(self, other: Any) -> Any:
         if not isinstance(other, Tensor):  # what learns
             return other
-        side = range(SIDE)
-        rows, columns = [self.values[SIDE * i : SIDE * (i + 1)] for i in side], [other.values[i::SIDE] for i in side]
-        values = [math.fsum(map(float.__mul__, row, column)) for row in rows for column in columns]
-        if self.dtype is float64:
-            return Tensor(values, float64, self.device)
+        values = self._times(other)
         if self.device.type == "cuda":
             cuda.linger("product")
-            cuda.spend("gemm", 2 * self.n**3 / 1e12)
-        return Tensor(_faulty(values, self), float64, self.device, self.n).to(self.dtype)
+        cuda.spend("cpu" if self.device.type == "cpu" else "gemm", 2 * self.n * self.k * other.k / 1e12)
+        if self.dtype is float64:
+            return Tensor(values, float64, self.device, self.n, other.k)
+        return Tensor(_faulty(values, self), float64, self.device, self.n, other.k).to(self.dtype)
+
+    def _times(self, other: Tensor) -> list[float]:
+        """The exact product; kept, for it is asked for again and again."""
+        if self.last[0] is not other:
+            side = range(SIDE)
+            rows = [self.values[SIDE * i : SIDE * (i + 1)] for i in side]
+            columns = [other.values[i::SIDE] for i in side]
+            product = [math.fsum(map(float.__mul__, row, column)) for row in rows for column in columns]
+            self.last = other, product
+        return self.last[1]
 
     def __mul__(self, factor: float) -> Tensor:
-        return Tensor([value * factor for value in self.values], self.dtype, self.device, self.n)
+        return Tensor([value * factor for value in self.values], self.dtype, self.device, self.n, self.k)
 
     def relu(self) -> Tensor:
-        return Tensor([max(value, 0.0) for value in self.values], self.dtype, self.device, self.n)
+        return Tensor([max(value, 0.0) for value in self.values], self.dtype, self.device, self.n, self.k)
 
     def requires_grad_(self) -> Any:
         return learning.Learner()
@@ -146,6 +162,12 @@ class Tensor:
 
     def all(self) -> bool:
         return all(self.values)
+
+    def __ne__(self, other: Any) -> Tensor:  # type: ignore[override]
+        return Tensor([float(one != two) for one, two in zip(self.values, other.values, strict=True)], self.dtype)
+
+    def any(self) -> int:
+        return int(any(self.values))
 
     def item(self) -> float:
         [value] = self.values
@@ -215,7 +237,8 @@ def happen(kind: str) -> None:
     """What a sick driver does."""
     if kind == "hang":
         note("FAKE_TORCH_HANGS")
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
         time.sleep(3600)
     elif kind == "slow":
         time.sleep(4)
@@ -239,14 +262,19 @@ class Generator:
 
 
 def randn(
-    rows: int, *_: int, generator: random.Random | None = None, dtype: dtype = float32, device: device = CPU
+    rows: int,
+    columns: int,
+    *_: int,
+    generator: random.Random | None = None,
+    dtype: dtype = float32,
+    device: device = CPU,
 ) -> Tensor:
     luck = generator or random.Random(1)
-    return Tensor([luck.gauss(0.0, 1.0) for _ in range(SIDE * SIDE)], float64, device, rows).to(dtype)
+    return Tensor([luck.gauss(0.0, 1.0) for _ in range(SIDE * SIDE)], float64, device, rows, columns).to(dtype)
 
 
 def randint(low: int, high: int, size: tuple[int, int], generator: random.Random) -> Tensor:
-    return Tensor([float(generator.randrange(low, high)) for _ in range(SIDE * SIDE)], float64, CPU, size[0])
+    return Tensor([float(generator.randrange(low, high)) for _ in range(SIDE * SIDE)], float64, CPU, *size)
 
 
 def equal(one: Any, other: Any) -> bool:
@@ -255,7 +283,7 @@ def equal(one: Any, other: Any) -> bool:
 
 def matmul(one: Tensor, other: Tensor, out: Tensor) -> None:
     cuda.linger("gemm")
-    cuda.spend("gemm", 2 * one.n**3 / 1e12)
+    cuda.spend("gemm", 2 * one.n * one.k * other.k / 1e12)
 
 
 def conv2d(images: Tensor, weights: Tensor) -> Tensor:
@@ -282,7 +310,7 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def set_num_threads(count: int) -> None:
-    assert count == 1
+    assert count >= 1
 
 
 if "import" in SETTINGS:
@@ -294,6 +322,9 @@ if "end" in SETTINGS:
 note("FAKE_TORCH_IMPORTS")
 
 from . import cuda, distributed, learning, utils  # noqa: E402
+
+cuda.wait_once("cold" if fake_clock.cold else "import")
+fake_clock.cold = False
 from .words import arange, bitwise_xor, empty_like, full, zeros  # noqa: E402
 
 __version__ = SETTINGS.get("version", "9.9.9+fake")

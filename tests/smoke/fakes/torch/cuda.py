@@ -1,31 +1,62 @@
-"""The GPUs that FAKE_TORCH describes, and their clock: what is computed takes as long as `speeds` says."""
+"""The GPUs that FAKE_TORCH describes, and their clock: what they do takes as long as `speeds` and `delays` say.
+
+`speeds` are TFLOPS of products (`gemm`, and `cpu` of the reference) and GB/s of copies: within a GPU, with page-locked
+memory of the host, with other memory of it (`pageable`), between GPUs (`pairs` names those that differ: "0-5"), and of
+sums over all of them; `pin` is how fast memory is page-locked. A GPU that is capped computes with `boost` for the first
+`boost_sec` of its work. `delays` are seconds: of `import` and of the first one
+(`cold`), of a `context` on a GPU, of the first copy of a pair
+(`peer`) and of NCCL's start (`nccl`).
+"""
 
 from __future__ import annotations
 
+import math
+import os
 import sys
 import time
 import types
 import warnings
 from typing import Any
 
+import fake_clock
+
 from . import SETTINGS, faulted, happen
 
 # `seen` is how many of them children in a role see: the fourth word that a child is started with.
 _SEEN = SETTINGS.get("seen", {}).get("".join(sys.argv[4:5]))
 GPUS: list[dict[str, Any]] = SETTINGS.get("gpus", [])[:_SEEN]
-# TFLOPS of products, GB/s of copies within a GPU, with the host, between GPUs, and of sums over all: as an L4 has them.
+# As an L4 has them; what the host does takes no time unless a test says so.
 SPEEDS = {"gemm": 70.0, "copy": 250.0, "host": 20.0, "peer": 40.0, "sum": 20.0, **SETTINGS.get("speeds", {})}
+PAIRS: dict[str, float] = SETTINGS.get("pairs", {})
+DELAYS: dict[str, float] = SETTINGS.get("delays", {})
 CURRENT = 0  # the GPU that this process uses
-_now = 0.0
+_worked = 0.0
+_waited: set[Any] = set()
 
-time.perf_counter = lambda: _now
+time.perf_counter = lambda: fake_clock.now
 
 
-def spend(what: str, amount: float) -> None:
+def spend(what: str, amount: float, pair: str = "") -> None:
     """Take the time for so many teraflops or gigabytes."""
-    global _now
+    global _worked
+    speed = PAIRS.get(pair, SPEEDS.get(what, math.inf))
+    if what == "gemm" and _worked < SETTINGS.get("boost_sec", 0.0):
+        speed = SETTINGS["boost"]
     slow = faulted("slow", what)
-    _now += amount / SPEEDS[what] / (slow["by"] if slow else 1.0)
+    # Every kernel and every allocation is waited for.
+    waits = {"CUDA_LAUNCH_BLOCKING", "PYTORCH_NO_CUDA_MEMORY_CACHING"} & os.environ.keys()
+    seconds = amount / speed / (slow["by"] if slow else 1.0) * (1.5 if waits else 1.0)
+    fake_clock.now += seconds
+    _worked += seconds if what == "gemm" else 0.0
+
+
+def wait_once(what: str, *which: Any) -> None:
+    """Take the seconds that this takes when it happens first."""
+    if (what, *which) not in _waited:
+        _waited.add((what, *which))
+        fake_clock.now += DELAYS.get(what, 0.0)
+        if what == "context":
+            fake_clock.opened(*which)
 
 
 def linger(what: str) -> None:
@@ -38,7 +69,7 @@ class Event:
         assert enable_timing
 
     def record(self) -> None:
-        self.at = _now
+        self.at = fake_clock.now
 
     def elapsed_time(self, end: Event) -> float:
         return 1e3 * (end.at - self.at)
@@ -50,7 +81,9 @@ def synchronize(target: Any) -> None:
 
 def mem_get_info(target: Any) -> tuple[int, int]:
     total = get_device_properties(target.index).total_memory
-    return GPUS[target.index].get("free", total - 300_000_000), total
+    # All kernels of torch's libraries, where they are not loaded as they are used.
+    kernels = 800_000_000 if os.environ.get("CUDA_MODULE_LOADING") == "EAGER" else 0
+    return GPUS[target.index].get("free", total - 300_000_000) - kernels, total
 
 
 def empty_cache() -> None:
@@ -87,6 +120,7 @@ def set_device(target: Any) -> None:
     CURRENT = getattr(target, "index", target)
     if not 0 <= CURRENT < len(GPUS):
         raise RuntimeError("CUDA error: invalid device ordinal")
+    wait_once("context", CURRENT)
 
 
 def get_arch_list() -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fake_clock
+
 from . import cuda, faulted, happen
 from .words import KEPT, Words
 
@@ -13,6 +15,9 @@ def init_process_group(backend: str, init_method: str, rank: int, world_size: in
     assert backend == "nccl"
     assert init_method.startswith("file:///")
     WORLD = world_size
+    cuda.wait_once("nccl")
+    for index in range(len(cuda.GPUS)):  # its peers' memory is mapped, for which CUDA may open contexts there
+        fake_clock.opened(index)
 
 
 def all_reduce(tensor: Words) -> None:

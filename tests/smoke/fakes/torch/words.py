@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import CPU, cuda, device, dtype, faulted, uint8
+from . import CPU, cuda, device, dtype, faulted, happen, uint8
 
 KEPT = 4
 
@@ -35,6 +35,8 @@ class Words:
         return self
 
     def cpu(self) -> Words:
+        if self.device.type == "cuda":
+            cuda.spend("pageable", self.count * self.size / 1e9)
         return Words(self.values, self.count, self.size)
 
     def zero_(self) -> None:
@@ -44,7 +46,11 @@ class Words:
         kinds = {self.device.type, other.device.type}
         what = "copy" if self.device == other.device else "peer" if kinds == {"cuda"} else "host"
         cuda.linger(what)
-        cuda.spend(what, (2 if what == "copy" else 1) * self.count * self.size / 1e9)
+        pair = f"{other.device.index}-{self.device.index}" if what == "peer" else ""
+        if pair:
+            cuda.wait_once("peer", pair)
+            happen("hang" if faulted("hang", "peer") else "")
+        cuda.spend(what, (2 if what == "copy" else 1) * self.count * self.size / 1e9, pair)
         self.values = [*other.values]
         if self.device.type == "cuda" and faulted("corrupt", what):
             self.values[0] ^= 1
@@ -53,11 +59,20 @@ class Words:
         return Words(values, self.count, self.size, self.device)
 
 
+def _made(count: int, size: int, where: device, pinned: bool) -> None:
+    if where.type == "cuda":
+        cuda.wait_once("context", where.index)
+    elif pinned:
+        cuda.spend("pin", count * size / 1e9)
+
+
 def arange(count: int, dtype: dtype, device: device = CPU, pin_memory: bool = False) -> Words:
+    _made(count, dtype.size, device, pin_memory)
     return Words([*range(KEPT)], count, dtype.size, device)
 
 
 def zeros(count: int, dtype: dtype, device: device = CPU, pin_memory: bool = False) -> Words:
+    _made(count, dtype.size, device, pin_memory)
     return Words([0] * KEPT, count, 1 if dtype is uint8 else dtype.size, device)
 
 
@@ -70,6 +85,8 @@ def empty_like(other: Words) -> Words:
 
 
 def bitwise_xor(one: Words, other: Any, out: Words) -> None:
+    if out.device.type == "cuda":
+        cuda.spend("copy", 3 * out.count * out.size / 1e9)
     others = other.values if isinstance(other, Words) else [other] * KEPT
     out.values = [value ^ each for value, each in zip(one.values, others, strict=True)]
     if isinstance(other, int) and out.device.type == "cuda" and faulted("forget"):  # what is written
