@@ -14,6 +14,8 @@ from ..data.health import OLD_LIBRARY
 from . import libnvml
 
 PERIOD_SEC = 0.2
+# Where no process keeps the driver loaded, its start takes 1 to 2 s a GPU (our guess), and a machine may have sixteen.
+START_SEC = 60.0
 _XIDS_AT_ONCE = 100
 _INVALID_ARGUMENT = 2
 _NO_MORE = (10, 15)  # of NVML's errors: nothing came in time, or a GPU is lost, which its next sample tells
@@ -23,7 +25,7 @@ def watch(emit: Callable[..., None], orders: TextIO) -> None:
     """Look, then sample until nobody gives orders any more, then look again. Xids are told as they come."""
     emit("stage", stage="import", text="loading NVML", what="nvml", limit_sec=30)
     lib = _library()
-    emit("stage", stage="nvml", text="asking NVML", what="nvml", limit_sec=30)
+    emit("stage", stage="nvml", text="asking NVML", what="nvml", limit_sec=START_SEC)
     started = _ask(lib, lambda _: lib.nvmlInit())
     if started is not None:
         emit("nvml", **started)

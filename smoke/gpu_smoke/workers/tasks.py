@@ -70,7 +70,7 @@ def host(emit: Emit) -> None:
 
 def manage(emit: Emit) -> None:
     """Asks NVIDIA's library for management, which needs neither CUDA nor torch."""
-    emit("stage", stage="devices", text="asking NVML", what="nvml", limit_sec=30)
+    emit("stage", stage="devices", text="asking NVML", what="nvml", limit_sec=nvml.START_SEC)
     emit("nvml", **nvml.ask())
 
 

@@ -15,6 +15,7 @@ from ..gpu_rates import MODELS, machine
 from ..virtual_time import Machine
 
 Patch = Callable[[pytest.MonkeyPatch, Machine], None]
+IMPORT_SEC = 40.0  # gpu_rates.py
 COLD_SEC = 200.0  # torch's import from the disk of a new machine (ROCm/pytorch#1232 has 216)
 
 
@@ -53,11 +54,18 @@ def test_a_healthy_machine_of_each_model_passes_standard_in_half_of_its_time(key
     count = len(record["gpus"])
     assert count == 8 or key in ("p4", "p100", "t4g", "gb200", "gb300")
     assert record["budget_seconds"] == 180 + 20 * (count - 1)
-    assert record["seconds"] < record["budget_seconds"] / 2
+    assert record["seconds"] - IMPORT_SEC < record["budget_seconds"] / 2
     assert len(stages(record, "allreduce")) == count
     [copied] = stages(record, "p2p")
     assert len(copied["pairs"]) == count * (count - 1)
-    assert copied["seconds"] < count * (count - 1) / 2  # of the second that each pair adds to the limit
+    assert copied["seconds"] < (60 + count * (count - 1)) / 2  # half of its limit
+
+
+@pytest.mark.slow
+def test_a_healthy_machine_with_sixteen_gpus_passes_standard() -> None:
+    record = standard("a100-40gb", gpus=16)
+    assert (bad(record), record["budget_seconds"]) == ([], 480)
+    assert record["seconds"] - IMPORT_SEC < 240
 
 
 @pytest.mark.parametrize("key", some("t4"))
@@ -65,7 +73,7 @@ def test_one_gpu_of_each_model_takes_less_than_a_minute_once_torch_is_there(key:
     record = standard(key, gpus=1)
     assert bad(record) == []
     assert record["budget_seconds"] == 180
-    assert record["seconds"] - 40 < 60  # as long as the import takes (gpu_rates.py)
+    assert record["seconds"] - IMPORT_SEC < 60
 
 
 SICK = 5  # of eight
