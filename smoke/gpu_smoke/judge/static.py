@@ -69,15 +69,23 @@ def wheel(driver: str, torch: Installed, compatible: bool) -> Check:
 
 
 def library(driver: str, found: Mapping[str, Any]) -> list[Check]:
-    """Whether the driver's library is real, starts, and is of the version that the kernel runs."""
-    refused: Mapping[str, str] = found["refused"]
-    if refused:
-        node, why = next(iter(refused.items()))
-        hint = "a container loses its GPUs when systemd is reloaded on the machine, or was never given them"
-        text = f"no CUDA device: {node} cannot be opened: {why}"
-        return [failure("devnodes", text, Meaning(faults.ENV, faults.REBOOT, hint))]
-    there = nodes(found["nodes"], found["windows"], started=found.get("code") == 0)
+    """Check that the driver's library is real, starts, and is of the version that the kernel runs."""
+    started, refused = found.get("code") == 0, found["refused"]
+    there = _refused(refused, started=started) if refused else nodes(found["nodes"], found["windows"], started=started)
+    if refused and not started:
+        return [there]
     return [there, _starts(found), _match(driver, found)]
+
+
+def _refused(refused: Mapping[str, str], *, started: bool) -> Check:
+    """Judge nodes that cannot be opened: those of other people's GPUs are visible to a container and denied to it."""
+    node, why = next(iter(refused.items()))
+    text = f"{node} cannot be opened: {why}"
+    if started:
+        hint = "a GPU that this container or job was not given looks so; gpu.count checks those that it was given"
+        return Check("devnodes", WARN, f"{text}, and the driver starts all the same", hint=hint)
+    hint = "a container loses its GPUs when systemd is reloaded on the machine, or was never given them"
+    return failure("devnodes", f"no CUDA device: {text}", Meaning(faults.ENV, faults.REBOOT, hint))
 
 
 def arch(subject: Subject, torch: str, names: Sequence[str]) -> Check:

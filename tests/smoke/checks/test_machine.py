@@ -68,10 +68,21 @@ def test_a_node_that_cannot_be_opened_is_told_from_one_that_is_missing(smoke: Sm
     # Root may open anything; a folder cannot be opened to be written to by anybody.
     (root / "dev" / "nvidia0").unlink()
     (root / "dev" / "nvidia0").mkdir()
-    run = smoke(env=on(root))
+    run = smoke(env=on(root), cuinit=100)
     assert run.code == 2
     assert run.summary == "no CUDA device: /dev/nvidia0 cannot be opened: Is a directory"
     assert run.receipt["action"] == "reboot"
+
+
+def test_a_node_of_somebody_elses_gpu_is_denied_and_closes_no_pool(smoke: Smoke, root: Path) -> None:
+    # Slurm's and systemd's device cgroups, and LXC, show every node and deny those of other people's GPUs.
+    (root / "dev" / "nvidia1").unlink()
+    (root / "dev" / "nvidia1").mkdir()
+    run = smoke(env=on(root))
+    assert (run.code, [(c["id"], c["message"]) for c in run.receipt["checks"] if c["status"] == "warn"]) == (
+        0,
+        [("devnodes", "/dev/nvidia1 cannot be opened: Is a directory, and the driver starts all the same")],
+    )
 
 
 def test_linux_under_windows_needs_no_device_nodes(smoke: Smoke, root: Path) -> None:

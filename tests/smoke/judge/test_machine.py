@@ -85,7 +85,18 @@ def library(**more: Any) -> dict[str, Any]:
         ({"library": "9", "path": "/c/compat/libcuda.so.9"}, {"libcuda.real": "pass", "driver.match": "skip"}, "9"),
         ({"library": "9", "path": "/c/compat-13/libcuda.so.9"}, {"libcuda.real": "pass", "driver.match": "skip"}, "9"),
         ({"library": "9", "path": "/lib/compat.so/../"}, {"libcuda.real": "pass", "driver.match": "skip"}, ""),
-        ({"refused": {"/dev/nvidia0": "no"}}, {"devnodes": "fail"}, "/dev/nvidia0 cannot be opened: no"),
+        # Nodes of other people's GPUs: Slurm's and systemd's device cgroups, LXC, pods that are not privileged.
+        (
+            {"refused": {"/dev/nvidia1": "no"}},
+            {"devnodes": "warn", "libcuda.real": "pass", "driver.match": "pass"},
+            "/dev/nvidia1 cannot be opened: no, and the driver starts all the same",
+        ),
+        (
+            {"refused": {"/dev/nvidia0": "no"}, "code": 100},
+            {"devnodes": "fail"},
+            "no CUDA device: /dev/nvidia0 cannot be opened: no",
+        ),
+        ({"refused": {"/dev/nvidia0": "no"}, "code": None}, {"devnodes": "fail"}, "cannot be opened: no"),
     ],
     ids=str,
 )  # fmt: skip
