@@ -36,7 +36,14 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "smoke" / "gpu_smoke"
 EXPLAINED = Path(__file__).with_suffix(".json")
 # Tests that call the code, by what they are likely to see, and those that run the command.
-_JUDGES = ("judge/test_numbers", "judge/test_machine", "judge/test_findings", "judge/test_health")
+_JUDGES = (
+    "judge/test_numbers",
+    "judge/test_machine",
+    "judge/test_findings",
+    "judge/test_health",
+    "judge/test_load",
+    "judge/test_slowdown",
+)
 CALLS = {
     "judge/": (*_JUDGES, "judge/test_floors", "history/test_baseline"),
     "checks.py": _JUDGES,

@@ -17,10 +17,15 @@ SOURCES = {
     "retired": "NVIDIA/DCGM@72fa3fe common/DcgmGPUHardwareLimits.h: DCGM_LIMIT_MAX_RETIRED_PAGES",
     "replays": "NVIDIA/DCGM@72fa3fe nvvs/plugin_src/pcie/Pcie.cpp: max_pcie_replays",
     "links": "NVIDIA/DCGM@72fa3fe nvvs/diag-skus.yaml.in: min_pci_generation and min_pci_width",
+    "lanes": "PCI Express Base Specification: 2.5, 5, 8, 16, 32 and 64 GT/s, of which 8b/10b and 128b/130b leave data",
+    "throttle": "github.com/Azure/azurehpc/pull/591 warns of it and drains no node; github.com/leptonai/gpud/pull/300 "
+    "does not call single events critical",
 }
 
 # Errors of NVML (nvml). What it does not know here is no fault; what it says of a broken GPU is one.
 UNSUPPORTED = frozenset({3, 4, 13, 22, 25, 26})
+# Drivers before R560 have no field for the recovery action, and may call its number an invalid argument.
+UNKNOWN_FIELD = {"recovery": 2}
 OLD_LIBRARY = 13  # an older driver has not that function; also what an older nvidia-ml-py without it comes to
 NO_LIBRARY, MISMATCH, NO_DRIVER = 12, 18, 9
 LOST = {
@@ -91,18 +96,27 @@ RECOVERY = {
 IDLE, POWER_CAP, HW_SLOWDOWN = 0x1, 0x4, 0x8
 WRONG_REASONS = {0x40: "HwThermalSlowdown", 0x80: "HwPowerBrakeSlowdown", 0x20: "SwThermalSlowdown"}
 ENOUGH = 2  # samples under load before they are judged: clocks and links take a moment to rise, and reasons to settle
+# A passively cooled card of 70 W meets its thermal limit for moments beside busy neighbours. A GPU fails where a timed
+# stage was slow and held down for this share of its samples, of this many in all timed stages: our guess (throttle).
+THROTTLED_SHARE, THROTTLED_SAMPLES = 0.25, 10
 
 # Cards whose own power limit holds them in every long product (nvforum-t4 of gpus.py for the T4, the rest is our guess:
 # cards of PCIe, with limits of 70 to 350 W).
-CAPPED = frozenset({"t4", "l4", "a10g", "l40s", "p100-pcie-16gb", "h100-pcie", "rtx-pro-6000-se"})
+CAPPED = frozenset({
+    "t4", "l4", "a10g", "l40s", "p100-pcie-16gb", "h100-pcie", "rtx-pro-6000-se",
+})  # fmt: skip
 AT_LIMIT = 0.90  # of the power limit: our guess
 
 RETIRED_PAGES = 63
 REPLAYS = 80
 
-# The generation and lanes of PCIe that DCGM asks at least (links); fewer than the slot gives is judged without a table.
+# The generation and lanes of PCIe that DCGM requires at least (links). Clouds wire GPUs with fewer lanes, or to older
+# hosts, than the GPU supports. In a virtual machine NVML reports the GPU's own maximum, so less than that is no fault.
 LINKS = {
     "t4": (3, 8), "v100-sxm2-16gb": (3, 16), "p100-pcie-16gb": (3, 16), "l4": (3, 16), "a10g": (3, 8), "l40s": (4, 8),
     "a100-40gb": (3, 16), "a100-80gb": (3, 16), "h100-pcie": (3, 16), "h100-sxm": (3, 16), "h200-sxm": (3, 16),
     "b200": (3, 16), "rtx-pro-6000-se": (3, 16),
 }  # fmt: skip
+# GB/s of one lane, by generation (lanes).
+LANE_GBS: dict[int, float] = {1: 0.25, 2: 0.5, **{each: 2 ** (each - 3) * 128 / 130 for each in range(3, 8)}}
+SLOW_COPY = 0.6  # of what its link carries: our guess. An H100 and an H200 reach 0.87 and 0.88 (our own receipts).

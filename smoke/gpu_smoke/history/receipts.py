@@ -39,7 +39,7 @@ _NEEDED: dict[str, Any] = {
         "items": {
             "type": "object",
             "properties": {"stage": _TEXT, "gpu": _INDEX, "dtype": _TEXT, **dict.fromkeys(("n", "bytes"), _NUMBER)}
-            | dict.fromkeys(("tflops", "gbs"), _NUMBER),
+            | dict.fromkeys(("tflops", "gbs", "width"), _NUMBER),
             "required": ["stage", "gpu"],
         },
     },
@@ -128,6 +128,12 @@ class Run:
                 machine = gpu["uuid"] or f"{self.digest}:{gpu['index']}"
                 found.append(Product(gpu["index"], kind, machine, each["hash"]))
         return found
+
+    def lanes(self, name: str) -> list[int]:
+        """How many lanes of PCIe each GPU of a model had under load, where NVML told."""
+        gpus, found = self._gpus(), self.record["measured"]
+        told = [each for each in found if each["stage"] == "nvml" and each.get("width")]
+        return [each["width"] for each in told if gpus.get(each["gpu"], {}).get("name") == name]
 
     def _gpus(self) -> dict[Any, Mapping[str, Any]]:
         return {gpu["index"]: gpu for gpu in self.record["gpus"]}

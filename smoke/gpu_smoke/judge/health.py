@@ -11,9 +11,9 @@ from ..checks import BAD, PASS, SKIP, WARN, Check, failure
 from ..data import health
 from ..faults import Meaning
 from ..options import Options, name_tokens
-from ..plan import HEALTH
-from . import load
-from .nvml_samples import Seen, lost, refused
+from ..plan import HEALTH, TIMED
+from . import load, slowdown
+from .nvml_samples import Seen, lost, refused, together
 from .subject import Subject
 
 _MISSING = "libnvidia-ml.so.1 is not here: NVIDIA_DRIVER_CAPABILITIES=compute,utility brings it into a container, and "
@@ -62,11 +62,26 @@ def judge(
     subject: Subject,
     was: Mapping[str, Any],
     now: Mapping[str, Any],
-    seen: Seen,
-    timed: Seen,
+    stages: Mapping[str, Seen],
     xids: Sequence[int],
+    speeds: Sequence[Check] = (),
+    better_link: str = "",
 ) -> list[Check]:
-    """Every check of one GPU, from both looks, what was seen between them, and what of that in timed stages."""
+    """Judge one GPU by NVML.
+
+    Args:
+        options: the command line.
+        subject: the GPU.
+        was: what NVML answered before the work.
+        now: what NVML answered after it.
+        stages: what it reported in between, by stage.
+        xids: the Xids that came.
+        speeds: the checks of what was timed.
+        better_link: who has a better link to the host; empty where nobody has.
+    """
+    seen, timed = together(stages.values()), together(part for stage, part in stages.items() if stage in TIMED)
+    h2d = next((check.value for check in speeds if (check.id, check.gpu) == ("h2d", subject.index)), None)
+    slow = slowdown.stages(speeds, subject.index)
     gone = fallen(subject, [*was.values(), *now.values(), *seen.refusals.values()])
     both = {what: (refused(was[what]) or refused(now[what]), say) for what, say in _BOTH.items()}
     link = timed.refusals.get("generation") or timed.refusals.get("width")
@@ -78,12 +93,12 @@ def judge(
             for what, (error, say) in both.items()
         ),
         _xid(subject, was["events"], xids),
-        _check_of("throttle", subject, seen.refusals.get("reasons"), lambda: load.throttle(subject, seen)),
+        _check_of("throttle", subject, seen.refusals.get("reasons"), lambda: load.throttle(subject, stages, slow)),
         _check_of(
             "pcie",
             subject,
             refused(was["pcie"]) or refused(now["pcie"]) or link,
-            lambda: load.pcie(subject, was["pcie"], now["pcie"], timed),
+            lambda: load.pcie(subject, was["pcie"], now["pcie"], timed, h2d, better_link),
         ),
         _check_of(
             "exclusive.processes",
@@ -130,8 +145,8 @@ def _check_of(what: str, subject: Subject, error: Mapping[str, Any] | None, judg
 
 def _untold(what: str, subject: Subject, error: Mapping[str, Any]) -> Check:
     """NVML does not answer: most often it cannot on this GPU."""
-    text = f"NVML does not tell: {error['text']}"
-    if error["refused"] in health.UNSUPPORTED or error["refused"] in health.LOST:
+    text, code = f"NVML does not tell: {error['text']}", error["refused"]
+    if code in health.UNSUPPORTED or code in health.LOST or code == health.UNKNOWN_FIELD.get(what):
         return Check(what, SKIP, text, gpu=subject.index)
     return Check(what, WARN, f"{subject.place}: {text}", gpu=subject.index, hint="an error that NVML should not give")
 
@@ -154,11 +169,13 @@ def _ecc(subject: Subject, was: Any, now: Any) -> Check:
         text = f"{subject.place} lost data: {now['uncorrected']} uncorrected memory errors since the driver was loaded"
         text += f", {new} of them during this check" if new > 0 else ""
         return failure("ecc", text, Meaning(faults.GPU, faults.RESET, _RESET), **where)
-    if now["corrected"]:
-        new = now["corrected"] - was["corrected"]
-        text = f"{now['corrected']} corrected memory errors since the driver was loaded, {new} during this check"
-        return Check("ecc", WARN, f"{subject.place}: {text}", hint="many of them come before uncorrected ones", **where)
-    return Check("ecc", PASS, "no memory errors since the driver was loaded", **where)
+    if not now["corrected"]:
+        return Check("ecc", PASS, "no memory errors since the driver was loaded", **where)
+    new = now["corrected"] - was["corrected"]
+    text = f"{now['corrected']} corrected memory errors since the driver was loaded, {new} during this check"
+    if new <= 0:  # a machine has some after months, and none of them is this job's
+        return Check("ecc", PASS, text, **where)
+    return Check("ecc", WARN, f"{subject.place}: {text}", hint="many of them come before uncorrected ones", **where)
 
 
 def _remap(subject: Subject, _: Any, now: Any) -> Check:

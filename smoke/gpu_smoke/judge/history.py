@@ -84,5 +84,15 @@ def _product(now: Run, product: Product, passed: Sequence[Run], given: int) -> C
     return failure("gemm.hash", text, Meaning(faults.GPU, faults.REPLACE, hint), **where)
 
 
+def wider(model: str, lanes: int, earlier: Sequence[Run]) -> str:
+    """Which earlier runs had GPUs of a model on more lanes of PCIe; empty where one had as few, or too few are known.
+
+    Generations are not compared: hosts of one machine type differ in them.
+    """
+    before = [found for run in earlier if run.passed and (found := run.lanes(model))]
+    least = min((lanes_of for found in before for lanes_of in found), default=0)
+    return f"{len(before)} earlier runs had x{least}" if len(before) >= ENOUGH and least > lanes else ""
+
+
 def _alone(on: str, given: int, same: str) -> str:
     return f"{on} is compared with nothing: none of {given} receipts is of a run that passed on {same}"

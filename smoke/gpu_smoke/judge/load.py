@@ -2,30 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from .. import faults
 from ..checks import PASS, SKIP, WARN, Check, failure
 from ..data import health
 from ..faults import Meaning
-from .nvml_samples import Seen
+from ..plan import TIMED
+from .nvml_samples import Seen, together
 from .subject import Subject
 
 _FEW = "never seen under load: --profile standard loads it for seconds"
+_WIRED = "clouds and slots wire GPUs so: compare h2d and pcie with another machine of this type"
 
 
-def throttle(subject: Subject, seen: Seen) -> Check:
-    """Whether something holds its clocks down that should not."""
+class Link(NamedTuple):
+    """A link of PCIe."""
+
+    generation: int
+    width: int
+
+    def __str__(self) -> str:
+        return f"generation {self.generation} x{self.width}"
+
+    @property
+    def gbs(self) -> float:
+        """What its lanes carry, one way; 0 for a generation that is newer than our table."""
+        return health.LANE_GBS.get(self.generation, 0.0) * self.width
+
+
+def throttle(subject: Subject, stages: Mapping[str, Seen], slow: Collection[str]) -> Check:
+    """Judge what holds clocks down that should not; it fails only a stage that was timed and came out slow.
+
+    Args:
+        subject: the GPU.
+        stages: what NVML reported of it, by stage.
+        slow: the stages whose speed was below what it should be.
+    """
+    seen = together(stages.values())
     where: dict[str, Any] = {"gpu": subject.index, "value": seen.highest.get("temperature"), "unit": "°C"}
-    wrong = {name: seen.reasons[bit] for bit, name in health.WRONG_REASONS.items() if seen.reasons[bit]}
-    counts = ", ".join(f"{name} in {count} of {seen.loaded} samples" for name, count in wrong.items())
-    if wrong and max(wrong.values()) >= health.ENOUGH:
-        text = f"{subject.place} holds its clocks down under load: {counts}"
-        means = Meaning(faults.PERF, faults.REPLACE, "it is too hot or gets too little power: replace the machine")
-        return failure("throttle", text, means, **where)
-    if wrong:
-        return Check("throttle", WARN, f"{subject.place} held its clocks down for a moment: {counts}", **where)
+    if counts := _held(seen):
+        watched = together(seen for stage, seen in stages.items() if stage in TIMED)
+        lasting = [_held(part) for stage in sorted(slow) if (part := stages.get(stage)) and _lasts(part)]
+        if lasting and watched.loaded >= health.THROTTLED_SAMPLES:
+            text = f"{subject.place} is slow and holds its clocks down: {lasting[0]}"
+            means = Meaning(faults.PERF, faults.REPLACE, "it is too hot or gets too little power: replace the machine")
+            return failure("throttle", text, means, **where)
+        hint = "moments are normal on cards without a fan; where it lasts, look at cooling and power"
+        return Check("throttle", WARN, f"{subject.place} held its clocks down: {counts}", hint=hint, **where)
     if seen.loaded < health.ENOUGH:
         return Check("throttle", SKIP, _FEW, gpu=subject.index)
     if slowed := seen.reasons[health.HW_SLOWDOWN]:
@@ -36,38 +61,89 @@ def throttle(subject: Subject, seen: Seen) -> Check:
     return Check("throttle", PASS, f"at its power limit in {capped:.0%} of {seen.loaded} samples{normal}", **where)
 
 
+def _held(seen: Seen) -> str:
+    """Which reasons that should not be held its clocks down, and how often; empty where none did."""
+    wrong = [(name, seen.reasons[bit]) for bit, name in health.WRONG_REASONS.items() if seen.reasons[bit]]
+    return ", ".join(f"{name} in {count} of {seen.loaded} samples" for name, count in wrong)
+
+
+def _lasts(seen: Seen) -> bool:
+    return max(seen.of(bit) for bit in health.WRONG_REASONS) >= health.THROTTLED_SHARE
+
+
+def link(seen: Seen) -> Link | None:
+    """The best link that a GPU had under load; None where it was seen too seldom, or not told."""
+    if seen.loaded < health.ENOUGH:
+        return None
+    found = Link(*(int(seen.highest.get(name, 0)) for name in Link._fields))
+    return found if all(found) else None
+
+
 def narrow(most: Any, seen: Seen) -> str:
-    """How its PCIe link falls short under load; empty where it does not, or the machine does not tell."""
-    if not isinstance(most, Mapping) or "generation" not in most or seen.loaded < health.ENOUGH:
+    """How its PCIe link under load is less than its maximum; empty where it is not, or NVML does not tell."""
+    has = link(seen)
+    if not isinstance(most, Mapping) or "generation" not in most or not has:
         return ""
-    has = {name: int(seen.highest.get(name, 0)) for name in ("generation", "width")}
-    if not all(has.values()) or all(has[name] >= most[name] for name in has):
+    if has.generation >= most["generation"] and has.width >= most["width"]:
         return ""
-    link = f"generation {has['generation']} x{has['width']}"
-    return f"{link}, of generation {most['generation']} x{most['width']} that the slot and the GPU have"
+    return f"{has}, of a maximum of {Link(most['generation'], most['width'])}"
 
 
-def pcie(subject: Subject, was: Mapping[str, Any], now: Mapping[str, Any], seen: Seen) -> Check:
-    """Whether its link to the host is as fast and as wide under load as it can be, and loses nothing."""
+def wider(subject: Subject, links: Mapping[Subject, Link]) -> str:
+    """Which other GPU of its model in this machine has a faster link; empty where none has."""
+    own = links[subject].gbs
+    better = [(other, each) for other, each in links.items() if other.name == subject.name and each.gbs > own]
+    return "".join(f"{other.place} has {each}" for other, each in better[:1])
+
+
+def pcie(
+    subject: Subject, was: Mapping[str, Any], now: Mapping[str, Any], seen: Seen, h2d: float | None, better: str
+) -> Check:
+    """Judge its link to the host.
+
+    A link below its maximum fails below what DCGM requires of the model, or where something else shows that it is
+    degraded: copies from the host that are slow even for such a link, or a better link elsewhere.
+
+    Args:
+        subject: the GPU.
+        was: NVML's answers before the work, with the maximum.
+        now: NVML's answers after it.
+        seen: its samples in timed stages.
+        h2d: how fast copies from the host were, in GB/s; None where none was timed.
+        better: who has a better link; empty where nobody has.
+    """
     replays = (now["replays"] or 0) - (was["replays"] or 0)
     where: dict[str, Any] = {"gpu": subject.index, "value": float(replays), "unit": "replays"}
     means = Meaning(faults.PERF, faults.REPLACE, "reseat the card where you can, else replace the machine")
-    if short := narrow(was, seen):
-        return failure("pcie", f"{subject.place} has a slow link to the host under load: {short}", means, **where)
+    has, least = link(seen), Link(*health.LINKS.get(subject.key, (0, 0)))
+    short = narrow(was, seen)
+    if short and has and (why := _degraded(subject, has, least, h2d, better)):
+        return failure(
+            "pcie", f"{subject.place} has a slow link to the host under load: {short}; {why}", means, **where
+        )
     if replays > health.REPLAYS:
         text = f"{subject.place} had to repeat {replays} packets of PCIe, {health.REPLAYS} are too many"
         return failure("pcie", text, means, **where)
-    if seen.loaded < health.ENOUGH or not seen.highest.get("width"):
+    if not has:
         return Check("pcie", SKIP, _FEW if seen.loaded < health.ENOUGH else "not told here", gpu=subject.index)
-    link = f"generation {seen.highest['generation']:g} x{seen.highest['width']:g}"
-    generation, width = health.LINKS.get(subject.key, (0, 0))
-    if seen.highest["generation"] < generation or seen.highest["width"] < width:
-        text = f"{subject.place} has {link}, DCGM asks generation {generation} x{width} of {subject.name}"
+    if has.gbs < least.gbs:
+        text = f"{subject.place} has {has}, DCGM requires {least} of {subject.name}"
         return Check("pcie", WARN, text, hint="a slot, or a virtual machine, that gives it no more", **where)
+    if short:
+        return Check("pcie", WARN, f"{subject.place} has {short}", hint=_WIRED, **where)
     if replays > 0:
         text = f"{subject.place} had to repeat {replays} packets of PCIe"
         return Check("pcie", WARN, text, hint="a few are harmless; many are a bad contact", **where)
-    return Check("pcie", PASS, f"{link} under load", **where)
+    return Check("pcie", PASS, f"{has} under load", **where)
+
+
+def _degraded(subject: Subject, has: Link, least: Link, h2d: float | None, better: str) -> str:
+    """What shows that a link below its maximum is a fault, and not how the machine is made."""
+    if has.gbs < least.gbs:
+        return f"DCGM requires {least} of {subject.name}"
+    if h2d is not None and h2d < health.SLOW_COPY * has.gbs:
+        return f"copies from the host reach {h2d:.3g} GB/s of the {has.gbs:.3g} that it carries"
+    return better
 
 
 def nvlink(subject: Subject, was: Mapping[str, Any], now: Mapping[str, Any]) -> Check:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,10 +21,20 @@ STAGES = {
 _LINKS = ("h2d", "d2h")
 
 
+def slow(check: Check) -> bool:
+    """Whether a speed was below what it should be; one that is only reported warns too, and has no such floor."""
+    below = check.status == WARN and check.warn_below is not None
+    return check.id in STAGES and (below or (check.status in BAD and check.severity == faults.PERF))
+
+
+def stages(checks: Iterable[Check], gpu: int | None) -> set[str]:
+    """The stages in which a GPU was slow, but for copies with the host: its clocks do not slow these down."""
+    return {STAGES[check.id] for check in checks if check.gpu == gpu and check.id not in _LINKS and slow(check)}
+
+
 def blame(check: Check, subject: Subject, state: Mapping[str, Any], seen: Seen) -> Check:
     """The same finding with its cause; only what is slow has one, and only if it was seen often enough."""
-    slow = check.status == WARN or (check.status in BAD and check.severity == faults.PERF)
-    if not slow or check.id not in STAGES or seen.loaded < health.ENOUGH:
+    if not slow(check) or seen.loaded < health.ENOUGH:
         return check
     action, hint = _cause(check, subject, state, seen)
     return replace(check, hint=hint, action=action if check.status in BAD else check.action)
@@ -37,7 +47,10 @@ def _cause(check: Check, subject: Subject, state: Mapping[str, Any], seen: Seen)
         hot = f" at {seen.highest['temperature']:g} °C" if "temperature" in seen.highest else ""
         return faults.REPLACE, f"{' and '.join(wrong)} held its clocks down{hot}: replace the machine"
     if check.id in _LINKS and (short := load.narrow(state["pcie"], seen)):
-        return faults.REPLACE, f"its PCIe link was {short}: reseat the card, or replace the machine"
+        text = (
+            f"its PCIe link was {short}: compare with another machine of this type, then reseat the card or replace it"
+        )
+        return faults.REPLACE, text
     if capped := _capped(subject, state["power"], seen):
         return capped
     return faults.REPLACE, "nothing held its clocks down and nobody else used it: the GPU itself is slow, replace it"

@@ -106,7 +106,7 @@ class WorkerGroup:
             receipt.add(*speed.against_peers(self.subjects, receipt.checks))
         if self.subjects and self.known.earlier is not None:
             receipt.add(*history.judge(Run("", receipt.record()), self.known.earlier))
-        self.watcher.verdict(self.subjects)
+        self.watcher.verdict(self.subjects, self.known.earlier or ())
         if not checks.bad(receipt.checks):
             receipt.add(*completeness.complete(self.profile, [*self.subjects.values()], receipt.checks))
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..checks import BAD, Check
-from ..judge import health, load, slowdown
+from ..history.receipts import Run
+from ..judge import health, history, load, slowdown
 from ..judge.nvml_samples import Seen, refused, strangers, together
 from ..judge.subject import Subject
 from ..options import Options
@@ -87,15 +88,18 @@ class Watcher:
         self._without(health.skipped("NVML took too long to load"))
         return True
 
-    def verdict(self, subjects: Mapping[int, Subject]) -> None:
-        """Judge what it told, and name the cause of what is slow."""
+    def verdict(self, subjects: Mapping[int, Subject], earlier: Sequence[Run] = ()) -> None:
+        """Judge what it told, and name the cause of what is slow; `earlier` are other runs, for their links."""
         if not self._has_event:
             return
         found = health.machine(self._gpus, len(self.receipt.devices))
         up: dict[Subject, int] = {}
+        links = {subject: link for index, subject in subjects.items() if (link := load.link(self._timed(index)))}
         for index, subject in subjects.items():
             was, now = self._of(index, self._gpus), self._of(index, self._after)
-            found += self._gpu(subject, was, now)
+            here = load.wider(subject, links) if subject in links else ""
+            before = history.wider(subject.name, links[subject].width, earlier) if subject in links else ""
+            found += self._gpu(subject, was, now, here or before)
             if now and not refused(now["nvlink"]):
                 up[subject] = now["nvlink"]["active"]
         fewer = {check.gpu: check for check in load.unequal(up)}
@@ -125,7 +129,12 @@ class Watcher:
     def _without(self, found: Check) -> None:
         self.receipt.add(found, *health.all_skipped(found.message))
 
-    def _gpu(self, subject: Subject, was: dict[str, Any] | None, now: dict[str, Any] | None) -> list[Check]:
+    def _timed(self, index: int) -> Seen:
+        return together(seen for (gpu, stage), seen in self._seen.items() if gpu == index and stage in TIMED)
+
+    def _gpu(
+        self, subject: Subject, was: dict[str, Any] | None, now: dict[str, Any] | None, better_link: str
+    ) -> list[Check]:
         index = subject.index or 0
         if was is None:
             return health.unknown(subject, self.receipt.devices[index]["uuid"])
@@ -140,8 +149,7 @@ class Watcher:
             return health.hurried(subject, was, whole, xids)
         if self._deaf and was["events"] is True:
             was = {**was, "events": self._deaf}
-        timed = together(seen for stage, seen in parts.items() if stage in TIMED)
-        return health.judge(self.options, subject, was, now, whole, timed, xids)
+        return health.judge(self.options, subject, was, now, parts, xids, self.receipt.checks, better_link)
 
     def _strays(self, subjects: Mapping[int, Subject]) -> list[Check]:
         """Xids of a GPU that may be one of these: of some of them NVML's cannot be found."""

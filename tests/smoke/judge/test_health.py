@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -36,8 +37,8 @@ def seen_under_load(samples: int, **more: Any) -> Seen:
 
 
 def judged(sample: dict[str, Any] | None = None, subject: Any = L4, **more: Any) -> dict[str, Check]:
-    seen = seen_under_load(3, **(sample or {}))
-    found = health.judge(Options("cuda"), subject, HEALTHY, {**HEALTHY, **more}, seen, seen, [])
+    stages = {"gemm.speed": seen_under_load(3, **(sample or {}))}
+    found = health.judge(Options("cuda"), subject, HEALTHY, {**HEALTHY, **more}, stages, [])
     return {check.id: check for check in found}
 
 
@@ -45,6 +46,52 @@ def test_a_healthy_gpu_passes_and_its_limit_is_no_error_at_all() -> None:
     found = judged()
     assert {name for name, check in found.items() if check.status != "pass"} == {"nvlink"}
     assert (found["ecc"].value, found["ecc"].fail_above) == (0.0, 0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "status", "said"),
+    [
+        (5, 5, "pass", "5 corrected memory errors since the driver was loaded, 0 during this check"),
+        (5, 6, "warn", "GPU 0: 6 corrected memory errors since the driver was loaded, 1 during this check"),
+        (0, 0, "pass", "no memory errors since the driver was loaded"),
+    ],
+)
+def test_corrected_errors_warn_where_the_check_itself_saw_them(before: int, after: int, status: str, said: str) -> None:
+    was = {**HEALTHY, "ecc": {"uncorrected": 0, "corrected": before}}
+    now = {**HEALTHY, "ecc": {"uncorrected": 0, "corrected": after}}
+    found = {check.id: check for check in health.judge(Options("cuda"), L4, was, now, {}, [])}["ecc"]
+    assert (found.status, found.message) == (status, said)
+
+
+@pytest.mark.parametrize(("what", "status"), [("recovery", "skip"), ("retired", "warn")])
+def test_a_field_that_an_old_driver_calls_an_invalid_argument_is_skipped(what: str, status: str) -> None:
+    found = judged(**{what: {"refused": 2, "text": "no such field"}})[what]
+    assert (found.status, found.message.endswith("NVML does not tell: no such field")) == (status, True)
+
+
+def test_stages_that_were_not_timed_say_nothing_of_the_link_and_all_of_them_of_heat() -> None:
+    parts = {"gemm": seen_under_load(3, generation=1, reasons=0x40), "copies": seen_under_load(3)}
+    found = {check.id: check for check in health.judge(Options("cuda"), L4, HEALTHY, HEALTHY, parts, [])}
+    assert (found["pcie"].message, found["throttle"].status) == ("generation 4 x16 under load", "warn")
+    quick = {"gemm": seen_under_load(3, generation=1)}
+    assert {check.id: check.status for check in health.judge(Options("cuda"), L4, HEALTHY, HEALTHY, quick, [])}[
+        "pcie"
+    ] == "skip"
+
+
+def test_the_speeds_of_a_gpu_decide_about_its_link_and_its_heat() -> None:
+    parts = {"gemm.speed": seen_under_load(20, reasons=0x40, width=8)}
+    slow = Check("gemm.speed", "warn", "", gpu=0, warn_below=51.2)
+    for index, copies, expected in (
+        (0, 3.0, ("fail", "fail")),
+        (1, 3.0, ("warn", "warn")),
+        (0, 14.0, ("fail", "warn")),
+    ):
+        speeds = [replace(slow, gpu=index), Check("h2d", "skip", "", gpu=index, value=copies)]
+        found = {c.id: c for c in health.judge(Options("cuda"), L4, HEALTHY, HEALTHY, parts, [], speeds)}
+        assert (found["throttle"].status, found["pcie"].status) == expected
+    better = {c.id: c for c in health.judge(Options("cuda"), L4, HEALTHY, HEALTHY, parts, [], (), "GPU 1 has more")}
+    assert better["pcie"].message.endswith("; GPU 1 has more")
 
 
 def test_a_driver_without_the_histogram_of_banks_misses_none() -> None:
@@ -71,7 +118,9 @@ def test_a_card_that_never_meets_its_power_limit_is_not_excused_for_it() -> None
 @pytest.mark.parametrize(
     ("samples", "most", "said"),
     [
-        (2, {"generation": 4, "width": 16}, "generation 4 x8, of generation 4 x16 that the slot and the GPU have"),
+        (2, {"generation": 4, "width": 16}, "generation 4 x8, of a maximum of generation 4 x16"),
+        (2, {"generation": 5, "width": 8}, "generation 4 x8, of a maximum of generation 5 x8"),
+        (2, {"generation": 3, "width": 8}, ""),
         (1, {"generation": 4, "width": 16}, ""),
         (2, {"generation": 4, "width": 8}, ""),
         (2, {"refused": 3, "text": "not supported"}, ""),
@@ -97,13 +146,13 @@ def test_a_link_of_which_a_part_was_never_told_is_not_taken_for_the_narrowest(pa
     ],
 )
 def test_a_link_is_judged_from_the_second_sample_under_load(samples: int, status: str, said: str) -> None:
-    found = load.pcie(L4, HEALTHY["pcie"], HEALTHY["pcie"], seen_under_load(samples))
+    found = load.pcie(L4, HEALTHY["pcie"], HEALTHY["pcie"], seen_under_load(samples), None, "")
     assert (found.status, found.message) == (status, said)
 
 
 def test_a_link_whose_width_nobody_tells_is_not_judged() -> None:
     seen = seen_under_load(2, width={"refused": 3, "text": "no"})
-    found = load.pcie(L4, HEALTHY["pcie"], HEALTHY["pcie"], seen)
+    found = load.pcie(L4, HEALTHY["pcie"], HEALTHY["pcie"], seen, None, "")
     assert (found.status, found.message) == ("skip", "not told here")
 
 

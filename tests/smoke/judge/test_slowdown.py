@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from gpu_smoke.checks import Check
 from gpu_smoke.data.gpus import GPUS
-from gpu_smoke.data.health import LINKS
-from gpu_smoke.judge import load, slowdown
+from gpu_smoke.judge import slowdown
 from gpu_smoke.judge.nvml_samples import Seen, strangers, together
 from gpu_smoke.judge.subject import Subject
 
@@ -82,7 +81,7 @@ def test_a_narrow_link_explains_slow_copies_with_the_host_and_nothing_else() -> 
     link = seen({"width": 4})
     action, hint = cause(link, "h2d")
     assert action == "replace-node"
-    assert hint.startswith("its PCIe link was generation 4 x4, of generation 4 x16 that the slot and the GPU have")
+    assert hint.startswith("its PCIe link was generation 4 x4, of a maximum of generation 4 x16: compare with another")
     assert "PCIe" not in cause(link, "gemm.speed")[1]
 
 
@@ -94,7 +93,9 @@ def test_what_is_not_slow_or_was_hardly_seen_keeps_its_hint() -> None:
         Check("h2d", "fail", "", 0, severity="gpu", hint="generic"),
     ):
         assert slowdown.blame(check, subject("l4"), STATE, hot) == check
-    slow = Check("gemm.speed", "warn", "", 0, hint="generic")
+    unknown = Check("gemm.speed", "warn", "only reported", 0, hint="generic")
+    assert slowdown.blame(unknown, subject("l4"), STATE, hot) == unknown
+    slow = Check("gemm.speed", "warn", "", 0, hint="generic", warn_below=51.2)
     assert slowdown.blame(slow, subject("l4"), STATE, seen({"reasons": 1}, {"reasons": 0x40})) == slow
     warned = slowdown.blame(slow, subject("l4"), STATE, hot)
     assert (warned.action, warned.hint.partition(" ")[0]) == ("", "HwThermalSlowdown")
@@ -123,42 +124,6 @@ def test_processes_of_others_are_told_from_the_checks_own(pids: Any, ours: list[
 
 
 @pytest.mark.parametrize(
-    ("samples", "status"),
-    [
-        ([{"reasons": 0x20}] * 2, "fail"), ([{"reasons": 0x20}, {}], "warn"), ([{"reasons": 8}, {}], "warn"),
-        ([{"reasons": 4}] * 2, "pass"), ([{"reasons": 1}] * 2, "skip"),
-    ],
-)  # fmt: skip
-def test_a_reason_that_holds_clocks_down_must_last_to_fail(samples: list[dict[str, Any]], status: str) -> None:
-    assert load.throttle(subject("l4"), seen(*samples)).status == status
-
-
-@pytest.mark.parametrize("key", LINKS)
-def test_just_below_the_link_that_a_model_needs_warns_and_below_what_the_slot_has_fails(key: str) -> None:
-    generation, width = LINKS[key]
-
-    def judged(generation: int, width: int, most: tuple[int, int]) -> str:
-        state = {"generation": most[0], "width": most[1], "replays": 0}
-        return load.pcie(subject(key), state, state, seen({"generation": generation, "width": width})).status
-
-    assert judged(generation, width, (generation, width)) == "pass"
-    assert judged(generation, width // 2, (generation, width // 2)) == "warn"
-    assert judged(generation - 1, width, (generation - 1, width)) == "warn"
-    assert judged(generation, width // 2, (generation, width)) == "fail"
-    assert judged(generation - 1, width, (generation, width)) == "fail"
-
-
-def test_every_gpu_of_the_table_has_a_link_that_it_needs() -> None:
-    assert set(LINKS) == set(GPUS)
-
-
-@pytest.mark.parametrize(("replays", "status"), [(80, "warn"), (81, "fail"), (1, "warn"), (0, "pass")])
-def test_packets_that_had_to_be_repeated_warn_and_many_fail(replays: int, status: str) -> None:
-    was, now = ({"generation": 4, "width": 16, "replays": count} for count in (5, 5 + replays))
-    assert load.pcie(subject("l4"), was, now, seen({})).status == status
-
-
-@pytest.mark.parametrize(
     ("gpu", "bad", "hint"),
     [
         ({"reasons": 0x40, "temperature": 95}, "throttle", "HwThermalSlowdown held its clocks down at 95 °C"),
@@ -170,21 +135,59 @@ def test_packets_that_had_to_be_repeated_warn_and_many_fail(replays: int, status
 def test_a_slow_gpu_and_what_slowed_it_are_told_together(
     smoke: Smoke, gpu: dict[str, Any], bad: str, hint: str
 ) -> None:
-    run = smoke(*STANDARD, faults=SLOW, lasts={"gemm": 1.5}, nvml={"gpus": [gpu]})
+    run = smoke(*STANDARD, faults=SLOW, lasts={"gemm": 2.5}, nvml={"gpus": [gpu]})
     assert {("gemm.speed", 0), (bad, 0)} == set(run.bad())
     assert found(run, "gemm.speed")["hint"].startswith(hint)
 
 
-def test_a_link_that_is_narrow_under_load_fails_by_itself_and_what_nvml_saw_is_kept(smoke: Smoke) -> None:
+def test_a_link_that_dcgm_would_refuse_fails_by_itself_and_what_nvml_saw_is_kept(smoke: Smoke) -> None:
     run = smoke(*STANDARD, lasts={"gemm": 1.5}, nvml={"gpus": [{"generation": 1}]})
     assert (run.code, run.bad()) == (3, [("pcie", 0)])
     assert run.summary == (
-        "GPU 0 has a slow link to the host under load: generation 1 x16, "
-        "of generation 4 x16 that the slot and the GPU have"
+        "GPU 0 has a slow link to the host under load: generation 1 x16, of a maximum of generation 4 x16; "
+        "DCGM requires generation 3 x16 of NVIDIA L4"
     )
     [told] = [each for each in run.receipt["measured"] if each["stage"] == "nvml"]
     assert told["stages"]["gemm.speed"]["loaded"] >= 2
     assert (told["temperature"], told["power"], told["clock"]) == (50, 60.0, 2000)
+
+
+# A T4 of a virtual machine with 8 lanes: NVML's maximum is the card's own 16.
+T4 = {"name": "Tesla T4", "cc": "7.5", "sm": 40, "mem": 15_800_000_000}
+CLOUD_T4 = {"generation": 3, "width": 8, "most": [3, 16]}
+T4_SPEEDS = {"gemm": 24.0, "copy": 240.0, "host": 6.2}
+
+
+def test_a_t4_on_eight_lanes_of_a_virtual_machine_passes_and_with_slow_copies_it_fails(smoke: Smoke) -> None:
+    def run(**speeds: float) -> Any:
+        return smoke(
+            *STANDARD, gpus=[T4], speeds=T4_SPEEDS | speeds, lasts={"gemm": 1.5}, nvml={"gpus": [CLOUD_T4]}
+        )  # fmt: skip
+
+    healthy = run()
+    assert (healthy.code, healthy.bad()) == (0, [])
+    assert [(c["id"], c["message"]) for c in healthy.receipt["checks"] if c["status"] == "warn"] == [
+        ("pcie", "GPU 0 has generation 3 x8, of a maximum of generation 3 x16")
+    ]
+    assert run(host=4.0).bad() == [("pcie", 0)]
+
+
+def test_a_gpu_that_has_fewer_lanes_than_its_peers_is_told_of_them(smoke: Smoke) -> None:
+    whole = {**CLOUD_T4, "width": 16}
+    run = smoke(
+        *STANDARD, "--expect-gpus", "2", gpus=[T4, T4], speeds=T4_SPEEDS, lasts={"gemm": 1.5},
+        nvml={"gpus": [whole, CLOUD_T4]},
+    )  # fmt: skip
+    assert (run.code, run.bad()) == (3, [("pcie", 1)])
+    assert run.summary.endswith("; GPU 0 has generation 3 x16")
+
+
+@pytest.mark.parametrize("profile", ["quick", "standard"])
+def test_heat_that_slows_nothing_down_closes_no_pool(smoke: Smoke, profile: str) -> None:
+    hot = {"reasons": 0x60, "temperature": 97}
+    run = smoke("--profile", profile, lasts={"product": 1, "gemm": 1.5}, nvml={"gpus": [hot]})
+    assert (run.code, found(run, "throttle")["status"]) == (0, "warn")
+    assert found(run, "throttle")["message"].startswith("GPU 0 held its clocks down: HwThermalSlowdown in ")
 
 
 def test_a_slow_gpu_at_its_power_limit_is_told_that_this_is_normal(smoke: Smoke) -> None:

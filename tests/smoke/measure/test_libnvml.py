@@ -119,7 +119,7 @@ def test_a_driver_without_the_newer_name_for_clock_reasons_is_asked_by_the_older
         "--profile", "standard", library=nvml_library.compile_library(tmp_path, "-DOLD"),
         nvml={"gpus": [{"reasons": 0x40}]}, lasts={"gemm": 1.5},
     )  # fmt: skip
-    assert statuses(run)["throttle"] == "fail"
+    assert statuses(run)["throttle"] == "warn"
 
 
 def test_an_installed_nvidia_ml_py_does_not_come_into_runs_that_have_none() -> None:
