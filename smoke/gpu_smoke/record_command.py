@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from . import output
+from .data.gpus import FAIL, WARN
 from .errors import UsageError, unwritable
 from .history import measurements
 from .history import receipts as past
@@ -18,10 +21,9 @@ from .options import Parser
 from .reports import files
 
 _HINT = "gpu-smoke --profile standard --json RECEIPT.json, on whole GPUs that nothing else uses"
-# Warnings about this very GPU: the check, whether it compared anything, and whether it could have failed. A floor of
-# one party alone cannot, and is what a measurement of one's own is to replace; a short history cannot either.
-_SLOW = {(f"{what}.{check}", True, True) for what in ("gemm", "mem") for check in ("speed", "peers", "history")}
-_SLOW |= {(f"{what}.history", True, False) for what in ("gemm", "mem")}
+# Warnings about this very GPU, where they compare it with anything.
+_COMPARED = tuple(f"{what}.{check}" for what in ("gemm", "mem") for check in ("speed", "peers", "history"))
+_FLOORS = ("gemm.speed", "mem.speed")
 _THROTTLED = ("throttle", "burn")
 
 
@@ -80,13 +82,25 @@ def _refused(run: Run, recorded: set[str]) -> Iterator[Problem]:
     for index, check in enumerate(run.record["checks"]):
         if check["status"] == "warn" and check["id"] in _THROTTLED:
             yield problem(f"checks[{index}]", "a GPU was throttled", check["id"], "clocks that nothing held down")
-        elif check["status"] == "warn" and (check["id"], "value" in check, "fail_below" in check) in _SLOW:
+        elif check["status"] == "warn" and _slow(check):
             yield problem(f"checks[{index}]", "a GPU was slow", check["id"], "a GPU as fast as others of its model")
     if not run.speeds and run.record["device"] == "cuda":
         yield problem("measured", "no speed of a GPU", run.record.get("profile", ""), "the profile standard or burn")
     for name, version in (("host.driver", run.driver), ("torch.version", run.torch)):
         if not version:
             yield problem(name, "not told", version, "its version")
+
+
+def _slow(check: Mapping[str, Any]) -> bool:
+    """Whether a warning is one of a slow GPU.
+
+    A floor of one party, or of theory, is what a measurement of one's own is to replace: these fail further below the
+    warning than a floor of several parties does.
+    """
+    if check["id"] not in _COMPARED or "value" not in check:
+        return False
+    several = check.get("fail_below", 0.0) >= round(FAIL / WARN, 2) * check.get("warn_below", math.inf)
+    return several or check["id"] not in _FLOORS
 
 
 def _rows(runs: Sequence[Run]) -> list[Row]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_smoke.data.gpus import ALLREDUCE, FAIL, GPUS, MEMORY, SOURCES, WARN, Speed
+from gpu_smoke.data import gpus
+from gpu_smoke.data.gpus import GPUS, Figure, Speed
 
 
 def page() -> Iterator[str]:
@@ -16,8 +17,12 @@ def page() -> Iterator[str]:
     yield "How to have floors of your own: [measure, and record](gpu-checks.md#floors-of-your-own)."
     yield "Those of the H100 and the H200 were measured by this project, on machines that were no pool of its own."
     yield ""
-    yield f"A speed below {WARN:.2f} of the lowest credible measurement warns, below {FAIL:.2f} it fails."
-    yield "What one party alone has measured only warns, and has no second figure."
+    yield f"A speed below {gpus.WARN:.2f} of the lowest published measurement warns."
+    yield f"It fails below {gpus.FAIL:.2f} where several parties measured, and below {gpus.ALONE:.2f} where one did."
+    yield ""
+    yield "A measurement counts for the format and the size that the check times."
+    yield "Where every published one is of the best size that was found,"
+    yield f"{gpus.BEST_SIZE:.2f} of it counts, which the timed size reaches on the cards that were measured in both."
     yield ""
     yield "| GPU | timed | products, TFLOPS: warn, fail | from | copies, GB/s: warn, fail | from | host, GB/s: warn |"
     yield "|---|---|---|---|---|---|---|"
@@ -26,22 +31,41 @@ def page() -> Iterator[str]:
             ", ".join(gpu.names),
             f"{gpu.dtype}, {gpu.n}",
             _floors(gpu.gemm),
-            ", ".join(gpu.gemm.sources),
+            _figures(gpu.products),
             _floors(gpu.copy),
-            ", ".join(gpu.copy.sources),
+            _figures(gpu.copies),
             f"{gpu.host:g} (aznhc)" if gpu.host else "",
         ]
         yield f"| {' | '.join(cells)} |"
     yield ""
-    yield f"Memory is all there from {MEMORY:.2f} of the nominal size on."
+    yield "Other models, and those without a measurement, are held to what they could do at most, as CUDA reports it."
+    yield f"Products fail below {gpus.THEORY_GEMM:.2f} of multiprocessors x clock x FLOP per clock."
+    yield f"Copies fail below {gpus.THEORY_COPY:.2f} of twice the memory clock x the width of its bus."
+    yield "Above that a speed is reported, with a warning."
+    yield "FLOP of one multiprocessor per clock, by compute capability:"
+    yield ", ".join(f"{flop} ({capability})" for capability, flop in gpus.FLOP_PER_CLOCK.items()) + "."
+    yield ""
+    yield f"Memory is all there from {gpus.MEMORY:.2f} of the nominal size on."
     yield "An all-reduce of 256 MiB over eight GPUs warns below"
-    yield ", ".join(f"{floor:g} GB/s ({GPUS[key].names[0]})" for key, floor in ALLREDUCE.items()) + "."
+    yield ", ".join(f"{floor:g} GB/s ({GPUS[key].names[0]})" for key, floor in gpus.ALLREDUCE.items()) + "."
     yield ""
     yield "| source | what it is |"
     yield "|---|---|"
-    yield from (f"| {name} | {text} |" for name, text in SOURCES.items())
+    yield from (f"| {name} | {text} |" for name, text in gpus.SOURCES.items())
     yield ""
 
 
-def _floors(speed: Speed) -> str:
-    return f"{speed.lowest * WARN:.4g}" + ("" if speed.alone else f", {speed.lowest * FAIL:.4g}")
+def _floors(speed: Speed | None) -> str:
+    if speed is None:
+        return "theory"
+    return ", ".join(f"{speed.lowest * share:.4g}" for share in (speed.warn, speed.fail))
+
+
+def _figures(figures: tuple[Figure, ...]) -> str:
+    """Each measurement, its source and its size."""
+    ordered = sorted(figures, key=lambda figure: figure.value)
+    return ", ".join(f"{figure.value:g} ({figure.source}{_size(figure)})" for figure in ordered)
+
+
+def _size(figure: Figure) -> str:
+    return f" at {figure.n}" if figure.n else ", best size" if figure.dtype else ""

@@ -113,7 +113,7 @@ class Card:
         return self.source != "known"
 
 
-_H100 = Card("H100", 525, "nv-mig")
+_H100, _A100_80GB = Card("H100", 525, "nv-mig"), Card("A100 80GB", 470, "known")
 # By the keys of data/gpus.py; the catalog's gpus.json has the same branches.
 CARDS = {
     "t4": Card("T4", 418, "known"),
@@ -121,8 +121,10 @@ CARDS = {
     "l4": Card("L4", 525, "cos-l4"),
     "a10g": Card("A10G", 460, "known"),
     "l40s": Card("L40S", 535, "known"),
-    "a100-80gb": Card("A100 80GB", 470, "known"),
+    "a100-80gb": _A100_80GB,
+    "a100-pcie-80gb": _A100_80GB,
     "h100-pcie": _H100,
+    "h100-nvl": _H100,
     "h100-sxm": _H100,
     "h200-sxm": Card("H200", 550, "nv-mig"),
     "rtx-pro-6000-se": Card("RTX PRO 6000", 575, "eks-lists"),

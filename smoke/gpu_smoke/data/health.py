@@ -103,7 +103,8 @@ THROTTLED_SHARE, THROTTLED_SAMPLES = 0.25, 10
 # Cards whose own power limit holds them in every long product (nvforum-t4 of gpus.py for the T4, the rest is our guess:
 # cards of PCIe, with limits of 70 to 350 W).
 CAPPED = frozenset({
-    "t4", "l4", "a10g", "l40s", "p100-pcie-16gb", "h100-pcie", "rtx-pro-6000-se",
+    "t4", "l4", "a10g", "l40s", "p100-pcie-16gb", "v100-pcie-16gb", "v100-pcie-32gb", "a100-pcie-40gb",
+    "a100-pcie-80gb", "h100-pcie", "h100-nvl", "rtx-pro-6000-se",
 })  # fmt: skip
 AT_LIMIT = 0.90  # of the power limit: our guess
 
@@ -113,9 +114,11 @@ REPLAYS = 80
 # The generation and lanes of PCIe that DCGM requires at least (links). Clouds wire GPUs with fewer lanes, or to older
 # hosts, than the GPU supports. In a virtual machine NVML reports the GPU's own maximum, so less than that is no fault.
 LINKS = {
-    "t4": (3, 8), "v100-sxm2-16gb": (3, 16), "p100-pcie-16gb": (3, 16), "l4": (3, 16), "a10g": (3, 8), "l40s": (4, 8),
-    "a100-40gb": (3, 16), "a100-80gb": (3, 16), "h100-pcie": (3, 16), "h100-sxm": (3, 16), "h200-sxm": (3, 16),
-    "b200": (3, 16), "rtx-pro-6000-se": (3, 16),
+    "t4": (3, 8), "v100-sxm2-16gb": (3, 16), "v100-sxm2-32gb": (3, 16), "v100-pcie-16gb": (3, 16),
+    "v100-pcie-32gb": (3, 16), "p100-pcie-16gb": (3, 16), "l4": (3, 16), "a10g": (3, 8), "l40s": (4, 8),
+    "a100-40gb": (3, 16), "a100-pcie-40gb": (3, 16), "a100-80gb": (3, 16), "a100-pcie-80gb": (3, 16),
+    "h100-pcie": (3, 16), "h100-nvl": (3, 16), "h100-sxm": (3, 16), "h20": (3, 16), "h200-sxm": (3, 16),
+    "b200": (3, 16), "b300": (3, 1), "rtx-pro-6000-se": (3, 16),
 }  # fmt: skip
 # GB/s of one lane, by generation (lanes).
 LANE_GBS: dict[int, float] = {1: 0.25, 2: 0.5, **{each: 2 ** (each - 3) * 128 / 130 for each in range(3, 8)}}

@@ -23,7 +23,7 @@ _PEERS = ("gemm.speed", "mem.speed")
 def judge(
     what: str, subject: Subject, value: float | None, unit: str, known: Speed | None, hint: str = _SLOW, **more: Any
 ) -> Check:
-    """Fail below 0.75 of the lowest credible measurement, warn below 0.90; what one party measured only warns."""
+    """Hold a speed to what is known: the shares of it below which to warn and to fail are in `known`."""
     where: dict[str, Any] = {"gpu": subject.index, "value": value, "unit": unit, **more}
     if subject.on_cpu:
         return Check(what, SKIP, "not judged on the CPU", **where)
@@ -32,16 +32,21 @@ def judge(
         return failure(what, f"{subject.place} was timed, and no speed came of it", means, **{**where, "value": None})
     found = f"{value:.4g} {unit}"
     if known is None:
-        return Check(what, WARN, f"{found}; nobody has said how fast {subject.name} is, so only reported", **where)
-    low, high = (round(known.lowest * factor * subject.share, 4) for factor in (gpus.FAIL, gpus.WARN))
-    floors = {"warn_below": high} if known.alone else {"warn_below": high, "fail_below": low}
-    where |= {**floors, "reference": f"{subject.key or subject.name}: {', '.join(known.sources)}"}
-    if value >= high:
-        return Check(what, PASS, found, **where)
-    text = f"{subject.place} is slow: {found}, {subject.name} should reach {high:.4g}"
-    if known.alone or value >= low:
-        return Check(what, WARN, text, hint=hint, **where)
-    return failure(what, f"{text} and must {low:.4g}", Meaning(faults.PERF, faults.REPLACE, hint), **where)
+        return Check(what, WARN, f"{found}; no measurement of {subject.name} is published, so only reported", **where)
+    low, high = (round(known.lowest * factor * subject.share, 4) for factor in (known.fail, known.warn))
+    where |= {"warn_below": high or None, "fail_below": low or None}
+    where |= {"reference": f"{subject.key or subject.name}: {', '.join(known.sources)}"}
+    wanted = f"{subject.place} is slow: {found}, {subject.name}"
+    if value < low:
+        should = f"should reach {high:.4g} and " if high else ""
+        text = f"{wanted} {should}must reach {low:.4g}"
+        return failure(what, text, Meaning(faults.PERF, faults.REPLACE, hint), **where)
+    if not high:
+        text = f"{found}; no measurement of {subject.name} is published, so only below {low:.4g} it fails"
+        return Check(what, WARN, text, **where)
+    if value < high:
+        return Check(what, WARN, f"{wanted} should reach {high:.4g}", hint=hint, **where)
+    return Check(what, PASS, found, **where)
 
 
 def is_one(value: float) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..checks import place
-from ..data.gpus import GPUS, Gpu, Speed
+from ..data.gpus import FLOP_PER_CLOCK, GPUS, THEORY_COPY, THEORY_GEMM, Gpu, Speed
 from ..history.measurements import Row
 from ..options import capability
 from ..plan import gate
@@ -28,6 +28,9 @@ class Subject:
     sm: int = 0
     mem_bytes: int = 0
     own: tuple[Row, ...] = ()  # the user's own measurements of its model
+    clock_mhz: int = 0  # at most, of its multiprocessors; 0 where torch does not tell, as of the two below
+    memory_clock_mhz: int = 0
+    memory_bus_bits: int = 0
 
     @classmethod
     def of(cls, device: str, reported: Mapping[str, Any], own: Sequence[Row] = ()) -> Subject:
@@ -35,7 +38,10 @@ class Subject:
         if device == "cpu":
             return cls(None, "CPU")
         mine = tuple(row for row in own if row.device == whole_gpu(reported["name"]))
-        return cls(reported["index"], reported["name"], reported["cc"], reported["sm"], reported["mem_bytes"], mine)
+        told = {name: reported.get(name, 0) for name in ("clock_mhz", "memory_clock_mhz", "memory_bus_bits")}
+        return cls(
+            reported["index"], reported["name"], reported["cc"], reported["sm"], reported["mem_bytes"], mine, **told
+        )
 
     @property
     def on_cpu(self) -> bool:
@@ -81,18 +87,28 @@ class Subject:
 
     @property
     def gemm(self) -> Speed | None:
-        """What its products should reach: measured by the user, else by others; None where nobody has said."""
-        return self._own("gemm.speed", *self.timed) or (self.row.gemm if self.row else None)
+        """What its products should reach: measured by the user, else by others, else a share of what is possible."""
+        known = self._own("gemm.speed", *self.timed) or (self.row.gemm if self.row else None)
+        sm = self.row.sm if self.row else self.sm
+        most = sm * self.clock_mhz * FLOP_PER_CLOCK.get(self.cc, 0) / 1e6
+        return known or _theory(most, THEORY_GEMM)
 
     @property
     def copy(self) -> Speed | None:
         """What copies in its memory should reach."""
-        return self._own("mem.speed") or (self.row.copy if self.row else None)
+        known = self._own("mem.speed") or (self.row.copy if self.row else None)
+        # Twice a clock; which part of the bus a slice has is not told.
+        most = 0.0 if self.slice else 2 * self.memory_clock_mhz * self.memory_bus_bits / 8 / 1e3
+        return known or _theory(most, THEORY_COPY)
 
     def _own(self, check: str, *timed: str | int) -> Speed | None:
         rows = [row for row in self.own if row.check == check and timed in ((), (row.dtype, row.size))]
         sources = tuple(f"own measurement of {row.date} ({row.samples})" for row in rows)
         return Speed(min(row.median for row in rows), sources) if rows else None
+
+
+def _theory(most: float, share: float) -> Speed | None:
+    return Speed(most, ("theory",), warn=0.0, fail=share) if most else None
 
 
 def whole_gpu(name: str) -> str:

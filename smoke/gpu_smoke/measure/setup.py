@@ -72,4 +72,8 @@ def _gpu(torch: Any, index: int) -> dict[str, Any]:
         "cc": f"{properties.major}.{properties.minor}",
         "sm": int(properties.multi_processor_count),
         "mem_bytes": int(properties.total_memory),
+        # Older torch does not tell these; CUDA gives clocks in kHz.
+        "clock_mhz": int(getattr(properties, "clock_rate", 0)) // 1000,
+        "memory_clock_mhz": int(getattr(properties, "memory_clock_rate", 0)) // 1000,
+        "memory_bus_bits": int(getattr(properties, "memory_bus_width", 0)),
     }

@@ -37,7 +37,7 @@ def test_a_floor_of_one_party_fails_once_a_measurement_of_ones_own_stands_beside
 ) -> None:
     slow: dict[str, Any] = {"gpus": [L40S], "speeds": {"gemm": 150, "copy": 800}}
     assert timed(smoke(*STANDARD, **slow)) == {
-        "status": "warn", "warn_below": 237.618, "fail_below": None, "reference": "l40s: zzc",
+        "status": "warn", "warn_below": 193.788, "fail_below": 107.66, "reference": "l40s: zzc",
     }  # fmt: skip
     run = smoke(*STANDARD, "--specs", own(tmp_path, 270.0, 260.0), **slow)
     assert run.code == 3

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from gpu_smoke import plan
+from gpu_smoke.checks import Check
 from gpu_smoke.data.gpus import GPUS, WARN
 from gpu_smoke.history.receipts import runs
-from gpu_smoke.judge import gemm, transfer
+from gpu_smoke.judge import gemm, load, slowdown, transfer
+from gpu_smoke.judge.nvml_samples import Seen, together
 from gpu_smoke.judge.subject import Subject
 
 from ..paths import ROOT
@@ -40,6 +42,72 @@ def test_a_healthy_gpu_is_above_every_warning_with_a_margin(model: str) -> None:
     assert [check.status for check in found] == ["pass", "pass"]
     # A floor that its own GPU barely reaches would warn of every other one.
     assert all(check.value * WARN >= check.warn_below for check in found), found
+
+
+def judged(record: dict[str, Any]) -> dict[str, Check]:
+    """What today's judges say of the speeds, the heat and the link of a receipt; its own verdicts are of then."""
+    subject = Subject.of("cuda", record["gpus"][0])
+    measured = {each["stage"]: each for each in record["measured"]}
+    speeds = [
+        *gemm.timed(subject, measured["gemm.speed"]),
+        *transfer.memory(subject, measured["mem.speed"]),
+        *transfer.host(subject, measured["copies"]),
+    ]
+    stages = {stage: seen(told) for stage, told in measured["nvml"]["stages"].items()}
+    timed = together(part for stage, part in stages.items() if stage in plan.TIMED)
+    most = {"generation": 5, "width": 16, "replays": 0}  # what both GPUs and their slots can do
+    heat = load.throttle(subject, stages, slowdown.stages(speeds, subject.index))
+    link = load.pcie(subject, most, most, timed, measured["copies"]["h2d"], "")
+    return {check.id: check for check in [*speeds, heat, link]}
+
+
+def seen(told: dict[str, Any]) -> Seen:
+    found = Seen(told["samples"], told["loaded"])
+    found.reasons.update({int(reason, 16): count for reason, count in told["reasons"].items()})
+    found.highest = {name: value for name, value in told.items() if isinstance(value, float | int)}
+    return found
+
+
+@pytest.mark.parametrize("model", ["h100", "h200"])
+def test_todays_judges_find_nothing_wrong_with_a_healthy_gpu(model: str) -> None:
+    found = judged(receipt(model))
+    assert {check.id: check.status for check in found.values()} == dict.fromkeys(
+        ("gemm.speed", "mem.speed", "h2d", "d2h", "throttle", "pcie"), "pass"
+    )
+
+
+@pytest.mark.parametrize("model", ["h100", "h200"])
+@pytest.mark.parametrize(
+    ("stage", "planted", "bad"),
+    [
+        ("gemm.speed", {"tflops": 400.0}, {"gemm.speed"}),
+        ("mem.speed", {"gbs": 1500.0}, {"mem.speed"}),
+        ("nvml", {"width": 2, "generation": 5}, {"pcie"}),  # less than 16 lanes of generation 3
+        ("nvml", {"width": 16, "generation": 3}, set()),  # as DCGM accepts it; h2d warns
+        ("nvml", {"reasons": {"0x40": 9}}, set()),  # hot, and as fast as it should be
+    ],
+    ids=str,
+)
+def test_todays_judges_find_faults_that_are_planted_in_the_receipt_of_a_healthy_gpu(
+    model: str, stage: str, planted: dict[str, Any], bad: set[str]
+) -> None:
+    record = receipt(model)
+    [told] = [each for each in record["measured"] if each["stage"] == stage]
+    for part in told["stages"].values() if stage == "nvml" else [told]:
+        part.update(planted)
+    found = judged(record)
+    assert {check.id for check in found.values() if check.status == "fail"} == bad
+    if not bad:
+        assert "warn" in (found["pcie"].status, found["throttle"].status)
+
+
+def test_a_hot_gpu_that_is_slow_fails_for_both() -> None:
+    record = receipt("h100")
+    measured = {each["stage"]: each for each in record["measured"]}
+    measured["gemm.speed"]["tflops"] = 610.0  # its floor warns below 619
+    measured["nvml"]["stages"]["gemm.speed"]["reasons"] = {"0x40": 5}
+    found = judged(record)
+    assert (found["gemm.speed"].status, found["throttle"].status) == ("warn", "fail")
 
 
 def test_limits_leave_room_above_what_real_gpus_compute() -> None:

@@ -13,7 +13,7 @@ from gpu_smoke.data.drivers import ORIGINS
 
 from ..conftest import environment
 
-GPUS = "t4, v100, p100, l4, a10g, l40s, a100, h100, h200, b200, rtx-pro-6000-se"
+GPUS = "t4, v100, p100, l4, a10g, l40s, a100, h100, h20, gh200, h200, b200, b300, rtx-pro-6000-se"
 NO_KERNELS = "torch 2.15.0+cu132 has no kernels for 7.0: it has sm_75 sm_80 sm_86 sm_90 sm_100 sm_120"
 
 

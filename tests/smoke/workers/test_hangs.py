@@ -134,7 +134,7 @@ def test_each_stage_has_a_deadline_and_who_misses_it_holds_up_no_other(
     assert receipt["summary"] == f"GPU 1: no answer within 6 s while {where}"
     assert receipt["seconds"] < 100
     [speed] = [c["value"] for c in receipt["checks"] if (c["id"], c.get("gpu")) == ("gemm.speed", 0)]
-    assert speed == 70.0
+    assert speed == 59.4
     assert receipt["checks"][-1]["id"] != "complete"  # what is missing is not told beside why
 
 
