@@ -90,8 +90,10 @@ def wider(model: str, lanes: int, earlier: Sequence[Run]) -> str:
     Generations are not compared: hosts of one machine type differ in them.
     """
     before = [found for run in earlier if run.passed and (found := run.lanes(model))]
-    least = min((lanes_of for found in before for lanes_of in found), default=0)
-    return f"{len(before)} earlier runs had x{least}" if len(before) >= ENOUGH and least > lanes else ""
+    if len(before) < ENOUGH:
+        return ""
+    least = min(min(found) for found in before)
+    return f"{len(before)} earlier runs had x{least}" if least > lanes else ""
 
 
 def _alone(on: str, given: int, same: str) -> str:

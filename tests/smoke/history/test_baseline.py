@@ -198,6 +198,20 @@ def test_one_gpu_that_disagrees_with_two_of_earlier_runs_is_told_though_every_li
     assert smoke("--baseline", folder, gpus=[{"uuid": "c"}]).code == 0
 
 
+def test_a_link_with_fewer_lanes_than_three_earlier_runs_had_is_degraded(smoke: Smoke, tmp_path: Path) -> None:
+    loaded: dict[str, Any] = {"lasts": {"gemm": 1.5}}
+    before = smoke(*STANDARD, nvml={}, **loaded)
+    folder = tmp_path / "h"
+    folder.mkdir()
+    for number in range(3):
+        (folder / f"{number}.json").write_text(json.dumps({**before.receipt, "seconds": number}))
+    narrow = {"gpus": [{"width": 8}]}  # of generation 4, as many lanes as DCGM requires of an L4
+    assert smoke(*STANDARD, nvml=narrow, **loaded).code == 0
+    run = smoke(*STANDARD, "--baseline", str(folder), nvml=narrow, speeds={"host": 12.0}, **loaded)
+    assert (run.code, run.bad()) == (3, [("pcie", 0)])
+    assert run.summary.endswith("; 3 earlier runs had x16")
+
+
 def test_an_empty_folder_is_no_silent_pass(smoke: Smoke, tmp_path: Path) -> None:
     folder = baseline(tmp_path / "h")
     first = smoke(*STANDARD, "--baseline", folder)

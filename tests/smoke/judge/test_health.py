@@ -168,3 +168,149 @@ def test_other_processes_are_counted_and_none_is_allowed(others: int, said: str)
     found = load.processes(L4, [77] * others, Seen())
     assert (found.status, found.fail_above) == ("fail", 0)
     assert f"computes for {said} the check began" in found.message
+
+
+@pytest.mark.parametrize(
+    ("event", "status", "severity", "said"),
+    [
+        ({"driver": "580.1", "gpus": [1, 2]}, "pass", "", "driver 580.1, 2 GPU(s)"),
+        ({"refused": 12, "text": "x"}, "skip", "", "libnvidia-ml.so.1 is not here"),
+        ({"refused": 18, "text": "x"}, "fail", "env", "NVML does not start: x"),
+        ({"refused": 9, "text": "x"}, "fail", "env", "NVML does not start: x"),
+        ({"refused": 999, "text": "x"}, "warn", "", "NVML does not start: x"),
+    ],
+)
+def test_what_it_means_that_nvml_does_not_start(event: dict[str, Any], status: str, severity: str, said: str) -> None:
+    found = health.started(event)
+    assert (found.status, found.severity) == (status, severity)
+    assert found.message.startswith(said)
+    actions = {18: "reboot", 9: "fix-driver"}
+    assert found.action == actions.get(event.get("refused", 0), "")
+
+
+def test_a_gpu_that_nvml_does_not_list_warns_where_cuda_names_it_by_a_uuid() -> None:
+    named, nameless = health.unknown(L4, "GPU-1"), health.unknown(L4, "")
+    assert [(check.id, check.status) for check in named if check.status != "skip"] == [("nvml", "warn")]
+    assert {check.status for check in nameless} == {"skip"}
+    assert len(named) == len(nameless) + 1
+
+
+def test_gpus_that_cuda_does_not_show_are_lost_or_split_into_nothing() -> None:
+    off: dict[str, Any] = {"uuid": "GPU-1", "mig": {"on": False, "slices": []}}
+    empty = {"uuid": "GPU-1", "mig": {"on": True, "slices": []}}
+    split = {"uuid": "GPU-1", "mig": {"on": True, "slices": ["MIG-1"]}}
+    gone = {"uuid": {"refused": 15, "text": "lost"}, "mig": {"refused": 15, "text": "lost"}}
+    told = {"refused": 3, "text": "no"}
+    assert [check.id for check in health.machine([empty], 0)] == ["mig"]
+    for fine, seen in ((off, 0), (empty, 1), (split, 0), ({"uuid": "GPU-1", "mig": told}, 0)):
+        assert health.machine([fine], seen) == []
+    assert [(check.id, check.action) for check in health.machine([gone, empty], 0)] == [
+        ("gpu.lost", "replace-node"), ("mig", "fix-pool"),
+    ]  # fmt: skip
+
+
+def before_and_after(was: dict[str, Any], now: dict[str, Any], **more: Any) -> dict[str, Check]:
+    options, subject = more.get("options", Options("cuda")), more.get("subject", L4)
+    found = health.judge(options, subject, {**HEALTHY, **was}, {**HEALTHY, **now}, {}, more.get("xids", []))
+    return {check.id: check for check in found}
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_an_answer_that_is_missing_before_or_after_is_not_judged(side: int) -> None:
+    missing = {"ecc": {"refused": 3, "text": "no"}}
+    found = before_and_after(*((missing, {}) if side == 0 else ({}, missing)))
+    assert (found["ecc"].status, found["ecc"].message) == ("skip", "NVML does not tell: no")
+
+
+@pytest.mark.parametrize(("code", "status"), [(3, "skip"), (15, "skip"), (999, "warn")])
+def test_an_error_that_nvml_should_not_give_warns(code: int, status: str) -> None:
+    found = before_and_after({}, {"remap": {"refused": code, "text": "no"}})
+    assert found["remap"].status == status
+    assert ("gpu.lost" in found) is (code == 15)
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected", "subject", "status", "said"),
+    [
+        ({"on": False, "pending": False, "slices": []}, "", L4, "pass", "off"),
+        ({"on": False, "pending": True, "slices": []}, "", L4, "warn", "off now, and on after the next reset"),
+        ({"on": True, "pending": True, "slices": ["a"]}, "", L4, "fail", "MIG is on at GPU 0"),
+        ({"on": True, "pending": True, "slices": ["a"]}, "A100 MIG", L4, "pass", "on; slices of 1"),
+        ({"on": True, "pending": True, "slices": ["a"]}, "A100", L4, "fail", "MIG is on at GPU 0"),
+        ({"on": True, "pending": True, "slices": ["a", "b"]}, "", SLICE, "pass", "on; 1g.10gb of 2"),
+    ],
+    ids=str,
+)
+def test_mig(mode: dict[str, Any], expected: str, subject: Any, status: str, said: str) -> None:
+    options = Options("cuda", expect_gpu=expected)
+    found = before_and_after({"mig": mode}, {}, options=options, subject=subject)["mig"]
+    assert (found.status, found.message.startswith(said)) == (status, True)
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "said"),
+    [
+        (0, 1, "1 uncorrected memory errors since the driver was loaded, 1 of them during this check"),
+        (2, 2, "2 uncorrected memory errors since the driver was loaded"),
+        (3, 2, "2 uncorrected memory errors since the driver was loaded"),
+    ],
+)
+def test_uncorrected_errors_fail_whenever_they_came(was: int, now: int, said: str) -> None:
+    told = [{"ecc": {"uncorrected": count, "corrected": 0}} for count in (was, now)]
+    found = before_and_after(*told)["ecc"]
+    assert (found.status, found.action) == ("fail", "reset-gpu")
+    assert found.message == f"GPU 0 lost data: {said}"
+
+
+@pytest.mark.parametrize(
+    ("pages", "pending", "status", "action"),
+    [(62, False, "pass", ""), (63, False, "fail", "replace-node"), (62, True, "fail", "reset-gpu")],
+)
+def test_pages_that_were_retired(pages: int, pending: bool, status: str, action: str) -> None:
+    found = before_and_after({}, {"retired": {"pages": pages, "pending": pending}})["retired"]
+    assert (found.status, found.action, found.value) == (status, action, float(pages))
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "action"),
+    [
+        ({"failed": True}, "fail", "replace-node"), ({"pending": True}, "fail", "reset-gpu"), ({"none": 1}, "warn", ""),
+        ({"low": 1}, "warn", ""), ({}, "pass", ""),
+    ],
+)  # fmt: skip
+def test_rows_that_were_replaced(more: dict[str, Any], status: str, action: str) -> None:
+    found = before_and_after({}, {"remap": {**HEALTHY["remap"], **more}})["remap"]
+    assert (found.status, found.action) == (status, action)
+
+
+@pytest.mark.parametrize(
+    ("now", "status", "action"),
+    [(0, "pass", ""), (1, "fail", "reset-gpu"), (2, "fail", "reboot"), (99, "fail", "replace-node")],
+)
+def test_what_the_driver_asks_for(now: int, status: str, action: str) -> None:
+    found = before_and_after({}, {"recovery": now})["recovery"]
+    assert (found.status, found.action) == (status, action)
+
+
+@pytest.mark.parametrize(
+    ("xids", "events", "status", "action"),
+    [
+        ([], 8, "pass", ""), ([], 0, "skip", ""), ([], {"refused": 999, "text": "no"}, "warn", ""),
+        ([48], 0, "fail", "reset-gpu"), ([31], 8, "warn", ""), ([31, 79], 8, "fail", "reboot"), ([7777], 8, "warn", ""),
+    ],
+)  # fmt: skip
+def test_xids(xids: list[int], events: Any, status: str, action: str) -> None:
+    found = before_and_after({"events": events}, {}, xids=xids)["xid"]
+    assert (found.status, found.action) == (status, action)
+
+
+def test_of_a_run_that_was_given_up_only_what_is_wrong_is_told() -> None:
+    seen = seen_under_load(3)
+    assert health.hurried(L4, HEALTHY, seen, []) == []
+    assert health.hurried(L4, HEALTHY, seen, [31]) == []
+    assert [check.id for check in health.hurried(L4, HEALTHY, seen, [79])] == ["xid"]
+    away = seen_under_load(3, temperature={"refused": 15, "text": "lost"})
+    assert [check.id for check in health.hurried(L4, HEALTHY, away, [79])] == ["gpu.lost", "xid"]
+    assert [check.id for check in health.hurried(L4, {**HEALTHY, "ecc": {"refused": 15, "text": "x"}}, seen, [])] == [
+        "gpu.lost"
+    ]

@@ -247,3 +247,66 @@ def test_a_stage_is_slow_where_its_speed_is_below_what_it_should_be(check: Check
 )
 def test_what_is_seen_once_is_told_and_nothing_is_passed_on_one_sample(samples: int, reasons: int, status: str) -> None:
     assert load.throttle(subject("l4"), {"gemm": under_load(samples, reasons=reasons)}, set()).status == status
+
+
+@pytest.mark.parametrize(
+    ("key", "reasons", "note"), [("l4", 4, True), ("l4", 0, False), ("h100-sxm", 4, False), ("a100-pcie-40gb", 4, True)]
+)
+def test_the_power_limit_is_called_normal_on_cards_that_meet_it(key: str, reasons: int, note: bool) -> None:
+    found = load.throttle(subject(key), {"gemm": under_load(4, reasons=reasons)}, set())
+    assert found.status == "pass"
+    assert found.message == f"at its power limit in {100 if reasons else 0}% of 4 samples" + (
+        " (normal on this card)" if note else ""
+    )
+
+
+def test_the_first_of_several_better_links_is_named() -> None:
+    t4 = [subject("t4", index) for index in range(3)]
+    assert load.wider(t4[0], dict(zip(t4, [Link(3, 8), Link(3, 16), Link(3, 16)], strict=True))) == (
+        "GPU 1 has generation 3 x16"
+    )
+
+
+def test_copies_at_the_very_limit_of_a_narrow_link_are_not_slow() -> None:
+    assert Link(2, 16).gbs == 8.0
+    assert pcie(NEW, Link(2, 16), Link(3, 16), h2d=0.6 * 8.0).status == "warn"
+    assert pcie(NEW, Link(2, 16), Link(3, 16), h2d=None).status == "warn"
+
+
+@pytest.mark.parametrize(("was", "now", "value"), [(None, None, 0.0), (None, 3, 3.0), (3, None, -3.0), (2, 3, 1.0)])
+def test_a_count_of_replays_that_nvml_does_not_tell_is_none(was: int | None, now: int | None, value: float) -> None:
+    most = {"generation": 4, "width": 16}
+    found = load.pcie(NEW, {**most, "replays": was}, {**most, "replays": now}, under_load(), None, "")
+    assert (found.status, found.value) == ("warn" if value > 0 else "pass", value)
+
+
+def test_only_gpus_of_one_model_are_held_to_each_others_nvlinks() -> None:
+    one, other, third, alone = (subject(key, index) for index, key in enumerate(["b200", "b200", "b200", "l4"]))
+    assert load.unequal({one: 18, other: 18, alone: 0}) == []
+    [found] = load.unequal({one: 18, other: 17, third: 18, alone: 2})
+    assert (found.gpu, found.status, found.value) == (1, "fail", 17.0)
+    assert found.message == "GPU 1 has 17 NVLinks up, another NVIDIA B200 here has 18"
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "status"),
+    [((18, 18, 5), (18, 17, 5), "fail"), ((18, 18, 5), (18, 18, 6), "warn"), ((18, 17, 5), (18, 17, 5), "pass")],
+)
+def test_a_link_between_gpus_that_goes_down_fails_and_errors_warn(
+    was: tuple[int, int, int], now: tuple[int, int, int], status: str
+) -> None:
+    before, after = (dict(zip(("links", "active", "errors"), each, strict=True)) for each in (was, now))
+    assert load.nvlink(NEW, before, after).status == status
+
+
+def test_processes_of_others_are_counted_once_and_when_they_were_there_is_said() -> None:
+    during = under_load()
+    during.strangers = 2
+    before = load.processes(NEW, [1], during)
+    assert (before.status, before.value) == ("fail", 2.0)
+    assert before.message == "GPU 0 computes for 2 other processes before the check began"
+    later = load.processes(NEW, [], during)
+    assert later.message == "GPU 0 computes for 2 other processes while the check worked"
+    during.strangers = 1
+    assert load.processes(NEW, [], during).message == "GPU 0 computes for 1 other process while the check worked"
+    assert load.processes(NEW, [], under_load()).status == "pass"

@@ -77,6 +77,31 @@ def test_the_power_limit_is_normal_on_cards_and_needs_a_look_on_modules() -> Non
     )  # fmt: skip
 
 
+def test_the_power_limit_explains_nothing_where_it_is_not_told_or_never_met() -> None:
+    nothing = "nothing held its clocks down and nobody else used it: the GPU itself is slow, replace it"
+    met = seen({"reasons": 4, "power": 71.6})
+    for power in ({"refused": 3, "text": "no"}, None):
+        assert cause(met, state={**STATE, "power": power})[1] == nothing
+    assert cause(seen({"reasons": 0, "power": 71.6}))[1] == nothing
+    # 0.9 of the limit is at it, and a draw that NVML does not tell is none.
+    assert cause(seen({"reasons": 4, "power": 64.8}))[0] == "none"
+    assert cause(seen({"reasons": 4, "power": 64.7}))[0] == "replace-node"
+    untold = seen({"reasons": 4, "power": {"refused": 3, "text": "no"}})
+    assert cause(untold)[1] == "its power limit held it at 0 of 72 W: a fault of its power supply"
+
+
+def test_heat_is_told_without_a_temperature_where_none_is_known() -> None:
+    cold = seen({"reasons": 0x60, "temperature": {"refused": 3, "text": "no"}})
+    assert cause(cold)[1] == "HwThermalSlowdown and SwThermalSlowdown held its clocks down: replace the machine"
+
+
+def test_two_samples_under_load_are_enough_to_name_a_cause() -> None:
+    slow = Check("gemm.speed", "fail", "slow", 0, severity="perf", action="replace-node", hint="generic")
+    two, one = seen({"reasons": 1}, {"reasons": 0x40}, {"reasons": 0x40}), seen({"reasons": 1}, {"reasons": 0x40})
+    assert slowdown.blame(slow, subject("l4"), STATE, two).hint.startswith("HwThermalSlowdown")
+    assert slowdown.blame(slow, subject("l4"), STATE, one) == slow
+
+
 def test_a_narrow_link_explains_slow_copies_with_the_host_and_nothing_else() -> None:
     link = seen({"width": 4})
     action, hint = cause(link, "h2d")
@@ -106,6 +131,20 @@ def test_samples_of_an_idle_gpu_count_for_nothing() -> None:
     assert (idle.samples, idle.loaded, idle.reasons[0x40], idle.highest["temperature"]) == (3, 2, 2, 60)
     both = together([idle, seen({"width": 8, "power": 70.0})])
     assert (both.samples, both.loaded, both.highest["width"], both.highest["power"]) == (6, 5, 16, 70.0)
+
+
+def test_a_number_of_nothing_is_nothing_and_what_was_never_seen_has_no_share() -> None:
+    still = seen({"power": 0.0, "temperature": 0})
+    assert (still.highest["power"], still.highest["temperature"]) == (0.0, 0.0)
+    assert together([still, still]).highest["power"] == 0.0
+    assert (Seen().of(4), seen({"reasons": 4}, {"reasons": 0}, {"reasons": 4}).of(4)) == (0.0, pytest.approx(2 / 3))
+    assert Seen().record() == {"samples": 0, "loaded": 0, "reasons": {}}
+
+
+def test_a_reason_is_counted_by_its_bit_and_a_sample_that_tells_none_is_one_under_load() -> None:
+    both = seen({"reasons": 0x8000000000000044}, {"reasons": 4}, {"reasons": {"refused": 3, "text": "no"}})
+    assert dict(both.reasons) == {0x4: 2, 0x40: 1, 1 << 63: 1}
+    assert (both.samples, both.loaded) == (3, 3)
 
 
 def test_several_stages_together_keep_the_most_strangers_and_every_error() -> None:
