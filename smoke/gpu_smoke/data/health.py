@@ -24,8 +24,6 @@ SOURCES = {
 
 # Errors of NVML (nvml). What it does not know here is no fault; what it says of a broken GPU is one.
 UNSUPPORTED = frozenset({3, 4, 13, 22, 25, 26})
-# Drivers before R560 have no field for the recovery action, and may call its number an invalid argument.
-UNKNOWN_FIELD = {"recovery": 2}
 OLD_LIBRARY = 13  # an older driver has not that function; also what an older nvidia-ml-py without it comes to
 NO_LIBRARY, MISMATCH, NO_DRIVER = 12, 18, 9
 LOST = {

@@ -145,8 +145,8 @@ def _check_of(what: str, subject: Subject, error: Mapping[str, Any] | None, judg
 
 def _untold(what: str, subject: Subject, error: Mapping[str, Any]) -> Check:
     """NVML does not answer: most often it cannot on this GPU."""
-    text, code = f"NVML does not tell: {error['text']}", error["refused"]
-    if code in health.UNSUPPORTED or code in health.LOST or code == health.UNKNOWN_FIELD.get(what):
+    text = f"NVML does not tell: {error['text']}"
+    if error["refused"] in health.UNSUPPORTED or error["refused"] in health.LOST:
         return Check(what, SKIP, text, gpu=subject.index)
     return Check(what, WARN, f"{subject.place}: {text}", gpu=subject.index, hint="an error that NVML should not give")
 

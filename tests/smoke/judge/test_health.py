@@ -63,12 +63,6 @@ def test_corrected_errors_warn_where_the_check_itself_saw_them(before: int, afte
     assert (found.status, found.message) == (status, said)
 
 
-@pytest.mark.parametrize(("what", "status"), [("recovery", "skip"), ("retired", "warn")])
-def test_a_field_that_an_old_driver_calls_an_invalid_argument_is_skipped(what: str, status: str) -> None:
-    found = judged(**{what: {"refused": 2, "text": "no such field"}})[what]
-    assert (found.status, found.message.endswith("NVML does not tell: no such field")) == (status, True)
-
-
 def test_stages_that_were_not_timed_say_nothing_of_the_link_and_all_of_them_of_heat() -> None:
     parts = {"gemm": seen_under_load(3, generation=1, reasons=0x40), "copies": seen_under_load(3)}
     found = {check.id: check for check in health.judge(Options("cuda"), L4, HEALTHY, HEALTHY, parts, [])}
