@@ -77,7 +77,7 @@ def machine(key: str, gpus: int = 0) -> Machine:
     known = Subject(0, model.name, card.compute_capability)
     host = _GEN5_X16 * model.width / 16 * 2.0 ** (model.generation - 5)
     threads = max(1, chosen.vcpus // 2 // int(chosen.gpu_count))
-    gemm = known.row.gemm.lowest if known.row else model.gemm
+    gemm = known.row.gemm.lowest if known.row and known.row.gemm else model.gemm
     fake = {
         "gpus": [
             {
@@ -85,6 +85,7 @@ def machine(key: str, gpus: int = 0) -> Machine:
                 "cc": card.compute_capability,
                 "sm": known.row.sm if known.row else 80,
                 "mem": int((known.row.memory_gb if known.row else card.memory_gib) * 1e9),
+                "clocks": False,  # the stand-in's own are an L4's
                 "uuid": f"0000-{index}",
             }
             for index in range(count)
@@ -92,7 +93,7 @@ def machine(key: str, gpus: int = 0) -> Machine:
         "arch": [f"sm_{card.compute_capability.replace('.', '')}"],
         "speeds": {
             "gemm": gemm,
-            "copy": known.row.copy.lowest if known.row else model.copy,
+            "copy": known.row.copy.lowest if known.row and known.row.copy else model.copy,
             "host": host,
             "peer": model.peer or host / 2,
             "sum": 1.35 * model.peer or host / 2,
