@@ -15,7 +15,7 @@ from .dependencies import Dependencies
 from .github.registration import Github
 from .google.compute_engine import GoogleHost
 from .google.metadata import Metadata
-from .machine import driver, power, processes
+from .machine import driver, power, processes, serial_port
 from .machine.commands import Machine
 from .machine.system import RUNNER_USER, System
 from .outcomes import OUTCOMES
@@ -81,7 +81,7 @@ def run() -> int:
     work = Path(environ.get("GPU_AGENT_WORK") or tempfile.mkdtemp())
     is_played = "GCE_METADATA_HOST" in environ
     host = GoogleHost(clock, environ, prefix, (lambda: None) if is_played else power.cut)
-    reporter = Reporter(host, clock, _write_whole, work)
+    reporter = Reporter(host, clock, _write_whole, work, serial_port.console(environ))
     machine = Machine(
         clock,
         reporter.say,

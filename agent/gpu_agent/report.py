@@ -1,4 +1,4 @@
-"""What the machine says of itself: the step it is at, the check's verdict, and one end, wherever somebody may look."""
+"""What the machine reports of itself: the step it is at, the check's verdict, and one end."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ from .redact import Lines, redact
 
 # Of one guest attribute: a bound of ours, as whoever reads it wants one screen.
 LIMIT_BYTES = 1024
-VERDICT, STEP, END = "gpu-smoke/verdict", "gpu-agent/step", "gpu-agent/end"
-# A step is soon another one, and the supervisor, which tells it, must hear meanwhile that the machine is to stop.
-_STEP_SEC = 2.0
+VERDICT, END = "gpu-smoke/verdict", "gpu-agent/end"
 _PUBLISH_SEC = 15.0
 # The last lines, on a port that is slow; one that nobody reads must not keep the machine on.
 _FLUSH_SEC = 2.0
@@ -61,12 +59,26 @@ def _as_json(verdict: Verdict) -> str:
 
 
 class Reporter:
-    """Says each thing once; `folder` is where a second teller, such as the boot script, sees that it has been said."""
+    """Reports each thing once; `folder` is where another process, such as the boot script, sees what was reported.
 
-    def __init__(self, host: Host, clock: Clock, write: Callable[[str], None], folder: Path) -> None:
+    Steps, the verdict and the end go to standard output and, with `console`, to the serial port itself: a guest agent
+    may log a startup script's output to the journal alone. Only the verdict and the end are guest attributes, because
+    Google drops values above 10 queries a minute.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        clock: Clock,
+        write: Callable[[str], None],
+        folder: Path,
+        console: Callable[[str], None] | None = None,
+    ) -> None:
         self._host = host
         self._clock = clock
         self._serial = Serial(write)
+        # A port of its own: one that is stuck must not hold up the other.
+        self._console = Serial(console) if console else None
         self._lines = Lines()
         self._folder = folder
         self._began = clock.now()
@@ -86,8 +98,7 @@ class Reporter:
         """The machine has come to this step."""
         self._step = name
         value = json.dumps({"step": name, "seconds": self._seconds()})
-        self._serial.write(f"GPU-AGENT-STEP {value}\n")
-        self._publish(STEP, value, _STEP_SEC)
+        self._mark(f"GPU-AGENT-STEP {value}")
 
     def job(self, job: Mapping[str, str]) -> None:
         """What the machine works on, for the end to name."""
@@ -127,16 +138,25 @@ class Reporter:
         # All of it on the serial port first: a machine that is taken away may not outlive a slow metadata server.
         if fails := reason != "used" and self._first("verdict"):
             self._say_verdict(verdict)
-        self._serial.write(f"GPU-AGENT-END {text}\n")
+        self._mark(f"GPU-AGENT-END {text}")
         if fails:
             self._publish(VERDICT, verdict, _PUBLISH_SEC)
         self._publish(END, text, _PUBLISH_SEC)
         good = reason in ("job-done", "rehearsed", "proven", "idle", "used")
         self._host.log("INFO" if good else "ERROR", f"{reason}: {value['detail']}", **value)
         self._serial.flush(_FLUSH_SEC)
+        if self._console:
+            self._console.flush(_FLUSH_SEC)
 
     def _say_verdict(self, value: str) -> None:
-        self._serial.write(f"SMOKE-RESULT {base64.b64encode(value.encode()).decode()}\n")
+        self._mark(f"SMOKE-RESULT {base64.b64encode(value.encode()).decode()}")
+
+    def _mark(self, line: str) -> None:
+        """One line that programs read."""
+        if self._console:
+            # Another writer to the device, such as a login prompt, may have left half a line there.
+            self._console.write(f"\n{line}\n")
+        self._serial.write(f"{line}\n")
 
     def _publish(self, key: str, value: str, within_sec: float) -> None:
         try:

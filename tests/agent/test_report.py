@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_agent.machine.serial_port import Device
 from gpu_agent.outcomes import OUTCOMES
 from gpu_agent.redact import redact
 from gpu_agent.report import Reporter, Verdict, clean, fitted
@@ -42,12 +43,33 @@ def reporter(folder: Path, host: Host, clock: FakeClock | None = None) -> tuple[
     return Reporter(host, clock or FakeClock(), lines.append, folder), lines  # type: ignore[arg-type]
 
 
-def test_a_step_takes_a_moment_to_tell_at_most_and_an_end_a_while(tmp_path: Path) -> None:
+def test_a_step_is_no_guest_attribute_and_an_end_may_take_a_while(tmp_path: Path) -> None:
     host = Host(down=True)
     said, _ = reporter(tmp_path, host)
     said.step("check")
     said.end("check-failed", "wrong numbers")
-    assert host.within_sec == [2, 15, 15]
+    assert host.within_sec == [15, 15]
+
+
+def test_what_the_gate_reads_goes_to_the_serial_port_itself_and_programs_output_does_not(tmp_path: Path) -> None:
+    console: list[str] = []
+    said = Reporter(Host(), FakeClock(), lambda _: None, tmp_path, console.append)  # type: ignore[arg-type]
+    said.say("| collecting torch")
+    said.step("check")
+    said.verdict(Verdict("pass", 0, "fine", "proven"))
+    said.end("proven", "fine")
+    assert [line.split(" ")[0] for line in console] == ["\nGPU-AGENT-STEP", "\nSMOKE-RESULT", "\nGPU-AGENT-END"]
+    assert all(line.endswith("\n") for line in console)
+
+
+def test_a_serial_port_that_is_not_there_keeps_nothing_else_from_being_said(tmp_path: Path) -> None:
+    lines: list[str] = []
+    host = Host()
+    port = Device((str(tmp_path / "no-device"),)).write
+    said = Reporter(host, FakeClock(), lines.append, tmp_path, port)  # type: ignore[arg-type]
+    said.end("proven", "fine")
+    assert [line.split(" ")[0] for line in lines] == ["SMOKE-RESULT", "GPU-AGENT-END"]
+    assert [key for key, _ in host.published] == ["gpu-smoke/verdict", "gpu-agent/end"]
 
 
 def test_an_end_is_said_once_in_all_three_places(tmp_path: Path) -> None:
@@ -69,7 +91,7 @@ def test_an_end_is_said_once_in_all_three_places(tmp_path: Path) -> None:
         "seconds": 12.3,
         "job": {"repository": "example-org/app", "run_id": "7", "job": "test"},
     }
-    assert host.published[2:] == [("gpu-agent/end", end)]
+    assert host.published[1:] == [("gpu-agent/end", end)]
     assert lines[2:] == [f"GPU-AGENT-END {json.dumps(end, separators=(',', ':'))}\n"]
     assert host.logged == [("ERROR", "refused: GitHub answered 404", end)]
 
@@ -92,7 +114,7 @@ def test_an_end_before_the_verdict_is_a_fail(tmp_path: Path) -> None:
     said.end("timed-out", "step driver did not end within its deadline")
     words = "step driver did not end within its deadline"
     verdict = {"verdict": "fail", "exit_code": 4, "summary": words, "reason": "timed-out"}
-    assert host.published[1] == ("gpu-smoke/verdict", verdict)
+    assert host.published[0] == ("gpu-smoke/verdict", verdict)
 
 
 def test_whatever_timed_out_names_its_step(tmp_path: Path) -> None:
@@ -101,7 +123,7 @@ def test_whatever_timed_out_names_its_step(tmp_path: Path) -> None:
     said.step("runner")
     said.end("timed-out", "rootless Docker did not answer in time: Cannot connect")
     words = "step runner: rootless Docker did not answer in time: Cannot connect"
-    assert [value.get("summary", value.get("detail")) for _, value in host.published[1:]] == [words, words]
+    assert [value.get("summary", value.get("detail")) for _, value in host.published] == [words, words]
 
 
 def test_a_used_machine_is_no_failure_of_its_gpu_and_wakes_nobody(tmp_path: Path) -> None:

@@ -117,7 +117,6 @@ def test_an_agents_own_end_is_the_machines(tmp_path: Path) -> None:
     )
     assert run.end() == ("job-done", "it is done", "check")
     assert [note[0] for note in run.notes()] == [
-        "gpu-agent/step",
         "gpu-smoke/verdict",
         "gpu-agent/end",
         "log",

@@ -13,6 +13,10 @@ _FLAVOR = {"Metadata-Flavor": "Google"}
 _READ_SEC = 120.0
 # One question that hangs must not use up the time of those that would be answered.
 _ATTEMPT_SEC = 10.0
+# "At most 10 queries a minute and 3 a second" for each VM; above that Google may drop what is being written
+# (docs.cloud.google.com/compute/docs/metadata/manage-guest-attributes). Two a second leave one for the gate.
+_QUERY_PAUSE_SEC = 0.6
+_LOST_PAUSE_SEC = 4.0
 
 
 class Metadata:
@@ -21,6 +25,7 @@ class Metadata:
     def __init__(self, host: str, clock: Clock) -> None:
         self._clock = clock
         self._root = f"http://{host}/computeMetadata/v1/"
+        self._next_query = 0.0
 
     def read(self, path: str, deadline: float | None = None) -> str | None:
         """One value; None where it is missing. AgentExit("timed-out") where no answer comes, by default in 120 s."""
@@ -60,23 +65,34 @@ class Metadata:
         return answer.status == 200 and answer.headers.get("metadata-flavor") == _FLAVOR["Metadata-Flavor"]
 
     def publish(self, key: str, value: str, within_sec: float) -> None:
-        """Write the guest attribute namespace/key. OSError where that fails for so long."""
+        """Write the guest attribute namespace/key, and again where Google drops it. OSError where all that fails."""
         until = self._clock.now() + within_sec
+        body = redact(value).encode()
 
         def attempt() -> None:
-            try:
-                answer = self._ask("PUT", f"instance/guest-attributes/{key}", until, body=redact(value).encode())
-            except http.Unreachable as error:
-                raise RetryableError(AgentExit("timed-out", str(error))) from None
-            if answer.status >= 500 or answer.status == 429:
-                raise RetryableError(AgentExit("timed-out", f"the metadata server answered {answer.status}"))
+            answer = self._query("PUT", key, until, body)
             if answer.status >= 300:
                 raise OSError(f"the metadata server answered {answer.status}")
+            answer = self._query("GET", key, until)
+            if answer.status == 404 or (answer.status == 200 and answer.body.strip() != body.strip()):
+                raise RetryableError(AgentExit("timed-out", "the metadata server dropped the value"), _LOST_PAUSE_SEC)
 
         try:
             retry_until(attempt, deadline=until, clock=self._clock, wait=lambda _: 2.0)
         except AgentExit as ended:
             raise OSError(ended.detail) from None
+
+    def _query(self, method: str, key: str, until: float, body: bytes | None = None) -> http.Answer:
+        """One query of a guest attribute, no sooner than the rate allows."""
+        self._clock.sleep(max(self._next_query - self._clock.now(), 0))
+        self._next_query = self._clock.now() + _QUERY_PAUSE_SEC
+        try:
+            answer = self._ask(method, f"instance/guest-attributes/{key}", until, body=body)
+        except http.Unreachable as error:
+            raise RetryableError(AgentExit("timed-out", str(error))) from None
+        if answer.status >= 500 or answer.status == 429:
+            raise RetryableError(AgentExit("timed-out", f"the metadata server answered {answer.status}"))
+        return answer
 
     def _ask(
         self, method: str, path: str, until: float, within_sec: float = _ATTEMPT_SEC, body: bytes | None = None

@@ -1,4 +1,4 @@
-"""The serial port, which may be slow, stuck or closed: nobody who writes to it waits for long, or hears of it."""
+"""Writes to the serial port, which may be slow, stuck or closed, without waiting for long and without an error."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import collections
 import contextlib
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
+# "It's better to write to /dev/ttyS0 directly" (GoogleCloudPlatform/compute-image-tools#373). Where a kernel has no
+# such port, its console may lead to another one.
+_DEVICES = ("/dev/ttyS0", "/dev/console")
 _WAIT_SEC = 1.0
 _MOST_LINES = 256
 
@@ -60,3 +63,39 @@ class Serial:
             # Closed, or a text that it cannot say: there is nobody to tell.
             with contextlib.suppress(Exception):
                 self._write(text)
+
+
+def console(environ: Mapping[str, str]) -> Callable[[str], None] | None:
+    """Return what writes to the serial port's device; None on a computer that only has a metadata server of its own.
+
+    A sandbox names the device in GPU_AGENT_CONSOLE.
+    """
+    if named := environ.get("GPU_AGENT_CONSOLE"):
+        return Device((named,)).write
+    return None if "GCE_METADATA_HOST" in environ else Device(_DEVICES).write
+
+
+class Device:
+    """The first of these paths that is a terminal and takes the text. OSError where none does."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._paths = paths
+
+    def write(self, text: str) -> None:
+        """Write all of it. It opens the device each time, so that no child inherits it."""
+        for path in self._paths:
+            with contextlib.suppress(OSError):
+                # Without O_NOCTTY the device could become this process's terminal; without O_NONBLOCK the open waits
+                # for a carrier.
+                number = os.open(path, os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
+                try:
+                    if not os.isatty(number):
+                        continue
+                    os.set_blocking(number, True)
+                    left = text.encode(errors="replace")
+                    while left:
+                        left = left[os.write(number, left) :]
+                    return
+                finally:
+                    os.close(number)
+        raise OSError("there is no serial port")

@@ -128,7 +128,7 @@ class RunnerPool(Component):
             opts=self.child(),
         )
         # The one right a machine has. What its jobs need is granted by whoever owns it, on this account.
-        gcp.projects.IAMMember(
+        log_writer = gcp.projects.IAMMember(
             f"{name}-log-writer",
             member=pulumi.Output.concat("serviceAccount:", account.email),
             project=args.project,
@@ -137,7 +137,7 @@ class RunnerPool(Component):
         )
         for secret in args.secrets:
             self._may_read(f"{name}-{naming.fit(secret, 60)}-reader", secret, account)
-        # The rehearsal of the check reads the key, so the check waits for this grant.
+        # The check machine writes its end to the log and reads the key, so the check waits for both grants.
         key = [self._may_read(f"{name}-app-key-reader", args.github.private_key, account)] if args.github else []
         template = machine_template(
             f"{name}-template",
@@ -160,7 +160,7 @@ class RunnerPool(Component):
                 deadline_sec=args.smoke.deadline_sec,
                 on_no_capacity=args.smoke.on_no_capacity,
             ),
-            opts=self.child(depends_on=key),
+            opts=self.child(depends_on=[log_writer, *key]),
         )
         group = self._group(name, args, gate.checked_template)
         self.instance_group = group.instance_group

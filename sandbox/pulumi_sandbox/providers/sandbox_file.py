@@ -15,7 +15,7 @@ from pulumi_sandbox.workspace import YamlFileError
 ENTRIES = ("guest", "exists", "lookups", "values")
 # What may stand below an entry; the keys of `lookups` are functions, and those of a provider's `values` anybody's own.
 BELOW = {
-    "guest": ("path", "environment"),
+    "guest": ("path", "environment", "scriptOutput"),
     "exists": ("aws", "gcp", "github"),
     "values": ("aws", "gcp", "github", "kubernetes"),
 }

@@ -90,6 +90,8 @@ class Boot:
         self.torch.mkdir()
         (self.torch / "torch.py").touch()
         self.is_google = True
+        self.console = ""
+        """The device of its serial port; by default it has none but its standard output."""
         google.attributes = {
             "gpu-ci-role": "check",
             "gpu-agent-pyz": base64.b64encode(pack(ROOT / "agent" / "gpu_agent")).decode(),
@@ -105,6 +107,7 @@ class Boot:
             "GPU_AGENT_PAUSE_SEC": "0",
             **self.google.environ,
             **({"GPU_AGENT_STATE": str(self.folder / "state")} if self.is_google else {}),
+            **({"GPU_AGENT_CONSOLE": self.console} if self.console else {}),
         }
 
     def start(self, check: str = "", port: int = subprocess.PIPE, **attributes: str) -> subprocess.Popen[str]:

@@ -6,7 +6,7 @@ import base64
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 ROOT = "/computeMetadata/v1/"
+GUEST_ATTRIBUTES = "instance/guest-attributes/"
 TOKEN = "ya29.the-machines-own"
 
 
@@ -50,6 +51,11 @@ class FakeGoogle:
     """What its metadata server calls itself."""
     closing: threading.Event = field(default_factory=threading.Event)
     address: str = ""
+    queries: list[float] = field(default_factory=list)
+    """When guest attributes were read or written, within Google's limits."""
+    dropped: list[str] = field(default_factory=list)
+    """Guest attributes whose write was above the limits, and lost."""
+    clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
         self.values = {
@@ -102,12 +108,31 @@ class FakeGoogle:
         return 200, json.dumps({"name": path, "payload": payload}).encode()
 
     def _metadata(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
-        if method == "PUT":
-            self.published.append((path.removeprefix("instance/guest-attributes/"), body.decode()))
-            return 200, b""
+        if path.startswith(GUEST_ATTRIBUTES):
+            return self._guest_attribute(method, path.removeprefix(GUEST_ATTRIBUTES), body.decode())
         key = path.removeprefix("instance/attributes/")
         value = self.attributes.get(key) if key != path else self.values.get(path)
         return (404, b"Not Found") if value is None else (200, value.encode())
+
+    def _guest_attribute(self, method: str, name: str, value: str) -> tuple[int, bytes]:
+        """At most 10 queries a minute and 3 a second; beyond that a write is answered and lost.
+
+        docs.cloud.google.com/compute/docs/metadata/manage-guest-attributes
+        """
+        now = self.clock()
+        over = any(sum(now - at < seconds for at in self.queries) >= most for most, seconds in ((10, 60), (3, 1)))
+        if not over:
+            self.queries.append(now)
+        if method == "PUT":
+            if over:
+                self.dropped.append(name)
+            else:
+                self.published.append((name, value))
+            return 200, b""
+        if over:
+            return 429, b"Too Many Requests"
+        found = [known for key, known in self.published if key == name]
+        return (200, found[-1].encode()) if found else (404, b"Not Found")
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -11,6 +11,7 @@ import functools
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import threading
@@ -121,7 +122,8 @@ class Life:
 
     def steps(self) -> list[str]:
         """Those it has said it came to, in order."""
-        return [json.loads(value)["step"] for key, value in self.google.published if key == "gpu-agent/step"]
+        said = re.findall(r"^GPU-AGENT-STEP (\{.*\})$", self.serial, re.MULTILINE)
+        return [json.loads(value)["step"] for value in said]
 
     def live(self, boot: Boot) -> bool:
         """One boot, until it is off or has ended by itself. Whether it did so in time."""

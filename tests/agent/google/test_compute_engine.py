@@ -100,6 +100,26 @@ def test_a_guest_attribute_that_meets_a_busy_server_is_written_later(google: Fak
     assert google.published == [("gpu-agent/end", "{}")]
 
 
+def test_a_guest_attribute_that_google_dropped_is_written_again(google: FakeGoogle) -> None:
+    clock = Ticking()
+    google.clock = clock.now
+    google.queries = [clock.now()] * 3  # as of a reader that asks too often
+    host(google, clock).publish("gpu-smoke/verdict", "{}")
+    assert google.dropped == ["gpu-smoke/verdict"]
+    assert google.published == [("gpu-smoke/verdict", "{}")]
+
+
+def test_a_verdict_and_an_end_in_one_moment_stay_below_three_queries_a_second(google: FakeGoogle) -> None:
+    clock = Ticking()
+    google.clock = clock.now
+    cloud = host(google, clock)
+    for key in ("gpu-smoke/verdict", "gpu-agent/end"):
+        cloud.publish(key, "{}")
+    assert google.dropped == []
+    assert len(google.queries) == 4
+    assert max(sum(at <= other < at + 1 for other in google.queries) for at in google.queries) == 2
+
+
 def test_a_guest_attribute_that_nobody_takes_is_an_error_in_the_end(google: FakeGoogle) -> None:
     google.faults = [Fault("guest-attributes", 1000, status=503)]
     with pytest.raises(OSError, match="the metadata server answered 503"):

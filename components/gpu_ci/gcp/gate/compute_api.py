@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 import uuid
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from .credentials import CredentialsError, credentials
+
 # Google's own client repeats what failed on the way (5xx, 429, broken connections) with growing pauses.
 _RETRIES = 5
 
+# Of what is asked again soon anyway: requests beyond a limit only keep the limit reached.
+_NO_RETRIES = 0
+
+# Reasons of errors that are over after a while.
+_NOT_YET = ("rateLimitExceeded", "userRateLimitExceeded", "resourceNotReady", "unreachable")
 _NO_CAPACITY = ("ZONE_RESOURCE_POOL_EXHAUSTED", "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS")
 
 
@@ -53,6 +61,23 @@ class ApiError(Exception):
         """What the call was about is not there."""
         return self.status == 404
 
+    @property
+    def not_yet(self) -> bool:
+        """The same request may get an answer later: of a rate limit, a VM that stops, a service that is down."""
+        return self.status == 429 or self.status >= 500 or self.reason in _NOT_YET
+
+    @property
+    def about_account(self) -> bool:
+        """Google does not know the machine's service account, or not yet that the caller may use it."""
+        named = re.search("service ?account", self.message, re.IGNORECASE)
+        return self.reason == "SERVICE_ACCOUNT_ACCESS_DENIED" or (self.status < 500 and bool(named))
+
+    @property
+    def constraint(self) -> str:
+        """The organization policy that forbids it, such as compute.requireShieldedVm; empty where it is none."""
+        found = re.search(r"constraints/([\w.]*\w)", self.message)
+        return found[1] if found else ""
+
 
 class ComputeApi(Protocol):
     """What the gate needs of Google."""
@@ -78,8 +103,8 @@ class ComputeApi(Protocol):
     def guest_attribute(self, project: str, zone: str, name: str, key: str) -> str:
         """What the machine published under `namespace/key`; empty while it has not."""
 
-    def serial(self, project: str, zone: str, name: str) -> str:
-        """What it wrote to its first serial port."""
+    def serial(self, project: str, zone: str, name: str, start: int) -> tuple[str, int]:
+        """What it wrote to its first serial port from this byte on, and the byte to go on from."""
 
 
 class GoogleCompute:
@@ -91,16 +116,14 @@ class GoogleCompute:
     """
 
     def __init__(self) -> None:
-        import google.auth
-        from google.auth.exceptions import GoogleAuthError
         from googleapiclient.discovery import build
 
         # The variable's value is the whole base, compute/v1/ included, as Terraform's Google provider defines it.
         endpoint = os.environ.get("GOOGLE_COMPUTE_CUSTOM_ENDPOINT", "")
         options = {"api_endpoint": f"{endpoint.rstrip('/')}/"} if endpoint else {}
         try:
-            self._credentials, _ = google.auth.default(scopes=["https://www.googleapis.com/auth/compute"])
-        except GoogleAuthError as error:
+            self._credentials = credentials(os.environ)
+        except CredentialsError as error:
             raise ApiError("unauthenticated", str(error)) from None
         service = build(
             "compute",
@@ -151,25 +174,26 @@ class GoogleCompute:
     def guest_attribute(self, project: str, zone: str, name: str, key: str) -> str:
         call = self._instances.getGuestAttributes(project=project, zone=zone, instance=name, queryPath=key)
         try:
-            items = self._run(call).get("queryValue", {}).get("items", [])
+            items = self._run(call, _NO_RETRIES).get("queryValue", {}).get("items", [])
         except ApiError as error:
             if error.missing:  # also Google's answer while nothing was published
                 return ""
             raise
         return str(items[0]["value"]) if items else ""
 
-    def serial(self, project: str, zone: str, name: str) -> str:
-        call = self._instances.getSerialPortOutput(project=project, zone=zone, instance=name, port=1)
-        return str(self._run(call).get("contents", ""))
+    def serial(self, project: str, zone: str, name: str, start: int) -> tuple[str, int]:
+        call = self._instances.getSerialPortOutput(project=project, zone=zone, instance=name, port=1, start=str(start))
+        answer = self._run(call, _NO_RETRIES)
+        return str(answer.get("contents", "")), int(answer.get("next", 0))
 
-    def _run(self, call: Any) -> dict[str, Any]:
+    def _run(self, call: Any, retries: int = _RETRIES) -> dict[str, Any]:
         """Ask, and ask again where the answer is lost. Google carries out calls with one requestId once."""
         from google.auth.exceptions import GoogleAuthError
         from googleapiclient.errors import HttpError
         from httplib2 import HttpLib2Error  # type: ignore[import-untyped]
 
         try:
-            answer: dict[str, Any] = call.execute(http=self._connection(), num_retries=_RETRIES)
+            answer: dict[str, Any] = call.execute(http=self._connection(), num_retries=retries)
         except HttpError as error:
             raise _http_error(error.resp.status, error.content) from None
         except GoogleAuthError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpu_catalog.quota import google_link, google_path
 
+from . import credentials
 from .compute_api import ApiError
 from .runner import Question
 from .verdict import NO_CAPACITY, NO_VERDICT, Verdict
@@ -67,10 +68,22 @@ def unproven(urn: str, summary: str) -> str:
 def refused(error: ApiError, question: Question) -> str:
     """What Google's error means for the check."""
     if error.reason == "unauthenticated":
-        hint = "gcloud auth application-default login, or GOOGLE_APPLICATION_CREDENTIALS"
-        return f"the check machine could not be asked for: {error}\n  hint: {hint}"
-    hint = f"\n  hint: {_more_quota(error, question)}" if error.over_quota else ""
-    return f"Google refused the check machine: {error}{hint}"
+        return f"the check machine could not be asked for: {error}\n  hint: {credentials.HINT}"
+    hint = _next_step(error, question)
+    return f"Google refused the check machine: {error}" + (f"\n  hint: {hint}" if hint else "")
+
+
+def _next_step(error: ApiError, question: Question) -> str:
+    if error.over_quota:
+        return _more_quota(error, question)
+    if error.constraint:
+        return (
+            f"the organization policy {error.constraint} forbids it: ask its administrator to except the project "
+            f"{question.project}, or change the pool to what the policy allows (docs/check.md)"
+        )
+    if error.about_account:
+        return "grant the deployer roles/iam.serviceAccountUser on that account; a grant takes minutes to hold"
+    return ""
 
 
 def _more_quota(error: ApiError, question: Question) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -12,27 +11,24 @@ from typing import Any, Protocol
 
 from ...naming import fit
 from ..resource_names import region_and_name_of_template
+from .channel import Channel
 from .compute_api import ApiError, ComputeApi
-from .verdict import (
-    CANCELLED,
-    FAIL,
-    NO_CAPACITY,
-    NO_VERDICT,
-    STEP_KEY,
-    STEPS,
-    VERDICT_KEY,
-    Verdict,
-    current_step,
-    from_guest_attribute,
-    from_serial_log,
-)
+from .verdict import CANCELLED, FAIL, NO_CAPACITY, NO_VERDICT, STEPS, Verdict
 
 # Seconds between two questions, and between two lines of progress.
 _ASK_EVERY = 2.0
 _SAY_EVERY = 5.0
 # How long a zone may take to start the machine, which counts for no deadline: the machine's own clock starts with it.
 _START_WITHIN = 600.0
-_STARTING = ("PROVISIONING", "STAGING")
+# Google's states (discovery document compute v1, Instance.status). PENDING: flex-start waits for capacity.
+_STARTING = ("PENDING", "PROVISIONING", "STAGING")
+_STOPPING = ("PENDING_STOP", "STOPPING", "SUSPENDING", "DEPROVISIONING")
+# A machine that stops may still report its verdict; after this long it is taken for one that is off.
+_STOP_WITHIN = 90.0
+# A service account that is new is known to Compute Engine seconds later, at times a minute ("IAM is eventually
+# consistent", cloud.google.com/iam/docs/overview#consistency). Pauses between two attempts grow up to the second.
+_ACCOUNT_WITHIN = 90.0
+_ACCOUNT_PAUSES = (1.0, 10.0)
 # After this long without an end, a deletion is left to Google and to the machine's own time limit.
 _DELETE_WITHIN = 180.0
 
@@ -40,7 +36,7 @@ ROLE = "gpu-ci-role"
 GATE_LABEL = "gpu-ci-gate"
 
 _GONE = "GONE"
-_ENDED = ("STOPPING", "STOPPED", "SUSPENDING", "SUSPENDED", "TERMINATED", _GONE)
+_OFF = ("STOPPED", "SUSPENDED", "TERMINATED", _GONE)
 
 
 @dataclass(frozen=True)
@@ -145,42 +141,49 @@ class GateRunner:
 
     def _ask(self, question: Question, zone: str, body: dict[str, Any]) -> Verdict:
         project, name, began = question.project, body["name"], self._clock.now()
-        pending, reported, where = "", began, ""
+        channel = Channel(self._api, (project, zone, name), self._clock.now, self._say)
+        pending, wanted, reported = "", True, began
+        pause_sec, longest_pause_sec = _ACCOUNT_PAUSES
         limit_sec: float = _START_WITHIN
         starting = True
+        stopping_at: float | None = None
         try:
-            pending = self._api.insert(project, zone, body, question.template)
             while True:
                 if self._cancel.is_set():
                     return _cancelled(zone)
-                if pending:
-                    asked, pending = pending, ""  # an operation that failed has ended too
-                    pending = "" if self._api.done(project, zone, asked) else asked
+                try:
+                    if wanted:
+                        pending, wanted = self._api.insert(project, zone, body, question.template), False
+                    if pending:
+                        asked, pending = pending, ""  # an operation that failed has ended too
+                        pending = "" if self._api.done(project, zone, asked) else asked
+                except ApiError as error:
+                    if not error.about_account or self._clock.now() - began >= _ACCOUNT_WITHIN:
+                        raise
+                    self._say(f"Google does not accept the machine's service account yet ({error}); asking again")
+                    self._clock.wait(self._cancel, pause_sec)
+                    pause_sec, wanted = min(2 * pause_sec, longest_pause_sec), True
+                    continue
                 state = "PROVISIONING" if pending else self._state(project, zone, name)
-                # After the state: a machine that has stopped by then has published what it was going to.
-                if not pending and (answer := self._api.guest_attribute(project, zone, name, VERDICT_KEY)):
-                    return from_guest_attribute(answer, zone)
-                if state in _ENDED:
-                    return self._ended(question, zone, body, state)
+                # After the state: a machine that is off by then has reported what it was going to.
+                if state not in _STARTING and (verdict := channel.verdict(off=state in _OFF)):
+                    return verdict
+                now = self._clock.now()
+                if state in (*_STOPPING, *_OFF):
+                    stopping_at = now if stopping_at is None else stopping_at
+                    if (state in _OFF and channel.settled) or now - stopping_at >= _STOP_WITHIN:
+                        return self._ended(body, zone, state, channel)
                 if starting and state not in _STARTING:
-                    starting, began, limit_sec = False, self._clock.now(), question.deadline_sec
-                elapsed = self._clock.now() - began
+                    starting, began, limit_sec = False, now, question.deadline_sec
+                elapsed = now - began
                 if elapsed >= limit_sec:
                     if starting:
                         late = f"{zone} did not start the check machine within {limit_sec:.0f} s"
                         return Verdict(NO_CAPACITY, late, zone)
-                    where = self._step(project, zone, name) or where
-                    last = (
-                        f"its last step was {where}: {STEPS.get(where, 'unknown here')}"
-                        if where
-                        else "it named no step"
-                    )
-                    what = f"no verdict within {question.deadline_sec} s of the start; {last}"
-                    return self._silent(question, zone, name, what, NO_VERDICT)
-                if self._clock.now() - reported >= _SAY_EVERY:
-                    reported = self._clock.now()
-                    where = (self._step(project, zone, name) if state == "RUNNING" else "") or where
-                    at = f", step {where}" if where else ""
+                    return _late(question, zone, channel)
+                if now - reported >= _SAY_EVERY:
+                    reported = now
+                    at = f", step {channel.step}" if channel.step else ""
                     self._say(f"check machine in {zone} is {state.lower()}{at}, {elapsed:.0f} s of {limit_sec:.0f} s")
                 self._clock.wait(self._cancel, _ASK_EVERY)
         finally:
@@ -194,14 +197,8 @@ class GateRunner:
                 return _GONE
             raise
 
-    def _step(self, project: str, zone: str, name: str) -> str:
-        """Where the machine is. Only for whoever watches, so that nothing hangs on an answer."""
-        with contextlib.suppress(ApiError):
-            return current_step(self._api.guest_attribute(project, zone, name, STEP_KEY))
-        return ""
-
-    def _ended(self, question: Question, zone: str, body: dict[str, Any], state: str) -> Verdict:
-        """The verdict on a machine that stopped or was deleted without publishing one.
+    def _ended(self, body: dict[str, Any], zone: str, state: str, channel: Channel) -> Verdict:
+        """The verdict on a machine that stopped or was deleted without reporting one.
 
         Only Spot capacity that Google took back is a reason to try the next zone. A gate whose deployment was killed
         sees its machine deleted by the next deployment, and must not start another.
@@ -209,22 +206,10 @@ class GateRunner:
         if self._cancel.is_set():
             return _cancelled(zone)
         if state != _GONE:
-            return self._silent(question, zone, body["name"], "the check machine stopped without a verdict")
+            return _silent(zone, "the check machine stopped without a verdict", channel)
         if body["scheduling"].get("provisioningModel") == "SPOT":
             return Verdict(NO_CAPACITY, f"{zone} took the check machine away before it had a verdict", zone)
         return Verdict(FAIL, "the check machine was deleted before it had a verdict", zone, NO_VERDICT)
-
-    def _silent(self, question: Question, zone: str, name: str, what: str, reason: str = "") -> Verdict:
-        """The serial port's verdict, should only that have come through; else its last line, for whoever reads on."""
-        try:
-            serial = self._api.serial(question.project, zone, name)
-        except ApiError:
-            serial = ""
-        if verdict := from_serial_log(serial, zone):
-            return verdict
-        lines = [line.strip() for line in serial.splitlines() if line.strip()]
-        reported = f"{what}; last on its serial port: {lines[-1][:300]}" if lines else what
-        return Verdict(FAIL, reported, zone, reason)
 
     def _remove(self, project: str, zone: str, name: str, pending: str = "") -> None:
         """Delete and wait for the end. What cannot be deleted is said, and never hides the verdict."""
@@ -255,6 +240,20 @@ class GateRunner:
 def _named(zones: Sequence[str]) -> str:
     """Where Google says there are machines, for whoever can add a zone."""
     return f"; Google names {', '.join(zones)}" if zones else ""
+
+
+def _late(question: Question, zone: str, channel: Channel) -> Verdict:
+    """The verdict on a machine that runs, and reported none in time."""
+    step = channel.step
+    last = f"its last step was {step}: {STEPS.get(step, 'unknown here')}" if step else "it named no step"
+    what = f"no verdict within {question.deadline_sec} s of the start; {last}"
+    return _silent(zone, what, channel, NO_VERDICT)
+
+
+def _silent(zone: str, what: str, channel: Channel, reason: str = "") -> Verdict:
+    """A fail that quotes the last line of the serial port, where there is one."""
+    line = f"; last on its serial port: {channel.last_line[:300]}" if channel.last_line else ""
+    return Verdict(FAIL, f"{what}{line}{channel.refusals()}", zone, reason)
 
 
 def _gate_label(question: Question) -> str:

@@ -7,8 +7,8 @@ import json
 import re
 from dataclasses import dataclass
 
-VERDICT_KEY, STEP_KEY = "gpu-smoke/verdict", "gpu-agent/step"
-"""Guest attributes, as agent/gpu_agent/report.py publishes them."""
+VERDICT_KEY = "gpu-smoke/verdict"
+"""The guest attribute, as agent/gpu_agent/report.py publishes it."""
 
 PASS, FAIL, NO_CAPACITY, CANCELLED = "pass", "fail", "no-capacity", "cancelled"
 
@@ -27,6 +27,7 @@ STEPS = {
 
 # Google's startup-script runner may put its name in front; what a program printed has a bar there, and is no verdict.
 _RESULT = re.compile(r"^[^|\n]*SMOKE-RESULT ([A-Za-z0-9+/=]+)", re.MULTILINE)
+_STEP_LINE = re.compile(r"^[^|\n]*GPU-AGENT-STEP (\{[^\n]*\})", re.MULTILINE)
 # A step goes into a line that people read: what a machine publishes may be anything.
 _STEP = re.compile(r"[a-z][a-z-]{0,30}")
 
@@ -53,13 +54,28 @@ def from_guest_attribute(answer: str, zone: str) -> Verdict:
 
 
 def from_serial_log(serial: str, zone: str) -> Verdict | None:
-    """The last verdict on a serial port, where there is one."""
-    results = _RESULT.findall(serial)
-    return from_guest_attribute(base64.b64decode(results[-1]).decode(errors="replace"), zone) if results else None
+    """The last verdict on a serial port that is whole, where there is one.
+
+    The port has other writers too, such as the kernel, and an answer may end within a line.
+    """
+    for result in reversed(_RESULT.findall(serial)):
+        try:
+            text = base64.b64decode(result, validate=True).decode()
+            json.loads(text)
+        except ValueError:
+            continue
+        return from_guest_attribute(text, zone)
+    return None
+
+
+def last_step(serial: str) -> str:
+    """The name of the last step on a serial port, or nothing."""
+    steps = _STEP_LINE.findall(serial)
+    return current_step(steps[-1]) if steps else ""
 
 
 def current_step(answer: str) -> str:
-    """The step's name in a guest attribute, or nothing."""
+    """The step's name in the JSON that an agent reports, or nothing."""
     try:
         name = json.loads(answer)["step"]
     except (ValueError, KeyError, TypeError):

@@ -54,9 +54,16 @@ tell() {
   metadata PUT "instance/guest-attributes/$1" "$2" >/dev/null 2>&1 || say "gpu-ci: the guest attribute $1 could not be written"
 }
 
-# say LINE: on the serial port, which may be full or closed; what comes after it counts more.
+# say LINE: on standard output and on the serial port itself, as a guest agent may log the output to the journal alone.
+# Either may be full or closed; what comes after it counts more.
 say() {
   timeout -k 1 5 printf '%s\n' "$1"
+  local device devices="/dev/ttyS0 /dev/console"
+  [[ -z ${GCE_METADATA_HOST-} ]] || devices=${GPU_AGENT_CONSOLE-}
+  for device in $devices; do
+    # shellcheck disable=SC2016 # the inner shell expands them
+    timeout -k 1 5 bash -c 'exec 3>"$1" && [[ -t 3 ]] && printf "\n%s\n" "$2" >&3' say "$device" "$1" 2>/dev/null && break
+  done
 }
 
 # first NAME: whether nobody has said it yet; the agent asks the same way. Where no file can be made, nobody has.

@@ -80,6 +80,23 @@ def no_account(project: str, email: str) -> GoogleError:
     return GoogleError(404, "notFound", text)
 
 
+def unknown_account(email: str) -> Json:
+    """The error of an insert operation whose account Compute Engine does not know yet.
+
+    The code and the message are those that ubicloud/ubicloud@b7181e8 recognizes (spec/prog/vm/gcp/nexus_spec.rb).
+    """
+    return {
+        "code": "EXTERNAL_RESOURCE_NOT_FOUND",
+        "message": f"The resource '{email}' of type 'serviceAccount' was not found.",
+    }
+
+
+def policy(constraint: str, project: str, message: str = "") -> GoogleError:
+    """A refusal by an organization policy, in the form in which Compute Engine reports other constraints."""
+    text = f"Constraint constraints/{constraint} violated for projects/{project}."
+    return GoogleError(412, "conditionNotMet", message or text)
+
+
 def in_use(kind: str, path: str, user: str) -> GoogleError:
     return GoogleError(
         400, "resourceInUseByAnotherResource", f"The {kind} resource '{path}' is already being used by '{user}'"

@@ -16,6 +16,8 @@ from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer, 
 PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 NAMES = ("secretmanager", "logging", "github")
 """What a guest's environment in sandbox.yaml may name as `${…}`."""
+SERIAL_PORT = "serialPort"
+"""Named in the same way: the device of the machine's own serial port, which its supervisor fills in."""
 LARGEST_BODY = 10 * 1024 * 1024
 
 
@@ -43,7 +45,10 @@ class LocalServices:
 
     def filled(self, environment: Mapping[str, str]) -> dict[str, str]:
         """The variables with addresses in the place of `${name}`; nothing is served where there are none."""
-        return {name: PLACEHOLDER.sub(lambda found: self._url(found[1]), text) for name, text in environment.items()}
+        return {name: PLACEHOLDER.sub(self._value, text) for name, text in environment.items()}
+
+    def _value(self, found: re.Match[str]) -> str:
+        return found[0] if found[1] == SERIAL_PORT else self._url(found[1])
 
     def _url(self, name: str) -> str:
         with self._lock:

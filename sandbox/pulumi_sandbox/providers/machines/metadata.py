@@ -106,6 +106,8 @@ class Machine:
     guest_attributes: Callable[[], dict[str, dict[str, str]] | None]
     """By namespace; None when the instance's metadata does not have enable-guest-attributes=TRUE."""
     write: Callable[[str, str, str | None], None]
+    allows: Callable[[], bool] = lambda: True
+    """Whether one more query of the guest attributes is within Google's limits."""
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], body: str) -> Answer:
         parts = [unquote(part) for part in path.split("/") if part]
@@ -119,13 +121,17 @@ class Machine:
         known = self.guest_attributes()
         if known is None:
             return text(403, "Guest attributes endpoint access is disabled.", "text/html")
+        allowed = self.allows()
+        if method == "GET" and not allowed:
+            return text(429, "Too Many Requests", "text/html")
         if method == "GET":
             return read({"all": known}, "/".join(["all", *rest]), query)
         if len(rest) != 2:
             return text(400, "Guest attributes are written as guest-attributes/<namespace>/<key>.", "text/html")
         if method == "DELETE" and rest[1] not in known.get(rest[0], {}):
             return text(404, "Not Found", "text/html")
-        self.write(rest[0], rest[1], body if method == "PUT" else None)
+        if allowed:  # beyond the limits a value is lost, and its writer does not learn of it
+            self.write(rest[0], rest[1], body if method == "PUT" else None)
         return text(200, "")
 
 

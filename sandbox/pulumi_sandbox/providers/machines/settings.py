@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pulumi_sandbox.providers.machines.local_services import NAMES, PLACEHOLDER
+from pulumi_sandbox.providers.machines.local_services import NAMES, PLACEHOLDER, SERIAL_PORT
 from pulumi_sandbox.providers.sandbox_file import SettingsError, read
 
 
@@ -21,6 +21,8 @@ class GuestSettings:
     environment: dict[str, str] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
     """Variables with `${name}` in them, which stands for where one of the sandbox's own services is."""
+    journal: bool = False
+    """Whether a startup script's output goes to the journal alone, and not to the serial port."""
     runs: bool = True
     """Whether startup scripts run at all: they do so on this machine, so a project has to say that they may."""
     assumed: Mapping[str, str] | None = None
@@ -41,6 +43,10 @@ def guest(file: Path, project: Path) -> GuestSettings:
     if not isinstance(given, dict):
         raise wrong_type(file, "guest", given, "a map of path, environment")
     path, environment = given.get("path") or [], given.get("environment") or {}
+    output = given.get("scriptOutput", "serial-port")
+    if output not in ("serial-port", "journal"):
+        problem = f"{file.name}: guest.scriptOutput: unknown value\n  got: {output}"
+        raise SettingsError(f"{problem}\n  expected: serial-port or journal")
     if not isinstance(path, list):
         raise wrong_type(file, "guest.path", path, "a list of folders")
     if not isinstance(environment, dict):
@@ -48,9 +54,10 @@ def guest(file: Path, project: Path) -> GuestSettings:
     variables = {str(name): text(file, f"guest.environment.{name}", value) for name, value in environment.items()}
     for name, value in variables.items():
         for wanted in PLACEHOLDER.findall(value):
-            if wanted not in NAMES:
+            if wanted not in (*NAMES, SERIAL_PORT):
                 problem = f"{file.name}: guest.environment.{name}: no such service\n  got: ${{{wanted}}}"
-                raise SettingsError(f"{problem}\n  expected: {', '.join(f'${{{one}}}' for one in NAMES)}")
+                known = ", ".join(f"${{{one}}}" for one in (*NAMES, SERIAL_PORT))
+                raise SettingsError(f"{problem}\n  expected: {known}")
     return GuestSettings(
         tuple(
             os.path.normpath(project.absolute() / text(file, f"guest.path[{at}]", folder))
@@ -58,6 +65,7 @@ def guest(file: Path, project: Path) -> GuestSettings:
         ),
         {name: value for name, value in variables.items() if not PLACEHOLDER.search(value)},
         {name: value for name, value in variables.items() if PLACEHOLDER.search(value)},
+        journal=output == "journal",
     )
 
 

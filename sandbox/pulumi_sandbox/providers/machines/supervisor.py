@@ -1,8 +1,8 @@
 """Runs one virtual machine's startup script and ends everything it started; standard library only, run as a script.
 
-Its standard input is the lifeline: the first line is a JSON object (script, environment, path), and when the stream
-ends, because whoever started it closed it or died, however suddenly, the machine is switched off. Its standard output
-is the machine's serial port. `shutdown` and `poweroff` inside the machine send it SIGTERM.
+Its standard input is the lifeline: the first line is a JSON object (script, environment, path, journal), and when the
+stream ends, because whoever started it closed it or died, however suddenly, the machine is switched off. Its standard
+output is the machine's serial port. `shutdown` and `poweroff` inside the machine send it SIGTERM.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,8 @@ from pathlib import Path
 from typing import Any
 
 GRACE_SEC = 3.0
+# In the environment of a machine: the device of its serial port.
+PORT = "${serialPort}"
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 SWITCHES = {"shutdown": "powered off", "poweroff": "powered off", "halt": "halted", "reboot": "stopped, not restarted"}
 SWITCH = """#!/bin/sh
@@ -46,9 +49,41 @@ def prctl(option: int, value: int) -> None:
 
 
 def say(line: str) -> None:
+    # One write a line: the script's output and the serial port are read in two threads.
     with contextlib.suppress(OSError):
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
+
+
+class SerialPort:
+    """A terminal in the place of /dev/ttyS0. What is written to it goes to the serial port, line by line."""
+
+    def __init__(self) -> None:
+        # The slave stays open here: reading a terminal that no process has open fails on Linux.
+        self._master, self._slave = os.openpty()
+        self.path = os.ttyname(self._slave)
+        os.set_blocking(self._master, False)
+        self._closed = threading.Event()
+        self._reader = threading.Thread(target=self._serve, daemon=True)
+        self._reader.start()
+
+    def close(self) -> None:
+        """Copy what was written until now, and end."""
+        self._closed.set()
+        self._reader.join(timeout=GRACE_SEC)
+
+    def _serve(self) -> None:
+        rest = b""
+        while True:
+            ready, _, _ = select.select([self._master], [], [], 0.1)
+            piece = b""
+            with contextlib.suppress(OSError):
+                piece = os.read(self._master, 65_536) if ready else b""
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
+                say(line.decode(errors="replace"))
+            if not ready and self._closed.is_set():
+                return
 
 
 def prepare(folder: Path, settings: dict[str, Any]) -> dict[str, str]:
@@ -66,6 +101,17 @@ def prepare(folder: Path, settings: dict[str, Any]) -> dict[str, str]:
     return {**settings["environment"], **own}
 
 
+def port_of(environment: dict[str, str]) -> SerialPort | None:
+    """The machine's serial port, where its environment names it; the name is replaced by the device."""
+    named = [name for name, value in environment.items() if PORT in value]
+    if not named:
+        return None
+    port = SerialPort()
+    for name in named:
+        environment[name] = environment[name].replace(PORT, port.path)
+    return port
+
+
 def start(folder: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         ["bash", str(folder / "startup-script")],
@@ -79,11 +125,15 @@ def start(folder: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
     )
 
 
-def serial(guest: subprocess.Popen[bytes]) -> None:
-    """Copy what the script prints to the serial port, as the guest agent does, and say how the script ended."""
+def serial(guest: subprocess.Popen[bytes], journal: bool) -> None:
+    """Copy what the script prints to the serial port, as most guest agents do.
+
+    With `journal` it goes nowhere, as with a guest agent that logs to the system's journal alone.
+    """
     assert guest.stdout is not None  # noqa: S101 -- it was opened as a pipe
     for line in guest.stdout:
-        say("startup-script: " + line.decode(errors="replace").rstrip("\r\n"))
+        if not journal:
+            say("startup-script: " + line.decode(errors="replace").rstrip("\r\n"))
 
 
 def outcome(guest: subprocess.Popen[bytes], reader: threading.Thread, off: threading.Event) -> None:
@@ -136,14 +186,18 @@ def main() -> int:
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     folder = Path(tempfile.mkdtemp(prefix="pulumi-sandbox-vm-"))
     try:
-        guest = start(folder, prepare(folder, settings))
-        reader = threading.Thread(target=serial, args=(guest,), daemon=True)
+        environment = prepare(folder, settings)
+        port = port_of(environment)
+        guest = start(folder, environment)
+        reader = threading.Thread(target=serial, args=(guest, settings["journal"]), daemon=True)
         reader.start()
         threading.Thread(target=outcome, args=(guest, reader, off), daemon=True).start()
         threading.Thread(target=lifeline, args=(off,), daemon=True).start()
         off.wait()
         end(guest)
         reader.join(timeout=1)
+        if port:
+            port.close()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return 0

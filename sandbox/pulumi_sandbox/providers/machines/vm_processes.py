@@ -61,7 +61,7 @@ class VmProcesses:
             **self._services.filled(self.settings.addresses),
             **boot.environment,
         }
-        process = supervised(boot.script, environment, self.settings.path)
+        process = supervised(boot.script, environment, self.settings.path, journal=self.settings.journal)
         attending = threading.Thread(target=self._attend, args=(boot, process, server), name="guest", daemon=True)
         with self._lock:
             self._running[boot.id] = process
@@ -145,10 +145,13 @@ class VmProcesses:
         self._services.close()
 
 
-def supervised(script: str, environment: Mapping[str, str], folders: Iterable[str]) -> subprocess.Popen[bytes]:
+def supervised(
+    script: str, environment: Mapping[str, str], folders: Iterable[str], *, journal: bool = False
+) -> subprocess.Popen[bytes]:
     """A script at work under a supervisor, with these folders in front of its PATH.
 
-    Its standard input is a lifeline: whatever the script started ends when that closes.
+    With `journal` its output is not on the serial port. Its standard input is a lifeline: whatever the script started
+    ends when that closes.
     """
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", str(SUPERVISOR)],
@@ -160,7 +163,7 @@ def supervised(script: str, environment: Mapping[str, str], folders: Iterable[st
     )
     assert process.stdin is not None  # noqa: S101 -- it was opened as a pipe
     path = [*folders, *os.environ.get("PATH", os.defpath).split(os.pathsep)]
-    order = {"script": script, "environment": dict(environment), "path": path}
+    order = {"script": script, "environment": dict(environment), "path": path, "journal": journal}
     process.stdin.write(json.dumps(order).encode() + b"\n")
     process.stdin.flush()
     return process

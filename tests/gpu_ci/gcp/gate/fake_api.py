@@ -1,4 +1,7 @@
-"""A Google for gate tests: zones with machines or without, machines that answer or not, time only the gate spends."""
+"""A Google for gate tests: zones with machines or without, machines that answer or not, time only the gate spends.
+
+Its limits are Compute Engine's: queries of guest attributes by rate, and states in which a VM does not answer.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +53,20 @@ class FakeGoogle:
     verdict: str | None = PASSED
     verdict_after: float = 60.0
     stops_after: float | None = None
+    stops_for: float = 0.0
+    """How long the machine is STOPPING before it is off."""
     gone_after: float | None = None
     serial_text: str = ""
+    serial_after: float = 0.0
+    serial_error: ApiError | None = None
+    attribute_error: ApiError | None = None
+    account_known_after: float = 0.0
+    account_error: ApiError | None = None
+    queries: list[float] = field(default_factory=list)
+    refused_queries: int = 0
+    """Queries of guest attributes that were above the limits."""
+    serial_reads: list[int] = field(default_factory=list)
+    """Where each reading of the serial port began."""
     insert_error: ApiError | None = None
     delete_error: ApiError | None = None
     labels: dict[str, str] = field(default_factory=dict)
@@ -60,7 +75,6 @@ class FakeGoogle:
     log: list[tuple[str, ...]] = field(default_factory=list)
     bodies: list[dict[str, Any]] = field(default_factory=list)
     on_status: Callable[[], None] = lambda: None
-    step: str | ApiError = ""
     provisioning_model: str = "SPOT"
 
     def template(self, project: str, region: str, name: str) -> dict[str, Any]:
@@ -76,6 +90,8 @@ class FakeGoogle:
         self.bodies.append(body)
         if self.insert_error:
             raise self.insert_error
+        if self.account_error and self.clock.now() < self.account_known_after:
+            raise self.account_error
         if self.zones.get(zone) is None:
             self.machines[body["name"]] = Machine(zone, body, template, self.clock.now())
         return f"insert-{zone}"
@@ -106,20 +122,35 @@ class FakeGoogle:
         age = self._age(zone)
         if self.gone_after is not None and age >= self.gone_after:
             raise ApiError("notFound", f"{name} was not found", 404)
-        stopped = self.stops_after is not None and age >= self.stops_after
-        return "TERMINATED" if stopped else "RUNNING"
+        if self.stops_after is None or age < self.stops_after:
+            return "RUNNING"
+        return "STOPPING" if age < self.stops_after + self.stops_for else "TERMINATED"
 
     def guest_attribute(self, project: str, zone: str, name: str, key: str) -> str:
-        if key == "gpu-agent/step":
-            if isinstance(self.step, ApiError):
-                raise self.step
-            return self.step
+        """docs.cloud.google.com/compute/docs/metadata/manage-guest-attributes: 10 queries a minute, 3 a second."""
         assert key == "gpu-smoke/verdict"
+        if self.attribute_error:
+            raise self.attribute_error
+        now = self.clock.now()
+        if any(sum(now - at < seconds for at in self.queries) >= most for most, seconds in ((10, 60), (3, 1))):
+            self.refused_queries += 1
+            raise ApiError("rateLimitExceeded", "Quota exceeded for guest attribute queries.", 429)
+        self.queries.append(now)
         there = self.verdict is not None and self._age(zone) >= self.verdict_after
         return str(self.verdict) if there else ""
 
-    def serial(self, project: str, zone: str, name: str) -> str:
-        return self.serial_text
+    def serial(self, project: str, zone: str, name: str, start: int) -> tuple[str, int]:
+        """503 while the machine stops (GoogleCloudPlatform/compute-image-tools#456), nothing of one that is off."""
+        self.serial_reads.append(start)
+        if self.serial_error:
+            raise self.serial_error
+        state = self.status(project, zone, name)
+        if state == "STOPPING":
+            raise ApiError("backendError", "TIMEOUT", 503)
+        if state == "TERMINATED":
+            return "", 0
+        text = self.serial_text if self._age(zone) >= self.serial_after else ""
+        return text[start:], len(text)
 
     def _age(self, zone: str) -> float:
         (machine,) = [machine for machine in self.machines.values() if machine.zone == zone]
@@ -129,3 +160,8 @@ class FakeGoogle:
 def result_line(answer: str) -> str:
     """The verdict as the boot script prints it on the serial port."""
     return f"SMOKE-RESULT {base64.b64encode(answer.encode()).decode()}"
+
+
+def step_line(name: str) -> str:
+    """A step as the agent prints it on the serial port."""
+    return f"GPU-AGENT-STEP {json.dumps({'step': name, 'seconds': 2.5})}\r\n"

@@ -223,6 +223,31 @@ def test_a_guest_attribute_is_its_value_or_nothing_yet(server: Server) -> None:
     assert "queryPath=gpu-smoke%2Fverdict" in server.asked[-1][1]
 
 
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [(429, "rateLimitExceeded"), (403, "rateLimitExceeded"), (503, "backendError"), (400, "resourceNotReady")],
+)
+def test_what_a_machine_reports_is_asked_for_once_and_later_again(server: Server, status: int, reason: str) -> None:
+    for path in ("serialPort", "getGuestAttributes"):
+        server.answers[f"GET {ZONE}/instances/m/{path}"] = (status, _error(status, reason, "not now"))
+    api = GoogleCompute()
+    for read in (lambda: api.serial("p", "us-central1-a", "m", 0), lambda: api.guest_attribute("p", "z", "m", "a/b")):
+        server.answers |= {k.replace("us-central1-a", "z"): v for k, v in server.answers.items()}
+        before = len(server.asked)
+        with pytest.raises(ApiError) as caught:
+            read()
+        assert caught.value.not_yet
+        assert len(server.asked) == before + 1
+
+
+def test_a_refusal_by_a_policy_names_its_constraint(server: Server) -> None:
+    message = "Constraint constraints/compute.requireShieldedVm violated for projects/p. Secure Boot is not enabled."
+    server.answers[f"POST {ZONE}/instances"] = (412, _error(412, "conditionNotMet", message))
+    with pytest.raises(ApiError) as caught:
+        GoogleCompute().insert("p", "us-central1-a", {"name": "m"}, "t")
+    assert (caught.value.constraint, caught.value.not_yet) == ("compute.requireShieldedVm", False)
+
+
 def test_machines_are_found_by_label_over_all_pages(server: Server) -> None:
     server.answers[f"GET {ZONE}/instances"] = (200, {"items": [{"name": "a"}, {"name": "b"}]})
     assert GoogleCompute().instances("p", "us-central1-a", "gpu-ci-gate", "x") == ["a", "b"]
@@ -230,11 +255,12 @@ def test_machines_are_found_by_label_over_all_pages(server: Server) -> None:
 
 
 def test_the_serial_port_the_template_and_a_deletion(server: Server) -> None:
-    server.answers[f"GET {ZONE}/instances/m/serialPort"] = (200, {"contents": "boot\n"})
+    server.answers[f"GET {ZONE}/instances/m/serialPort"] = (200, {"contents": "boot\n", "start": "7", "next": "12"})
     server.answers["GET regions/us-central1/instanceTemplates/t-1"] = (200, {"properties": {"labels": {}}})
     server.answers[f"DELETE {ZONE}/instances/m"] = (200, {"name": "operation-2"})
     api = GoogleCompute()
-    assert api.serial("p", "us-central1-a", "m") == "boot\n"
+    assert api.serial("p", "us-central1-a", "m", 7) == ("boot\n", 12)
+    assert parse_qs(urlsplit(server.asked[-1][1]).query)["start"] == ["7"]
     assert api.template("p", "us-central1", "t-1") == {"labels": {}}
     assert api.delete("p", "us-central1-a", "m") == "operation-2"
 

@@ -7,8 +7,19 @@ import json
 
 import pytest
 from gpu_agent.outcomes import OUTCOMES
-from gpu_ci.gcp.gate.messages import NEXT_STEPS, not_passed
-from gpu_ci.gcp.gate.verdict import FAIL, NO_VERDICT, PASS, Verdict, current_step, from_guest_attribute, from_serial_log
+from gpu_ci.gcp.gate.compute_api import ApiError
+from gpu_ci.gcp.gate.messages import NEXT_STEPS, not_passed, refused
+from gpu_ci.gcp.gate.runner import Question
+from gpu_ci.gcp.gate.verdict import (
+    FAIL,
+    NO_VERDICT,
+    PASS,
+    Verdict,
+    current_step,
+    from_guest_attribute,
+    from_serial_log,
+    last_step,
+)
 
 AGAIN = "nothing has taken this template; the next up asks again, with it or with another one"
 # After a pass, or of machines that are no check's.
@@ -93,3 +104,38 @@ def test_a_verdict_that_a_program_printed_is_none(front: str) -> None:
     assert found is not None
     assert found.outcome == FAIL
     assert from_serial_log(f"{front}{lines[1]}", "us-central1-a") is None
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        (
+            ApiError("conditionNotMet", "Constraint constraints/compute.trustedImageProjects violated.", 412),
+            (
+                "the organization policy compute.trustedImageProjects forbids it: ask its administrator to except the "
+                "project p, or change the pool to what the policy allows (docs/check.md)"
+            ),
+        ),
+        (
+            ApiError("SERVICE_ACCOUNT_ACCESS_DENIED", "The user does not have access to service account 'a'.", 400),
+            "grant the deployer roles/iam.serviceAccountUser on that account; a grant takes minutes to hold",
+        ),
+    ],
+)
+def test_what_google_refuses_for_a_policy_or_an_account_has_a_next_step(error: ApiError, hint: str) -> None:
+    question = Question("urn", "p", "projects/p/regions/r/instanceTemplates/t", ["us-central1-a"], "l4")
+    assert refused(error, question) == f"Google refused the check machine: {error}\n  hint: {hint}"
+
+
+@pytest.mark.parametrize("noise", ["[  12.3] NVRM: Xid", "%%%", "=", ""])
+def test_a_verdict_that_another_writer_broke_is_none(noise: str) -> None:
+    whole = base64.b64encode(json.dumps({"verdict": "pass", "summary": "1 x L4"}).encode()).decode()
+    broken = f"SMOKE-RESULT {whole[:20]}{noise}{whole[24:]}"
+    assert from_serial_log(broken, "z") is None
+    assert from_serial_log(f"SMOKE-RESULT {whole}\n{broken}\n", "z") == Verdict(PASS, "1 x L4", "z")
+
+
+def test_the_last_step_is_the_agents_and_not_a_programs() -> None:
+    lines = ['GPU-AGENT-STEP {"step": "driver", "seconds": 1}', '| GPU-AGENT-STEP {"step": "key"}', "GPU-AGENT-STEP {"]
+    assert last_step("\r\n".join(lines)) == "driver"
+    assert last_step("boot") == ""

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import ROOT
-from tests.gpu_ci.gcp.gate.fake_api import EXHAUSTED, FAILED, PASSED, FakeClock, FakeGoogle, result_line
+from tests.gpu_ci.gcp.gate.fake_api import EXHAUSTED, FAILED, PASSED, FakeClock, FakeGoogle, result_line, step_line
 
 ZONES = ("us-central1-a", "us-central1-b")
 A, B = ZONES
@@ -80,7 +80,7 @@ def test_the_machine_is_the_template_told_to_check_itself() -> None:
 
 
 def test_progress_is_told_while_it_waits() -> None:
-    asked = Asked(boots_in=8, verdict_after=20)
+    asked = Asked(boots_in=8, verdict_after=20)  # it is read as a guest attribute at 8, 20 and 32 s
     asked.verdict()
     assert asked.said == [
         "starting a check machine in us-central1-a",
@@ -88,21 +88,140 @@ def test_progress_is_told_while_it_waits() -> None:
         "check machine in us-central1-a is running, 4 s of 300 s",
         "check machine in us-central1-a is running, 10 s of 300 s",
     ]
+    assert asked.google.queries == [8, 20]
 
 
 def test_progress_names_the_step_the_machine_is_at() -> None:
-    asked = Asked(boots_in=8, verdict_after=14, step='{"step": "driver", "seconds": 3.1}')
+    asked = Asked(boots_in=8, verdict_after=14, serial_text=f"login: {step_line('config')}{step_line('driver')}| half")
     asked.verdict()
-    assert asked.said[1:] == [
+    assert asked.said[1:3] == [
         "check machine in us-central1-a is provisioning, 6 s of 600 s",
         "check machine in us-central1-a is running, step driver, 4 s of 300 s",
     ]
 
 
-def test_a_step_that_cannot_be_had_costs_nothing_but_its_name() -> None:
-    asked = Asked(boots_in=8, verdict_after=14, step=ApiError("backendError", "try again", 503))
+def test_a_serial_port_that_does_not_answer_for_now_costs_nothing_but_the_steps_name() -> None:
+    asked = Asked(boots_in=8, verdict_after=14, serial_error=ApiError("backendError", "try again", 503))
     assert asked.verdict().outcome == "pass"
-    assert asked.said[-1] == "check machine in us-central1-a is running, 4 s of 300 s"
+    assert asked.said[2] == "check machine in us-central1-a is running, 4 s of 300 s"
+
+
+def test_guest_attributes_are_read_within_googles_limits_and_leave_the_machine_half_of_them() -> None:
+    asked = Asked(verdict=None, deadline_sec=1200)
+    asked.verdict()
+    google = asked.google
+    assert google.refused_queries == 0
+    assert max(sum(at <= other < at + 60 for other in google.queries) for at in google.queries) == 5
+
+
+def test_the_serial_port_is_read_on_from_where_the_last_answer_ended() -> None:
+    text = f"boot\n{step_line('driver')}"
+    asked = Asked(verdict=None, serial_text=text, deadline_sec=60)
+    asked.verdict()
+    assert set(asked.google.serial_reads) == {0, len(text)}
+
+
+def test_a_verdict_on_the_serial_port_needs_no_guest_attribute_and_is_read_within_seconds() -> None:
+    asked = Asked(verdict=None, serial_text=f"x login: {result_line(PASSED)}\r\n", serial_after=60)
+    assert asked.verdict() == Verdict("pass", "1 x NVIDIA L4 computes", A)
+    assert asked.clock.time < 64
+
+
+def test_half_a_verdict_on_the_serial_port_is_none_yet() -> None:
+    whole = result_line(FAILED)
+    asked = Asked(verdict=None, serial_text=whole[:60])
+
+    def more() -> None:
+        if asked.clock.now() >= 60:
+            asked.google.serial_text = f"{whole}\n"
+
+    asked.google.on_status = more
+    assert asked.verdict() == Verdict("fail", "GPU 0: wrong numbers", A)
+
+
+def test_a_limit_that_others_use_up_is_waited_for() -> None:
+    asked = Asked(verdict_after=40, attribute_error=ApiError("rateLimitExceeded", "Quota exceeded", 429))
+
+    def over() -> None:
+        if asked.clock.now() >= 60:
+            asked.google.attribute_error = None
+
+    asked.google.on_status = over
+    assert asked.verdict().outcome == "pass"
+
+
+POLICY = "Constraint constraints/compute.disableGuestAttributesAccess violated for projects/p."
+
+
+def test_an_organization_policy_on_guest_attributes_leaves_the_serial_port() -> None:
+    asked = Asked(
+        attribute_error=ApiError("conditionNotMet", POLICY, 412),
+        serial_text=f"{result_line(PASSED)}\n",
+        serial_after=60,
+        boots_in=8,
+    )
+    assert asked.verdict().outcome == "pass"
+    said = [line for line in asked.said if "refuses" in line]
+    policy = "organization policy compute.disableGuestAttributesAccess"
+    assert said == [
+        f"Google refuses guest attributes of the check machine ({policy}); its verdict is read from the serial port"
+    ]
+
+
+def test_a_silent_machine_under_such_a_policy_says_that_too() -> None:
+    asked = Asked(attribute_error=ApiError("conditionNotMet", POLICY, 412), deadline_sec=60)
+    assert asked.verdict().summary == (
+        f"no verdict within 60 s of the start; it named no step; Google refused guest attributes: {POLICY}"
+    )
+
+
+def test_a_caller_that_may_read_neither_source_is_refused_in_googles_words() -> None:
+    may_not = ApiError("forbidden", "Required 'compute.instances.getSerialPortOutput' permission", 403)
+    asked = Asked(serial_error=may_not, attribute_error=may_not)
+    with pytest.raises(ApiError, match="getSerialPortOutput"):
+        asked.verdict()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ApiError("EXTERNAL_RESOURCE_NOT_FOUND", "The resource 'a@p' of type 'serviceAccount' was not found.", 400),
+        ApiError(
+            "notFound", "The resource 'projects/p/serviceAccounts/a@p' of type 'serviceAccount' was not found.", 404
+        ),
+        ApiError("SERVICE_ACCOUNT_ACCESS_DENIED", "The user does not have access to service account 'a@p'.", 400),
+    ],
+)
+def test_a_service_account_that_is_new_is_waited_for(error: ApiError) -> None:
+    asked = Asked(account_error=error, account_known_after=40)
+    assert asked.verdict().outcome == "pass"
+    assert [call for call in asked.google.log if call == ("insert", A)] == [("insert", A)] * 8
+    assert asked.clock.time >= 45  # after 0, 1, 3, 7, 15, 25, 35 and 45 s
+    assert asked.said[1] == f"Google does not accept the machine's service account yet ({error}); asking again"
+
+
+def test_a_service_account_that_stays_unknown_is_googles_own_error() -> None:
+    error = ApiError("SERVICE_ACCOUNT_ACCESS_DENIED", "The user does not have access to service account 'a@p'.", 400)
+    asked = Asked(account_error=error, account_known_after=10_000)
+    with pytest.raises(ApiError, match="does not have access"):
+        asked.verdict()
+    assert 90 <= asked.clock.time < 105
+
+
+def test_a_machine_that_stops_may_still_report_its_verdict() -> None:
+    asked = Asked(verdict_after=75, stops_after=40, stops_for=60)
+    assert asked.verdict().outcome == "pass"
+
+
+def test_a_machine_that_is_taken_away_slowly_is_no_fault_of_its_gpu() -> None:
+    asked = Asked(zones=(A,), verdict=None, stops_after=40, stops_for=600, gone_after=70)
+    assert asked.verdict() == Verdict("no-capacity", "no zone had a machine for the check: us-central1-a")
+
+
+def test_a_machine_that_stops_for_ever_is_given_up() -> None:
+    asked = Asked(verdict=None, stops_after=40, stops_for=10_000)
+    assert asked.verdict() == Verdict("fail", "the check machine stopped without a verdict", A)
+    assert 130 <= asked.clock.time < 140
 
 
 def test_a_zone_without_machines_is_passed_over() -> None:
@@ -179,8 +298,11 @@ def test_silence_until_the_deadline_is_a_fail_with_the_machines_last_words() -> 
     [("key", "key: it asked Secret Manager for the App's key"), ("of-a-newer-agent", "of-a-newer-agent: unknown here")],
 )
 def test_silence_until_the_deadline_names_the_last_step_in_words(name: str, words: str) -> None:
-    asked = Asked(verdict=None, step=f'{{"step": "{name}", "seconds": 200.5}}')
-    assert asked.verdict().summary == f"no verdict within 300 s of the start; its last step was {words}"
+    line = step_line(name)
+    asked = Asked(verdict=None, serial_text=line)
+    assert asked.verdict().summary == (
+        f"no verdict within 300 s of the start; its last step was {words}; last on its serial port: {line.strip()}"
+    )
 
 
 def test_a_gate_knows_every_step_of_a_check_machine() -> None:
@@ -196,9 +318,10 @@ def test_a_machine_that_stops_without_a_word_is_a_fail_at_once() -> None:
 
 
 def test_a_verdict_that_only_reached_the_serial_port_counts() -> None:
-    asked = Asked(verdict=None, stops_after=40, serial_text=f"boot\n{result_line(FAILED)}\nreboot: Power down\n")
+    text = f"boot\n{result_line(FAILED)}\nreboot: Power down\n"
+    asked = Asked(verdict=None, stops_after=40, serial_text=text, serial_after=30)
     assert asked.verdict() == Verdict("fail", "GPU 0: wrong numbers", A)
-    asked = Asked(verdict=None, stops_after=40, serial_text=f"{result_line(PASSED)}\n")
+    asked = Asked(verdict=None, stops_after=40, serial_text=f"{result_line(PASSED)}\n", serial_after=30)
     assert asked.verdict().outcome == "pass"
 
 

@@ -138,7 +138,9 @@ def test_missing_credentials_are_an_error_without_a_traceback(setting: Setting) 
     setting.unreachable = ApiError("unauthenticated", "Your default credentials were not found.")
     assert setting.refused()[1] == (
         "the check machine could not be asked for: Your default credentials were not found.\n"
-        "  hint: gcloud auth application-default login, or GOOGLE_APPLICATION_CREDENTIALS"
+        "  hint: set GOOGLE_OAUTH_ACCESS_TOKEN or GOOGLE_CREDENTIALS, or run gcloud auth application-default login; "
+        "with GOOGLE_IMPERSONATE_SERVICE_ACCOUNT the gate acts as that account. gcp:accessToken, gcp:credentials and "
+        "gcp:impersonateServiceAccount reach pulumi-gcp alone (docs/check.md)"
     )
 
 

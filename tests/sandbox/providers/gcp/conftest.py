@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import pytest
 from pulumi_sandbox.providers import rsa_key
 from pulumi_sandbox.providers.gcp import types
+from pulumi_sandbox.providers.gcp.compute import instances_api, vm_store
 from pulumi_sandbox.providers.gcp.provider import Gcp
 from pulumi_sandbox.providers.resource import Resource
 from pulumi_sandbox.providers.sdk.shapes import Shapes
@@ -54,6 +55,13 @@ class Google(Account):
         return self.make(
             types.REGION_GROUP, "group", {**GROUP, "versions": [{"instanceTemplate": template}], **changes}
         )
+
+
+@pytest.fixture(autouse=True)
+def _prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the delays of a real cloud, but for the tests of these delays."""
+    monkeypatch.setattr(vm_store, "STOPPING_SEC", 0.05)
+    monkeypatch.setattr(instances_api, "ACCOUNT_SEC", 0.0)
 
 
 @pytest.fixture

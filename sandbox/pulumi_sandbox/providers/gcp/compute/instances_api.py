@@ -6,6 +6,7 @@ import copy
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from pulumi_sandbox.providers import paths
@@ -13,7 +14,14 @@ from pulumi_sandbox.providers.gcp import errors
 from pulumi_sandbox.providers.gcp.compute import machine_types
 from pulumi_sandbox.providers.gcp.compute.api_form import api_form
 from pulumi_sandbox.providers.gcp.compute.operations import Json, Operations, number
-from pulumi_sandbox.providers.gcp.compute.vm_store import ATTRIBUTES, INSTANCE, SERIAL, SERIAL_START, VirtualMachines
+from pulumi_sandbox.providers.gcp.compute.vm_store import (
+    ATTRIBUTES,
+    INSTANCE,
+    OFF,
+    SERIAL,
+    SERIAL_START,
+    VirtualMachines,
+)
 from pulumi_sandbox.providers.gcp.names import (
     NAME_PATTERN,
     absolute,
@@ -36,6 +44,11 @@ SEALED = (
     "the sandbox keeps secrets as digests and cannot boot a machine from a template in which these are secret: {}; a "
     "cloud can (docs/sandbox.md)"
 )
+
+
+# "IAM is eventually consistent" (cloud.google.com/iam/docs/overview#consistency): seconds, for an account that is new
+# (hashicorp/terraform-provider-google#15042). Real ones may take a minute.
+ACCOUNT_SEC = 1.0
 
 
 def merged(base: Any, patch: Any) -> Any:
@@ -76,6 +89,8 @@ class Instances:
             raise errors.GoogleError(400, "invalid", refusal.message or "The request was refused.")
         slow = self.world.take("slow", INSTANCE, name, zone=zone, id=path)
         sec = float(slow.seconds) if slow else 0.0
+        if unknown := self._new_account(project, instance):
+            return self.operations.add(project, zone, "insert", path, error=unknown, code=400, sec=sec)
         if refused := self._capacity(project, zone, path, instance, chosen):
             code, error = refused
             return self.operations.add(project, zone, "insert", path, error=error, code=code, sec=sec)
@@ -97,6 +112,10 @@ class Instances:
 
     def guest_attributes(self, project: str, zone: str, name: str, query: str, key: str) -> Json:
         record = self._record(project, zone, name)
+        if refused := self.machines.policy(record.id):
+            raise errors.policy("compute.disableGuestAttributesAccess", project, refused.message)
+        if not self.machines.allows_query(record.id):
+            raise errors.GoogleError(429, "rateLimitExceeded", "Quota exceeded for guest attribute queries.")
         known: dict[str, dict[str, str]] = record.outputs.get(ATTRIBUTES) or {}
         rows = [
             {"namespace": space, "key": one, "value": value}
@@ -117,15 +136,22 @@ class Instances:
 
     def serial(self, project: str, zone: str, name: str, start: int) -> Json:
         record = self._record(project, zone, name)
+        status = self.machines.instance_json(record)["status"]
+        if status == "STOPPING":
+            # GoogleCloudPlatform/compute-image-tools#456 has this answer for a VM that stops.
+            raise errors.GoogleError(503, "backendError", "TIMEOUT")
         first = int(record.outputs.get(SERIAL_START, 0))
-        contents = str(record.outputs.get(SERIAL, "")).encode()
-        at = max(start, first)
+        # google/go-tpm-tools#932: the answer is empty once the VM is off.
+        contents = b"" if status in OFF else str(record.outputs.get(SERIAL, "")).encode()
+        # A negative start counts from the end (discovery document, getSerialPortOutput).
+        end = first + len(contents)
+        at = min(max(start if start >= 0 else end + start, first), end)
         return {
             "kind": "compute#serialPortOutput",
             "selfLink": self_link(f"{record.id}/serialPort"),
             "contents": contents[at - first :].decode(errors="replace"),
             "start": str(at),
-            "next": str(first + len(contents)),
+            "next": str(end),
         }
 
     def template(self, path: str) -> Json:
@@ -203,6 +229,16 @@ class Instances:
             email = str(account.get("email", "default"))
             if not self.account_exists(project, email):
                 raise errors.no_account(project, email)
+
+    def _new_account(self, project: str, instance: Json) -> Json | None:
+        """The error of an insert for an account that was made just now, which other services learn of later."""
+        for account in instance.get("serviceAccounts", []):
+            email = str(account.get("email", "default"))
+            for known in self.world.find(ACCOUNT, email=email):
+                age = datetime.now(UTC) - datetime.fromisoformat(known.created)
+                if age.total_seconds() < ACCOUNT_SEC:
+                    return errors.unknown_account(email)
+        return None
 
     def _capacity(
         self, project: str, zone: str, path: str, instance: Json, chosen: machine_types.MachineType

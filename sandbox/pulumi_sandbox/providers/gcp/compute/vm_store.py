@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pulumi_sandbox.providers.gcp import errors
 from pulumi_sandbox.providers.gcp.compute.operations import Json, now, number
+from pulumi_sandbox.providers.gcp.compute.query_rate import QueryRate
 from pulumi_sandbox.providers.gcp.names import in_zone, last, part, self_link
 from pulumi_sandbox.providers.machines.metadata import SCOPES, Machine, service_accounts
 from pulumi_sandbox.providers.machines.vm_processes import SERIAL_BYTES, Boot, VmProcesses, alive, stop
-from pulumi_sandbox.world.store import Exists, Record, World
+from pulumi_sandbox.world.store import Exists, Fault, Record, World
 
 INSTANCE = "gcp:compute/instance:Instance"
 # What the sandbox keeps of a machine beside the API's own fields.
 GUEST, SERIAL, SERIAL_START, ATTRIBUTES = "sandboxGuest", "serialPortOutput", "serialPortStart", "guestAttributes"
-OURS = (GUEST, SERIAL, SERIAL_START, ATTRIBUTES)
+STOPPED_AT = "sandboxStoppedAt"
+OURS = (GUEST, SERIAL, SERIAL_START, ATTRIBUTES, STOPPED_AT)
+# A VM that was switched off is STOPPING for a while (documentation "VM instance lifecycle"). Real ones take longer.
+STOPPING_SEC = 2.0
+QUERIES = "gcp:compute/guestAttributes"
+"""The type under which faults meet queries of guest attributes."""
 OFF = ("TERMINATED", "STOPPED")
 NOT_RUN = (
     "the sandbox boots a machine by running its startup script here, as you, and this project does not say that it "
@@ -41,6 +48,8 @@ class VirtualMachines:
 
     world: World
     guests: VmProcesses
+    rates: dict[str, QueryRate] = field(default_factory=dict)
+    """Of the VMs by their paths; each process counts the queries that it answers itself."""
 
     def boot(self, project: str, zone: str, instance: Json, inputs: Json) -> None:
         name, machine_type = instance["name"], last(str(instance["machineType"]))
@@ -77,7 +86,12 @@ class VirtualMachines:
             Boot(
                 id=path,
                 script=script,
-                machine=Machine(lambda: tree(made), lambda: self._attributes(path), self._writer(path)),
+                machine=Machine(
+                    lambda: tree(made),
+                    lambda: self._attributes(path),
+                    self._writer(path),
+                    lambda: self.allows_query(path),
+                ),
                 environment=dict(fault.settings) if fault else {},
                 limit_sec=float(limit["seconds"]) if limit.get("seconds") else None,
                 serial=lambda text: self.amend(path, lambda outputs: append(outputs, text)),
@@ -96,7 +110,10 @@ class VirtualMachines:
         """The instance as the API has it; one whose process is gone is switched off, whoever ran it."""
         instance = {key: value for key, value in record.outputs.items() if key not in OURS}
         guest = record.outputs.get(GUEST)
-        if instance.get("status") in OFF or not guest or self.guests.runs(record.id):
+        if instance.get("status") == "STOPPING" and time.time() >= float(record.outputs[STOPPED_AT]):
+            self.amend(record.id, switch_off)
+            return instance | {"status": "TERMINATED"}
+        if instance.get("status") in (*OFF, "STOPPING") or not guest or self.guests.runs(record.id):
             return instance
         if not alive(int(guest["pid"]), str(guest["started"])):
             self.amend(record.id, switch_off)
@@ -109,6 +126,30 @@ class VirtualMachines:
         if guest:
             stop(int(guest["pid"]), str(guest["started"]))
         self.world.delete(INSTANCE, record.id)
+        self.rates.pop(record.id, None)
+
+    def allows_query(self, path: str) -> bool:
+        """Whether the VM's guest attributes may be queried once more; if not, what is being written is lost."""
+        rate = self._rate(path)
+        if rate.allows():
+            return True
+
+        def lose(outputs: Json) -> None:
+            for space, key in rate.being_written():
+                (outputs.get(ATTRIBUTES) or {}).get(space, {}).pop(key, None)
+
+        self.amend(path, lose)
+        return False
+
+    def policy(self, path: str) -> Fault | None:
+        """The planted refusal of guest attributes, as by an organization policy."""
+        name, zone = last(path), part(path, "zones")
+        here = {"zone": zone, "id": path}
+        faults = self.world.faults()
+        return next((one for one in faults if one.kind == "refuse" and one.strikes(QUERIES, name, here)), None)
+
+    def _rate(self, path: str) -> QueryRate:
+        return self.rates.setdefault(path, QueryRate())
 
     def amend(self, path: str, change: Callable[[Json], None]) -> None:
         with self.world.transaction():
@@ -124,11 +165,12 @@ class VirtualMachines:
         if expired and action == "DELETE":
             self.world.delete(INSTANCE, path)
         else:
-            self.amend(path, switch_off)
+            self.amend(path, stopping)
 
     def _attributes(self, path: str) -> dict[str, dict[str, str]] | None:
         record = self.world.get(INSTANCE, path)
-        if record is None or items(record.outputs).get("enable-guest-attributes", "").upper() != "TRUE":
+        enabled = record and items(record.outputs).get("enable-guest-attributes", "").upper() == "TRUE"
+        if record is None or not enabled or self.policy(path):
             return None
         return record.outputs.get(ATTRIBUTES) or {}
 
@@ -141,6 +183,7 @@ class VirtualMachines:
                 else:
                     pairs[key] = value
 
+            self._rate(path).written(space, key)
             self.amend(path, change)
 
         return write
@@ -153,6 +196,11 @@ def attributes(published: Mapping[str, str]) -> dict[str, dict[str, str]]:
         space, _, key = name.partition("/")
         found.setdefault(space, {})[key] = value
     return found
+
+
+def stopping(outputs: Json) -> None:
+    outputs["status"] = "STOPPING"
+    outputs[STOPPED_AT] = time.time() + STOPPING_SEC
 
 
 def switch_off(outputs: Json) -> None:

@@ -9,6 +9,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from pulumi_sandbox.providers.gcp.compute import query_rate
 from pulumi_sandbox.providers.gcp.compute.vm_store import append
 from pulumi_sandbox.providers.machines.vm_processes import SERIAL_BYTES
 from pulumi_sandbox.providers.resource import Refused
@@ -64,7 +65,10 @@ def test_a_machine_reads_its_own_metadata(api: Api) -> None:
     assert (token["token_type"], token["expires_in"]) == ("Bearer", 3599)
 
 
-def test_a_machine_writes_guest_attributes_that_are_read_back_after_it_is_off(api: Api) -> None:
+def test_a_machine_writes_guest_attributes_that_are_read_back_after_it_is_off(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query_rate, "LIMITS", ())
     verdict = json.dumps({"verdict": "pass", "exit_code": 0, "summary": "1 x L4"})
     template = api.google.template(
         **script(f"{PUT}put gpu-smoke/verdict '{verdict}'; put other/key x; shutdown -h now")
@@ -121,12 +125,14 @@ def test_a_failing_script_leaves_the_machine_running_and_says_so_on_the_serial_p
 
 
 def test_the_serial_port_is_read_on_from_where_one_was(api: Api) -> None:
-    api.insert(api.google.template(**script("echo one; shutdown -h now")).id)
-    api.off()
+    api.insert(api.google.template(**script("echo one; sleep 60")).id)
+    api.until(lambda: bool(printed(api.serial())), "a line on the serial port")
     path = "zones/us-central1-a/instances/check/serialPort"
     first = api.ok("GET", path)
     assert (first["start"], first["next"]) == ("0", str(len(first["contents"])))
     assert api.ok("GET", path, start="16")["contents"] == first["contents"][16:]
+    assert api.ok("GET", path, start="-4")["contents"] == first["contents"][-4:]
+    assert api.ok("GET", path, start="10000") == {**first, "contents": "", "start": first["next"]}
 
 
 def test_the_serial_port_keeps_the_last_megabyte() -> None:

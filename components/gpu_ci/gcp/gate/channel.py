@@ -1,0 +1,94 @@
+"""Reads what a check machine reports, from its serial port and its guest attributes, within Google's limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .compute_api import ApiError, ComputeApi
+from .verdict import VERDICT_KEY, Verdict, from_guest_attribute, from_serial_log, last_step
+
+SERIAL_PORT, GUEST_ATTRIBUTES = "the serial port", "guest attributes"
+
+# "At most 10 queries a minute" for each VM, those of its own agents included; above that Google may drop what the
+# machine writes (docs.cloud.google.com/compute/docs/metadata/manage-guest-attributes). Here 5 a minute; the agent makes
+# two for each value that it writes.
+_ATTRIBUTE_EVERY_SEC = 12.0
+# Of a line that has no end yet. A verdict has about 1,400 characters.
+_LONGEST_LINE = 65_536
+
+
+class Channel:
+    """One machine's. Its serial port is asked each time, from where the last answer ended; guest attributes rarely."""
+
+    def __init__(
+        self,
+        api: ComputeApi,
+        machine: tuple[str, str, str],
+        now: Callable[[], float],
+        say: Callable[[str], None],
+    ) -> None:
+        """`machine` is its project, its zone and its name."""
+        self._api = api
+        self._machine = machine
+        self._now = now
+        self._say = say
+        self._start = 0
+        self._rest = ""
+        self._next_attribute = 0.0
+        self._refused: dict[str, ApiError] = {}
+        self.step = ""
+        """The last step that the machine named."""
+        self.last_line = ""
+        """The last line on its serial port."""
+        self.settled = False
+        """Whether the last reading got an answer from each source, and not `try again`."""
+
+    def verdict(self, off: bool) -> Verdict | None:
+        """The verdict, as soon as one of both sources has it; ApiError where Google refuses both.
+
+        `off` says that the machine has ended, so that both sources hold all that they ever will.
+        """
+        self.settled = True
+        if found := self._read(SERIAL_PORT, self._serial):
+            return found
+        if not off and self._now() < self._next_attribute:
+            return None
+        self._next_attribute = self._now() + _ATTRIBUTE_EVERY_SEC
+        return self._read(GUEST_ATTRIBUTES, self._attribute)
+
+    def refusals(self) -> str:
+        """What Google refused, as the end of a sentence; empty where it refused nothing."""
+        return "".join(f"; Google refused {source}: {error}" for source, error in self._refused.items())
+
+    def _read(self, source: str, read: Callable[[], Verdict | None]) -> Verdict | None:
+        if source in self._refused:
+            return None
+        try:
+            return read()
+        except ApiError as error:
+            if error.missing:
+                return None
+            if error.not_yet:
+                # A machine that is off is not ready for good.
+                self.settled &= error.reason == "resourceNotReady"
+                return None
+            self._refused[source] = error
+            if len(self._refused) > 1:
+                raise
+            other = SERIAL_PORT if source == GUEST_ATTRIBUTES else GUEST_ATTRIBUTES
+            why = f"organization policy {error.constraint}" if error.constraint else str(error)
+            self._say(f"Google refuses {source} of the check machine ({why}); its verdict is read from {other}")
+            return None
+
+    def _serial(self) -> Verdict | None:
+        text, self._start = self._api.serial(*self._machine, self._start)
+        seen = self._rest + text
+        self._rest = seen.rpartition("\n")[2][-_LONGEST_LINE:]
+        self.step = last_step(seen) or self.step
+        lines = [line.strip() for line in seen.splitlines() if line.strip()]
+        self.last_line = lines[-1] if lines else self.last_line
+        return from_serial_log(seen, self._machine[1])
+
+    def _attribute(self) -> Verdict | None:
+        answer = self._api.guest_attribute(*self._machine, VERDICT_KEY)
+        return from_guest_attribute(answer, self._machine[1]) if answer else None

@@ -1,0 +1,68 @@
+"""The gate's identity is pulumi-gcp's: the same variables of the environment, in the same order."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import google.auth
+import pytest
+from google.auth import impersonated_credentials
+from google.auth.credentials import AnonymousCredentials
+from google.oauth2 import credentials as oauth2
+from gpu_ci.gcp.gate.credentials import CredentialsError, credentials
+
+pytestmark = pytest.mark.filterwarnings("ignore:The load_credentials_from_dict method:DeprecationWarning")
+
+USER = {"type": "authorized_user", "client_id": "1", "client_secret": "2", "refresh_token": "of-json"}
+
+
+@pytest.fixture(autouse=True)
+def _default(monkeypatch: pytest.MonkeyPatch) -> None:
+    def default(scopes: list[str]) -> tuple[Any, None]:
+        return AnonymousCredentials(), None  # type: ignore[no-untyped-call]
+
+    monkeypatch.setattr(google.auth, "default", default)
+
+
+def test_an_access_token_comes_first() -> None:
+    found = credentials({"GOOGLE_OAUTH_ACCESS_TOKEN": "ya29.x", "GOOGLE_CREDENTIALS": json.dumps(USER)})
+    assert isinstance(found, oauth2.Credentials)
+    assert (found.token, found.refresh_token) == ("ya29.x", None)
+
+
+@pytest.mark.parametrize("name", ["GOOGLE_CREDENTIALS", "GOOGLE_CLOUD_KEYFILE_JSON", "GCLOUD_KEYFILE_JSON"])
+@pytest.mark.parametrize("in_file", [True, False])
+def test_credentials_are_json_or_a_file_with_it(name: str, in_file: bool, tmp_path: Path) -> None:
+    file = tmp_path / "key.json"
+    file.write_text(json.dumps(USER))
+    assert credentials({name: str(file) if in_file else f" {json.dumps(USER)}"}).refresh_token == "of-json"
+
+
+def test_without_a_variable_they_are_application_default_credentials() -> None:
+    assert isinstance(credentials({}), AnonymousCredentials)
+
+
+@pytest.mark.parametrize("more", [{}, {"GOOGLE_OAUTH_ACCESS_TOKEN": "ya29.x"}])
+def test_an_account_to_act_as_is_acted_as_whatever_the_source(more: dict[str, str]) -> None:
+    account = "ci@example-ci.iam.gserviceaccount.com"
+    found = credentials({"GOOGLE_IMPERSONATE_SERVICE_ACCOUNT": account, **more})
+    assert isinstance(found, impersonated_credentials.Credentials)
+    assert found.service_account_email == account
+    assert isinstance(found._source_credentials, oauth2.Credentials if more else AnonymousCredentials)
+
+
+@pytest.mark.parametrize("given", ["{ hush", "[]", "/no/such/hush.json", '"hush"'])
+def test_what_holds_no_credentials_is_refused_without_being_shown(given: str) -> None:
+    with pytest.raises(CredentialsError) as caught:
+        credentials({"GOOGLE_CREDENTIALS": given})
+    assert str(caught.value) == (
+        "GOOGLE_CREDENTIALS: holds no credentials\n  expected: a key in JSON, or the path of a file with one"
+    )
+
+
+def test_credentials_of_an_unknown_type_are_refused_without_being_shown() -> None:
+    with pytest.raises(CredentialsError) as caught:
+        credentials({"GOOGLE_CREDENTIALS": json.dumps({"type": "other", "private_key": "hush"})})
+    assert "hush" not in str(caught.value)

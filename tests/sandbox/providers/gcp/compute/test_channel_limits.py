@@ -1,0 +1,138 @@
+"""What Compute Engine does to programs that watch a VM too closely, too early or too late."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pulumi_sandbox.providers.gcp.compute import instances_api, vm_store
+from pulumi_sandbox.providers.gcp.compute.query_rate import QueryRate
+from pulumi_sandbox.providers.machines.metadata import Machine
+from pulumi_sandbox.world.faults import Fault
+
+from tests.sandbox.providers.gcp.api import Api, printed, script
+from tests.sandbox.providers.gcp.compute.test_guest import PUT
+
+WHERE = "zones/us-central1-a/instances/check"
+
+
+def reason(answer: tuple[int, dict[str, Any]]) -> tuple[int, str]:
+    status, body = answer
+    return status, body["error"]["errors"][0]["reason"]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_ten_queries_a_minute_and_three_a_second_are_allowed() -> None:
+    clock = Clock()
+    rate = QueryRate(clock)
+    assert [rate.allows() for _ in range(4)] == [True, True, True, False]
+    for clock.now in (1, 2, 3, 4, 5, 6, 7):
+        assert rate.allows()
+    clock.now = 59.9
+    assert not rate.allows()
+    clock.now = 60
+    assert rate.allows()
+
+
+def test_only_what_was_written_within_a_second_is_being_written() -> None:
+    clock = Clock()
+    rate = QueryRate(clock)
+    rate.written("a", "old")
+    clock.now = 1.0
+    rate.written("a", "new")
+    assert rate.being_written() == [("a", "new")]
+
+
+def test_a_write_beyond_the_rate_is_answered_and_lost() -> None:
+    kept: dict[str, dict[str, str]] = {}
+    allowed = [True, False, False]
+
+    def write(space: str, key: str, value: str | None) -> None:
+        kept.setdefault(space, {})[key] = str(value)
+
+    machine = Machine(dict, lambda: kept, write, lambda: allowed.pop(0))
+    path = "/instance/guest-attributes/gpu-smoke"
+    assert [machine.answer("PUT", f"{path}/{key}", {}, "x").status for key in ("one", "two")] == [200, 200]
+    assert kept == {"gpu-smoke": {"one": "x"}}
+    assert machine.answer("GET", f"{path}/one", {}, "").status == 429
+
+
+def test_reading_beyond_the_rate_is_refused_and_loses_what_is_being_written(api: Api) -> None:
+    put = f"{PUT}until [ -e '{api.google.folder}/go' ]; do sleep 0.05; done; put gpu-smoke/verdict pass; sleep 60"
+    api.insert(api.google.template(**script(put)).id)
+    path = f"{WHERE}/getGuestAttributes"
+    for _ in range(2):
+        assert reason(api.call("GET", path, queryPath="gpu-smoke/verdict")) == (404, "notFound")
+    (api.google.folder / "go").touch()
+    api.until(lambda: printed(api.serial()) == ["200"], "the answer to its write")
+    assert reason(api.call("GET", path)) == (429, "rateLimitExceeded")
+    [record] = api.google.world.find(vm_store.INSTANCE)
+    assert record.outputs[vm_store.ATTRIBUTES] == {"gpu-smoke": {}}
+
+
+def test_a_machine_is_stopping_before_it_is_off_and_its_serial_port_answers_503_then(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vm_store, "STOPPING_SEC", 3600)
+    api.insert(api.google.template(**script("echo one; shutdown -h now")).id)
+    api.until(lambda: api.instance()["status"] == "STOPPING", "STOPPING")
+    assert reason(api.call("GET", f"{WHERE}/serialPort")) == (503, "backendError")
+    assert reason(api.call("GET", f"{WHERE}/getGuestAttributes", queryPath="a/b")) == (404, "notFound")
+
+
+def test_the_serial_port_of_a_machine_that_is_off_is_empty(api: Api) -> None:
+    api.insert(api.google.template(**script("echo one; shutdown -h now")).id)
+    assert printed(api.off())[0] == "one"
+    answer = api.ok("GET", f"{WHERE}/serialPort", start="3")
+    assert (answer["contents"], answer["start"], answer["next"]) == ("", "0", "0")
+
+
+def test_an_account_that_was_made_just_now_is_unknown_to_an_insert(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(instances_api, "ACCOUNT_SEC", 3600.0)
+    email = api.google.make("gcp:serviceaccount/account:Account", "one", {"accountId": "runner"}).outputs["email"]
+    account = [{"email": email, "scopes": ["cloud-platform"]}]
+    template = api.google.template(serviceAccount={"email": email, "scopes": ["cloud-platform"]}).id
+    operation = api.insert(template, serviceAccounts=account)
+    assert operation["error"]["errors"] == [
+        {
+            "code": "EXTERNAL_RESOURCE_NOT_FOUND",
+            "message": f"The resource '{email}' of type 'serviceAccount' was not found.",
+        }
+    ]
+    assert api.call("GET", WHERE)[0] == 404
+    monkeypatch.setattr(instances_api, "ACCOUNT_SEC", 0.0)
+    assert "error" not in api.insert(template, serviceAccounts=account)
+
+
+def test_an_organization_policy_on_guest_attributes_is_refused_inside_and_outside(api: Api) -> None:
+    api.google.world.add_fault(Fault("refuse", on=vm_store.QUERIES, times=0))
+    api.insert(api.google.template(**script(f"{PUT}put gpu-smoke/verdict pass; shutdown -h now")).id)
+    assert printed(api.off())[0] == "403"
+    status, body = api.call("GET", f"{WHERE}/getGuestAttributes", queryPath="gpu-smoke/verdict")
+    assert (status, body["error"]["errors"][0]["reason"], body["error"]["message"]) == (
+        412,
+        "conditionNotMet",
+        "Constraint constraints/compute.disableGuestAttributesAccess violated for projects/ci-project.",
+    )
+
+
+def test_a_machines_serial_port_is_a_terminal_and_its_scripts_output_may_be_elsewhere(tmp_path: Any) -> None:
+    from tests.sandbox.providers.gcp.conftest import Google
+
+    google = Google(tmp_path, settings="guest:\n  scriptOutput: journal\n  environment: {CONSOLE: '${serialPort}'}\n")
+    google.cloud.configure(google.config)
+    try:
+        api = Api(google)
+        boot = "echo lost; [ -t 3 ] 3>>$CONSOLE && echo kept >$CONSOLE; shutdown -h now"
+        api.insert(google.template(**script(boot)).id)
+        assert api.off() == "kept\r\n"
+    finally:
+        google.cloud.stop()
+        google.world.close()
