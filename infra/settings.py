@@ -42,6 +42,8 @@ class Settings:
     quotas: Quotas
     github: Github | None = None
     clusters: Mapping[str, Cluster] = field(default_factory=dict)
+    keys: tuple[str, ...] = ()
+    """Every key of the stack file, the providers' too."""
 
 
 class SettingsError(pulumi.RunError):
@@ -88,7 +90,7 @@ def load() -> Settings:
     shared_wiring = {"project": values[PROJECT], **registration.wiring(site, github)}
     wired = tuple(_wired(spec, shared_wiring, site) for spec in choices)
     described = clusters.described(values[CLUSTERS])
-    return Settings(values[PROJECT], site, wired, granted, github, described)
+    return Settings(values[PROJECT], site, wired, granted, github, described, tuple(_present()))
 
 
 def _wired(spec: PoolSpec, shared_wiring: Mapping[str, Any], site: Site) -> Pool:

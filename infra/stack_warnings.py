@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from datetime import date
 from typing import Any
 
 from gpu_ci.catalog import cost, staleness
 from gpu_ci.stack.pools import images
+from gpu_ci.stack.provider_secrets import unseen_by_gates
 from gpu_ci.stack.quotas import demands
 from gpu_ci.stack.warnings import APP, GROUP, stack_warnings
 
@@ -25,6 +27,11 @@ def warnings(settings: Settings, today: date) -> list[str]:
         *([f"{prices}; hint: {old[0].hint}"] if old else []),
         *map(str, ended),
         *_old_runners(pools, today),
+        *(
+            unseen_by_gates(settings.keys, os.environ)
+            if "gce-runners" in {pool.kind for pool in settings.pools}
+            else []
+        ),
         *settings.quotas.warnings,
         *stack_warnings(
             pools, settings.clusters, [getattr(args, "cluster_name", None) for _, args in pools], _given(settings)

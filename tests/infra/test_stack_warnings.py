@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import date
 
+import pytest
+
 from infra import stack_warnings
 from tests.infra.stack import L4, config, config_of, load
 
@@ -29,6 +31,20 @@ def test_old_prices_of_all_pools_are_one_warning() -> None:
 def test_the_shipped_stacks_are_told_of_every_price_in_one_line() -> None:
     [warning] = stack_warnings.warnings(load(config_of("Pulumi.prod.yaml")), date(2026, 11, 21))
     assert warning.startswith("the price of t4 was read on no known day; the price of a100 was read on 2026-08-03")
+
+
+def test_an_identity_that_only_the_provider_has_is_warned_of_once_its_variable_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("GOOGLE_IMPERSONATE_SERVICE_ACCOUNT", raising=False)
+    given = {"gcp:impersonateServiceAccount": "ci@example-ci.iam.gserviceaccount.com"}
+    [warning] = stack_warnings.warnings(load(config(**given)), date(2026, 11, 21))
+    assert warning == (
+        "gcp:impersonateServiceAccount: reaches pulumi-gcp alone, so the smoke gates ask Google as another identity or "
+        "as none; hint: set GOOGLE_IMPERSONATE_SERVICE_ACCOUNT in the environment instead (docs/check.md)"
+    )
+    monkeypatch.setenv("GOOGLE_IMPERSONATE_SERVICE_ACCOUNT", "ci@example-ci.iam.gserviceaccount.com")
+    assert stack_warnings.warnings(load(config(**given)), date(2026, 11, 21)) == []
 
 
 def test_an_image_past_its_end_is_told_once_however_many_pools_boot_it() -> None:

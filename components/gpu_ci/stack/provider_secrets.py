@@ -23,6 +23,24 @@ _VARIABLES = {
     "github:token": "GITHUB_TOKEN",
 }
 
+# The keys by which pulumi-gcp authenticates, with the variables that the smoke gate reads too: a key of the stack file
+# reaches the provider alone (gcp/gate/credentials.py).
+_IDENTITY = {
+    "gcp:accessToken": "GOOGLE_OAUTH_ACCESS_TOKEN",
+    "gcp:credentials": "GOOGLE_CREDENTIALS",
+    "gcp:impersonateServiceAccount": "GOOGLE_IMPERSONATE_SERVICE_ACCOUNT",
+}
+
+
+def unseen_by_gates(present: Collection[str], environ: Collection[str]) -> list[str]:
+    """A warning for each key of a stack file by which only pulumi-gcp authenticates, and its smoke gates do not."""
+    return [
+        f"{key}: reaches pulumi-gcp alone, so the smoke gates ask Google as another identity or as none; "
+        f"hint: set {variable} in the environment instead (docs/check.md)"
+        for key, variable in _IDENTITY.items()
+        if key in present and variable not in environ
+    ]
+
 
 def in_plain_text(config: Mapping[str, Any], encrypted: Collection[str] = ()) -> list[Problem]:
     """Those of a stack's configuration that anybody who has the file can read; their values are never shown.
