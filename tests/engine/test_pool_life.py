@@ -74,6 +74,14 @@ def test_a_failed_check_fails_the_up_with_its_own_words_and_the_old_template_ser
 
 
 @pytest.mark.slow
+def test_a_check_passes_by_the_serial_port_where_a_policy_forbids_guest_attributes(proven: SandboxRunner) -> None:
+    proven.run("world", "break", "refuse", "--on", "gcp:compute/guestAttributes", "--times", "0")
+    passed, done = proven.steps(*changed(proven, diskGib=120))
+    assert passed.has("pass: l4:")
+    assert done == [*NEW_TEMPLATE, *NEW_GATE, MOVES, OLD_GATE, OLD_TEMPLATE]
+
+
+@pytest.mark.slow
 def test_an_old_template_that_google_still_holds_costs_nothing_but_a_second_up(proven: SandboxRunner) -> None:
     """Google says a template is in use while its group still has machines of it (hashicorp/terraform#21865)."""
     [old] = templates(proven)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
+from pathlib import Path
 
 import pytest
 from gpu_agent.machine import serial_port
-from gpu_agent.machine.serial_port import Serial
+from gpu_agent.machine.serial_port import Device, Serial, console
 
 
 def test_each_line_is_written_when_write_returns_and_in_order() -> None:
@@ -76,3 +77,26 @@ def test_a_child_writes_by_itself_what_comes_after_the_fork_also_when_its_parent
     assert os.read(reader, 100) == b"child parent waits "
     os.close(reader)
     os.close(writer)
+
+
+def test_a_device_takes_whole_lines_and_what_is_no_terminal_takes_none(tmp_path: Path) -> None:
+    port, terminal = os.openpty()
+    (tmp_path / "file").touch()
+    write = Device((str(tmp_path / "gone"), str(tmp_path / "file"), os.ttyname(terminal))).write
+    write("GPU-AGENT-STEP {}\n")
+    assert os.read(port, 100) == b"GPU-AGENT-STEP {}\r\n"
+    assert (tmp_path / "file").read_text() == ""
+    with pytest.raises(OSError, match="there is no serial port"):
+        Device((str(tmp_path / "file"),)).write("x")
+    os.close(terminal)
+    os.close(port)
+
+
+def test_only_a_machine_or_a_sandbox_that_names_one_has_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serial_port, "_DEVICES", ("/no/such/device",))
+    assert console({"GCE_METADATA_HOST": "127.0.0.1:1"}) is None
+    for environ in ({}, {"GPU_AGENT_CONSOLE": "/no/such/port", "GCE_METADATA_HOST": "127.0.0.1:1"}):
+        write = console(environ)
+        assert write is not None
+        with pytest.raises(OSError, match="there is no serial port"):
+            write("x")

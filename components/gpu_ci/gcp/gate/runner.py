@@ -167,7 +167,7 @@ class GateRunner:
                 state = "PROVISIONING" if pending else self._state(project, zone, name)
                 # After the state: a machine that is off by then has reported what it was going to.
                 if state not in _STARTING and (verdict := channel.verdict(off=state in _OFF)):
-                    return verdict
+                    return _taken_away(zone) if verdict.reason == "preempted" else verdict
                 now = self._clock.now()
                 if state in (*_STOPPING, *_OFF):
                     stopping_at = now if stopping_at is None else stopping_at
@@ -208,7 +208,7 @@ class GateRunner:
         if state != _GONE:
             return _silent(zone, "the check machine stopped without a verdict", channel)
         if body["scheduling"].get("provisioningModel") == "SPOT":
-            return Verdict(NO_CAPACITY, f"{zone} took the check machine away before it had a verdict", zone)
+            return _taken_away(zone)
         return Verdict(FAIL, "the check machine was deleted before it had a verdict", zone, NO_VERDICT)
 
     def _remove(self, project: str, zone: str, name: str, pending: str = "") -> None:
@@ -240,6 +240,10 @@ class GateRunner:
 def _named(zones: Sequence[str]) -> str:
     """Where Google says there are machines, for whoever can add a zone."""
     return f"; Google names {', '.join(zones)}" if zones else ""
+
+
+def _taken_away(zone: str) -> Verdict:
+    return Verdict(NO_CAPACITY, f"{zone} took the check machine away before it had a verdict", zone)
 
 
 def _late(question: Question, zone: str, channel: Channel) -> Verdict:

@@ -49,7 +49,7 @@ def from_guest_attribute(answer: str, zone: str) -> Verdict:
         document = json.loads(answer)
         outcome = PASS if document["verdict"] == "pass" else FAIL
         return Verdict(outcome, str(document["summary"]), zone, str(document.get("reason", "")))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return Verdict(FAIL, f"the check machine published something that is no verdict: {answer[:200]}", zone)
 
 
@@ -62,7 +62,7 @@ def from_serial_log(serial: str, zone: str) -> Verdict | None:
         try:
             text = base64.b64decode(result, validate=True).decode()
             json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         return from_guest_attribute(text, zone)
     return None

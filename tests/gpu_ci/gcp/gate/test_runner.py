@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from threading import Event
@@ -218,6 +219,19 @@ def test_a_machine_that_is_taken_away_slowly_is_no_fault_of_its_gpu() -> None:
     assert asked.verdict() == Verdict("no-capacity", "no zone had a machine for the check: us-central1-a")
 
 
+def test_a_machine_that_says_it_is_taken_away_is_no_fault_of_its_gpu_and_the_next_zone_is_tried() -> None:
+    taken = json.dumps({"verdict": "fail", "exit_code": 2, "summary": "Google takes it", "reason": "preempted"})
+    asked = Asked(verdict=None, serial_text=f"{result_line(taken)}\n", serial_after=40)
+
+    def next_zone() -> None:
+        if ("insert", B) in asked.google.log:
+            asked.google.serial_text = f"{result_line(PASSED)}\n"
+
+    asked.google.on_status = next_zone
+    assert asked.verdict() == Verdict("pass", "1 x NVIDIA L4 computes", B)
+    assert f"{A} took the check machine away before it had a verdict" in asked.said
+
+
 def test_a_machine_that_stops_for_ever_is_given_up() -> None:
     asked = Asked(verdict=None, stops_after=40, stops_for=10_000)
     assert asked.verdict() == Verdict("fail", "the check machine stopped without a verdict", A)
@@ -364,6 +378,17 @@ def test_what_is_no_verdict_is_never_a_pass(answer: str) -> None:
 @given(st.text())
 def test_nothing_a_machine_publishes_breaks_the_gate(answer: str) -> None:
     assert Asked(zones=(A,), verdict=answer, deadline_sec=70).verdict().outcome == "fail"
+
+
+@given(st.lists(st.one_of(st.text(), st.text().map(result_line), st.text().map(step_line))))
+def test_nothing_on_a_serial_port_breaks_the_gate(lines: list[str]) -> None:
+    text = "\n".join(lines)
+    assert Asked(zones=(A,), verdict=None, serial_text=text, deadline_sec=70).verdict().outcome == "fail"
+
+
+@pytest.mark.parametrize("answer", ["[" * 100_000, '{"verdict": ' * 50_000])
+def test_no_depth_of_json_breaks_the_gate(answer: str) -> None:
+    assert Asked(zones=(A,), verdict=answer, serial_text=result_line(answer)).verdict().outcome == "fail"
 
 
 def test_a_cancelled_check_deletes_its_machine() -> None:

@@ -175,6 +175,10 @@ def test_a_machine_has_the_environment_that_the_settings_give_it_and_no_other(
         ("nowhere", "guest: wrong type\n  got: a text\n  expected: a map of path, environment"),
         ("{path: x}", "guest.path: wrong type\n  got: a text\n  expected: a list of folders"),
         ("{path: [a, null]}", f"guest.path[1]: wrong type\n  got: null\n{TEXT}"),
+        (
+            "{scriptOutput: nowhere}",
+            "guest.scriptOutput: unknown value\n  got: nowhere\n  expected: serial-port or journal",
+        ),
         ("{environment: [A]}", "guest.environment: wrong type\n  got: a list\n  expected: a map of texts"),
         ("{environment: {A: null}}", f"guest.environment.A: wrong type\n  got: null\n{TEXT}"),
         ("{environment: {A: x, B: yes}}", f"guest.environment.B: wrong type\n  got: true or false\n{TEXT}"),
