@@ -58,6 +58,8 @@ class Supervisor:
         self._end: Ending | None = None
         self._stop_reason: Ending | None = None
         """Why the agent was told to stop."""
+        self._told_to_stop = False
+        """The machine goes down by itself, within TimeoutStopSec of the agent's unit: a pause would only delay it."""
 
     def run(self, work: _Work, first_within_sec: float) -> None:
         """Run it. `first_within_sec` is how long it may take to name its first step."""
@@ -82,7 +84,7 @@ class Supervisor:
         os.close(held)
         if end is None:
             return  # the machine restarts, and goes on where it was
-        self._finish(end, lambda: select.select([bell], [], [], self._pause_sec))
+        self._finish(end, lambda: select.select([bell], [], [], 0 if self._told_to_stop else self._pause_sec))
 
     def _finish(self, end: Ending, pause: Callable[[], object]) -> None:
         """Say it and switch the machine off; whatever fails of the one, the other is done."""
@@ -147,6 +149,7 @@ class Supervisor:
 
     def _stop(self, agent: int) -> None:
         """The machine goes down: the agent hears of it, and has a moment to leave nothing behind."""
+        self._told_to_stop = True
         if self._stop_reason:
             return
         with contextlib.suppress(ProcessLookupError):

@@ -338,6 +338,13 @@ def test_a_machine_whose_end_cannot_be_said_is_switched_off(tmp_path: Path) -> N
     assert run.process.returncode == 1
 
 
+def test_a_machine_that_is_stopped_does_not_pause_between_its_end_and_its_power_off(tmp_path: Path) -> None:
+    """systemd kills the agent's unit 25 s after the stop began, and a preempted VM is gone after 30 s."""
+    run = Run(tmp_path, 'here("there")', pause=600)
+    run.signal("there")
+    assert run.end()[0] == "stopped"
+
+
 @pytest.mark.parametrize("killed", [False, True])
 def test_whoever_asked_has_a_moment_to_read_the_end_before_the_machine_is_off(killed: bool, tmp_path: Path) -> None:
     """The same from the supervisor, and from an agent that has lost it."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.fakes.blows import BLOWS, HOLDS, held
+from tests.agent.fakes.blows import BLOWS, HOLDS, held, oom_kill
 
 Live = Callable[..., dict[str, Any]]
 REASONS = {
@@ -15,13 +15,15 @@ REASONS = {
     "maintain": "maintenance",
     "terminate": "stopped",
     "shut_down": "stopped",
+    "oom_kill": "runner-failed",
     "kill_agent": "crashed",
     "kill_supervisor": "crashed",
 }
 # What is announced up to an hour ahead does not end a job; a test below is about that.
 CASES = [(step, blow) for step in HOLDS for blow in BLOWS if blow != "maintain" or step not in ("job", "after-job")]
+CASES.append(("job", "oom_kill"))
 # Each blow in the job always; some blow at each step by `make test-slow`; the others by `make test-boots`.
-IN_THE_JOB = {("job", blow) for blow in BLOWS}
+IN_THE_JOB = {("job", blow) for blow in (*BLOWS, "oom_kill")}
 AT_EACH_STEP = set(zip(HOLDS, [*BLOWS, *BLOWS], strict=False))
 
 
@@ -33,7 +35,7 @@ def marks(case: tuple[str, str]) -> tuple[pytest.MarkDecorator, ...]:
 
 @pytest.mark.parametrize(("step", "blow"), [pytest.param(*case, marks=marks(case)) for case in CASES])
 def test_a_machine_that_is_struck_says_what_struck_it(live: Live, step: str, blow: str) -> None:
-    found = live(held(step, BLOWS[blow]))
+    found = live(held(step, {**BLOWS, "oom_kill": oom_kill}[blow]))
     assert (found["reason"], found["hit"]) == (REASONS[blow], step), found["serial"]
     # GitHub takes a runner that has run a job away by itself; a killed agent's, which nobody can, after a day.
     waits = found["registered"] and "job" not in found["serial"].split('"waiting"')[-1] and blow != "kill_agent"

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+from tests.agent.fakes.boot import BASH, SCRIPT
 from tests.agent.fakes.github import Fault as GithubFault
 from tests.agent.fakes.google import Fault
 from tests.agent.fakes.jobs import STAGE, WAITS, WAITS_FOR_GO, job
@@ -28,8 +29,15 @@ def maintain(life: Life) -> None:
 
 
 def terminate(life: Life) -> None:
-    """The boot script is told to stop."""
-    _signal(life.boot_script, signal.SIGTERM)
+    """The machine is to go off: somebody stops or deletes it, or its group takes it away."""
+    life.stop()
+
+
+def oom_kill(life: Life) -> None:
+    """The job takes all the memory, and the kernel kills the runner's process that has most of it."""
+    with suppress(LookupError):
+        _signal(life.runner, signal.SIGKILL)
+        life.oom_killed()
 
 
 def shut_down(life: Life) -> None:
@@ -48,6 +56,16 @@ def kill_supervisor(life: Life) -> None:
     """The supervisor is killed."""
     with suppress(LookupError):
         _signal(life.supervisor, signal.SIGKILL)
+
+
+def kill_boot_script(life: Life) -> None:
+    """The boot script is killed."""
+    _signal(life.boot_script, signal.SIGKILL)
+
+
+def start_again(life: Life) -> None:
+    """The startup script is run a second time, by hand or by an upgrade of Google's guest agent."""
+    life.systemd.run_script([BASH, str(SCRIPT)]).wait(30)
 
 
 def no_gpu(life: Life) -> None:

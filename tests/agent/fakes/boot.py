@@ -53,6 +53,10 @@ def config(**changes: Any) -> dict[str, Any]:
     }
 
 
+NO_SYSTEMD = "System has not been booted with systemd as init system (PID 1). Can't operate."
+"""What systemd-run says there."""
+
+
 class Tools:
     """A folder in front of PATH."""
 
@@ -86,6 +90,10 @@ class Boot:
         self.tools.add("shutdown", 'echo "SHUTDOWN $*"')
         self.tools.add("sleep", "true")
         self.tools.add("python3", f'exec "{sys.executable}" "$@"')
+        # An image that systemd did not boot: the computer's own is not for a test to change.
+        self.tools.add("systemctl", f'echo "$*" >>"{folder}/run/systemctl"')
+        self.tools.add("systemd-run", f'echo "$*" >>"{folder}/run/systemd-run"; echo "{NO_SYSTEMD}" >&2; exit 1')
+        (folder / "run").mkdir()
         self.torch = folder / "torch"
         self.torch.mkdir()
         (self.torch / "torch.py").touch()
@@ -105,15 +113,20 @@ class Boot:
             "PYTHONPATH": str(self.torch),
             "TMPDIR": str(self.folder),
             "GPU_AGENT_PAUSE_SEC": "0",
+            "GPU_AGENT_RUN": str(self.folder / "run"),
             **self.google.environ,
             **({"GPU_AGENT_STATE": str(self.folder / "state")} if self.is_google else {}),
             **({"GPU_AGENT_CONSOLE": self.console} if self.console else {}),
         }
 
-    def start(self, check: str = "", port: int = subprocess.PIPE, **attributes: str) -> subprocess.Popen[str]:
-        """Power on; `port` is where the serial port leads."""
+    def prepare(self, check: str = "", **attributes: str) -> None:
+        """Set the metadata of the boot to come."""
         self.google.attributes["gpu-smoke-pyz"] = packed(check)
         self.google.attributes |= {key.replace("_", "-"): value for key, value in attributes.items()}
+
+    def start(self, check: str = "", port: int = subprocess.PIPE, **attributes: str) -> subprocess.Popen[str]:
+        """Power on; `port` is where the serial port leads."""
+        self.prepare(check, **attributes)
         return subprocess.Popen(
             [BASH, str(SCRIPT)],
             env=self.environ(),

@@ -41,6 +41,7 @@ def found(life: Life, key: bytes, scanner: Scanner) -> dict[str, Any]:
         "verdicts": len(verdicts),
         "end": ends[0] if ends else None,
         "ends": max(len(ends), len({value for name, value in cloud.published if name == "gpu-agent/end"})),
+        "published": [json.loads(value)["reason"] for name, value in cloud.published if name == "gpu-agent/end"],
         "notices": [json.loads(value)["reason"] for name, value in cloud.published if name == "gpu-agent/notice"],
         "runners": len(github.runners),
         "registered": len(github.blobs),
@@ -48,6 +49,7 @@ def found(life: Life, key: bytes, scanner: Scanner) -> dict[str, Any]:
         "allowed": sorted({(each.secret, each.kind) for each in findings if is_allowed(*each)}),
         "rounds": scanner.rounds,
         "off": life.serial.count("SHUTDOWN -h now"),
+        "off by systemd": life.systemd.off,
         "hit": life.hit,
     }
 

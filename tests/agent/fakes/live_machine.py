@@ -14,6 +14,7 @@ import random
 import re
 import shutil
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,12 +27,14 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from gpu_ci.payload import pack
 
 from tests.agent.fakes import github_server, google, left, machine, patience, processes, runner
-from tests.agent.fakes.boot import ROOT, Boot, config, says
+from tests.agent.fakes.boot import BASH, ROOT, SCRIPT, Boot, config, says
 from tests.agent.fakes.github import FakeGithub
 from tests.agent.fakes.github import Fault as GithubFault
 from tests.agent.fakes.jobs import STAGE, job
 from tests.agent.fakes.scanner import Scanner
+from tests.agent.fakes.systemd import BOOTED, Systemd
 
+SYSTEMD_RUN = Path(__file__).with_name("systemd_run.py")
 SECRET = "projects/example-ci/secrets/github-app-key"
 AT_WORK = "at work"
 """Beside the machine's own steps: the job has begun, and its hook has said which it is."""
@@ -74,6 +77,10 @@ class Plan:
 
     does: str = field(default_factory=job)
     """What the runner's Listener does."""
+    loads: str = ""
+    """What it does first, whatever it is asked for."""
+    version: str = runner.VERSION
+    """What it says its version is."""
     smoke: str = says("fine")
     role: str = ""
     idle_sec: int = 60
@@ -91,6 +98,9 @@ class Plan:
     """How far GitHub's clock is ahead of the machine's."""
     small: Mapping[str, str] = field(default_factory=dict)
     """Folders that are a disk of this size."""
+    systemd: type[Systemd] = Systemd
+    has_systemd_run: bool = True
+    """False for an image on which systemd-run fails: the startup script goes on in Google's unit."""
     boots: int = 1
     limit_sec: float = 60
 
@@ -107,8 +117,17 @@ class Life:
 
     @property
     def boot_script(self) -> int:
-        """Its process."""
-        return self._process.pid
+        """Its process: of a unit of its own, or below Google's script runner."""
+        unit = self.systemd.unit("gpu-agent")
+        return unit.main if unit else processes.children().get(self.systemd.runner.pid, [0])[0]
+
+    def stop(self) -> None:
+        """The machine is to go off, as by instances.stop or a deletion; it is under way when this returns."""
+        self.systemd.stop(self._apart)
+
+    def oom_killed(self) -> None:
+        """The kernel has killed a process of the job for want of memory."""
+        self.systemd.oom_killed(self._apart)
 
     @property
     def supervisor(self) -> int:
@@ -120,6 +139,14 @@ class Life:
         """Its process; LookupError where there is none."""
         return processes.child_of(self.supervisor)
 
+    @property
+    def runner(self) -> int:
+        """The process of GitHub's runner; LookupError where there is none."""
+        for each in processes.numbers():
+            if b"/bin/Runner.Listener\0run" in processes.command(each):
+                return each
+        raise LookupError("no runner")
+
     def steps(self) -> list[str]:
         """Those it has said it came to, in order."""
         said = re.findall(r"^GPU-AGENT-STEP (\{.*\})$", self.serial, re.MULTILINE)
@@ -127,9 +154,13 @@ class Life:
 
     def live(self, boot: Boot) -> bool:
         """One boot, until it is off or has ended by itself. Whether it did so in time."""
-        apart = processes.numbers()
-        self._process = boot.start(self.plan.smoke, gpu_ci_role=self.plan.role)
-        reader = threading.Thread(target=self._read, daemon=True)
+        self._apart = processes.numbers()
+        boot.prepare(self.plan.smoke, gpu_ci_role=self.plan.role)
+        self.systemd = self.plan.systemd(self.folder / "systemd", boot.environ(), machine.network_down)
+        console = os.open(self.systemd.console, os.O_RDONLY | os.O_NONBLOCK)
+        self.systemd.start_script([BASH, str(SCRIPT)])
+        os.set_blocking(console, True)
+        reader = threading.Thread(target=self._read, args=(console,), daemon=True)
         reader.start()
         began, waiting, off = time.monotonic(), list(self.plan.at), 0.0
         ended = False
@@ -139,29 +170,31 @@ class Life:
             for _, act in due:
                 self.hit = (self.steps() or ["start"])[-1]
                 act(self)
-            ended = not reader.is_alive()
+            self.systemd.look(self._apart)
+            ended = not reader.is_alive() or self.systemd.off
             if not off and "SHUTDOWN -h now" in self.serial:
                 off = now
             if ended or (off and now - off > _OFF_SEC):
                 ended = True
                 break
             time.sleep(0.01)
-        processes.kill_all_but(apart)
+        processes.kill_all_but(self._apart)
         reader.join(5)
-        self._process.wait(5)
+        self.systemd.close()
         return ended
 
     def _is_due(self, when: str | float, age_sec: float) -> bool:
         if when == AT_WORK:
-            return Path("/run/gpu-agent/runner/_diag/at-work").exists()
+            # As the machine sees it: what a real systemd starts has mounts of its own.
+            return Path(f"/proc/{self.boot_script}/root/run/gpu-agent/runner/_diag/at-work").exists()
         if when == TOLD:
             return "gpu-agent/notice" in self.google.written()
         return when in self.steps() if isinstance(when, str) else age_sec >= when
 
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self.serial += line
+    def _read(self, console: int) -> None:
+        with os.fdopen(console, errors="replace") as lines:
+            for line in lines:
+                self.serial += line
 
     def processes(self) -> list[int]:
         """The boot script's and all below it."""
@@ -182,6 +215,9 @@ def _live(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> dic
     for path in _OWN:
         _tmpfs(path)
     STAGE.mkdir()
+    if plan.has_systemd_run:
+        BOOTED.mkdir(parents=True)
+    Path("/etc/systemd/system").mkdir(parents=True, exist_ok=True)
     (STAGE / "gpu").write_text(GPU)
     (STAGE / "apps").touch()
     folder.chmod(0o755)
@@ -201,7 +237,7 @@ def _live(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> dic
 def _servers(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> Iterator[tuple[Life, Boot]]:
     # Bytes that do not compress, so that a small disk is full with them.
     padding = runner.Entry("./externals/padding", random.Random(1).randbytes(300_000).hex())
-    archive = runner.archive(runner.listener(machine.open_python(), plan.does), padding)
+    archive = runner.archive(runner.listener(machine.open_python(), plan.does, plan.loads, plan.version), padding)
     github = Github(public_key, lambda: time.time() + plan.skew_sec)
     github.faults = {route: list(faults) for route, faults in plan.github.items()}
     releases = runner.releases(lambda asked: plan.release(asked, archive))
@@ -215,6 +251,12 @@ def _servers(folder: Path, key: bytes, public_key: RSAPublicKey, plan: Plan) -> 
         boot.tools.add("curl", f'exec {shutil.which("curl")} "$@" --max-time 1 --retry-max-time 1')
         # Waits of the boot script, of which only the one for an agent without its supervisor counts.
         boot.tools.add("sleep", "[[ $1 != 40 ]] || read -rt 6 <> <(:) || true")
+        if plan.systemd is not Systemd:
+            (boot.tools.folder / "systemd-run").unlink()
+            (boot.tools.folder / "systemctl").unlink()
+        elif plan.has_systemd_run:
+            boot.tools.add("systemd-run", f'exec {sys.executable} {SYSTEMD_RUN} {folder}/systemd "$@"')
+            Path("/usr/local/sbin/systemctl").symlink_to(boot.tools.folder / "systemctl")
         Path("/usr/local/sbin/nvidia-smi").symlink_to(boot.tools.add("nvidia-smi", _SMI))
         own = {
             "owner": "acme", "app_id": "12345", "installation_id": 77, "private_key": SECRET, "runner_group": "gpu",

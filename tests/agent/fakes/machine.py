@@ -124,19 +124,19 @@ def open_python() -> str:
                 return python
         except OSError:
             continue
-    return _left_out("needs root, and a python3 of 3.11 or newer outside root's home: apt-get install python3")
+    return left_out("needs root, and a python3 of 3.11 or newer outside root's home: apt-get install python3")
 
 
 def needs(*programs: str) -> None:
     """Skip the test where it cannot be tried, naming what is missing."""
     if os.geteuid():
-        _left_out("needs root: sudo -E make test")
+        left_out("needs root: sudo -E make test")
     missing = [program for program in programs if shutil.which(program) is None]
     if missing:
-        _left_out(f"needs {', '.join(missing)}: apt-get install {PACKAGES}")
+        left_out(f"needs {', '.join(missing)}: apt-get install {PACKAGES}")
 
 
-def _left_out(why: str) -> NoReturn:
+def left_out(why: str) -> NoReturn:
     """Root in CI has what .ci/run installs: there nothing of the cage may go untried without anybody's notice."""
     if os.environ.get("CI") and not os.geteuid():
         pytest.fail(f"{why}; CI installs it in .ci/run, and skips nothing as root", pytrace=False)
@@ -199,6 +199,12 @@ def network() -> None:
     STARTED.append(server)
     assert server.stdout is not None
     assert server.stdout.readline() == "ready\n"
+
+
+def network_down() -> None:
+    """What systemd-networkd's stop leaves: no interface is up, and nobody reaches anything."""
+    for interface in ("lo", "h0", "br0"):
+        subprocess.run(["ip", "link", "set", interface, "down"], check=True)
 
 
 def reach(*targets: str, uid: int | None = None, box: bool = False) -> list[str]:

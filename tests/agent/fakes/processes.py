@@ -27,10 +27,18 @@ def children() -> dict[int, list[int]]:
     return found
 
 
+def command(number: int) -> bytes:
+    """Its command line; nothing where it has ended."""
+    try:
+        return Path(f"/proc/{number}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 def child_of(parent: int) -> int:
     """The one that runs the agent; LookupError where there is none."""
     for child in children().get(parent, []):
-        if b"gpu_agent.pyz\0run" in Path(f"/proc/{child}/cmdline").read_bytes():
+        if b"gpu_agent.pyz\0run" in command(child):
             return child
     raise LookupError(parent)
 

@@ -28,6 +28,10 @@ def say(line):
 def end(code):
     say("exiting with " + str(code))
     sys.exit(code)
+{loads}
+if sys.argv[1:] == ["--version"]:
+    say("{version}")
+    sys.exit(0)
 assert sys.argv[1:] == ["run"], sys.argv
 blob = os.environ.pop("ACTIONS_RUNNER_INPUT_JITCONFIG", "")
 if blob:
@@ -53,9 +57,19 @@ class Entry(NamedTuple):
     target: str = ""
 
 
-def listener(python: str, does: str = "end(0)") -> Entry:
-    """The program of the archive."""
-    return Entry("./bin/Runner.Listener", _LISTENER.format(python=python, does=does), 0o755)
+# .NET ends so where the image has no libicu (dotnet/runtime, GlobalizationMode.LoadICU), whatever it is asked for: the
+# Listener names its culture before it reads its arguments (actions/runner@258d6c8:src/Runner.Listener/Program.cs).
+NO_LIBICU = """
+say("Process terminated. Couldn't find a valid ICU package installed on the system. Please install libicu.")
+say("   at System.Environment.FailFast(System.String)")
+os.abort()
+"""
+
+
+def listener(python: str, does: str = "end(0)", loads: str = "", version: str = VERSION) -> Entry:
+    """The program of the archive; `loads` is what it does before it looks at its arguments."""
+    text = _LISTENER.format(python=python, does=does, loads=loads, version=version)
+    return Entry("./bin/Runner.Listener", text, 0o755)
 
 
 def archive(*entries: Entry) -> bytes:

@@ -5,9 +5,7 @@ set -u -o pipefail
 export LC_ALL=C
 
 HOST=${GCE_METADATA_HOST:-metadata.google.internal}
-# In memory where the disk is full. Where that fails too, nothing lies in this folder, and the end is said all the same.
-GPU_AGENT_WORK=$(mktemp -d || mktemp -d -p /run) || GPU_AGENT_WORK=/run/gpu-ci-nowhere
-export GPU_AGENT_WORK
+RUN=${GPU_AGENT_RUN:-/run}
 AGENT=
 STOPPED=
 DONE=
@@ -88,7 +86,9 @@ ended() {
     say "GPU-AGENT-END $json"
     tell gpu-agent/end "$json"
   fi
-  sleep 15 # whoever asked deletes the machine as soon as it has the verdict; this is for when nobody is left
+  # The gate deletes the VM as soon as it has the verdict; the pause is for when no gate is left. A VM that stops
+  # already has no time for it.
+  [[ $1 == stopped ]] || sleep 15
   off
 }
 
@@ -130,12 +130,49 @@ find_python() {
     ended no-tool "the image's python3 is not 3.11 or newer: ${found##*$'\n'}"
 }
 
+# The image's upgrades hold locks of apt for minutes, and replace a driver that is in use. Their timers are due at once on
+# an image that is some days old (Persistent=true in Debian's and Ubuntu's apt-daily*.timer).
+UPGRADES=(apt-daily.timer apt-daily-upgrade.timer apt-daily.service apt-daily-upgrade.service)
+# Google's unit for startup scripts has KillMode=process and no OOMPolicy: a stop of the VM reaches the agent only after
+# the network is down, and an OOM kill of a job ends what copies the script's output. So the agent has a unit of its own.
+# docs/adr/0018-a-unit-for-the-boot-agent.md has the reason of each property.
+UNIT=(--collect --quiet --unit=gpu-agent --property=KillMode=mixed --property=TimeoutStopSec=25
+  --property=OOMPolicy=continue --property=FailureAction=poweroff --property=RefuseManualStop=yes
+  "--property=After=network.target network-online.target nftables.service docker.service rsyslog.service"
+  --property=StandardOutput=journal+console --property=LogRateLimitIntervalSec=0)
+
+# in_own_unit: starts this script again in a unit of the agent's own. Google's script runner deletes the file it runs as
+# soon as that ends, so the unit runs a copy.
+in_own_unit() {
+  timeout 60 systemctl mask --runtime --now "${UPGRADES[@]}" >/dev/null 2>&1
+  local why
+  why=$({ cp --remove-destination "$0" "$RUN/gpu-agent-boot.sh" &&
+    timeout 30 systemd-run "${UNIT[@]}" bash "$RUN/gpu-agent-boot.sh" in-unit; } 2>&1) && exit 0
+  say "gpu-ci: the agent starts in the unit of startup scripts: ${why##*$'\n'}"
+}
+
+# alone: whether no other start of this script runs, such as one by hand or by an upgrade of Google's guest agent. A
+# second agent would switch a machine off under its job.
+alone() {
+  command -v flock >/dev/null && { exec {LOCK}>"$RUN/gpu-agent.lock"; } 2>/dev/null || return 0
+  flock -n "$LOCK"
+}
+
 # A machine that goes down tells its agent, which ends by itself.
 stopped() {
   [[ -n $AGENT ]] || ended stopped "the machine was told to stop before its agent was started"
   STOPPED=yes
   kill -TERM "$AGENT" 2>/dev/null
 }
+# A sandbox boots VMs as processes of somebody's computer, whose services are to be left alone.
+[[ ${1-} == in-unit || (-n ${GCE_METADATA_HOST-} && -z ${GPU_AGENT_STATE-}) ]] || in_own_unit
+alone || {
+  say "gpu-ci: the boot agent already runs on this machine"
+  exit 0
+}
+# In memory where the disk is full. Where that fails too, nothing lies in this folder, and the end is said all the same.
+GPU_AGENT_WORK=$(mktemp -d || mktemp -d -p /run) || GPU_AGENT_WORK=/run/gpu-ci-nowhere
+export GPU_AGENT_WORK
 trap stopped TERM INT HUP
 # A serial port that is closed is to end a line, and no boot. Not ignored, as all that is started here would inherit that.
 trap : PIPE
