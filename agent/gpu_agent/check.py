@@ -77,12 +77,16 @@ def _python_in_container(config: Config, machine: Machine, deadline: float) -> l
     ]
 
 
-# The image's own upgrade, due at its first boot, may hold dpkg's lock for minutes (GoogleCloudPlatform/
+# Another program, such as the upgrade of an image's first boot, may hold dpkg's lock for minutes (GoogleCloudPlatform/
 # compute-image-packages#815); needrestart would ask which services to restart, or restart them.
 _APT_GET = (
     "env", "DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_SUSPEND=1",
     "apt-get", "-qq", "-o", "DPkg::Lock::Timeout=300",
 )  # fmt: skip
+# Between two tries of `apt-get update`: that option is about dpkg's lock alone, and the lock of the package lists is
+# not waited for (seen with apt 2.6.1).
+_LOCK_SEC = 5.0
+_LISTS_LOCKED = "Unable to lock directory"
 
 
 def _python(config: Config, machine: Machine, deadline: float) -> list[str]:
@@ -100,6 +104,9 @@ def _python(config: Config, machine: Machine, deadline: float) -> list[str]:
             ("python3", "-m", "venv", str(home)),
         ):
             made = machine.run(*command, deadline=deadline)
+            while made.code and _LISTS_LOCKED in made.last and machine.clock.now() < deadline:
+                machine.clock.sleep(_LOCK_SEC)
+                made = machine.run(*command, deadline=deadline)
             if made.code:
                 raise AgentExit("check-failed", f"no environment for torch could be made: {made.last}")
     python = str(home / "bin" / "python")

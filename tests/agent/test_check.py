@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from gpu_agent.machine.commands import Machine
 from gpu_agent.outcomes import AgentExit
 from gpu_agent.report import Verdict
 
+from tests.agent.fakes import apt
 from tests.agent.fakes.boot import Tools, packed, says
 
 
@@ -150,6 +152,44 @@ def test_an_image_that_cannot_make_an_environment_gets_what_it_takes_from_its_di
     verdict = checked.check(says("fine"))
     assert verdict == Verdict("fail", 2, "no environment for torch could be made: E: no network", "check-failed")
     assert "apt-get -qq -o DPkg::Lock::Timeout=300 update noninteractive 1" in checked.serial
+
+
+@pytest.fixture
+def without_venv(checked: Checked, tmp_path: Path) -> Path:
+    """A machine whose apt has python3-venv to give; the folder has the locks of apt that another program holds."""
+    locks = tmp_path / "locks"
+    locks.mkdir()
+    apt.install(checked.tools, locks)
+    checked.tools.only("mkdir", "cp")
+    checked.tools.add(
+        "python3",
+        f"""case "$*" in
+          *find_spec*) exit 1 ;;
+          "-m venv"*) [[ -e {locks}/installed ]] || exit 1; mkdir -p "$3/bin"; cp "$0" "$3/bin/python" ;;
+          "-m pip install"*) ;;
+          *) exec "{sys.executable}" "$@" ;;
+        esac""",
+    )
+    return locks
+
+
+@pytest.mark.parametrize("lock", [apt.LISTS, apt.DPKG])
+def test_a_lock_that_the_images_upgrade_holds_for_a_while_is_waited_for(
+    checked: Checked, without_venv: Path, lock: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "_LOCK_SEC", 0.1, raising=False)
+    (without_venv / lock).touch()
+    threading.Timer(0.6, (without_venv / lock).unlink).start()
+    assert checked.check(says("fine")) == Verdict("pass", 0, "fine")
+
+
+def test_a_lock_that_is_never_given_back_is_a_hang_of_the_check(
+    checked: Checked, without_venv: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checks, "_LOCK_SEC", 0.1, raising=False)
+    (without_venv / apt.LISTS).touch()
+    assert checked.check(says("fine"), within_sec=2).reason == "check-hung"
+    assert checked.serial.count("E: Unable to lock directory /var/lib/apt/lists/") > 1
 
 
 def test_where_there_is_an_image_for_it_the_check_runs_in_a_container(checked: Checked) -> None:
