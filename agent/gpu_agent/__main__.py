@@ -102,6 +102,7 @@ def run() -> int:
         close=runner_setup.close,
         obtain=runner_setup.obtain,
         isolate=runner_setup.isolate,
+        try_runner=runner_setup.try_runner,
         gpu_problem=runner_setup.gpu_problem,
         start=runner_setup.start,
     )

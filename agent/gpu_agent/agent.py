@@ -123,7 +123,7 @@ class Agent:
         try:
             github = self._github(config, until)
             if self._dependencies.machine.is_google:
-                self._prepared(runner, until)
+                self._prepare(runner, until)
             github.rehearse(self._begin("register", runner.register_sec, until))
         except AgentExit as ended:
             late = until - self._dependencies.clock.now() < runner.register_sec
@@ -132,14 +132,15 @@ class Agent:
             why = f"{ended.detail}; smoke.deadlineSec left the check machine less time than runner.registerSec"
             raise AgentExit(ended.end.reason, why) from None
 
-    def _prepared(self, runner: RunnerConfig, until: float = inf) -> tuple[Path, float]:
-        """The runner's folder, once the machine has shown that it can run it; and the deadline of the registration."""
+    def _prepare(self, runner: RunnerConfig, until: float = inf) -> float:
+        """Show that the machine can run a runner. Returns the deadline of the registration."""
         deps = self._dependencies
         deadline = self._begin("runner", runner.register_sec, until)
         folder = deps.obtain(runner, deadline)
         deps.isolate(runner.docker, deadline)
+        deps.try_runner(folder, runner, deadline)
         _require_healthy(deps.gpu_problem())
-        return folder, deadline
+        return deadline
 
     def _serve(self, config: GithubConfig, runner: RunnerConfig) -> Ending:
         deps, channel = self._dependencies, self._channel
@@ -147,12 +148,12 @@ class Agent:
             raise AgentExit("not-isolated", "runners are started on machines of Compute Engine only, and this is none")
         github = self._github(config)
         # Everything that may fail comes before GitHub hears of a runner, which would wait there for nobody.
-        folder, deadline = self._prepared(runner)
+        deadline = self._prepare(runner)
         channel.step("register", deadline - deps.clock.now())
         registration = github.register(deps.host.name(), runner, deadline)
         try:
             _remember(self._mark)
-            running = deps.start(folder, registration.jitconfig, runner)
+            running = deps.start(registration.jitconfig)
         except BaseException:
             self._remove(github, registration)
             raise

@@ -78,7 +78,9 @@ class Dependencies:
     """The runner's folder, fetched and proven to be the pinned one."""
     isolate: Callable[[str, float], None]
     """Cut jobs off from the machine's identity, for this docker mode, until a deadline."""
+    try_runner: Callable[[Path, RunnerConfig, float], None]
+    """Start the program in the runner's folder, as its user, and require the pinned version until a deadline."""
     gpu_problem: Callable[[], str]
     """Why the GPU is to take no job; nothing when it may."""
-    start: Callable[[Path, str, RunnerConfig], Running]
-    """Start the runner in this folder, with this JIT configuration."""
+    start: Callable[[str], Running]
+    """Start the runner with this JIT configuration."""

@@ -115,8 +115,8 @@ class Life:
         self.clock.sleep(self.check_takes_sec)
         return self.verdict
 
-    def start(self, folder: Path, jitconfig: str, runner: RunnerConfig) -> Life:
-        self.does(f"start {folder} {jitconfig}")
+    def start(self, jitconfig: str) -> Life:
+        self.does(f"start {jitconfig}")
         return self
 
     def look(self) -> str:
@@ -143,11 +143,14 @@ class Life:
     def isolate(self, docker: str, deadline: float) -> None:
         self.does(f"isolate {docker}")
 
+    def try_runner(self, folder: Path, runner: RunnerConfig, deadline: float) -> None:
+        self.does(f"try {folder}")
+
     def run(self, *, is_google: bool = True) -> Ending:
         machine = Machine(self.clock, self.did.append, Path("/none"), self.state, is_google)
         parts = Dependencies(
             self, self.clock, machine, self.get_driver, self.check, self.github, self.close, self.obtain, self.isolate,
-            self.look, self.start,
+            self.try_runner, self.look, self.start,
         )  # fmt: skip
         self.agent = Agent(parts, Telling(self))  # type: ignore[arg-type]
         return self.agent.run()
@@ -189,8 +192,8 @@ CHECKED = ["STEP config 180 s", "STEP driver 600 s", "driver", "STEP check 600 s
 CHECKED_BY_480 = [line.replace("600", "480") for line in CHECKED]
 SERVING, SERVED_BY_480 = ([steps[0], "close", *steps[1:]] for steps in (CHECKED, CHECKED_BY_480))
 KEY = ["STEP key 180 s", f"secret {GITHUB['private_key']}"]
-READY = ["STEP runner 300 s", "obtain", "isolate none", "look"]
-WAITING = ["STEP register 300 s", "register l4-x7k2-42", "start /opt/runner blob", "STEP waiting 160 s", "wait"]
+READY = ["STEP runner 300 s", "obtain", "isolate none", "try /opt/runner", "look"]
+WAITING = ["STEP register 300 s", "register l4-x7k2-42", "start blob", "STEP waiting 160 s", "wait"]
 
 
 def test_a_machine_of_the_pool_proves_its_gpu_registers_once_and_takes_one_job() -> None:
@@ -262,7 +265,7 @@ def test_in_a_sandbox_the_rehearsal_leaves_the_computer_alone() -> None:
     assert life.did == [*CHECKED_BY_480, *KEY, "STEP register 300 s", "rehearse", "VERDICT pass rehearsed"]
 
 
-@pytest.mark.parametrize("at", ["obtain", "isolate none", "look"])
+@pytest.mark.parametrize("at", ["obtain", "isolate none", "try /opt/runner", "look"])
 def test_a_check_machine_that_could_run_no_runner_fails_its_gate(at: str) -> None:
     life = Life(role="check")
     life.fail[at] = AgentExit("wrong-checksum", "got another archive")
@@ -302,7 +305,7 @@ def test_a_driver_that_does_not_come_is_the_end() -> None:
     assert life.did == SERVING[:4]
 
 
-@pytest.mark.parametrize("at", ["obtain", "isolate none", "look"])
+@pytest.mark.parametrize("at", ["obtain", "isolate none", "try /opt/runner", "look"])
 def test_github_hears_of_no_runner_before_the_machine_is_ready_for_a_job(at: str) -> None:
     life = Life()
     life.fail[at] = AgentExit("not-isolated", "the socket of Docker is open")
@@ -326,14 +329,14 @@ def test_a_gpu_that_a_job_left_unfit_is_the_reason_the_machine_ends_with() -> No
 
 def test_a_runner_that_cannot_be_started_is_taken_from_github_again() -> None:
     life = Life()
-    life.fail["start /opt/runner blob"] = AgentExit("runner-failed", "no such file")
+    life.fail["start blob"] = AgentExit("runner-failed", "no such file")
     assert life.end() == ("runner-failed", "no such file")
     assert life.did[-1] == "remove 5"
 
 
 def test_a_failure_of_the_agents_own_leaves_no_runner_at_github_either() -> None:
     life = Life()
-    life.fail["start /opt/runner blob"] = OSError("no such file")  # type: ignore[assignment]
+    life.fail["start blob"] = OSError("no such file")  # type: ignore[assignment]
     with pytest.raises(OSError, match="no such file"):
         life.run()
     assert life.did[-1] == "remove 5"

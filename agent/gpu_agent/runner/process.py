@@ -38,6 +38,8 @@ _STARTS = 4
 _PAUSE_SEC = 5
 _POLL_SEC = 0.1
 JIT_VARIABLE = "ACTIONS_RUNNER_INPUT_JITCONFIG"
+# .NET starts within a second; the assemblies of a cold disk may take some more.
+_VERSION_SEC = 60.0
 # Of one variable with its name and the zero byte at its end (execve(2), MAX_ARG_STRLEN: 32 pages, here of 4 KiB).
 _VARIABLE_BYTES = 131_072
 # Of a line, as much as is read at once; what of it comes after that is not listened to.
@@ -56,8 +58,7 @@ class Running:
 
     def __init__(
         self,
-        tree: Path,
-        config: RunnerConfig,
+        root: Path,
         jitconfig: str,
         cage: NetworkIsolation,
         hooks: Mapping[str, str],
@@ -65,7 +66,7 @@ class Running:
         clock: Clock,
         log: Callable[[str], None],
     ) -> None:
-        """`tree` is obtain()'s; `hooks` the variables of Hooks.environment; `log` takes each line it says.
+        """`root` is make_root()'s; `hooks` the variables of Hooks.environment; `log` takes each line it says.
 
         AgentExit("runner-failed") where the registration is too large to be handed over.
         """
@@ -82,18 +83,8 @@ class Running:
         self._stopped = False
         self._starts = 0
         self._ended: Exit | None = None
-        self._environment = {
-            **ENVIRONMENT,
-            "HOME": str(cage.user.home),
-            "USER": cage.user.name,
-            "LOGNAME": cage.user.name,
-            "SHELL": "/bin/bash",
-            # Without it a version that GitHub takes no longer ends like any other failure (Constants.cs).
-            "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE": "1",
-            **cage.environment,
-            **hooks,
-        }
-        self._root = _make_root(tree, config, cage, system)
+        self._environment = {**_environment(cage), **hooks}
+        self._root = root
         # The runner takes this variable out of what its job gets (src/Runner.Listener/CommandSettings.cs). The job runs
         # as the same user and may still read /proc/<listener>/environ, as it may read the .credentials that the runner
         # makes of it: both are this one registration, which GitHub deletes with the job.
@@ -137,14 +128,8 @@ class Running:
     def _start(self, secret: Mapping[str, str]) -> None:
         self._starts += 1
         # The Listener itself: run.sh would stay between with the variable in its own environment.
-        self._process: subprocess.Popen[str] = self._system.start(
-            [str(self._root / "bin" / "Runner.Listener"), "run"],
-            self._cage.user,
-            environment={**self._environment, **secret},
-            folder=self._root,
-            # Where root's Docker is the job's anyway, sudo takes nothing more away.
-            may_gain=self._cage.docker == "rootful",
-        )
+        environment = {**self._environment, **secret}
+        self._process = _start_listener("run", self._root, self._cage, self._system, environment)
         self._reader = threading.Thread(target=self._read, args=(self._process,), daemon=True)
         self._reader.start()
 
@@ -199,7 +184,62 @@ def without_updates(jitconfig: str) -> str:
     return base64.b64encode(json.dumps(files).encode()).decode()
 
 
-def _make_root(tree: Path, config: RunnerConfig, cage: NetworkIsolation, system: System) -> Path:
+def require_version(
+    root: Path, version: str, cage: NetworkIsolation, system: System, clock: Clock, deadline: float
+) -> None:
+    """Have the runner's program say its version, as the user and in the folder in which it will run a job.
+
+    It is a .NET program, which dies at its start where the image lacks libicu or another library. `run.sh` and
+    `config.sh`, which would say so, are not used here.
+
+    Raises AgentExit: no-tool (it does not start), wrong-checksum (another version), timed-out.
+    """
+    process = _start_listener("--version", root, cage, system, _environment(cage))
+    within_sec = max(min(_VERSION_SEC, deadline - clock.now()), 0)
+    try:
+        text, _ = process.communicate(timeout=within_sec)
+    except subprocess.TimeoutExpired:
+        raise AgentExit("timed-out", f"Runner.Listener --version did not end within {within_sec:.0f} s") from None
+    finally:
+        if process.poll() is None:
+            process.kill()
+    lines = [line.strip()[:300] for line in text.splitlines() if line.strip()]
+    if code := process.returncode:
+        how = f"it was killed by signal {-code}" if code < 0 else f"it ended with code {code}"
+        said = f"; it said: {lines[0]}" if lines else ""
+        raise AgentExit("no-tool", f"GitHub's runner does not start on this image: {how}{said}")
+    if version not in lines:
+        said = lines[-1] if lines else "nothing"
+        raise AgentExit("wrong-checksum", f"GitHub's runner says that it is version {said}, and {version} is pinned")
+
+
+def _start_listener(
+    command: str, root: Path, cage: NetworkIsolation, system: System, environment: Mapping[str, str]
+) -> subprocess.Popen[str]:
+    return system.start(
+        [str(root / "bin" / "Runner.Listener"), command],
+        cage.user,
+        environment=environment,
+        folder=root,
+        # Where root's Docker is the job's anyway, sudo takes nothing more away.
+        may_gain=cage.docker == "rootful",
+    )
+
+
+def _environment(cage: NetworkIsolation) -> dict[str, str]:
+    return {
+        **ENVIRONMENT,
+        "HOME": str(cage.user.home),
+        "USER": cage.user.name,
+        "LOGNAME": cage.user.name,
+        "SHELL": "/bin/bash",
+        # Without it a version that GitHub takes no longer ends like any other failure (Constants.cs).
+        "ACTIONS_RUNNER_RETURN_VERSION_DEPRECATED_EXIT_CODE": "1",
+        **cage.environment,
+    }
+
+
+def make_root(tree: Path, config: RunnerConfig, cage: NetworkIsolation, system: System) -> Path:
     """The folder the runner takes for its own: the parent of its bin (src/Runner.Common/HostContext.cs).
 
     It writes .credentials and .credentials_rsaparams there (Runner.cs, where it reads the blob), so it lies in memory.

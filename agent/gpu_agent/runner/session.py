@@ -17,7 +17,7 @@ from . import archive as runner_archive
 from . import network_isolation
 from .hooks import Hooks
 from .network_isolation import NetworkIsolation
-from .process import Exit, Running
+from .process import Exit, Running, make_root, require_version
 
 # Of the 20 s that a stop leaves: the rest is for telling GitHub and for saying why.
 _INTERRUPT_SEC = 8.0
@@ -27,12 +27,13 @@ _NAME_SEC = 0.1
 
 
 class RunnerSetup:
-    """What dependencies.Dependencies requires, in this order: obtain, isolate, gpu_problem, start."""
+    """What dependencies.Dependencies requires, in this order: obtain, isolate, try_runner, gpu_problem, start."""
 
     def __init__(self, cut: BlockedAddresses, system: System, clock: Clock, say: Callable[[str], None]) -> None:
         self._cut, self._system, self._clock, self._say = cut, system, clock, say
         self._cage: NetworkIsolation | None = None
         self._gpus: Gpus | None = None
+        self._root: Path | None = None
 
     def close(self) -> None:
         """Shut everybody but root out of the machine's identity."""
@@ -46,19 +47,24 @@ class RunnerSetup:
         """Cut the runner's user off from the machine's identity."""
         self._cage = network_isolation.isolate(self._cut, docker, self._system, self._clock, deadline)
 
+    def try_runner(self, folder: Path, config: RunnerConfig, deadline: float) -> None:
+        """Make the runner's root from this folder, and start its program there."""
+        if self._cage is None:
+            raise AgentExit("not-isolated", "a runner was to be started before its cage was made")
+        self._root = make_root(folder, config, self._cage, self._system)
+        require_version(self._root, config.version, self._cage, self._system, self._clock, deadline)
+
     def gpu_problem(self) -> str:
         """Why the GPUs, which have just passed their check, are to take no job; what they are like is kept."""
         self._gpus = gpu_health.at_boot(self._system)
         return gpu_health.gpu_problem(self._system, self._gpus)
 
-    def start(self, folder: Path, jitconfig: str, config: RunnerConfig) -> StartedRunner:
+    def start(self, jitconfig: str) -> StartedRunner:
         """Start the runner, and answer its hooks."""
-        if self._cage is None or self._gpus is None:
+        if self._cage is None or self._root is None or self._gpus is None:
             raise AgentExit("not-isolated", "a runner was to be started before its cage was made and its GPUs seen")
         hooks = Hooks(self._cage.user, self._system, self._readable_agent(), self._hook)
-        running = Running(
-            folder, config, jitconfig, self._cage, hooks.environment, self._system, self._clock, self._say
-        )
+        running = Running(self._root, jitconfig, self._cage, hooks.environment, self._system, self._clock, self._say)
         return StartedRunner(running, hooks, self._cage, self._gpus, self._system, self._clock)
 
     def _hook(self, stage: str) -> str:

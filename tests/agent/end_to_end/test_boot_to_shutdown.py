@@ -6,9 +6,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.agent.fakes import blows
 from tests.agent.fakes.jobs import WAITS, job
 from tests.agent.fakes.live_machine import AT_WORK, Life, Plan
+from tests.agent.fakes.runner import NO_LIBICU
 
 Live = Callable[..., dict[str, Any]]
 
@@ -50,6 +53,20 @@ def test_a_check_machine_rehearses_and_registers_nothing(live: Live) -> None:
 def test_a_check_machine_that_github_would_refuse_fails_its_gate(live: Live) -> None:
     found = live(Plan(role="check", prepare=without_group))
     assert (found["verdict"]["verdict"], found["verdict"]["reason"]) == ("fail", "refused")
+
+
+@pytest.mark.parametrize("role", ["check", ""])
+def test_a_runner_that_does_not_start_on_the_image_fails_the_gate_and_registers_nothing(live: Live, role: str) -> None:
+    found = live(Plan(role=role, loads=NO_LIBICU))
+    assert (found["reason"], found["end"]["step"], found["registered"]) == ("no-tool", "runner", 0), found["serial"]
+    words = "GitHub's runner does not start on this image: it was killed by signal 6; it said: Process terminated."
+    assert found["detail"].startswith(f"{words} Couldn't find a valid ICU package")
+
+
+def test_a_runner_that_says_another_version_than_the_pinned_one_fails_the_gate(live: Live) -> None:
+    found = live(Plan(role="check", version="2.300.0"))
+    assert (found["reason"], found["verdict"]["verdict"]) == ("wrong-checksum", "fail"), found["serial"]
+    assert found["detail"] == "GitHub's runner says that it is version 2.300.0, and 2.336.0 is pinned"
 
 
 def test_a_preemption_during_a_job_ends_it_and_names_it(live: Live) -> None:

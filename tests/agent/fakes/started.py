@@ -13,7 +13,7 @@ from gpu_agent.config import RunnerConfig
 from gpu_agent.machine import processes
 from gpu_agent.machine.system import RUNNER_USER, System
 from gpu_agent.runner.network_isolation import NetworkIsolation
-from gpu_agent.runner.process import Running
+from gpu_agent.runner.process import Running, make_root
 
 from tests.agent.fakes import machine, runner
 from tests.agent.fakes.runner import VERSION
@@ -32,7 +32,8 @@ def begin(does: str, log: Callable[[str], None] = lambda _: None, docker: str = 
         tar.extractall(tree)  # noqa: S202 - the test's own
     system = System(run_folder=RUN)
     cage = NetworkIsolation(system.runner_user(), docker, {"DOCKER_HOST": "unix:///run/docker.sock"})
-    return Running(tree, CONFIG, blob, cage, HOOKS, system, Clock(), log)
+    root = make_root(tree, CONFIG, cage, system)
+    return Running(root, blob, cage, HOOKS, system, Clock(), log)
 
 
 def soon() -> float:
