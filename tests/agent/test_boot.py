@@ -116,25 +116,6 @@ def test_a_guest_agent_that_keeps_the_output_in_the_journal_keeps_no_end_from_th
     assert [word for word in words if word != "gpu-ci:"] == [*steps, "SMOKE-RESULT", "GPU-AGENT-END"]
 
 
-def test_the_images_upgrades_are_masked_before_the_agent_starts(machine: Boot) -> None:
-    """By a fake systemctl; end_to_end/test_systemd.py has a real one."""
-    asked = machine.folder / "run" / "systemctl"
-    machine.tools.add("systemd-run", f'echo "systemd-run $*" >>"{asked}"; exit 1')
-    machine.run(says("fine"))
-    first, second = asked.read_text().splitlines()
-    units = "apt-daily.timer apt-daily-upgrade.timer apt-daily.service apt-daily-upgrade.service"
-    assert first == f"mask --runtime --now {units}"
-    assert second.startswith("systemd-run --collect --quiet --unit=gpu-agent --property=KillMode=mixed ")
-    assert second.endswith(f" bash {machine.folder}/run/gpu-agent-boot.sh in-unit")
-
-
-def test_a_sandboxs_computer_keeps_its_services_as_they_are(machine: Boot) -> None:
-    machine.is_google = False
-    machine.run(says("fine"))
-    assert not (machine.folder / "run" / "systemctl").exists()
-    assert not (machine.folder / "run" / "systemd-run").exists()
-
-
 def test_nothing_of_the_boot_is_left_on_the_disk(machine: Boot) -> None:
     before = set(machine.folder.iterdir())
     machine.run(says("fine"))
@@ -494,3 +475,22 @@ def test_a_sandboxs_computer_is_left_on_where_it_does_not_go_off_by_itself(witho
     process = without_agent.start()
     serial, _ = process.communicate(timeout=60)
     assert (process.returncode, "SYSTEMD" in serial) == (0, False)
+
+
+def test_the_images_upgrades_are_masked_before_the_agent_starts(machine: Boot) -> None:
+    """By a fake systemctl; end_to_end/test_systemd.py has a real one."""
+    asked = machine.folder / "run" / "systemctl"
+    machine.tools.add("systemd-run", f'echo "systemd-run $*" >>"{asked}"; exit 1')
+    machine.run(says("fine"))
+    first, second = asked.read_text().splitlines()
+    units = "apt-daily.timer apt-daily-upgrade.timer apt-daily.service apt-daily-upgrade.service"
+    assert first == f"mask --runtime --now {units}"
+    assert second.startswith("systemd-run --collect --quiet --unit=gpu-agent --property=KillMode=mixed ")
+    assert second.endswith(f" bash {machine.folder}/run/gpu-agent-boot.sh in-unit")
+
+
+def test_a_sandboxs_computer_keeps_its_services_as_they_are(machine: Boot) -> None:
+    machine.is_google = False
+    machine.run(says("fine"))
+    assert not (machine.folder / "run" / "systemctl").exists()
+    assert not (machine.folder / "run" / "systemd-run").exists()
