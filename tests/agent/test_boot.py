@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -494,3 +495,12 @@ def test_a_sandboxs_computer_keeps_its_services_as_they_are(machine: Boot) -> No
     machine.run(says("fine"))
     assert not (machine.folder / "run" / "systemctl").exists()
     assert not (machine.folder / "run" / "systemd-run").exists()
+
+
+def test_a_script_that_starts_while_an_agent_runs_reports_nothing_and_leaves_the_machine_on(machine: Boot) -> None:
+    with (machine.folder / "run" / "gpu-agent.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        process = machine.start(says("fine"))
+        serial, _ = process.communicate(timeout=60)
+    assert (process.returncode, machine.google.published) == (0, [])
+    assert serial.splitlines()[-1] == "gpu-ci: the boot agent already runs on this machine"

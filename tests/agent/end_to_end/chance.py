@@ -12,6 +12,7 @@ from tests.agent.fakes.github import Fault as GithubFault
 from tests.agent.fakes.google import Fault
 from tests.agent.fakes.jobs import WAITS, WAITS_FOR_GO, job
 from tests.agent.fakes.live_machine import AT_WORK, TOLD, Plan
+from tests.agent.fakes.runner import NO_LIBICU, VERSION
 
 _STEPS = (*blows.HOLDS, AT_WORK)
 _STATUS = (400, 401, 403, 404, 409, 422, 429, 500, 502, 503)
@@ -142,11 +143,14 @@ def _gpu(plan: Plan, pick: random.Random) -> str:
 
 
 def _machine(plan: Plan, pick: random.Random) -> str:
-    what = pick.choice(("role", "skew", "disk"))
+    what = pick.choice(("role", "skew", "disk", "image"))
     if what == "role":
         plan.role = "check"
     elif what == "skew":
         plan.skew_sec = pick.choice((-3600, -45, 45, 3600))
+    elif what == "image":
+        plan.loads, plan.version = pick.choice((("", VERSION), (NO_LIBICU, VERSION), ("", "2.300.0")))
+        return f"image without libicu {bool(plan.loads)}, runner {plan.version}"
     else:
         plan.small = {"/var/lib": pick.choice(("60k", "400k", "1m"))}
     return f"{what} {plan.role or plan.skew_sec or plan.small}"
