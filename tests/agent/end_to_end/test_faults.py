@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -74,7 +73,7 @@ BY_INSTALLER = {"driver": {"source": "installer", "branch": "lts", "installer": 
 def test_a_restart_by_the_installer_is_no_end(live: Live) -> None:
     found = live(Plan(config=BY_INSTALLER, prepare=installs, boots=2))
     assert found["reason"] == "job-done", found["serial"]
-    assert found["serial"].count(json.dumps({"step": "config", "seconds": 0.0})) == 2
+    assert found["serial"].count('GPU-AGENT-STEP {"step": "config"') == 2
 
 
 def test_the_checks_deadline_counts_from_the_first_boot(live: Live) -> None:

@@ -38,7 +38,7 @@ def test_a_machine_is_heard_though_nobody_takes_its_guest_attributes(live: Live)
     """The supervisor, which tries to write them, hears of the end meanwhile and says its own on the serial port."""
     silent = [Fault("guest-attributes", 999, hang=True)]
     found = live(
-        Plan(smoke="import time; time.sleep(60)", google=silent, at=[(1.0, blows.preempt), (1.2, blows.shut_down)])
+        Plan(smoke="import time; time.sleep(60)", google=silent, at=[(6.0, blows.preempt), (6.2, blows.shut_down)])
     )
     assert (found["reason"], found["off"]) == ("preempted", 1), found["serial"]
     said = [line.split(" ")[0] for line in found["serial"].splitlines() if not line.startswith("GPU-AGENT-STEP")]
