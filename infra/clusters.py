@@ -246,14 +246,14 @@ def _github(settings: Settings) -> dict[str, Any]:
 def _app(settings: Settings) -> dict[str, Any]:
     """The App that registers them."""
     owner = settings.site.github
-    if owner is None or owner.app is None:
+    if owner is None or owner.runner_app is None:
         return {}
-    place = f"{SITE}.github.app.privateKey"
-    key = secret_values.values_of({place: owner.app.private_key})[place]
+    place = f"{SITE}.github.runnerApp.privateKey"
+    key = secret_values.values_of({place: owner.runner_app.private_key})[place]
     return {
         "app": {
-            "id": pulumi.Output.secret(owner.app.id),
-            "installation_id": pulumi.Output.secret(owner.app.installation_id),
+            "id": pulumi.Output.secret(owner.runner_app.id),
+            "installation_id": pulumi.Output.secret(owner.runner_app.installation_id),
             "private_key": key,
         }
     }

@@ -15,18 +15,19 @@ if TYPE_CHECKING:
 
 
 def wiring(site: Site, github: Github | None) -> dict[str, Any]:
-    """What pools of machines are given, under the name of their field; nothing where the stack names no App, or no
-    group: Default is open to all repositories unless somebody closed it, and leaving something out opens nothing."""
+    """What pools of machines are given, under the name of their field; nothing where the stack names no App for
+    runners, or no group: Default is open to all repositories unless somebody closed it, and leaving something out opens
+    nothing."""
     owner = site.github
-    if owner is None or owner.app is None or github is None or github.runner_group is None:
+    if owner is None or owner.runner_app is None or github is None or github.runner_group is None:
         return {}
     group = github.runner_group.group_name or f"gpu-{pulumi.get_stack()}"
     return {
         "github": {
             "owner": owner.owner,
-            "app_id": owner.app.id,
-            "installation_id": int(owner.app.installation_id),
-            "private_key": owner.app.private_key,
+            "app_id": owner.runner_app.id,
+            "installation_id": int(owner.runner_app.installation_id),
+            "private_key": owner.runner_app.private_key,
             "runner_group": group,
         }
     }

@@ -46,40 +46,59 @@ def _regions(site: Any) -> set[str] | None:
     )
 
 
+_RUNNER_APP = (
+    "a GitHub App with the permission Self-hosted runners: read and write, and no other: id, installationId and "
+    "privateKey"
+)
+_SECOND_APP = (
+    "move what app says to runnerApp, take all permissions but Self-hosted runners from that App, and give app a new "
+    "one (docs/github.md, One App becomes two)"
+)
+
+
 def missing_registration(choices: list[PoolSpec], site: Any, github: Any, unread: Collection[str]) -> list[Problem]:
-    """What pools on clusters register their runners with, where it is missing; of keys that were not read, nobody
-    knows."""
-    waiting = [spec.name for spec in choices if "app" in spec.component.ARGS.WIRING]
+    """What pools register their runners with, where it is missing; of keys that were not read, nothing is known.
+
+    Runners on clusters always register. Machines do where the stack file has a group; without an App for runners, one
+    with app alone would register as the App that administers the organization.
+    """
     owner = site.get("github") if isinstance(site, Mapping) else None
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None
-    app = owner.get("app") if isinstance(owner, Mapping) else None
+    app, runner_app = (owner.get(key) if isinstance(owner, Mapping) else None for key in ("app", "runnerApp"))
+    on_clusters = [spec.name for spec in choices if "app" in spec.component.ARGS.WIRING]
+    machines = [spec.name for spec in choices if "github" in spec.component.ARGS.WIRING] if app and group else []
+    shape = "{id: 1234567, installationId: 7654321, privateKey: projects/acme-ci/secrets/github-runner-app-key}"
     needed = {
-        f"{SITE}.github.owner": (owner, "the organization, such as acme", "such as owner: acme"),
-        f"{SITE}.github.app": (
-            app,
-            "the GitHub App that registers runners: id, installationId and privateKey",
-            "such as app: {id: 1234567, installationId: 7654321, privateKey: projects/acme-ci/secrets/github-app-key}",
+        f"{SITE}.github.owner": (owner, on_clusters, "the organization, such as acme", "such as owner: acme"),
+        f"{SITE}.github.runnerApp": (
+            runner_app,
+            sorted({*on_clusters, *machines}),
+            _RUNNER_APP,
+            _SECOND_APP if app else f"such as runnerApp: {shape}",
         ),
         f"{GITHUB}.runnerGroup": (
             group,
+            on_clusters,
             "the group runners join, and the repositories that may use it",
             "such as runnerGroup: {repositories: [kernels]}",
         ),
     }
-    text = f"is missing, and the runners of {', '.join(waiting)} need it"
-    return [
-        Problem(path, text, "nothing", expected, hint)
-        for path, (given, expected, hint) in needed.items()
-        # What is kept on GitHub asks for the owner too.
-        if waiting and not given and (github is None or not path.endswith(".owner"))
-        if not path.startswith(tuple(unread))
-    ]
+    problems = []
+    for path, (given, waiting, expected, hint) in needed.items():
+        # What is kept on GitHub needs the owner too, and its own check says so.
+        reported = path.endswith(".owner") and github is not None
+        if waiting and not given and not reported and not path.startswith(tuple(unread)):
+            text = f"is missing, and the runners of {', '.join(waiting)} need it"
+            if path.endswith(".runnerApp") and app:
+                text += ": the key of app, which may change runner groups, secrets and rules, is not for machines"
+            problems.append(Problem(path, text, "nothing", expected, hint))
+    return problems
 
 
 def incompatible(choices: list[PoolSpec], site: Any, github: Any) -> list[Problem]:
     """What does not go with registering runners: a system without them, and secrets that no job can read."""
     owner = site.get("github") if isinstance(site, Mapping) else None
-    app = owner.get("app") if isinstance(owner, Mapping) else None
+    app = owner.get("runnerApp") if isinstance(owner, Mapping) else None
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None
     if not app or not group:
         return []

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pulumi
 from gpu_ci.errors import Problem, did_you_mean, report, unknown_key
+from gpu_ci.github import plans
 from gpu_ci.stack import clusters, pools, provider_secrets, quotas
 from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.hints import section, section_problems
@@ -117,7 +118,9 @@ def _github_problems(values: Mapping[str, Any], refused: Collection[str]) -> lis
 
     problems = section(Github, GITHUB, values[GITHUB])
     site = values[SITE]
-    if SITE not in refused and not (isinstance(site, Mapping) and site.get("github")):
+    owner = site.get("github") if isinstance(site, Mapping) else None
+    problems += plans.problems(values[GITHUB], owner.get("plan") if isinstance(owner, Mapping) else None)
+    if SITE not in refused and not owner:
         expected = str(GithubOwner.model_fields["owner"].description)
         hint = f"pulumi config set --path '{SITE}.github.owner' …"
         problems.append(

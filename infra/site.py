@@ -10,6 +10,7 @@ from gpu_ci.args import Args, Redacted
 from gpu_ci.errors import at_path, invalid, raise_problems
 from gpu_ci.gcp.resource_names import REGION, Project, SecretName, Subnetwork
 from gpu_ci.gcp.runner_network import NetworkChoices, network_region
+from gpu_ci.github.plans import Plan
 from gpu_ci.labels import Labels
 from pydantic import (
     AfterValidator,
@@ -20,6 +21,7 @@ from pydantic import (
     WithJsonSchema,
     field_validator,
 )
+from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError, ValidationError
 
 SITE, GITHUB = "gpu-ci:site", "gpu-ci:github"
@@ -54,7 +56,7 @@ class Provider(Args):
 
 
 class GithubApp(Args):
-    """The GitHub App this stack acts as; its key is named, not given."""
+    """A GitHub App; its key is named, not given."""
 
     id: Number = Field(description="the App's id, a number, as its settings page has it", examples=[123456])
     installation_id: Number = Field(
@@ -66,16 +68,49 @@ class GithubApp(Args):
     )
 
 
+# Each of these has a key of its own, because whoever has a key has all permissions of its App. The earlier ones may do
+# more. Their order is that of the fields below.
+_APPS = ("app", "runner_app")
+
+
 class GithubOwner(Args):
     """Where on GitHub the runners and repositories are."""
 
     owner: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9-]{0,37}[A-Za-z0-9])?$")] = Field(
         description="the organization, such as acme"
     )
+    plan: Plan | None = Field(
+        default=None,
+        description="GitHub plan of the organization: free, team or enterprise (Enterprise Cloud). What gpu-ci:github "
+        "asks for and the plan lacks is then an error; by default the preview names the plan that each feature needs",
+    )
     app: Annotated[GithubApp | None, Redacted()] = Field(
         default=None,
-        description="the GitHub App to act as; by default whoever GITHUB_TOKEN belongs to",
+        description="the GitHub App this stack acts as: it makes runner groups, secrets and rules; by default the "
+        "owner of GITHUB_TOKEN",
     )
+    runner_app: Annotated[GithubApp | None, Redacted()] = Field(
+        default=None,
+        description="the GitHub App that machines register their runners as, with the permission Self-hosted runners: "
+        "read and write, and no other; machines can read its key, so it is another App than app",
+    )
+
+    @field_validator(*_APPS)
+    @classmethod
+    def _an_app_of_its_own(cls, value: GithubApp | None, info: ValidationInfo) -> GithubApp | None:
+        for name in _APPS[: _APPS.index(str(info.field_name))]:
+            other = info.data.get(name)
+            if value is None or other is None:
+                continue
+            for field, what in (("id", "App"), ("installation_id", "installation"), ("private_key", "key")):
+                if getattr(value, field) == getattr(other, field):
+                    problem = invalid(
+                        f"is the {what} of {to_camel(name)} too",
+                        expected="a GitHub App of its own, with a key of its own",
+                        safe_hint="make another GitHub App (docs/github.md, Apps and their permissions)",
+                    )
+                    raise_problems([at_path(problem, "a GitHub App", to_camel(field))])
+        return value
 
 
 class Site(Args):

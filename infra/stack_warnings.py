@@ -8,10 +8,11 @@ from datetime import date
 from typing import Any
 
 from gpu_ci.catalog import cost, staleness
+from gpu_ci.github import plans
 from gpu_ci.stack.pools import images
 from gpu_ci.stack.provider_secrets import unseen_by_gates
 from gpu_ci.stack.quotas import demands
-from gpu_ci.stack.warnings import APP, GROUP, stack_warnings
+from gpu_ci.stack.warnings import GROUP, RUNNER_APP, stack_warnings
 
 from infra.settings import Settings
 
@@ -36,14 +37,23 @@ def warnings(settings: Settings, today: date) -> list[str]:
         *stack_warnings(
             pools, settings.clusters, [getattr(args, "cluster_name", None) for _, args in pools], _given(settings)
         ),
+        *_plans(settings),
     ]
 
 
 def _given(settings: Settings) -> list[str]:
     """What there is of the two that make machines register runners."""
     owner, github = settings.site.github, settings.github
-    there = {APP: owner and owner.app, GROUP: github and github.runner_group}
+    there = {RUNNER_APP: owner and owner.runner_app, GROUP: github and github.runner_group}
     return [key for key, value in there.items() if value is not None]
+
+
+def _plans(settings: Settings) -> list[str]:
+    """GitHub plans that the stack needs."""
+    owner, github = settings.site.github, settings.github
+    if owner is None or github is None:
+        return []
+    return plans.notes(github.model_dump(mode="json", by_alias=True), owner.plan)
 
 
 def _old_runners(pools: Iterable[tuple[str, Any]], today: date) -> list[str]:

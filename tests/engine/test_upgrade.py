@@ -10,7 +10,7 @@ import pytest
 from gpu_preview.compare.compare import Request, compare
 from gpu_preview.git.repository import Repository
 
-from tests.last_release import PAYLOADS, SANDBOX_FILE, STACK_FILE, STATE
+from tests.last_release import PAYLOADS, SANDBOX_FILE, STACK_FILE, STATE, migrated
 from tests.preview.repository import commit, start
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
@@ -27,8 +27,8 @@ FOLLOWS = {
 
 def test_nothing_changes_but_what_machines_run_and_what_follows_from_it(tmp_path: Path) -> None:
     folder = start(tmp_path / "repository")
-    for file in (STACK_FILE, SANDBOX_FILE):
-        shutil.copy(file, folder)
+    shutil.copy(SANDBOX_FILE, folder)
+    (folder / STACK_FILE.name).write_text(migrated(STACK_FILE.read_text()))
     commit(folder, "the stack of the last release")
     state = tmp_path / "state.json"
     state.write_bytes(lzma.decompress(STATE.read_bytes()))

@@ -23,14 +23,14 @@ pytestmark = pytest.mark.engine
 UP = ("up", "--stack", "staging", "--yes", "--skip-preview")
 PLANTED = "planted-47"
 FIRST, SECOND = f"{PLANTED}11-token", f"{PLANTED}12-token"
-# The key that the world makes for itself: machines rehearse with it, so it has to be a real one.
-KEY = "${made.rsaPrivateKey}"
+# The keys that the world makes for itself: machines rehearse with one of them, so it has to be a real one.
+APPS = {"github-admin-app-key": "2345678", "github-app-key": "1234567"}
 
 
 def keep(folder: Path, token: str) -> None:
     """Give two secrets in this project's Secret Manager values that can be searched for."""
     settings = yaml.safe_load((ROOT / "sandbox.yaml").read_text())
-    values = (("registry-token", token), ("github-app-key", KEY))
+    values = [("registry-token", token), *((name, f"${{made.rsaPrivateKeys.{app}}}") for name, app in APPS.items())]
     settings["lookups"] = {
         "gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess": [
             {"match": {"secret": f"*/{name}"}, "secrets": ["secretData"], "result": {"secretData": value}}
@@ -143,12 +143,13 @@ def test_everything_comes_up_proven_and_a_secret_is_nowhere_in_plain_text(tmp_pa
         said = [output, again, rotated.output, str(runner.state("staging")), *commands]
         assert [text for text in said if PLANTED in text] == []
 
-        # The App's key is the world's own, which alone has it.
+        # The Apps' keys are in the world's file, and nowhere else.
         world = World(runner.folder / "world.db")
-        line = rsa_key.private_key(world).splitlines()[7]
+        lines = [rsa_key.private_key(world, app).splitlines()[7] for app in APPS.values()]
         world.close()
         kept = [file for file in kept if not file.name.startswith("world.db")]
-        assert [str(file) for file in kept if line.encode() in file.read_bytes()] == []
-        assert [text for text in said if line in text] == []
+        for line in lines:
+            assert [str(file) for file in kept if line.encode() in file.read_bytes()] == []
+            assert [text for text in said if line in text] == []
     finally:
         runner.close()

@@ -24,7 +24,8 @@ ON_CLUSTER: dict[str, Any] = {
     "gpu-ci:site": {
         "github": {
             "owner": "acme",
-            "app": {"id": 17, "installationId": 18, "privateKey": "projects/example-ci/secrets/github-app-key"},
+            "plan": "team",
+            "runnerApp": {"id": 17, "installationId": 18, "privateKey": "projects/example-ci/secrets/github-app-key"},
         }
     },
     "gpu-ci:github": {"runnerGroup": {"repositories": ["kernels"]}},

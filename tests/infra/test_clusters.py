@@ -365,7 +365,7 @@ def test_a_subnet_is_in_one_zone() -> None:
         ({"github": None}, ["gpu-ci:github.runnerGroup"]),
         (
             {"site": {}, "github": None},
-            ["gpu-ci:github.runnerGroup", "gpu-ci:site.github.app", "gpu-ci:site.github.owner"],
+            ["gpu-ci:github.runnerGroup", "gpu-ci:site.github.owner", "gpu-ci:site.github.runnerApp"],
         ),
     ],
 )

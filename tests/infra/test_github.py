@@ -19,8 +19,12 @@ KERNELS: dict[str, Any] = {
 }
 
 
+RUNNER_APP = {"id": 27, "installationId": 28, "privateKey": "projects/example-ci/secrets/runner-app-key"}
+
+
 def stack(asked: Any = KERNELS, **changes: Any) -> dict[str, Any]:
-    return config(**site(github={"owner": "acme", **changes})) | {"gpu-ci:github": asked}
+    runner_app = {"runnerApp": RUNNER_APP} if "app" in changes else {}
+    return config(**site(github={"owner": "acme", **runner_app, **changes})) | {"gpu-ci:github": asked}
 
 
 def test_staging_has_every_kind_of_pool_and_the_github_side() -> None:

@@ -7,7 +7,7 @@ from datetime import date
 from typing import Any
 
 import pytest
-from gpu_ci.stack.warnings import APP
+from gpu_ci.stack.warnings import RUNNER_APP
 from gpu_ci.stack.warnings import stack_warnings as stack_warnings_of
 
 from infra import stack_warnings
@@ -16,7 +16,11 @@ from tests.infra.stack import L4, config, load, site, told
 from tests.infra.test_program import STACK, run
 
 KEY = "projects/example-ci/secrets/app-key"
-OWNER: dict[str, Any] = {"owner": "acme", "app": {"id": 17, "installationId": 18, "privateKey": KEY}}
+OWNER: dict[str, Any] = {
+    "owner": "acme",
+    "plan": "team",
+    "runnerApp": {"id": 17, "installationId": 18, "privateKey": KEY},
+}
 GROUP: dict[str, Any] = {"runnerGroup": {"repositories": ["kernels"]}}
 
 
@@ -152,14 +156,14 @@ def test_machines_that_wait_stopped_are_refused_where_runners_would_register() -
     assert load(stack(None, **standby)).pools
 
 
-ALONE = {"owner": "acme"}
+ALONE = {"owner": "acme", "plan": "team"}
 
 
 def test_a_runner_that_nobody_registers_is_told_to_have_no_effect() -> None:
     [warning] = stack_warnings.warnings(load(stack(None, ALONE, runner={"docker": "rootless"})), date(2026, 11, 1))
     assert warning == (
         "gpu-ci:pools.l4.runner: has no effect, as the pool registers no runners: its machines check themselves and "
-        "stay on; hint: give gpu-ci:site.github.app and gpu-ci:github.runnerGroup, or leave runner out"
+        "stay on; hint: give gpu-ci:site.github.runnerApp and gpu-ci:github.runnerGroup, or leave runner out"
     )
     assert stack_warnings.warnings(load(stack(None, ALONE)), date(2026, 11, 1)) == []
 
@@ -167,9 +171,9 @@ def test_a_runner_that_nobody_registers_is_told_to_have_no_effect() -> None:
 @pytest.mark.parametrize(
     ("values", "missing", "there"),
     [
-        (stack(None), "gpu-ci:github.runnerGroup", "gpu-ci:site.github.app"),
-        (stack({}, runner={"docker": "none"}), "gpu-ci:github.runnerGroup", "gpu-ci:site.github.app"),
-        (stack(owner=ALONE, runnerLabels=["a"]), "gpu-ci:site.github.app", "gpu-ci:github.runnerGroup"),
+        (stack(None), "gpu-ci:github.runnerGroup", "gpu-ci:site.github.runnerApp"),
+        (stack({}, runner={"docker": "none"}), "gpu-ci:github.runnerGroup", "gpu-ci:site.github.runnerApp"),
+        (stack(owner=ALONE, runnerLabels=["a"]), "gpu-ci:site.github.runnerApp", "gpu-ci:github.runnerGroup"),
     ],
 )
 def test_one_half_of_what_registers_runners_is_told_once_to_want_the_other(
@@ -185,4 +189,4 @@ def test_one_half_of_what_registers_runners_is_told_once_to_want_the_other(
 
 
 def test_one_half_of_it_is_enough_where_no_pool_is_of_machines() -> None:
-    assert stack_warnings_of([], [], [], [APP]) == []
+    assert stack_warnings_of([], [], [], [RUNNER_APP]) == []

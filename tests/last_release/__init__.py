@@ -34,6 +34,23 @@ PAYLOADS = {
 }
 
 
+# What an upgrade needs by hand (docs/github.md, One App becomes two): the App of that release registers runners, and
+# another one administers.
+_ONE_APP = "      app:\n"
+_TWO_APPS = """      app:
+        id: 2345678
+        installationId: 8765432
+        privateKey: projects/example-ci-staging/secrets/github-admin-app-key
+      runnerApp:
+"""
+
+
+def migrated(text: str) -> str:
+    """The stack file after that."""
+    assert text.count(_ONE_APP) == 1
+    return text.replace(_ONE_APP, _TWO_APPS)
+
+
 def without_payloads(value: Any) -> Any:
     """The value with `payload` instead of every script and archive that machines run."""
     if isinstance(value, dict):

@@ -209,7 +209,7 @@ class Github:
             text += f"; {_HINTS[reply.status]}"
         if reply.status == 404:
             number = self._config.installation_id
-            text += f"; it asked as installation {number} (gpu-ci:site.github.app.installationId)"
+            text += f"; it asked as installation {number} (gpu-ci:site.github.runnerApp.installationId)"
         if reply.status == 401 and self.skew_sec:
             text += f"; the machine's clock is off by {-self.skew_sec:+.0f} s, which the second request allowed for"
         raise AgentExit("refused", text)

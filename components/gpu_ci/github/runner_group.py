@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 
 from ..args import Args, Input
 from ..component import Component
-from ..errors import invalid
+from ..errors import Problem, invalid
 from .names import EachOnce, RepositoryName, WorkflowRef
 from .repository_lookup import repository_ids
 
@@ -43,14 +43,16 @@ class RunnerGroupArgs(Args):
     selected_workflows: Annotated[list[WorkflowRef], EachOnce] = Field(
         default=[],
         description="the only workflows that may, as owner/repo/.github/workflows/file.yml@ref, the ref a branch, a "
-        "tag or a commit; by default all of the repositories'",
+        "tag or a commit; by default all of the repositories'. Needs GitHub Enterprise Cloud: on another plan GitHub "
+        "has no such restriction, and the deployment fails",
     )
 
 
 class RunnerGroup(Component):
     """A group of the organization's runners that only the repositories named here may use, and no public one.
 
-    Creates: a runner group. Costs: nothing.
+    Creates: a runner group. Costs: nothing. What GitHub made is compared with what was asked: pools get the group's
+    name only where every restriction is in force.
     Does not: register runners; pools do, by the group's name. Nor does it see a repository become public later: GitHub
     then leaves its jobs in the queue, because the group takes no public repository.
     Replaces on change of: nothing; all of it is updated in place.
@@ -82,6 +84,47 @@ class RunnerGroup(Component):
             selected_workflows=args.selected_workflows,
             opts=self.child(),
         )
-        self.group_name = group.name
-        self.group_id = group.id
+        made = pulumi.Output.all(
+            group.visibility, group.allows_public_repositories, group.restricted_to_workflows, group.selected_workflows
+        ).apply(lambda values: _in_force(args, *values))
+        self.group_name = pulumi.Output.all(made, group.name).apply(lambda values: str(values[1]))
+        self.group_id = pulumi.Output.all(made, group.id).apply(lambda values: str(values[1]))
         self.register()
+
+
+def _in_force(args: RunnerGroupArgs, visibility: str, public: bool, restricted: bool, workflows: list[str]) -> None:
+    """Refuse a group that GitHub made more open than it was asked.
+
+    The plan decides what GitHub makes, and its documentation does not say that it refuses the rest (github/docs,
+    data/features/restrict-groups-to-workflows.yml). Workflows are compared without their refs, whose form GitHub may
+    change.
+    """
+    problems = []
+    # A value that the provider leaves out is the one that was asked for.
+    if public or visibility not in (None, "selected"):
+        problems.append(
+            Problem(
+                "repositories",
+                "are not the only ones that may use the group GitHub made",
+                f"visibility {visibility}, public repositories {'' if public else 'not '}allowed",
+                "visibility selected, public repositories not allowed",
+                "see the group's settings on GitHub, and the organization's plan (docs/github.md, Plans)",
+            )
+        )
+    wanted = {_file(each) for each in args.selected_workflows}
+    if wanted and (restricted is False or wanted != {_file(each) for each in workflows or ()}):
+        problems.append(
+            Problem(
+                "selectedWorkflows",
+                "is not in force: every workflow of the repositories may use the runners of the group GitHub made",
+                "a group for all workflows" if restricted is False else "a group for other workflows",
+                "GitHub Enterprise Cloud, which has this restriction",
+                "leave selectedWorkflows out, or change the organization's plan (docs/github.md, Plans)",
+            )
+        )
+    if problems:
+        raise args.wrong(problems)
+
+
+def _file(workflow: str) -> str:
+    return workflow.partition("@")[0].lower()

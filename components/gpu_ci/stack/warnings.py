@@ -15,20 +15,20 @@ from .pools import POOLS
 _SPOT_NOTICE_SEC = 120
 
 
-APP, GROUP = "gpu-ci:site.github.app", "gpu-ci:github.runnerGroup"
+RUNNER_APP, GROUP = "gpu-ci:site.github.runnerApp", "gpu-ci:github.runnerGroup"
 """What a stack file has to give, both of them, for machines to register runners."""
 
 
 def stack_warnings(
     pools: Iterable[tuple[str, Args]], clusters: Iterable[str], taken: Iterable[Any], present: Collection[str]
 ) -> list[str]:
-    """Of pools in order, of clusters by their names and those that pools have taken, and which of APP and GROUP there
-    are."""
+    """Of pools in order, of clusters by their names and those that pools have taken, and which of RUNNER_APP and GROUP
+    there are."""
     named = list(pools)
     return [
         *_longer_than_the_notice(named),
         *_root_on_the_machine(named),
-        *_without_effect(named, [key for key in (APP, GROUP) if key not in present]),
+        *_without_effect(named, [key for key in (RUNNER_APP, GROUP) if key not in present]),
         *unused(clusters, set(taken)),
     ]
 
@@ -48,14 +48,14 @@ def _without_effect(pools: Iterable[tuple[str, Any]], missing: Sequence[str]) ->
     """Somebody who describes a runner, or gives one half of what registers it, expects one."""
     machines = [(name, args) for name, args in pools if "github" in args.WIRING]
     if len(missing) == 1 and machines:
-        [other] = {APP, GROUP}.difference(missing)
+        [other] = {RUNNER_APP, GROUP}.difference(missing)
         names = ", ".join(name for name, _ in machines)
         text = f"is missing beside {other}, so machines of these pools register no runners, and stay on: {names}"
         return [f"{missing[0]}: {text}; hint: give {missing[0]} too"]
     # Labels have an effect all the same: they stand in the outputs, for whatever else registers runners.
     return [
         f"{join(POOLS, name)}.runner: has no effect, as the pool registers no runners: its machines check themselves "
-        f"and stay on; hint: give {APP} and {GROUP}, or leave runner out"
+        f"and stay on; hint: give {RUNNER_APP} and {GROUP}, or leave runner out"
         for name, args in machines
         if missing and "runner" in args.model_fields_set
     ]

@@ -12,35 +12,57 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from pulumi_sandbox.world.store import World
 
 SETTING = "rsa-private-key"
-PRIVATE_KEY = "rsaPrivateKey"
+PRIVATE_KEY, PRIVATE_KEYS = "rsaPrivateKey", "rsaPrivateKeys"
 
 
-class GeneratedValues(Mapping[str, str]):
-    """What results of lookups may name as `${made.…}`: values that no file should hold, one of each in a world."""
+class GeneratedValues(Mapping[str, object]):
+    """What results of lookups may name as `${made.…}`: values that no file should hold.
+
+    `rsaPrivateKey` is one key for the whole world; `rsaPrivateKeys.NAME` is a key for each name.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def __getitem__(self, name: str) -> object:
+        if name not in self:
+            raise KeyError(name)
+        return private_key(self._world) if name == PRIVATE_KEY else _Keys(self._world)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((PRIVATE_KEY, PRIVATE_KEYS))
+
+    def __len__(self) -> int:
+        return 2
+
+    def __contains__(self, name: object) -> bool:
+        return name in (PRIVATE_KEY, PRIVATE_KEYS)
+
+
+class _Keys(Mapping[str, str]):
+    """A key for every name."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
     def __getitem__(self, name: str) -> str:
-        if name != PRIVATE_KEY:
-            raise KeyError(name)
-        return private_key(self._world)
+        return private_key(self._world, name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter((PRIVATE_KEY,))
+        return iter(())
 
     def __len__(self) -> int:
-        return 1
+        return 0
 
 
-def private_key(world: World) -> str:
-    """The world's key in PEM form (PKCS #1, as GitHub hands out those of its Apps)."""
-    return world.get_or_create(SETTING, _generated)
+def private_key(world: World, name: str = "") -> str:
+    """The world's key, or its key of this name, in PEM form (PKCS #1, as GitHub hands out those of its Apps)."""
+    return world.get_or_create(f"{SETTING}-{name}" if name else SETTING, _generated)
 
 
-def signed(world: World, text: bytes, signature: bytes) -> bool:
-    """Whether this is the signature of the world's key: RSASSA-PKCS1-v1_5 with SHA-256 (RFC 8017, 8.2.2)."""
-    key = serialization.load_pem_private_key(private_key(world).encode(), None)
+def signed(world: World, text: bytes, signature: bytes, name: str = "") -> bool:
+    """Whether this is the signature of that key: RSASSA-PKCS1-v1_5 with SHA-256 (RFC 8017, 8.2.2)."""
+    key = serialization.load_pem_private_key(private_key(world, name).encode(), None)
     try:
         cast(rsa.RSAPrivateKey, key).public_key().verify(signature, text, padding.PKCS1v15(), hashes.SHA256())
     except InvalidSignature:

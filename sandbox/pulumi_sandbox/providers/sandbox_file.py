@@ -12,11 +12,12 @@ from pulumi_sandbox import yaml_file
 from pulumi_sandbox.providers.sdk.shape_check import did_you_mean
 from pulumi_sandbox.workspace import YamlFileError
 
-ENTRIES = ("guest", "exists", "lookups", "values")
+ENTRIES = ("guest", "exists", "github", "lookups", "values")
 # What may stand below an entry; the keys of `lookups` are functions, and those of a provider's `values` anybody's own.
 BELOW = {
     "guest": ("path", "environment", "scriptOutput"),
     "exists": ("aws", "gcp", "github"),
+    "github": ("apps", "plans"),
     "values": ("aws", "gcp", "github", "kubernetes"),
 }
 LONGEST_SHOWN = 80

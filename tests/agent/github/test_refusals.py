@@ -33,7 +33,7 @@ def test_another_key_is_refused_after_one_request(world: World, other_key: bytes
             (
                 "GitHub answered 404 to a request for a token of the App's installation: Not Found; there is no such "
                 "installation, organization or repository for this App; it asked as installation 1 "
-                "(gpu-ci:site.github.app.installationId)"
+                "(gpu-ci:site.github.runnerApp.installationId)"
             ),
         ),
         ({"installation_id": 1}, "GitHub answered 404 to a request for a token of the App's installation: Not Found"),

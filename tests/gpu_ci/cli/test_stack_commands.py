@@ -43,10 +43,10 @@ def test_a_providers_secret_in_plain_text_is_a_mistake_and_is_not_shown(ask: Ask
 @pytest.mark.parametrize(
     ("site", "group", "notes"),
     [
-        ("{github: {owner: acme, app: {id: 17}}}", "{runnerGroup: {repositories: [kernels]}}", []),
+        ("{github: {owner: acme, plan: team, runnerApp: {id: 17}}}", "{runnerGroup: {repositories: [kernels]}}", []),
         ("{github: {owner: acme}}", "{}", ["gpu-ci:pools.l4.runner: has no effect"]),
-        ("{github: {owner: acme, app: {id: 17}}}", "{}", ["gpu-ci:github.runnerGroup: is missing"]),
-        ("[]", "{runnerGroup: {}}", ["gpu-ci:site.github.app: is missing"]),
+        ("{github: {owner: acme, runnerApp: {id: 17}}}", "{}", ["gpu-ci:github.runnerGroup: is missing"]),
+        ("[]", "{runnerGroup: {}}", ["gpu-ci:site.github.runnerApp: is missing"]),
     ],
 )
 def test_a_runner_is_doubted_only_where_the_file_registers_none(
@@ -56,6 +56,19 @@ def test_a_runner_is_doubted_only_where_the_file_registers_none(
     lines = ask("check", stack(("config:", given), ("max: 4", "max: 4\n      runner: {idleSec: 700}"))).out.splitlines()
     found = [line.removeprefix("Pulumi.dev.yaml: note: ") for line in lines if ": note: " in line]
     assert [line[: len(note)] for line, note in zip(found, notes, strict=True)] == notes
+
+
+def test_the_github_plan_of_each_feature_is_told_and_held_against_the_organizations(ask: Ask, stack: Stack) -> None:
+    rules = "{rules: {web: {repository: web, enforcement: evaluate}}}"
+    given = "config:\n  gpu-ci:site: {{github: {{owner: acme{}}}}}\n  gpu-ci:github: " + rules.replace(
+        "{", "{{"
+    ).replace("}", "}}")
+    answer = ask("check", stack(("config:", given.format(""))))
+    assert answer.code == 0
+    assert "note: GitHub plans: gpu-ci:github.rules.web needs GitHub Team for a private repository;" in answer.out
+    answer = ask("check", stack(("config:", given.format(", plan: team"))))
+    assert answer.code == 1
+    assert "gpu-ci:github.rules.web.enforcement: needs GitHub Enterprise Cloud" in answer.out
 
 
 def test_every_mistake_is_in_the_house_form_and_ends_with_1(ask: Ask, stack: Stack) -> None:

@@ -72,3 +72,45 @@ def test_a_public_repository_is_refused_beside_one_that_is_not_made_yet() -> Non
 
     with pytest.raises(ArgsError, match=r"RunnerGroup 'gpu': repositories\[1\]: is a public repository"):
         run(program, preview=True)
+
+
+MADE = "github:index/actionsRunnerGroup:ActionsRunnerGroup"
+
+
+def made_as(**outputs: Any) -> Deployment:
+    """The group of the example where GitHub answers with something else than it was asked."""
+    computed = {**COMPUTED, MADE: {**COMPUTED.get(MADE, {}), **outputs}}
+    return deploy(lambda: RunnerGroup("gpu", RunnerGroupArgs(**RunnerGroup.EXAMPLE)), computed=computed, calls=CALLS)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "got"),
+    [
+        ({"restrictedToWorkflows": False, "selectedWorkflows": []}, "a group for all workflows"),
+        ({"restrictedToWorkflows": False}, "a group for all workflows"),
+        (
+            {"selectedWorkflows": ["acme/web/.github/workflows/other.yml@refs/heads/main"]},
+            "a group for other workflows",
+        ),
+    ],
+)
+def test_a_restriction_that_github_left_out_fails_the_deployment(outputs: dict[str, Any], got: str) -> None:
+    with pytest.raises(ArgsError) as caught:
+        made_as(**outputs)
+    assert str(caught.value) == (
+        "RunnerGroup 'gpu': selectedWorkflows: is not in force: every workflow of the repositories may use the runners "
+        "of the group GitHub made\n"
+        f"  got: {got}\n"
+        "  expected: GitHub Enterprise Cloud, which has this restriction\n"
+        "  hint: leave selectedWorkflows out, or change the organization's plan (docs/github.md, Plans)"
+    )
+
+
+@pytest.mark.parametrize("outputs", [{"visibility": "all"}, {"allowsPublicRepositories": True}])
+def test_a_group_that_github_made_for_more_repositories_fails_the_deployment(outputs: dict[str, Any]) -> None:
+    with pytest.raises(ArgsError, match="repositories: are not the only ones that may use the group GitHub made"):
+        made_as(**outputs)
+
+
+def test_another_form_of_the_same_workflow_is_the_same() -> None:
+    assert made_as(selectedWorkflows=["Acme/web/.github/workflows/gpu.yml@main"]).rows

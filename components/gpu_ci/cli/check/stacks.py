@@ -14,10 +14,11 @@ from gpu_ci.cli.each_file import ask_each
 from gpu_ci.cli.output import print_table
 from gpu_ci.cli.stack_files import StackFile, report_of
 from gpu_ci.errors import Problem
+from gpu_ci.github import plans
 from gpu_ci.stack import costs, provider_secrets, quotas
 from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.pools import POOLS, images
-from gpu_ci.stack.warnings import APP, GROUP, stack_warnings
+from gpu_ci.stack.warnings import GROUP, RUNNER_APP, stack_warnings
 
 
 def run(names: tuple[str, ...], as_json: bool) -> None:
@@ -42,7 +43,7 @@ def problems(file: StackFile) -> list[Problem]:
         if isinstance(answer, solver.Refused):
             path = f"{POOLS}.{demand.pool}"
             wrong += [Problem(path, each.text, hint=each.hint and f"{each.hint} works") for each in answer.problems]
-    return wrong + file.quotas[1]
+    return wrong + file.quotas[1] + plans.problems(file.value(plans.KEY), _at(file, plans.PLAN))
 
 
 def warnings(file: StackFile) -> list[str]:
@@ -51,8 +52,13 @@ def warnings(file: StackFile) -> list[str]:
     described = file.value(CLUSTERS)
     names = described if isinstance(described, Mapping) else ()
     taken = [choice.choices.get("clusterName") for choice in file.checked[0]]
-    given = [key for key in (APP, GROUP) if _at(file, key) is not None]
-    return [*ended, *file.quotas[0].warnings, *stack_warnings(file.pools, names, taken, given)]
+    given = [key for key in (RUNNER_APP, GROUP) if _at(file, key) is not None]
+    return [
+        *ended,
+        *file.quotas[0].warnings,
+        *stack_warnings(file.pools, names, taken, given),
+        *plans.notes(file.value(plans.KEY), _at(file, plans.PLAN)),
+    ]
 
 
 def _at(file: StackFile, path: str) -> Any:

@@ -14,7 +14,7 @@ NEXT_STEPS = {
     "check-hung": "raise smoke.deadlineSec where drivers and torch take long; should the GPU hang, the next machine "
     "has another one",
     "no-secret": "give the App's key a version in Secret Manager, in the project and under the name that "
-    "gpu-ci:site.github.app.privateKey says; a new grant can take minutes to hold, and one that somebody took "
+    "gpu-ci:site.github.runnerApp.privateKey says; a new grant can take minutes to hold, and one that somebody took "
     "away comes back by pulumi up --refresh",
     "secrets-unreachable": "see status.cloud.google.com, and whether the subnetwork reaches Google's services: Private "
     "Google Access, or a way out",

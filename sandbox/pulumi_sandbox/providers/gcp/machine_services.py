@@ -8,6 +8,7 @@ from pulumi_sandbox.providers.gcp import secret_lookups
 from pulumi_sandbox.providers.gcp.machine_apis import MachineApis
 from pulumi_sandbox.providers.gcp.names import part
 from pulumi_sandbox.providers.github.app_api import GithubAppApi
+from pulumi_sandbox.providers.github.organizations import Organizations
 from pulumi_sandbox.providers.machines.local_services import LocalServices
 from pulumi_sandbox.providers.resource import Refused
 
@@ -26,6 +27,7 @@ def of(cloud: Cloud) -> LocalServices:
         return str(found["secretData"])
 
     google = MachineApis(world, value_of)
-    listed = sandbox_file.existing(cloud.context.workspace.settings_file, "github", "apps/1234567/installations/*")
-    github = GithubAppApi(world, listed)
+    file = cloud.context.workspace.settings_file
+    listed = sandbox_file.existing(file, "github", "apps/1234567/installations/*")
+    github = GithubAppApi(world, listed, Organizations.read(file))
     return LocalServices({"secretmanager": google.secret_manager, "logging": google.logging, "github": github.answer})

@@ -14,6 +14,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from pulumi_sandbox.providers.github import types
+from pulumi_sandbox.providers.github.organizations import UNLISTED, Organizations
+from pulumi_sandbox.providers.github.permissions import NO_ACCESS
 from pulumi_sandbox.providers.github.types import same_name, text_of
 from pulumi_sandbox.providers.github.world import DEFAULT_GROUP
 from pulumi_sandbox.providers.machines.local_server import Answer, as_json
@@ -28,11 +30,8 @@ DOCUMENTATION = "https://docs.github.com/rest"
 LONGEST_JWT_SEC, TOKEN_SEC = 600, 3600
 # How far a machine's clock may be ahead of GitHub's before its iat is in the future. GitHub does not say how far.
 SKEW_SEC = 60
-# What the sandbox's App was given when it was installed.
-PERMISSIONS = {"organization_self_hosted_runners": "write", "administration": "write", "metadata": "read"}
 # docs.github.com/en/rest/actions/self-hosted-runners, generate-jitconfig: 1 to 100 labels.
 MOST_LABELS = 100
-NO_ACCESS = "Resource not accessible by integration"
 
 
 class _Refused(Exception):  # noqa: N818 - it is an answer
@@ -50,10 +49,12 @@ class _Token:
 @dataclass
 class GithubAppApi:
     """What it answers. `patterns` are what sandbox.yaml lists under exists: github; where none of them is of an App,
-    every App that has the world's key is there, and installed wherever it says."""
+    every App that has its key is there, and installed wherever it says. An App that `organizations` lists has a key of
+    its own, and every other has the world's."""
 
     world: World
     patterns: tuple[str, ...] = ()
+    organizations: Organizations = field(default_factory=Organizations)
     now: Callable[[], float] = time.time
     _tokens: dict[str, _Token] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -89,9 +90,10 @@ class GithubAppApi:
         if not self._listed(f"apps/{app}/installations/{number}"):
             raise _Refused(404, "Not Found")
         body = call.body if isinstance(call.body, dict) else {}
-        asked = body.get("permissions") or PERMISSIONS
+        granted = self.organizations.apps.get(app, UNLISTED)
+        asked = body.get("permissions") or granted
         for name, level in asked.items():
-            if PERMISSIONS.get(name) not in (level, "write"):
+            if granted.get(name) not in (level, "write"):
                 raise _Refused(422, "The permissions requested are not granted to this installation.")
         token = f"ghs_{secrets.token_hex(18)}"
         with self._lock:
@@ -106,8 +108,10 @@ class GithubAppApi:
         try:
             head, claims, signature = token.split(".")
             header, claimed = json.loads(_decoded(head)), json.loads(_decoded(claims))
-            own = header.get("alg") == "RS256" and signed(self.world, f"{head}.{claims}".encode(), _decoded(signature))
             app, issued, expires = str(claimed["iss"]), float(claimed["iat"]), float(claimed["exp"])
+            key = app if app in self.organizations.apps else ""
+            text = f"{head}.{claims}".encode()
+            own = header.get("alg") == "RS256" and signed(self.world, text, _decoded(signature), key)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise _Refused(401, "A JSON web token could not be decoded") from None
         if not self._listed(f"apps/{app}/installations/*"):

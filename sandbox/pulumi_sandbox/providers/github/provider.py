@@ -11,8 +11,10 @@ from typing import Any, ClassVar
 
 from pulumi_sandbox.providers import bridged, sandbox_file
 from pulumi_sandbox.providers.cloud import Cloud
+from pulumi_sandbox.providers.diff import UPDATE, Change
+from pulumi_sandbox.providers.github import permissions, plans, ruleset_rules, types
 from pulumi_sandbox.providers.github import rules as github_rules
-from pulumi_sandbox.providers.github import ruleset_rules, types
+from pulumi_sandbox.providers.github.organizations import Organizations, acting_app
 from pulumi_sandbox.providers.github.tables import DELETED_FIRST, ID_FORMS, REPLACES
 from pulumi_sandbox.providers.github.types import same_name, text_of
 from pulumi_sandbox.providers.github.world import CloudContext
@@ -49,7 +51,7 @@ class Github(Cloud):
 
     def configure(self, config: dict[str, Any]) -> None:
         try:
-            _ = self.around
+            _ = self.around, self.organizations
         except SettingsError as wrong:
             raise Refused(str(wrong)) from None
 
@@ -57,6 +59,14 @@ class Github(Cloud):
     def around(self) -> CloudContext:
         listed = sandbox_file.existing(self.context.workspace.settings_file, "github", f"{self.owner}/web")
         return CloudContext(self.context.world, self.owner, listed)
+
+    @cached_property
+    def organizations(self) -> Organizations:
+        return Organizations.read(self.context.workspace.settings_file)
+
+    @property
+    def plan(self) -> str:
+        return self.organizations.plan(self.owner)
 
     # -- Check --------------------------------------------------------------------------------------------------------
 
@@ -68,6 +78,8 @@ class Github(Cloud):
         yield from github_rules.check(res.token, res.inputs, is_new=res.old_inputs is None)
         if res.token == types.RULESET:
             yield from ruleset_rules.ruleset(res.inputs)
+        if useless := plans.without_effect(res.token, res.inputs, self.plan):
+            res.log(f"{res.name}: {useless}", "warning")
         if res.token == types.RUNNER_GROUP and res.inputs.get("allowsPublicRepositories") is not True:
             for name in self.around.public(res.inputs):
                 # GitHub takes it, and the jobs wait for ever: github.com/google/go-github/issues/1996.
@@ -92,7 +104,17 @@ class Github(Cloud):
 
     # -- Create, Update, Delete, Read ---------------------------------------------------------------------------------
 
+    def forced(self, res: Resource) -> Iterable[Change]:
+        # The bridge compares what is to be with the state, which has what GitHub made.
+        for name, made in plans.left_out(res.token, res.inputs, self.plan).items():
+            if res.outputs.get(name) == made:
+                yield Change((name,), UPDATE, made, res.inputs.get(name))
+
     def refusals(self, res: Resource) -> Iterable[str]:
+        app = acting_app(self.context.config)
+        yield from permissions.missing(res.token, res.inputs, self.owner, app, self.organizations)
+        public = self.around.is_public(text_of(res.inputs, "repository"))
+        yield from plans.refusals(res.token, res.inputs, self.owner, self.plan, public=public)
         if res.old_inputs is None:
             yield from self.around.taken(res.token, res.inputs)
             if res.token == types.REPOSITORY and text_of(res.inputs, "defaultBranch") not in ("", "main"):
@@ -142,6 +164,7 @@ class Github(Cloud):
                 }
             case token if token in types.SECRETS:
                 found["keyId"] = res.inputs.get("keyId") or str(self.lookups.values["publicKeyId"])
+        found |= plans.left_out(res.token, res.inputs, self.plan)
         return {name: value for name, value in found.items() if name in outputs and value is not None}
 
     def deleted(self, res: Resource) -> None:

@@ -134,6 +134,12 @@ class CloudContext:
                 # What GitHub says of a number that is no repository's is not documented.
                 yield answer("GET", path, 404, "Not Found") + self._hint(path)
 
+    def is_public(self, name: str) -> bool:
+        """Whether the repository of this name is public; one that no lookup answered is taken for private."""
+        made = self.made(name)
+        found = made.outputs if made else self.found.get(f"{self.owner}/{name}".lower(), {})
+        return found.get("visibility") == "public"
+
     def public(self, inputs: dict[str, Any]) -> Iterator[str]:
         """The public repositories among those selected."""
         for number in numbers(inputs, "selectedRepositoryIds"):

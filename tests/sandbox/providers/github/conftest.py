@@ -62,6 +62,7 @@ class Hub:
 
     folder: Path
     settings: str = ""
+    config: dict[str, Any] = field(default_factory=dict)
     said: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -73,7 +74,7 @@ class Hub:
         self.world = World(workspace.world)
         self.cloud = Github()
         self.cloud.__dict__["shapes"] = SHAPES  # read once for all tests
-        context = Context(workspace, self.world, {"owner": OWNER})
+        context = Context(workspace, self.world, {"owner": OWNER, **self.config})
         self.cloud.start(context)
         self.cloud.configure(context.config)
         self.servicer = Servicer(self.cloud, context)

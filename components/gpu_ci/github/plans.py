@@ -1,0 +1,93 @@
+"""Which GitHub plan each part of `gpu-ci:github` needs, and what is wrong where the organization has a smaller one.
+
+github/docs: data/features/restrict-groups-to-workflows.yml, data/reusables/gated-features/repo-rules.md and
+environments.md, content/rest/repos/rules.md (`evaluate`); github.com/orgs/community/discussions/33712 for secrets and
+variables of an organization. Runner groups: the pages disagree on GitHub Free
+(content/actions/how-tos/manage-runners/self-hosted-runners/manage-access.md), and Team has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..errors import Problem
+from ..validation_errors import join
+
+Plan = Literal["free", "team", "enterprise"]
+NAMES: dict[Plan, str] = {"free": "GitHub Free", "team": "GitHub Team", "enterprise": "GitHub Enterprise Cloud"}
+_ORDER: tuple[Plan, ...] = tuple(NAMES)
+
+KEY, PLAN = "gpu-ci:github", "gpu-ci:site.github.plan"
+
+
+@dataclass(frozen=True)
+class Need:
+    """A part of the key, and the smallest plan that has it."""
+
+    path: str
+    plan: Plan
+    condition: str = ""
+    """Where the plan is needed, such as `for a private repository`; empty where it always is."""
+
+    def beyond(self, plan: object) -> bool:
+        return plan in _ORDER and _ORDER.index(self.plan) > _ORDER.index(plan)
+
+
+def needs(github: Any) -> list[Need]:
+    """Everything that not every plan has; what is too wrong to be read needs nothing."""
+    return list(_needs(_map(github)))
+
+
+def _needs(github: Mapping[str, Any]) -> Iterator[Need]:
+    group = _map(github.get("runnerGroup"))
+    if group:
+        yield Need(f"{KEY}.runnerGroup", "team", "as GitHub's pages disagree on GitHub Free")
+    if group.get("selectedWorkflows"):
+        yield Need(f"{KEY}.runnerGroup.selectedWorkflows", "enterprise")
+    for name, entry in _map(github.get("secrets")).items():
+        scope = _map(_map(entry).get("scope"))
+        path = f"{join(f'{KEY}.secrets', str(name))}.scope"
+        if scope.get("kind") == "environment":
+            yield Need(path, "team", "for a private repository")
+        if scope.get("kind") == "organization" and scope.get("visibility") != "all":
+            yield Need(path, "team", "" if scope.get("visibility") == "private" else "for private repositories")
+    for name, entry in _map(github.get("rules")).items():
+        path = join(f"{KEY}.rules", str(name))
+        yield Need(path, "team", "for a private repository")
+        if _map(entry).get("enforcement") == "evaluate":
+            yield Need(f"{path}.enforcement", "enterprise")
+
+
+def problems(github: Any, plan: Any) -> list[Problem]:
+    """What a stack file asks for and its organization's plan never has."""
+    return [
+        Problem(
+            need.path,
+            f"needs {NAMES[need.plan]}",
+            f"{PLAN}: {plan}",
+            f"a plan with this feature: {need.plan}",
+            f"leave this out, or change the organization's plan and {PLAN} (docs/github.md, Plans)",
+        )
+        for need in needs(github)
+        if not need.condition and need.beyond(plan)
+    ]
+
+
+def notes(github: Any, plan: Any) -> list[str]:
+    """The plan that features need, where the stack file has no plan, or where a repository's visibility decides."""
+    if plan is None:
+        listed = [each for each in needs(github) if each.beyond("free")]
+        hint = f"{PLAN}: {' or '.join(_ORDER)} makes the preview refuse what the plan has not"
+    else:
+        listed = [each for each in needs(github) if each.condition and each.beyond(plan)]
+        hint = "docs/github.md, Plans"
+    if not listed:
+        return []
+    each_need = "; ".join(f"{each.path} needs {NAMES[each.plan]} {each.condition}".rstrip() for each in listed)
+    return [f"GitHub plans: {each_need}; hint: {hint}"]
+
+
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,68 @@
+"""What `github:` of sandbox.yaml says of organizations and Apps: the plan of each, and the permissions of each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from pulumi_sandbox.providers import sandbox_file
+from pulumi_sandbox.providers.sandbox_file import SettingsError
+
+FREE, TEAM, ENTERPRISE = PLANS = ("free", "team", "enterprise")
+DEFAULT_PLAN = TEAM
+LEVELS = ("read", "write")
+# What an App that sandbox.yaml does not list may do.
+UNLISTED = {"organization_self_hosted_runners": "write", "administration": "write", "metadata": "read"}
+
+
+@dataclass(frozen=True)
+class Organizations:
+    """Plans by a glob over the organization's name, and permissions by the App's id."""
+
+    plans: Mapping[str, str] = field(default_factory=dict)
+    apps: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, file: Path | None) -> Organizations:
+        """SettingsError where the file has something else."""
+        given = sandbox_file.read(file).get("github") or {}
+        name = file.name if file else "sandbox.yaml"
+        plans, apps = (_map(name, f"github.{key}", given.get(key)) for key in ("plans", "apps"))
+        for owner, plan in plans.items():
+            _one_of(name, f"github.plans.{owner}", plan, PLANS)
+        for app, permissions in apps.items():
+            for permission, level in _map(name, f"github.apps.{app}", permissions).items():
+                _one_of(name, f"github.apps.{app}.{permission}", level, LEVELS)
+        return cls(plans, apps)
+
+    def plan(self, owner: str) -> str:
+        return next(
+            (plan for glob, plan in self.plans.items() if fnmatchcase(owner.lower(), glob.lower())), DEFAULT_PLAN
+        )
+
+    def lacks(self, app: str, permission: str, level: str = "write") -> bool:
+        """Whether a listed App was not given this permission; of an App that is not listed, nothing is known."""
+        return app in self.apps and self.apps[app].get(permission) not in (level, "write")
+
+
+def acting_app(config: Mapping[str, Any]) -> str:
+    """The id of the App that a provider acts as; empty where it acts as the owner of a token."""
+    given = config.get("appAuth")
+    if isinstance(given, str) and given:
+        given = json.loads(given)
+    return str(given.get("id") or "") if isinstance(given, Mapping) else ""
+
+
+def _map(file: str, path: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict | None):
+        raise SettingsError(f"{file}: {path}: wrong type\n  got: {value}\n  expected: a map")
+    return {str(key): each for key, each in (value or {}).items()}
+
+
+def _one_of(file: str, path: str, value: Any, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise SettingsError(f"{file}: {path}: unknown value\n  got: {value}\n  expected: {', '.join(allowed)}")

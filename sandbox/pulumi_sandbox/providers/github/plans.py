@@ -1,0 +1,62 @@
+"""What GitHub refuses or leaves out on a plan, by the visibility of the repository.
+
+Sources, all of github/docs: data/features/restrict-groups-to-workflows.yml (Enterprise Cloud alone has workflows of a
+runner group), data/reusables/gated-features/repo-rules.md and environments.md, content/rest/repos/rules.md (`evaluate`
+is of GitHub Enterprise). They say what a plan has, and not what the API answers without: where no answer is quoted
+below, its text is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pulumi_sandbox.providers.github import types
+from pulumi_sandbox.providers.github.organizations import ENTERPRISE, FREE
+from pulumi_sandbox.providers.github.types import text_of
+from pulumi_sandbox.providers.github.world import answer
+
+# Quoted in github.com/SoftEtherApp/SoftEther-Web/issues/37, for rulesets of a private repository.
+UPGRADE = "Upgrade to GitHub Pro or make this repository public to enable this feature."
+# Quoted in github.com/Azure/ALZ-PowerShell-Module/issues/193.
+REVIEWERS = (
+    "Failed to create the environment protection rule. Please ensure the billing plan supports the required reviewers "
+    "protection rule."
+)
+OF_ENVIRONMENTS = (types.ENVIRONMENT, types.ENVIRONMENT_SECRET, types.ENVIRONMENT_VARIABLE)
+OF_ORGANIZATIONS = (types.ORGANIZATION_SECRET, types.ORGANIZATION_VARIABLE)
+
+
+def refusals(token: str, inputs: dict[str, Any], owner: str, plan: str, *, public: bool) -> Iterator[str]:
+    """Why GitHub refuses a resource; `public` is the visibility of its repository."""
+    repository = f"repos/{owner}/{text_of(inputs, 'repository')}"
+    environment = f"{repository}/environments/{text_of(inputs, 'environment')}"
+    if token == types.RULESET and plan == FREE and not public:
+        yield answer("POST", f"{repository}/rulesets", 403, UPGRADE)
+    if token == types.RULESET and inputs.get("enforcement") == "evaluate" and plan != ENTERPRISE:
+        yield answer(
+            "POST", f"{repository}/rulesets", 422, "Validation Failed", "Enforcement evaluate is not available"
+        )
+    if token in OF_ENVIRONMENTS and plan == FREE and not public:
+        yield answer("PUT" if token == types.ENVIRONMENT else "GET", environment, 403, UPGRADE)
+    protected = inputs.get("reviewers") or inputs.get("waitTimer")
+    if token == types.ENVIRONMENT and protected and plan != ENTERPRISE and not public:
+        yield answer("PUT", environment, 422, REVIEWERS)
+
+
+def left_out(token: str, inputs: dict[str, Any], plan: str) -> dict[str, Any]:
+    """What GitHub makes otherwise than it was asked, without an error.
+
+    Whether it refuses or ignores workflows of a runner group is not documented. It ignores them here, as code that
+    stands this stands an error too, which `world break refuse` plants.
+    """
+    if token == types.RUNNER_GROUP and inputs.get("restrictedToWorkflows") and plan != ENTERPRISE:
+        return {"restrictedToWorkflows": False, "selectedWorkflows": []}
+    return {}
+
+
+def without_effect(token: str, inputs: dict[str, Any], plan: str) -> str:
+    """What GitHub makes and nothing can use: github.com/orgs/community/discussions/33712."""
+    if token in OF_ORGANIZATIONS and plan == FREE and text_of(inputs, "visibility") in ("private", "selected"):
+        return "no private repository of an organization on GitHub Free can use it"
+    return ""

@@ -1,0 +1,191 @@
+"""What GitHub refuses, ignores or leaves useless on a plan, and what it refuses an App without the permission."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_agent.github.app_token import app_jwt
+from pulumi_sandbox.providers import rsa_key
+from pulumi_sandbox.providers.github import types
+from pulumi_sandbox.providers.github.app_api import GithubAppApi
+from pulumi_sandbox.providers.github.organizations import Organizations
+from pulumi_sandbox.providers.github.permissions import NEEDED
+from pulumi_sandbox.providers.machines.local_services import Call
+from pulumi_sandbox.providers.sandbox_file import SettingsError
+
+from tests.conftest import ROOT
+from tests.sandbox.providers.github.conftest import GROUP, RULESET, Hub
+
+API = "https://api.github.com"
+WORKFLOW = "acme/web/.github/workflows/gpu.yml@refs/heads/main"
+RESTRICTED = {**GROUP, "restrictedToWorkflows": True, "selectedWorkflows": [WORKFLOW]}
+UPGRADE = "403 Upgrade to GitHub Pro or make this repository public to enable this feature. []"
+
+
+@pytest.fixture
+def on(tmp_path: Path) -> Iterator[Any]:
+    """A hub whose organization is on a plan."""
+    made: list[Hub] = []
+
+    def hub(plan: str) -> Hub:
+        made.append(Hub(tmp_path / plan, settings=f"github: {{plans: {{acme: {plan}}}}}\n"))
+        return made[-1]
+
+    yield hub
+    for each in made:
+        each.world.close()
+
+
+@pytest.mark.parametrize(("plan", "restricted"), [("free", False), ("team", False), ("enterprise", True)])
+def test_only_enterprise_cloud_restricts_a_group_to_workflows_and_the_others_say_nothing(
+    on: Any, plan: str, restricted: bool
+) -> None:
+    group = on(plan).make(types.RUNNER_GROUP, "gpu", **RESTRICTED)
+    assert group.values["restrictedToWorkflows"] is restricted
+    assert group.values["selectedWorkflows"] == ([WORKFLOW] if restricted else [])
+
+
+def test_a_restriction_that_was_left_out_is_tried_again_by_every_update(on: Any) -> None:
+    hub = on("team")
+    group = hub.make(types.RUNNER_GROUP, "gpu", **RESTRICTED)
+    assert hub.diff(group, **RESTRICTED) == {"restrictedToWorkflows": "UPDATE", "selectedWorkflows": "UPDATE"}
+    assert hub.update(group, **RESTRICTED).values["restrictedToWorkflows"] is False
+    assert on("enterprise").diff(group, **RESTRICTED) == {}
+
+
+def test_an_organization_that_is_not_listed_is_on_team(hub: Hub) -> None:
+    assert hub.make(types.RUNNER_GROUP, "gpu", **RESTRICTED).values["restrictedToWorkflows"] is False
+
+
+@pytest.mark.parametrize(
+    ("plan", "visibility", "error"),
+    [
+        ("free", "private", f"POST {API}/repos/acme/web/rulesets: {UPGRADE}"),
+        ("free", "public", ""),
+        ("team", "private", ""),
+    ],
+)
+def test_rules_of_a_private_repository_need_a_paid_plan(on: Any, plan: str, visibility: str, error: str) -> None:
+    hub = on(plan)
+    hub.repository(visibility=visibility)
+    if error:
+        assert hub.refused(types.RULESET, **RULESET) == error
+    else:
+        hub.make(types.RULESET, "main", **RULESET)
+
+
+def test_rules_that_only_report_need_enterprise_cloud(on: Any) -> None:
+    team, enterprise = on("team"), on("enterprise")
+    for hub in (team, enterprise):
+        hub.repository()
+    evaluate = {**RULESET, "enforcement": "evaluate"}
+    assert team.refused(types.RULESET, **evaluate).startswith(f"POST {API}/repos/acme/web/rulesets: 422 ")
+    enterprise.make(types.RULESET, "main", **evaluate)
+
+
+def test_environments_of_a_private_repository_need_a_paid_plan(on: Any) -> None:
+    free, team = on("free"), on("team")
+    environment = {"repository": "web", "environment": "prod"}
+    for hub in (free, team):
+        hub.repository()
+    assert free.refused(types.ENVIRONMENT, **environment) == f"PUT {API}/repos/acme/web/environments/prod: {UPGRADE}"
+    team.make(types.ENVIRONMENT, "prod", **environment)
+
+
+@pytest.mark.parametrize(("plan", "visibility", "warned"), [
+    ("free", "private", True), ("free", "selected", True), ("free", "all", False), ("team", "private", False),
+])  # fmt: skip
+def test_an_organizations_secret_that_no_private_repository_can_use_is_made_all_the_same(
+    on: Any, plan: str, visibility: str, warned: bool
+) -> None:
+    hub = on(plan)
+    hub.make(types.ORGANIZATION_SECRET, "shared", secretName="TOKEN", value="x", visibility=visibility)
+    text = "shared: no private repository of an organization on GitHub Free can use it"
+    assert hub.said == ([(text, "warning")] if warned else [])
+
+
+# -- Apps -------------------------------------------------------------------------------------------------------------
+
+RESOURCES: dict[str, dict[str, Any]] = {
+    types.RUNNER_GROUP: GROUP,
+    types.RULESET: RULESET,
+    types.REPOSITORY: {"name": "api", "visibility": "private"},
+    types.ENVIRONMENT: {"repository": "web", "environment": "prod"},
+    types.SECRET: {"repository": "web", "secretName": "TOKEN", "value": "x"},
+    types.VARIABLE: {"repository": "web", "variableName": "REGION", "value": "us"},
+    types.ENVIRONMENT_SECRET: {"repository": "web", "environment": "dev", "secretName": "TOKEN", "value": "x"},
+    types.ENVIRONMENT_VARIABLE: {"repository": "web", "environment": "dev", "variableName": "A", "value": "us"},
+    types.DEPENDABOT_SECRET: {"repository": "web", "secretName": "TOKEN", "value": "x"},
+    types.ORGANIZATION_SECRET: {"secretName": "TOKEN", "value": "x", "visibility": "all"},
+    types.ORGANIZATION_VARIABLE: {"variableName": "REGION", "value": "us", "visibility": "all"},
+}
+
+
+def acting(folder: Path, permissions: dict[str, str]) -> Hub:
+    settings = {"github": {"apps": {17: permissions}}, "exists": {"github": ["acme/web", "acme/web/environments/dev"]}}
+    auth = {"id": "17", "installationId": "18", "pemFile": "-"}
+    return Hub(folder, settings=json.dumps(settings), config={"appAuth": json.dumps(auth)})
+
+
+@pytest.mark.parametrize("token", RESOURCES)
+def test_an_app_makes_what_it_has_the_permission_for_and_nothing_else(tmp_path: Path, token: str) -> None:
+    needed = NEEDED[token].permission
+    others = {each.permission: "write" for each in NEEDED.values() if each.permission != needed}
+    refusing = acting(tmp_path / "without", {**others, needed: "read"})
+    assert refusing.refused(token, **RESOURCES[token]).endswith(": 403 Resource not accessible by integration []")
+    taking = acting(tmp_path / "with", {needed: "write"})
+    assert taking.make(token, "one", **RESOURCES[token]).id
+    for hub in (refusing, taking):
+        hub.world.close()
+
+
+def test_the_page_names_the_permission_of_every_resource() -> None:
+    assert set(RESOURCES) == set(NEEDED)
+    page = (ROOT / "docs/github.md").read_text()
+    named = set(re.findall(r"`([a-z_]+): write`", page))
+    made = {each.permission for token, each in NEEDED.items() if token not in (types.REPOSITORY, types.ENVIRONMENT)}
+    assert named == made
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ("github: {plans: {acme: gold}}", "github.plans.acme: unknown value\n  got: gold\n  expected: free, team"),
+        ("github: {apps: {17: {secrets: all}}}", "github.apps.17.secrets: unknown value\n  got: all"),
+        ("github: {apps: {17: admin}}", "github.apps.17: wrong type\n  got: admin\n  expected: a map"),
+        ("github: {plan: team}", "github.plan: no such entry\n  expected: apps, plans"),
+    ],
+)
+def test_a_mistake_in_the_file_is_told_where_it_is(tmp_path: Path, settings: str, text: str) -> None:
+    (tmp_path / "sandbox.yaml").write_text(settings)
+    with pytest.raises(SettingsError) as caught:
+        Organizations.read(tmp_path / "sandbox.yaml")
+    assert text in str(caught.value)
+
+
+def token(hub: Hub, app: str, key_of: str, permissions: dict[str, str] | None = None) -> tuple[int, dict[str, Any]]:
+    """What GitHub answers App `app` that signs with the key of App `key_of`."""
+    apps = {"17": {"administration": "write"}, "27": {"organization_self_hosted_runners": "write"}}
+    api = GithubAppApi(hub.world, organizations=Organizations(apps=apps))
+    jwt = app_jwt(app, rsa_key.private_key(hub.world, key_of).encode(), int(time.time()))
+    body = {"permissions": permissions} if permissions else {}
+    answer = api.answer(Call("POST", "/app/installations/28/access_tokens", {}, f"Bearer {jwt}", body))
+    return answer.status, json.loads(answer.body)
+
+
+def test_every_listed_app_has_a_key_of_its_own_and_its_own_permissions(hub: Hub) -> None:
+    runners = {"organization_self_hosted_runners": "write"}
+    assert token(hub, "27", "27")[1]["permissions"] == runners
+    assert token(hub, "27", "17") == (401, refusal("A JSON web token could not be decoded", 401))
+    assert token(hub, "27", "") == (401, refusal("A JSON web token could not be decoded", 401))
+    assert token(hub, "17", "17", runners)[0] == 422
+
+
+def refusal(message: str, status: int) -> dict[str, str]:
+    return {"message": message, "documentation_url": "https://docs.github.com/rest", "status": str(status)}
