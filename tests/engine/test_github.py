@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,3 +64,26 @@ def test_a_public_repository_is_refused_in_the_preview(hub: SandboxRunner) -> No
     )
     assert "Traceback" not in refused.output
     assert world(hub) == []
+
+
+@pytest.mark.slow
+def test_a_group_for_workflows_fails_where_the_plan_leaves_the_restriction_out(tmp_path: Path) -> None:
+    project = tmp_path / "program"
+    shutil.copytree(ROOT / "tests" / "programs" / "github", project)
+    described = project / "Pulumi.yaml"
+    described.write_text(described.read_text().replace("../../../.venv", str(ROOT / ".venv")))
+    hub = SandboxRunner(project=project, folder=tmp_path / "hub")
+    try:
+        wanted = {**PLANTED, "WORKFLOWS": "acme/web/.github/workflows/gpu.yml@refs/heads/main"}
+        missing = ("RunnerGroup 'gpu': selectedWorkflows: is not in force", "expected: GitHub Enterprise Cloud")
+        first = hub.run(*UP, **wanted, ok=False)
+        assert first.has(*missing)
+        assert "Traceback" not in first.output
+        assert hub.run(*UP, **wanted, ok=False).has(*missing)
+
+        # The organization changes its plan: the same program updates the group.
+        settings = project / "sandbox.yaml"
+        settings.write_text(f"github: {{plans: {{acme: enterprise}}}}\n{settings.read_text()}")
+        assert hub.run(*UP, **wanted).has("~ 1 updated")
+    finally:
+        hub.close()

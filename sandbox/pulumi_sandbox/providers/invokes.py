@@ -64,7 +64,7 @@ class Lookups:
         shapes: Shapes,
         settings: Path | None = None,
         pure: Mapping[str, PureFunction] | None = None,
-        made: Mapping[str, str] | None = None,
+        made: Mapping[str, object] | None = None,
     ) -> None:
         self.shapes = shapes
         self.package = shapes.package

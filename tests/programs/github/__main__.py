@@ -13,7 +13,8 @@ kernels = github.Repository("kernels", name="kernels", visibility="private")
 names = ["web", kernels.name, *os.environ.get("ALSO", "").split()]
 planted = {name: pulumi.Output.secret(os.environ[name]) for name in ("FIRST", "SECOND")}
 
-group = RunnerGroup("gpu", RunnerGroupArgs(repositories=names))
+workflows = os.environ.get("WORKFLOWS", "").split()
+group = RunnerGroup("gpu", RunnerGroupArgs(repositories=names, selected_workflows=workflows))
 ActionsSecrets(
     "shared",
     ActionsSecretsArgs(

@@ -23,6 +23,7 @@ REVIEWERS = (
     "Failed to create the environment protection rule. Please ensure the billing plan supports the required reviewers "
     "protection rule."
 )
+RESTRICTIONS = ("restrictedToWorkflows", "selectedWorkflows")
 OF_ENVIRONMENTS = (types.ENVIRONMENT, types.ENVIRONMENT_SECRET, types.ENVIRONMENT_VARIABLE)
 OF_ORGANIZATIONS = (types.ORGANIZATION_SECRET, types.ORGANIZATION_VARIABLE)
 
@@ -51,7 +52,7 @@ def left_out(token: str, inputs: dict[str, Any], plan: str) -> dict[str, Any]:
     stands this stands an error too, which `world break refuse` plants.
     """
     if token == types.RUNNER_GROUP and inputs.get("restrictedToWorkflows") and plan != ENTERPRISE:
-        return {"restrictedToWorkflows": False, "selectedWorkflows": []}
+        return dict(zip(RESTRICTIONS, (False, []), strict=True))
     return {}
 
 

@@ -20,6 +20,7 @@ from pulumi_sandbox.providers.github.types import same_name, text_of
 from pulumi_sandbox.providers.github.world import CloudContext
 from pulumi_sandbox.providers.resource import Problem, Refused, Resource
 from pulumi_sandbox.providers.sandbox_file import SettingsError
+from pulumi_sandbox.providers.values import UNKNOWN
 from pulumi_sandbox.world.file import EDITED
 from pulumi_sandbox.world.store import Record, now
 
@@ -106,9 +107,15 @@ class Github(Cloud):
 
     def forced(self, res: Resource) -> Iterable[Change]:
         # The bridge compares what is to be with the state, which has what GitHub made.
-        for name, made in plans.left_out(res.token, res.inputs, self.plan).items():
-            if res.outputs.get(name) == made:
-                yield Change((name,), UPDATE, made, res.inputs.get(name))
+        for name in plans.RESTRICTIONS if res.token == types.RUNNER_GROUP else ():
+            made, wanted = res.outputs.get(name), res.inputs.get(name)
+            if (
+                wanted is not UNKNOWN
+                and wanted == (res.old_inputs or {}).get(name)
+                and (made or wanted)
+                and made != wanted
+            ):
+                yield Change((name,), UPDATE, made, wanted)
 
     def refusals(self, res: Resource) -> Iterable[str]:
         app = acting_app(self.context.config)

@@ -54,9 +54,12 @@ def test_only_enterprise_cloud_restricts_a_group_to_workflows_and_the_others_say
 def test_a_restriction_that_was_left_out_is_tried_again_by_every_update(on: Any) -> None:
     hub = on("team")
     group = hub.make(types.RUNNER_GROUP, "gpu", **RESTRICTED)
-    assert hub.diff(group, **RESTRICTED) == {"restrictedToWorkflows": "UPDATE", "selectedWorkflows": "UPDATE"}
+    again = {"restrictedToWorkflows": "UPDATE", "selectedWorkflows": "UPDATE"}
+    assert hub.diff(group, **RESTRICTED) == again
     assert hub.update(group, **RESTRICTED).values["restrictedToWorkflows"] is False
-    assert on("enterprise").diff(group, **RESTRICTED) == {}
+    larger = on("enterprise")
+    assert larger.diff(group, **RESTRICTED) == again
+    assert larger.diff(larger.make(types.RUNNER_GROUP, "gpu", **RESTRICTED), **RESTRICTED) == {}
 
 
 def test_an_organization_that_is_not_listed_is_on_team(hub: Hub) -> None:
