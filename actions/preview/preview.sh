@@ -5,6 +5,9 @@ set -euo pipefail
 gpu_ci=$GITHUB_ACTION_PATH/../../.venv/bin
 report=${OUTPUT:-$RUNNER_TEMP/gpu-ci-preview}
 base=${BASE:-${GITHUB_BASE_REF:+origin/$GITHUB_BASE_REF}}
+# GITHUB_BASE_REF is of pull requests alone; a merge queue names its branch as refs/heads/main.
+branch=${MERGE_GROUP_BASE#refs/heads/}
+base=${base:-${branch:+origin/$branch}}
 
 words=("--base=$base" "--head=${HEAD:-HEAD}" "--output=$report" --annotate)
 one() { # an option with its value, where there is one

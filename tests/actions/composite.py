@@ -21,6 +21,8 @@ class Job:
     workspace: Path
     temp: Path
     variables: dict[str, str] = field(default_factory=dict)
+    merge_group_base: str = ""
+    """What a merge queue merges into, such as refs/heads/main; empty where the event is another one."""
 
     def run(self, action: Path, **inputs: str) -> tuple[int, str, dict[str, str]]:
         """The exit code, what was printed, and the outputs of the steps; `-` in a name of an input is `_` here."""
@@ -58,8 +60,8 @@ class Job:
         lines = output.read_text().splitlines() if output.is_file() else []
         return done.returncode, printed, dict(line.split("=", 1) for line in lines)
 
-    @staticmethod
-    def _text(value: str, inputs: dict[str, str]) -> str:
+    def _text(self, value: str, inputs: dict[str, str]) -> str:
         text = _INPUT.sub(lambda found: inputs[found[1]], value)
+        text = text.replace("${{ github.event.merge_group.base_ref }}", self.merge_group_base)
         assert "${{" not in text.replace("${{ github.token }}", ""), f"{value}: this runner knows inputs alone"
         return text

@@ -79,6 +79,13 @@ def test_a_pull_request_is_compared_with_its_base_branch(action: Action) -> None
     ]  # fmt: skip
 
 
+def test_a_merge_queue_is_compared_with_the_branch_that_it_merges_into(action: Action) -> None:
+    action.job.variables["GITHUB_BASE_REF"] = ""
+    action.job.merge_group_base = "refs/heads/release/v1"
+    assert action.run(head="1f1f1f")[0] == 0
+    assert action.called[2:4] == ["--base=origin/release/v1", "--head=1f1f1f"]
+
+
 def test_the_cli_is_the_one_that_the_action_names(action: Action) -> None:
     assert action.run()[0] == 0
     assert (action.bin / "engine").read_text() == "official"
@@ -204,7 +211,7 @@ def test_the_comment_gets_its_own_environment_the_token_and_nothing_of_the_repor
         0,
         [
             "installs comment", "a-token", "-P", "-m", "gpu_ci.cli", "preview-comment",
-            "--author=github-actions[bot]", "--", "$(touch pwned).json",
+            "--author=github-actions[bot]", "--key=", "--", "$(touch pwned).json",
         ],
     )  # fmt: skip
     assert list(action.job.workspace.iterdir()) == []

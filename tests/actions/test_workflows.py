@@ -19,6 +19,9 @@ BIN = Path(sys.executable).parent
 SHOWN = [text for language, text in fences(ROOT / "docs" / "preview.md") if language == "yml" and "\njobs:\n" in text]
 OURS = [(ROOT / ".github" / "workflows" / name).read_text() for name in ("preview.yaml", "preview-comment.yaml")]
 
+BASE = "${{ github.base_ref || github.event.merge_group.base_ref }}"
+HEAD = "${{ github.event.pull_request.head.sha || github.event.merge_group.head_sha }}"
+
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
@@ -60,12 +63,20 @@ def test_who_runs_the_pull_request_may_not_write_and_who_writes_runs_nothing_of_
     preview, comment = (yaml.safe_load(text) for text in texts[:2])
     assert (preview["permissions"], comment["permissions"]) == ({}, {})
     [run], [write] = preview["jobs"].values(), comment["jobs"].values()
-    assert (list(triggers(preview) if isinstance(triggers(preview), dict) else [triggers(preview)])) == ["pull_request"]
+    assert triggers(preview) == {
+        "pull_request": {"branches": ["main"], "types": ["opened", "synchronize", "reopened", "edited"]},
+        "merge_group": None,
+    }
+    # A skipped job counts as a passed check, so nothing may leave this one out.
+    assert "if" not in run
     assert run["permissions"] == {"contents": "read"}
     assert "secrets" not in texts[0]
     assert triggers(comment) == {"workflow_run": {"workflows": [preview["name"]], "types": ["completed"]}}
-    assert write["permissions"].pop("contents", "read") == "read"
-    assert write["permissions"] == {"actions": "read", "pull-requests": "write"}
+    assert write["permissions"] == {"actions": "read", "contents": "read", "pull-requests": "write"}
+    assert write["if"].replace("\n", " ") == (
+        '${{ github.event.workflow_run.event == \'pull_request\' && contains(fromJSON(\'["success", "failure", '
+        '"timed_out"]\'), github.event.workflow_run.conclusion) }}'
+    )
     assert not any("run" in step for step in write["steps"])
     checkouts = [step["with"] for step in write["steps"] if step["uses"].startswith("actions/checkout@")]
     assert checkouts == [{"persist-credentials": False}] * own_files
@@ -88,7 +99,8 @@ def test_the_program_runs_isolated_or_not_at_all_and_with_the_tested_cli(text: s
 def test_nothing_of_the_pull_request_is_ever_checked_out(tmp_path: Path, text: str) -> None:
     """A submodule's files would stay there when the base is put into its place."""
     first, second, *rest = yaml.safe_load(text)["jobs"]["preview"]["steps"]
-    checkout = {"ref": "${{ github.base_ref }}", "fetch-depth": 0, "persist-credentials": False, "submodules": False}
+    assert second["env"]["HEAD"] == HEAD
+    checkout = {"ref": BASE, "fetch-depth": 0, "persist-credentials": False, "submodules": False}
     assert first["with"] == checkout
     assert not any("git " in step.get("run", "") for step in rest)
     origin, clone = tmp_path / "origin", tmp_path / "clone"
@@ -129,6 +141,6 @@ def test_the_page_shows_how_to_name_policies() -> None:
     inputs = yaml.safe_load((ROOT / "actions" / "preview" / "action.yml").read_text())["inputs"]
     shown = SHOWN[0].replace("        #   policy-packs", "          policy-packs")
     [step] = [one for one in yaml.safe_load(shown)["jobs"]["preview"]["steps"] if one.get("id") == "preview"]
-    assert step["with"].pop("head") == "${{ github.event.pull_request.head.sha }}"
+    assert step["with"].pop("head") == HEAD
     assert step["with"] == {"policy-packs": "policies", "require-walls": "true"}
     assert step["with"].keys() <= inputs.keys()

@@ -15,6 +15,9 @@ COMMIT = "1f" * 20
 OTHER_COMMIT = "2e" * 20
 OURS = "example-org/gpu-ci"
 FORK = "somebody/gpu-ci"
+WORKFLOW = ".github/workflows/preview.yaml"
+# Where the pull request left its base, which has other commits since.
+COMMON = "3d" * 20
 
 
 def pull(number: int = 7, sha: str = COMMIT, repository: str | None = FORK, base: str = "main") -> dict[str, Any]:
@@ -46,6 +49,14 @@ class FakeGithub:
     tokens: set[str] = field(default_factory=set)
     page: int = 100
     url: str = ""
+    files: dict[str, dict[str, str]] = field(
+        default_factory=lambda: {COMMON: {WORKFLOW: "aa"}, COMMIT: {WORKFLOW: "aa"}, OTHER_COMMIT: {WORKFLOW: "bb"}}
+    )
+    """Commit to file to git's name of its content. The base has changed the workflow since COMMON."""
+    is_readable: bool = True
+    """Whether the token has `contents: read`; without, a private repository's contents are answered with 404
+    (docs.github.com/en/rest/using-the-rest-api/troubleshooting-the-rest-api, "404 Not Found for an existing
+    resource")."""
 
     def answer(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, dict[str, str], Any]:
         for at, (refused, status, headers, told) in enumerate(self.refusals):
@@ -75,6 +86,14 @@ class FakeGithub:
                 [one] = [one for one in self.comments if one["id"] == int(number)]
                 one["body"] = body["body"]
                 return 200, {}, self._with_urls(one)
+            # Both as in octokit/openapi: merge_base_commit of commit-comparison, sha and type of content-file.
+            case "GET", ["repos", "example-org", "gpu-ci", "compare", basehead] if self.is_readable:
+                assert basehead == f"{OTHER_COMMIT}...{COMMIT}"
+                return 200, {}, {"merge_base_commit": {"sha": COMMON}, "files": []}
+            case "GET", ["repos", "example-org", "gpu-ci", "contents", *path] if self.is_readable:
+                blob = self.files.get(query["ref"], {}).get("/".join(path))
+                if blob:
+                    return 200, {}, {"type": "file", "path": "/".join(path), "name": path[-1], "sha": blob, "size": 1}
         return 404, {}, {"message": "Not Found"}
 
     def _with_urls(self, one: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import click
@@ -13,20 +14,27 @@ from gpu_ci.cli.output import InputError, ProblemsFound, note, print_json
 @click.argument("file", type=click.Path(path_type=Path), metavar="REPORT.JSON")
 @click.option("--author", default="github-actions[bot]", show_default=True, metavar="LOGIN",
               help="The account that the token writes as; only its own comment is changed.")  # fmt: skip
+@click.option("--key", default="", metavar="KEY", callback=lambda _, __, value: _key(value),
+              help="Distinguishes the comments of several projects of one repository.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="What was done as JSON.")
-def command(file: Path, author: str, as_json: bool) -> None:
+def command(file: Path, author: str, key: str, as_json: bool) -> None:
     """Put what `gpu-ci preview` wrote as report.json on the pull request, as one comment that is kept up to date.
 
     This is for the job of a `workflow_run`, which may write on pull requests and runs nothing of theirs
     (docs/preview.md). The report is taken as data that anybody could have made: it is checked, and its Markdown is
     made here. The token is GITHUB_TOKEN; GITHUB_EVENT_PATH and GITHUB_API_URL are GitHub's own.
 
-    The exit code is 0 also where there is nothing to do: no report, no open pull request, or one that has another
-    commit by now. It is 1 for a report that is none and where GitHub refuses, and 2 outside of such a job.
+    Where the run left no report, a comment of an earlier run is replaced by that fact. Where the pull request changes
+    the workflow that made the report, the comment begins with it.
+
+    The exit code is 0 also where there is nothing to do: no report and no comment, no open pull request, or a pull
+    request that has another commit by now. It is 1 for a report that is none and where GitHub refuses, and 2 outside of
+    such a job.
 
     \b
     Examples:
       gpu-ci preview-comment artifact/report.json
+      gpu-ci preview-comment --key network artifact/report.json
     """
     from gpu_preview.report import markdown
     from gpu_preview.report.comment import Account, CommentError, post
@@ -44,12 +52,12 @@ def command(file: Path, author: str, as_json: bool) -> None:
     api_url = os.environ.get("GITHUB_API_URL") or "https://api.github.com"
     try:
         head = Head.read(Path(event))
-        # Of another run nothing is written, so its report may be of no commit.
-        report = load_untrusted(file, head.commit if head.event == "pull_request" else "")
-        done = post(report, head, Account(token, api_url, author), markdown.render)
-    except FileNotFoundError:
-        note(f"gpu-ci preview-comment: {file}: is not there; the run ended before it wrote a report")
-        return
+        try:
+            # Of another run nothing is written, so its report may be of no commit.
+            report = load_untrusted(file, head.commit if head.event == "pull_request" else "")
+        except FileNotFoundError:
+            report = None
+        done = post(report, head, Account(token, api_url, author, key), markdown.render)
     except EventError as error:
         raise InputError(f"gpu-ci preview-comment: {error}") from None
     except (ReceivedError, CommentError) as error:
@@ -58,3 +66,14 @@ def command(file: Path, author: str, as_json: bool) -> None:
         print_json({"done": done.what, "text": done.text})
     else:
         note(f"gpu-ci preview-comment: {done.what}: {done.text}")
+
+
+def _key(value: str) -> str:
+    """A part of an HTML comment, which must not end it."""
+    if value and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.]{0,63}", value):
+        raise InputError(
+            f"gpu-ci preview-comment: --key {value}: is no key",
+            expected="1 to 64 letters, digits, dots and underscores, the first one a letter or a digit",
+            hint="such as --key network",
+        )
+    return value

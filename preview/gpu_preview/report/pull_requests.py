@@ -29,12 +29,20 @@ class _Repository(BaseModel):
     owner: _Owner
 
 
+class _Workflow(BaseModel):
+    path: Text
+
+
+# The fields of `workflow_run` in the event's schema (octokit/webhooks, payload-schemas/api.github.com/workflow_run).
 class _Run(BaseModel):
     event: Text
     head_sha: Text
-    head_branch: Text
-    head_repository: _Repository
+    # Of a fork that is deleted both are null.
+    head_branch: Text | None
+    head_repository: _Repository | None
     html_url: str = ""
+    path: str = ""
+    referenced_workflows: list[_Workflow] | None = None
 
 
 class _Event(BaseModel):
@@ -48,15 +56,21 @@ class Head:
 
     commit: str
     branch: str
-    owner: str
     repository: str
-    """Where the branch is, such as `somebody/gpu-ci`: for a fork another one than the pull request's."""
+    """Where the branch is, such as `somebody/gpu-ci`: for a fork another one than the pull request's. Empty where the
+    fork is deleted."""
     target: str
     """The repository the run was in, which has the pull request."""
     event: str
     """What started the run: `pull_request`."""
     url: str
     """The page of the run."""
+    workflows: tuple[str, ...] = ()
+    """The files of the target that the run's workflow is in: its own, and those it calls."""
+
+    @property
+    def owner(self) -> str:
+        return self.repository.partition("/")[0]
 
     @classmethod
     def read(cls, file: Path) -> Head:
@@ -74,13 +88,23 @@ class Head:
         run = found.workflow_run
         return cls(
             commit=run.head_sha,
-            branch=run.head_branch,
-            owner=run.head_repository.owner.login,
-            repository=run.head_repository.full_name,
+            branch=run.head_branch or "",
+            repository=run.head_repository.full_name if run.head_repository else "",
             target=found.repository.full_name,
             event=run.event,
             url=run.html_url,
+            workflows=tuple(_files(run, found.repository.full_name)),
         )
+
+
+def _files(run: _Run, target: str) -> Iterable[str]:
+    """The workflow files of a run that are in its repository. A called one is named `owner/repo/path@ref`."""
+    if run.path:
+        yield run.path.partition("@")[0]
+    for each in run.referenced_workflows or ():
+        path = each.path.partition("@")[0]
+        if path.lower().startswith(f"{target.lower()}/"):
+            yield path[len(target) + 1 :]
 
 
 @dataclass(frozen=True)
@@ -91,13 +115,20 @@ class Search:
     why_not: str = ""
 
 
-def find(repository: Repository, head: Head, base: str) -> Search:
+def find(repository: Repository, head: Head, base: str | None) -> Search:
     """The open pull request whose newest commit the run was for.
 
     The event's own list of pull requests is empty for those from forks (github.com/actions/runner/issues/3444), so they
-    are looked up by where the branch is. One branch may be asked into several others; then the base that the report
-    names decides, which can lead to no other commit than this one.
+    are looked up by where the branch is. One branch may be asked into several others, and a pull request may get
+    another base: then the base that the report names decides, which can lead to no other commit than this one.
+
+    Args:
+        repository: the one that has the pull request.
+        head: what the run was for.
+        base: what the report compares with, such as `origin/main`; None where the run left no report.
     """
+    if not head.repository or not head.branch:
+        return Search(None, "the fork that the run was for is deleted")
     there = list(_of_branch(repository.get_pulls(state="open", head=f"{head.owner}:{head.branch}"), head))
     if not there:
         return Search(None, f"no open pull request has the branch {plain(head.branch)} of {head.repository}")
@@ -105,8 +136,15 @@ def find(repository: Repository, head: Head, base: str) -> Search:
     if not fresh:
         moved = ", ".join(f"#{pull.number} is at {pull.head.sha[:10]}" for pull in there)
         return Search(None, f"the run was for {head.commit[:10]}, and {moved} by now; its own run says what changes")
-    named = [pull for pull in fresh if pull.base.ref == base.removeprefix("origin/")]
-    return Search((named or fresh)[0])
+    branch = (base or "").removeprefix("origin/")
+    named = [pull for pull in fresh if pull.base.ref == branch]
+    # A base that is no branch, such as a commit, is a choice of the workflow, and says nothing of the pull request.
+    is_branch = (base or "").startswith("origin/")
+    if named or (len(fresh) == 1 and not is_branch):
+        return Search((named or fresh)[0])
+    into = ", ".join(f"#{pull.number} is into {plain(pull.base.ref)}" for pull in fresh)
+    what = f"the report compares with {plain(base)}" if base else "the run left no report"
+    return Search(None, f"{what}, and {into}")
 
 
 def _of_branch(pulls: Iterable[PullRequest], head: Head) -> Iterable[PullRequest]:

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from gpu_ci.cli.main import run
+from gpu_preview.report.pull_requests import Head
 
-from ..fake_github import COMMIT, FORK, OTHER_COMMIT, OURS, FakeGithub, serving
+from ..fake_github import COMMIT, FORK, OTHER_COMMIT, OURS, WORKFLOW, FakeGithub, comment, serving
 from ..report.test_untrusted_report import document, stack
 
-EVENT = {
+EVENT: dict[str, Any] = {
     "action": "completed",
     "repository": {"full_name": OURS, "owner": {"login": "example-org"}},
     "workflow_run": {
@@ -24,6 +25,7 @@ EVENT = {
         "head_repository": {"full_name": FORK, "owner": {"login": "somebody"}},
         "html_url": f"https://github.com/{OURS}/actions/runs/1",
         "pull_requests": [],
+        "path": WORKFLOW,
     },
 }
 
@@ -64,8 +66,44 @@ def test_a_script_is_told_what_was_done(github: FakeGithub, capsys: pytest.Captu
 def test_a_run_that_left_no_report_is_no_failure(github: FakeGithub, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["preview-comment", "nothing/report.json"]) == 0
     assert capsys.readouterr().err == (
-        "gpu-ci preview-comment: nothing/report.json: is not there; the run ended before it wrote a report\n"
+        "gpu-ci preview-comment: left: the run ended before it wrote a report, and there is no comment of an earlier "
+        "one\n"
     )
+
+
+def test_a_run_that_left_no_report_takes_back_what_an_earlier_one_said(github: FakeGithub) -> None:
+    github.comments = [comment(6, "github-actions[bot]", "<!-- gpu-ci-preview -->\nnothing changes")]
+    assert run(["preview-comment", "nothing/report.json"]) == 0
+    assert "ended without a report" in github.comments[0]["body"]
+
+
+def test_the_files_of_the_runs_workflow_are_those_of_this_repository(github: FakeGithub) -> None:
+    called = [
+        {"path": f"{OURS}/.github/workflows/called.yaml@refs/heads/main", "sha": COMMIT},
+        {"path": "another/library/.github/workflows/x.yaml@v1", "sha": COMMIT},
+    ]
+    event({**EVENT, "workflow_run": {**EVENT["workflow_run"], "referenced_workflows": called}})
+    assert Head.read(Path("event.json")).workflows == (WORKFLOW, ".github/workflows/called.yaml")
+
+
+def test_a_fork_that_is_deleted_is_no_failure(github: FakeGithub, capsys: pytest.CaptureFixture[str]) -> None:
+    event({**EVENT, "workflow_run": {**EVENT["workflow_run"], "head_repository": None, "head_branch": None}})
+    assert run(["preview-comment", "report.json"]) == 0
+    assert capsys.readouterr().err == "gpu-ci preview-comment: left: the fork that the run was for is deleted\n"
+    assert [method for method, _ in github.asked if method != "GET"] == []
+
+
+def test_a_key_goes_into_the_first_line(github: FakeGithub) -> None:
+    assert run(["preview-comment", "--key", "network", "report.json"]) == 0
+    assert github.comments[0]["body"].startswith("<!-- gpu-ci-preview network -->\n")
+
+
+@pytest.mark.parametrize("key", ["a b", "-->", "a--b", "x" * 65])
+def test_a_key_that_could_end_the_line_is_refused(
+    github: FakeGithub, capsys: pytest.CaptureFixture[str], key: str
+) -> None:
+    assert run(["preview-comment", f"--key={key}", "report.json"]) == 2
+    assert "is no key" in capsys.readouterr().err
     assert github.asked == []
 
 

@@ -10,14 +10,20 @@ from gpu_preview.model import Report, Side
 from gpu_preview.report.comment import Account, CommentError, Done, post
 from gpu_preview.report.pull_requests import Head
 
-from ..fake_github import COMMIT, FORK, OTHER_COMMIT, OURS, FakeGithub, comment, pull, serving
+from ..fake_github import COMMIT, FORK, OTHER_COMMIT, OURS, WORKFLOW, FakeGithub, comment, pull, serving
 
 MARKER = "<!-- gpu-ci-preview -->"
 BOT = "github-actions[bot]"
 RUN = f"https://github.com/{OURS}/actions/runs/1"
 NOTE = f"\n<sub>Made from [the pull request's own run]({RUN}), which its code could have made say anything.</sub>\n"
 HEAD = Head(
-    commit=COMMIT, branch="more-gpus", owner="somebody", repository=FORK, target=OURS, event="pull_request", url=RUN
+    commit=COMMIT,
+    branch="more-gpus",
+    repository=FORK,
+    target=OURS,
+    event="pull_request",
+    url=RUN,
+    workflows=(WORKFLOW,),
 )
 
 
@@ -39,9 +45,13 @@ def render(report: Report, limit: int) -> str:
     return f"{MARKER}\n{report.made_by}, at most {limit}\n"
 
 
-def written(github: FakeGithub, head: Head = HEAD, base: str = "origin/main") -> Done:
+def written(github: FakeGithub, head: Head = HEAD, base: str = "origin/main", key: str = "") -> Done:
     report = Report(made_by="gpu-ci 0.1.0", how="base", base=Side(ref=base), head=Side(ref="HEAD"), stacks=())
-    return post(report, head, Account("a-token", github.url), render)
+    return post(report, head, Account("a-token", github.url, key=key), render)
+
+
+def ended_without(github: FakeGithub, head: Head = HEAD, key: str = "") -> Done:
+    return post(None, head, Account("a-token", github.url, key=key), render)
 
 
 def writes(github: FakeGithub) -> list[tuple[str, str]]:
@@ -167,7 +177,7 @@ def test_a_server_that_is_not_there_is_said(github: FakeGithub) -> None:
 @pytest.mark.parametrize("too_many", [0, 1])
 def test_a_comment_may_have_65536_characters_and_not_one_more(github: FakeGithub, too_many: int) -> None:
     def long(report: Report, limit: int) -> str:
-        return MARKER + "x" * (limit - len(MARKER) + too_many)
+        return f"{MARKER}\n" + "x" * (limit - len(MARKER) - 1 + too_many)
 
     report = Report(made_by="gpu-ci 0.1.0", how="base", base=Side(ref="main"), head=Side(ref="HEAD"), stacks=())
     account = Account("a-token", github.url)
@@ -175,6 +185,115 @@ def test_a_comment_may_have_65536_characters_and_not_one_more(github: FakeGithub
         with pytest.raises(CommentError, match="the comment has 65,537 characters"):
             post(report, HEAD, account, long)
         assert github.asked == []
-    else:
-        post(report, HEAD, account, long)
-        assert len(github.comments[0]["body"]) == 65_536
+        return
+    post(report, HEAD, account, long)
+    assert len(github.comments[0]["body"]) == 65_536
+    github.files[COMMIT] = {WORKFLOW: "changed"}
+    post(report, HEAD, account, long)
+    assert len(github.comments[0]["body"]) == 65_536
+
+
+# -- a workflow that the pull request changes ---------------------------------
+
+LINE = "**This pull request changes the workflow that made this report.** Read that change before the report."
+UNKNOWN = (
+    "Whether this pull request changes the workflow that made this report is not known: the job could not read the "
+    "workflow. Its token needs `contents: read`."
+)
+CALLED = ".github/workflows/called.yaml"
+
+
+def second_line(github: FakeGithub) -> str:
+    return str(github.comments[-1]["body"]).split("\n")[1]
+
+
+@pytest.mark.parametrize("files", [{WORKFLOW: "cc"}, {}])
+def test_a_pull_request_that_changes_or_removes_the_workflow_is_said_to(
+    github: FakeGithub, files: dict[str, str]
+) -> None:
+    github.files[COMMIT] = files
+    written(github)
+    assert second_line(github) == LINE
+
+
+def test_a_workflow_that_the_base_alone_has_changed_since_is_no_change_of_the_pull_request(github: FakeGithub) -> None:
+    assert github.files[OTHER_COMMIT] != github.files[COMMIT]
+    written(github)
+    assert github.comments[0]["body"] == TEXT
+
+
+def test_a_workflow_that_is_called_counts_too(github: FakeGithub) -> None:
+    for files, content in zip((github.files["3d" * 20], github.files[COMMIT]), "xy", strict=True):
+        files[CALLED] = content
+    written(github, Head(**{**HEAD.__dict__, "workflows": (WORKFLOW, CALLED)}))
+    assert second_line(github) == LINE
+
+
+def test_a_workflow_that_the_pull_request_adds_is_a_change(github: FakeGithub) -> None:
+    del github.files["3d" * 20][WORKFLOW]
+    written(github)
+    assert second_line(github) == LINE
+
+
+def test_a_token_that_may_not_read_the_workflow_leaves_it_unknown_and_comments(github: FakeGithub) -> None:
+    github.is_readable = False
+    written(github)
+    assert second_line(github) == UNKNOWN
+
+
+def test_a_run_whose_workflow_github_does_not_name_leaves_it_unknown(github: FakeGithub) -> None:
+    written(github, Head(**{**HEAD.__dict__, "workflows": ()}))
+    assert second_line(github) == UNKNOWN
+
+
+# -- stale comments -----------------------------------------------------------
+
+
+def test_a_run_without_a_report_replaces_what_an_earlier_run_said(github: FakeGithub) -> None:
+    github.comments = [comment(6, BOT, f"{MARKER}\nnothing changes, at an older commit")]
+    assert ended_without(github).what == "updated"
+    assert github.comments[0]["body"] == (
+        f"{MARKER}\nThe run for `1f1f1f1f1f` ended without a report: [the pull request's own run]({RUN}).\n"
+    )
+
+
+def test_a_run_without_a_report_makes_no_comment(github: FakeGithub) -> None:
+    github.comments = [comment(6, "somebody", f"{MARKER}\nmine")]
+    assert ended_without(github) == Done(
+        "left", "the run ended before it wrote a report, and there is no comment of an earlier one"
+    )
+    assert writes(github) == []
+
+
+def test_a_run_without_a_report_is_of_no_known_one_of_two_pull_requests(github: FakeGithub) -> None:
+    github.pulls = [pull(7, base="main"), pull(8, base="v1")]
+    assert ended_without(github) == Done("left", "the run left no report, and #7 is into main, #8 is into v1")
+
+
+def test_a_report_for_one_base_is_not_put_on_a_pull_request_into_another(github: FakeGithub) -> None:
+    github.pulls = [pull(7, base="v1")]
+    github.comments = [comment(6, BOT, f"{MARKER}\nof v1")]
+    assert written(github, base="origin/main") == Done(
+        "left", "the report compares with origin/main, and #7 is into v1"
+    )
+    assert github.comments[0]["body"] == f"{MARKER}\nof v1"
+
+
+@pytest.mark.parametrize("base", [OTHER_COMMIT, "v1.2.0"])
+def test_a_base_that_is_no_branch_leaves_the_one_pull_request_there_is(github: FakeGithub, base: str) -> None:
+    assert written(github, base=base).what == "created"
+    github.pulls.append(pull(8, base="v1"))
+    assert written(github, base=base).text == f"the report compares with {base}, and #7 is into main, #8 is into v1"
+
+
+def test_a_fork_that_is_deleted_gets_no_comment(github: FakeGithub) -> None:
+    gone = Head(**{**HEAD.__dict__, "repository": ""})
+    assert written(github, gone) == Done("left", "the fork that the run was for is deleted")
+
+
+def test_each_key_has_a_comment_of_its_own(github: FakeGithub) -> None:
+    for key in ("", "network", "network", ""):
+        written(github, key=key)
+    first = [one["body"].partition("\n")[0] for one in github.comments]
+    assert first == [MARKER, "<!-- gpu-ci-preview network -->"]
+    assert ended_without(github, key="other").what == "left"
