@@ -16,6 +16,7 @@ from pulumi_sandbox.providers.github import types
 from pulumi_sandbox.providers.github.app_api import GithubAppApi
 from pulumi_sandbox.providers.github.organizations import Organizations
 from pulumi_sandbox.providers.github.permissions import NEEDED
+from pulumi_sandbox.providers.lookup_template import fill
 from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.providers.sandbox_file import SettingsError
 
@@ -188,6 +189,13 @@ def test_every_listed_app_has_a_key_of_its_own_and_its_own_permissions(hub: Hub)
     assert token(hub, "27", "17") == (401, refusal("A JSON web token could not be decoded", 401))
     assert token(hub, "27", "") == (401, refusal("A JSON web token could not be decoded", 401))
     assert token(hub, "17", "17", runners)[0] == 422
+
+
+def test_a_lookup_names_the_key_of_an_app_by_its_id(hub: Hub) -> None:
+    scope = {"made": rsa_key.GeneratedValues(hub.world)}
+    assert fill("${made.rsaPrivateKeys.27}", scope, "a lookup") == rsa_key.private_key(hub.world, "27")
+    assert fill("${made.rsaPrivateKey}", scope, "a lookup") == rsa_key.private_key(hub.world)
+    assert rsa_key.private_key(hub.world, "27") != rsa_key.private_key(hub.world)
 
 
 def refusal(message: str, status: int) -> dict[str, str]:
