@@ -168,20 +168,9 @@ def test_local_disks_come_beside_the_boot_disk_and_go_with_the_machine(google: G
     found = template(machineType="g2-standard-24", localSsdCount=2)
     boot, *local = found["disks"]
     assert (boot["boot"], boot["diskType"], boot["diskSizeGb"]) == (True, "pd-balanced", 100)
-    assert (
-        local
-        == [
-            {
-                "type": "SCRATCH",
-                "diskType": "local-ssd",
-                "interface": "NVME",
-                "diskSizeGb": 375,
-                "autoDelete": True,
-                "labels": boot["labels"],
-            }
-        ]
-        * 2
-    )
+    assert boot["labels"] == {"gpu-ci-pool": "gpu", "team": "ml"}
+    local_ssd = {"type": "SCRATCH", "diskType": "local-ssd", "interface": "NVME", "diskSizeGb": 375, "autoDelete": True}
+    assert local == [local_ssd] * 2
     assert google.problems(REGION_TEMPLATE, found) == []
 
 

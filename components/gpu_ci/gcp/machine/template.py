@@ -14,6 +14,16 @@ from .runner import Registration
 # Google's words for how machines are bought.
 _MODELS = {"spot": "SPOT", "standard": "STANDARD", "flex-start": "FLEX_START", "reservation": "RESERVATION_BOUND"}
 
+# No labels: Compute Engine takes those of persistent disks only, and refuses the instance otherwise (discovery document
+# compute v1, AttachedDiskInitializeParams.labels; github.com/taskcluster/taskcluster/issues/6958).
+_LOCAL_SSD: gcp.compute.RegionInstanceTemplateDiskArgsDict = {
+    "type": "SCRATCH",
+    "disk_type": "local-ssd",
+    "interface": "NVME",
+    "disk_size_gb": rules.LOCAL_SSD_GIB,
+    "auto_delete": True,
+}
+
 
 def machine_template(
     logical_name: str,
@@ -35,7 +45,7 @@ def machine_template(
         region=args.region,
         machine_type=args.machine_type,
         guest_accelerators=[{"type": attached.type, "count": attached.count}] if attached else None,
-        disks=[_boot_disk(args, tags), *[_local_ssd(tags)] * args.local_ssd_count],
+        disks=[_boot_disk(args, tags), *[_LOCAL_SSD] * args.local_ssd_count],
         # No access_configs: no public address.
         network_interfaces=[
             gcp.compute.RegionInstanceTemplateNetworkInterfaceArgs(
@@ -69,17 +79,6 @@ def _boot_disk(args: GpuMachineArgs, tags: dict[str, str]) -> gcp.compute.Region
         "source_image": args.image,
         "disk_size_gb": args.disk_gib,
         "disk_type": args.boot_disk_type,
-        "labels": tags,
-    }
-
-
-def _local_ssd(tags: dict[str, str]) -> gcp.compute.RegionInstanceTemplateDiskArgsDict:
-    return {
-        "type": "SCRATCH",
-        "disk_type": "local-ssd",
-        "interface": "NVME",
-        "disk_size_gb": rules.LOCAL_SSD_GIB,
-        "auto_delete": True,
         "labels": tags,
     }
 

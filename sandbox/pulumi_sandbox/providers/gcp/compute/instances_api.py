@@ -11,7 +11,7 @@ from typing import Any
 
 from pulumi_sandbox.providers import paths
 from pulumi_sandbox.providers.gcp import errors
-from pulumi_sandbox.providers.gcp.compute import machine_types
+from pulumi_sandbox.providers.gcp.compute import insert_rules, machine_types
 from pulumi_sandbox.providers.gcp.compute.api_form import api_form
 from pulumi_sandbox.providers.gcp.compute.operations import Json, Operations, number
 from pulumi_sandbox.providers.gcp.compute.vm_store import (
@@ -82,11 +82,13 @@ class Instances:
         instance = merged(properties, body)
         chosen = self._machine(project, zone, instance)
         self._account(project, instance)
+        for refusal in insert_rules.refusals(instance):
+            raise refusal
         path = in_zone(project, zone, "instances", name)
         if self.world.get(INSTANCE, path):
             raise errors.already_exists(path)
-        if refusal := self.world.take("refuse", INSTANCE, name, zone=zone, id=path):
-            raise errors.GoogleError(400, "invalid", refusal.message or "The request was refused.")
+        if planted := self.world.take("refuse", INSTANCE, name, zone=zone, id=path):
+            raise errors.GoogleError(400, "invalid", planted.message or "The request was refused.")
         slow = self.world.take("slow", INSTANCE, name, zone=zone, id=path)
         sec = float(slow.seconds) if slow else 0.0
         if unknown := self._new_account(project, instance):

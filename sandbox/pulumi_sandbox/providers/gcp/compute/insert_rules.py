@@ -1,0 +1,26 @@
+"""What Compute Engine refuses when an instance is inserted, and takes in a template; each rule with its source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pulumi_sandbox.providers.gcp import errors
+
+Json = dict[str, Any]
+
+
+def refusals(instance: Json) -> Iterator[errors.GoogleError]:
+    """Every reason to refuse the instance; the first one is the answer."""
+    yield from scratch_labels(instance)
+
+
+def scratch_labels(instance: Json) -> Iterator[errors.GoogleError]:
+    # Discovery document compute v1, AttachedDiskInitializeParams.labels: "only applicable for persistent disks". An
+    # insert with labels on a SCRATCH disk fails (github.com/taskcluster/taskcluster/issues/6958 and pull/6959). The
+    # message of the API is not known; this one is the sandbox's.
+    for index, disk in enumerate(instance.get("disks") or []):
+        given = disk.get("initializeParams", {}).get("labels")
+        if given and disk.get("type") == "SCRATCH":
+            field = f"resource.disks[{index}].initializeParams.labels"
+            yield errors.invalid(field, str(given), "Labels are only applicable for persistent disks.")
