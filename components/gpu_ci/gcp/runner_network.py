@@ -19,6 +19,12 @@ _IAP = "35.235.240.0/20"
 # Google's rules of a default network have 65534, and rules without a priority of their own 1000 (compute v1, Firewall).
 _REFUSED, _LET_IN = 1000, 900
 
+# Ports of the NAT that one machine gets, and so its connections to one destination at a time. By default it would have
+# 64 for good, and package downloads of a job lose connections (gardener/gardener-extension-provider-gcp#6,
+# openshift/installer#4273). Both are powers of two (discovery document compute v1, RouterNat). One address has 64,512
+# ports, so every 15 machines that need all of theirs take one address more.
+_NAT_PORTS = (64, 4096)
+
 
 def network_region(value: str) -> str:
     """One that Google has."""
@@ -68,7 +74,8 @@ class RunnerNetwork(Component):
     Creates: a VPC network unless one is given, a subnetwork with Private Google Access, a Cloud Router with NAT for
     that subnetwork, a firewall rule that refuses what comes in to it and, with iapSsh, one that lets in SSH through
     Identity-Aware Proxy.
-    Costs: the NAT's addresses while it has any, by the hour, and the traffic through it; flow logs by the GiB.
+    Costs: the NAT's addresses while it has any, by the hour, and the traffic through it; logs of connections that the
+    NAT dropped, and flow logs, by the GiB.
     Does not: let machines talk to each other, or give any of them a public address.
     Replaces on change of: everything for region; the subnetwork, router and NAT for network; the subnetwork for an
     ipRange that does not contain the old one.
@@ -118,6 +125,10 @@ class RunnerNetwork(Component):
             # Not all subnetworks: the network may be somebody's who has a NAT of their own.
             source_subnetwork_ip_ranges_to_nat="LIST_OF_SUBNETWORKS",
             subnetworks=[{"name": subnetwork.id, "source_ip_ranges_to_nats": ["ALL_IP_RANGES"]}],
+            enable_dynamic_port_allocation=True,
+            min_ports_per_vm=_NAT_PORTS[0],
+            max_ports_per_vm=_NAT_PORTS[1],
+            log_config={"enable": True, "filter": "ERRORS_ONLY"},  # connections that got no port
             opts=self.child(),
         )
         firewall_rules = [

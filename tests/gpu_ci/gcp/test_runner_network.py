@@ -52,6 +52,10 @@ def test_the_way_out_is_for_its_own_subnetwork_alone() -> None:
         "natIpAllocateOption": "AUTO_ONLY",
         "sourceSubnetworkIpRangesToNat": "LIST_OF_SUBNETWORKS",
         "subnetworks": [{"name": "ci-subnetwork-id", "sourceIpRangesToNats": ["ALL_IP_RANGES"]}],
+        "enableDynamicPortAllocation": True,
+        "minPortsPerVm": 64,
+        "maxPortsPerVm": 4096,
+        "logConfig": {"enable": True, "filter": "ERRORS_ONLY"},
     }
 
 

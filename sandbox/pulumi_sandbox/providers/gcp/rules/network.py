@@ -33,6 +33,9 @@ PROHIBITED = {
 }
 # terraform-provider-google e03b7622, resource_compute_router_nat.go: ValidateRFC1035Name(2, 63).
 SHORTEST_NAT = 2
+# Discovery document compute v1, RouterNat.enableDynamicPortAllocation and RouterNat.maxPortsPerVm.
+LEAST_PORTS = 32
+DEFAULT_PORTS = 64
 SOURCES = ("sourceRanges", "sourceTags", "sourceServiceAccounts")
 # terraform-provider-google e03b7622, resource_compute_firewall.go: ConflictsWith.
 CONFLICTS = (
@@ -172,6 +175,36 @@ def router_nat(inputs: dict[str, Any]) -> Iterator[Problem]:
         yield Problem(
             "subnetworks", f"is used only when sourceSubnetworkIpRangesToNat is LIST_OF_SUBNETWORKS, got {what}"
         )
+    yield from nat_ports(inputs)
+
+
+def nat_ports(inputs: dict[str, Any]) -> Iterator[Problem]:
+    # Discovery document compute v1, RouterNat.enableDynamicPortAllocation and RouterNat.maxPortsPerVm, which the
+    # provider repeats (pulumi_gcp 10.2.0, compute.RouterNat). Without dynamic allocation any number is rounded up.
+    dynamic, least, most = (
+        inputs.get(name) for name in ("enableDynamicPortAllocation", "minPortsPerVm", "maxPortsPerVm")
+    )
+    if dynamic is UNKNOWN:
+        return
+    if not dynamic:
+        if isinstance(most, int | float):
+            yield Problem("maxPortsPerVm", "can only be set when enableDynamicPortAllocation is true")
+        return
+    if inputs.get("enableEndpointIndependentMapping") is True:
+        text = "cannot be true when enableEndpointIndependentMapping is true"
+        yield Problem("enableDynamicPortAllocation", text)
+    if isinstance(least, int | float) and (least < LEAST_PORTS or not power_of_two(least)):
+        yield Problem(
+            "minPortsPerVm",
+            f"expected a power of two of at least {LEAST_PORTS} with enableDynamicPortAllocation, got {least:g}",
+        )
+    above = least if isinstance(least, int | float) else DEFAULT_PORTS
+    if isinstance(most, int | float) and (most <= above or not power_of_two(most)):
+        yield Problem("maxPortsPerVm", f"expected a power of two above {above:g}, got {most:g}")
+
+
+def power_of_two(number: float) -> bool:
+    return int(number) == number > 0 and int(number).bit_count() == 1
 
 
 def global_address(inputs: dict[str, Any]) -> Iterator[Problem]:

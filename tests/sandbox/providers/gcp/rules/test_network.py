@@ -40,6 +40,11 @@ ACCEPTED: dict[str, tuple[str, dict[str, Any]]] = {
         {**LISTED, "subnetworks": [{"name": "default", "sourceIpRangesToNats": ["ALL_IP_RANGES"]}]},
     ),
     "a NAT of subnetworks that are not known yet": (types.ROUTER_NAT, {**LISTED, "subnetworks": UNKNOWN}),
+    "a NAT with ports as they are needed": (
+        types.ROUTER_NAT,
+        {**NAT, "enableDynamicPortAllocation": True, "minPortsPerVm": 64, "maxPortsPerVm": 4096},
+    ),
+    "a NAT with ports of any number": (types.ROUTER_NAT, {**NAT, "minPortsPerVm": 50}),
     "a public address": (types.GLOBAL_ADDRESS, {"labels": {"team": "ml"}}),
     "a reserved range": (types.GLOBAL_ADDRESS, RANGE),
     "an attachment": (types.NETWORK_ATTACHMENT, ATTACHMENT),
@@ -73,6 +78,31 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         types.ROUTER_NAT,
         {**NAT, "natIpAllocateOption": "MANUAL_ONLY"},
         "natIps: is required when natIpAllocateOption is MANUAL_ONLY",
+    ),
+    "a most of ports that are allocated statically": (
+        types.ROUTER_NAT,
+        {**NAT, "maxPortsPerVm": 4096},
+        "maxPortsPerVm: can only be set when enableDynamicPortAllocation is true",
+    ),
+    "a least of dynamic ports that is no power of two": (
+        types.ROUTER_NAT,
+        {**NAT, "enableDynamicPortAllocation": True, "minPortsPerVm": 50},
+        "minPortsPerVm: expected a power of two of at least 32 with enableDynamicPortAllocation, got 50",
+    ),
+    "a least of dynamic ports under 32": (
+        types.ROUTER_NAT,
+        {**NAT, "enableDynamicPortAllocation": True, "minPortsPerVm": 16},
+        "minPortsPerVm: expected a power of two of at least 32 with enableDynamicPortAllocation, got 16",
+    ),
+    "a most of dynamic ports that is not above the least": (
+        types.ROUTER_NAT,
+        {**NAT, "enableDynamicPortAllocation": True, "minPortsPerVm": 64, "maxPortsPerVm": 64},
+        "maxPortsPerVm: expected a power of two above 64, got 64",
+    ),
+    "dynamic ports beside a mapping that is independent of the endpoint": (
+        types.ROUTER_NAT,
+        {**NAT, "enableDynamicPortAllocation": True, "enableEndpointIndependentMapping": True},
+        "enableDynamicPortAllocation: cannot be true when enableEndpointIndependentMapping is true",
     ),
     "no subnetwork of those listed": (
         types.ROUTER_NAT,
