@@ -28,7 +28,16 @@ GoogleCloudPlatform/compute-gpu-installation says at e4d32d9."""
 
 DOCKER_IMAGE = "docker:29.7.2-cli"
 """Docker's own client image, with buildx 0.36.1 in it (docker-library/docker@3289af8:versions.json). The docker builder
-of Cloud Build has no tag that stays."""
+of Cloud Build has no tag that stays.
+
+Clients 29.0 to 29.3 fail on Cloud Build: they speak Docker API 1.44 and newer, and its engine 1.41 and older
+(googleapis/librarian#2860, GoogleCloudPlatform/terraform-google-enterprise-application#706). Clients since 29.4 speak
+1.40 and newer (docker/cli v29.4.0, which has moby/client v0.4.0): look at MinAPIVersion before another version is
+pinned here.
+
+The name is Docker Hub's, not mirror.gcr.io's. Cloud Build asks that mirror by itself and takes Docker Hub where it has
+no copy; a pull from the mirror's own name would fail there
+(cloud.google.com/artifact-registry/docs/pull-cached-dockerhub-images)."""
 
 BUILDKIT_IMAGE = "moby/buildkit:v0.29.0"
 """What buildx builds in. The engine of a build's machine cannot export a cache to a registry; a BuildKit of its own can

@@ -93,8 +93,8 @@ class BuildPool(Component):
     Costs: nothing while nothing is built; builds by the minute, disks above 100 GiB, and images by the GiB kept.
     Does not: give a build a GPU, because the API of private pools has no field for one; what starts machines with GPUs
     for builds grants that to serviceAccountEmail. It does not connect the GitHub repositories, nor set up peering.
-    The use of private pools is granted by the project, so a build file can name any other private pool of it, also in a
-    pull request: keep pools that reach something of yours in another project than pools that build strangers' changes.
+    Builds may use every private pool of their project, so a build file can name another one, also in a pull request:
+    keep pools that reach something of yours in another project than pools that build strangers' changes.
     Replaces on change of: the private pool for network; everything, with all images, for region. Machine type, disk,
     publicEgress and triggers are changed in place.
     """
@@ -132,11 +132,12 @@ class BuildPool(Component):
         host = f"{args.region}-docker.pkg.dev/"
         self.registry = pulumi.Output.concat(host, args.project, "/", repository.repository_id)
         self.pool = workers.id
-        account = self._account("account", "build", repository, "writer")
+        pushing = self._account("account", "build", repository, "writer")
         # Code of a pull request is anybody's: what it runs as can leave nothing behind that a later build would take.
         with_pulls = any(isinstance(each.event, PullRequestEvent) for each in args.triggers.values())
-        reader = self._account("pull-account", "pull", repository, "reader") if with_pulls else account
+        reading = self._account("pull-account", "pull", repository, "reader") if with_pulls else pushing
         for key, trigger in sorted(args.triggers.items()):
+            account, grants = reading if isinstance(trigger.event, PullRequestEvent) else pushing
             github_trigger(
                 f"{name}-trigger-{key}",
                 # It is found by this name in the project, among the triggers of every other stack.
@@ -148,11 +149,12 @@ class BuildPool(Component):
                     logging=args.logging,
                     pool=self.pool,
                     registry=self.registry,
-                    account=(reader if isinstance(trigger.event, PullRequestEvent) else account).name,
+                    account=account.name,
                 ),
-                self.child(),
+                # A push right after the trigger is made starts a build, which fails at once without these.
+                self.child(depends_on=grants),
             )
-        self.service_account_email = account.email
+        self.service_account_email = pushing[0].email
         self.register()
 
     def _workers(self) -> gcp.cloudbuild.WorkerPool:
@@ -204,8 +206,8 @@ class BuildPool(Component):
 
     def _account(
         self, role: str, prefix: str, repository: gcp.artifactregistry.Repository, may: Literal["writer", "reader"]
-    ) -> gcp.serviceaccount.Account:
-        """What builds run as, with the three rights a build has and no other."""
+    ) -> tuple[gcp.serviceaccount.Account, list[pulumi.Resource]]:
+        """What builds run as, with grants of the three rights a build has and no other."""
         args = self._args
         account = gcp.serviceaccount.Account(
             f"{self._name}-{role}",
@@ -216,7 +218,9 @@ class BuildPool(Component):
         )
         member = pulumi.Output.concat("serviceAccount:", account.email)
         # The use of a private pool can be granted on its project only: the API has no policy of a pool's own.
-        for right, granted in (("log-writer", "logging.logWriter"), ("pool-user", "cloudbuild.workerPoolUser")):
+        # Triggers of that project need no grant (cloud.google.com/build/docs/private-pools/run-builds-in-private-pool).
+        # Whether that holds for an account of one's own is unverified.
+        grants: list[pulumi.Resource] = [
             gcp.projects.IAMMember(
                 f"{self._name}-{role}-{right}",
                 member=member,
@@ -224,7 +228,9 @@ class BuildPool(Component):
                 role=f"roles/{granted}",
                 opts=self.child(),
             )
-        gcp.artifactregistry.RepositoryIamMember(
+            for right, granted in (("log-writer", "logging.logWriter"), ("pool-user", "cloudbuild.workerPoolUser"))
+        ]
+        registry_grant = gcp.artifactregistry.RepositoryIamMember(
             f"{self._name}-{role}-registry-{may}",
             member=member,
             project=args.project,
@@ -233,4 +239,4 @@ class BuildPool(Component):
             role=f"roles/artifactregistry.{may}",
             opts=self.child(),
         )
-        return account
+        return account, [*grants, registry_grant]

@@ -89,6 +89,31 @@ def test_builds_of_pull_requests_run_as_an_account_that_cannot_write() -> None:
     }
 
 
+def test_a_trigger_exists_only_once_its_account_may_log_use_the_pool_and_reach_the_registry() -> None:
+    main = {"repository": "acme/kernels", "event": MAIN, "build": FILE}
+    rows = build(triggers={"main": main, "pull": {**main, "event": PULL}}).of(":Trigger")
+    grants = {
+        row.name: sorted(
+            name
+            for name in (urn.rpartition("::")[2] for urn in row.request.dependencies)
+            if name.endswith(("-log-writer", "-pool-user", "-registry-writer", "-registry-reader"))
+        )
+        for row in rows
+    }
+    assert grants == {
+        "builds-trigger-main": [
+            "builds-account-log-writer",
+            "builds-account-pool-user",
+            "builds-account-registry-writer",
+        ],
+        "builds-trigger-pull": [
+            "builds-pull-account-log-writer",
+            "builds-pull-account-pool-user",
+            "builds-pull-account-registry-reader",
+        ],
+    }
+
+
 def test_workers_have_no_public_address_and_are_in_googles_network_unless_told_otherwise() -> None:
     assert build().one(":WorkerPool").inputs == {
         "location": "us-central1",
