@@ -12,13 +12,14 @@ from pulumi_sandbox import yaml_file
 from pulumi_sandbox.providers.sdk.shape_check import did_you_mean
 from pulumi_sandbox.workspace import YamlFileError
 
-ENTRIES = ("guest", "exists", "github", "lookups", "values")
+ENTRIES = ("guest", "exists", "github", "lookups", "values", "restrictions")
 # What may stand below an entry; the keys of `lookups` are functions, and those of a provider's `values` anybody's own.
 BELOW = {
     "guest": ("path", "environment", "scriptOutput"),
     "exists": ("aws", "gcp", "github"),
     "github": ("apps", "plans"),
     "values": ("aws", "gcp", "github", "kubernetes"),
+    "restrictions": ("gcp",),
 }
 LONGEST_SHOWN = 80
 # Names of three letters: `gpc` is less like `gcp` than two longer names with one slip are.

@@ -203,7 +203,7 @@ def test_arguments_of_a_lookup_are_checked_by_shape(lookups: dict[str, Lookups])
         (
             "lookup: {}",
             (
-                "sandbox.yaml: lookup: no such entry\n  expected: guest, exists, lookups, values\n"
+                "sandbox.yaml: lookup: no such entry\n  expected: guest, exists, lookups, values, restrictions\n"
                 "  hint: did you mean 'lookups'?"
             ),
         ),

@@ -52,6 +52,13 @@ def locations(name: str) -> tuple[str, ...]:
 
 
 @cache
+def service(name: str) -> tuple[str, str]:
+    """The host that is enabled in a project, such as compute.googleapis.com, and the name of its API."""
+    found = document(name)
+    return found["rootUrl"].removeprefix("https://").rstrip("/"), found["title"]
+
+
+@cache
 def methods(name: str, collection: str) -> Node:
     found = document(name)
     for part in collection.split("."):

@@ -67,6 +67,39 @@ class UnauthenticatedError(GoogleError):
         return found
 
 
+class ServiceDisabledError(GoogleError):
+    """The API is not enabled in the project (github.com/hashicorp/terraform/issues/29006)."""
+
+    def __init__(self, service: str, title: str, project_number: str) -> None:
+        self._link = f"https://console.developers.google.com/apis/api/{service}/overview?project={project_number}"
+        super().__init__(
+            403,
+            "accessNotConfigured",
+            f"{title} has not been used in project {project_number} before or it is disabled. Enable it by visiting "
+            f"{self._link} then retry. If you enabled this API recently, wait a few minutes for the action to "
+            "propagate to our systems and retry.",
+        )
+        self._metadata = {"service": service, "consumer": f"projects/{project_number}", "activationUrl": self._link}
+
+    def body(self) -> Json:
+        found = super().body()
+        found["error"]["status"] = "PERMISSION_DENIED"
+        found["error"]["details"] = [
+            {
+                "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                "reason": "SERVICE_DISABLED",
+                "domain": "googleapis.com",
+                "metadata": self._metadata,
+            }
+        ]
+        return found
+
+
+def condition_not_met(text: str) -> GoogleError:
+    """What a policy of the organization refuses."""
+    return GoogleError(412, "conditionNotMet", text)
+
+
 def not_found(path: str) -> GoogleError:
     return GoogleError(404, "notFound", f"The resource '{path}' was not found")
 
@@ -183,6 +216,16 @@ def quota(metric: str, region: str, limit: float = 0.0) -> Json:
             },
         ],
     }
+
+
+def private_pool_quota(project_number: str) -> str:
+    """How the provider prints the operation of a private pool beyond the quota
+    (github.com/GoogleCloudPlatform/pbmm-on-gcp-onboarding/issues/434)."""
+    return (
+        f'operation received error: error code "8", message: generic::resource_exhausted: project {project_number} has '
+        "insufficient quota to create a new worker pool; see https://cloud.google.com/build/quotas, details: []\n"
+        " details: map[]"
+    )
 
 
 def elsewhere(offer: gpu_catalog.Machine | None, zone: str) -> list[str]:

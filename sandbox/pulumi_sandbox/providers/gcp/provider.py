@@ -20,6 +20,7 @@ from pulumi_sandbox.providers.gcp.compute.vm_store import VirtualMachines
 from pulumi_sandbox.providers.gcp.names import last, part, relative, service_account_email
 from pulumi_sandbox.providers.gcp.outputs import table as outputs
 from pulumi_sandbox.providers.gcp.outputs.machine import labels
+from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.gcp.rules import table as rule_table
 from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.gcp.world import CloudContext
@@ -66,12 +67,13 @@ class Gcp(Cloud):
             try:
                 settings = guest_settings.guest(workspace.settings_file, workspace.project)
                 around, services = self.around, machine_services.of(self)
+                restrictions = self.restrictions
             except SettingsError as wrong:
                 raise Refused(str(wrong)) from None
             guests = VmProcesses(settings, services)
             operations = Operations(workspace.root / "operations")
             machines = VirtualMachines(self.context.world, guests)
-            instances = Instances(self.context.world, machines, operations, around.account_exists)
+            instances = Instances(self.context.world, machines, operations, around.account_exists, restrictions)
             api = ComputeApi(instances, operations, self.context.engine_gone)
             port = workspace.endpoint_port
             try:
@@ -97,6 +99,11 @@ class Gcp(Cloud):
         file = self.context.workspace.settings_file
         listed = sandbox_file.existing(file, "gcp", "projects/*/regions/us-central1/subnetworks/ci")
         return CloudContext(self.context.world, listed)
+
+    @cached_property
+    def restrictions(self) -> Restrictions:
+        number = str(self.lookups.values.get("projectNumber", "0"))
+        return Restrictions.read(self.context.workspace.settings_file, number)
 
     def site(self, res: Resource) -> Site:
         try:
@@ -154,6 +161,9 @@ class Gcp(Cloud):
     def refusals(self, res: Resource) -> Iterable[str]:
         if res.token not in types.TARGETS:
             return
+        for refusal in self.restrictions.service(res.token):
+            kind = res.token.rpartition(":")[2]
+            yield f"Error {'updating' if res.old_inputs else 'creating'} {kind}: {refusal}"
         site = self.site(res)
         if res.old_inputs is None and res.token != types.SECRET_VERSION:
             path = outputs.identity(res.token, res.inputs, site)
@@ -173,10 +183,13 @@ class Gcp(Cloud):
 
     def fault_kinds(self, token: str) -> tuple[str, ...]:
         # A GPU quota is met when a machine is made, which the Compute Engine API does; templates and groups meet none.
-        return () if token in types.TARGETS else ("quota",)
+        # A project may have none for private pools (cloud.google.com/build/quotas).
+        return () if token in types.TARGETS and token != types.WORKER_POOL else ("quota",)
 
     def fault_text(self, fault: Fault, res: Resource) -> str:
         kind = res.token.rsplit(":", 1)[-1]
+        if fault.kind == "quota" and res.token == types.WORKER_POOL:
+            return f"Error creating {kind}: {errors.private_pool_quota(self.site(res).number)}"
         if fault.kind == "quota":
             text = f"Quota '{kind.upper()}S' exceeded.  Limit: 0.0 globally."
             return f"Error creating {kind}: {errors.GoogleError(403, 'quotaExceeded', text)}"

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from pulumi_sandbox.providers.gcp import errors
+from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 
 Json = dict[str, Any]
 
 
-def refusals(instance: Json) -> Iterator[errors.GoogleError]:
+def refusals(project: str, path: str, instance: Json, restrictions: Restrictions) -> Iterator[errors.GoogleError]:
     """Every reason to refuse the instance; the first one is the answer."""
     yield from scratch_labels(instance)
+    yield from restrictions.instance(project, path, instance)
 
 
 def scratch_labels(instance: Json) -> Iterator[errors.GoogleError]:

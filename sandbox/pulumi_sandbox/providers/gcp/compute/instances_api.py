@@ -32,6 +32,7 @@ from pulumi_sandbox.providers.gcp.names import (
     relative,
     self_link,
 )
+from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.gcp.types import ACCOUNT, REGION_TEMPLATE, TEMPLATE
 from pulumi_sandbox.providers.secret_digests import digest_paths, recognized, redact
 from pulumi_sandbox.world.store import Fault, Record, World
@@ -72,6 +73,7 @@ class Instances:
     operations: Operations
     account_exists: Callable[[str, str], bool]
     """Whether a project has the service account of that address."""
+    restrictions: Restrictions
 
     def insert(self, project: str, zone: str, body: Json, source_template: str) -> Json:
         name = str(body.get("name", ""))
@@ -82,9 +84,9 @@ class Instances:
         instance = merged(properties, body)
         chosen = self._machine(project, zone, instance)
         self._account(project, instance)
-        for refusal in insert_rules.refusals(instance):
-            raise refusal
         path = in_zone(project, zone, "instances", name)
+        for refusal in insert_rules.refusals(project, path, instance, self.restrictions):
+            raise refusal
         if self.world.get(INSTANCE, path):
             raise errors.already_exists(path)
         if planted := self.world.take("refuse", INSTANCE, name, zone=zone, id=path):
@@ -114,6 +116,8 @@ class Instances:
 
     def guest_attributes(self, project: str, zone: str, name: str, query: str, key: str) -> Json:
         record = self._record(project, zone, name)
+        for refusal in self.restrictions.guest_attributes():
+            raise refusal
         if refused := self.machines.policy(record.id):
             raise errors.policy("compute.disableGuestAttributesAccess", project, refused.message)
         if not self.machines.allows_query(record.id):

@@ -17,6 +17,7 @@ from pulumi_sandbox.providers.gcp.compute import machine_types
 from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
 from pulumi_sandbox.providers.gcp.compute.operations import Json, Operations
 from pulumi_sandbox.providers.gcp.names import in_zone, self_link
+from pulumi_sandbox.providers.gcp.restrictions import COMPUTE
 from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer
 from pulumi_sandbox.providers.machines.metadata import ROOT, SCOPES, is_token, read, refused, service_accounts
 from pulumi_sandbox.providers.machines.metadata import text as text_answer
@@ -73,6 +74,8 @@ class ComputeApi:
         found = API.fullmatch(path)
         if found is None:
             raise errors.GoogleError(404, "notFound", f"The requested URL {path} was not found on this server.")
+        for refusal in self.instances.restrictions.document(COMPUTE):
+            raise refusal
         for verb, pattern, answer in self.routes:
             if (match := pattern.fullmatch(found["rest"])) and verb == method:
                 parts = {key: unquote(value) for key, value in match.groupdict().items()}
