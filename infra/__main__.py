@@ -51,3 +51,6 @@ pulumi.export("cost", pools.stack_cost(built))
 # it too: where it skips its preview, nothing else would.
 for text in stack_warnings.warnings(stack_settings, date.today()):
     pulumi.log.warn(text)
+# What no preview can see in the project; an update finds it out.
+for text in stack_warnings.prerequisites_of_builds(stack_settings) if pulumi.runtime.is_dry_run() else ():
+    pulumi.log.info(text)

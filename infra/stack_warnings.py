@@ -9,6 +9,7 @@ from typing import Any
 
 from gpu_ci.catalog import cost, staleness
 from gpu_ci.github import plans
+from gpu_ci.stack import prerequisites
 from gpu_ci.stack.pools import images
 from gpu_ci.stack.provider_secrets import unseen_by_gates
 from gpu_ci.stack.quotas import demands
@@ -34,11 +35,17 @@ def warnings(settings: Settings, today: date) -> list[str]:
             else []
         ),
         *settings.quotas.warnings,
+        *prerequisites.other_projects(pools, settings.project),
         *stack_warnings(
             pools, settings.clusters, [getattr(args, "cluster_name", None) for _, args in pools], _given(settings)
         ),
         *_plans(settings),
     ]
+
+
+def prerequisites_of_builds(settings: Settings) -> list[str]:
+    """What Cloud Build needs and the preview cannot see."""
+    return prerequisites.build_pools((pool.name, pool.args) for pool in settings.pools)
 
 
 def _given(settings: Settings) -> list[str]:

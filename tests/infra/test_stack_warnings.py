@@ -9,7 +9,7 @@ import pytest
 from infra import stack_warnings
 from tests.infra.stack import L4, config, config_of, load
 
-OLD_IMAGE = "projects/acme-ci/global/images/ubuntu-2004-with-nvidia-580"
+OLD_IMAGE = "projects/example-ci/global/images/ubuntu-2004-with-nvidia-580"
 
 
 def told(day: date, **pools: object) -> list[str]:
@@ -74,3 +74,48 @@ def test_a_shortage_no_vendors_text_confirms_is_a_warning() -> None:
         "gpu-ci:quotas.us-central1.PREEMPTIBLE_LOCAL_SSD_GB: may be less than the pools need: got 750, "
         "expected 1500 GB or more (h100 1500); hint: "
     )
+
+
+AGENT = "<project number>@cloudservices.gserviceaccount.com"
+
+
+def test_what_is_of_another_project_is_told_with_who_needs_a_grant() -> None:
+    host = "projects/host-ci/regions/us-central1/subnetworks/ci"
+    choices = {
+        "image": "projects/images-ci/global/images/gpu",
+        "market": "standard",
+        "reservation": "projects/shared-ci/reservations/l4",
+    }
+    values = config({"l4": L4 | choices}) | {"gpu-ci:site": {"subnetworks": {"us-central1": host}}}
+    told_of = {"subnetwork": "host-ci", "image": "images-ci", "reservation": "shared-ci"}
+    hints = {
+        "subnetwork": "grant both roles/compute.networkUser on the subnetwork",
+        "image": "grant both roles/compute.imageUser in its project",
+        "reservation": "share the reservation with this project",
+    }
+    assert stack_warnings.warnings(load(values), date(2026, 9, 1)) == [
+        f"gpu-ci:pools.l4.{field}: is of another project, {project}: the check of a template uses the deployer's "
+        f"rights there, and the group the rights of {AGENT}; hint: {hints[field]} (docs/add-a-pool.md)"
+        for field, project in told_of.items()
+    ]
+
+
+def test_a_build_pool_is_told_of_quota_regions_and_repositories_that_only_google_knows() -> None:
+    trigger = {"repository": "acme/kernels", "event": {"kind": "push", "branch": "^main$"}, "build": {"kind": "file"}}
+    builds = {"kind": "cloud-build", "region": "europe-west4", "triggers": {"a": trigger, "b": trigger}}
+    settings = load(config({"builds": builds, "l4": L4, "own": {"kind": "cloud-build", "region": "us-central1"}}))
+    assert stack_warnings.prerequisites_of_builds(settings) == [
+        (
+            "gpu-ci:pools.builds: a new project may have no quota for private pools or their CPUs in europe-west4, and "
+            "a project that is restricted to some regions builds in us-central1, us-west2, europe-west1, asia-east1, "
+            "australia-southeast1, southamerica-east1 only; hint: see cloud.google.com/build/quotas before the first up"
+        ),
+        (
+            "gpu-ci:pools.builds.triggers: acme/kernels must be connected to Cloud Build as 1st gen in europe-west4; "
+            "hint: Cloud Build, Repositories, 1st gen, Connect repository, as an owner of the organization on GitHub"
+        ),
+        (
+            "gpu-ci:pools.own: a new project may have no quota for private pools or their CPUs in us-central1; hint: "
+            "see cloud.google.com/build/quotas before the first up"
+        ),
+    ]

@@ -15,7 +15,7 @@ from gpu_ci.cli.output import print_table
 from gpu_ci.cli.stack_files import StackFile, report_of
 from gpu_ci.errors import Problem
 from gpu_ci.github import plans
-from gpu_ci.stack import costs, provider_secrets, quotas
+from gpu_ci.stack import costs, prerequisites, provider_secrets, quotas
 from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.pools import POOLS, images
 from gpu_ci.stack.warnings import GROUP, RUNNER_APP, stack_warnings
@@ -53,9 +53,13 @@ def warnings(file: StackFile) -> list[str]:
     names = described if isinstance(described, Mapping) else ()
     taken = [choice.choices.get("clusterName") for choice in file.checked[0]]
     given = [key for key in (RUNNER_APP, GROUP) if _at(file, key) is not None]
+    # Subnetworks stand under the site, which the preview checks.
+    others = prerequisites.other_projects(file.pools, file.project, ("image", "reservation")) if file.project else []
     return [
         *ended,
         *file.quotas[0].warnings,
+        *others,
+        *prerequisites.build_pools(file.pools),
         *stack_warnings(file.pools, names, taken, given),
         *plans.notes(file.value(plans.KEY), _at(file, plans.PLAN)),
     ]

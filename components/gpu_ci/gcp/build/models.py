@@ -175,7 +175,8 @@ class BuildTrigger(Args):
     # An owner as GitHub's sign-up takes it, and a repository name as its API does.
     repository: str = Field(
         pattern=r"^[A-Za-z0-9]([A-Za-z0-9-]{0,37}[A-Za-z0-9])?/[A-Za-z0-9._-]{1,100}$",
-        description="the GitHub repository, owner/name; it has to be connected to Cloud Build in the pool's region",
+        description="the GitHub repository, owner/name; it has to be connected to Cloud Build as 1st gen, in the "
+        "pool's region",
     )
     event: PushEvent | TagEvent | PullRequestEvent = Field(discriminator="kind", description="what starts the build")
     build: BuildFile | BuildSteps = Field(discriminator="kind", description="what is done")

@@ -1,0 +1,74 @@
+"""What has to exist in Google Cloud before the first `pulumi up`, as far as a stack file's pools show it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from ..args import Args
+from ..validation_errors import join
+from .pools import POOLS
+
+# cloud.google.com/build/docs/locations: where projects build that are restricted to a few regions.
+_UNRESTRICTED = (
+    "us-central1", "us-west2", "europe-west1", "asia-east1", "australia-southeast1", "southamerica-east1",
+)  # fmt: skip
+# Google's own image projects, which every project may use.
+_PUBLIC_IMAGES = (
+    "cos-cloud", "debian-cloud", "deeplearning-platform-release", "rhel-cloud", "rocky-linux-accelerator-cloud",
+    "rocky-linux-cloud", "ubuntu-os-accelerator-images", "ubuntu-os-cloud", "ubuntu-os-pro-cloud",
+)  # fmt: skip
+_GRANTS = {
+    "subnetwork": "grant both roles/compute.networkUser on the subnetwork",
+    "image": "grant both roles/compute.imageUser in its project",
+    "reservation": "share the reservation with this project",
+}
+"""Fields that can name something of another project, and what that project has to allow."""
+
+
+def other_projects(
+    pools: Iterable[tuple[str, Any]], project: str, fields: Collection[str] = tuple(_GRANTS)
+) -> list[str]:
+    """Fields of pools that name something of another project.
+
+    The check of a template uses the rights of the deployer. The machines of a group are made by the Google APIs service
+    agent, so a check that passes does not show that the group can start a machine
+    (cloud.google.com/compute/docs/access/service-accounts#google_apis_service_agent).
+    """
+    return [
+        f"{join(POOLS, name)}.{field}: is of another project, {other}: the check of a template uses the deployer's "
+        "rights there, and the group the rights of <project number>@cloudservices.gserviceaccount.com; hint: "
+        f"{_GRANTS[field]} (docs/add-a-pool.md)"
+        for name, args in pools
+        for field in fields
+        if (other := _project_of(getattr(args, field, None))) and other not in (project, *_PUBLIC_IMAGES)
+    ]
+
+
+def _project_of(link: Any) -> str:
+    """The project in a resource's path; empty for a bare name, and for what is not known yet."""
+    steps = link.split("/") if isinstance(link, str) else []
+    return steps[steps.index("projects") + 1] if "projects" in steps else ""
+
+
+def build_pools(pools: Iterable[tuple[str, Args]]) -> list[str]:
+    """What Cloud Build needs that no API of it shows: quota for private pools, and connected repositories."""
+    return [text for name, args in pools if hasattr(args, "triggers") for text in _build_pool(name, args)]
+
+
+def _build_pool(name: str, args: Any) -> Iterable[str]:
+    path = join(POOLS, name)
+    elsewhere = (
+        f", and a project that is restricted to some regions builds in {', '.join(_UNRESTRICTED)} only"
+        if args.region not in _UNRESTRICTED
+        else ""
+    )
+    yield (
+        f"{path}: a new project may have no quota for private pools or their CPUs in {args.region}{elsewhere}; hint: "
+        "see cloud.google.com/build/quotas before the first up"
+    )
+    if repositories := sorted({trigger.repository for trigger in args.triggers.values()}):
+        yield (
+            f"{path}.triggers: {', '.join(repositories)} must be connected to Cloud Build as 1st gen in {args.region}; "
+            "hint: Cloud Build, Repositories, 1st gen, Connect repository, as an owner of the organization on GitHub"
+        )

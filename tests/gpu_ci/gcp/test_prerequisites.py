@@ -1,0 +1,84 @@
+"""The APIs and roles that docs/add-a-pool.md lists are those of what the components make."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gpu_ci.component import Component
+from gpu_ci.gcp.build_pool import BuildPool, BuildPoolArgs
+from gpu_ci.gcp.gpu_instance_template import GpuInstanceTemplate
+from gpu_ci.gcp.runner_network import RunnerNetwork
+from gpu_ci.gcp.runner_pool import RunnerPool, RunnerPoolArgs
+from pulumi_sandbox.providers.gcp import discovery
+from pulumi_sandbox.providers.gcp.types import TARGETS
+
+from tests.gpu_ci.harness import deploy
+from tests.gpu_ci.support import COMPONENTS, COMPUTED, WIRING, build
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs/add-a-pool.md").read_text(encoding="utf-8")
+GATE = "gpu-ci:gcp:SmokeGate"
+INSTANCES, NETWORKS, ACCOUNTS = "compute.instanceAdmin.v1", "compute.networkAdmin", "iam.serviceAccountAdmin"
+ACT_AS, REGISTRIES = "iam.serviceAccountUser", "artifactregistry.admin"
+
+# Google Cloud documentation "IAM basic and predefined roles reference" (docs.cloud.google.com/iam/docs/
+# roles-permissions).
+ROLES = {
+    "gcp:artifactregistry/repository:Repository": {REGISTRIES},
+    "gcp:artifactregistry/repositoryIamMember:RepositoryIamMember": {REGISTRIES},
+    "gcp:cloudbuild/trigger:Trigger": {"cloudbuild.builds.editor", ACT_AS},
+    "gcp:cloudbuild/workerPool:WorkerPool": {"cloudbuild.workerPoolOwner"},
+    "gcp:compute/firewall:Firewall": {"compute.securityAdmin"},
+    "gcp:compute/network:Network": {NETWORKS},
+    "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager": {INSTANCES},
+    "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate": {INSTANCES, ACT_AS},
+    "gcp:compute/router:Router": {NETWORKS},
+    "gcp:compute/routerNat:RouterNat": {NETWORKS},
+    "gcp:compute/subnetwork:Subnetwork": {NETWORKS},
+    "gcp:projects/iAMMember:IAMMember": {"resourcemanager.projectIamAdmin"},
+    "gcp:secretmanager/secretIamMember:SecretIamMember": {"secretmanager.admin"},
+    "gcp:serviceaccount/account:Account": {ACCOUNTS},
+    GATE: {INSTANCES, ACT_AS},
+}
+COVERED = {RunnerPool, GpuInstanceTemplate, RunnerNetwork, BuildPool}
+
+
+def whole_pool() -> Component:
+    """A runner pool that has everything that is optional."""
+    app: dict[str, Any] = {"app_id": "1", "installation_id": 2, "private_key": "projects/example-ci/secrets/key"}
+    given: dict[str, Any] = {**RunnerPool.EXAMPLE, **WIRING, "github": {"owner": "acme", "runner_group": "gpu", **app}}
+    return RunnerPool("whole", RunnerPoolArgs(**given))
+
+
+def whole_builds() -> Component:
+    """A build pool that builds pull requests too."""
+    trigger = BuildPool.EXAMPLE["triggers"]["main"] | {"event": {"kind": "pull-request", "branch": "^main$"}}
+    return BuildPool(
+        "whole", BuildPoolArgs(**{**BuildPool.EXAMPLE, "project": "example-ci", "triggers": {"a": trigger}})
+    )
+
+
+def made() -> set[str]:
+    """The types of all that the components for Google Cloud make."""
+    programs = [whole_pool, whole_builds, *(partial(build, each) for each in COVERED)]
+    rows = [row.type for program in programs for row in deploy(program, computed=COMPUTED).rows]
+    return {each for each in rows if each.startswith("gcp:") or each == GATE}
+
+
+def test_every_component_for_google_cloud_is_looked_at() -> None:
+    assert {each for token, each in COMPONENTS.items() if token.startswith("gpu-ci:gcp:")} == COVERED
+
+
+def test_the_page_lists_the_apis_of_all_that_is_made_and_of_the_logs() -> None:
+    [listed] = re.findall(r"gcloud services enable --project acme-ci((?: \\\n  \S+)+)\n", PAGE)
+    needed = {discovery.service(TARGETS[each].document)[0] for each in made() if each in TARGETS}
+    assert re.findall(r"\S+\.googleapis\.com", listed) == sorted(needed | {"logging.googleapis.com"})
+
+
+def test_the_page_lists_the_roles_for_all_that_is_made_and_no_others() -> None:
+    section = PAGE.partition("### Roles of the deployer\n")[2].partition("\n### ")[0]
+    assert made() == set(ROLES)
+    listed = re.findall(r"^\| `roles/(\S+)`", section, re.MULTILINE)
+    assert sorted(listed) == sorted(set().union(*ROLES.values()))
