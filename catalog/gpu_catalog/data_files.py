@@ -88,6 +88,7 @@ def _google(row: Json) -> Machine:
         memory_gib=row["memory_gib"],
         api_gpu_count=row["api_gpu_count"],
         markets=tuple(row["markets"]),
+        unverified_markets=tuple(row.get("unverified_markets", ())),
         local_disks=LocalDisks(disks["mode"], tuple(disks["counts"]), disks.get("size_gib")),
         zones=zones,
         zoneless_regions=zoneless,

@@ -205,7 +205,8 @@ def gpu_section() -> Iterator[str]:
     yield "## GPUs on Google Cloud"
     yield ""
     yield "Machine types a pool can have. In which zones they are, the error for a wrong zone tells; the facts and"
-    yield "their sources are in [catalog/gpu_catalog/data](../catalog/gpu_catalog/data)."
+    yield "their sources are in [catalog/gpu_catalog/data](../catalog/gpu_catalog/data). An unverified market"
+    yield "is accepted: no page of Google's confirms it, and the check of the template finds out."
     yield ""
     yield "| GPU | memory each | compute capability | machineType (number of GPUs) | market |"
     yield "|---|---|---|---|---|"
@@ -213,13 +214,13 @@ def gpu_section() -> Iterator[str]:
     torch_needed: dict[str, str] = {}
     for each in catalog.machines(cloud="gcp", n1=False):
         gpu = each.gpu
-        key = (gpu.device_name, gpu.memory_gib, gpu.compute_capability, sold(each.markets))
+        key = (gpu.device_name, gpu.memory_gib, gpu.compute_capability, sold(each))
         groups.setdefault(key, []).append(f"`{each.machine_type}` ({each.gpu_count:g})")
         torch_needed |= needed(each)
     for accelerator in catalog.attachable():
         each = catalog.attached("n1-standard-4", accelerator)
         counts = ", ".join(map(str, catalog.attachment_counts(accelerator)))
-        key = (each.gpu.device_name, each.gpu.memory_gib, each.gpu.compute_capability, sold(each.markets))
+        key = (each.gpu.device_name, each.gpu.memory_gib, each.gpu.compute_capability, sold(each))
         groups[key] = [f"`n1-*` with `guestAccelerator: {{type: {accelerator}}}` ({counts})"]
         torch_needed |= needed(each)
     for (name, memory, capability, markets), types in groups.items():
@@ -237,8 +238,12 @@ def needed(machine: Machine) -> dict[str, str]:
     return {f"{machine.gpu.device_name} ({machine.architecture})": torch} if torch else {}
 
 
-def sold(markets: tuple[str, ...]) -> str:
-    return " or ".join(f"`{market}`" for market in markets)
+def sold(machine: Machine) -> str:
+    """The markets of a machine; those that sources contradict each other on are marked."""
+    return " or ".join(
+        [f"`{market}`" for market in machine.markets]
+        + [f"`{market}` (unverified)" for market in machine.unverified_markets]
+    )
 
 
 if __name__ == "__main__":

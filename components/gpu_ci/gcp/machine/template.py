@@ -90,6 +90,7 @@ def _scheduling(args: GpuMachineArgs) -> gcp.compute.RegionInstanceTemplateSched
         "automatic_restart": args.market == "standard",  # the others cannot be restarted
         "on_host_maintenance": "TERMINATE",  # the only choice with a GPU
         "instance_termination_action": "DELETE",
+        # Unverified for RESERVATION_BOUND: no example of the provider has both, and no page of Google's excludes it.
         "max_run_duration": {"seconds": args.run_limit_sec},
     }
 

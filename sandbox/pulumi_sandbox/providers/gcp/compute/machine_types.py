@@ -37,7 +37,10 @@ class MachineType:
     @property
     def models(self) -> tuple[str, ...]:
         """The provisioning models it can be bought as."""
-        return tuple(MODELS[market] for market in self.offer.markets) if self.offer else ()
+        if self.offer is None:
+            return ()
+        # What sources contradict each other on is refused by Google alone.
+        return tuple(MODELS[market] for market in (*self.offer.markets, *self.offer.unverified_markets))
 
     @property
     def boot_disks(self) -> tuple[str, ...]:
