@@ -15,7 +15,7 @@ from gpu_ci.aws.eks_runner_pool import EksRunnerPoolArgs
 from gpu_ci.errors import Problem
 from gpu_ci.kubernetes.arc_controller import ArcController
 from gpu_ci.kubernetes.device_plugin import DevicePlugin, DevicePluginArgs
-from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs
+from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs, ImagePullSecret
 from gpu_ci.kubernetes.scale_set.args import Dind, OwnImage, RunnerChoices
 from gpu_ci.stack.cluster import DEVICE_LISTS, WHAT_NODES_TAKE, Cluster
 from gpu_ci.stack.clusters import CLUSTERS
@@ -89,6 +89,7 @@ def _cluster(
             gpus=gpus,
             pod_security=_pod_security([args.runner for _, args in pools]),
             private_ranges=described.private_ranges,
+            image_pull_secrets=_logins(name, described),
         ),
         in_cluster,
     )
@@ -104,9 +105,27 @@ def _cluster(
             "device_plugin": f"{versions.DEVICE_PLUGIN_CHART} {described.device_plugin.model_dump_json()}",
             "controller": controller,
         },
-        # A check waits for GPUs until the plugin has told of them.
-        pulumi.ResourceOptions(providers=[provider], depends_on=gpus_advertised),
+        # A check waits for GPUs until the plugin has told of them, and pulls its image with the namespace's Secrets.
+        pulumi.ResourceOptions(
+            providers=[provider],
+            depends_on=[*gpus_advertised, *([namespace] if described.image_pull_secrets else [])],
+        ),
     )
+
+
+def _logins(name: str, described: Cluster) -> list[ImagePullSecret]:
+    """The logins of registries, with their passwords from Secret Manager."""
+    places = {
+        f"{join(CLUSTERS, name)}.imagePullSecrets[{at}].password": each
+        for at, each in enumerate(described.image_pull_secrets)
+    }
+    if not places:
+        return []
+    values = secret_values.values_of({place: each.password for place, each in places.items()})
+    return [
+        ImagePullSecret(name=each.name, registry=each.registry, username=each.username, password=values[place])
+        for place, each in places.items()
+    ]
 
 
 def _kubeconfig(name: str, region: str, found: pulumi.Output[aws.eks.GetClusterResult]) -> pulumi.Output[str]:

@@ -266,6 +266,16 @@ def test_a_grace_longer_than_a_spot_nodes_notice_is_worth_a_word() -> None:
     assert (words(120), words(121, "standard")) == ([], [])
 
 
+def test_a_pull_secret_that_the_stack_does_not_make_is_worth_a_word() -> None:
+    values = stack({"runner": {"image": IMAGE, "imagePullSecrets": ["ghcr"]}})
+    [warning] = stack_warnings.warnings(load(values), DAY)
+    assert warning.startswith("gpu-ci:pools.a10g.runner.imagePullSecrets: the stack makes no Secret ghcr")
+    values["gpu-ci:clusters"]["ci"]["imagePullSecrets"] = [
+        {"name": "ghcr", "registry": "ghcr.io", "username": "bot", "password": "projects/acme-ci/secrets/ghcr"}
+    ]
+    assert stack_warnings.warnings(load(values), DAY) == []
+
+
 def test_a_cluster_without_a_pool_is_worth_a_word() -> None:
     values = config() | {"gpu-ci:clusters": ON_CLUSTER["gpu-ci:clusters"]}
     assert stack_warnings.warnings(load(values), DAY) == [

@@ -219,6 +219,34 @@ def test_private_addresses_of_a_cluster_are_open_to_its_runners() -> None:
     assert "10.1.0.0/16" in json.dumps(row.inputs["spec"])
 
 
+def test_private_images_of_a_cluster_are_pulled_with_its_logins() -> None:
+    login = {
+        "name": "ghcr",
+        "registry": "ghcr.io",
+        "username": "acme-bot",
+        "password": "projects/acme-ci/secrets/ghcr-token",
+    }
+    clusters = {"ci": {**ON_CLUSTER["gpu-ci:clusters"]["ci"], "imagePullSecrets": [login]}}
+    found = run(stack({"runner": {"image": IMAGE, "imagePullSecrets": ["ghcr"]}}, clusters=clusters))
+    rows = {row.name: row for row in found.rows}
+    assert rows["ci-runners-pull-ghcr"].inputs["metadata"] == {"name": "ghcr", "namespace": "gpu-ci"}
+    job = rows["a10g-smoke-job"]
+    assert job.inputs["spec"]["template"]["spec"]["imagePullSecrets"] == [{"name": "ghcr"}]
+    assert rows["ci-runners-pull-ghcr"].urn in job.request.dependencies
+    # A new password replaces the Secret, and with it all that takes a value from it.
+    takers = {urn for each in job.request.propertyDependencies.values() for urn in each.urns}
+    assert rows["ci-runners-pull-ghcr"].urn not in takers
+    assert rows["a10g-runners-release"].inputs["values"]["template"]["spec"]["imagePullSecrets"] == [{"name": "ghcr"}]
+
+
+def test_the_check_runs_as_the_runners_user_in_the_runners_image_alone() -> None:
+    def users(smoke: dict[str, Any]) -> Any:
+        job = release(run(stack({"smoke": smoke})), "a10g-smoke-job")
+        return job["spec"]["template"]["spec"]["securityContext"]["runAsUser"]
+
+    assert (users({}), users({"image": IMAGE.replace("a1", "b2")})) == (1001, 1000)
+
+
 def test_another_way_to_hand_out_gpus_is_another_check_and_another_pool_is_none() -> None:
     def mark(values: dict[str, Any]) -> Any:
         job = release(run(values), "a10g-smoke-job")

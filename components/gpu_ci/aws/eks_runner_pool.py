@@ -16,6 +16,7 @@ from ..component import Component
 from ..errors import validate_whole_and_entries
 from ..kubernetes.name_types import Image, NamespaceName
 from ..kubernetes.runner_scale_set import RunnerScaleSet, RunnerScaleSetArgs
+from ..kubernetes.scale_set import pod as runner_pod
 from ..kubernetes.scale_set.args import ControllerReference, GithubApp, RunnerChoices
 from ..kubernetes.scale_set.rules import ConfigUrl
 from ..kubernetes.smoke_job import SmokeJob, SmokeJobArgs
@@ -43,8 +44,8 @@ class JobSmokeSettings(Args):
     )
     image: Image | None = Field(
         default=None,
-        description="the container image with Python and torch that the check runs in, by its digest; by default the "
-        "runner's, which then has to have both",
+        description="the container image with Python and torch that the check runs in, by its digest, as user 1000; by "
+        "default the runner's, as the runner's user 1001, which then has to have both",
     )
 
 
@@ -180,6 +181,9 @@ class EksRunnerPool(Component):
                 namespace=args.namespace,
                 pool=name,
                 image=args.smoke.image or runner.image,
+                image_pull_secrets=runner.image_pull_secrets,
+                # The runner's image has its packages for its own user; of another image no user is known.
+                run_as_user=None if args.smoke.image else runner_pod.RUNNER_UID,
                 gpus=math.ceil(machine.gpu_count),
                 nodes=args.smoke.nodes,
                 namespace_gpus=args.namespace_gpus,

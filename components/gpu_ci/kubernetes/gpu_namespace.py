@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 from pydantic import Field
 
-from ..args import Args, Integer
+from ..args import Args, Integer, SecretInput
 from ..component import Component
 from . import gpu_nodes, network_rules
-from .name_types import EachOnce, GpuResource, NamespaceName
+from .name_types import EachOnce, GpuResource, NamespaceName, Registry, SecretName
 from .network_rules import PrivateRange
 
 Port = Annotated[Integer, Field(ge=1, le=65535)]
+
+
+class ImagePullSecret(Args):
+    """A Secret with the login of one registry, for nodes that pull private images."""
+
+    name: SecretName = Field(examples=["ghcr"], description="the Secret's name, as runners name it")
+    registry: Registry = Field(examples=["ghcr.io"], description="the registry's host, such as ghcr.io")
+    username: str = Field(min_length=1, examples=["acme-bot"], description="who logs in")
+    password: SecretInput[Annotated[str, Field(min_length=1)]] = Field(
+        description="the password or token, as a secret Output; one that may only read packages will do"
+    )
 
 
 class GpuNamespaceArgs(Args):
@@ -61,13 +75,18 @@ class GpuNamespaceArgs(Args):
         description="private addresses its pods reach on the same ports, such as a registry's endpoint or, for runners "
         "of kind kubernetes or kubernetes-novolume, the cluster's API server",
     )
+    image_pull_secrets: list[ImagePullSecret] = Field(
+        default=[], description="logins of registries with private images, each a Secret that runners can name"
+    )
 
 
 class GpuNamespace(Component):
     """A namespace whose pods have no more GPUs than they should, and reach nothing but what they must.
 
     Creates: the namespace with the level of pod security it enforces, a quota of GPUs, three network policies (nothing
-    in or out; names from kube-system; egressPorts of public addresses) and its default service account without a token.
+    in or out; names from kube-system; egressPorts of public addresses), its default service account without a token,
+    and a Secret for each of imagePullSecrets. What pulls with these depends on the component, as its namespace does not
+    wait for them: a password that changes replaces its Secret and nothing else.
     Costs: nothing.
     Does not: enforce the policies; the cluster's network plugin does, on EKS only with its network policy agent on.
     It cannot name GitHub: a NetworkPolicy knows addresses and no host names, so all public addresses are open on these
@@ -120,6 +139,16 @@ class GpuNamespace(Component):
                     f"{name}-{role}", metadata=self._named(role), spec=spec, opts=self.child()
                 )
             )
+        for login in args.image_pull_secrets:
+            kubernetes.core.v1.Secret(
+                f"{name}-pull-{login.name}",
+                metadata=self._named(login.name),
+                type="kubernetes.io/dockerconfigjson",
+                string_data={
+                    ".dockerconfigjson": pulumi.Output.from_input(login.password).apply(_docker_config(login))
+                },
+                opts=self.child(),
+            )
         self.namespace = pulumi.Output.all(self._within, *(each.id for each in fence)).apply(
             lambda found: str(found[0])
         )
@@ -127,6 +156,17 @@ class GpuNamespace(Component):
 
     def _named(self, name: str) -> Any:
         return {"name": name, "namespace": self._within}
+
+
+def _docker_config(login: ImagePullSecret) -> Callable[[str], str]:
+    """The Secret's text, from its password (kubernetes.io/docs/tasks/configure-pod-container/
+    pull-image-private-registry)."""
+
+    def render(password: str) -> str:
+        auth = base64.b64encode(f"{login.username}:{password}".encode()).decode()
+        return json.dumps({"auths": {login.registry: {"auth": auth}}})
+
+    return render
 
 
 def _hard(args: GpuNamespaceArgs) -> dict[str, str]:

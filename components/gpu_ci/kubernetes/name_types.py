@@ -32,8 +32,11 @@ EachOnce = whole_value(_each_once)
 NamespaceName = Annotated[str, Field(pattern=rf"^{_LABEL}$", max_length=63), AfterValidator(_not_kept)]
 Name = Annotated[str, Field(pattern=rf"^{_LABEL}$", max_length=63)]
 # What a label may hold, as EKS and Kubernetes take it (the page above, "Labels").
+# A Secret's name is a subdomain: labels with dots between them.
+SecretName = Annotated[str, Field(pattern=rf"^{_LABEL}(\.{_LABEL})*$", max_length=253)]
 Pool = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$", max_length=63)]
 GpuResource = Annotated[str, Field(pattern=_RESOURCE)]
+Registry = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*(:[0-9]+)?$")]
 _REPOSITORY = r"[a-z0-9][a-z0-9.-]*(:[0-9]+)?(/[a-z0-9._-]+)+"
 
 
@@ -50,6 +53,18 @@ def _by_digest(value: Any) -> Any:
 Image = Annotated[
     str, Redacted(), BeforeValidator(_by_digest), Field(pattern=rf"^{_REPOSITORY}(:[\w.-]+)?@sha256:[0-9a-f]{{64}}$")
 ]
+
+PullSecrets = Annotated[list[SecretName], EachOnce]
+
+
+def pull_secrets(names: list[str]) -> dict[str, Any]:
+    """The pod's field for the Secrets that the kubelet pulls private images with; nothing where there are none.
+
+    The kubelet reads the pod's own list alone: a service account's list reaches only pods without one, and the chart
+    makes an account for each set (kubernetes.io/docs/concepts/containers/images, "Using a private registry").
+    """
+    return {"imagePullSecrets": [{"name": name} for name in names]} if names else {}
+
 
 POD_SECURITY: dict[str, Any] = {"seccompProfile": {"type": "RuntimeDefault"}}
 CONTAINER_SECURITY: dict[str, Any] = {

@@ -12,14 +12,27 @@ from ..args import Args, StrictBool
 from ..aws.nodes import rules
 from ..aws.resource_names import Region, SubnetId
 from ..errors import at_path, invalid, raise_problems, validate_whole_and_entries
+from ..gcp.resource_names import SecretName as SecretManagerName
 from ..kubernetes.arc_controller import ArcControllerArgs
 from ..kubernetes.device_plugin import DevicePluginArgs
-from ..kubernetes.name_types import EachOnce, NamespaceName
+from ..kubernetes.name_types import EachOnce, NamespaceName, Registry, SecretName
 from ..kubernetes.network_rules import PrivateRange
 
 DEVICE_LISTS = "deviceListStrategy"
 WHAT_NODES_TAKE = "leave it out: volume-mounts is what nodes of every pool take"
 """A hint for what nodes are told by in another way."""
+
+
+class RegistryLogin(Args):
+    """The login of one registry, whose password is named and not given."""
+
+    name: SecretName = Field(examples=["ghcr"], description="the name by which runner.imagePullSecrets takes it")
+    registry: Registry = Field(examples=["ghcr.io"], description="the registry's host, such as ghcr.io")
+    username: str = Field(min_length=1, examples=["acme-bot"], description="who logs in")
+    password: SecretManagerName = Field(
+        examples=["projects/acme-ci/secrets/ghcr-token"],
+        description="the secret of Secret Manager with the password or token, as projects/<project>/secrets/<name>",
+    )
 
 
 class Cluster(Args):
@@ -46,6 +59,9 @@ class Cluster(Args):
         default=[],
         description="private addresses its runners reach, such as a registry's endpoint or, for runners of kind "
         "kubernetes or kubernetes-novolume, the cluster's API server",
+    )
+    image_pull_secrets: list[RegistryLogin] = Field(
+        default=[], description="logins of registries with private images, each a Secret in the namespace"
     )
     device_plugin: DevicePluginArgs = Field(
         default=DevicePluginArgs(), description="NVIDIA's device plugin, by which the cluster knows of its GPUs"

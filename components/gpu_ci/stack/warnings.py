@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..args import Args
 from ..validation_errors import join
-from .clusters import unused
+from .clusters import CLUSTERS, unused
 from .pools import POOLS
 
 # "two minutes before Amazon EC2 stops or terminates it" (docs.aws.amazon.com/AWSEC2/latest/UserGuide/
@@ -20,17 +20,40 @@ RUNNER_APP, GROUP = "gpu-ci:site.github.runnerApp", "gpu-ci:github.runnerGroup"
 
 
 def stack_warnings(
-    pools: Iterable[tuple[str, Args]], clusters: Iterable[str], taken: Iterable[Any], present: Collection[str]
+    pools: Iterable[tuple[str, Args]], clusters: Mapping[str, Any], taken: Iterable[Any], present: Collection[str]
 ) -> list[str]:
-    """Of pools in order, of clusters by their names and those that pools have taken, and which of RUNNER_APP and GROUP
-    there are."""
+    """Warnings about pools in order, and about clusters, as models or as the stack file has them.
+
+    `taken` has the clusters that pools are on, and `present` which of RUNNER_APP and GROUP are given.
+    """
     named = list(pools)
     return [
         *_longer_than_the_notice(named),
         *_root_on_the_machine(named),
+        *_missing_pull_secrets(named, clusters),
         *_without_effect(named, [key for key in (RUNNER_APP, GROUP) if key not in present]),
         *unused(clusters, set(taken)),
     ]
+
+
+def _missing_pull_secrets(pools: Iterable[tuple[str, Any]], clusters: Mapping[str, Any]) -> list[str]:
+    """Secrets that the stack does not make: it makes their namespace, so at the first `up` another tool has no place to
+    put them before the check pulls its image."""
+    return [
+        f"{join(POOLS, name)}.runner.imagePullSecrets: the stack makes no Secret {secret}, and nodes pull no private "
+        f"image without it; hint: describe its login under {join(CLUSTERS, args.cluster_name)}.imagePullSecrets, or "
+        "create it in the namespace within smoke.deadlineSec"
+        for name, args in pools
+        for secret in getattr(getattr(args, "runner", None), "image_pull_secrets", ())
+        if secret not in _logins(clusters.get(args.cluster_name))
+    ]
+
+
+def _logins(cluster: Any) -> list[Any]:
+    """The names of a cluster's logins."""
+    if isinstance(cluster, Mapping):
+        return [each.get("name") for each in cluster.get("imagePullSecrets") or () if isinstance(each, Mapping)]
+    return [each.name for each in getattr(cluster, "image_pull_secrets", ())]
 
 
 def _root_on_the_machine(pools: Iterable[tuple[str, Any]]) -> list[str]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_ci.kubernetes.gpu_namespace import GpuNamespace
+import pulumi
+from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs
+from gpu_common import pulumi_wire
 
+from tests.gpu_ci.harness import deploy
 from tests.gpu_ci.kubernetes.clusters import build
 
 PRIVATE = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"]
@@ -91,3 +94,21 @@ def test_a_name_of_its_own_is_everywhere() -> None:
     assert {row.inputs["metadata"].get("namespace", "gpu-runners") for row in made.rows[1:]} == {"gpu-runners"}
     assert made.one(":Namespace").inputs["metadata"]["name"] == "gpu-runners"
     assert made.outputs[made.rows[0].urn] == {"namespace": "gpu-runners"}
+
+
+def test_a_login_is_a_secret_in_the_form_the_kubelet_reads_and_nothing_waits_for_its_value() -> None:
+    def program() -> None:
+        login = {"name": "ghcr", "registry": "ghcr.io", "username": "bot", "password": pulumi.Output.secret("pw")}
+        GpuNamespace("ci", GpuNamespaceArgs(gpus=4, image_pull_secrets=[login]))
+
+    made = deploy(program)
+    secret = made.one(":Secret")
+    assert (secret.inputs["metadata"], secret.inputs["type"]) == (
+        {"name": "ghcr", "namespace": "ci"},
+        "kubernetes.io/dockerconfigjson",
+    )
+    text = secret.inputs["stringData"]
+    sealed = text if pulumi_wire.SIGNATURE in text else text[".dockerconfigjson"]
+    assert sealed[pulumi_wire.SIGNATURE] == pulumi_wire.SECRET
+    # base64 of bot:pw
+    assert '{"auths": {"ghcr.io": {"auth": "Ym90OnB3"}}}' in str(sealed["value"])

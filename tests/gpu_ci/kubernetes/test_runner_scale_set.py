@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -34,6 +36,8 @@ JOB_RESOURCES = {
     "requests": {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1"},
     "limits": {"memory": "16Gi", "nvidia.com/gpu": "1"},
 }
+WAIT = "end=$((SECONDS+75)); while [ $SECONDS -lt $end ] && grep -qsx Runner.Worker /proc/[0-9]*/comm; do sleep 1; done"
+TRAP = {"name": "RUNNER_MANUALLY_TRAP_SIG", "value": "1"}
 NOVOLUME = {"kind": "kubernetes-novolume"}
 VOLUME = {"kind": "kubernetes", "storageClass": "gp3", "workGib": 50, "prepareTimeoutSec": 900}
 
@@ -86,7 +90,9 @@ def test_its_values_are_these_and_no_others() -> None:
                         "name": "runner",
                         "image": IMAGE,
                         "command": ["/home/runner/run.sh"],
+                        "lifecycle": {"preStop": {"exec": {"command": ["bash", "-c", WAIT]}}},
                         "env": [
+                            TRAP,
                             {"name": "ACTIONS_RUNNER_HOOK_JOB_STARTED", "value": "/opt/gpu-ci/job-started.sh"},
                         ],
                         "resources": JOB_RESOURCES,
@@ -106,7 +112,7 @@ def test_without_hooks_there_is_nothing_to_mount() -> None:
     assert made.of(":ConfigMap") == []
     assert spec["volumes"] == [SHM]
     assert spec["containers"][0]["volumeMounts"] == [SHM_MOUNT]
-    assert spec["containers"][0]["env"] == []
+    assert spec["containers"][0]["env"] == [TRAP]
 
 
 def test_hooks_are_files_the_runner_runs_before_and_after_a_job() -> None:
@@ -119,7 +125,37 @@ def test_hooks_are_files_the_runner_runs_before_and_after_a_job() -> None:
     assert environment(jobCompletedHook=done) == {
         "ACTIONS_RUNNER_HOOK_JOB_STARTED": "/opt/gpu-ci/job-started.sh",
         "ACTIONS_RUNNER_HOOK_JOB_COMPLETED": "/opt/gpu-ci/job-completed.sh",
+        "RUNNER_MANUALLY_TRAP_SIG": "1",
     }
+
+
+def test_private_images_are_pulled_with_the_named_secrets_by_runners_and_by_pods_of_jobs() -> None:
+    made = scale_set(imagePullSecrets=["ghcr", "nvcr.io"], containerMode=VOLUME)
+    named = [{"name": "ghcr"}, {"name": "nvcr.io"}]
+    assert values(made)["template"]["spec"]["imagePullSecrets"] == named
+    job = json.loads(made.one(":ConfigMap").inputs["data"]["job-pod.json"])
+    assert job["spec"]["imagePullSecrets"] == named
+
+
+@pytest.mark.parametrize(("worker", "waited"), [("Runner.Worker", True), ("Runner.Listener", False)])
+def test_a_runner_with_a_job_has_its_grace_period_and_an_idle_one_ends_at_once(
+    tmp_path: Path, worker: str, waited: bool
+) -> None:
+    """Runs the hook in bash over a folder like /proc, whose process ends while the hook sleeps for the first time."""
+    [container] = values(scale_set(terminationGraceSec=90))["template"]["spec"]["containers"]
+    *bash, script = container["lifecycle"]["preStop"]["exec"]["command"]
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7" / "comm").write_text(f"{worker}\n")
+    slept = f"sleep() {{ echo slept; echo bash > {tmp_path}/7/comm; }}; "
+    found = subprocess.run([*bash, slept + script.replace("/proc", str(tmp_path))], capture_output=True, text=True)
+    assert (found.stdout, found.stderr) == ("slept\n" if waited else "", "")
+
+
+def test_a_job_that_outlives_its_grace_period_is_cancelled_before_its_runner_is_killed() -> None:
+    [container] = values(scale_set(terminationGraceSec=16))["template"]["spec"]["containers"]
+    assert "SECONDS+1)" in container["lifecycle"]["preStop"]["exec"]["command"][2]
+    [container] = values(scale_set(terminationGraceSec=15))["template"]["spec"]["containers"]
+    assert "lifecycle" not in container
 
 
 def test_sizes_and_gpus_are_as_asked_for() -> None:
@@ -161,6 +197,7 @@ def test_each_mode_is_told_to_the_chart_and_to_the_hooks() -> None:
         "storageClassName": "gp3",
         "resources": {"requests": {"storage": "50Gi"}},
     }
+    trap = {TRAP["name"]: TRAP["value"]}
     hook = {"ACTIONS_RUNNER_CONTAINER_HOOK_TEMPLATE": "/opt/gpu-ci/job-pod.json"}
     found = {
         mode["kind"]: (
@@ -170,16 +207,18 @@ def test_each_mode_is_told_to_the_chart_and_to_the_hooks() -> None:
         for mode in ({"kind": "none"}, NOVOLUME, VOLUME, {"kind": "dind", "nodeGpus": 1})
     }
     assert found == {
-        "none": (None, {}),
+        "none": (None, trap),
         "kubernetes-novolume": (
             {"type": "kubernetes-novolume"},
-            hook | {"ACTIONS_RUNNER_PREPARE_JOB_TIMEOUT_SECONDS": "1800"},
+            hook | trap | {"ACTIONS_RUNNER_PREPARE_JOB_TIMEOUT_SECONDS": "1800"},
         ),
         "kubernetes": (
             {"type": "kubernetes", "kubernetesModeWorkVolumeClaim": claim},
-            hook | {"ACTIONS_RUNNER_PREPARE_JOB_TIMEOUT_SECONDS": "900", "ACTIONS_RUNNER_USE_KUBE_SCHEDULER": "true"},
+            hook
+            | trap
+            | {"ACTIONS_RUNNER_PREPARE_JOB_TIMEOUT_SECONDS": "900", "ACTIONS_RUNNER_USE_KUBE_SCHEDULER": "true"},
         ),
-        "dind": ({"type": "dind"}, {}),
+        "dind": ({"type": "dind"}, trap),
     }
 
 

@@ -155,10 +155,30 @@ def test_its_pod_may_do_nothing_but_compute() -> None:
         "runAsNonRoot": True,
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
-        "readOnlyRootFilesystem": True,
     }
-    assert [container["securityContext"] for container in spec["containers"]] == [nothing, nothing]
+    assert [container["securityContext"] for container in spec["containers"]] == [
+        nothing,
+        {**nothing, "readOnlyRootFilesystem": True},
+    ]
     assert [sorted(set(volume) - {"name"}) for volume in spec["volumes"]] == [["configMap"], ["emptyDir"], ["emptyDir"]]
+
+
+CACHES = ["TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH", "XDG_CACHE_HOME"]
+
+
+def test_it_runs_as_the_images_own_user_in_that_users_home_and_writes_caches_to_tmp() -> None:
+    spec = pod(runAsUser=1001)
+    assert (spec["securityContext"]["runAsUser"], spec["securityContext"]["runAsGroup"]) == (1001, 1001)
+    own = spec["containers"][0]["env"]
+    assert [one["name"] for one in own] == CACHES
+    assert {one["value"].startswith("/tmp/") for one in own} == {True}  # noqa: S108 - the pod's own
+    other = pod()["containers"][0]["env"]
+    assert other == [{"name": "HOME", "value": "/tmp"}, *own]  # noqa: S108
+
+
+def test_its_image_is_pulled_with_the_named_secrets() -> None:
+    assert pod(imagePullSecrets=["ghcr"])["imagePullSecrets"] == [{"name": "ghcr"}]
+    assert "imagePullSecrets" not in pod()
 
 
 def test_its_verdict_is_there_once_the_job_has_succeeded() -> None:

@@ -50,7 +50,7 @@ def warnings(file: StackFile) -> list[str]:
     """What is no mistake and still worth a word."""
     ended = [str(old) for image in images(file.pools) for old in staleness.image(image, clock.today())]
     described = file.value(CLUSTERS)
-    names = described if isinstance(described, Mapping) else ()
+    clusters = described if isinstance(described, Mapping) else {}
     taken = [choice.choices.get("clusterName") for choice in file.checked[0]]
     given = [key for key in (RUNNER_APP, GROUP) if _at(file, key) is not None]
     # Subnetworks stand under the site, which the preview checks.
@@ -60,7 +60,7 @@ def warnings(file: StackFile) -> list[str]:
         *file.quotas[0].warnings,
         *others,
         *prerequisites.build_pools(file.pools),
-        *stack_warnings(file.pools, names, taken, given),
+        *stack_warnings(file.pools, clusters, taken, given),
         *plans.notes(file.value(plans.KEY), _at(file, plans.PLAN)),
     ]
 

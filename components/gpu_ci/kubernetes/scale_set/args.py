@@ -9,7 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from ...args import Args, Input, Integer, SecretInput, StrictBool
 from ...errors import invalid
 from .. import gpu_nodes
-from ..name_types import EachOnce, GpuResource, Image, Name, NamespaceName, Pool
+from ..name_types import EachOnce, GpuResource, Image, Name, NamespaceName, Pool, PullSecrets
 from .rules import (
     AppId,
     ConfigUrl,
@@ -95,6 +95,12 @@ class RunnerChoices(Args):
         description="the runner's image by its digest, such as ghcr.io/acme/cuda-runner:2.336.0@sha256:…; GitHub turns "
         "runners away that are too old, and these do not update themselves",
     )
+    image_pull_secrets: PullSecrets = Field(
+        default=[],
+        examples=[["ghcr"]],
+        description="the Secrets of the namespace that nodes pull private images with, such as ghcr. Pods of jobs get "
+        "them too, and container.credentials of a workflow then counts for nothing",
+    )
     container_mode: ContainerMode = Field(
         default=OwnImage(kind="none"), description="where jobs run: in the runner's own container, or in pods"
     )
@@ -121,8 +127,9 @@ class RunnerChoices(Args):
         default=90,
         ge=0,
         le=86400,
-        description="how long a job goes on once its pod is told to end, such as by a reclaimed spot node (120 seconds "
-        "on AWS)",
+        description="seconds from the request to end a runner's pod until it is killed, such as after the notice that "
+        "a spot node is reclaimed (120 seconds on AWS). A running job goes on until 15 seconds before, and is then "
+        "cancelled; an idle runner ends at once",
     )
     drain_timeout_sec: Integer = Field(
         default=3600, ge=60, le=86400, description="how long removing the set waits for jobs that run, 60 to 86400"

@@ -8,11 +8,14 @@ from typing import Any
 import pulumi
 
 from .. import gpu_nodes
-from ..name_types import CONTAINER_SECURITY, POD_SECURITY
+from ..name_types import CONTAINER_SECURITY, POD_SECURITY, pull_secrets
 from .args import KubernetesNovolume, KubernetesVolume, OwnImage, RunnerScaleSetArgs
 
 # actions/runner: images/Dockerfile makes the user `runner` so; a runner image of one's own has to do the same.
-_RUNNER_UID = 1001
+RUNNER_UID = 1001
+_HAS_JOB = "grep -qsx Runner.Worker /proc/[0-9]*/comm"
+# What the runner has to cancel a job and report that to GitHub, before it is killed. Ours.
+_CANCEL_SEC = 15
 _FOLDER = "/opt/gpu-ci"
 _STARTED, _COMPLETED, _JOB_POD = "job-started.sh", "job-completed.sh", "job-pod.json"
 _SHM = {"name": "shm", "mountPath": "/dev/shm"}  # noqa: S108 - where CUDA programs share memory between processes
@@ -43,7 +46,8 @@ def template(args: RunnerScaleSetArgs, mounted: pulumi.Output[str] | None) -> di
         # Container hooks make pods with the runner's token; no other runner has one.
         "automountServiceAccountToken": own_pods,
         "terminationGracePeriodSeconds": args.termination_grace_sec,
-        "securityContext": {**POD_SECURITY, "fsGroup": _RUNNER_UID},
+        **pull_secrets(args.image_pull_secrets),
+        "securityContext": {**POD_SECURITY, "fsGroup": RUNNER_UID},
         "containers": [_container(args, mounted is not None)],
         "volumes": [
             *([] if own_pods else [_shm_volume(args)]),
@@ -61,6 +65,9 @@ def job_pod(args: RunnerScaleSetArgs) -> dict[str, Any]:
     job = {"name": "$job", "resources": _resources(args, gpus=True), "volumeMounts": [_SHM]}
     spec = {
         **_place(args),
+        # mergePodSpecWithOptions lets this list replace that of the workflow's container.credentials
+        # (actions/runner-container-hooks@cf62bcc: packages/k8s/src/k8s/utils.ts).
+        **pull_secrets(args.image_pull_secrets),
         "automountServiceAccountToken": False,
         "terminationGracePeriodSeconds": args.termination_grace_sec,
         "containers": [job],
@@ -100,13 +107,14 @@ def container_mode(args: RunnerScaleSetArgs) -> dict[str, Any]:
 
 def _container(args: RunnerScaleSetArgs, has_files: bool) -> dict[str, Any]:
     own_pods = in_pods_of_their_own(args)
-    rights = {**CONTAINER_SECURITY, "runAsUser": _RUNNER_UID, "runAsGroup": _RUNNER_UID}
+    rights = {**CONTAINER_SECURITY, "runAsUser": RUNNER_UID, "runAsGroup": RUNNER_UID}
     if args.allow_sudo:  # it needs what the level `restricted` takes away
         rights = {key: rights[key] for key in ("runAsNonRoot", "runAsUser", "runAsGroup")}
     return {
         "name": "runner",  # by this name the chart and the controller find it
         "image": args.image,
         "command": ["/home/runner/run.sh"],
+        **_wait_for_job(args.termination_grace_sec),
         "env": [{"name": name, "value": value} for name, value in _environment(args).items()],
         "resources": _runner_resources() if own_pods else _resources(args, gpus=True),
         "volumeMounts": [*([] if own_pods else [_SHM]), *([_FILES] if has_files else [])],
@@ -114,8 +122,23 @@ def _container(args: RunnerScaleSetArgs, has_files: bool) -> dict[str, Any]:
     }
 
 
+def _wait_for_job(grace_sec: int) -> dict[str, Any]:
+    """A hook before the signal to end: it waits while a job runs, so that the job has the grace period.
+
+    With RUNNER_MANUALLY_TRAP_SIG, run.sh hands SIGTERM on as SIGINT, at which the runner cancels its job at once
+    (actions/runner@258d6c8: src/Misc/layoutroot/run.sh). The kubelet runs the hook first, within the grace period.
+    A runner that has a job has a process Runner.Worker.
+    """
+    wait_sec = grace_sec - _CANCEL_SEC
+    if wait_sec <= 0:
+        return {}
+    script = f"end=$((SECONDS+{wait_sec})); while [ $SECONDS -lt $end ] && {_HAS_JOB}; do sleep 1; done"
+    return {"lifecycle": {"preStop": {"exec": {"command": ["bash", "-c", script]}}}}
+
+
 def _environment(args: RunnerScaleSetArgs) -> dict[str, str]:
-    found: dict[str, str] = {}
+    # GitHub's image sets it. Without it, bash as the first process ignores SIGTERM, and an idle runner is killed late.
+    found = {"RUNNER_MANUALLY_TRAP_SIG": "1"}
     if args.job_started_hook:
         found["ACTIONS_RUNNER_HOOK_JOB_STARTED"] = f"{_FOLDER}/{_STARTED}"
     if args.job_completed_hook:

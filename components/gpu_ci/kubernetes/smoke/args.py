@@ -8,7 +8,7 @@ from pydantic import Field, ValidationInfo, field_validator
 
 from ...args import Args, Input, Integer
 from ...errors import invalid
-from ..name_types import Image, NamespaceName, Pool
+from ..name_types import Image, NamespaceName, Pool, PullSecrets
 
 
 class SmokeJobArgs(Args):
@@ -21,6 +21,17 @@ class SmokeJobArgs(Args):
     image: Image = Field(
         description="a container image with Python and torch, by its digest, as registry/name:tag@sha256:…; best the "
         "one that jobs run in"
+    )
+    image_pull_secrets: PullSecrets = Field(
+        default=[],
+        examples=[["ghcr"]],
+        description="the Secrets of the namespace that nodes pull the image with, where its registry asks for a login",
+    )
+    run_as_user: Integer | None = Field(
+        default=None,
+        ge=1,
+        description="user and group id of the image's own user, such as 1001 of GitHub's runner image; packages that "
+        "pip installed for that user are then found. By default 1000, with /tmp as home",
     )
     gpus: Integer = Field(default=1, ge=1, le=16, description="how many GPUs a node has; the check takes all of them")
     nodes: Integer = Field(

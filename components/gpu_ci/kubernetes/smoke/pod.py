@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 
 from .. import gpu_nodes
-from ..name_types import CONTAINER_SECURITY, POD_SECURITY
+from ..name_types import CONTAINER_SECURITY, POD_SECURITY, pull_secrets
 from . import peers as smoke_peers
 from .args import SmokeJobArgs
 
@@ -18,12 +18,24 @@ ARCHIVE = "gpu_smoke.pyz"
 _CHECK_SEC = 300
 _MOUNT = "/gpu-smoke"
 _UID = 1000
+_HOME = [{"name": "HOME", "value": "/tmp"}]  # noqa: S108 - the pod's own
+# Else torch, Triton and CUDA write into a home that may be read-only (docs.pytorch.org, "Compile Time Caching
+# Configuration"; triton-lang/triton, python/triton/knobs.py; docs.nvidia.com, "CUDA Environment Variables").
+_CACHES = [
+    {"name": name, "value": f"/tmp/{folder}"}  # noqa: S108
+    for name, folder in {
+        "TORCHINDUCTOR_CACHE_DIR": "inductor",
+        "TRITON_CACHE_DIR": "triton",
+        "CUDA_CACHE_PATH": "cuda",
+        "XDG_CACHE_HOME": "cache",
+    }.items()
+]
 # Kubernetes reads the message of an ended container from here (kubernetes.io, "Determine the Reason for Pod Failure").
 _MESSAGE = "/dev/termination-log"
 
 
 def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[str] | None) -> dict[str, Any]:
-    """A pod that may do nothing but compute: no token, no root, no file it could write but in memory and in /tmp."""
+    """A pod that only computes: no service account token, no root, no added capability."""
     expected = {
         "--pool": args.pool,
         "--expect-gpus": str(args.gpus),
@@ -46,7 +58,9 @@ def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[st
         "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "128Mi"}},
         "volumeMounts": [{"name": "check", "mountPath": _MOUNT, "readOnly": True}],
     }
+    no_gpu_check["securityContext"] = {"readOnlyRootFilesystem": True, **CONTAINER_SECURITY}
     resources = gpu_nodes.gpus(args.gpus)
+    uid = args.run_as_user or _UID
     # Ours, and generous: each GPU has a process of its own with CUDA and torch in it.
     memory = {"memory": f"{2 + 4 * args.gpus}Gi"}
     return {
@@ -56,12 +70,13 @@ def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[st
         "tolerations": [gpu_nodes.toleration()],
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "securityContext": {"runAsUser": _UID, "runAsGroup": _UID, **POD_SECURITY},
+        "securityContext": {"runAsUser": uid, "runAsGroup": uid, **POD_SECURITY},
+        **pull_secrets(args.image_pull_secrets),
         **({"initContainers": [no_gpu_check]} if peers is not None else {}),
         "containers": [
             {
                 **_container("gpu-smoke", args.image, {**expected, **peer_arguments}),
-                "env": [{"name": "HOME", "value": "/tmp"}, *peer_environment],  # noqa: S108 - the pod's own
+                "env": [*([] if args.run_as_user else _HOME), *_CACHES, *peer_environment],
                 "resources": {
                     "requests": {**resources["requests"], **memory, "cpu": "1"},
                     "limits": {**resources["limits"], **memory},
@@ -96,5 +111,7 @@ def _container(name: str, image: str, arguments: dict[str, Any]) -> dict[str, An
         "terminationMessagePath": _MESSAGE,
         # A check that died before it could write: the end of what it printed.
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "securityContext": {"readOnlyRootFilesystem": True, **CONTAINER_SECURITY},
+        # The root filesystem stays writable, as in a job: with a read-only one, hooks of NVIDIA's container toolkit
+        # were seen to fail (kserve/kserve#5711), which no job would meet.
+        "securityContext": CONTAINER_SECURITY,
     }

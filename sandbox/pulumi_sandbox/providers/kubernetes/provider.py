@@ -20,6 +20,7 @@ from pulumi_sandbox.providers.kubernetes.schema import definitions, validation
 from pulumi_sandbox.providers.kubernetes.tables import CLUSTER_WIDE, DATA, IDENTITY, REPLACES
 from pulumi_sandbox.providers.kubernetes.workloads.await_rules import REPLACE
 from pulumi_sandbox.providers.kubernetes.workloads.gate import JOB, Gate
+from pulumi_sandbox.providers.kubernetes.workloads.images import Images
 from pulumi_sandbox.providers.kubernetes.workloads.pods import Workloads
 from pulumi_sandbox.providers.kubernetes.workloads.runners import Runners
 from pulumi_sandbox.providers.readiness import NotReady
@@ -50,7 +51,9 @@ class Kubernetes(Cloud):
         context.world = context.world.within(self.package, self.cluster)
         runners = Runners(context.world, context.cancelled)
         scheduler = Scheduler(context.world, self._values, self.cluster, context.workspace)
-        self.workloads = Workloads(context.world, scheduler, runners)
+        self.workloads = Workloads(
+            context.world, scheduler, runners, Images(context.world, self._values, context.workspace.project)
+        )
         self.releases = Releases(context.world, lambda: self._values().get("secrets") or (), self.workloads, runners)
         self.gate = Gate(context.world, context.workspace, self.workloads, context.cancelled)
 

@@ -23,6 +23,7 @@ from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items, pairs
 from pulumi_sandbox.providers.kubernetes.workloads import dns_names
+from pulumi_sandbox.providers.kubernetes.workloads.images import Images
 from pulumi_sandbox.providers.machines.settings import GuestSettings
 from pulumi_sandbox.providers.machines.vm_processes import STOP_SEC, supervised
 from pulumi_sandbox.world.store import World
@@ -69,6 +70,7 @@ class Containers:
     world: World
     settings: Callable[[], GuestSettings]
     cancelled: threading.Event
+    images: Images
 
     def programs(self, namespace: str, spec: Mapping[str, Any], container: Mapping[str, Any]) -> list[str]:
         """The paths in a container's command at which a zip of a ConfigMap is mounted."""
@@ -145,7 +147,8 @@ class Containers:
             value = fields.get(str(source)) if source else one.get("value")
             if value is not None:
                 found[str(one.get("name"))] = _expanded(str(value), found)
-        return {**found, **pod.environment}
+        packages = self.images.user_packages(pod.spec, container)
+        return {**found, **({"PYTHONPATH": packages} if packages else {}), **pod.environment}
 
     def _execute(
         self,

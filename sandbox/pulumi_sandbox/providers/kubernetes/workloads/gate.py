@@ -43,7 +43,7 @@ class Gate:
     cancelled: threading.Event
 
     def __post_init__(self) -> None:
-        self.containers = Containers(self.world, self.settings, self.cancelled)
+        self.containers = Containers(self.world, self.settings, self.cancelled, self.workloads.images)
 
     def settings(self) -> GuestSettings:
         try:

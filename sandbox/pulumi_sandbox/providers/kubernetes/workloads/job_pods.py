@@ -91,10 +91,16 @@ class JobPods:
         if placed.started:
             self.res.log(f"the cluster autoscaler starts {placed.node} in the group {placed.started}", "info")
         fault = self.world.take("image", self.res.token, self.res.name, id=self.res.id) if placed.node else None
+        images = self.workloads.images
+        if placed.node and (event := images.missing_secrets(self.namespace, self.pod)):
+            self.res.log(f"{name}: {event}", "info")
         if fault:
             image = next((str(container.get("image")) for _, container in items(self.pod.get("containers"))), "")
             # pkg/kubelet/images/image_manager.go.
             one.waiting = f'Back-off pulling image "{image}"' + (f": {fault.message}" if fault.message else "")
+        elif placed.node:
+            one.waiting = images.back_off(self.namespace, self.pod)
+        if one.waiting:
             state = {"waiting": {"reason": "ImagePullBackOff", "message": one.waiting}}
             if one.index is not None:  # others of the Job may run for long, and the error comes after them
                 self.res.log(f"{name}: {one.waiting}", "info")

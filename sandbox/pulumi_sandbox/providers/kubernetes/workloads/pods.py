@@ -11,6 +11,7 @@ from pulumi_sandbox.providers.kubernetes.helm.chart_objects import DAEMON_SET, R
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner
 from pulumi_sandbox.providers.kubernetes.scheduling.fit import takes_daemon
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import POD, Placement, Scheduler
+from pulumi_sandbox.providers.kubernetes.workloads.images import Images
 from pulumi_sandbox.providers.kubernetes.workloads.runners import Runners, runner
 from pulumi_sandbox.providers.resource import Log
 from pulumi_sandbox.world.store import Record, World
@@ -61,6 +62,7 @@ class Workloads:
     world: World
     scheduler: Scheduler
     runners: Runners
+    images: Images
 
     def settle(self, row: Record, log: Log) -> None:
         """Says where the pods of an object that just came go, and keeps the room of those that stay."""
@@ -84,6 +86,8 @@ class Workloads:
             inner(row.inputs, "spec", "template", "spec") or {},
             str(inner(row.inputs, "metadata", "namespace")),
         )
+        for event in filter(None, (self.images.missing_secrets(space, spec), self.images.back_off(space, spec))):
+            log(f"a runner for a job would not start: {event}", "warning")
         launches = self.scheduler.launches(log)
         for _ in range(int(inner(row.inputs, "spec", "minRunners") or 0)):
             placed = self.scheduler.place(spec, launches=launches)

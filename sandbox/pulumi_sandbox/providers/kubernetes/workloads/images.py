@@ -1,0 +1,96 @@
+"""Pulls images as the kubelet does, and knows what sandbox.yaml says of their contents.
+
+`values: {kubernetes: {images: [{match: "ghcr.io/acme/*", private: true, user: 1001, userPackages: folder}]}}`
+
+Sources, k8s.io/kubernetes v1.36.0: pkg/kubelet/kubelet_pods.go (getPullSecretsForPod), pkg/kubelet/images/
+image_manager.go, pkg/credentialprovider/secrets/secrets.go (MakeDockerKeyring). The error without a login: containerd,
+core/remotes/docker/authorizer.go and auth/fetch.go.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
+from pulumi_sandbox.world.store import World
+
+SECRET = "kubernetes:core/v1:Secret"  # noqa: S105
+LOGIN = "kubernetes.io/dockerconfigjson"
+# pkg/kubelet/events/event.go, FailedToRetrieveImagePullSecret. The kubelet goes on without them.
+NO_SECRETS = (
+    "FailedToRetrieveImagePullSecret: Unable to retrieve some image pull secrets ({}); attempting to pull the image "
+    "may not succeed."
+)
+UNAUTHORIZED = (
+    'failed to pull and unpack image "{0}": failed to resolve reference "{0}": failed to authorize: failed to fetch '
+    "anonymous token: unexpected status from GET request to https://{1}/token: 401 Unauthorized"
+)
+
+
+@dataclass(frozen=True)
+class Images:
+    """The images that the pods of one cluster use."""
+
+    world: World
+    values: Callable[[], Mapping[str, Any]]
+    """What sandbox.yaml and the fixtures say of the cluster."""
+    project: Path
+
+    def described(self, image: str) -> Mapping[str, Any]:
+        """The first entry that matches the image; empty where none does."""
+        found = (one for _, one in items(self.values().get("images")) if fnmatchcase(image, str(one.get("match"))))
+        return next(found, {})
+
+    def missing_secrets(self, namespace: str, spec: Mapping[str, Any]) -> str:
+        """The event about pull secrets that do not exist; empty where all exist."""
+        missing = [name for name in _pull_secrets(spec) if not self._exists(namespace, name)]
+        return NO_SECRETS.format(", ".join(missing)) if missing else ""
+
+    def back_off(self, namespace: str, spec: Mapping[str, Any]) -> str:
+        """The message of ImagePullBackOff for the first image that a registry refuses; else empty."""
+        for kind in ("initContainers", "containers"):
+            for _, container in items(spec.get(kind)):
+                image = str(container.get("image"))
+                registry = image.partition("/")[0]
+                if self.described(image).get("private") and registry not in self._logins(namespace, spec, registry):
+                    return f'Back-off pulling image "{image}": ErrImagePull: {UNAUTHORIZED.format(image, registry)}'
+        return ""
+
+    def user_packages(self, spec: Mapping[str, Any], container: Mapping[str, Any]) -> str:
+        """The folder with what pip installed for the image's user, as `pip install` after USER does.
+
+        Python finds ~/.local only as that user: another one may not enter a home of mode 0750 (Ubuntu's adduser), and
+        HOME in the environment names another folder (docs.python.org/3/library/site.html#site.USER_BASE).
+        """
+        given = self.described(str(container.get("image")))
+        runs_as = inner(container, "securityContext", "runAsUser") or inner(spec, "securityContext", "runAsUser")
+        other_home = any(one.get("name") == "HOME" for _, one in items(container.get("env")))
+        if not given.get("userPackages") or runs_as not in (None, given.get("user")) or other_home:
+            return ""
+        return str(self.project.absolute() / given["userPackages"])
+
+    def _exists(self, namespace: str, name: str) -> bool:
+        identity = f"{namespace}/{name}"
+        existing: Collection[str] = self.values().get("secrets") or ()
+        return identity in existing or self.world.get(SECRET, identity) is not None
+
+    def _logins(self, namespace: str, spec: Mapping[str, Any], registry: str) -> list[str]:
+        """Registries that the pod's Secrets have a login for. Of a Secret that the world cannot read, the one asked."""
+        found: list[str] = []
+        for name in _pull_secrets(spec):
+            row = self.world.get(SECRET, f"{namespace}/{name}")
+            if row is None:
+                found += [registry] if self._exists(namespace, name) else []
+            elif row.inputs.get("type") == LOGIN:
+                text = inner(row.inputs, "stringData", ".dockerconfigjson")
+                found += json.loads(text)["auths"] if isinstance(text, str) else [registry]
+        return found
+
+
+def _pull_secrets(spec: Mapping[str, Any]) -> Iterator[str]:
+    return (str(one.get("name")) for _, one in items(spec.get("imagePullSecrets")))
