@@ -76,7 +76,8 @@ def _cluster(
 ) -> Built:
     short_name = naming.fit(name, 30)
     found = aws.eks.get_cluster_output(name=name, region=described.region)
-    provider = kubernetes.Provider(f"{short_name}-cluster", kubeconfig=_kubeconfig(name, described.region, found))
+    kubeconfig = _kubeconfig(name, described.region, found)
+    provider = kubernetes.Provider(f"{short_name}-cluster", kubeconfig=kubeconfig)
     in_cluster = pulumi.ResourceOptions(providers=[provider])
     controller, gpus_advertised = (
         _shared(short_name, described, pools, in_cluster) if described.managed else _found(short_name, described)
@@ -104,6 +105,7 @@ def _cluster(
             # Which pools it stays away from is no change for the others.
             "device_plugin": f"{versions.DEVICE_PLUGIN_CHART} {described.device_plugin.model_dump_json()}",
             "controller": controller,
+            "kubeconfig": kubeconfig,
         },
         # A check waits for GPUs until the plugin has told of them, and pulls its image with the namespace's Secrets.
         pulumi.ResourceOptions(

@@ -92,7 +92,7 @@ def test_everything_in_the_cluster_is_made_by_its_own_provider() -> None:
     found = deployed()
     provider = f"{found.one('pulumi:providers:kubernetes').urn}::ci-cluster-id"
     made = [row for row in found.rows if row.type.startswith("kubernetes:")]
-    assert len(made) == 18
+    assert len(made) == 19
     assert {row.request.provider for row in made} == {provider}
 
 

@@ -61,6 +61,7 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
         "github_config_url",
         "runner_group",
         "device_plugin",
+        "kubeconfig",
     }
 
     runner: RunnerChoices = Field(description="what a runner is, and what a job gets")
@@ -85,6 +86,10 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
         default=None, description="the group its runners join; for an organization or an enterprise"
     )
 
+    kubeconfig: Input[str] | None = Field(
+        default=None,
+        description="the cluster's kubeconfig, by which the events of the check's pods are read when it fails",
+    )
     device_plugin: Input[str] = Field(
         default=versions.DEVICE_PLUGIN_CHART,
         description="what hands out the cluster's GPUs, its version and settings; another one is another check",
@@ -191,6 +196,7 @@ class EksRunnerPool(Component):
                 gpu=machine.gpu.device_name if machine.gpu_count >= 1 else "",
                 min_compute_capability=machine.gpu.compute_capability,
                 deadline_sec=args.smoke.deadline_sec,
+                kubeconfig=args.kubeconfig,
                 rerun_on=[nodes.generation, args.device_plugin],
             ),
             self.child(depends_on=[nodes]),

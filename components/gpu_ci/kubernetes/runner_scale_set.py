@@ -17,11 +17,14 @@ from .scale_set.args import ControllerReference, GithubApp, RunnerScaleSetArgs
 __all__ = ["ControllerReference", "GithubApp", "RunnerScaleSet", "RunnerScaleSetArgs"]
 
 
+_REGISTER_SEC = 180
+
+
 class RunnerScaleSet(Component):
     """Runners in pods with GPUs, each started for one job that names the set, and gone after it.
 
-    Creates: a secret with the App's key, the Helm release of the scale set with its listener and, where there are hooks
-    or jobs have pods of their own, a config map.
+    Creates: a secret with the App's key, the Helm release of the scale set with its listener, a patch of the runner set
+    that waits until GitHub has registered it and, where there are hooks or jobs have pods of their own, a config map.
     Costs: nothing at rest beyond the listener, on nodes without GPUs; with minIdle, nodes for that many runners.
     Does not: start nodes, which an autoscaler does for the pods it sees waiting, or make the runner group. It refuses
     tokens of persons. The label self-hosted does not lead to it, and a list of labels in runs-on matches none of it.
@@ -42,7 +45,7 @@ class RunnerScaleSet(Component):
     }
 
     scale_set_name: pulumi.Output[str]
-    """What workflows write as runs-on; known once GitHub can be asked for it."""
+    """What workflows write as runs-on; known once GitHub has registered the scale set."""
 
     def __init__(self, name: str, args: RunnerScaleSetArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(name, args, opts)
@@ -86,7 +89,23 @@ class RunnerScaleSet(Component):
                 ],
             ),
         )
-        self.scale_set_name = release.id.apply(lambda _: called)
+        registered = kubernetes.apiextensions.CustomResourcePatch(
+            f"{name}-registered",
+            api_version="actions.github.com/v1alpha1",
+            kind="AutoscalingRunnerSet",
+            metadata={
+                # From the release, so that another release has a patch of its own.
+                "name": release.id.apply(lambda _: called),
+                "namespace": args.namespace,
+                # Helm waits for no custom resource. The controller sets this once GitHub has made the scale set
+                # (createRunnerScaleSet in actions/actions-runner-controller@9bb16ae).
+                "annotations": {"pulumi.com/waitFor": 'jsonpath={.metadata.annotations["runner-scale-set-id"]}'},
+            },
+            opts=self.child(
+                custom_timeouts=pulumi.CustomTimeouts(create=f"{_REGISTER_SEC}s", update=f"{_REGISTER_SEC}s"),
+            ),
+        )
+        self.scale_set_name = registered.id.apply(lambda _: called)
         self.register()
 
 

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any, ClassVar, cast
 
 import pulumi
 import pulumi_kubernetes as kubernetes
-from pulumi.runtime.proto import resource_pb2
-from pulumi.runtime.settings import monitor_supports_feature
 
 from ..args import Args
 from ..component import Component
 from ..payload import smoke_archive
 from . import gpu_nodes
+from .failure_hints import after_failure
+from .smoke import cluster_events, events, pod
 from .smoke import peers as smoke_peers
-from .smoke import pod
 from .smoke.args import SmokeJobArgs
 
 __all__ = ["SmokeJob", "SmokeJobArgs"]
 
 _AFTER_FAILURE = (
     "{pool}: the check did not pass, so nothing behind it was made or changed: a scale set that was there keeps its "
-    "image and settings, and a new one is not there. The nodes are changed already\n"
-    "  hint: mend what the error names, or put back what was changed; the next pulumi up asks again"
+    "image and settings, and a new one is not there. The nodes are changed already"
 )
+_HINT = "mend what the error names, or put back what was changed; the next pulumi up asks again"
+_NO_EVENTS = "the events of its pods could not be read: {why}; kubectl get events --namespace {namespace} shows them"
 
 
 class SmokeJob(Component):
@@ -71,6 +72,9 @@ class SmokeJob(Component):
         peers = None
         if args.nodes > 1:
             peers = smoke_peers.service(f"{name}-peers", args.namespace, args.pool, self.child()).metadata.name
+        kubeconfig: list[str] = []
+        if args.kubeconfig is not None:
+            pulumi.Output.from_input(args.kubeconfig).apply(kubeconfig.append)
         job = kubernetes.batch.v1.Job(
             f"{name}-job",
             metadata={
@@ -83,7 +87,9 @@ class SmokeJob(Component):
             # Pulumi's own deadline starts anew at every event; the Job's is the one that counts, and comes first.
             opts=self.child(
                 custom_timeouts=pulumi.CustomTimeouts(create=f"{args.deadline_sec + 300}s"),
-                **after_failure(self, f"{name}-job-failed", args.pool),
+                **after_failure(
+                    self, f"{name}-job-failed", lambda failed: _explained(args.pool, failed, kubeconfig), ("create",)
+                ),
             ),
         )
         self.proven_nodes = job.status.apply(lambda status: _proven(status, args.nodes))
@@ -115,6 +121,17 @@ def _job(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[s
     }
 
 
+def _explained(pool: str, failed: pulumi.ErrorHookArgs, kubeconfig: Sequence[str]) -> str:
+    """What a failed check means, and why its pods did not run, as far as the cluster's events say."""
+    meta = (failed.new_inputs or {}).get("metadata") or {}
+    namespace, job = str(meta.get("namespace")), str(meta.get("name"))
+    try:
+        lines = events.causes(cluster_events.events(kubeconfig[0], namespace), job) if kubeconfig else []
+    except cluster_events.UnreadableEventsError as error:
+        lines = [_NO_EVENTS.format(why=error, namespace=namespace)]
+    return "\n".join([_AFTER_FAILURE.format(pool=pool), *(f"  {line}" for line in lines), f"  hint: {_HINT}"])
+
+
 def _fingerprint(values: list[str]) -> str:
     """What the nodes are made of, as one short text that fits an annotation whatever it is made from."""
     return hashlib.sha256("\n".join(values).encode()).hexdigest()[:16]
@@ -125,17 +142,3 @@ def _proven(status: kubernetes.batch.v1.outputs.JobStatus | None, nodes: int) ->
     if status is None or status.succeeded != nodes:
         raise pulumi.RunError("the smoke Job has not succeeded, so it proves nothing\n  hint: pulumi up --refresh")
     return nodes
-
-
-def after_failure(owner: pulumi.Resource, hook: str, pool: str) -> dict[str, Any]:
-    """Options of the Job that is the check: a warning after Pulumi's own report of a failure, which says what became of
-    what waits for it. None under an engine without error hooks."""
-    if not monitor_supports_feature(resource_pb2.RESOURCE_MONITOR_FEATURE_ERROR_HOOKS):
-        return {}
-
-    def warn(failed: pulumi.ErrorHookArgs) -> bool:
-        if failed.failed_operation == "create":
-            pulumi.log.warn(_AFTER_FAILURE.format(pool=pool), owner)
-        return False  # not at once: a check that failed is asked again by the next `up`
-
-    return {"hooks": pulumi.ResourceHookBinding(on_error=[pulumi.ErrorHook(hook, warn)])}

@@ -257,6 +257,19 @@ def test_what_the_chart_cannot_change_in_place_makes_the_set_anew_and_deletes_it
     assert trigger(controller=patched) == trigger()
 
 
+def test_its_name_is_known_once_the_controller_has_the_id_that_github_gave_the_set() -> None:
+    """Brackets, as the path is one of RFC 9535, whose short names have no dash."""
+    made = scale_set()
+    patch = made.one(":AutoscalingRunnerSetPatch")
+    assert patch.inputs["metadata"] == {
+        "name": "gpu",
+        "namespace": "gpu-ci",
+        "annotations": {"pulumi.com/waitFor": 'jsonpath={.metadata.annotations["runner-scale-set-id"]}'},
+    }
+    assert patch.request.customTimeouts.create == "180s"
+    assert made.one(":Release").urn in patch.request.dependencies
+
+
 def test_a_controller_of_another_minor_version_is_refused_in_the_preview() -> None:
     def program() -> None:
         controller = {**CONTROLLER, "version": pulumi.Output.from_input("0.13.1")}

@@ -11,7 +11,7 @@ from typing import Any
 import pulumi
 import pytest
 from gpu_ci.errors import ArgsError
-from gpu_ci.kubernetes import gpu_nodes, smoke_job
+from gpu_ci.kubernetes import failure_hints, gpu_nodes, smoke_job
 from gpu_ci.kubernetes.smoke_job import SmokeJob, SmokeJobArgs
 from gpu_smoke import options
 
@@ -223,10 +223,14 @@ def test_after_a_check_that_failed_it_says_what_became_of_what_waits_for_it_and_
     """Pulumi's report of the Job says neither."""
     hooks: dict[str, Callable[[Any], Any]] = {}
     said: list[str] = []
-    monkeypatch.setattr(smoke_job, "monitor_supports_feature", lambda _: True)
+    monkeypatch.setattr(failure_hints, "monitor_supports_feature", lambda _: True)
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
     monkeypatch.setattr(pulumi, "ErrorHook", lambda name, told: hooks.setdefault(name, told))
     monkeypatch.setattr(pulumi.log, "warn", lambda text, _: said.append(text))
-    options = smoke_job.after_failure(pulumi.Resource.__new__(pulumi.Resource), "l4-job-failed", "l4")
+    owner = pulumi.Resource.__new__(pulumi.Resource)
+    options = failure_hints.after_failure(
+        owner, "l4-job-failed", lambda failed: smoke_job._explained("l4", failed, []), ("create",)
+    )
     assert options["hooks"].on_error == [hooks["l4-job-failed"]]
     removed, made = (
         pulumi.ErrorHookArgs("", "", "l4-job", JOB, failed_operation=word) for word in ("delete", "create")
@@ -244,4 +248,5 @@ def test_after_a_check_that_failed_it_says_what_became_of_what_waits_for_it_and_
 
 
 def test_an_engine_that_knows_no_such_hooks_is_not_asked_for_one() -> None:
-    assert smoke_job.after_failure(pulumi.Resource.__new__(pulumi.Resource), "l4-job-failed", "l4") == {}
+    owner = pulumi.Resource.__new__(pulumi.Resource)
+    assert failure_hints.after_failure(owner, "l4-job-failed", lambda _: "l4", ("create",)) == {}

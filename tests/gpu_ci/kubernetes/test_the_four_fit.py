@@ -127,7 +127,7 @@ def test_the_cluster_is_the_one_whose_provider_the_caller_gives() -> None:
 
     rows = deploy(program, computed=COMPUTED).rows
     made = [row for row in rows if row.type.startswith("kubernetes:")]
-    assert len(made) == 15
+    assert len(made) == 16
     assert {row.request.provider for row in made} == {
         "urn:pulumi:stack::project::pulumi:providers:kubernetes::cluster::cluster-id"
     }

@@ -14,7 +14,7 @@ from ..name_types import Image, NamespaceName, Pool, PullSecrets
 class SmokeJobArgs(Args):
     """Which nodes are proven, of what GPU, and in which image."""
 
-    WIRING: ClassVar[frozenset[str]] = frozenset({"namespace", "namespace_gpus", "rerun_on"})
+    WIRING: ClassVar[frozenset[str]] = frozenset({"namespace", "namespace_gpus", "rerun_on", "kubeconfig"})
 
     namespace: Input[NamespaceName] = Field(description="the namespace the Job runs in, as a GpuNamespace gives it out")
     pool: Pool = Field(description="the pool of nodes to prove, as their label gpu-ci-pool has it")
@@ -61,6 +61,11 @@ class SmokeJobArgs(Args):
         le=7200,
         description="seconds from the Job's creation to its end, 600 to 7200: a node that is started for it, the image "
         "that is pulled and the check itself. With several nodes, half of it is what the first waits for the last",
+    )
+    kubeconfig: Input[str] | None = Field(
+        default=None,
+        description="the cluster's kubeconfig, by which the events of the check's pods are read when it fails; the "
+        "provider's own is not told to components",
     )
     rerun_on: list[Input[str]] = Field(
         default=[],

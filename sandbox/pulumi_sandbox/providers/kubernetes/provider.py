@@ -12,12 +12,14 @@ from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import UPDATE, Change
 from pulumi_sandbox.providers.kubernetes import cluster as kubernetes_cluster
 from pulumi_sandbox.providers.kubernetes import objects
+from pulumi_sandbox.providers.kubernetes.helm.chart_objects import RUNNER_SET
 from pulumi_sandbox.providers.kubernetes.releases import Releases
 from pulumi_sandbox.providers.kubernetes.rules import immutable, object_rules
 from pulumi_sandbox.providers.kubernetes.scheduling import quota
 from pulumi_sandbox.providers.kubernetes.scheduling.scheduler import Scheduler
 from pulumi_sandbox.providers.kubernetes.schema import definitions, validation
 from pulumi_sandbox.providers.kubernetes.tables import CLUSTER_WIDE, DATA, IDENTITY, REPLACES
+from pulumi_sandbox.providers.kubernetes.workloads import wait_for
 from pulumi_sandbox.providers.kubernetes.workloads.await_rules import REPLACE
 from pulumi_sandbox.providers.kubernetes.workloads.gate import JOB, Gate
 from pulumi_sandbox.providers.kubernetes.workloads.images import Images
@@ -224,7 +226,19 @@ class Kubernetes(Cloud):
         self.created(res)
 
     def await_ready(self, res: Resource) -> dict[str, Any]:
-        return self.gate.await_ready(res) if res.token == JOB else {}
+        if res.token == JOB:
+            return self.gate.await_ready(res)
+        if wait_for.expressions(res.inputs):
+            self._wait(res)
+        return {}
+
+    def _wait(self, res: Resource) -> None:
+        """Of a patch, the object that it patches is waited for."""
+        token = res.token.removesuffix("Patch")
+        if token == RUNNER_SET and (row := self.context.world.get(token, res.id)):
+            self.releases.register(row, retry=True)
+        row = self.context.world.get(token, res.id)
+        wait_for.check(res, row.outputs if row else res.outputs)
 
     def stuck(self, record: Record) -> NotReady | None:
         return self.gate.stuck(record) if record.type == JOB else None

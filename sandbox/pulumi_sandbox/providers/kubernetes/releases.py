@@ -18,6 +18,7 @@ from pulumi_sandbox.providers.secret_digests import hash_secrets
 from pulumi_sandbox.world.store import Record, World
 
 SECRET = "kubernetes:core/v1:Secret"  # noqa: S105
+SCALE_SET_ID = "runner-scale-set-id"
 CHART_MADE = (chart_objects.DEPLOYMENT, chart_objects.DAEMON_SET, chart_objects.RUNNER_SET)
 BOTH = (
     "Found both gha-rs-controller installed with flags.watchSingleNamespace set and unset in cluster, this is not "
@@ -127,6 +128,7 @@ class Releases:
                 definitions.bring(self.world, number)
             for text in definitions.old(self.world, number):
                 res.log(text, "warning")
+        known = {row.id: _annotations(row).get(SCALE_SET_ID) for row in self._made(res, chart_objects.RUNNER_SET)}
         self._clear(res)
         inputs = hash_secrets(res.inputs, res.secrets, self.world.key)
         for token, given in chart_objects.objects(chart, inputs):
@@ -135,8 +137,35 @@ class Releases:
             self.world.delete(token, identity, res.name)
             row = self.world.insert(Record(token, identity, meta["name"], "", given, given, "controller"))
             self.workloads.settle(row, res.log)
+            if token == chart_objects.RUNNER_SET:
+                # Helm leaves annotations alone that its chart does not have.
+                self.register(row, known.get(identity))
         if chart.name == CONTROLLER:
             self._outlive(res, number)
+
+    def register(self, row: Record, known: str | None = None, *, retry: bool = False) -> None:
+        """The controller has GitHub make the scale set, and writes its id into an annotation of the runner set.
+
+        It tries for ever where GitHub refuses, or where a controller or the Secret is missing, and tells its log alone
+        (controllers/actions.github.com/autoscalingrunnerset_controller.go, createRunnerScaleSet). `retry` counts down a
+        planted fault, as each `up` that waits for the id does once.
+        """
+        given = known or _annotations(row).get(SCALE_SET_ID)
+        if given is None and (self._is_refused(row, retry=retry) or not any(self.controllers())):
+            return
+        number = given or str(1 + sum(_annotations(one).get(SCALE_SET_ID) is not None for one in self._runner_sets()))
+        meta = inner(row.outputs, "metadata") or {}
+        marks = {**_annotations(row), SCALE_SET_ID: number}
+        self.world.update(row.type, row.id, outputs={**row.outputs, "metadata": {**meta, "annotations": marks}})
+
+    def _is_refused(self, row: Record, *, retry: bool) -> bool:
+        if retry:
+            return self.world.take("unregistered", row.type, row.name, id=row.id) is not None
+        faults = (fault for fault in self.world.faults() if fault.kind == "unregistered")
+        return any(fault.strikes(row.type, row.name, {"id": row.id}) for fault in faults)
+
+    def _runner_sets(self) -> list[Record]:
+        return self.world.find(chart_objects.RUNNER_SET)
 
     def _outlive(self, res: Resource, number: str) -> None:
         """A controller of another minor version deletes the runner sets it finds, which end as any other."""
@@ -187,6 +216,10 @@ class Releases:
 def _release(row: Record) -> tuple[Any, ...]:
     marks = inner(row.inputs, "metadata", "annotations")
     return tuple(inner(marks, f"meta.helm.sh/release-{one}") for one in ("name", "namespace"))
+
+
+def _annotations(row: Record) -> dict[str, str]:
+    return dict(inner(row.outputs, "metadata", "annotations") or {})
 
 
 def _watched(row: Record) -> Any:

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from pulumi_sandbox.providers.kubernetes.helm.chart_objects import DAEMON_SET, DEPLOYMENT, RUNNER_SET
 from pulumi_sandbox.providers.kubernetes.helm.charts import CONTROLLER, PLUGIN
+from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.providers.resource import Refused, Resource
+from pulumi_sandbox.world.faults import Fault
 
 from tests.sandbox.providers.kubernetes.conftest import Cluster, changed
 from tests.sandbox.providers.kubernetes.helm.test_charts import RELEASE, release, scale_set, told
@@ -154,3 +156,45 @@ def test_a_secret_in_the_values_does_not_reach_the_world(ready: Cluster) -> None
     (row,) = ready.world.find(RUNNER_SET)
     kept = row.inputs["spec"]["template"]["spec"]["containers"][0]["env"][0]
     assert kept["value"]["secret"].startswith("hmac-sha256:")
+
+
+def registration(condition: str = 'jsonpath={.metadata.annotations["runner-scale-set-id"]}') -> dict[str, Any]:
+    """A patch of the runner set that waits until GitHub has registered it."""
+    return {"metadata": {"name": "gpu-t4", "namespace": "ci", "annotations": {"pulumi.com/waitFor": condition}}}
+
+
+def ids(cluster: Cluster) -> list[Any]:
+    rows = cluster.world.find(RUNNER_SET)
+    return [row.outputs["metadata"]["annotations"].get("runner-scale-set-id") for row in rows]
+
+
+def test_a_release_is_deployed_although_github_registers_no_scale_set_and_what_waits_for_that_fails(
+    ready: Cluster,
+) -> None:
+    """Helm waits for no custom resource, so the release alone says nothing."""
+    controller(ready)
+    ready.world.add_fault(Fault("unregistered", on="*AutoscalingRunnerSet"))
+    ready.up(RELEASE, "gpu-t4", scale_set())
+    assert ids(ready) == [None]
+    with pytest.raises(NotReady) as caught:
+        ready.up(f"{RUNNER_SET}Patch", "gpu-t4-registered", registration())
+    assert str(caught.value).endswith("become live: timed out waiting for the condition")
+    # The fault has struck once, and the controller tries again.
+    row = ready.world.find(f"{RUNNER_SET}Patch")[0]
+    ready.change(ready.resource(row.type, row.name, row.inputs, id=row.id, outputs=row.outputs), registration())
+    assert ids(ready) == ["1"]
+
+
+def test_a_registered_scale_set_keeps_its_id_through_an_update_of_its_release(ready: Cluster) -> None:
+    controller(ready)
+    made = ready.up(RELEASE, "gpu-t4", scale_set())
+    ready.up(f"{RUNNER_SET}Patch", "gpu-t4-registered", registration())
+    ready.change(made, scale_set(maxRunners=9))
+    assert ids(ready) == ["1"]
+
+
+def test_a_name_with_a_dash_needs_brackets_in_a_condition(ready: Cluster) -> None:
+    controller(ready)
+    ready.up(RELEASE, "gpu-t4", scale_set())
+    with pytest.raises(Refused, match="a path of names, in brackets where one has a dash"):
+        ready.up(f"{RUNNER_SET}Patch", "it", registration("jsonpath={.metadata.annotations.runner-scale-set-id}"))

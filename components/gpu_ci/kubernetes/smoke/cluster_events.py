@@ -1,0 +1,102 @@
+"""Reads the events of a namespace from the API server that a kubeconfig names, with its credentials.
+
+The form: kubernetes.io/docs/reference/config-api/kubeconfig.v1 and client-authentication.v1.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import ssl
+import subprocess
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+_LIMIT_SEC = 20
+# Events of other pods count too; the server gives the newest of them no precedence.
+_MOST = 2000
+
+
+class UnreadableEventsError(Exception):
+    """Why the events could not be read; has no credential in it."""
+
+
+def events(kubeconfig: str, namespace: str) -> list[dict[str, Any]]:
+    """The events of the namespace, or UnreadableEventsError."""
+    try:
+        given = yaml.safe_load(kubeconfig)
+        context = _named(given["contexts"], given["current-context"])["context"]
+        cluster = _named(given["clusters"], context["cluster"])["cluster"]
+        user = _named(given["users"], context["user"])["user"]
+    except (yaml.YAMLError, KeyError, TypeError, StopIteration):
+        raise UnreadableEventsError("the kubeconfig has another form than kubectl's") from None
+    url = f"{cluster['server'].rstrip('/')}/api/v1/namespaces/{namespace}/events?limit={_MOST}"
+    request = urllib.request.Request(url, headers={"Accept": "application/json"})  # noqa: S310 - the user's own file
+    credentials = _credentials(user)
+    if token := credentials.get("token"):
+        request.add_header("Authorization", f"Bearer {token}")
+    try:
+        tls = _tls(cluster, credentials)
+        with urllib.request.urlopen(request, timeout=_LIMIT_SEC, context=tls) as answer:  # noqa: S310 - as above
+            return list(json.load(answer)["items"])
+    except urllib.error.HTTPError as refused:
+        raise UnreadableEventsError(f"the API server answers {refused.code} {refused.reason}") from None
+    except (OSError, ValueError, KeyError) as error:
+        raise UnreadableEventsError(f"the API server does not answer ({type(error).__name__})") from None
+
+
+def _named(entries: list[Any], name: str) -> Any:
+    return next(each for each in entries if each["name"] == name)
+
+
+def _credentials(user: Mapping[str, Any]) -> dict[str, str]:
+    """A token, or a certificate and its key in PEM form."""
+    if program := user.get("exec"):
+        return _from_program(program)
+    found = {"token": user["token"]} if "token" in user else {}
+    for ours, theirs in (("clientCertificateData", "client-certificate"), ("clientKeyData", "client-key")):
+        if f"{theirs}-data" in user:
+            found[ours] = base64.b64decode(user[f"{theirs}-data"]).decode()
+        elif theirs in user:
+            found[ours] = Path(user[theirs]).read_text(encoding="utf-8")
+    return found
+
+
+def _from_program(given: Mapping[str, Any]) -> dict[str, str]:
+    """What a credential plugin prints, such as `aws eks get-token`."""
+    asked = {"apiVersion": given["apiVersion"], "kind": "ExecCredential", "spec": {"interactive": False}}
+    more = {each["name"]: each["value"] for each in given.get("env") or ()}
+    environment = {**os.environ, **more, "KUBERNETES_EXEC_INFO": json.dumps(asked)}
+    try:
+        found = subprocess.run(
+            [given["command"], *(given.get("args") or ())],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=True,
+            timeout=_LIMIT_SEC,
+        )
+        return dict(json.loads(found.stdout)["status"])
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError):
+        raise UnreadableEventsError(f"{given['command']} gives no credentials for the cluster") from None
+
+
+def _tls(cluster: Mapping[str, Any], credentials: Mapping[str, str]) -> ssl.SSLContext:
+    authority = cluster.get("certificate-authority-data")
+    context = ssl.create_default_context(
+        cafile=cluster.get("certificate-authority"),
+        cadata=base64.b64decode(authority).decode() if authority else None,
+    )
+    if certificate := credentials.get("clientCertificateData"):
+        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+            file.write(f"{certificate}\n{credentials['clientKeyData']}\n")
+            file.flush()
+            context.load_cert_chain(file.name)
+    return context

@@ -1,0 +1,54 @@
+"""Why a check of nodes did not pass, from the events of its pods.
+
+Kubernetes deletes the pods of a Job that is over its deadline. Their events stay for an hour (kube-apiserver,
+--event-ttl), and Pulumi reports none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+_MOST = 3
+_WIDTH = 300
+# Reasons by the stage of a pod, latest first: k8s.io/kubernetes v1.36.0, pkg/kubelet/events/event.go and
+# pkg/controller/job; kubernetes/autoscaler, cluster-autoscaler/processors/status/eventing_scale_up_processor.go.
+_RUNNING = ("NodeNotReady", "Evicted", "OOMKilling")
+_STARTING = (
+    "FailedToRetrieveImagePullSecret",
+    "Failed",
+    "FailedMount",
+    "FailedCreatePodSandBox",
+    "UnexpectedAdmissionError",
+)
+_WAITING = ("NotTriggerScaleUp", "TriggeredScaleUp", "FailedScheduling", "FailedCreate")
+# An autoscaler has seen the pod: the Cluster Autoscaler, or Karpenter.
+_SEEN = ("NotTriggerScaleUp", "TriggeredScaleUp", "Nominated")
+_UNSEEN = (
+    "no event TriggeredScaleUp or NotTriggerScaleUp: no Cluster Autoscaler has seen the pod, and without one a node "
+    "group of size 0 starts no node"
+)
+
+
+def causes(events: Iterable[Mapping[str, Any]], job: str) -> list[str]:
+    """At most three lines on the events of a Job and its pods, the latest stage of the pods first."""
+    latest: dict[str, str] = {}
+    for event in sorted(events, key=_time):
+        name = str((event.get("involvedObject") or {}).get("name"))
+        if name == job or name.startswith(f"{job}-"):
+            latest[str(event.get("reason"))] = " ".join(str(event.get("message") or "").split())[:_WIDTH]
+    if "Scheduled" in latest:
+        return _lines(latest, [*_RUNNING, *_STARTING])
+    unseen = [_UNSEEN] if "FailedScheduling" in latest and not latest.keys() & set(_SEEN) else []
+    return [*_lines(latest, _WAITING), *unseen][:_MOST]
+
+
+def _lines(latest: Mapping[str, str], reasons: Sequence[str]) -> list[str]:
+    return [f"{reason}: {latest[reason]}" for reason in reasons if reason in latest][:_MOST]
+
+
+def _time(event: Mapping[str, Any]) -> str:
+    """When it was last seen. Times in the form of RFC 3339, in UTC, sort as texts."""
+    series = event.get("series") or {}
+    found = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime")
+    return str(found or (event.get("metadata") or {}).get("creationTimestamp") or "")

@@ -1,0 +1,156 @@
+"""What is reported of a failed check's pods, from events in the form of a real API server."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+from gpu_ci.kubernetes import smoke_job
+from gpu_ci.kubernetes.smoke import cluster_events, events
+
+POD = "l4-job-1a2b3c4d-x7k2p"
+NOWHERE = "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."
+UNAUTHORIZED = 'Failed to pull image "ghcr.io/acme/cuda-runner@sha256:aa": 401 Unauthorized'
+
+
+def event(reason: str, message: str, name: str = POD, at: str = "2026-11-24T10:00:00Z") -> dict[str, Any]:
+    return {
+        "metadata": {"name": f"{name}.17f", "namespace": "gpu-ci"},
+        "involvedObject": {"kind": "Pod", "name": name, "namespace": "gpu-ci"},
+        "reason": reason,
+        "message": message,
+        "lastTimestamp": at,
+    }
+
+
+def causes(*given: dict[str, Any]) -> list[str]:
+    return events.causes(given, "l4-job-1a2b3c4d")
+
+
+def test_a_pod_that_no_autoscaler_has_seen_is_said_to_be_unseen() -> None:
+    scheduling, unseen = causes(event("FailedScheduling", NOWHERE))
+    assert scheduling == f"FailedScheduling: {NOWHERE}"
+    assert unseen.startswith("no event TriggeredScaleUp or NotTriggerScaleUp: no Cluster Autoscaler has seen the pod")
+
+
+def test_what_the_autoscaler_says_comes_before_what_the_scheduler_says() -> None:
+    said = "pod didn't trigger scale-up: 1 max node group size reached"
+    assert causes(event("FailedScheduling", NOWHERE), event("NotTriggerScaleUp", said)) == [
+        f"NotTriggerScaleUp: {said}",
+        f"FailedScheduling: {NOWHERE}",
+    ]
+
+
+def test_a_pod_that_karpenter_has_nominated_is_not_unseen() -> None:
+    nominated = event("Nominated", "Pod should schedule on: nodeclaim/gpu-1")
+    assert causes(event("FailedScheduling", NOWHERE), nominated) == [f"FailedScheduling: {NOWHERE}"]
+
+
+def test_of_a_pod_with_a_node_only_what_came_later_counts() -> None:
+    missing = "Unable to retrieve some image pull secrets (ghcr); attempting to pull the image may not succeed."
+    assert causes(
+        event("FailedScheduling", NOWHERE),
+        event("Scheduled", "Successfully assigned gpu-ci/l4 to node"),
+        event("Failed", "Error: ErrImagePull", at="2026-11-24T10:01:00Z"),
+        event("Failed", UNAUTHORIZED, at="2026-11-24T10:02:00Z"),
+        event("FailedToRetrieveImagePullSecret", missing),
+    ) == [f"FailedToRetrieveImagePullSecret: {missing}", f"Failed: {UNAUTHORIZED}"]
+
+
+def test_a_quota_is_an_event_of_the_job_and_other_pods_do_not_count() -> None:
+    quota = 'Error creating: pods "l4-job-1a2b3c4d-" is forbidden: exceeded quota: gpus'
+    assert causes(
+        event("FailedCreate", quota, "l4-job-1a2b3c4d"), event("FailedScheduling", NOWHERE, "t4-job-9-a")
+    ) == [f"FailedCreate: {quota}"]
+
+
+class Server(HTTPServer):
+    """An API server that answers one token."""
+
+    answer: dict[str, Any]
+    asked: list[tuple[str, str | None]]
+
+
+class Answers(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        token = self.headers.get("Authorization")
+        self.server.asked.append((self.path, token))
+        self.send_response(200 if token == "Bearer k8s-aws-v1.abc" else 401)
+        self.end_headers()
+        self.wfile.write(json.dumps(self.server.answer).encode())
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
+        """Be silent."""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    found = Server(("127.0.0.1", 0), Answers)
+    found.answer, found.asked = {"kind": "EventList", "items": [event("FailedScheduling", NOWHERE)]}, []
+    thread = threading.Thread(target=found.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    yield found
+    found.shutdown()
+    found.server_close()
+
+
+def kubeconfig(server: Server, folder: Path, printed: str) -> str:
+    """One as infra/clusters.py writes it, with a credential plugin that prints a text."""
+    (folder / "credential").write_text(printed)
+    program = {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "cat", "args": [f"{folder}/credential"]}
+    return json.dumps(
+        {
+            "clusters": [{"name": "ci", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
+            "users": [{"name": "ci", "user": {"exec": program}}],
+            "contexts": [{"name": "ci", "context": {"cluster": "ci", "user": "ci"}}],
+            "current-context": "ci",
+        }
+    )
+
+
+def credential(token: str) -> str:
+    return json.dumps({"kind": "ExecCredential", "status": {"token": token}})
+
+
+def explained(kubeconfig: str) -> list[str]:
+    metadata = {"namespace": "gpu-ci", "name": "l4-job-1a2b3c4d"}
+    failed = pulumi.ErrorHookArgs("", "", "l4-job", "", new_inputs={"metadata": metadata}, failed_operation="create")
+    return smoke_job._explained("l4", failed, [kubeconfig]).splitlines()
+
+
+def test_events_are_read_with_the_token_of_the_credential_plugin(server: Server, tmp_path: Path) -> None:
+    lines = explained(kubeconfig(server, tmp_path, credential("k8s-aws-v1.abc")))
+    assert server.asked == [("/api/v1/namespaces/gpu-ci/events?limit=2000", "Bearer k8s-aws-v1.abc")]
+    assert lines[1] == f"  FailedScheduling: {NOWHERE}"
+    assert lines[3].startswith("  hint: ")
+
+
+@pytest.mark.parametrize(
+    ("printed", "why"),
+    [
+        (credential("hush-hush"), "the API server answers 401 Unauthorized"),
+        ("Unable to locate credentials", "cat gives no credentials for the cluster"),
+    ],
+)
+def test_events_that_cannot_be_read_are_said_to_be_so_without_the_credential(
+    server: Server, tmp_path: Path, printed: str, why: str
+) -> None:
+    lines = explained(kubeconfig(server, tmp_path, printed))
+    assert lines[1] == (
+        f"  the events of its pods could not be read: {why}; kubectl get events --namespace gpu-ci shows them"
+    )
+    assert "hush-hush" not in "".join(lines)
+
+
+@pytest.mark.parametrize("given", ["", "[]", "{", "{clusters: [], contexts: [], users: [], current-context: a}"])
+def test_a_kubeconfig_of_another_form_is_said_to_be_so(given: str) -> None:
+    with pytest.raises(cluster_events.UnreadableEventsError, match="another form"):
+        cluster_events.events(given, "gpu-ci")
