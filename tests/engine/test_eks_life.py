@@ -55,7 +55,7 @@ def idle(pool: SandboxRunner) -> int:
 @pytest.mark.slow
 def test_nodes_come_first_then_their_check_then_the_runners(up_on_eks: BroughtUp) -> None:
     names = [name for operation, name in up_on_eks.done if operation == "create"]
-    assert len(names) == len(up_on_eks.done) == 41
+    assert len(names) == len(up_on_eks.done) == 42
     order = [
         TEMPLATE,
         NODES,
