@@ -108,7 +108,7 @@ def test_another_template_is_proven_before_the_scale_set_changes_which_a_failed_
 def test_all_of_it_goes_and_the_scale_set_before_its_controller(pool: SandboxRunner) -> None:
     _, done = pool.steps("destroy", "--stack", "staging", "--yes")
     names = [name for operation, name in done if operation == "delete"]
-    assert len(names) == len(done) == 41
+    assert len(names) == len(done) == 42
     assert names.index(RELEASE) < names.index("example-ci-arc-release")
     assert names.index(JOB) < names.index(NODES)
     # With its definition every scale set of a cluster would go, whoever made it.
