@@ -20,7 +20,7 @@ from tests.sandbox_runner import SandboxRunner
 
 pytestmark = pytest.mark.engine
 
-ARC, RELEASE = "example-ci-arc-release", "a10g-runners-release"
+ARC, RELEASE, REGISTERED = "example-ci-arc-release", "a10g-runners-release", "a10g-runners-registered"
 KINDS = ("autoscalinglisteners", "autoscalingrunnersets", "ephemeralrunners", "ephemeralrunnersets")
 DEFINITIONS = [("update", f"example-ci-arc-{kind}") for kind in KINDS]
 ARC_KIND = "kubernetes:actions.github.com/v1alpha1:"
@@ -103,10 +103,15 @@ def test_a_new_minor_version_goes_definitions_first_then_controller_then_sets_an
     working = only(world, RUNNER).id
     new.run("world", "edit", f"{RUNNER}/{working}", 'status.jobId="17"')
 
-    anew = [("delete-replaced", RELEASE), ("replace", RELEASE), ("create-replacement", RELEASE)]
+    # What waits for GitHub's id of the set goes before the set, and waits for the id of the new one.
+    anew = [
+        ("delete-replaced", REGISTERED),
+        *((operation, RELEASE) for operation in ("delete-replaced", "replace", "create-replacement")),
+        *((operation, REGISTERED) for operation in ("replace", "create-replacement")),
+    ]
     preview, planned = new.steps("preview", "--stack", "staging")
     assert (sorted(planned[:4]), planned[4:]) == (DEFINITIONS, [("update", ARC), *anew])
-    assert preview.has("~ 5 to update", "+-1 to replace")
+    assert preview.has("~ 5 to update", "+-2 to replace")
 
     log = new.folder / "upgrade.json"
     up = new.start(*eks.UP, "--event-log", str(log), PULUMI_DEBUG_COMMANDS="true")
