@@ -1,6 +1,6 @@
 """What Amazon refuses because something is there: the name is taken, or something still uses what is to be deleted.
 
-The words are those that EKS, EC2 and IAM are known for; unlike those of aws_eks_errors no report of each was looked up.
+The words are those that EKS, EC2 and IAM are known for; unlike those of eks/errors.py no report of each was looked up.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pulumi_sandbox.providers.aws import eks_errors, types
+from pulumi_sandbox.providers.aws import types
+from pulumi_sandbox.providers.aws.eks import errors as eks_errors
 from pulumi_sandbox.providers.inputs import text_of
 from pulumi_sandbox.world.store import World
 

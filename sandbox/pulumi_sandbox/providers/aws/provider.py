@@ -10,18 +10,12 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from pulumi_sandbox.providers import bridged, sandbox_file
-from pulumi_sandbox.providers.aws import (
-    conflicts,
-    eks_outputs,
-    faults,
-    iam_rules,
-    managed_policies,
-    pure_functions,
-    rule_table,
-    schema,
-    types,
-)
+from pulumi_sandbox.providers.aws import conflicts, pure_functions, rule_table, schema, types
 from pulumi_sandbox.providers.aws import lookups as own_lookups
+from pulumi_sandbox.providers.aws.eks import faults
+from pulumi_sandbox.providers.aws.eks import outputs as eks_outputs
+from pulumi_sandbox.providers.aws.iam import managed_policies
+from pulumi_sandbox.providers.aws.iam import rules as iam_rules
 from pulumi_sandbox.providers.aws.references import References
 from pulumi_sandbox.providers.aws.tables import ARN_IS_ID, ARNS, DESCRIBED, ID_FORMS, ID_PREFIXES, NAMING, REPLACES
 from pulumi_sandbox.providers.aws.world import CloudContext

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pulumi_sandbox.providers.aws.policy import get_policy_document
+from pulumi_sandbox.providers.aws.iam.policy import get_policy_document
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError
 from pulumi_sandbox.providers.resource import PureFunction
 

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pulumi_sandbox.providers.aws import eks_errors, node_group_template, types
-from pulumi_sandbox.providers.aws.managed_policies import OURS
-from pulumi_sandbox.providers.aws.node_group_rules import too_old
+from pulumi_sandbox.providers.aws import types
+from pulumi_sandbox.providers.aws.eks import errors as eks_errors
+from pulumi_sandbox.providers.aws.eks import node_group_template
+from pulumi_sandbox.providers.aws.eks.node_group_rules import too_old
+from pulumi_sandbox.providers.aws.iam.managed_policies import OURS
 from pulumi_sandbox.providers.aws.world import CloudContext
 from pulumi_sandbox.providers.inputs import rows, table, text_of
 

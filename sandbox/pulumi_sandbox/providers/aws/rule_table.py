@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from pulumi_sandbox.providers import paths
-from pulumi_sandbox.providers.aws import iam_rules, node_group_rules, template_rules, types
+from pulumi_sandbox.providers.aws import types
+from pulumi_sandbox.providers.aws.ec2 import launch_template_rules as template_rules
+from pulumi_sandbox.providers.aws.eks import node_group_rules
+from pulumi_sandbox.providers.aws.iam import rules as iam_rules
 from pulumi_sandbox.providers.inputs import table
 from pulumi_sandbox.providers.resource import Problem
 

@@ -13,7 +13,7 @@ from pulumi_sandbox.providers.values import UNKNOWN
 from tests.sandbox.providers.aws.conftest import SHAPES, Amazon
 from tests.sandbox.providers.gcp.test_discovery import properties
 
-# What no schema describes: the provider's own settings, what a document is made of (aws_iam_rules reads those), and
+# What no schema describes: the provider's own settings, what a document is made of (iam.rules reads those), and
 # what Amazon gives through another resource. A new entry here is a property of a newer SDK that nothing looks at.
 UNSEEN = {
     types.NODE_GROUP: ["nodeGroupNamePrefix", "region"],

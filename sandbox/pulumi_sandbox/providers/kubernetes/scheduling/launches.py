@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pulumi_sandbox.providers.aws import faults
+from pulumi_sandbox.providers.aws.eks import faults
 from pulumi_sandbox.providers.aws.references import scaling_groups
 from pulumi_sandbox.providers.aws.world import CloudContext
 from pulumi_sandbox.providers.invokes import Lookups

@@ -8,7 +8,7 @@ from pulumi_sandbox.providers.kubernetes.workloads import jobs
 from pulumi_sandbox.providers.readiness import NotReady
 from pulumi_sandbox.world.faults import Fault
 
-from tests.sandbox.providers.aws.test_faults import NO_SPOT, sold_out
+from tests.sandbox.providers.aws.eks.test_faults import NO_SPOT, sold_out
 from tests.sandbox.providers.kubernetes.conftest import JOB, Cluster, job
 from tests.sandbox.providers.kubernetes.scheduling.test_scheduler import SPEC, group, tag
 

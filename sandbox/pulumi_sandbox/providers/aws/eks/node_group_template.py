@@ -2,7 +2,7 @@
 
 Source of each rule: docs.aws.amazon.com/eks/latest/userguide/launch-templates.html ("Launch template configuration
 basics"), botocore's service model of EKS (CreateNodegroupRequest, LaunchTemplateSpecification), and for reservations
-docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html. Words without a report in aws_eks_errors are the
+docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html. Words without a report in errors.py are the
 documents' own.
 """
 
@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pulumi_sandbox.providers.aws import eks_errors, instance_types
-from pulumi_sandbox.providers.aws.node_group_rules import architectures, sold
+from pulumi_sandbox.providers.aws.ec2 import instance_types
+from pulumi_sandbox.providers.aws.eks import errors as eks_errors
+from pulumi_sandbox.providers.aws.eks.node_group_rules import architectures
 from pulumi_sandbox.providers.inputs import rows, table
 
 Inputs = dict[str, Any]
@@ -88,5 +89,5 @@ def machines(group: Inputs, template: Inputs) -> Iterator[tuple[str, str]]:
         return
     for problem in architectures([name], group.get("amiType"), "instanceType"):
         yield eks_errors.INVALID, problem.text
-    for problem in sold(name, str(group.get("capacityType") or "ON_DEMAND"), "instanceType"):
+    for problem in instance_types.sold(name, str(group.get("capacityType") or "ON_DEMAND"), "instanceType"):
         yield eks_errors.INVALID, problem.text

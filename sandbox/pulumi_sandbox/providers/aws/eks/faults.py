@@ -1,11 +1,13 @@
-"""What a planted fault does to resources of EKS, in the words that somebody saw (aws_eks_errors)."""
+"""What a planted fault does to resources of EKS, in the words that somebody saw (errors.py)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pulumi_sandbox.providers.aws import eks_errors, instance_types, types
+from pulumi_sandbox.providers.aws import types
+from pulumi_sandbox.providers.aws.ec2 import instance_types
+from pulumi_sandbox.providers.aws.eks import errors as eks_errors
 from pulumi_sandbox.providers.aws.world import CloudContext
 from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.providers.resource import Resource

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 
 import gpu_catalog
 from gpu_common.suggest import closest
 
 from pulumi_sandbox.providers.aws import documents
+from pulumi_sandbox.providers.resource import Problem
 
 # What EKS takes where nobody names a type (botocore, eks 2017-11-01, CreateNodegroupRequest.instanceTypes).
 DEFAULT = "t3.medium"
@@ -72,3 +74,13 @@ def where_it_is(name: str, region: str) -> str:
     parts = [f"the nearest in {region} is {instead}"] if instead else []
     parts += [f"{', '.join(near[:3])} {'has' if len(near) == 1 else 'have'} it"] if near else []
     return "; ".join(parts)
+
+
+def sold(name: str, market: str, path: str) -> Iterator[Problem]:
+    """gpu_catalog, `markets`: what each machine can be bought as."""
+    machine = offer(name)
+    if machine is None or "markets" in machine.uncertain:
+        return
+    known = [CAPACITY[one] for one in (*machine.markets, *machine.unverified_markets) if one in CAPACITY]
+    if market in CAPACITY.values() and market not in known:
+        yield Problem(path, f"{name} is not offered as {market}; it is offered as {', '.join(known)}")

@@ -15,7 +15,7 @@ from typing import Any
 from gpu_common.suggest import closest
 
 from pulumi_sandbox.providers.aws import documents, types
-from pulumi_sandbox.providers.aws.policy import VERSIONS
+from pulumi_sandbox.providers.aws.iam.policy import VERSIONS
 from pulumi_sandbox.providers.inputs import rows, table
 from pulumi_sandbox.providers.resource import Problem
 from pulumi_sandbox.providers.values import UNKNOWN

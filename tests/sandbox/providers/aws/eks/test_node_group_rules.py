@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pulumi_sandbox.providers.aws import instance_types
+from pulumi_sandbox.providers.aws.ec2 import instance_types
 from pulumi_sandbox.providers.values import UNKNOWN
 
 from tests.sandbox.providers.aws.conftest import NODE_GROUP, Amazon

@@ -12,8 +12,8 @@ from typing import Any
 
 import gpu_catalog
 
-from pulumi_sandbox.providers.aws import eks_errors
-from pulumi_sandbox.providers.aws import instance_types as types
+from pulumi_sandbox.providers.aws.ec2 import instance_types as types
+from pulumi_sandbox.providers.aws.eks import errors as eks_errors
 from pulumi_sandbox.providers.inputs import is_known, rows, table
 from pulumi_sandbox.providers.paths import text
 from pulumi_sandbox.providers.resource import DEFAULTS, Problem
@@ -143,16 +143,6 @@ def capacity(inputs: Inputs) -> Iterator[Problem]:
         if isinstance(subnets, list) and len(subnets) != 1:
             text = f"expected the one subnet in the Availability Zone of the Capacity Block, got {len(subnets)}"
             yield Problem("subnetIds", text)
-
-
-def sold(name: str, market: str, path: str) -> Iterator[Problem]:
-    """gpu_catalog, `markets`: what each machine can be bought as."""
-    offer = types.offer(name)
-    if offer is None or "markets" in offer.uncertain:
-        return
-    known = [types.CAPACITY[one] for one in (*offer.markets, *offer.unverified_markets) if one in types.CAPACITY]
-    if market in types.CAPACITY.values() and market not in known:
-        yield Problem(path, f"{name} is not offered as {market}; it is offered as {', '.join(known)}")
 
 
 def labels(given: Any) -> Iterator[Problem]:

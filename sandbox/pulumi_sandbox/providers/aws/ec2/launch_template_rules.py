@@ -11,8 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from pulumi_sandbox.providers.aws import instance_types
-from pulumi_sandbox.providers.aws.node_group_rules import sold
+from pulumi_sandbox.providers.aws.ec2 import instance_types
 from pulumi_sandbox.providers.inputs import is_known, rows, table
 from pulumi_sandbox.providers.resource import DEFAULTS, Problem
 
@@ -162,7 +161,7 @@ def market(inputs: Inputs) -> Iterator[Problem]:
         yield Problem("instanceMarketOptions.spotOptions", text)
     api_names = {"spot": "SPOT", "capacity-block": "CAPACITY_BLOCK", "on-demand": "ON_DEMAND"}
     if isinstance(name, str) and kind in api_names:
-        yield from sold(name, api_names[kind], "instanceType")
+        yield from instance_types.sold(name, api_names[kind], "instanceType")
 
 
 def machine(name: Any, region: str) -> Iterator[Problem]:
