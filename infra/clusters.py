@@ -40,6 +40,7 @@ class Built:
 
     wiring: Mapping[str, Any]
     options: pulumi.ResourceOptions
+    lookups: pulumi.InvokeOptions
 
 
 def build(settings: Settings) -> dict[str, Built]:
@@ -58,7 +59,7 @@ def with_cluster(pool: Pool, clusters: Mapping[str, Built]) -> Pool:
     if not isinstance(pool.args, EksRunnerPoolArgs):
         return pool
     on = clusters[str(pool.args.cluster_name)]
-    offered = _offerings(pool.args.instance_types, pool.args.region)
+    offered = _offerings(pool.args.instance_types, pool.args.region, on.lookups)
     args = type(pool.args)(**{**dict(pool.args), **on.wiring, "offerings": offered})
     return replace(pool, args=args, options=on.options)
 
@@ -75,8 +76,10 @@ def _cluster(
     name: str, described: Cluster, pools: Sequence[tuple[str, EksRunnerPoolArgs]], wiring: Mapping[str, Any]
 ) -> Built:
     short_name = naming.fit(name, 30)
-    found = aws.eks.get_cluster_output(name=name, region=described.region)
-    kubeconfig = _kubeconfig(name, described.region, found)
+    account = _account(short_name, described)
+    lookups = pulumi.InvokeOptions(provider=account)
+    found = aws.eks.get_cluster_output(name=name, region=described.region, opts=lookups)
+    kubeconfig = _kubeconfig(name, described, found)
     provider = kubernetes.Provider(f"{short_name}-cluster", kubeconfig=kubeconfig)
     in_cluster = pulumi.ResourceOptions(providers=[provider])
     controller, gpus_advertised = (
@@ -106,12 +109,15 @@ def _cluster(
             "device_plugin": f"{versions.DEVICE_PLUGIN_CHART} {described.device_plugin.model_dump_json()}",
             "controller": controller,
             "kubeconfig": kubeconfig,
+            "profile": described.profile,
+            "role_arn": described.role_arn,
         },
         # A check waits for GPUs until the plugin has told of them, and pulls its image with the namespace's Secrets.
         pulumi.ResourceOptions(
-            providers=[provider],
+            providers=[provider, *([account] if account else [])],
             depends_on=[*gpus_advertised, *([namespace] if described.image_pull_secrets else [])],
         ),
+        lookups,
     )
 
 
@@ -130,12 +136,24 @@ def _logins(name: str, described: Cluster) -> list[ImagePullSecret]:
     ]
 
 
-def _kubeconfig(name: str, region: str, found: pulumi.Output[aws.eks.GetClusterResult]) -> pulumi.Output[str]:
-    """How the cluster is reached, as whoever runs this: the aws command is asked for credentials, none are in it."""
+def _account(short_name: str, described: Cluster) -> aws.Provider | None:
+    """The provider of a cluster's own account; None where the stack's aws: settings are right for it."""
+    if not described.profile and not described.role_arn:
+        return None
+    roles = [aws.ProviderAssumeRoleArgs(role_arn=described.role_arn)] if described.role_arn else None
+    return aws.Provider(f"{short_name}-account", region=described.region, profile=described.profile, assume_roles=roles)
+
+
+def _kubeconfig(name: str, described: Cluster, found: pulumi.Output[aws.eks.GetClusterResult]) -> pulumi.Output[str]:
+    """How the cluster is reached: with credentials of the aws command, by the profile and role of the cluster."""
+    role = ["--role-arn", described.role_arn] if described.role_arn else []
+    arguments = ["--region", described.region, "eks", "get-token", "--cluster-name", name, "--output", "json", *role]
+    command: dict[str, Any] = {"apiVersion": _CREDENTIALS, "command": "aws", "args": arguments}
+    if described.profile:
+        command["env"] = [{"name": "AWS_PROFILE", "value": described.profile}]
 
     def render(cluster: aws.eks.GetClusterResult) -> str:
         authority = cluster.certificate_authorities[0].data
-        arguments = ["--region", region, "eks", "get-token", "--cluster-name", name, "--output", "json"]
         return json.dumps(
             {
                 "apiVersion": "v1",
@@ -146,9 +164,7 @@ def _kubeconfig(name: str, region: str, found: pulumi.Output[aws.eks.GetClusterR
                         "cluster": {"server": cluster.endpoint, "certificate-authority-data": authority},
                     }
                 ],
-                "users": [
-                    {"name": name, "user": {"exec": {"apiVersion": _CREDENTIALS, "command": "aws", "args": arguments}}}
-                ],
+                "users": [{"name": name, "user": {"exec": command}}],
                 "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
                 "current-context": name,
             }
@@ -232,12 +248,15 @@ def _pod_security(runners: Iterable[RunnerChoices]) -> Literal["restricted", "ba
     return "restricted"
 
 
-def _offerings(instance_types: Sequence[str], region: str) -> dict[str, pulumi.Output[list[str]]]:
-    """The zones that offer each type, which AWS tells whoever asks."""
+def _offerings(
+    instance_types: Sequence[str], region: str, lookups: pulumi.InvokeOptions
+) -> dict[str, pulumi.Output[list[str]]]:
+    """The zones that offer each type, as AWS answers."""
     found = aws.ec2.get_instance_type_offerings_output(
         location_type="availability-zone",
         filters=[{"name": "instance-type", "values": list(instance_types)}],
         region=region,
+        opts=lookups,
     )
 
     def zones_of(name: str) -> pulumi.Output[list[str]]:

@@ -239,7 +239,7 @@ def test_the_python_program_of_the_aws_page_makes_nodes_where_every_type_is_offe
     nodes = made.one(":NodeGroup").inputs
     assert (nodes["clusterName"], nodes["version"], nodes["capacityType"]) == ("ci", "1.35", "SPOT")
     assert nodes["subnetIds"] == ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]
-    assert len([row for row in made.rows if row.request.custom]) == 13
+    assert len([row for row in made.rows if row.request.custom]) == 14
 
 
 def test_the_generated_pages_are_fresh() -> None:

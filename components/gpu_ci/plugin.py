@@ -30,9 +30,13 @@ from pulumi.runtime.stack import wait_for_rpcs
 
 from . import versions
 from .args import Args
+from .aws.limits.service import LimitsService
+from .aws.node_group_limits import NodeGroupLimits
 from .component import Component
+from .custom_resources import EngineLog, Refused
 from .errors import did_you_mean
-from .gcp.gate.service import GateService, Refused
+from .gcp.gate.service import GateService
+from .gcp.smoke_gate import SmokeGate
 from .kinds import catalog
 from .schema import NAME, as_json
 
@@ -69,7 +73,13 @@ class Servicer(ProviderServicer):
 
     def __init__(self, engine_address: str) -> None:
         super().__init__(Package(versions.PACKAGE), [], engine_address)
-        self._gates = GateService(lambda: self.engine_address)
+        log = EngineLog(lambda: self.engine_address)
+        self._gates = GateService(log)
+        self._limits = LimitsService(log)
+        self._services: dict[str, GateService | LimitsService] = {
+            SmokeGate.TYPE: self._gates,
+            NodeGroupLimits.TYPE: self._limits,
+        }
 
     async def Handshake(self, request: Any, context: Context) -> Any:
         self.engine_address = request.engine_address or self.engine_address
@@ -132,31 +142,39 @@ class Servicer(ProviderServicer):
         raise AssertionError("abort always raises")
 
     async def Check(self, request: Any, context: Context) -> Any:
-        return self._gates.check(request)
+        return self._service(request).check(request)
 
     async def Diff(self, request: Any, context: Context) -> Any:
-        return await self._gates.diff(request)
+        return await self._service(request).diff(request)
 
     async def Create(self, request: Any, context: Context) -> Any:
-        return await self._answered(self._gates.create(request), context)
+        return await self._answered(self._service(request).create(request), context)
 
     async def Update(self, request: Any, context: Context) -> Any:
-        return self._gates.update(request)
+        return await self._answered(self._service(request).update(request), context)
 
     async def Read(self, request: Any, context: Context) -> Any:
-        return self._gates.read(request)
+        return await self._answered(self._service(request).read(request), context)
 
     async def Delete(self, request: Any, context: Context) -> Any:
-        return await self._answered(self._gates.delete(request), context)
+        return await self._answered(self._service(request).delete(request), context)
 
     async def Cancel(self, request: Any, context: Context) -> Any:
-        self._gates.cancel()
+        self._cancel()
         return empty_pb2.Empty()
 
     async def close(self) -> None:
         """Stop what runs, and let it clean up behind itself."""
-        self._gates.cancel()
-        await self._gates.drained()
+        self._cancel()
+        await asyncio.gather(*(service.drained() for service in self._services.values()))
+
+    def _service(self, request: Any) -> GateService | LimitsService:
+        """What looks after resources of the request's type."""
+        return self._services[request.urn.split("::")[2].rpartition("$")[2]]
+
+    def _cancel(self) -> None:
+        for service in self._services.values():
+            service.cancel()
 
     async def _answered(self, work: Any, context: Context) -> Any:
         try:

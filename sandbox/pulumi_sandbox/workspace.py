@@ -129,6 +129,11 @@ class Workspace:
         write_whole(self.root / "kubeconfig", "")
 
     @property
+    def aws_port(self) -> int:
+        """The port at which clients in this process's environment look for Amazon's APIs."""
+        return self.endpoint_port + 1
+
+    @property
     def endpoint_port(self) -> int:
         """The port at which clients in this process's environment look for the Compute Engine API."""
         named = _ENDPOINT.fullmatch(os.environ.get(ENDPOINT, ""))
@@ -137,7 +142,8 @@ class Workspace:
     def environment(self, port: int | None = None) -> dict[str, str]:
         """What to set so that plain `pulumi` works in this sandbox, with the Compute Engine API at this port."""
         self.prepare()
-        endpoint = f"127.0.0.1:{port or self.compute_port}"
+        port = port or self.compute_port
+        endpoint = f"127.0.0.1:{port}"
         settings = {
             "PULUMI_SANDBOX_DIR": str(self.root),
             "PULUMI_SANDBOX_PYTHON": sys.executable,
@@ -154,6 +160,12 @@ class Workspace:
             "GCE_METADATA_IP": endpoint,
             "CLOUDSDK_CONFIG": str(self.root / "gcloud"),
             "AWS_EC2_METADATA_DISABLED": "true",
+            # The SDKs of Amazon read these. The keys open nothing, and no profile of this computer's user is read.
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port + 1}",
+            "AWS_ACCESS_KEY_ID": "sandbox",
+            "AWS_SECRET_ACCESS_KEY": "sandbox",
+            "AWS_CONFIG_FILE": str(self.root / "aws-config"),
+            "AWS_SHARED_CREDENTIALS_FILE": str(self.root / "aws-credentials"),
             "NO_PROXY": without_proxy(os.environ.get("NO_PROXY", "")),
             "KUBECONFIG": str(self.root / "kubeconfig"),
         }
@@ -186,11 +198,13 @@ def without_proxy(hosts: str) -> str:
 
 
 def free_port() -> int:
+    """A free port, behind which the next one is free too: Compute Engine's API has the first, Amazon's the second."""
     for _ in range(200):
-        port = PORTS.start + secrets.randbelow(len(PORTS))
-        with socket.socket() as probe:
+        port = PORTS.start + secrets.randbelow(len(PORTS) - 1)
+        with socket.socket() as probe, socket.socket() as next_probe:
             try:
                 probe.bind(("127.0.0.1", port))
+                next_probe.bind(("127.0.0.1", port + 1))
             except OSError:
                 continue
             return port

@@ -46,6 +46,8 @@ def said_while_shut(runner: SandboxRunner) -> str:
     failed, done = runner.steps(*eks.UP, ok=False)
     assert done == []
     assert behind(runner, "-runners-release") == []
+    # The health issues and activities that AWS has of the group, after the Job's own report.
+    assert re.search(r"a10g: what AWS reports of the node group a10g-nodes-nodes-[0-9a-f]+:\n +EKS: ", failed.output)
     [text] = shut(failed.output).values()
     return text
 

@@ -11,12 +11,14 @@ import pytest
 
 from tests.conftest import BroughtUp, bring_up, copied
 from tests.engine import eks
+from tests.infra import stack
 from tests.sandbox_runner import SandboxRunner
 
 pytestmark = pytest.mark.engine
 
 JOB, RELEASE = "a10g-smoke-job", "a10g-runners-release"
-NODES, TEMPLATE = "a10g-nodes-nodes", "a10g-nodes-template"
+NODES, TEMPLATE, LIMITS = "a10g-nodes-nodes", "a10g-nodes-template", "a10g-nodes-limits"
+RUNNER, POD = "kubernetes:actions.github.com/v1alpha1:EphemeralRunner", "kubernetes:core/v1:Pod"
 EPHEMERAL = "a10g-nodes-asg-resources-ephemeral-storage"
 NEW_CHECK = [("create-replacement", JOB), ("replace", JOB)]
 GROWS, OLD_CHECK = ("update", RELEASE), ("delete-replaced", JOB)
@@ -77,6 +79,59 @@ def test_a_second_up_changes_nothing_not_even_a_size_that_others_set(pool: Sandb
     assert done == []
     [row] = [row for row in pool.world() if row["name"] == NODES]
     assert row["outputs"]["scalingConfig"] == {"minSize": 0, "maxSize": 2, "desiredSize": 1}
+
+
+@pytest.fixture
+def busy(pool: SandboxRunner) -> SandboxRunner:
+    """The pool with a job on each of its two nodes; the state knows of no node."""
+    pool.run(*changed(pool, minIdle=2))
+    for number, runner in enumerate(row["id"] for row in pool.world() if row["type"] == RUNNER):
+        pool.run("world", "edit", f"{RUNNER}/{runner}", f'status.jobId="{number}"')
+    assert jobs(pool) == {"0": "0", "1": "1"}
+    return pool
+
+
+def jobs(pool: SandboxRunner) -> dict[str, str]:
+    """The number of the node of each job."""
+    rows = {(row["type"], row["id"]): row for row in pool.world()}
+    found = {}
+    for (kind, identity), row in rows.items():
+        if kind == RUNNER and (job := row["outputs"]["status"].get("jobId")):
+            found[job] = str(rows[POD, identity]["inputs"]["spec"]["nodeName"]).rpartition("-")[2]
+    return found
+
+
+def limits(pool: SandboxRunner) -> dict[str, int]:
+    """The sizes of the group as EKS has them."""
+    return dict(next(row for row in pool.world() if row["name"] == NODES)["outputs"]["scalingConfig"])
+
+
+@pytest.mark.slow
+def test_another_maximum_leaves_busy_nodes_and_their_jobs_alone(busy: SandboxRunner) -> None:
+    """Without --refresh, as most people run it."""
+    _, done = busy.steps(*changed(busy, minIdle=2, max=3))
+    assert ("update", LIMITS) in done
+    assert NODES not in [name for _, name in done]
+    assert jobs(busy) == {"0": "0", "1": "1"}
+    assert limits(busy) == {"minSize": 0, "desiredSize": 2, "maxSize": 3}
+
+    # By now a third node runs for the idle runner of the changed scale set. The group keeps room for all of them.
+    lowered, _ = busy.steps(*changed(busy, minIdle=1, max=1))
+    assert lowered.has("has 3 nodes, so its maximum is 3 and not 1: no running node was ended")
+    assert jobs(busy) == {"0": "0", "1": "1"}
+    assert limits(busy)["maxSize"] == 3
+
+
+@pytest.mark.slow
+def test_busy_nodes_stay_for_another_runner_and_end_for_another_image_of_theirs(busy: SandboxRunner) -> None:
+    runner = {**stack.on_eks()["gpu-ci:pools"]["a10g"]["runner"], "memoryGib": 8}
+    busy.run(*changed(busy, minIdle=2, runner=runner))
+    assert jobs(busy) == {"0": "0", "1": "1"}
+    busy.run(*changed(busy, minIdle=2, runner=runner, nodeRepair=False))
+    assert jobs(busy) == {"0": "0", "1": "1"}
+    # EKS exchanges the nodes, and a job that still runs is cut off, as docs/aws.md says.
+    busy.run(*changed(busy, minIdle=2, runner=runner, nodeRepair=False, releaseVersion="1.34.3-20260801"))
+    assert jobs(busy) == {}
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 from gpu_preview.compare.compare import Request, compare
 from gpu_preview.git.repository import Repository
 
-from tests.last_release import PAYLOADS, SANDBOX_FILE, STACK_FILE, STATE, migrated
+from tests.last_release import ADDED, PAYLOADS, SANDBOX_FILE, STACK_FILE, STATE, migrated
 from tests.preview.repository import commit, start
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
@@ -19,10 +19,13 @@ pytestmark = [pytest.mark.engine, pytest.mark.slow]
 _CHECK = "spec.template.spec"
 _RUNNER = "values.template.spec.containers[0]"
 FOLLOWS = {
+    "a10g-nodes-template": ("update", ["userData"]),
+    "a10g-nodes-nodes": ("update", ["launchTemplate.version"]),
     # The check runs as the runner image's own user, and what waits for GitHub is new.
     "a10g-smoke-job": (
         "replace",
         [
+            'spec.template.metadata.annotations["gpu-ci-proves"]',
             f"{_CHECK}.containers[0].env[0].name",
             f"{_CHECK}.containers[0].env[0].value",
             *(f"{_CHECK}.containers[0].env[{at}]" for at in (1, 2, 3)),
@@ -33,7 +36,6 @@ FOLLOWS = {
         ],
     ),
     "a10g-runners-release": ("update", [f"{_RUNNER}.env[0]", f"{_RUNNER}.lifecycle"]),
-    "a10g-runners-registered": ("create", ["apiVersion", "kind", "metadata"]),
     "l4-gate": ("replace", ["template"]),
     "l4-group": ("update", ["versions[0].instanceTemplate"]),
     "t4-gate": ("replace", ["template"]),
@@ -52,6 +54,7 @@ def test_nothing_changes_but_what_machines_run_and_what_follows_from_it(tmp_path
     [stack] = compare(request, Repository.find(folder), lambda _: None).stacks
     assert stack.error == ""
     changed = {each.name: (each.operation.value, [one.path for one in each.properties]) for each in stack.changed}
+    assert {name: changed.pop(name)[0] for name in ADDED} == dict.fromkeys(ADDED, "create")
     assert changed == FOLLOWS | {name: ("replace", paths) for name, paths in PAYLOADS.items()}
-    assert stack.counts.same == 59
+    assert stack.counts.same == 57
     assert stack.counts.moved == 0

@@ -31,6 +31,7 @@ COMPUTED: dict[str, dict[str, Any]] = {
     "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager": {"instanceGroup": "group-1"},
     "gcp:artifactregistry/repository:Repository": {"name": "build-pool-stack"},
     "gcp:compute/router:Router": {"name": "pool-router-1"},
+    "gpu-ci:aws:NodeGroupLimits": {"currentMaxSize": 4},
     "gpu-ci:gcp:SmokeGate": {
         "checkedTemplate": TEMPLATE,
         "verdict": "pass",

@@ -28,6 +28,8 @@ LABELLED: dict[str, tuple[str, ...] | None] = {
     "aws:iam/role:Role": ("tags",),
     "aws:iam/rolePolicyAttachment:RolePolicyAttachment": None,
     "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate": ("labels",),
+    # It makes nothing: it changes the node group, which has tags.
+    "gpu-ci:aws:NodeGroupLimits": None,
     "gpu-ci:gcp:SmokeGate": ("labels",),
     "gcp:serviceaccount/account:Account": None,
     "gcp:projects/iAMMember:IAMMember": None,

@@ -88,6 +88,26 @@ def test_the_cluster_is_reached_as_whoever_runs_this_and_no_credential_is_writte
     ]  # fmt: skip
 
 
+def test_the_profile_and_role_of_a_cluster_reach_everything_that_calls_aws() -> None:
+    role = "arn:aws:iam::123456789012:role/deployer"
+    described = {**ON_CLUSTER["gpu-ci:clusters"]["ci"], "profile": "prod", "roleArn": role}
+    found = run(stack(clusters={"ci": described}))
+    account = found.one("pulumi:providers:aws")
+    assert {name: account.inputs[name] for name in ("region", "profile")} == {"region": "us-east-1", "profile": "prod"}
+    assert json.loads(account.inputs["assumeRoles"]) == [{"roleArn": role}]
+    [user] = json.loads(found.one("pulumi:providers:kubernetes").inputs["kubeconfig"])["users"]
+    assert user["user"]["exec"]["args"][-2:] == ["--role-arn", role]
+    assert user["user"]["exec"]["env"] == [{"name": "AWS_PROFILE", "value": "prod"}]
+    made = [row for row in found.rows if row.type.startswith("aws:")]
+    assert {row.request.provider for row in made} == {f"{account.urn}::ci-account-id"}
+    limits = found.one(":NodeGroupLimits").inputs
+    assert (limits["profile"], limits["roleArn"]) == ("prod", role)
+
+
+def test_without_them_the_stacks_own_settings_count() -> None:
+    assert [row.type for row in deployed().rows if row.type == "pulumi:providers:aws"] == []
+
+
 def test_everything_in_the_cluster_is_made_by_its_own_provider() -> None:
     found = deployed()
     provider = f"{found.one('pulumi:providers:kubernetes').urn}::ci-cluster-id"

@@ -33,6 +33,15 @@ PAYLOADS = {
     "t4-template": ['metadata["gpu-agent-pyz"]', 'metadata["gpu-smoke-pyz"]', 'metadata["startup-script"]'],
 }
 
+# What the changelog announces beyond that: new resources, and properties of registrations that differ.
+ADDED = ("a10g-nodes-limits", "a10g-runners-registered")
+ANNOUNCED = (
+    "a10g-nodes-template object userData",
+    "a10g-nodes-nodes ignoreChanges[0]",
+    "a10g-smoke-check dependencies",
+    "a10g-smoke-job dependencies",
+)
+
 
 # What an upgrade needs by hand (docs/github.md, One App becomes two): the App of that release registers runners, and
 # another one administers.

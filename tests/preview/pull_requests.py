@@ -152,7 +152,7 @@ PULL_REQUESTS = (
         3,
         (0, 1, 2, 0),
     ),
-    PullRequest("labels-changed", staging(("      team: platform\n", "      team: compilers\n")), 3, (0, 6, 5, 0)),
+    PullRequest("labels-changed", staging(("      team: platform\n", "      team: compilers\n")), 3, (0, 7, 5, 0)),
     PullRequest("secret-rotated", staging(("secrets/registry-token", "secrets/registry-token-2")), 2, (0, 1, 0, 0)),
     PullRequest(
         "repository-let-in", staging(("repositories: [kernels]", "repositories: [kernels, website]")), 2, (0, 1, 0, 0)
@@ -209,5 +209,5 @@ PULL_REQUESTS = (
     ),
     PullRequest("broken-yaml", staging(("      market: standard\n", "      market: [standard\n")), 1),
     PullRequest("stack-removed", removed(STAGING), 3),
-    PullRequest("stack-added", copied(STAGING, "Pulumi.dev.yaml"), 2, (68, 0, 0, 0), stack="dev"),
+    PullRequest("stack-added", copied(STAGING, "Pulumi.dev.yaml"), 2, (69, 0, 0, 0), stack="dev"),
 )

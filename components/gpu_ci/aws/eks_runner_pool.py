@@ -21,6 +21,7 @@ from ..kubernetes.scale_set.args import ControllerReference, GithubApp, RunnerCh
 from ..kubernetes.scale_set.rules import ConfigUrl
 from ..kubernetes.smoke_job import SmokeJob, SmokeJobArgs
 from . import node_capacity
+from .diagnosis import after_failed_check
 from .gpu_node_group import GpuNodeGroup
 from .nodes.args import GpuNodeGroupArgs
 
@@ -199,7 +200,21 @@ class EksRunnerPool(Component):
                 kubeconfig=args.kubeconfig,
                 rerun_on=[nodes.generation, args.device_plugin],
             ),
-            self.child(depends_on=[nodes]),
+            self.child(
+                depends_on=[nodes],
+                transformations=[
+                    after_failed_check(
+                        self,
+                        name,
+                        args.cluster_name,
+                        nodes.node_group_name,
+                        scaling_group=nodes.autoscaling_group_name,
+                        region=args.region,
+                        profile=args.profile,
+                        role_arn=args.role_arn,
+                    )
+                ],
+            ),
         )
         runners = RunnerScaleSet(
             f"{name}-runners",

@@ -15,6 +15,7 @@ from ..component import Component
 from ..errors import ArgsError, Problem
 from ..kubernetes import gpu_nodes
 from ..labels import merge
+from .node_group_limits import NodeGroupLimits, NodeGroupLimitsArgs
 from .nodes.args import GpuNodeGroupArgs
 from .nodes.autoscaler_tags import group_tags, node_labels
 from .nodes.launch_template import launch_template
@@ -37,9 +38,10 @@ class GpuNodeGroup(Component):
     """GPU nodes on Amazon EKS that only pods with a GPU in mind get on, from none to as many as they ask for.
 
     Creates: a role for the nodes with AWS's policies for joining the cluster and pulling images, a launch template, a
-    managed node group on its newest version, and tags on that group's Auto Scaling group by which Cluster Autoscaler
-    scales it from zero. What the template runs on a node keeps its GPUs from unprivileged containers that asked for
-    none. With efa also a security group, and a placement group unless a capacity block is the market.
+    managed node group on its newest version, tags on that group's Auto Scaling group by which Cluster Autoscaler scales
+    it from zero, and a NodeGroupLimits, which changes the group's maximum and keeps Auto Scaling from ending busy nodes
+    to balance zones. What the template runs on a node keeps its GPUs from unprivileged containers that asked for none.
+    With efa also a security group, and a placement group unless a capacity block is the market.
     Costs: nothing while there is no node; a node costs its instance and its disk. A capacity block is paid when it is
     reserved.
     Does not: start nodes or install what runs on them: an autoscaler, the device plugin (Bottlerocket has its own), the
@@ -97,6 +99,20 @@ class GpuNodeGroup(Component):
         self.generation = pulumi.Output.concat(
             template.id, " ", template.latest_version.apply(str), " ", nodes.ami_type, " ", nodes.release_version
         )
+        in_several_zones = len(args.chosen_zones) > 1
+        NodeGroupLimits(
+            f"{name}-limits",
+            NodeGroupLimitsArgs(
+                region=args.region,
+                cluster_name=args.cluster_name,
+                node_group_name=nodes.node_group_name,
+                max_size=args.max,
+                **({"autoscaling_group_name": scaling, "generation": self.generation} if in_several_zones else {}),
+                profile=args.profile,
+                role_arn=args.role_arn,
+            ),
+            self.child(),
+        )
         self.register()
 
     def _nodes(
@@ -125,6 +141,9 @@ class GpuNodeGroup(Component):
             launch_template=aws.eks.NodeGroupLaunchTemplateArgs(
                 id=template.id, version=template.latest_version.apply(str)
             ),
+            # For a new group alone. With a change of any size the provider sends the desired one too, as the state
+            # has it, and EKS ends the nodes beyond it (terraform-provider-aws@012e0a32:internal/service/eks/
+            # node_group.go, expandNodegroupScalingConfig). NodeGroupLimits changes the maximum by itself.
             scaling_config=aws.eks.NodeGroupScalingConfigArgs(min_size=0, max_size=args.max, desired_size=0),
             # MINIMAL ends a node before it starts another: where GPUs are scarce, there is none to start first.
             update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1, update_strategy="MINIMAL"),
@@ -138,7 +157,7 @@ class GpuNodeGroup(Component):
                 )
             ],
             tags=tags,
-            opts=self.child(ignore_changes=["scalingConfig.desiredSize"], depends_on=attached),
+            opts=self.child(ignore_changes=["scalingConfig"], depends_on=attached),
         )
 
 

@@ -20,6 +20,9 @@ SecurityGroupId = Annotated[str, Field(pattern=rf"^sg-{_ID}$")]
 VpcId = Annotated[str, Field(pattern=rf"^vpc-{_ID}$")]
 ReservationId = Annotated[str, Field(pattern=rf"^cr-{_ID}$")]
 KmsKeyArn = Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$")]
+RoleArn = Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9_+=,.@/-]+$")]
+Profile = Annotated[str, Field(pattern=r"^[^\s\[\]]+$")]
+"""The name of a profile in the configuration of the AWS command line."""
 # botocore 1.44.5, eks: CreateClusterRequest.name.
 ClusterName = Annotated[str, Field(pattern=r"^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$")]
 KubernetesVersion = Annotated[str, Field(pattern=r"^1\.[0-9]{2}$")]

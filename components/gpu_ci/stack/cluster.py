@@ -10,7 +10,7 @@ from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_
 
 from ..args import Args, StrictBool
 from ..aws.nodes import rules
-from ..aws.resource_names import Region, SubnetId
+from ..aws.resource_names import Profile, Region, RoleArn, SubnetId
 from ..errors import at_path, invalid, raise_problems, validate_whole_and_entries
 from ..gcp.resource_names import SecretName as SecretManagerName
 from ..kubernetes.arc_controller import ArcControllerArgs
@@ -46,6 +46,14 @@ class Cluster(Args):
     region: Region = Field(description="the region it is in, such as us-east-1")
     subnets: dict[str, SubnetId] = Field(
         min_length=1, description="for each zone that nodes may be in, a private subnet of the cluster's network"
+    )
+    profile: Profile | None = Field(
+        default=None,
+        description="the profile of the AWS command line's configuration for the cluster and its pools, whose account "
+        "they are in; by default the stack's aws: settings, and the environment's credentials for the cluster itself",
+    )
+    role_arn: RoleArn | None = Field(
+        default=None, description="the role that is assumed for them, by the profile or the environment"
     )
     managed: StrictBool = Field(
         default=True,

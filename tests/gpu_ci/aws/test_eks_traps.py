@@ -6,6 +6,7 @@ from typing import Any
 
 import pulumi
 import pytest
+from gpu_ci import versions
 from gpu_ci.aws.gpu_node_group import GpuNodeGroup
 from gpu_ci.kubernetes import gpu_nodes
 
@@ -104,10 +105,21 @@ def test_the_tag_counts_gpus_as_the_device_plugin_does(changes: dict[str, Any], 
     assert tags["k8s.io/cluster-autoscaler/node-template/resources/nvidia.com/gpu"] == gpus
 
 
-def test_the_size_an_autoscaler_chose_is_left_alone() -> None:
+def test_no_size_is_changed_by_the_provider_which_would_send_the_desired_one_too() -> None:
     row = group().one(":NodeGroup")
     assert row.inputs["scalingConfig"] == {"minSize": 0, "maxSize": 4, "desiredSize": 0}
-    assert list(row.request.ignoreChanges) == ["scalingConfig.desiredSize"]
+    assert list(row.request.ignoreChanges) == ["scalingConfig"]
+    limits = group().one(":NodeGroupLimits")
+    assert limits.inputs == {
+        "region": "us-east-1",
+        "clusterName": "ci",
+        "nodeGroupName": "pool-nodes-1",
+        "maxSize": 4,
+        "autoscalingGroupName": "eks-pool-nodes-1",
+        "generation": "l4-template-id 3 AL2023_x86_64_NVIDIA 1.35.3-20260917",
+    }
+    assert "autoscalingGroupName" not in group(zones=["us-east-1a"]).one(":NodeGroupLimits").inputs
+    assert limits.request.version == versions.PACKAGE
 
 
 def test_a_node_group_with_a_template_says_nothing_that_belongs_there() -> None:

@@ -21,6 +21,7 @@ SCHEMAS = {
     "aws:ec2/placementGroup:PlacementGroup": "AWS::EC2::PlacementGroup",
     "aws:iam/role:Role": "AWS::IAM::Role",
 }
+LIMITS = "gpu-ci:aws:NodeGroupLimits"
 # Where CloudFormation's word is not Pulumi's. The rest of a launch template is one property there.
 WORDS = {
     "AWS::EKS::Nodegroup": {"nodeRoleArn": "NodeRole", "subnetIds": "Subnets"},
@@ -33,7 +34,7 @@ OTHER_GROUP = "sg-0fedcba9876543210"
 
 # What is there before, what changes, and what happens to which child.
 CHANGES: list[tuple[dict[str, Any], dict[str, Any], dict[str, str]]] = [
-    ({}, {"cluster_name": "other"}, {"nodes": "replace"}),
+    ({}, {"cluster_name": "other"}, {"nodes": "replace", "limits": "replace"}),
     ({}, {"kubernetes_version": "1.36"}, {"nodes": "update"}),
     ({}, {"subnets": {"us-east-1a": SUBNET_B, "us-east-1b": SUBNET_A}}, {"nodes": "replace"}),
     ({}, {"offerings": {name: ["us-east-1a", "us-east-1b"] for name in TYPES}}, {}),
@@ -41,8 +42,10 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any], dict[str, str]]] = [
     ({}, {"instance_types": ["g6.2xlarge", "g6.4xlarge", "g6.8xlarge"]}, {"nodes": "replace"}),
     ({}, {"market": "standard"}, {"nodes": "replace"}),
     (BLOCK, {"capacity_reservation_id": "cr-0fedcba9876543210"}, {"template": "update"}),
-    ({}, {"zones": ["us-east-1a"]}, {"nodes": "replace"}),
-    ({}, {"max": 5}, {"nodes": "update"}),
+    ({}, {"zones": ["us-east-1a"]}, {"nodes": "replace", "limits": "update"}),
+    ({}, {"max": 5}, {"limits": "update"}),
+    ({}, {"profile": "prod"}, {"limits": "update"}),
+    ({}, {"role_arn": "arn:aws:iam::123456789012:role/deployer"}, {"limits": "update"}),
     ({**EFA, "efa": False}, {"efa": True}, {"template": "update"}),
     (EFA, {"vpc_id": OTHER_VPC}, {"efa": "replace"}),
     (EFA, {"cluster_security_group_id": OTHER_GROUP}, {"template": "update"}),
@@ -62,6 +65,8 @@ CHANGES: list[tuple[dict[str, Any], dict[str, Any], dict[str, str]]] = [
 
 def verdict(type_: str, key: str) -> str:
     """What a change of this input leads to."""
+    if type_ == LIMITS:
+        return "replace" if key in ("clusterName", "nodeGroupName", "region") else "update"
     name = SCHEMAS[type_]
     word = WORDS.get(name, {}).get(key, key[0].upper() + key[1:])
     if name == "AWS::EC2::LaunchTemplate" and word not in cloudformation(name)["properties"]:
@@ -75,10 +80,10 @@ def happens(before: dict[str, Any], change: dict[str, Any]) -> dict[str, str]:
     was = {row.urn: row for row in group(**before).rows}
     found: dict[str, str] = {}
     for row in group(**{**before, **change}).rows:
-        if row.urn not in was or row.type not in SCHEMAS:
+        if row.urn not in was or row.type not in (*SCHEMAS, LIMITS):
             continue
-        old = was[row.urn].inputs
-        changed = [key for key in {**old, **row.inputs} if old.get(key) != row.inputs.get(key)]
+        old, ignored = was[row.urn].inputs, set(row.request.ignoreChanges)
+        changed = [key for key in {**old, **row.inputs} if old.get(key) != row.inputs.get(key) and key not in ignored]
         verdicts = {verdict(row.type, key) for key in changed}
         if verdicts:
             found[row.name.removeprefix("l4-")] = "replace" if "replace" in verdicts else "update"

@@ -17,8 +17,10 @@ from ..resource_names import (
     ClusterName,
     KmsKeyArn,
     KubernetesVersion,
+    Profile,
     Region,
     ReservationId,
+    RoleArn,
     SecurityGroupId,
     SubnetId,
     VpcId,
@@ -60,6 +62,8 @@ class GpuNodeGroupArgs(Args):
             "vpc_id",
             "cluster_security_group_id",
             "pool",
+            "profile",
+            "role_arn",
         }
     )
     DECIDED: ClassVar[dict[str, str]] = {
@@ -93,6 +97,14 @@ class GpuNodeGroupArgs(Args):
     )
     tags: Tags = Field(default={}, description="tags put on everything that takes them")
 
+    profile: Profile | None = Field(
+        default=None,
+        description="the profile of the AWS command line's configuration by which the group's maximum is changed; by "
+        "default the environment's credentials. The same as the AWS provider's",
+    )
+    role_arn: RoleArn | None = Field(
+        default=None, description="the role that is assumed for it; the same as the AWS provider's"
+    )
     pool: Pool | None = Field(
         default=None, description="what the label gpu-ci-pool of the nodes says; by default the component's name"
     )

@@ -14,7 +14,8 @@ import base64
 # (docs.aws.amazon.com/eks/latest/userguide/launch-templates.html, "Amazon EC2 user data"). The script runs before
 # containerd and the kubelet start: nodeadm-run.service comes after cloud-final.service. It does not require it, so a
 # script that only failed would let the node join (awslabs/amazon-eks-ami@81fec2e:templates/al2023/runtime/rootfs/etc/
-# systemd/system/nodeadm-run.service); a machine that is off joins nothing, and its group starts another.
+# systemd/system/nodeadm-run.service); a machine that is off joins nothing, and its group starts another. The console is
+# what remains of it: aws ec2 get-console-output.
 _AL2023 = """\
 MIME-Version: 1.0
 Content-Type: multipart/mixed; boundary="//"
@@ -25,8 +26,10 @@ Content-Type: text/x-shellscript; charset="us-ascii"
 #!/bin/bash
 nvidia-ctk config --in-place \\
   --set accept-nvidia-visible-devices-envvar-when-unprivileged=false \\
-  --set accept-nvidia-visible-devices-as-volume-mounts=true ||
+  --set accept-nvidia-visible-devices-as-volume-mounts=true || {
+  echo "gpu-ci: nvidia-ctk exited with $?, so this node does not join and turns itself off" >/dev/console
   systemctl poweroff
+}
 
 --//--
 """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event, Lock
@@ -13,13 +12,13 @@ from typing import Any
 import grpc
 from google.protobuf import empty_pb2, struct_pb2
 from pulumi.runtime import rpc
-from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc, provider_pb2
+from pulumi.runtime.proto import provider_pb2
 from pydantic.alias_generators import to_camel
 
+from ...custom_resources import EngineLog, Refused, as_sent, checked, redacted, secret_names, to_plain, with_outputs
 from ..smoke_gate import SmokeGate, SmokeGateArgs
 from . import messages
 from .compute_api import ApiError, ComputeApi, GoogleCompute
-from .protobuf import as_sent, redacted, secret_names, to_plain, with_outputs
 from .runner import GateRunner, Question
 from .verdict import CANCELLED, NO_CAPACITY, PASS, Verdict
 
@@ -34,19 +33,11 @@ _REPLACES = ("project", "template", "pool")
 UNPROVEN = "unproven"
 
 
-class Refused(Exception):  # noqa: N818 - it is an answer
-    """Why there is no such gate, in words for whoever runs the deployment."""
-
-    def __init__(self, text: str, code: grpc.StatusCode = grpc.StatusCode.UNKNOWN) -> None:
-        super().__init__(text)
-        self.code = code
-
-
 class GateService:
     """The life of SmokeGate resources. Nothing of a gate stays in the cloud, so only Create and Delete go there."""
 
-    def __init__(self, engine: Callable[[], str], api: Callable[[], ComputeApi] = GoogleCompute) -> None:
-        self._engine = engine
+    def __init__(self, log: EngineLog, api: Callable[[], ComputeApi] = GoogleCompute) -> None:
+        self._log = log
         self._make_api = api
         self._made: ComputeApi | None = None
         self._making = Lock()
@@ -55,25 +46,7 @@ class GateService:
 
     def check(self, request: Any) -> Any:
         """The inputs with their defaults, or every problem they have; what is not known yet is let through."""
-        given, hidden = to_plain(request.news), secret_names(request.news)
-        # The engine prints the value of a property it is told, also of a secret one.
-        failures = [
-            provider_pb2.CheckFailure(reason=f"{problem.path}: {problem.reason}")
-            if re.split(r"[.\[]", problem.path)[0] in hidden
-            else provider_pb2.CheckFailure(property=problem.path, reason=problem.reason)
-            for problem in SmokeGateArgs.choice_problems(given)
-        ]
-        failures += [
-            provider_pb2.CheckFailure(reason=f"{name}: is a secret, and would stand in plain text {where}")
-            for name, where in _IN_PLAIN.items()
-            if name in hidden
-        ]
-        inputs = struct_pb2.Struct()
-        inputs.CopyFrom(request.news)
-        for name, field in SmokeGateArgs.model_fields.items():
-            if to_camel(name) not in given and not field.is_required():
-                inputs[to_camel(name)] = field.default
-        return provider_pb2.CheckResponse(inputs=inputs, failures=failures)
+        return checked(request, SmokeGateArgs, _IN_PLAIN)
 
     async def diff(self, request: Any) -> Any:
         """Another template is another gate; another deadline or zone list is the same one, already answered.
@@ -133,12 +106,12 @@ class GateService:
             properties=with_outputs(request.properties, outputs),
         )
 
-    def update(self, request: Any) -> Any:
+    async def update(self, request: Any) -> Any:
         """Keep the verdict, take the new settings for the next time."""
         outputs = {name: as_sent(request.olds, name) for name in map(to_camel, SmokeGate.OUTPUTS)}
         return provider_pb2.UpdateResponse(properties=with_outputs(request.news, outputs))
 
-    def read(self, request: Any) -> Any:
+    async def read(self, request: Any) -> Any:
         """A gate is nowhere but in the state, so it is what the state says; there is none to import."""
         if not request.properties.fields:
             return provider_pb2.ReadResponse()
@@ -186,18 +159,6 @@ class GateService:
         with self._making:
             self._made = self._made or self._make_api()
             return self._made
-
-    def _log(self, urn: str, text: str, stays: bool = False) -> None:
-        """A line under the resource in the engine's own display; without an engine there is nobody to tell."""
-        if not self._engine():
-            return
-        severity = engine_pb2.WARNING if stays else engine_pb2.INFO
-        request = engine_pb2.LogRequest(severity=severity, message=text, urn=urn, ephemeral=not stays)
-        try:
-            with grpc.insecure_channel(self._engine()) as channel:
-                engine_pb2_grpc.EngineStub(channel).Log(request, timeout=10)
-        except grpc.RpcError:
-            return
 
 
 class _Either(Event):

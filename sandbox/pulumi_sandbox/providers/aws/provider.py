@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 from pulumi_sandbox.providers import bridged, sandbox_file
 from pulumi_sandbox.providers.aws import conflicts, pure_functions, rule_table, schema, types
 from pulumi_sandbox.providers.aws import lookups as own_lookups
-from pulumi_sandbox.providers.aws.eks import faults
+from pulumi_sandbox.providers.aws.eks import faults, scaling
 from pulumi_sandbox.providers.aws.eks import outputs as eks_outputs
+from pulumi_sandbox.providers.aws.eks.api import AwsServer, EksApi
 from pulumi_sandbox.providers.aws.iam import managed_policies
 from pulumi_sandbox.providers.aws.iam import rules as iam_rules
 from pulumi_sandbox.providers.aws.references import References
@@ -41,6 +42,33 @@ class Aws(Cloud):
     coerces_scalars: ClassVar[bool] = True
     always_new: ClassVar[Collection[str]] = schema.ALWAYS_NEW
     pure: ClassVar[Mapping[str, PureFunction]] = pure_functions.FUNCTIONS
+
+    def __init__(self) -> None:
+        self._server: AwsServer | None = None
+
+    def configure(self, config: dict[str, Any]) -> None:
+        """Serve the API that components call, for as long as this provider runs."""
+        port = self.context.workspace.aws_port
+        self._profile(config.get("profile"))
+        try:
+            self._server = self._server or AwsServer(port, EksApi(self.context.world))
+        except OSError as wrong:
+            raise Refused(
+                f"aws: the sandbox's EKS API cannot listen on 127.0.0.1:{port}\n"
+                f"  got: {wrong.strerror}\n"
+                f"  hint: another program has it; run the command again, or for plain pulumi remove "
+                f"{self.context.workspace.root.name}/ports.json to choose another one"
+            ) from None
+
+    def _profile(self, name: Any) -> None:
+        """A profile that the program names exists for the SDK too. Its keys open nothing."""
+        if isinstance(name, str) and name:
+            text = f"[profile {name}]\naws_access_key_id = sandbox\naws_secret_access_key = sandbox\n"
+            (self.context.workspace.root / "aws-config").write_text(text)
+
+    def stop(self) -> None:
+        if self._server:
+            self._server.close()
 
     @property
     def account(self) -> str:
@@ -102,6 +130,12 @@ class Aws(Cloud):
         yield from References(self.around).missing(res.token, res.inputs)
         if res.token == types.NODE_GROUP and res.old_inputs is None:
             yield from faults.node_group(res, self.around, self.identity(res), self.region(res))
+        elif res.token == types.NODE_GROUP:
+            yield from scaling.refusals(self.context.world, res)
+
+    def updated(self, res: Resource) -> None:
+        if res.token == types.NODE_GROUP:
+            scaling.updated(self.context.world, res)
 
     def delete_blockers(self, res: Resource) -> Iterable[str]:
         return conflicts.users(self.context.world, res.token, res.id)
@@ -160,6 +194,8 @@ class Aws(Cloud):
                 found |= eks_outputs.cluster(res, self.around, self.region(res))
             case types.NODE_GROUP:
                 found |= eks_outputs.node_group(res, self.around, arn)
+                if res.old_inputs is not None:
+                    found["scalingConfig"] = scaling.after_update(self.context.world, res)
             case types.PLACEMENT_GROUP:
                 found["placementGroupId"] = res.outputs.get("placementGroupId") or f"pg-0{res.suffix(16)}"
             case types.POD_IDENTITY:

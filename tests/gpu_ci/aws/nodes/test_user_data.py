@@ -41,7 +41,7 @@ def runs(folder: Path, code: int) -> list[str]:
     for name in ("nvidia-ctk", "systemctl"):
         (folder / name).write_text(NVIDIA_CTK.format(said=said, code=code))
         (folder / name).chmod(0o755)
-    (folder / "part-001").write_text(script())
+    (folder / "part-001").write_text(script().replace("/dev/console", f"{folder}/console"))
     subprocess.run(["/bin/bash", folder / "part-001"], env={"PATH": str(folder)}, check=False)
     return said.read_text().replace(f"{folder}/", "").splitlines()
 
@@ -60,7 +60,10 @@ def test_the_toolkit_of_al2023_is_told_whom_to_give_gpus_to_and_by_what(tmp_path
 
 
 def test_a_node_whose_toolkit_takes_it_not_turns_itself_off_before_it_joins(tmp_path: Path) -> None:
-    assert runs(tmp_path, 1)[-2:] == ["systemctl", "poweroff"]
+    assert runs(tmp_path, 3)[-2:] == ["systemctl", "poweroff"]
+    assert (tmp_path / "console").read_text() == (
+        "gpu-ci: nvidia-ctk exited with 3, so this node does not join and turns itself off\n"
+    )
 
 
 @pytest.mark.parametrize("changes", [BLOCK, EFA, ARM], ids=["capacity-block", "efa", "arm64"])

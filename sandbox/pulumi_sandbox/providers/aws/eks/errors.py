@@ -121,6 +121,14 @@ def creating(group: str, code: str, message: str) -> str:
     )
 
 
+def updating(group: str, code: str, message: str) -> str:
+    """The same for an update of a group (terraform-provider-aws, internal/service/eks/node_group.go)."""
+    return (
+        f"updating EKS Node Group ({group}) config: operation error EKS: UpdateNodegroupConfig, https response error "
+        f"StatusCode: {STATUS.get(code, 400)}, {code}: {message}"
+    )
+
+
 def failed(group: str, scaling_group: str, message: str) -> str:
     """A group that was made and got no machines: https://github.com/hashicorp/terraform-provider-aws/issues/39904."""
     return (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pulumi_sandbox.providers.aws.eks import faults
+from pulumi_sandbox.providers.aws.eks.api import ACTIVITY as LAUNCH_FAILED
 from pulumi_sandbox.providers.aws.references import scaling_groups
 from pulumi_sandbox.providers.aws.world import CloudContext
 from pulumi_sandbox.providers.invokes import Lookups
@@ -44,6 +45,7 @@ class Launches:
         if met is None:
             return False
         fault, message = met
+        self.world.event(LAUNCH_FAILED, NODE_GROUP, row.id, message, row.cluster)
         called = next(iter(scaling_groups(row.outputs)), f"eks-{group.name}")
         self.log(TRIGGERED.format(group=called, now=group.desired, then=group.desired + 1, most=group.most), "info")
         self.log(ACTIVITY.format(group=called, message=message), "info")

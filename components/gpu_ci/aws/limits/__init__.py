@@ -1,0 +1,1 @@
+"""How the sizes of a node group are changed, and by whom."""

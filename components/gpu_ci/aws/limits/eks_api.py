@@ -1,0 +1,157 @@
+"""The few calls that change a node group's limits, in plain values and with errors that can be distinguished."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+# The SDK's own: repeats throttled calls, 5xx and broken connections with growing pauses.
+_ATTEMPTS = 6
+_CONNECT_SEC, _READ_SEC = 10, 60
+
+
+@dataclass
+class ApiError(Exception):
+    """AWS refused: the name of its error, and its own sentence."""
+
+    code: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}" if self.code else self.message
+
+    @property
+    def missing(self) -> bool:
+        """There is no such group or cluster."""
+        return self.code == "ResourceNotFoundException"
+
+    @property
+    def busy(self) -> bool:
+        """Another update of the group runs."""
+        return self.code == "ResourceInUseException"
+
+    @property
+    def outdated(self) -> bool:
+        """The size does not fit the group as it is now: an autoscaler may have changed that since it was read."""
+        return self.code in ("InvalidParameterException", "InvalidRequestException")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many nodes a group is to have now, and may have at most."""
+
+    desired: int
+    most: int
+
+
+class EksApi(Protocol):
+    """What is needed of EKS."""
+
+    def sizes(self, cluster: str, group: str) -> Sizes:
+        """The sizes of a group now."""
+
+    def set_most(self, cluster: str, group: str, most: int) -> str:
+        """Change the maximum alone; the id of the update."""
+
+    def update_status(self, cluster: str, group: str, update: str) -> str:
+        """InProgress or Successful; ApiError for an update that failed or was cancelled."""
+
+    def suspend_balancing(self, scaling_group: str) -> None:
+        """Keep an Auto Scaling group from ending nodes to have as many in each zone."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """Where calls go, and as whom; without profile and role, with the credentials of the environment."""
+
+    region: str
+    profile: str = ""
+    role_arn: str = ""
+
+
+class AwsClient:
+    """One service over AWS's own SDK; what it refuses is an ApiError."""
+
+    def __init__(self, service: str, account: Account) -> None:
+        self._client = _client(service, account)
+
+    def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        """The answer of an operation, by the SDK's name for it."""
+        from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
+        from botocore.parsers import ResponseParserError  # type: ignore[import-untyped]
+
+        try:
+            answer: dict[str, Any] = getattr(self._client, operation)(**arguments)
+        except ClientError as error:
+            raise _api_error(error) from None
+        except (BotoCoreError, ResponseParserError) as error:
+            raise ApiError("", str(error)) from None
+        return answer
+
+
+def _client(service: str, account: Account) -> Any:
+    from botocore.config import Config  # type: ignore[import-untyped]
+    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.session import Session  # type: ignore[import-untyped]
+
+    config = Config(
+        retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
+        connect_timeout=_CONNECT_SEC,
+        read_timeout=_READ_SEC,
+    )
+    session = Session(profile=account.profile or None)
+    keys: dict[str, str] = {}
+    try:
+        if account.role_arn:
+            sts = session.create_client("sts", region_name=account.region, config=config)
+            found = sts.assume_role(RoleArn=account.role_arn, RoleSessionName="gpu-ci")["Credentials"]
+            keys = {
+                "aws_access_key_id": found["AccessKeyId"],
+                "aws_secret_access_key": found["SecretAccessKey"],
+                "aws_session_token": found["SessionToken"],
+            }
+        return session.create_client(service, region_name=account.region, config=config, **keys)
+    except ClientError as error:
+        raise _api_error(error) from None
+    except BotoCoreError as error:
+        raise ApiError("", str(error)) from None
+
+
+def _api_error(error: Any) -> ApiError:
+    details = error.response.get("Error", {})
+    return ApiError(str(details.get("Code", "")), str(details.get("Message", "")))
+
+
+class AwsEks:
+    """The API over AWS's own SDK."""
+
+    def __init__(self, account: Account) -> None:
+        self._eks = AwsClient("eks", account)
+        self._account = account
+
+    def sizes(self, cluster: str, group: str) -> Sizes:
+        found = self._eks.call("describe_nodegroup", clusterName=cluster, nodegroupName=group)["nodegroup"][
+            "scalingConfig"
+        ]
+        return Sizes(int(found["desiredSize"]), int(found["maxSize"]))
+
+    def set_most(self, cluster: str, group: str, most: int) -> str:
+        # "When updating a node group, you can specify any or none of the properties" (botocore 1.44.5, eks,
+        # NodegroupScalingConfig): without desiredSize the group keeps its nodes.
+        answer = self._eks.call(
+            "update_nodegroup_config", clusterName=cluster, nodegroupName=group, scalingConfig={"maxSize": most}
+        )
+        return str(answer["update"]["id"])
+
+    def update_status(self, cluster: str, group: str, update: str) -> str:
+        found = self._eks.call("describe_update", name=cluster, nodegroupName=group, updateId=update)["update"]
+        if found["status"] in ("Failed", "Cancelled"):
+            reasons = [
+                f"{each.get('errorCode', '')}: {each.get('errorMessage', '')}" for each in found.get("errors", [])
+            ]
+            raise ApiError(f"update {found['status']}", "; ".join(reasons) or "AWS gives no reason")
+        return str(found["status"])
+
+    def suspend_balancing(self, scaling_group: str) -> None:
+        client = AwsClient("autoscaling", self._account)
+        client.call("suspend_processes", AutoScalingGroupName=scaling_group, ScalingProcesses=["AZRebalance"])

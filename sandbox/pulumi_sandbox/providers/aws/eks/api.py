@@ -1,0 +1,225 @@
+"""The part of the EKS API that programs call by themselves: a node group's description, and a change of its sizes.
+
+Paths, fields and errors are those of botocore 1.44.5, eks. A change is done at once, and reported as in progress for a
+moment, during which the group takes no other one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape
+
+from pulumi_sandbox.providers.aws import types
+from pulumi_sandbox.providers.aws.eks import errors, scaling
+from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer, as_json
+from pulumi_sandbox.world.store import Record, World
+
+Json = dict[str, Any]
+PATHS = re.compile(
+    r"/clusters/(?P<cluster>[^/]+)/(?:node-groups/(?P<group>[^/]+)(?P<change>/update-config)?|updates/(?P<update>[^/]+))"
+)
+SIGNED = "AWS4-HMAC-SHA256 "
+FORM = "application/x-www-form-urlencoded"
+AUTOSCALING = "autoscaling.amazonaws.com/doc/2011-01-01"
+# Keys that open nothing.
+KEYS = {
+    "AccessKeyId": "ASIASANDBOXSANDBOX00",
+    "SecretAccessKey": "sandbox",
+    "SessionToken": "sandbox",
+    "Expiration": "2099-01-01T00:00:00Z",
+}
+# How an Auto Scaling group's activity is kept among the events of the world.
+ACTIVITY = "launch failed"
+
+
+class EksError(Exception):
+    """A refusal, by the name that clients know it by."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class EksApi:
+    """What the API answers, apart from HTTP."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._lock = threading.Lock()
+        # Updates that a client has not yet seen in progress, by the node group's id.
+        self._begun: dict[str, str] = {}
+
+    def answer(self, method: str, path: str, body: Json) -> Json:
+        found = PATHS.fullmatch(path)
+        if found is None:
+            raise EksError("NotFoundException", f"The sandbox does not serve {method} {path}")
+        cluster, group, update = (unquote(found[name] or "") for name in ("cluster", "group", "update"))
+        if method == "GET" and update:
+            return self._update(update)
+        if method == "GET" and not found["change"]:
+            return {"nodegroup": self._described(self._group(cluster, group))}
+        if method == "POST" and found["change"]:
+            return self._change(cluster, group, body)
+        raise EksError("NotFoundException", f"The sandbox does not serve {method} {path}")
+
+    def suspend(self, scaling_group: str, process: str) -> None:
+        group = self._behind(scaling_group)
+        self._world.event("suspend", group.type, group.id, process)
+
+    def activities(self, scaling_group: str, most: int) -> list[Json]:
+        """The launches that failed, the newest first."""
+        group = self._behind(scaling_group)
+        failed = [one for one in self._world.events() if (one.verb, one.id) == (ACTIVITY, group.id)]
+        return [
+            {
+                "ActivityId": str(uuid.uuid5(uuid.NAMESPACE_OID, f"{one.time} {number}")),
+                "AutoScalingGroupName": scaling_group,
+                "Description": "Launching a new EC2 instance",
+                "Cause": "a user request changed the desired capacity",
+                "StartTime": one.time,
+                "StatusCode": "Failed",
+                "StatusMessage": one.note,
+            }
+            for number, one in reversed([*enumerate(failed)])
+        ][:most]
+
+    def _behind(self, scaling_group: str) -> Record:
+        for group in self._world.find(types.NODE_GROUP):
+            if scaling_group in _scaling_groups(group):
+                return group
+        # The text is the sandbox's; that of Auto Scaling was not found.
+        raise EksError("ValidationError", f"AutoScalingGroup name not found: {scaling_group}")
+
+    def _group(self, cluster: str, name: str) -> Record:
+        group = self._world.get(types.NODE_GROUP, f"{cluster}:{name}")
+        if group is None:
+            raise EksError(errors.NOT_FOUND, f"No node group found for name: {name}.")
+        return group
+
+    def _described(self, group: Record) -> Json:
+        copied = ("clusterName", "capacityType", "instanceTypes", "amiType", "version", "releaseVersion", "subnets")
+        return {
+            **{name: group.outputs[name] for name in copied if group.outputs.get(name) is not None},
+            "nodegroupName": scaling.name_of(group),
+            "status": "UPDATING" if group.id in self._begun else "ACTIVE",
+            "scalingConfig": scaling.live(self._world, group),
+            "resources": {"autoScalingGroups": [{"name": name} for name in _scaling_groups(group)]},
+            "health": {"issues": []},
+        }
+
+    def _change(self, cluster: str, name: str, body: Json) -> Json:
+        with self._lock, self._world.transaction():
+            group = self._group(cluster, name)
+            if (begun := self._begun.get(group.id)) is not None:
+                # The form: https://github.com/aws-controllers-k8s/community/issues/1192, there of a cluster.
+                raise EksError(errors.IN_USE, f"Nodegroup {name} currently has update {begun} in progress")
+            sizes = {**scaling.live(self._world, group), **(body.get("scalingConfig") or {})}
+            if why := scaling.refusal(sizes):
+                raise EksError(errors.INVALID, why)
+            scaling.apply(self._world, group, sizes)
+            self._begun[group.id] = str(uuid.uuid4())
+            return {"update": {"id": self._begun[group.id], "status": "InProgress", "type": "ConfigUpdate"}}
+
+    def _update(self, identity: str) -> Json:
+        with self._lock:
+            running = next((group for group, begun in self._begun.items() if begun == identity), None)
+            if running is not None:
+                del self._begun[running]
+            status = "InProgress" if running else "Successful"
+            return {"update": {"id": identity, "status": status, "type": "ConfigUpdate", "errors": []}}
+
+
+def _scaling_groups(group: Record) -> list[str]:
+    return [
+        str(one.get("name"))
+        for resource in group.outputs.get("resources") or []
+        for one in resource.get("autoscalingGroups") or []
+    ]
+
+
+class AwsServer:
+    """Serves until it is closed. Several providers may serve the same port: they share the world."""
+
+    def __init__(self, port: int, api: EksApi) -> None:
+        self._server = LocalServer("aws-api", _answering(api), ("GET", "POST"), port=port, shared=True)
+        self.port = self._server.port
+
+    def close(self) -> None:
+        self._server.close()
+
+
+def _answering(api: EksApi) -> Callable[[BaseHTTPRequestHandler], Answer]:
+    def answer(handler: BaseHTTPRequestHandler) -> Answer:
+        body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        is_form = handler.headers.get("Content-Type", "").startswith(FORM)
+        refused = _refused_form if is_form else _refused
+        try:
+            if not handler.headers.get("Authorization", "").startswith(SIGNED):
+                raise EksError("MissingAuthenticationTokenException", "Missing Authentication Token")
+            if is_form:
+                return _query(api, {name: values[-1] for name, values in parse_qs(body.decode()).items()})
+            return as_json(200, api.answer(handler.command, urlsplit(handler.path).path, _document(body)))
+        except EksError as error:
+            return refused(error.code, str(error))
+        except Exception as error:  # a server answers 500, and goes on
+            return refused("ServerException", f"The sandbox's EKS API failed: {error!r}", 500)
+
+    return answer
+
+
+def _query(api: EksApi, form: Mapping[str, str]) -> Answer:
+    """The services that take forms and answer XML: STS and Auto Scaling (botocore 1.44.5, sts and autoscaling)."""
+    match form.get("Action"):
+        case "AssumeRole":
+            return _xml("sts.amazonaws.com/doc/2011-06-15", "AssumeRole", {"Credentials": KEYS})
+        case "SuspendProcesses":
+            api.suspend(form.get("AutoScalingGroupName", ""), form.get("ScalingProcesses.member.1", ""))
+            return _xml(AUTOSCALING, "SuspendProcesses", {})
+        case "DescribeScalingActivities":
+            found = api.activities(form.get("AutoScalingGroupName", ""), int(form.get("MaxRecords", 100)))
+            return _xml(AUTOSCALING, "DescribeScalingActivities", {"Activities": found})
+    raise EksError("NotFoundException", f"The sandbox does not serve {form.get('Action')}")
+
+
+def _xml(namespace: str, action: str, result: Json) -> Answer:
+    text = (
+        f'<{action}Response xmlns="https://{namespace}/"><{action}Result>{_elements(result)}</{action}Result>'
+        f"</{action}Response>"
+    )
+    return Answer(200, text, "text/xml")
+
+
+def _elements(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "".join(f"<{name}>{_elements(inner)}</{name}>" for name, inner in value.items())
+    if isinstance(value, list):
+        return "".join(f"<member>{_elements(inner)}</member>" for inner in value)
+    return escape(str(value))
+
+
+def _document(body: bytes) -> Json:
+    try:
+        found: Any = json.loads(body or b"{}")
+    except ValueError:
+        raise EksError(errors.INVALID, "The request body is no JSON") from None
+    return dict(found) if isinstance(found, Mapping) else {}
+
+
+def _refused(code: str, message: str, status: int = 0) -> Answer:
+    status = status or {**errors.STATUS, "NotFoundException": 404, "MissingAuthenticationTokenException": 403}.get(
+        code, 400
+    )
+    answer = as_json(status, {"message": message})
+    return Answer(answer.status, answer.body, answer.kind, {"x-amzn-ErrorType": code})
+
+
+def _refused_form(code: str, message: str, status: int = 400) -> Answer:
+    error = {"Error": {"Type": "Sender", "Code": code, "Message": message}}
+    return Answer(status, f"<ErrorResponse>{_elements(error)}</ErrorResponse>", "text/xml")

@@ -1,0 +1,111 @@
+"""What EKS does to a node group's nodes when the group is updated.
+
+Sources: botocore 1.44.5, eks, NodegroupScalingConfig (nodes above a smaller desiredSize are terminated; an update may
+leave out any of the three sizes), and terraform-provider-aws, internal/service/eks/node_group.go (at 012e0a32),
+resourceNodeGroupUpdate: a change of any size sends all three, desired_size also when it is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from pulumi_sandbox.providers.aws.eks import errors
+from pulumi_sandbox.providers.inputs import table
+from pulumi_sandbox.providers.resource import Resource
+from pulumi_sandbox.world.store import Record, World
+
+Sizes = dict[str, int]
+SIZES = ("minSize", "desiredSize", "maxSize")
+# What exchanges the nodes of a group: resourceNodeGroupUpdate, UpdateNodegroupVersion.
+VERSION = ("launchTemplate", "releaseVersion", "version")
+POD, RUNNER = "kubernetes:core/v1:Pod", "kubernetes:actions.github.com/v1alpha1:EphemeralRunner"
+
+
+def name_of(group: Record) -> str:
+    return str(group.outputs.get("nodeGroupName"))
+
+
+def live(world: World, group: Record) -> Sizes:
+    """The sizes of a group as EKS knows them. A node that was started for a pod counts, as the autoscaler asked for
+    it."""
+    given = _sizes(group.inputs.get("scalingConfig"))
+    used = [number + 1 for number in _used(world, name_of(group))]
+    return {**given, "desiredSize": max(given.get("desiredSize", 0), *used, 0)}
+
+
+def sent(res: Resource) -> Sizes:
+    """The sizes that the provider sends with an update; none where no size changed since the last one."""
+    before, after = (_sizes((inputs or {}).get("scalingConfig")) for inputs in (res.old_inputs, res.inputs))
+    return after if before != after else {}
+
+
+def refusal(sizes: Mapping[str, int]) -> str:
+    """Why EKS does not take these sizes."""
+    least, wanted, most = (sizes.get(name) for name in SIZES)
+    if least is not None and wanted is not None and least > wanted:
+        return errors.MIN_ABOVE
+    if wanted is not None and most is not None and wanted > most:
+        return errors.DESIRED_ABOVE
+    return ""
+
+
+def refusals(world: World, res: Resource) -> Iterator[str]:
+    """Why EKS refuses an update that changes the sizes."""
+    group, sizes = world.get(res.token, res.id), sent(res)
+    if group and sizes and (why := refusal({**live(world, group), **sizes})):
+        yield errors.updating(res.id, errors.INVALID, why)
+
+
+def after_update(world: World, res: Resource) -> Sizes:
+    """The sizes that an update leaves behind; the provider reads them when the update is done."""
+    group = world.get(res.token, res.id)
+    return {**live(world, group), **sent(res)} if group else {}
+
+
+def apply(world: World, group: Record, sizes: Mapping[str, int], *, exchanged: bool = False) -> None:
+    """Set the sizes of a group, and end the nodes beyond them with the pods on them.
+
+    Where the nodes are exchanged, none of them stays. The row is written as EKS would answer it.
+    """
+    stay = 0 if exchanged else sizes.get("desiredSize", 0)
+    drain(world, name_of(group), [number for number in _used(world, name_of(group)) if number >= stay])
+    inputs, outputs = ({**given, "scalingConfig": dict(sizes)} for given in (group.inputs, group.outputs))
+    world.update(group.type, group.id, inputs=inputs, outputs=outputs, note=f"scaled to {sizes}")
+
+
+def updated(world: World, res: Resource) -> None:
+    """What an update by the provider does to the nodes. By now the row has what the provider was given."""
+    group, before = world.get(res.token, res.id), res.old_inputs or {}
+    if group is None:
+        return
+    exchanged = any(before.get(name) != res.inputs.get(name) for name in VERSION)
+    apply(world, group, _sizes(res.outputs.get("scalingConfig")), exchanged=exchanged)
+
+
+def drain(world: World, group: str, numbers: Collection[int]) -> None:
+    """End nodes: their pods go, and the jobs of runners among them are lost."""
+    for row in world.find(POD):
+        if _number(group, row) in numbers:
+            for kind in (POD, RUNNER):
+                world.delete(kind, row.id, f"{group}: the node ended", cluster=row.cluster)
+
+
+def _used(world: World, group: str) -> set[int]:
+    """The numbers of nodes that pods run on."""
+    return {
+        number
+        for row in world.find(POD)
+        if table(row.outputs.get("status")).get("phase") not in ("Succeeded", "Failed")
+        and (number := _number(group, row)) is not None
+    }
+
+
+def _number(group: str, pod: Record) -> int | None:
+    """The number of the pod's node, if that is one of this group: nodes are named after their group."""
+    name, _, number = str(table(pod.inputs.get("spec")).get("nodeName") or "").rpartition("-")
+    return int(number) if name == group and number.isdigit() else None
+
+
+def _sizes(given: Any) -> Sizes:
+    return {name: int(size) for name, size in table(given).items() if name in SIZES and isinstance(size, int | float)}

@@ -1,0 +1,108 @@
+"""AWS's own SDK against the EKS API of the sandbox: what is asked on the wire, and what its errors become."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_ci.aws.diagnosis import report
+from gpu_ci.aws.limits.eks_api import Account, ApiError, AwsEks, Sizes
+from pulumi_sandbox.providers.aws import types
+from pulumi_sandbox.providers.aws.eks.api import ACTIVITY, AwsServer, EksApi
+from pulumi_sandbox.world.store import Record, World
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path / "world.db")
+    sizes = {"scalingConfig": {"minSize": 0, "desiredSize": 2, "maxSize": 2}}
+    outputs: dict[str, Any] = {**sizes, "nodeGroupName": "l4", "clusterName": "ci"}
+    outputs["resources"] = [{"autoscalingGroups": [{"name": "eks-l4-1"}]}]
+    made.insert(Record(types.NODE_GROUP, "ci:l4", "l4", "", sizes, outputs))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def eks(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[AwsEks]:
+    server = AwsServer(0, EksApi(world))
+    environment = {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.port}",
+        "AWS_ACCESS_KEY_ID": "sandbox",
+        "AWS_SECRET_ACCESS_KEY": "sandbox",
+        "AWS_CONFIG_FILE": str(tmp_path / "config"),
+        "AWS_MAX_ATTEMPTS": "1",
+    }
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    yield AwsEks(Account("us-east-1"))
+    server.close()
+
+
+def test_the_maximum_is_changed_and_the_desired_size_is_not(eks: AwsEks) -> None:
+    assert eks.sizes("ci", "l4") == Sizes(desired=2, most=2)
+    update = eks.set_most("ci", "l4", 4)
+    assert [eks.update_status("ci", "l4", update) for _ in range(2)] == ["InProgress", "Successful"]
+    assert eks.sizes("ci", "l4") == Sizes(desired=2, most=4)
+
+
+def test_a_second_update_waits_for_the_first(eks: AwsEks) -> None:
+    update = eks.set_most("ci", "l4", 4)
+    with pytest.raises(ApiError) as busy:
+        eks.set_most("ci", "l4", 5)
+    assert busy.value.busy
+    eks.update_status("ci", "l4", update)
+    eks.set_most("ci", "l4", 5)
+    assert eks.sizes("ci", "l4").most == 5
+
+
+def test_a_maximum_below_the_nodes_there_are_is_refused(eks: AwsEks) -> None:
+    with pytest.raises(ApiError) as refused:
+        eks.set_most("ci", "l4", 1)
+    assert refused.value == ApiError("InvalidParameterException", "desiredSize can't be greater than maxSize")
+    assert refused.value.outdated
+
+
+def test_a_group_that_is_gone_is_missing(eks: AwsEks) -> None:
+    with pytest.raises(ApiError) as gone:
+        eks.sizes("ci", "other")
+    assert gone.value.missing
+
+
+def test_zones_are_no_longer_balanced(eks: AwsEks, world: World) -> None:
+    eks.suspend_balancing("eks-l4-1")
+    assert [(one.verb, one.id, one.note) for one in world.events()][-1] == ("suspend", "ci:l4", "AZRebalance")
+    with pytest.raises(ApiError, match="AutoScalingGroup name not found: eks-other"):
+        eks.suspend_balancing("eks-other")
+
+
+def test_a_failed_check_is_explained_by_what_auto_scaling_tried(eks: AwsEks, world: World) -> None:
+    account = Account("us-east-1")
+    text = "what AWS reports of the node group l4:\n  EKS: nothing\n  Auto Scaling: "
+    assert report(account, "ci", "l4", "eks-l4-1") == f"{text}nothing"
+    message = "Could not launch Spot Instances. UnfulfillableCapacity - Unable to fulfill capacity <now>"
+    world.event(ACTIVITY, types.NODE_GROUP, "ci:l4", message)
+    assert report(account, "ci", "l4", "eks-l4-1") == f"{text}Failed: Launching a new EC2 instance: {message}"
+    assert report(account, "ci", "l4", "eks-other") == (
+        f"{text}".replace("Auto Scaling: ", "Auto Scaling could not be asked: ")
+        + "ValidationError: AutoScalingGroup name not found: eks-other"
+    )
+
+
+def test_a_role_is_assumed_and_a_profile_is_read(eks: AwsEks, tmp_path: Path) -> None:
+    role = "arn:aws:iam::123456789012:role/deployer"
+    assert AwsEks(Account("us-east-1", role_arn=role)).sizes("ci", "l4").most == 2
+    with pytest.raises(ApiError, match=r"The config profile \(prod\) could not be found"):
+        AwsEks(Account("us-east-1", profile="prod"))
+    (tmp_path / "config").write_text("[profile prod]\naws_access_key_id = a\naws_secret_access_key = b\n")
+    assert AwsEks(Account("us-east-1", profile="prod")).sizes("ci", "l4").most == 2
+
+
+def test_no_credentials_are_an_error_of_one_line(eks: AwsEks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with pytest.raises(ApiError) as error:
+        AwsEks(Account("us-east-1")).sizes("ci", "l4")
+    assert "\n" not in str(error.value)

@@ -1,0 +1,169 @@
+"""NodeGroupLimits over gRPC: what it takes, when it is changed, and what is left of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf import json_format, struct_pb2
+from gpu_ci.aws.limits.eks_api import ApiError
+from gpu_common import pulumi_wire
+from pulumi.runtime.proto import provider_pb2
+
+from tests.gpu_ci.aws.limits.fake_eks import FakeEks
+from tests.gpu_ci.engine_stub import Plugin, plugin
+from tests.gpu_ci.support import run
+
+URN = "urn:pulumi:dev::consumer::gpu-ci:aws:GpuNodeGroup$gpu-ci:aws:NodeGroupLimits::l4-limits"
+INPUTS: dict[str, Any] = {"region": "us-east-1", "clusterName": "ci", "nodeGroupName": "l4", "maxSize": 4}
+DIFF = provider_pb2.DiffResponse
+
+
+def struct(values: dict[str, Any]) -> struct_pb2.Struct:
+    found = struct_pb2.Struct()
+    found.update(values)
+    return found
+
+
+def ask(eks: FakeEks, work: Callable[[Plugin], Awaitable[Any]], logs: list[str] | None = None) -> Any:
+    async def asked() -> Any:
+        async with plugin() as running:
+            running.servicer._limits._make_api = lambda _: eks
+            answer = await work(running)
+            if logs is not None:
+                logs.extend(line.message for line in running.monitor.logs)
+            return answer
+
+    return run(asked())
+
+
+def update(eks: FakeEks, preview: bool = False, logs: list[str] | None = None, **inputs: Any) -> dict[str, Any]:
+    message = provider_pb2.UpdateRequest(urn=URN, news=struct({**INPUTS, **inputs}), preview=preview)
+    answer = ask(eks, lambda running: running.stub.Update(message), logs)
+    return json_format.MessageToDict(answer.properties)
+
+
+def diff(current: int, balancing: str = "unchanged", **inputs: Any) -> Any:
+    message = provider_pb2.DiffRequest(
+        urn=URN,
+        olds=struct({**INPUTS, "currentMaxSize": current, "zoneBalancing": balancing}),
+        old_inputs=struct(INPUTS),
+        news=struct({**INPUTS, **inputs}),
+    )
+    return ask(FakeEks(), lambda running: running.stub.Diff(message))
+
+
+def test_creating_it_changes_nothing_of_a_group_that_was_just_made() -> None:
+    eks = FakeEks(most=4)
+    message = provider_pb2.CreateRequest(urn=URN, properties=struct(INPUTS))
+    answer = ask(eks, lambda running: running.stub.Create(message))
+    assert (answer.id, eks.asked) == ("ci:l4", [])
+    assert json_format.MessageToDict(answer.properties) == {**INPUTS, "currentMaxSize": 4, "zoneBalancing": "unchanged"}
+
+
+def test_a_change_sets_the_maximum() -> None:
+    eks = FakeEks(desired=2, most=4)
+    assert update(eks, maxSize=6) == {**INPUTS, "maxSize": 6, "currentMaxSize": 6, "zoneBalancing": "unchanged"}
+    assert (eks.desired, eks.most) == (2, 6)
+
+
+def test_a_maximum_below_the_nodes_there_are_is_kept_higher_with_a_warning() -> None:
+    logs: list[str] = []
+    assert update(FakeEks(desired=3, most=4), maxSize=1, logs=logs)["currentMaxSize"] == 3
+    (warning,) = logs
+    assert warning == (
+        "l4 has 3 nodes, so its maximum is 3 and not 1: no running node was ended\n"
+        "  hint: run pulumi up again once its jobs have ended and the autoscaler has removed nodes"
+    )
+
+
+def test_a_group_in_several_zones_is_kept_from_balancing_them() -> None:
+    eks = FakeEks(most=4)
+    assert update(eks, autoscalingGroupName="eks-l4-1")["zoneBalancing"] == "suspended"
+    assert eks.suspended == ["eks-l4-1"]
+
+
+def test_a_right_to_suspend_that_is_missing_is_a_warning_and_tried_again() -> None:
+    logs: list[str] = []
+    denied = ApiError("AccessDenied", "not authorized to perform: autoscaling:SuspendProcesses")
+    made = update(FakeEks(most=4, not_suspended=denied), autoscalingGroupName="eks-l4-1", logs=logs)
+    assert made["zoneBalancing"] == "active"
+    (warning,) = logs
+    assert warning == (
+        "AZRebalance of eks-l4-1 is active: Auto Scaling may end busy nodes to balance the zones\n"
+        "  got: AccessDenied: not authorized to perform: autoscaling:SuspendProcesses\n"
+        "  expected: AWS credentials with autoscaling:SuspendProcesses\n"
+        "  hint: grant that right, or put the pool into one zone; the next pulumi up tries again"
+    )
+    assert list(diff(current=4, balancing="active").diffs) == ["zoneBalancing"]
+    assert diff(current=4, balancing="suspended").changes == DIFF.DIFF_NONE
+
+
+def test_the_next_up_lowers_it_further() -> None:
+    answer = diff(current=6)
+    assert (answer.changes, list(answer.diffs), list(answer.replaces)) == (DIFF.DIFF_SOME, ["currentMaxSize"], [])
+    assert diff(current=4).changes == DIFF.DIFF_NONE
+
+
+@pytest.mark.parametrize(
+    ("change", "replaces"),
+    [
+        ({"maxSize": 5}, []),
+        ({"nodeGroupName": "l4-2"}, ["nodeGroupName"]),
+        ({"nodeGroupName": pulumi_wire.UNKNOWN_STRING}, ["nodeGroupName"]),
+    ],
+)
+def test_another_group_has_other_limits(change: dict[str, Any], replaces: list[str]) -> None:
+    answer = diff(current=4, **change)
+    assert (list(answer.diffs), list(answer.replaces)) == (list(change), replaces)
+
+
+def test_a_preview_calls_nothing_and_knows_no_maximum() -> None:
+    eks = FakeEks(refusals=[ApiError("", "Unable to locate credentials")])
+    assert update(eks, preview=True, nodeGroupName=pulumi_wire.UNKNOWN_STRING, maxSize=6)["currentMaxSize"] == (
+        pulumi_wire.UNKNOWN_STRING
+    )
+    assert eks.asked == []
+
+
+def test_a_refusal_names_the_group_the_error_and_the_rights() -> None:
+    eks = FakeEks(refusals=[ApiError("AccessDeniedException", "not authorized to perform: eks:UpdateNodegroupConfig")])
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        update(eks, maxSize=6)
+    assert caught.value.details() == (
+        "the maximum of the node group l4 could not be changed\n"
+        "  got: AccessDeniedException: not authorized to perform: eks:UpdateNodegroupConfig\n"
+        "  expected: AWS credentials with eks:DescribeNodegroup, eks:UpdateNodegroupConfig and eks:DescribeUpdate "
+        "on cluster ci in us-east-1\n"
+        "  hint: aws sts get-caller-identity shows the identity of the environment; profile and roleArn choose another"
+    )
+
+
+def test_what_is_wrong_with_its_inputs_is_reported_by_property() -> None:
+    message = provider_pb2.CheckRequest(urn=URN, news=struct({**INPUTS, "maxSize": 0, "region": "Mars"}))
+    answer = ask(FakeEks(), lambda running: running.stub.Check(message))
+    assert [failure.property for failure in answer.failures] == ["region", "maxSize"]
+
+
+def test_what_is_left_out_stays_left_out() -> None:
+    message = provider_pb2.CheckRequest(urn=URN, news=struct(INPUTS))
+    answer = ask(FakeEks(), lambda running: running.stub.Check(message))
+    assert json_format.MessageToDict(answer.inputs) == INPUTS
+
+
+def test_a_refresh_reads_the_maximum_and_forgets_limits_of_a_group_that_is_gone() -> None:
+    message = provider_pb2.ReadRequest(
+        urn=URN, id="ci:l4", properties=struct({**INPUTS, "currentMaxSize": 4}), inputs=struct(INPUTS)
+    )
+    answer = ask(FakeEks(most=9), lambda running: running.stub.Read(message))
+    assert answer.id == "ci:l4"
+    assert json_format.MessageToDict(answer.inputs) == INPUTS
+    assert json_format.MessageToDict(answer.properties)["currentMaxSize"] == 9
+
+    class Gone(FakeEks):
+        def sizes(self, cluster: str, group: str) -> Any:
+            raise ApiError("ResourceNotFoundException", "No node group found for name: l4.")
+
+    assert ask(Gone(), lambda running: running.stub.Read(message)).id == ""
