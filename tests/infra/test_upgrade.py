@@ -28,9 +28,6 @@ _LEFT_OUT = {
     "supportsPartialValues", "supportsResultReporting", "version",
 }  # fmt: skip
 
-# As whom the stack acts; the engine updates a provider's configuration in place, and nothing that it made.
-ADMINISTRATION = "urn:pulumi:stack::project::pulumi:providers:github::github-example-org object appAuth value"
-
 
 def registrations() -> dict[str, Any]:
     """URN -> all that is registered of the resource; and ARC's definitions, which short_definitions leaves out."""

@@ -33,13 +33,23 @@ PAYLOADS = {
     "t4-template": ['metadata["gpu-agent-pyz"]', 'metadata["gpu-smoke-pyz"]', 'metadata["startup-script"]'],
 }
 
-# What the changelog announces beyond that: new resources, and properties of registrations that differ.
+# What the changelog announces beyond that: new resources, and what differs in registrations. appAuth is that of the App
+# which administers: the engine updates a provider's configuration in place, and nothing that it made.
 ADDED = ("a10g-nodes-limits", "a10g-runners-registered")
 ANNOUNCED = (
-    "a10g-nodes-template object userData",
     "a10g-nodes-nodes ignoreChanges[0]",
+    "a10g-nodes-template object userData",
+    "a10g-runners-release object values template spec containers[0] env",
+    "a10g-runners-release object values template spec containers[0] lifecycle",
     "a10g-smoke-check dependencies",
     "a10g-smoke-job dependencies",
+    "a10g-smoke-job object spec template spec containers[0] env",
+    "a10g-smoke-job object spec template spec containers[0] securityContext readOnlyRootFilesystem",
+    "a10g-smoke-job object spec template spec securityContext runAsGroup",
+    "a10g-smoke-job object spec template spec securityContext runAsUser",
+    "github-example-org object appAuth value",
+    "l4-gate dependencies",
+    "t4-gate dependencies",
 )
 
 

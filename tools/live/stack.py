@@ -70,6 +70,8 @@ class Live:
             self._pulumi("up", "--yes", "--skip-preview", "--expect-no-changes", *self._names())
         finally:
             self._destroy()
+            # `stack init` writes it next to Pulumi.yaml; the stack's configuration is in the run's folder.
+            (ROOT / f"Pulumi.{self.stack}.yaml").unlink(missing_ok=True)
             print(f"test-live: {(time.monotonic() - began) / 60:.1f} minutes from start to end", flush=True)
         shutil.rmtree(self.folder)
 

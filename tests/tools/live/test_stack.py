@@ -122,3 +122,4 @@ def test_the_smallest_pool_is_deployed_checked_and_destroyed_in_the_sandbox(
     printed = capfd.readouterr().out
     assert 'test-live: verdicts: {"live": "pass"}' in printed
     assert "test-live: every pool passed its check, and everything is gone" in printed
+    assert list(stack.ROOT.glob("Pulumi.live-*.yaml")) == []
