@@ -198,13 +198,13 @@ def test_arguments_of_a_lookup_are_checked_by_shape(lookups: dict[str, Lookups])
         ("[", "sandbox.yaml: line "),
         (
             "- a",
-            'sandbox.yaml: the file: wrong form\n  got: ["a"]\n  expected: a map of guest, exists, lookups, values',
+            'sandbox.yaml: the file: wrong form\n  got: ["a"]\n  expected: a map of guest, exists, github, lookups',
         ),
         (
             "lookup: {}",
             (
-                "sandbox.yaml: lookup: no such entry\n  expected: guest, exists, lookups, values, restrictions\n"
-                "  hint: did you mean 'lookups'?"
+                "sandbox.yaml: lookup: no such entry\n  expected: guest, exists, github, lookups, values, "
+                "restrictions\n  hint: did you mean 'lookups'?"
             ),
         ),
         ("values: []", None),

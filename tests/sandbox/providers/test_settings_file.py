@@ -28,7 +28,7 @@ def test_a_typo_in_sandbox_yaml_is_told_before_anything_is_run(
     monkeypatch.setattr(passthrough, "run", lambda _, given, __: ran.append(given) or 0)
     assert main.run(words.split()) == int(refused)
     told = (
-        "sandbox.yaml: gest: no such entry\n  expected: guest, exists, lookups, values, restrictions\n"
+        "sandbox.yaml: gest: no such entry\n  expected: guest, exists, github, lookups, values, restrictions\n"
         "  hint: did you mean 'guest'?\n"
     )
     assert (ran, capsys.readouterr().err) == (([], told) if refused else ([words.split()], ""))

@@ -145,7 +145,7 @@ def test_settings_that_cannot_be_used_are_told_when_the_provider_starts(tmp_path
     )
 
 
-ENTRIES = "guest, exists, lookups, values, restrictions"
+ENTRIES = "guest, exists, github, lookups, values, restrictions"
 CLOUDS = "aws, gcp, github, kubernetes"
 
 
