@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gpu_ci.cli.verify import google
 from gpu_ci.component import Component
 from gpu_ci.gcp.build_pool import BuildPool, BuildPoolArgs
 from gpu_ci.gcp.gpu_instance_template import GpuInstanceTemplate
@@ -75,6 +76,12 @@ def test_the_page_lists_the_apis_of_all_that_is_made_and_of_the_logs() -> None:
     [listed] = re.findall(r"gcloud services enable --project acme-ci((?: \\\n  \S+)+)\n", PAGE)
     needed = {discovery.service(TARGETS[each].document)[0] for each in made() if each in TARGETS}
     assert re.findall(r"\S+\.googleapis\.com", listed) == sorted(needed | {"logging.googleapis.com"})
+
+
+def test_verify_asks_for_the_apis_of_a_runner_pool_and_of_the_logs() -> None:
+    types = {row.type for row in deploy(whole_pool, computed=COMPUTED).rows}
+    needed = {discovery.service(TARGETS[each].document)[0] for each in types if each in TARGETS}
+    assert set(google.APIS) == needed | {"logging.googleapis.com"}
 
 
 def test_the_page_lists_the_roles_for_all_that_is_made_and_no_others() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from gpu_catalog import limits, quota
 
 from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step
+from gpu_ci.gcp.gate import credentials
 from gpu_ci.gcp.gate.runner import GATE_LABEL
 from gpu_ci.gcp.runner_pool import RunnerPoolArgs
 from gpu_ci.stack import quotas
@@ -72,17 +74,15 @@ class GoogleError(Exception):
 
 
 def connect() -> Call:
-    """Requests with the application default credentials. NotAskedError where there are none."""
-    import google.auth
-    from google.auth.exceptions import GoogleAuthError
+    """Requests with the credentials that the smoke gate has. NotAskedError where there are none."""
     from google_auth_httplib2 import AuthorizedHttp
     from googleapiclient.http import build_http
 
     try:
-        credentials, _ = google.auth.default(scopes=["https://www.googleapis.com/auth/cloud-platform"])
-    except GoogleAuthError as error:
+        found = credentials.credentials(os.environ, credentials.PLATFORM)
+    except credentials.CredentialsError as error:
         raise NotAskedError(str(error)) from None
-    return calls_over(AuthorizedHttp(credentials, http=build_http()))
+    return calls_over(AuthorizedHttp(found, http=build_http()))
 
 
 def calls_over(http: Any) -> Call:

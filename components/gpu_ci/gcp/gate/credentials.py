@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
+PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
 _COMPUTE = "https://www.googleapis.com/auth/compute"
 
 # In the order in which the provider looks (hashicorp/terraform-provider-google@e03b762:google/provider/provider.go and
@@ -26,20 +26,20 @@ class CredentialsError(Exception):
     """There are none that can be used. The text holds nothing of them."""
 
 
-def credentials(environ: Mapping[str, str]) -> Any:
-    """Google's credentials for Compute Engine. CredentialsError where there are none."""
+def credentials(environ: Mapping[str, str], scope: str = _COMPUTE) -> Any:
+    """Google's credentials, by default for Compute Engine alone. CredentialsError where there are none."""
     from google.auth import impersonated_credentials
     from google.auth.exceptions import GoogleAuthError
 
     account = environ.get(IMPERSONATE, "")
-    scopes = [_PLATFORM if account else _COMPUTE]
+    scopes = [PLATFORM if account else scope]
     try:
         source = _source(environ, scopes)
     except GoogleAuthError as error:
         raise CredentialsError(str(error)) from None
     if not account:
         return source
-    return impersonated_credentials.Credentials(source, target_principal=account, target_scopes=[_COMPUTE])  # type: ignore[no-untyped-call]
+    return impersonated_credentials.Credentials(source, target_principal=account, target_scopes=[scope])  # type: ignore[no-untyped-call]
 
 
 def _source(environ: Mapping[str, str], scopes: list[str]) -> Any:

@@ -135,3 +135,17 @@ def test_several_stack_files_are_refused(ask: Ask, stack: Any) -> None:
     answer = ask("verify", "google", "--json")
     assert answer.code == 2
     assert json.loads(answer.out)["error"]["problems"][0]["got"] == "Pulumi.a.yaml, Pulumi.b.yaml"
+
+
+def test_it_asks_with_the_credentials_that_the_gate_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def credentials(environ: Any, scope: str) -> Any:
+        asked.append((environ["GOOGLE_OAUTH_ACCESS_TOKEN"], scope))
+        raise google.credentials.CredentialsError("none here")
+
+    monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "a-token")
+    monkeypatch.setattr(google.credentials, "credentials", credentials)
+    with pytest.raises(NotAskedError, match=r"^none here$"):
+        google.connect()
+    assert asked == [("a-token", "https://www.googleapis.com/auth/cloud-platform")]
