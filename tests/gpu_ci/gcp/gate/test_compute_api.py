@@ -294,7 +294,9 @@ def test_missing_credentials_are_an_error_in_words(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_server_that_is_not_there_is_an_error_in_words(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpu_ci.gcp.gate.compute_api._RETRIES", 0)
+    pauses: list[float] = []
+    monkeypatch.setattr("googleapiclient.http.time.sleep", pauses.append)
     monkeypatch.setenv("GOOGLE_COMPUTE_CUSTOM_ENDPOINT", "http://127.0.0.1:9/compute/v1/")
     with pytest.raises(ApiError, match="the compute API could not be reached"):
         GoogleCompute().status("p", "us-central1-a", "m")
+    assert len(pauses) == 5
