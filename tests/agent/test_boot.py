@@ -504,3 +504,15 @@ def test_a_script_that_starts_while_an_agent_runs_reports_nothing_and_leaves_the
         serial, _ = process.communicate(timeout=60)
     assert (process.returncode, machine.google.published) == (0, [])
     assert serial.splitlines()[-1] == "gpu-ci: the boot agent already runs on this machine"
+
+
+def test_vms_of_a_sandbox_lock_a_folder_of_their_own_and_not_the_computers(
+    machine: Boot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environ = machine.environ()
+    del environ["GPU_AGENT_RUN"]
+    monkeypatch.setattr(machine, "environ", lambda: environ)
+    machine.run(says("fine"))
+    assert machine.google.last("gpu-agent/end")["reason"] == "proven"
+    assert (machine.folder / "gpu-agent.lock").is_file()
+    assert not (machine.folder / "run" / "gpu-agent.lock").exists()

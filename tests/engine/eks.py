@@ -29,7 +29,8 @@ def settings() -> dict[str, Any]:
     found: dict[str, Any] = yaml.safe_load((ROOT / "sandbox.yaml").read_text())
     environment = {"PYTHONPATH": str(FAKES), "FAKE_TORCH": torch(), "GPU_SMOKE_ROOT": str(FAKES / "root")}
     found["guest"]["environment"] = environment
-    [answer] = found["lookups"]["gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess"]
+    answers = found["lookups"]["gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess"]
+    [answer] = [each for each in answers if each["match"]["secret"] == "*/github-app-key"]
     key = f"-----BEGIN PRIVATE KEY-----\n{APP_KEY}\n-----END PRIVATE KEY-----\n"
     answer["result"] = {"secretData": key}
     return found

@@ -6,6 +6,8 @@ export LC_ALL=C
 
 HOST=${GCE_METADATA_HOST:-metadata.google.internal}
 RUN=${GPU_AGENT_RUN:-/run}
+# The VMs of a sandbox share one computer's /run, and each has a TMPDIR of its own.
+[[ -n ${GPU_AGENT_RUN-} || -z ${GCE_METADATA_HOST-} ]] || RUN=${TMPDIR:-/tmp}
 AGENT=
 STOPPED=
 DONE=
