@@ -251,7 +251,7 @@ def test_the_error_that_add_a_pool_shows_is_the_real_one() -> None:
     [block] = [text for _, text in fences(ROOT / "docs/add-a-pool.md") if text.startswith("Pulumi.staging.yaml: ")]
     pool = {"kind": "gce-runners", "machineType": "n1-standard-8", "zones": ["us-central1-a"], "max": 2}
     with pytest.raises(Exception, match="guestAccelerator") as caught:
-        load(config({"t4": pool}))
+        load(config({"t4-big": pool}))
     assert block in f"{caught.value}\n"
 
 

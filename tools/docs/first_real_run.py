@@ -20,6 +20,7 @@ _INTRODUCTION = """\
 
 Generated from [the checklists](../components/gpu_ci/cli/verify) by `make docs`; a test fails when it is stale.
 
+The commands `gpu-ci` and `gpu-smoke` are in `.venv/bin` after `make up`: `. .venv/bin/activate` puts them on the PATH.
 Work through the table of your target before and during the first `pulumi up` on a real account. `gpu-ci verify`
 answers the steps marked *verify* and changes nothing. It prints a line for each step, and writes all answers to one
 file. Secrets, account numbers and e-mail addresses are removed from that file, so that you can attach it to an issue.

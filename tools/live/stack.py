@@ -114,6 +114,8 @@ class Live:
 def written(environment: Mapping[str, str], folder: Path) -> Path:
     """The stack file of the run, as a copy in its folder. RefusedError where none is named."""
     copy = folder / "Pulumi.live.yaml"
+    if environment.get(STACK_FILE) and environment.get(PROJECT):
+        raise RefusedError(f"two targets\n  got: {PROJECT} and {STACK_FILE}\n  expected: one of them")
     if given := environment.get(STACK_FILE):
         try:
             text = Path(given).read_text(encoding="utf-8")
@@ -133,7 +135,10 @@ def written(environment: Mapping[str, str], folder: Path) -> Path:
             sort_keys=False,
         )
     else:
-        raise RefusedError(f"nothing to deploy\n  expected: {PROJECT} or {STACK_FILE}\n  hint: {PROJECT}=my-project")
+        raise RefusedError(
+            f"nothing to deploy\n  expected: {PROJECT} or {STACK_FILE}\n"
+            f"  hint: {PROJECT}=my-project make test-live prints the plan first"
+        )
     copy.write_text(text, encoding="utf-8")
     return copy
 

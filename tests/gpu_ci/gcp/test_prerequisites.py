@@ -78,10 +78,14 @@ def test_the_page_lists_the_apis_of_all_that_is_made_and_of_the_logs() -> None:
     assert re.findall(r"\S+\.googleapis\.com", listed) == sorted(needed | {"logging.googleapis.com"})
 
 
-def test_verify_asks_for_the_apis_of_a_runner_pool_and_of_the_logs() -> None:
-    types = {row.type for row in deploy(whole_pool, computed=COMPUTED).rows}
-    needed = {discovery.service(TARGETS[each].document)[0] for each in types if each in TARGETS}
-    assert set(google.APIS) == needed | {"logging.googleapis.com"}
+def test_verify_asks_for_the_apis_of_the_pools_and_of_the_logs() -> None:
+    pool, builds = (
+        {discovery.service(TARGETS[row.type].document)[0] for row in deploy(program, computed=COMPUTED).rows
+         if row.type in TARGETS}
+        for program in (whole_pool, whole_builds)
+    )  # fmt: skip
+    assert set(google.APIS) == pool | {"logging.googleapis.com"}
+    assert set(google.BUILD_APIS) == builds - pool
 
 
 def test_the_page_lists_the_roles_for_all_that_is_made_and_no_others() -> None:

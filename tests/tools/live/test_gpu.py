@@ -67,6 +67,20 @@ def test_nothing_starts_without_a_confirmation(tmp_path: Path, capsys: pytest.Ca
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("gpus", ["abc", "0", "-1", ""])
+def test_a_number_of_gpus_that_is_none_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], gpus: str
+) -> None:
+    assert gpu.main({"GPU_CI_CONFIRM": "gpu", "GPU_CI_GPUS": gpus}, ["false"], tmp_path / "receipts") == 2
+    assert f"got: {gpus}\n" in capsys.readouterr().err
+
+
+def test_nothing_more_runs_after_a_first_run_that_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = [sys.executable, "-c", "import sys; sys.exit('no GPU here')"]
+    assert gpu.main({"GPU_CI_CONFIRM": "gpu"}, command, tmp_path) == 1
+    assert capsys.readouterr().err == "test-gpu: quick-first: wrote no receipt, and exits with 1: no GPU here\n"
+
+
 def test_a_check_that_writes_no_receipt_is_a_problem_with_its_last_line(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import sys; sys.exit('no torch here')"]
     found = gpu.check(STANDARD, command, 1, tmp_path, os.environ)

@@ -77,6 +77,7 @@ def test_a_destruction_that_fails_keeps_the_state_and_names_the_command(
         ({}, "expected: GPU_CI_LIVE_PROJECT or GPU_CI_LIVE_STACK_FILE"),
         ({"GPU_CI_LIVE_PROJECT": "acme-ci-test"}, "expected: GPU_CI_CONFIRM=acme-ci-test"),
         ({"GPU_CI_LIVE_PROJECT": "acme-ci-test", "GPU_CI_CONFIRM": "yes"}, "expected: GPU_CI_CONFIRM=acme-ci-test"),
+        ({"GPU_CI_LIVE_PROJECT": "acme-ci-test", "GPU_CI_LIVE_STACK_FILE": "a.yaml"}, "expected: one of them"),
         ({"GPU_CI_LIVE_PROJECT": "Acme"}, "is not the id of a project"),
         ({"GPU_CI_LIVE_STACK_FILE": "no-such-file.yaml"}, "no-such-file.yaml: cannot be read"),
     ],

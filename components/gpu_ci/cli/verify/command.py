@@ -70,9 +70,10 @@ def verify(
     as_json: bool,
 ) -> None:
     """Ask, show each answer, write the file and set the exit code."""
-    answers = checklist.ask_all(steps, target, lambda step: click.echo(f"{step} ...", err=True))
-    report = checklist.document(name, answers)
     try:
+        output.touch()  # before minutes of questions whose answers would be lost
+        answers = checklist.ask_all(steps, target, lambda step: click.echo(f"{step} ...", err=True))
+        report = checklist.document(name, answers)
         output.write_text(checklist.markdown(report), encoding="utf-8")
     except OSError as error:
         raise InputError(f"{output}: cannot be written", got=error.strerror or str(error)) from None
@@ -88,9 +89,13 @@ def verify(
 
 
 def _show(report: dict[str, Any]) -> None:
+    """A line for each step. Only a step that failed has a hint: one that was not asked may well be right."""
+    causes: dict[str, str] = {}
     for step in report["steps"]:
-        print_text(f"{step['status']:<8} {step['name']}: {step['got']}", 9)
-        if step["status"] != "pass":
+        first = causes.setdefault(step["got"], step["name"]) if step["status"] == "unknown" else step["name"]
+        got = step["got"] if first == step["name"] else f"for the same reason as {first}"
+        print_text(f"{step['status']:<8} {step['name']}: {got}", 9)
+        if step["status"] == "fail":
             print_text(f"         expected: {step['expected']}", 9)
             print_text(f"         hint: {step['otherwise']}", 9)
 

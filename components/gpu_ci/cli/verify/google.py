@@ -13,6 +13,7 @@ from gpu_catalog import limits, quota
 
 from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step
+from gpu_ci.gcp.build_pool import BuildPoolArgs
 from gpu_ci.gcp.gate import credentials
 from gpu_ci.gcp.gate.runner import GATE_LABEL
 from gpu_ci.gcp.runner_pool import RunnerPoolArgs
@@ -26,6 +27,8 @@ APIS = (
     "secretmanager.googleapis.com",
 )
 """The services that a stack with gce-runners calls."""
+BUILD_APIS = ("artifactregistry.googleapis.com", "cloudbuild.googleapis.com")
+"""Those that it also calls for pools of kind cloud-build."""
 
 PERMISSIONS = (
     "compute.instanceGroupManagers.create",
@@ -118,6 +121,8 @@ class Project:
     pools: Mapping[str, RunnerPoolArgs]
     subnetworks: Mapping[str, str]
     """Subnetworks that exist, by region. A region without one gets a network of the stack's own."""
+    apis: tuple[str, ...]
+    """The services that its stack calls."""
     secrets: tuple[str, ...]
     """Secrets that the VMs read, as projects/<project>/secrets/<name>."""
     connection: Callable[[], Call]
@@ -137,7 +142,9 @@ def target(file: StackFile, connection: Callable[[], Call]) -> Project:
     app = (site.get("github") or {}).get("app") or {}
     secrets = (app["privateKey"],) if isinstance(app.get("privateKey"), str) else ()
     pools = {name: args for name, args in file.pools if isinstance(args, RunnerPoolArgs)}
-    return Project(file.project, pools, site.get("subnetworks") or {}, secrets, connection)
+    builds = any(isinstance(args, BuildPoolArgs) for _, args in file.pools)
+    apis = (*APIS, *(BUILD_APIS if builds else ()))
+    return Project(file.project, pools, site.get("subnetworks") or {}, apis, secrets, connection)
 
 
 def project_exists(project: Project) -> Finding:
@@ -149,14 +156,14 @@ def project_exists(project: Project) -> Finding:
 
 
 def apis_enabled(project: Project) -> Finding:
-    names = [f"projects/{project.name}/services/{each}" for each in APIS]
+    names = [f"projects/{project.name}/services/{each}" for each in project.apis]
     answer = _ask(
         project, "serviceusage", "v1",
         lambda api: api.services().batchGet(parent=f"projects/{project.name}", names=names),
     )  # fmt: skip
     states = {service["name"].rpartition("/")[2]: service.get("state") for service in answer.get("services", [])}
-    off = [each for each in APIS if states.get(each) != "ENABLED"]
-    return _missing(off, f"all {len(APIS)} are enabled", "not enabled: ", states)
+    off = [each for each in project.apis if states.get(each) != "ENABLED"]
+    return _missing(off, f"all {len(project.apis)} are enabled", "not enabled: ", states)
 
 
 def permissions_granted(project: Project) -> Finding:
@@ -357,11 +364,11 @@ STEPS: tuple[Step[Project], ...] = (
         "log in with `gcloud auth application-default login`, and correct `gcp:project`", project_exists,
     ),
     Step(
-        "apis", "gcloud services list --enabled --project PROJECT", f"{len(APIS)} APIs are enabled",
-        f"gcloud services enable {' '.join(APIS)} --project PROJECT; wait some minutes", apis_enabled,
+        "apis", "gcloud services list --enabled --project PROJECT", "every API that the stack calls is enabled",
+        "enable them (docs/add-a-pool.md), and wait some minutes", apis_enabled,
     ),
     Step(
-        "permissions", "gpu-ci verify google", "the deployer has every permission",
+        "permissions", "gpu-ci verify google Pulumi.staging.yaml", "the deployer has every permission",
         "grant the roles that docs/add-a-pool.md lists", permissions_granted,
     ),
     Step(
@@ -406,6 +413,7 @@ STEPS: tuple[Step[Project], ...] = (
         "attach the serial output to an issue",
     ),
     Step(
-        "destroy", "pulumi destroy --stack STACK && gpu-ci verify google", "`leftovers` passes", "docs/undo.md",
+        "destroy", "pulumi destroy --stack STACK && gpu-ci verify google Pulumi.staging.yaml", "`leftovers` passes",
+        "docs/undo.md",
     ),
 )  # fmt: skip

@@ -24,7 +24,7 @@ def command(files: tuple[str, ...], output: Path, as_json: bool) -> None:
     \b
     Examples:
       gpu-ci verify google Pulumi.staging.yaml
-      gpu-ci verify google --json --output answers.md
+      gpu-ci verify google Pulumi.prod.yaml --json --output answers.md
     """
     file = one_stack(files)
     target = google.target(file, google.connect)

@@ -34,7 +34,8 @@ def driver_answers(_: GpuMachine) -> Finding:
 
 def diagnosis(machine: GpuMachine) -> Finding:
     output = machine.smoke("diagnose", "--json", "-")
-    return Finding("fail" if output.code else "pass", f"gpu-smoke diagnose exits with {output.code}", _json(output))
+    found = _json(output)
+    return Finding("fail" if output.code else "pass", str(found["summary"]), found)
 
 
 def profile(name: str, machine: GpuMachine) -> Finding:
@@ -66,7 +67,7 @@ STEPS: tuple[Step[GpuMachine], ...] = (
         "driver", "nvidia-smi -q", "every GPU is listed", "gpu-smoke diagnose", driver_answers,
     ),
     Step(
-        "diagnosis", "gpu-smoke diagnose", "exit code 0", "do what it prints", diagnosis,
+        "diagnosis", "gpu-smoke diagnose", "exit code 0", "it prints the next command to run", diagnosis,
     ),
     Step(
         "quick", "gpu-smoke --profile quick", "pass, within 15 s once torch is loaded",

@@ -91,6 +91,27 @@ def test_what_is_missing_fails_its_own_step_alone(
     assert found.endswith(got)
 
 
+def test_a_stack_with_build_pools_needs_their_apis_too(verify: Verify, monkeypatch: pytest.MonkeyPatch) -> None:
+    builds = "    builds: {kind: cloud-build, region: us-central1, machineType: e2-standard-2}\n"
+    monkeypatch.setattr("tests.gpu_ci.cli.verify.test_google.STACK", STACK + builds)
+    answer = verify(Google(), "--json")
+    [found] = [each["got"] for each in answer.json["steps"] if each["status"] == "fail"]
+    assert found == "not enabled: artifactregistry.googleapis.com, cloudbuild.googleapis.com"
+
+
+def test_a_cause_is_shown_once_and_without_the_hint_for_a_failure(verify: Verify) -> None:
+    cloud = Google()
+    cloud.apis -= {"compute.googleapis.com"}
+    lines = verify(cloud).out.splitlines()
+    compute = [line for line in lines if line.startswith("unknown")]
+    assert len(compute) == 5
+    assert compute[0].startswith("unknown  machines: not asked: compute.googleapis.com has not been used")
+    assert compute[1:] == [
+        f"unknown  {name}: for the same reason as machines" for name in ("quotas", "images", "networks", "leftovers")
+    ]
+    assert [line.strip().partition(":")[0] for line in lines if line.startswith(" ")] == ["expected", "hint"]
+
+
 def test_a_quota_that_is_too_small_fails_and_one_that_google_does_not_answer_is_unknown(verify: Verify) -> None:
     quotas = {"PREEMPTIBLE_NVIDIA_L4_GPUS": 4, "SSD_TOTAL_GB": 500, "GPUS_ALL_REGIONS": 5}
     assert statuses(verify(Google(quotas=quotas), "--json"))["quotas"] == "fail"

@@ -36,7 +36,7 @@ def machine(**outputs: Output | Exception) -> object:
 
 GOOD = {
     "nvidia_smi": Output(0, "Driver Version : 580.95\n", ""),
-    "diagnose": Output(0, '{"checks": []}', ""),
+    "diagnose": Output(0, '{"summary": "nothing wrong was found"}', ""),
     "quick": Output(0, json.dumps(RECEIPT), ""),
     "standard": Output(0, json.dumps(RECEIPT), ""),
 }
@@ -57,7 +57,7 @@ def test_every_step_passes_on_a_healthy_machine(ask: Ask, monkeypatch: pytest.Mo
     [
         ({"nvidia_smi": Output(9, "NVIDIA-SMI has failed\n", "")}, "driver", "fail"),
         ({"nvidia_smi": NotAskedError("nvidia-smi is not installed")}, "driver", "unknown"),
-        ({"diagnose": Output(2, '{"checks": []}', "")}, "diagnosis", "fail"),
+        ({"diagnose": Output(2, '{"summary": "no GPU was given to this container"}', "")}, "diagnosis", "fail"),
         ({"quick": Output(1, json.dumps(RECEIPT | {"verdict": "fail"}), "")}, "quick", "fail"),
         ({"standard": Output(1, "", "Traceback\nModuleNotFoundError: gpu_smoke")}, "standard", "unknown"),
     ],
