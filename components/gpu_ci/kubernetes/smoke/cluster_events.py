@@ -35,11 +35,13 @@ def events(kubeconfig: str, namespace: str) -> list[dict[str, Any]]:
         context = _named(given["contexts"], given["current-context"])["context"]
         cluster = _named(given["clusters"], context["cluster"])["cluster"]
         user = _named(given["users"], context["user"])["user"]
-    except (yaml.YAMLError, KeyError, TypeError, StopIteration):
+        url = f"{cluster['server'].rstrip('/')}/api/v1/namespaces/{namespace}/events?limit={_MOST}"
+        credentials = _credentials(user)
+    except OSError as error:
+        raise UnreadableEventsError(f"{error.filename}: {error.strerror}") from None
+    except (AttributeError, ValueError, yaml.YAMLError, KeyError, TypeError, StopIteration):
         raise UnreadableEventsError("the kubeconfig has another form than kubectl's") from None
-    url = f"{cluster['server'].rstrip('/')}/api/v1/namespaces/{namespace}/events?limit={_MOST}"
     request = urllib.request.Request(url, headers={"Accept": "application/json"})  # noqa: S310 - the user's own file
-    credentials = _credentials(user)
     if token := credentials.get("token"):
         request.add_header("Authorization", f"Bearer {token}")
     try:
