@@ -33,14 +33,20 @@ _UNSEEN = (
 def causes(events: Iterable[Mapping[str, Any]], job: str) -> list[str]:
     """At most three lines on the events of a Job and its pods, the latest stage of the pods first."""
     latest: dict[str, str] = {}
-    for event in sorted(events, key=_time):
-        name = str((event.get("involvedObject") or {}).get("name"))
-        if name == job or name.startswith(f"{job}-"):
-            latest[str(event.get("reason"))] = " ".join(str(event.get("message") or "").split())[:_WIDTH]
-    if "Scheduled" in latest:
-        return _lines(latest, [*_RUNNING, *_STARTING])
-    unseen = [_UNSEEN] if "FailedScheduling" in latest and not latest.keys() & set(_SEEN) else []
-    return [*_lines(latest, _WAITING), *unseen][:_MOST]
+    own = [event for event in sorted(events, key=_time) if _name(event) == job or _name(event).startswith(f"{job}-")]
+    placed = {_name(event) for event in own if event.get("reason") == "Scheduled"}
+    for event in own:
+        reason = str(event.get("reason"))
+        # What a pod waited for is over once it has a node; of several pods another one may still wait.
+        if reason not in _WAITING or _name(event) not in placed:
+            latest[reason] = " ".join(str(event.get("message") or "").split())[:_WIDTH]
+    seen = any(event.get("reason") in _SEEN for event in own)
+    unseen = [_UNSEEN] if "FailedScheduling" in latest and not seen else []
+    return [*_lines(latest, [*_RUNNING, *_STARTING, *_WAITING]), *unseen][:_MOST]
+
+
+def _name(event: Mapping[str, Any]) -> str:
+    return str((event.get("involvedObject") or {}).get("name"))
 
 
 def _lines(latest: Mapping[str, str], reasons: Sequence[str]) -> list[str]:

@@ -63,6 +63,16 @@ def test_of_a_pod_with_a_node_only_what_came_later_counts() -> None:
     ) == [f"FailedToRetrieveImagePullSecret: {missing}", f"Failed: {UNAUTHORIZED}"]
 
 
+def test_a_pod_that_waits_counts_where_another_pod_of_the_job_has_a_node() -> None:
+    placed, waits = "l4-job-1a2b3c4d-0-x7k2p", "l4-job-1a2b3c4d-1-q9m4t"
+    assert causes(
+        event("FailedScheduling", "0/1 nodes are available", placed),
+        event("TriggeredScaleUp", "pod triggered scale-up: l4 0->2", placed),
+        event("Scheduled", "Successfully assigned gpu-ci/l4 to node", placed, at="2026-11-24T10:05:00Z"),
+        event("FailedScheduling", NOWHERE, waits),
+    ) == [f"FailedScheduling: {NOWHERE}"]
+
+
 def test_a_quota_is_an_event_of_the_job_and_other_pods_do_not_count() -> None:
     quota = 'Error creating: pods "l4-job-1a2b3c4d-" is forbidden: exceeded quota: gpus'
     assert causes(
@@ -148,6 +158,25 @@ def test_events_that_cannot_be_read_are_said_to_be_so_without_the_credential(
         f"  the events of its pods could not be read: {why}; kubectl get events --namespace gpu-ci shows them"
     )
     assert "hush-hush" not in "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("user", "why"),
+    [
+        ({"client-certificate": "/no/such/client.crt"}, "/no/such/client.crt: No such file or directory"),
+        ({"client-key-data": "hush"}, "the kubeconfig has another form than kubectl's"),
+        ({"client-key-data": "aHVzaP8="}, "the kubeconfig has another form than kubectl's"),
+        (None, "the kubeconfig has another form than kubectl's"),
+    ],
+)
+def test_a_certificate_that_cannot_be_read_is_said_to_be_so(
+    server: Server, tmp_path: Path, user: dict[str, str] | None, why: str
+) -> None:
+    given = json.loads(kubeconfig(server, tmp_path, ""))
+    given["users"][0]["user"] = user
+    lines = explained(json.dumps(given))
+    assert lines[1].startswith(f"  the events of its pods could not be read: {why}; ")
+    assert server.asked == []
 
 
 @pytest.mark.parametrize("given", ["", "[]", "{", "{clusters: [], contexts: [], users: [], current-context: a}"])
