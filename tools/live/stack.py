@@ -86,7 +86,7 @@ class Live:
         print("test-live: destroying everything that was made", flush=True)
         try:
             self._pulumi("destroy", "--yes", "--skip-preview", *self._names())
-        except FailedError:
+        except (FailedError, KeyboardInterrupt):
             again = " ".join([*self.pulumi, "destroy", *self._names()])
             print(f"test-live: NOT DESTROYED. Its state is in {self.folder}", file=sys.stderr)
             print(f"  hint: PULUMI_BACKEND_URL=file://{self.folder} {again}", file=sys.stderr, flush=True)
@@ -102,13 +102,30 @@ class Live:
             "PULUMI_BACKEND_URL": f"file://{self.folder}",
             "PULUMI_SKIP_UPDATE_CHECK": "true",
         }
-        ended = subprocess.run(
-            [*self.pulumi, *arguments], cwd=ROOT, env=environment, text=True, check=False,
+        with subprocess.Popen(
+            [*self.pulumi, *arguments], cwd=ROOT, env=environment, text=True,
             stdout=subprocess.PIPE if capture else None,
-        )  # fmt: skip
-        if ended.returncode:
-            raise FailedError(f"{' '.join([*self.pulumi, *arguments[:1]])} exits with {ended.returncode}")
-        return ended.stdout or ""
+        ) as process:  # fmt: skip
+            printed, interrupted = _awaited(process)
+        if interrupted:
+            raise KeyboardInterrupt
+        if process.returncode:
+            raise FailedError(f"{' '.join([*self.pulumi, *arguments[:1]])} exits with {process.returncode}")
+        return printed
+
+
+def _awaited(process: subprocess.Popen[str]) -> tuple[str, bool]:
+    """What a program printed, and whether Ctrl-C was pressed before it ended.
+
+    The terminal sends Ctrl-C to the program too. `subprocess.run` would kill it a quarter of a second later, and a
+    killed `pulumi up` leaves its stack locked and resources out of its state, so that no destruction would follow.
+    """
+    interrupted = False
+    while True:
+        try:
+            return process.communicate()[0] or "", interrupted
+        except KeyboardInterrupt:
+            interrupted = True
 
 
 def written(environment: Mapping[str, str], folder: Path) -> Path:

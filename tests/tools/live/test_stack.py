@@ -18,15 +18,22 @@ SANDBOX = str(Path(sys.executable).with_name("pulumi-sandbox"))
 
 @pytest.fixture
 def fake_pulumi(tmp_path: Path) -> Any:
-    """A `pulumi` that notes its arguments, prints outputs, and fails at one command."""
+    """A `pulumi` that notes its arguments, prints outputs, fails at one command, and cleans up after Ctrl-C at another.
 
-    def make(verdicts: dict[str, Any], fails: str = "") -> list[str]:
+    A terminal sends Ctrl-C to every program of its foreground: here to this test, while the program cleans up.
+    """
+
+    def make(verdicts: dict[str, Any], fails: str = "", interrupted: str = "") -> list[str]:
         program = tmp_path / "fake.py"
         outputs = json.dumps({"pools": {name: {"verdict": verdict} for name, verdict in verdicts.items()}})
         program.write_text(
-            "import sys\n"
+            "import os, signal, sys, time\n"
             f"open({str(tmp_path / 'calls')!r}, 'a').write(' '.join(sys.argv[1:3]) + chr(10))\n"
             f"print({outputs!r}) if sys.argv[1:3] == ['stack', 'output'] else None\n"
+            f"if sys.argv[1] == {interrupted!r}:\n"
+            "    os.kill(os.getppid(), signal.SIGINT)\n"
+            "    time.sleep(1)\n"
+            f"    open({str(tmp_path / 'calls')!r}, 'a').write('cleaned up' + chr(10))\n"
             f"sys.exit(sys.argv[1] == {fails!r})\n"
         )
         return [sys.executable, str(program)]
@@ -59,6 +66,19 @@ def test_a_step_that_fails_ends_in_a_destruction(
 ) -> None:
     assert stack.main(ENVIRONMENT, fake_pulumi(verdicts, fails)) == 1
     assert calls(tmp_path) == made
+
+
+def test_an_interrupted_up_cleans_up_before_the_stack_is_destroyed(fake_pulumi: Any, tmp_path: Path) -> None:
+    assert stack.main(ENVIRONMENT, fake_pulumi({"live": "pass"}, interrupted="up")) == 130
+    assert calls(tmp_path) == ["stack init", "up --yes", "cleaned up", "destroy --yes"]
+
+
+def test_an_interrupted_destruction_ends_and_names_the_command_that_repeats_it(
+    fake_pulumi: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert stack.main(ENVIRONMENT, fake_pulumi({"live": "pass"}, interrupted="destroy")) == 130
+    assert calls(tmp_path)[-2:] == ["destroy --yes", "cleaned up"]
+    assert "NOT DESTROYED. Its state is in " in capfd.readouterr().err
 
 
 def test_a_destruction_that_fails_keeps_the_state_and_names_the_command(
