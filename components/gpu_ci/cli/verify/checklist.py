@@ -16,7 +16,7 @@ Status = Literal["pass", "fail", "unknown"]
 Target = TypeVar("Target")
 
 # An AWS account, and what Google writes in front of a service account's domain, name an owner; an issue needs neither.
-_ACCOUNT = re.compile(r"(?<![\w.-])\d{12}(?![\w.-])")
+_ACCOUNT = re.compile(r"(?<![0-9A-Za-z])\d{12}(?![0-9A-Za-z])")
 _EMAIL = re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+")
 
 

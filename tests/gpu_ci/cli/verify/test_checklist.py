@@ -16,6 +16,19 @@ def test_secrets_accounts_and_addresses_are_removed_everywhere() -> None:
     assert found["details"] == {"[address]": ["[secret]", "arn:aws:iam::[account]:role/x", {"t": "[secret]"}]}
 
 
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("not allowed in account 111122223333.", "not allowed in account [account]."),
+        ("111122223333.dkr.ecr.us-east-1.amazonaws.com/ci", "[account].dkr.ecr.us-east-1.amazonaws.com/ci"),
+        ("bucket ci-111122223333", "bucket ci-[account]"),
+        ("commit 1111222233334444, digest a111122223333", "commit 1111222233334444, digest a111122223333"),
+    ],
+)
+def test_an_account_is_removed_whatever_is_next_to_it(text: str, written: str) -> None:
+    assert document("x", [Answer(STEP, Finding("pass", text))])["steps"][0]["got"] == written
+
+
 def test_an_answer_cannot_end_its_fence_or_its_row() -> None:
     page = markdown(document("x", [Answer(STEP, Finding("fail", "a | b\n<b>", "```\n# heading\n````"))]))
     assert "| one | fail | a \\| b &lt;b> |" in page.splitlines()
