@@ -35,9 +35,15 @@ class Cluster:
     subnets: tuple[str, ...]
     pools: Mapping[str, EksRunnerPoolArgs]
     context: str = ""
+    profile: str = ""
+    """The AWS command line's, in whose account the cluster is; empty for the environment's credentials."""
 
     def aws(self, service: str, *arguments: str) -> Any:
-        return run_json(["aws", service, *arguments, "--region", self.region, "--output", "json"])
+        return run_json(["aws", service, *arguments, "--region", self.region, "--output", "json", *self.as_profile])
+
+    @property
+    def as_profile(self) -> list[str]:
+        return ["--profile", self.profile] if self.profile else []
 
     def kubectl(self, *arguments: str) -> list[dict[str, Any]]:
         context = ["--context", self.context] if self.context else []
@@ -51,7 +57,8 @@ def target(file: StackFile, name: str, context: str) -> Cluster:
     pools = {
         pool: args for pool, args in file.pools if isinstance(args, EksRunnerPoolArgs) and args.cluster_name == name
     }
-    return Cluster(name, described["region"], tuple(described["subnets"].values()), pools, context)
+    subnets = tuple(described["subnets"].values())
+    return Cluster(name, described["region"], subnets, pools, context, described.get("profile", ""))
 
 
 def identity(cluster: Cluster) -> Finding:
@@ -101,7 +108,7 @@ def roles_exist(cluster: Cluster) -> Finding:
     missing = [
         f"{name} (aws iam create-service-linked-role --aws-service-name {service})"
         for name, service in (ROLES | (SPOT_ROLE if spot else {})).items()
-        if not _role_exists(name)
+        if not _role_exists(cluster, name)
     ]
     return _result(missing, "every service-linked role exists", missing)
 
@@ -166,8 +173,8 @@ def _values(addon: Mapping[str, Any]) -> dict[str, Any]:
     return dict(values)
 
 
-def _role_exists(name: str) -> bool:
-    output = run(["aws", "iam", "get-role", "--role-name", name, "--output", "json"])
+def _role_exists(cluster: Cluster, name: str) -> bool:
+    output = run(["aws", "iam", "get-role", "--role-name", name, "--output", "json", *cluster.as_profile])
     if output.code and "NoSuchEntity" not in output.err:
         raise NotAskedError(f"aws: {(output.err.strip().splitlines() or ['no answer'])[-1]}")
     return not output.code

@@ -106,7 +106,7 @@ def _parameters(members: Any, words: Sequence[str]) -> Json:
     names = {f"--{xform_name(name, '-')}": name for name in members}
     parameters: Json = {}
     for option, value in zip(words[::2], words[1::2], strict=True):
-        if option in ("--region", "--output"):
+        if option in ("--region", "--output", "--profile"):
             continue
         name = names[option]
         parameters[name] = _shorthand(value) if members[name].type_name == "list" else value

@@ -54,6 +54,15 @@ def test_every_step_passes_where_all_is_ready(verify: Verify) -> None:
     assert (answer.code, statuses(answer)) == (0, dict.fromkeys(STEPS, "pass"))
 
 
+def test_every_question_goes_to_the_account_of_the_clusters_profile(verify: Verify) -> None:
+    account = Account()
+    answer = verify(
+        account, "--json", text=STACK.replace("region: us-east-1\n", "region: us-east-1\n      profile: prod\n")
+    )
+    assert statuses(answer) == dict.fromkeys(STEPS, "pass")
+    assert [command for command in account.ran if command.startswith("aws ") and "--profile prod" not in command] == []
+
+
 def test_nothing_is_changed(verify: Verify) -> None:
     account = Account()
     verify(account)
