@@ -40,18 +40,24 @@ class Channel:
         """The last step that the machine named."""
         self.last_line = ""
         """The last line on its serial port."""
-        self.settled = False
-        """Whether the last reading got an answer from each source, and not `try again`."""
+        self._off = False
+        self._unanswered: set[str] = set()
+
+    @property
+    def settled(self) -> bool:
+        """Whether the last reading of each source got an answer, and not `try again`."""
+        return not self._unanswered
 
     def verdict(self, off: bool) -> Verdict | None:
         """The verdict, as soon as one of both sources has it; ApiError where Google refuses both.
 
-        `off` says that the machine has ended, so that both sources hold all that they ever will.
+        `off` says that the machine has ended, so that both sources hold all that they ever will: guest attributes are
+        then read once at once.
         """
-        self.settled = True
         if found := self._read(SERIAL_PORT, self._serial):
             return found
-        if not off and self._now() < self._next_attribute:
+        just_off, self._off = off and not self._off, off
+        if not just_off and self._now() < self._next_attribute:
             return None
         self._next_attribute = self._now() + _ATTRIBUTE_EVERY_SEC
         return self._read(GUEST_ATTRIBUTES, self._attribute)
@@ -63,6 +69,7 @@ class Channel:
     def _read(self, source: str, read: Callable[[], Verdict | None]) -> Verdict | None:
         if source in self._refused:
             return None
+        self._unanswered.discard(source)
         try:
             return read()
         except ApiError as error:
@@ -70,7 +77,8 @@ class Channel:
                 return None
             if error.not_yet:
                 # A machine that is off is not ready for good.
-                self.settled &= error.reason == "resourceNotReady"
+                if error.reason != "resourceNotReady":
+                    self._unanswered.add(source)
                 return None
             self._refused[source] = error
             if len(self._refused) > 1:
@@ -83,7 +91,9 @@ class Channel:
     def _serial(self) -> Verdict | None:
         text, self._start = self._api.serial(*self._machine, self._start)
         seen = self._rest + text
-        self._rest = seen.rpartition("\n")[2][-_LONGEST_LINE:]
+        rest = seen.rpartition("\n")[2]
+        # A line this long is a program's, and so is what may follow in it.
+        self._rest = rest if len(rest) <= _LONGEST_LINE else "|"
         self.step = last_step(seen) or self.step
         lines = [line.strip() for line in seen.splitlines() if line.strip()]
         self.last_line = lines[-1] if lines else self.last_line

@@ -140,6 +140,29 @@ def test_half_a_verdict_on_the_serial_port_is_none_yet() -> None:
     assert asked.verdict() == Verdict("fail", "GPU 0: wrong numbers", A)
 
 
+def test_a_long_line_of_a_program_holds_no_verdict() -> None:
+    asked = Asked(verdict=None, serial_text=f"| {'x' * 70_000}", deadline_sec=60)
+
+    def more() -> None:
+        if asked.clock.now() >= 30:
+            asked.google.serial_text = f"| {'x' * 70_000}{result_line(PASSED)}\n"
+
+    asked.google.on_status = more
+    assert asked.verdict().outcome == "fail"
+
+
+def test_a_machine_that_is_off_and_not_ready_to_be_read_is_waited_for_no_longer() -> None:
+    asked = Asked(verdict=None, stops_after=40, serial_error=ApiError("resourceNotReady", "it is not ready", 400))
+    assert asked.verdict() == Verdict("fail", "the check machine stopped without a verdict", A)
+    assert asked.clock.time < 60
+
+
+def test_a_machine_that_is_off_is_read_within_the_limits_until_both_sources_have_answered() -> None:
+    asked = Asked(verdict_after=100, stops_after=40, serial_error=ApiError("backendError", "TIMEOUT", 503))
+    assert asked.verdict().outcome == "pass"
+    assert asked.google.refused_queries == 0
+
+
 def test_a_limit_that_others_use_up_is_waited_for() -> None:
     asked = Asked(verdict_after=40, attribute_error=ApiError("rateLimitExceeded", "Quota exceeded", 429))
 
