@@ -32,6 +32,7 @@ def credentials(environ: Mapping[str, str], scope: str = _COMPUTE) -> Any:
     from google.auth.exceptions import GoogleAuthError
 
     account = environ.get(IMPERSONATE, "")
+    # The call that creates the account's token needs this scope.
     scopes = [PLATFORM if account else scope]
     try:
         source = _source(environ, scopes)

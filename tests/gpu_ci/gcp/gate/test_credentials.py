@@ -11,19 +11,25 @@ import pytest
 from google.auth import impersonated_credentials
 from google.auth.credentials import AnonymousCredentials
 from google.oauth2 import credentials as oauth2
-from gpu_ci.gcp.gate.credentials import CredentialsError, credentials
+from gpu_ci.gcp.gate.credentials import PLATFORM, CredentialsError, credentials
 
 pytestmark = pytest.mark.filterwarnings("ignore:The load_credentials_from_dict method:DeprecationWarning")
 
+COMPUTE = "https://www.googleapis.com/auth/compute"
 USER = {"type": "authorized_user", "client_id": "1", "client_secret": "2", "refresh_token": "of-json"}
 
 
 @pytest.fixture(autouse=True)
-def _default(monkeypatch: pytest.MonkeyPatch) -> None:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The scopes that application default credentials were asked for."""
+    asked: list[list[str]] = []
+
     def default(scopes: list[str]) -> tuple[Any, None]:
+        asked.append(scopes)
         return AnonymousCredentials(), None  # type: ignore[no-untyped-call]
 
     monkeypatch.setattr(google.auth, "default", default)
+    return asked
 
 
 def test_an_access_token_comes_first() -> None:
@@ -40,17 +46,28 @@ def test_credentials_are_json_or_a_file_with_it(name: str, in_file: bool, tmp_pa
     assert credentials({name: str(file) if in_file else f" {json.dumps(USER)}"}).refresh_token == "of-json"
 
 
-def test_without_a_variable_they_are_application_default_credentials() -> None:
+def test_of_several_variables_the_one_that_pulumi_gcp_reads_first_counts() -> None:
+    names = ["GOOGLE_CREDENTIALS", "GOOGLE_CLOUD_KEYFILE_JSON", "GCLOUD_KEYFILE_JSON"]
+    given = {name: json.dumps({**USER, "refresh_token": name}) for name in names}
+    for name in names:
+        assert credentials(given).refresh_token == name
+        del given[name]
+
+
+def test_without_a_variable_they_are_application_default_credentials(asked: list[list[str]]) -> None:
     assert isinstance(credentials({}), AnonymousCredentials)
+    assert asked == [[COMPUTE]]
 
 
 @pytest.mark.parametrize("more", [{}, {"GOOGLE_OAUTH_ACCESS_TOKEN": "ya29.x"}])
-def test_an_account_to_act_as_is_acted_as_whatever_the_source(more: dict[str, str]) -> None:
+def test_an_account_to_act_as_is_acted_as_whatever_the_source(more: dict[str, str], asked: list[list[str]]) -> None:
     account = "ci@example-ci.iam.gserviceaccount.com"
     found = credentials({"GOOGLE_IMPERSONATE_SERVICE_ACCOUNT": account, **more})
     assert isinstance(found, impersonated_credentials.Credentials)
     assert found.service_account_email == account
     assert isinstance(found._source_credentials, oauth2.Credentials if more else AnonymousCredentials)
+    assert found._target_scopes == [COMPUTE]
+    assert asked == ([] if more else [[PLATFORM]])
 
 
 @pytest.mark.parametrize("given", ["{ hush", "[]", "/no/such/hush.json", '"hush"'])
