@@ -124,7 +124,7 @@ class Project:
     apis: tuple[str, ...]
     """The services that its stack calls."""
     secrets: tuple[str, ...]
-    """Secrets that the VMs read, as projects/<project>/secrets/<name>."""
+    """The keys of the GitHub Apps that the deployer and the VMs read, as projects/<project>/secrets/<name>."""
     connection: Callable[[], Call]
 
     @cached_property
@@ -139,8 +139,9 @@ class Project:
 def target(file: StackFile, connection: Callable[[], Call]) -> Project:
     """What a stack file has on Compute Engine."""
     site = file.value("gpu-ci:site") or {}
-    app = (site.get("github") or {}).get("app") or {}
-    secrets = (app["privateKey"],) if isinstance(app.get("privateKey"), str) else ()
+    github = site.get("github") or {}
+    keys = [(github.get(app) or {}).get("privateKey") for app in ("app", "runnerApp")]
+    secrets = tuple(dict.fromkeys(key for key in keys if isinstance(key, str)))
     pools = {name: args for name, args in file.pools if isinstance(args, RunnerPoolArgs)}
     builds = any(isinstance(args, BuildPoolArgs) for _, args in file.pools)
     apis = (*APIS, *(BUILD_APIS if builds else ()))

@@ -36,7 +36,7 @@ class Google:
     image: Json = field(default_factory=lambda: {"status": "READY"})
     private_access: bool = True
     nats: list[Json] = field(default_factory=lambda: [NAT])
-    secret: str = "ENABLED"
+    secrets: dict[str, str] = field(default_factory=lambda: {"key": "ENABLED", "runner-key": "ENABLED"})
     check_vms: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
 
@@ -75,9 +75,9 @@ class Google:
             ],
             "secretmanager": [
                 (
-                    r"/v1/(projects/acme-ci/secrets/key/versions/latest)",
+                    r"/v1/(projects/acme-ci/secrets/([\w-]+)/versions/latest)",
                     "SecretVersion",
-                    lambda match, *_: {"name": match[1], "state": self.secret} if self.secret else None,
+                    lambda match, *_: {"name": match[1], "state": state} if (state := self.secrets[match[2]]) else None,
                 )
             ],
             "compute": self._compute(),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import google_auth_httplib2
 import pytest
 from gpu_ci.cli.verify import google
 from gpu_ci.cli.verify.checklist import NotAskedError
@@ -19,7 +20,10 @@ SITE = """\
 config:
   gpu-ci:site:
     subnetworks: {us-central1: projects/acme-ci/regions/us-central1/subnetworks/ci}
-    github: {owner: acme, app: {id: 1, installationId: 2, privateKey: projects/acme-ci/secrets/key}}
+    github:
+      owner: acme
+      app: {id: 1, installationId: 2, privateKey: projects/acme-ci/secrets/key}
+      runnerApp: {id: 3, installationId: 4, privateKey: projects/acme-ci/secrets/runner-key}
 """
 STEPS = [
     "project", "apis", "permissions", "policies", "machines", "quotas", "images", "networks", "secrets", "leftovers",
@@ -76,8 +80,10 @@ def test_nothing_is_changed(verify: Verify) -> None:
         ({"image": {"status": "READY", "deprecated": {"state": "OBSOLETE"}}}, "images", "fail", "is OBSOLETE"),
         ({"private_access": False}, "networks", "fail", "ci lacks Private Google Access"),
         ({"nats": []}, "networks", "fail", "no Cloud NAT on the network of ci in us-central1"),
-        ({"secret": "DISABLED"}, "secrets", "fail", "the latest version of projects/acme-ci/secrets/key is DISABLED"),
-        ({"secret": ""}, "secrets", "fail", "the latest version of projects/acme-ci/secrets/key is missing"),
+        ({"secrets": {"key": "DISABLED", "runner-key": "ENABLED"}}, "secrets", "fail",
+         "the latest version of projects/acme-ci/secrets/key is DISABLED"),
+        ({"secrets": {"key": "ENABLED", "runner-key": ""}}, "secrets", "fail",
+         "the latest version of projects/acme-ci/secrets/runner-key is missing"),
         ({"check_vms": ["l4-gate-x"]}, "leftovers", "fail", "VMs of a smoke check exist: l4-gate-x"),
     ],
 )  # fmt: skip
@@ -123,6 +129,22 @@ def test_a_service_that_is_off_leaves_its_steps_unknown_and_the_others_asked(ver
     cloud.apis -= {"orgpolicy.googleapis.com"}
     answer = verify(cloud, "--json")
     assert (answer.code, statuses(answer)) == (1, {**dict.fromkeys(STEPS, "pass"), "policies": "unknown"})
+
+
+def test_it_asks_as_the_identity_of_the_smoke_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[Any] = []
+    monkeypatch.setattr(google_auth_httplib2, "AuthorizedHttp", lambda found, http: used.append(found))
+    monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "ya29.x")
+    google.connect()
+    assert [found.token for found in used] == ["ya29.x"]
+
+
+def test_credentials_that_cannot_be_used_are_named_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GOOGLE_OAUTH_ACCESS_TOKEN", raising=False)
+    monkeypatch.setenv("GOOGLE_CREDENTIALS", "{hush")
+    with pytest.raises(NotAskedError, match=r"^GOOGLE_CREDENTIALS: holds no credentials") as caught:
+        google.connect()
+    assert "hush" not in str(caught.value)
 
 
 def test_without_credentials_every_step_is_unknown(ask: Ask, stack: Any, monkeypatch: pytest.MonkeyPatch) -> None:
