@@ -34,17 +34,19 @@ def set_most(api: EksApi, clock: Clock, cluster: str, group: str, wanted: int, r
         ApiError: EKS refuses it for another reason, or until the deadline.
         Cancelled: The deployment was cancelled.
     """
-    waited, refused_for = 0.0, None
+    waited, refused_for, changed = 0.0, None, False
     while True:
         sizes = api.sizes(cluster, group)
         most = max(wanted, sizes.desired)
         if sizes.most == most:
             return most
+        if changed:
+            waited = _wait(clock, waited, ApiError("", f"EKS still reports a maximum of {sizes.most}"))
         try:
             update = api.set_most(cluster, group, most)
             while api.update_status(cluster, group, update) != "Successful":
                 waited = _wait(clock, waited, ApiError("", f"update {update} has not ended"))
-            continue
+            changed = True
         except ApiError as error:
             # The same sizes would be refused again.
             if not error.busy and not (error.outdated and sizes != refused_for):

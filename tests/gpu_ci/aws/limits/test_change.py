@@ -54,6 +54,29 @@ def test_what_eks_refuses_again_for_the_same_sizes_is_an_error() -> None:
     assert eks.asked == [4, 4]
 
 
+def test_what_eks_refuses_for_other_sizes_each_time_is_tried_again() -> None:
+    eks = FakeEks(desired=1, most=4, refusals=[OUTDATED, OUTDATED])
+
+    def start_one() -> None:
+        eks.desired = min(3, eks.desired + 1)
+
+    eks.before_update = start_one
+    assert (change(eks, 1), eks.asked) == (3, [1, 2, 3])
+
+
+def test_a_change_that_eks_does_not_show_is_an_error_after_an_hour() -> None:
+    class Forgetful(FakeEks):
+        def set_most(self, cluster: str, group: str, most: int) -> str:
+            self.asked.append(most)
+            assert len(self.asked) <= 1 + clock.waits, "it asked again at once"
+            return "update-1"
+
+    clock = FakeClock()
+    with pytest.raises(ApiError, match=r"EKS still reports a maximum of 2 \(after 3600 s\)"):
+        change(Forgetful(), 4, clock)
+    assert clock.waits == 1800
+
+
 def test_a_right_that_is_missing_is_an_error_at_once() -> None:
     eks = FakeEks(refusals=[ApiError("AccessDeniedException", "not authorized")])
     with pytest.raises(ApiError, match="not authorized"):

@@ -9,6 +9,8 @@ import grpc
 import pytest
 from google.protobuf import json_format, struct_pb2
 from gpu_ci.aws.limits.eks_api import ApiError
+from gpu_ci.aws.limits.service import LimitsService
+from gpu_ci.custom_resources import EngineLog, Refused
 from gpu_common import pulumi_wire
 from pulumi.runtime.proto import provider_pb2
 
@@ -118,6 +120,15 @@ def test_the_next_up_lowers_it_further() -> None:
 def test_another_group_has_other_limits(change: dict[str, Any], replaces: list[str]) -> None:
     answer = diff(current=4, **change)
     assert (list(answer.diffs), list(answer.replaces)) == (list(change), replaces)
+
+
+def test_a_cancelled_deployment_ends_a_change_that_waits() -> None:
+    busy = ApiError("ResourceInUseException", "Nodegroup l4 currently has update 1 in progress")
+    service = LimitsService(EngineLog(lambda: ""), lambda _: FakeEks(refusals=[busy]))
+    service.cancel()
+    with pytest.raises(Refused) as cancelled:
+        run(service.update(provider_pb2.UpdateRequest(urn=URN, news=struct({**INPUTS, "maxSize": 6}))))
+    assert cancelled.value.code == grpc.StatusCode.CANCELLED
 
 
 def test_a_preview_calls_nothing_and_knows_no_maximum() -> None:
