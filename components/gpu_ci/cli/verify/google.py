@@ -185,6 +185,9 @@ def policies_allow(project: Project) -> Finding:
         if any(rule.get("enforce") for rule in policies[name])
     ]
     images = {match["project"] for pool in project.pools.values() if (match := _IMAGE.search(pool.image))}
+    # "Custom images in your local project" are free of it (cloud.google.com/compute/docs/images/
+    # restricting-image-access, Limitations).
+    images.discard(project.name)
     wrong += _refused("compute.trustedImageProjects", policies, {f"projects/{each}" for each in images})
     unread = [name for name in LISTS[1:] if any(not rule.get("allowAll") for rule in policies[name])]
     if wrong:
@@ -303,9 +306,11 @@ def _refused(constraint: str, policies: Mapping[str, list[dict[str, Any]]], want
         values = rule.get("values", {})
         if rule.get("denyAll"):
             refused |= wanted
-        if allowed := values.get("allowedValues"):
-            refused |= wanted - set(allowed)
-        refused |= wanted & set(values.get("deniedValues", []))
+        # A value may say what it is, such as `is:projects/debian-cloud`.
+        allowed, denied = (
+            {each.removeprefix("is:") for each in values.get(kind, [])} for kind in ("allowedValues", "deniedValues")
+        )
+        refused |= (wanted - allowed if allowed else set()) | (wanted & denied)
     return [f"{constraint} refuses {', '.join(sorted(refused))}"] if refused else []
 
 

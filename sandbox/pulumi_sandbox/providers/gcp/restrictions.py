@@ -97,8 +97,9 @@ class Restrictions:
             )
 
     def _images(self, project: str, path: str, instance: Json) -> Iterator[str]:
-        # The API's own words (cloud.google.com/batch/docs/troubleshooting). A project's own images are no exception.
-        allowed = {str(one).removeprefix("projects/") for one in self.policies[IMAGES]}
+        # The API's own words (cloud.google.com/batch/docs/troubleshooting). Custom images of the project itself are
+        # free of the policy (cloud.google.com/compute/docs/images/restricting-image-access, Limitations).
+        allowed = {str(one).removeprefix("is:").removeprefix("projects/") for one in self.policies[IMAGES]} | {project}
         for disk in instance.get("disks") or []:
             home = part(str(disk.get("initializeParams", {}).get("sourceImage", "")), "projects")
             if home and home not in allowed:

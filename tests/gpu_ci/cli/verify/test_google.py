@@ -118,6 +118,23 @@ def test_a_cause_is_shown_once_and_without_the_hint_for_a_failure(verify: Verify
     assert [line.strip().partition(":")[0] for line in lines if line.startswith(" ")] == ["expected", "hint"]
 
 
+@pytest.mark.parametrize(
+    ("value", "image"),
+    [
+        ("is:projects/ubuntu-os-accelerator-images", ""),
+        ("projects/debian-cloud", "\n      image: projects/acme-ci/global/images/gpu-1"),
+    ],
+)
+def test_a_policy_on_images_allows_named_projects_and_the_projects_own(
+    ask: Ask, stack: Any, monkeypatch: pytest.MonkeyPatch, value: str, image: str
+) -> None:
+    cloud = Google(policies={"compute.trustedImageProjects": [{"values": {"allowedValues": [value]}}]})
+    monkeypatch.setattr(google, "connect", lambda: google.calls_over(cloud))
+    text = STACK.replace("config:\n", SITE).replace("kind: gce-runners", f"kind: gce-runners{image}")
+    assert image in text
+    assert statuses(ask("verify", "google", stack(text=text), "--json"))["policies"] == "pass"
+
+
 def test_a_quota_that_is_too_small_fails_and_one_that_google_does_not_answer_is_unknown(verify: Verify) -> None:
     quotas = {"PREEMPTIBLE_NVIDIA_L4_GPUS": 4, "SSD_TOTAL_GB": 500, "GPUS_ALL_REGIONS": 5}
     assert statuses(verify(Google(quotas=quotas), "--json"))["quotas"] == "fail"

@@ -15,7 +15,7 @@ from pulumi_sandbox.world.faults import Fault
 
 from tests.sandbox.providers.gcp.api import Api
 from tests.sandbox.providers.gcp.compute.test_compute_errors import refused
-from tests.sandbox.providers.gcp.conftest import Google
+from tests.sandbox.providers.gcp.conftest import PROJECT, TEMPLATE, Google
 
 SHIELDED = {"enableSecureBoot": True, "enableVtpm": True, "enableIntegrityMonitoring": True}
 
@@ -110,6 +110,16 @@ def test_an_instance_within_the_policies_is_made(restricted: Callable[[str], Api
     template = api.google.template(shieldedInstanceConfig=SHIELDED).id
     assert api.insert(template).get("error") is None
     assert api.call("GET", "zones/us-central1-a/instances/check/getGuestAttributes", queryPath="gpu-smoke/")[0] == 200
+
+
+@pytest.mark.parametrize(("allowed", "home"), [("is:projects/images", "images"), ("projects/cos-cloud", PROJECT)])
+def test_images_of_allowed_projects_and_of_the_project_itself_are_taken(
+    restricted: Callable[[str], Api], allowed: str, home: str
+) -> None:
+    api = restricted(f'organizationPolicies: {{compute.trustedImageProjects: ["{allowed}"]}}')
+    image = f"projects/{home}/global/images/gpu"
+    disks = [{**TEMPLATE["disks"][0], "sourceImage": image}]
+    assert api.insert(api.google.template(disks=disks).id).get("error") is None
 
 
 def test_guest_attributes_that_a_policy_disables_are_refused_and_not_missing(restricted: Callable[[str], Api]) -> None:
