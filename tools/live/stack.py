@@ -87,7 +87,9 @@ class Live:
         try:
             self._pulumi("destroy", "--yes", "--skip-preview", *self._names())
         except (FailedError, KeyboardInterrupt):
-            again = " ".join([*self.pulumi, "destroy", *self._names()])
+            # The empty passphrase is this run's own; a user's is in the user's environment, and not printed.
+            own = [] if "PULUMI_CONFIG_PASSPHRASE" in self.environment else ["PULUMI_CONFIG_PASSPHRASE=''"]
+            again = " ".join([*own, *self.pulumi, "destroy", *self._names()])
             print(f"test-live: NOT DESTROYED. Its state is in {self.folder}", file=sys.stderr)
             print(f"  hint: PULUMI_BACKEND_URL=file://{self.folder} {again}", file=sys.stderr, flush=True)
             raise

@@ -88,7 +88,16 @@ def test_a_destruction_that_fails_keeps_the_state_and_names_the_command(
     printed = capfd.readouterr().err
     folder = Path(printed.partition("Its state is in ")[2].splitlines()[0])
     assert (folder / "Pulumi.live.yaml").is_file()
-    assert f"PULUMI_BACKEND_URL=file://{folder}" in printed
+    assert f"PULUMI_BACKEND_URL=file://{folder} PULUMI_CONFIG_PASSPHRASE='' " in printed
+
+
+def test_the_passphrase_of_the_user_is_not_printed(fake_pulumi: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    environment = {**ENVIRONMENT, "PULUMI_CONFIG_PASSPHRASE": "hush"}
+    assert stack.main(environment, fake_pulumi({"live": "pass"}, "destroy")) == 1
+    printed = capfd.readouterr()
+    assert "NOT DESTROYED" in printed.err
+    assert "hush" not in printed.out + printed.err
+    assert "PULUMI_CONFIG_PASSPHRASE" not in printed.err
 
 
 @pytest.mark.parametrize(
