@@ -53,6 +53,8 @@ class FakeGithub:
         default_factory=lambda: {COMMON: {WORKFLOW: "aa"}, COMMIT: {WORKFLOW: "aa"}, OTHER_COMMIT: {WORKFLOW: "bb"}}
     )
     """Commit to file to git's name of its content. The base has changed the workflow since COMMON."""
+    unreadable: int = 404
+    """The status of what is not readable. An App's token gets 403 for an endpoint that it has no permission of."""
     is_readable: bool = True
     """Whether the token has `contents: read`; without, a private repository's contents are answered with 404
     (docs.github.com/en/rest/using-the-rest-api/troubleshooting-the-rest-api, "404 Not Found for an existing
@@ -94,6 +96,8 @@ class FakeGithub:
                 blob = self.files.get(query["ref"], {}).get("/".join(path))
                 if blob:
                     return 200, {}, {"type": "file", "path": "/".join(path), "name": path[-1], "sha": blob, "size": 1}
+            case "GET", ["repos", "example-org", "gpu-ci", "compare" | "contents", *_] if not self.is_readable:
+                return self.unreadable, {}, {"message": "Resource not accessible by integration"}
         return 404, {}, {"message": "Not Found"}
 
     def _with_urls(self, one: dict[str, Any]) -> dict[str, Any]:

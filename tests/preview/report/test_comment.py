@@ -235,8 +235,16 @@ def test_a_workflow_that_the_pull_request_adds_is_a_change(github: FakeGithub) -
     assert second_line(github) == LINE
 
 
-def test_a_token_that_may_not_read_the_workflow_leaves_it_unknown_and_comments(github: FakeGithub) -> None:
-    github.is_readable = False
+@pytest.mark.parametrize("status", [403, 404])
+def test_a_token_that_may_not_read_the_workflow_leaves_it_unknown_and_comments(github: FakeGithub, status: int) -> None:
+    github.is_readable, github.unreadable = False, status
+    written(github)
+    assert second_line(github) == UNKNOWN
+
+
+def test_a_workflow_that_is_in_neither_commit_is_not_known_to_be_unchanged(github: FakeGithub) -> None:
+    for files in github.files.values():
+        files.pop(WORKFLOW, None)
     written(github)
     assert second_line(github) == UNKNOWN
 
