@@ -109,6 +109,16 @@ def test_a_guest_attribute_that_google_dropped_is_written_again(google: FakeGoog
     assert google.published == [("gpu-smoke/verdict", "{}")]
 
 
+def test_a_guest_attribute_that_still_has_its_old_value_is_written_again(google: FakeGoogle) -> None:
+    clock = Ticking()
+    google.clock = clock.now
+    google.queries = [clock.now() - 0.9] * 3  # the write is above the limit, and the reading after it is not
+    google.published = [("gpu-smoke/verdict", "old")]
+    host(google, clock).publish("gpu-smoke/verdict", "{}")
+    assert google.dropped == ["gpu-smoke/verdict"]
+    assert google.published == [("gpu-smoke/verdict", "old"), ("gpu-smoke/verdict", "{}")]
+
+
 def test_a_verdict_and_an_end_in_one_moment_stay_below_three_queries_a_second(google: FakeGoogle) -> None:
     clock = Ticking()
     google.clock = clock.now

@@ -112,5 +112,19 @@ def test_a_group_that_github_made_for_more_repositories_fails_the_deployment(out
         made_as(**outputs)
 
 
+def test_neither_name_nor_id_of_a_group_that_is_too_open_is_handed_on() -> None:
+    handed_on: list[str] = []
+
+    def program() -> None:
+        group = RunnerGroup("gpu", RunnerGroupArgs(**RunnerGroup.EXAMPLE))
+        group.group_name.apply(handed_on.append)
+        group.group_id.apply(handed_on.append)
+
+    computed = {**COMPUTED, MADE: {**COMPUTED.get(MADE, {}), "visibility": "all"}}
+    with pytest.raises(ArgsError):
+        deploy(program, computed=computed, calls=CALLS)
+    assert handed_on == []
+
+
 def test_another_form_of_the_same_workflow_is_the_same() -> None:
     assert made_as(selectedWorkflows=["Acme/web/.github/workflows/gpu.yml@main"]).rows

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pulumi
+import pulumi_kubernetes as kubernetes
 import pytest
 from google.protobuf import json_format
 from gpu_ci import versions
@@ -268,6 +269,16 @@ def test_its_name_is_known_once_the_controller_has_the_id_that_github_gave_the_s
     }
     assert patch.request.customTimeouts.create == "180s"
     assert made.one(":Release").urn in patch.request.dependencies
+
+
+def test_what_takes_its_name_waits_for_the_registration() -> None:
+    def program() -> None:
+        made = RunnerScaleSet("gpu", RunnerScaleSetArgs(**RunnerScaleSet.EXAMPLE, **scale_set_wiring()))
+        kubernetes.core.v1.ConfigMap("user", data={"runs-on": made.scale_set_name})
+
+    made = deploy(program, computed=COMPUTED)
+    [user] = [row for row in made.rows if row.urn.endswith("::user")]
+    assert made.one(":AutoscalingRunnerSetPatch").urn in user.request.dependencies
 
 
 def test_a_controller_of_another_minor_version_is_refused_in_the_preview() -> None:

@@ -58,6 +58,17 @@ def test_a_second_update_waits_for_the_first(eks: AwsEks) -> None:
     assert eks.sizes("ci", "l4").most == 5
 
 
+@pytest.mark.parametrize("status", ["Failed", "Cancelled"])
+def test_an_update_that_ended_without_the_change_is_an_error(
+    eks: AwsEks, monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    errors = [{"errorCode": "NodeCreationFailure", "errorMessage": "no capacity"}]
+    answer = {"update": {"status": status, "errors": errors}}
+    monkeypatch.setattr(eks._eks, "call", lambda *_, **__: answer)
+    with pytest.raises(ApiError, match=rf"^update {status}: NodeCreationFailure: no capacity$"):
+        eks.update_status("ci", "l4", "update-1")
+
+
 def test_a_maximum_below_the_nodes_there_are_is_refused(eks: AwsEks) -> None:
     with pytest.raises(ApiError) as refused:
         eks.set_most("ci", "l4", 1)

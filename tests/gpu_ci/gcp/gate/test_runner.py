@@ -377,6 +377,7 @@ def test_a_machine_on_demand_that_was_deleted_is_a_fail_and_no_other_zone_is_tri
     verdict = asked.verdict()
     assert verdict == Verdict("fail", "the check machine was deleted before it had a verdict", A, "no-verdict")
     assert [zone for call, zone in asked.google.log[1:] if call == "insert"] == [A]
+    assert [line for line in asked.said if "refuses" in line] == []
 
 
 def test_a_cancelled_gate_whose_machine_was_deleted_starts_no_other() -> None:
