@@ -209,5 +209,5 @@ PULL_REQUESTS = (
     ),
     PullRequest("broken-yaml", staging(("      market: standard\n", "      market: [standard\n")), 1),
     PullRequest("stack-removed", removed(STAGING), 3),
-    PullRequest("stack-added", copied(STAGING, "Pulumi.dev.yaml"), 2, (69, 0, 0, 0), stack="dev"),
+    PullRequest("stack-added", copied(STAGING, "Pulumi.dev.yaml"), 2, (70, 0, 0, 0), stack="dev"),
 )

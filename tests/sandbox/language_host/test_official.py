@@ -170,12 +170,12 @@ def test_a_programs_python_is_asked_without_what_is_hidden_from_the_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A .pth file of its environment runs when it starts."""
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "planted-token")
+    monkeypatch.setenv("DIGITALOCEAN_TOKEN", "planted-token")
     project = with_options(tmp_path / "project", "{virtualenv: .venv}")
     [packages] = lend_sdk(environment_with(project / ".venv").parents[2]).glob("lib/python3*/site-packages")
     seen = project / "seen"
     (packages / "look.pth").write_text(
-        f"import os; open({str(seen)!r}, 'a').write(os.environ.get('AWS_SECRET_ACCESS_KEY', 'hidden') + '\\n')\n"
+        f"import os; open({str(seen)!r}, 'a').write(os.environ.get('DIGITALOCEAN_TOKEN', 'hidden') + '\\n')\n"
     )
     workspace = Workspace(project / ".sandbox", project)
     assert official_host.prepare(workspace, workspace.apply()) == ""
