@@ -65,6 +65,7 @@ def test_a_pass_is_published_and_the_check_machine_switches_itself_off(machine: 
     assert [entry["entries"][0]["severity"] for entry in machine.google.logged] == ["INFO"]
 
 
+@pytest.mark.slow
 def test_a_serial_port_that_nobody_reads_holds_up_neither_verdict_nor_end(machine: Boot) -> None:
     """Everything is published meanwhile, and said in its order once somebody reads."""
     reader, writer = os.pipe()

@@ -11,7 +11,7 @@ from tests.agent.end_to_end.chance import chance
 from tests.agent.fakes import live_machine, machine
 
 
-@pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 13))])
+@pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, *range(3, 13)))])
 def test_a_machine_that_meets_any_mixture_of_faults_ends_as_it_should(
     tmp_path: Path, app_key: bytes, public_key: RSAPublicKey, seed: int
 ) -> None:

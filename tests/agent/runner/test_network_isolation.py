@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Sequence
 
+import pytest
 from gpu_agent.host import BlockedAddresses
 from gpu_agent.machine import limits
 from gpu_agent.machine.system import System
@@ -132,6 +133,7 @@ def test_the_cage_made_a_second_time_is_the_same_cage() -> None:
     assert machine.inside(work) == ["", "", 8]
 
 
+@pytest.mark.slow
 def test_iptables_makes_the_same_cage_where_nft_is_missing() -> None:
     machine.needs("iptables", "ip6tables")
 

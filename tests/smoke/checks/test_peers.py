@@ -107,6 +107,7 @@ def test_one_that_was_seen_counts_though_it_has_ended_before_the_check_came_that
     assert run.wait(timeout=60) == 0
 
 
+@pytest.mark.slow
 def test_it_stays_for_the_others_once_it_has_seen_them(machines: Machines) -> None:
     machines.named(0, 1)
     began = time.monotonic()
