@@ -18,6 +18,8 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
 # What differs from run to run: commits, the ends of automatic names, digests of such names, GitHub's ids, ages of
 # prices, the folder of the run.
 _STEADY = (
+    # A launch template gets a random id from the sandbox.
+    (re.compile(r"\blt-[0-9a-f]{17}\b"), "lt-<random>"),
     (re.compile(r"`[0-9a-f]{10}`"), "`<commit>`"),
     (re.compile(r"-[0-9a-f]{7,8}\b"), "-<random>"),
     (re.compile(r'"[0-9a-f]{16}"'), '"<digest>"'),
