@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from tests.conftest import ROOT, BroughtUp, copied, project_of
 from tests.engine.test_staging import TEMPLATE, UP
+from tests.infra import stack
 from tests.sandbox_runner import SandboxRunner
 
 pytestmark = pytest.mark.engine
@@ -74,10 +78,24 @@ def test_a_failed_check_fails_the_up_with_its_own_words_and_the_old_template_ser
 
 
 @pytest.mark.slow
-def test_a_check_passes_by_the_serial_port_where_a_policy_forbids_guest_attributes(proven: SandboxRunner) -> None:
-    proven.run("world", "break", "refuse", "--on", "gcp:compute/guestAttributes", "--times", "0")
-    passed, done = proven.steps(*changed(proven, diskGib=120))
-    assert passed.has("pass: l4:")
+def test_a_check_passes_by_the_serial_port_where_a_policy_forbids_guest_attributes(
+    shared: Path, proven_once: BroughtUp, tmp_path: Path
+) -> None:
+    policies = {"compute.disableGuestAttributesAccess": True}
+    settings = yaml.safe_load((ROOT / "sandbox.yaml").read_text())
+    settings["restrictions"] = {"gcp": {"organizationPolicies": policies}}
+    restricted = copied(
+        project_of(shared, "no guest attributes", stack.one_pool(), settings), proven_once, tmp_path / "a"
+    )
+    try:
+        passed, done = restricted.steps(*changed(restricted, diskGib=120))
+    finally:
+        restricted.close()
+    assert passed.has(
+        "Google refuses guest attributes of the check machine (organization policy "
+        "compute.disableGuestAttributesAccess); its verdict is read from the serial port",
+        "pass: l4:",
+    )
     assert done == [*NEW_TEMPLATE, *NEW_GATE, MOVES, OLD_GATE, OLD_TEMPLATE]
 
 

@@ -124,12 +124,6 @@ def unknown_account(email: str) -> Json:
     }
 
 
-def policy(constraint: str, project: str, message: str = "") -> GoogleError:
-    """A refusal by an organization policy, in the form in which Compute Engine reports other constraints."""
-    text = f"Constraint constraints/{constraint} violated for projects/{project}."
-    return GoogleError(412, "conditionNotMet", message or text)
-
-
 def in_use(kind: str, path: str, user: str) -> GoogleError:
     return GoogleError(
         400, "resourceInUseByAnotherResource", f"The {kind} resource '{path}' is already being used by '{user}'"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,12 +110,23 @@ class Restrictions:
                 )
 
     def _places(self, project: str, path: str, instance: Json) -> Iterator[str]:
-        # The API's own words (github.com/GoogleCloudPlatform/oss-test-infra/pull/2703). Of Google's groups of places
-        # the sandbox knows those that have a region's or a continent's own name, such as in:us-locations.
+        # The API's own words (github.com/GoogleCloudPlatform/oss-test-infra/pull/2703).
         zone = part(path, "zones")
-        allowed = [str(one).removeprefix("in:").removesuffix("-locations") for one in self.policies[PLACES]]
-        if not any(zone == one or zone.startswith(f"{one}-") for one in allowed):
+        if not any(_is_in(zone, str(value).removeprefix("is:")) for value in self.policies[PLACES]):
             yield f"Location ZONE:{zone} violates constraint constraints/{PLACES} on the resource {path}."
+
+
+def _is_in(zone: str, value: str) -> bool:
+    """Whether a value of gcp.resourceLocations holds for a zone.
+
+    `in:` names a group of locations. Organization Policy puts it in front of a region that is entered without it, and
+    leaves zones and multi-regions such as `us` as they are. Such a value holds for that location alone
+    (docs.cloud.google.com/organization-policy/restrict-locations). Of the groups the sandbox has those that are named
+    after a region or the first word of regions, such as in:us-locations.
+    """
+    if value.startswith("in:") or re.fullmatch(r"[a-z]+-[a-z]+\d+", value):
+        return zone.startswith(f"{value.removeprefix('in:').removesuffix('-locations')}-")
+    return zone == value
 
 
 def table_of(file: str, path: str, value: Any) -> dict[str, Any]:

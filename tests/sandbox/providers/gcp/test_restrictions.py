@@ -122,6 +122,27 @@ def test_images_of_allowed_projects_and_of_the_project_itself_are_taken(
     assert api.insert(api.google.template(disks=disks).id).get("error") is None
 
 
+@pytest.mark.parametrize(
+    ("value", "zone", "status"),
+    [
+        ("in:us-central1-locations", "us-central1-a", 200),
+        ("in:us-central1-locations", "us-central10-a", 412),
+        ("in:us-locations", "us-central1-a", 200),
+        ("us-central1", "us-central1-a", 200),
+        ("us-central1", "us-central10-a", 412),
+        ("is:us-central1-a", "us-central1-a", 200),
+        ("us", "us-central1-a", 412),
+    ],
+)
+def test_a_location_of_a_policy_holds_for_its_own_zones_alone(
+    value: str, zone: str, status: int, tmp_path: Path
+) -> None:
+    file = tmp_path / "sandbox.yaml"
+    file.write_text(f'restrictions: {{gcp: {{organizationPolicies: {{gcp.resourceLocations: ["{value}"]}}}}}}\n')
+    refused = list(Restrictions.read(file, "1").instance(PROJECT, f"projects/{PROJECT}/zones/{zone}/instances/a", {}))
+    assert [error.status for error in refused] == [412] * (status == 412)
+
+
 def test_guest_attributes_that_a_policy_disables_are_refused_and_not_missing(restricted: Callable[[str], Api]) -> None:
     api = restricted("organizationPolicies: {compute.disableGuestAttributesAccess: true}")
     api.insert(api.google.template().id)

@@ -118,8 +118,6 @@ class Instances:
         record = self._record(project, zone, name)
         for refusal in self.restrictions.guest_attributes():
             raise refusal
-        if refused := self.machines.policy(record.id):
-            raise errors.policy("compute.disableGuestAttributesAccess", project, refused.message)
         if not self.machines.allows_query(record.id):
             raise errors.GoogleError(429, "rateLimitExceeded", "Quota exceeded for guest attribute queries.")
         known: dict[str, dict[str, str]] = record.outputs.get(ATTRIBUTES) or {}

@@ -13,9 +13,10 @@ from pulumi_sandbox.providers.gcp import errors
 from pulumi_sandbox.providers.gcp.compute.operations import Json, now, number
 from pulumi_sandbox.providers.gcp.compute.query_rate import QueryRate
 from pulumi_sandbox.providers.gcp.names import in_zone, last, part, self_link
+from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.machines.metadata import SCOPES, Machine, service_accounts
 from pulumi_sandbox.providers.machines.vm_processes import SERIAL_BYTES, Boot, VmProcesses, alive, stop
-from pulumi_sandbox.world.store import Exists, Fault, Record, World
+from pulumi_sandbox.world.store import Exists, Record, World
 
 INSTANCE = "gcp:compute/instance:Instance"
 # What the sandbox keeps of a machine beside the API's own fields.
@@ -24,8 +25,6 @@ STOPPED_AT = "sandboxStoppedAt"
 OURS = (GUEST, SERIAL, SERIAL_START, ATTRIBUTES, STOPPED_AT)
 # A VM that was switched off is STOPPING for a while (documentation "VM instance lifecycle"). Real ones take longer.
 STOPPING_SEC = 2.0
-QUERIES = "gcp:compute/guestAttributes"
-"""The type under which faults meet queries of guest attributes."""
 OFF = ("TERMINATED", "STOPPED")
 NOT_RUN = (
     "the sandbox boots a machine by running its startup script here, as you, and this project does not say that it "
@@ -48,6 +47,7 @@ class VirtualMachines:
 
     world: World
     guests: VmProcesses
+    restrictions: Restrictions = field(default_factory=Restrictions)
     rates: dict[str, QueryRate] = field(default_factory=dict)
     """Of the VMs by their paths; each process counts the queries that it answers itself."""
 
@@ -141,13 +141,6 @@ class VirtualMachines:
         self.amend(path, lose)
         return False
 
-    def policy(self, path: str) -> Fault | None:
-        """The planted refusal of guest attributes, as by an organization policy."""
-        name, zone = last(path), part(path, "zones")
-        here = {"zone": zone, "id": path}
-        faults = self.world.faults()
-        return next((one for one in faults if one.kind == "refuse" and one.strikes(QUERIES, name, here)), None)
-
     def _rate(self, path: str) -> QueryRate:
         return self.rates.setdefault(path, QueryRate())
 
@@ -170,7 +163,7 @@ class VirtualMachines:
     def _attributes(self, path: str) -> dict[str, dict[str, str]] | None:
         record = self.world.get(INSTANCE, path)
         enabled = record and items(record.outputs).get("enable-guest-attributes", "").upper() == "TRUE"
-        if record is None or not enabled or self.policy(path):
+        if record is None or not enabled or any(self.restrictions.guest_attributes()):
             return None
         return record.outputs.get(ATTRIBUTES) or {}
 

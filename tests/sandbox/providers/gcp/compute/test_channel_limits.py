@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pulumi_sandbox.providers.gcp.compute import instances_api, vm_store
 from pulumi_sandbox.providers.gcp.compute.query_rate import QueryRate
 from pulumi_sandbox.providers.machines.metadata import Machine
-from pulumi_sandbox.world.faults import Fault
 
 from tests.sandbox.providers.gcp.api import Api, printed, script
 from tests.sandbox.providers.gcp.compute.test_guest import PUT
+from tests.sandbox.providers.gcp.conftest import Google
 
 WHERE = "zones/us-central1-a/instances/check"
 
@@ -111,28 +114,29 @@ def test_an_account_that_was_made_just_now_is_unknown_to_an_insert(api: Api, mon
     assert "error" not in api.insert(template, serviceAccounts=account)
 
 
-def test_an_organization_policy_on_guest_attributes_is_refused_inside_and_outside(api: Api) -> None:
-    api.google.world.add_fault(Fault("refuse", on=vm_store.QUERIES, times=0))
-    api.insert(api.google.template(**script(f"{PUT}put gpu-smoke/verdict pass; shutdown -h now")).id)
-    assert printed(api.off())[0] == "403"
-    status, body = api.call("GET", f"{WHERE}/getGuestAttributes", queryPath="gpu-smoke/verdict")
-    assert (status, body["error"]["errors"][0]["reason"], body["error"]["message"]) == (
-        412,
-        "conditionNotMet",
-        "Constraint constraints/compute.disableGuestAttributesAccess violated for projects/ci-project.",
-    )
-
-
-def test_a_machines_serial_port_is_a_terminal_and_its_scripts_output_may_be_elsewhere(tmp_path: Any) -> None:
-    from tests.sandbox.providers.gcp.conftest import Google
-
-    google = Google(tmp_path, settings="guest:\n  scriptOutput: journal\n  environment: {CONSOLE: '${serialPort}'}\n")
+@contextmanager
+def served(folder: Path, settings: str) -> Iterator[Api]:
+    """The Compute Engine API of a sandbox with this sandbox.yaml."""
+    google = Google(folder, settings=settings)
     google.cloud.configure(google.config)
     try:
-        api = Api(google)
-        boot = "echo lost; [ -t 3 ] 3>>$CONSOLE && echo kept >$CONSOLE; shutdown -h now"
-        api.insert(google.template(**script(boot)).id)
-        assert api.off() == "kept\r\n"
+        yield Api(google)
     finally:
         google.cloud.stop()
         google.world.close()
+
+
+def test_an_organization_policy_on_guest_attributes_is_refused_inside_and_outside(tmp_path: Path) -> None:
+    policies = "{compute.disableGuestAttributesAccess: true}"
+    with served(tmp_path, f"guest: {{}}\nrestrictions: {{gcp: {{organizationPolicies: {policies}}}}}\n") as api:
+        api.insert(api.google.template(**script(f"{PUT}put gpu-smoke/verdict pass; shutdown -h now")).id)
+        assert printed(api.off())[0] == "403"
+        answer = api.call("GET", f"{WHERE}/getGuestAttributes", queryPath="gpu-smoke/verdict")
+        assert reason(answer) == (412, "conditionNotMet")
+
+
+def test_a_machines_serial_port_is_a_terminal_and_its_scripts_output_may_be_elsewhere(tmp_path: Path) -> None:
+    with served(tmp_path, "guest:\n  scriptOutput: journal\n  environment: {CONSOLE: '${serialPort}'}\n") as api:
+        boot = "echo lost; [ -t 3 ] 3>>$CONSOLE && echo kept >$CONSOLE; shutdown -h now"
+        api.insert(api.google.template(**script(boot)).id)
+        assert api.off() == "kept\r\n"
