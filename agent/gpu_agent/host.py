@@ -36,7 +36,7 @@ class Host(Protocol):
     def publish(self, key: str, value: str, within_sec: float = 15.0) -> None:
         """Put a value where the machine's owner reads it without entering it. OSError where that fails for so long."""
 
-    def log(self, severity: str, message: str, **fields: Any) -> None:
+    def log(self, severity: str, message: str, within_sec: float, **fields: Any) -> None:
         """One entry of the cloud's own log. It never raises: a log that is down ends no machine."""
 
     def secret(self, name: str, deadline: float) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -20,6 +21,7 @@ from .redact import Lines, redact
 LIMIT_BYTES = 1024
 VERDICT, END = "gpu-smoke/verdict", "gpu-agent/end"
 _PUBLISH_SEC = 15.0
+_LOG_SEC = 5.0
 # The last lines, on a port that is slow; one that nobody reads must not keep the machine on.
 _FLUSH_SEC = 2.0
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -111,9 +113,10 @@ class Reporter:
             self._say_verdict(value)
             self._publish(VERDICT, value, _PUBLISH_SEC)
 
-    def end(self, reason: str, detail: str) -> None:
+    def end(self, reason: str, detail: str, by: Callable[[], float] = lambda: math.inf) -> None:
         """The machine ends for this reason; only the first one counts. Without a verdict before it, that is a fail.
 
+        `by` says when the machine is going to be off, and is asked before each call that may take long.
         A used machine checks nothing, so that what an earlier boot of it proved still holds.
         """
         end = OUTCOMES[reason]
@@ -139,14 +142,18 @@ class Reporter:
         if fails := reason != "used" and self._first("verdict"):
             self._say_verdict(verdict)
         self._mark(f"GPU-AGENT-END {text}")
+
+        def within(sec: float) -> float:
+            return max(min(sec, by() - self._clock.now()), 0)
+
         if fails:
-            self._publish(VERDICT, verdict, _PUBLISH_SEC)
-        self._publish(END, text, _PUBLISH_SEC)
+            self._publish(VERDICT, verdict, within(_PUBLISH_SEC))
+        self._publish(END, text, within(_PUBLISH_SEC))
         good = reason in ("job-done", "rehearsed", "proven", "idle", "used")
-        self._host.log("INFO" if good else "ERROR", f"{reason}: {value['detail']}", **value)
-        self._serial.flush(_FLUSH_SEC)
+        self._host.log("INFO" if good else "ERROR", f"{reason}: {value['detail']}", within(_LOG_SEC), **value)
+        self._serial.flush(within(_FLUSH_SEC))
         if self._console:
-            self._console.flush(_FLUSH_SEC)
+            self._console.flush(within(_FLUSH_SEC))
 
     def _say_verdict(self, value: str) -> None:
         self._mark(f"SMOKE-RESULT {base64.b64encode(value.encode()).decode()}")

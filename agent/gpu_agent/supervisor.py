@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import os
 import select
 import signal
@@ -22,9 +23,15 @@ from .report import Reporter, Verdict
 
 # What a step may take beyond its own deadline, before it counts as hanging.
 MARGIN_SEC = 60.0
-# For an agent that was told to stop: it tells GitHub, and the runner ends its job. A machine that is taken away has
-# 30 s in all (cloud.google.com/compute/docs/instances/preemptible, "Preemption process").
-GRACE_SEC = 20.0
+# From SIGTERM to SIGKILL: TimeoutStopSec of the agent's unit (boot.sh). A preempted VM is off after 30 s
+# (cloud.google.com/compute/docs/instances/preemptible, "Preemption process").
+STOP_SEC = 25.0
+# The agent's part of it: the runner ends its job, and GitHub removes the runner.
+GRACE_SEC = 18.0
+# For the kernel to end an agent that got SIGKILL.
+REAP_SEC = 1.0
+# What is left for the process itself to end.
+EXIT_SEC = 1.0
 # Whoever asked deletes the machine as soon as it has the verdict; this is for when nobody is left.
 PAUSE_SEC = 15.0
 
@@ -58,15 +65,17 @@ class Supervisor:
         self._end: Ending | None = None
         self._stop_reason: Ending | None = None
         """Why the agent was told to stop."""
-        self._told_to_stop = False
-        """The machine goes down by itself, within TimeoutStopSec of the agent's unit: a pause would only delay it."""
+        self._agent = 0
+        """The agent's process, while a signal may reach it."""
+        self._stop_at: float | None = None
+        """When the machine began to go down. It does so by itself: a pause would only delay it."""
 
     def run(self, work: _Work, first_within_sec: float) -> None:
         """Run it. `first_within_sec` is how long it may take to name its first step."""
         bell, ring = os.pipe()
         os.set_blocking(ring, False)
         for each in _TO_STOP:
-            signal.signal(each, lambda *_: None)
+            signal.signal(each, self._pass_on)
         signal.set_wakeup_fd(ring)
         incoming, agent_out = os.pipe()
         lifeline, held = os.pipe()
@@ -76,6 +85,9 @@ class Supervisor:
             for number in (bell, ring, incoming, held):
                 os.close(number)
             _be_the_agent(work, Channel(agent_out), lifeline, self._orphaned)
+        self._agent = agent
+        if self._stop_at is not None:
+            self._terminate()
         os.close(agent_out)
         os.close(lifeline)
         self._until = self._clock.now() + first_within_sec + self._margin_sec
@@ -84,7 +96,7 @@ class Supervisor:
         os.close(held)
         if end is None:
             return  # the machine restarts, and goes on where it was
-        self._finish(end, lambda: select.select([bell], [], [], 0 if self._told_to_stop else self._pause_sec))
+        self._finish(end, lambda: select.select([bell], [], [], self._pause_sec if self._stop_at is None else 0))
 
     def _finish(self, end: Ending, pause: Callable[[], object]) -> None:
         """Say it and switch the machine off; whatever fails of the one, the other is done."""
@@ -96,7 +108,22 @@ class Supervisor:
             last.callback(pause)
             with contextlib.suppress(Exception):
                 self._clear()
-            self._reporter.end(end.reason, end.detail)
+            self._reporter.end(end.reason, end.detail, self._report_by)
+
+    def _pass_on(self, *_: object) -> None:
+        """Pass a signal on at once: the supervisor may be writing a guest attribute, which takes up to 15 s."""
+        if self._stop_at is None:
+            self._stop_at = self._clock.now()
+            self._terminate()
+
+    def _terminate(self) -> None:
+        if self._agent:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._agent, signal.SIGTERM)
+
+    def _report_by(self) -> float:
+        """When all must be reported. A machine that does not go down has no such time."""
+        return math.inf if self._stop_at is None else self._stop_at + STOP_SEC - EXIT_SEC
 
     def _attend(self, agent: int, incoming: int, bell: int) -> Ending | None:
         """How the agent ended; None for a restart that it expected."""
@@ -106,7 +133,7 @@ class Supervisor:
             ready, _, _ = select.select([incoming, bell], [], [], left)
             if bell in ready:
                 os.read(bell, 64)
-                self._stop(agent)
+                self._stop()
             if incoming in ready:
                 piece = os.read(incoming, 65_536)
                 if not piece:
@@ -120,11 +147,12 @@ class Supervisor:
 
     def _reaped(self, agent: int) -> int:
         """The agent's exit code, negative for a signal. One that the kernel does not let go is taken for killed."""
-        until = self._clock.now() + self._grace_sec
+        until = self._clock.now() + (self._grace_sec if self._stop_at is None else REAP_SEC)
         while not os.waitid(os.P_PID, agent, os.WEXITED | os.WNOWAIT | os.WNOHANG):
             if self._clock.now() >= until:
                 return -int(signal.SIGKILL)
             self._clock.sleep(0.02)
+        self._agent = 0
         # Before the agent's number is free for others: what it started may have outlived it.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(agent, signal.SIGKILL)
@@ -145,16 +173,14 @@ class Supervisor:
             case {"end": [str(reason), str(detail), bool(stays)]}:
                 self._end = Ending(reason, detail, stays)
                 # Only its exit is left.
-                self._until = self._clock.now() + self._grace_sec
+                if self._stop_reason is None:
+                    self._until = self._clock.now() + self._grace_sec
 
-    def _stop(self, agent: int) -> None:
-        """The machine goes down: the agent hears of it, and has a moment to leave nothing behind."""
-        self._told_to_stop = True
-        if self._stop_reason:
+    def _stop(self) -> None:
+        """The machine goes down: the agent has the signal, and a moment to leave nothing behind."""
+        if self._stop_reason or self._stop_at is None:
             return
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(agent, signal.SIGTERM)
-        self._until = self._clock.now() + self._grace_sec
+        self._until = self._stop_at + self._grace_sec
         self._stop_reason = Ending("stopped", f"the machine was told to stop in step {self._reporter.at}")
         if not self._restarting and (notice := self._host.notice(0)):
             self._stop_reason = Ending(notice.reason, notice.announcement)

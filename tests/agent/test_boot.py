@@ -118,6 +118,24 @@ def test_a_guest_agent_that_keeps_the_output_in_the_journal_keeps_no_end_from_th
     assert [word for word in words if word != "gpu-ci:"] == [*steps, "SMOKE-RESULT", "GPU-AGENT-END"]
 
 
+def test_the_script_says_all_of_its_end_on_the_serial_port_before_it_writes_guest_attributes(machine: Boot) -> None:
+    """A machine that goes down may not outlive a metadata server that hangs."""
+    port, device = os.openpty()
+    machine.console = os.ttyname(device)
+    (machine.tools.folder / "python3").unlink()
+    machine.tools.only(*NEEDED)
+    machine.tools.add("curl", '[[ $* != *PUT* ]] || echo "PUT ${*: -1}" >"$GPU_AGENT_CONSOLE"; exit 1')
+    assert machine.start(says("fine"), subprocess.DEVNULL).wait(60) == 0
+    os.close(device)
+    lines = b""
+    with contextlib.suppress(OSError):  # all that was written is read
+        while piece := os.read(port, 65_536):
+            lines += piece
+    os.close(port)
+    words = [line.partition(" ")[0] for line in lines.decode().split("\r\n") if line]
+    assert [word for word in words if word != "gpu-ci:"] == ["SMOKE-RESULT", "GPU-AGENT-END", "PUT", "PUT"]
+
+
 def test_nothing_of_the_boot_is_left_on_the_disk(machine: Boot) -> None:
     before = set(machine.folder.iterdir())
     machine.run(says("fine"))

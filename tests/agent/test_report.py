@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ class Host:
         assert len(value.encode()) <= 1024
         self.published.append((key, json.loads(value)))
 
-    def log(self, severity: str, message: str, **fields: Any) -> None:
+    def log(self, severity: str, message: str, within_sec: float, **fields: Any) -> None:
+        self.within_sec.append(within_sec)
         self.logged.append((severity, message, fields))
 
 
@@ -48,7 +50,28 @@ def test_a_step_is_no_guest_attribute_and_an_end_may_take_a_while(tmp_path: Path
     said, _ = reporter(tmp_path, host)
     said.step("check")
     said.end("check-failed", "wrong numbers")
-    assert host.within_sec == [15, 15]
+    assert host.within_sec == [15, 15, 5]
+
+
+def test_an_end_of_a_machine_that_goes_down_takes_no_longer_than_it_has(tmp_path: Path) -> None:
+    class Slow(Host):
+        def publish(self, key: str, value: str, within_sec: float = 15) -> None:
+            super().publish(key, value, within_sec)
+            clock.sleep(within_sec)
+
+    host, clock = Slow(), FakeClock()
+    said, lines = reporter(tmp_path, host, clock)
+    by = clock.now() + 20
+    said.end("stopped", "the machine was told to stop", lambda: by)
+    assert host.within_sec == [15, 5, 0]
+    assert [line.split()[0] for line in lines] == ["SMOKE-RESULT", "GPU-AGENT-END"]
+
+
+def test_a_stop_in_the_middle_of_an_end_shortens_what_is_left(tmp_path: Path) -> None:
+    host, ends = Host(), iter([math.inf, 1_003.0, 1_003.0, 1_003.0])
+    said, _ = reporter(tmp_path, host)
+    said.end("check-failed", "wrong numbers", lambda: next(ends))
+    assert host.within_sec == [15, 3, 3]
 
 
 def test_what_the_gate_reads_goes_to_the_serial_port_itself_and_programs_output_does_not(tmp_path: Path) -> None:

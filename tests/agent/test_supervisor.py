@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_agent import agent, report, supervisor
+from gpu_agent.google import metadata
+from gpu_agent.machine import commands, serial_port
+from gpu_agent.runner import process, session
+
+ROOT = Path(__file__).resolve().parents[2]
 
 # A host that writes down what it is asked for; the agent is `work`, written by each test.
 PROGRAM = """
@@ -30,21 +37,23 @@ class Host:
     def note(self, *words):
         with (folder / "notes").open("a") as file:
             file.write(json.dumps(words) + chr(10))
-    def publish(self, key, value, within_sec): self.note(key, json.loads(value))
-    def log(self, severity, message, **fields): self.note("log", severity)
+    def publish(self, key, value, within_sec):
+        self.note(key, json.loads(value))
+        {publish}
+    def log(self, severity, message, within_sec, **fields): self.note("log", severity)
     def notice(self, timeout_sec): return {notice}
     def power_off(self): self.note("off")
 
 class Failing(Reporter):
-    def end(self, reason, detail):
-        super().end(reason, detail)
+    def end(self, *end):
+        super().end(*end)
         raise RuntimeError("can't start new thread")
 
 class Interrupted(Reporter):
-    def end(self, reason, detail):
+    def end(self, *end):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         time.sleep(0.05)
-        super().end(reason, detail)
+        super().end(*end)
 
 def here(name):
     (folder / name).touch()
@@ -77,11 +86,12 @@ class Run:
         pause: float = 0,
         clear: str = "pass",
         reporter: str = "Reporter",
+        publish: str = "pass",
     ) -> None:
         self.folder = folder
         body = textwrap.indent(textwrap.dedent(work), "    ")
         more = {"notice": notice, "grace": grace, "first": first, "pause": pause, "clear": clear, "reporter": reporter}
-        source = PROGRAM.format(work=body, **more)
+        source = PROGRAM.format(work=body, publish=publish, **more)
         self.process = subprocess.Popen([sys.executable, "-c", source, str(folder)])
 
     def signal(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
@@ -249,6 +259,48 @@ def test_a_machine_that_is_stopped_to_be_taken_away_says_that(tmp_path: Path) ->
     run = Run(tmp_path, 'here("there")', notice="Notice('preempted', 'Google takes it')")
     run.signal("there")
     assert run.end() == ("preempted", "Google takes it", "start")
+
+
+def test_an_agent_hears_of_a_stop_while_the_supervisor_writes_a_guest_attribute(tmp_path: Path) -> None:
+    """A metadata server that hangs holds a write for 15 s, and the unit gets SIGKILL after 25 s."""
+    work = """
+    channel.verdict(Verdict("pass", 0, "fine"))
+    try:
+        here("there")
+    finally:
+        (folder / "heard").touch()
+    """
+    # The write ends with the agent, and without it after 10 s.
+    writing = """(folder / "writing").touch()
+        until = time.monotonic() + 10
+        while not (folder / "heard").exists():
+            if time.monotonic() > until: self.note("late"); break
+            time.sleep(0.01)"""
+    run = Run(tmp_path, work, publish=writing)
+    while not (tmp_path / "there").exists():
+        time.sleep(0.01)
+    run.signal("writing")
+    assert run.end()[0] == "stopped"
+    assert "late" not in [note[0] for note in run.notes()]
+
+
+def test_the_steps_of_a_stop_fit_into_what_systemd_and_google_give_them() -> None:
+    script = (ROOT / "components/gpu_ci/gcp/machine/boot.sh").read_text()
+    [unit_sec] = re.findall(r"--property=TimeoutStopSec=(\d+)", script)
+    assert float(unit_sec) == supervisor.STOP_SEC
+    # cloud.google.com/compute/docs/instances/preemptible, "Preemption process": off after 30 s.
+    assert supervisor.STOP_SEC < 30
+    # The agent: its runner ends its job, GitHub removes the runner, and the thread that listens for notices ends. A
+    # command that it runs gets SIGTERM and then SIGKILL.
+    runner_sec = session._INTERRUPT_SEC + process.INTERRUPT_CLEAR_SEC
+    assert runner_sec + agent._REMOVE_SEC + agent._NOTICE_SEC <= supervisor.GRACE_SEC
+    assert commands._GRACE_SEC + 1 <= supervisor.GRACE_SEC
+    # The supervisor: a write that had begun ends within the agent's part. Then come the lines on two serial ports that
+    # are stuck, and the verdict and the end as guest attributes, with two queries for each of them.
+    assert report._PUBLISH_SEC <= supervisor.GRACE_SEC
+    attributes_sec = 2 * 2 * metadata._QUERY_PAUSE_SEC
+    last_sec = supervisor.REAP_SEC + 2 * serial_port._WAIT_SEC + attributes_sec + supervisor.EXIT_SEC
+    assert supervisor.GRACE_SEC + last_sec <= supervisor.STOP_SEC
 
 
 def test_an_agent_has_a_moment_to_clean_up_and_a_second_signal_does_not_disturb_it(tmp_path: Path) -> None:

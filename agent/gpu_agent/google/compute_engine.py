@@ -20,7 +20,7 @@ from ..retry import RetryableError, retry_until
 from .crc32c import crc32c
 from .metadata import Metadata
 
-_LOG_SEC = 5.0
+_EMAIL_SEC = 5.0
 _ATTEMPT_SEC = 15.0
 # A grant takes effect "typically in 2 minutes, potentially 7 minutes or longer"
 # (cloud.google.com/iam/docs/access-change-propagation); a GPU is not kept waiting for the worst of them.
@@ -69,11 +69,11 @@ class GoogleHost:
         """As a guest attribute; the key is namespace/key."""
         self._metadata.publish(key, value, within_sec)
 
-    def log(self, severity: str, message: str, **fields: Any) -> None:
+    def log(self, severity: str, message: str, within_sec: float, **fields: Any) -> None:
         """One entry of the log gpu-agent, at this machine."""
         # Whatever goes wrong: the same words are on the serial port, and no log ends a job.
         with contextlib.suppress(Exception):
-            self._write_entry(severity, {**fields, "message": message}, self._clock.now() + _LOG_SEC)
+            self._write_entry(severity, {**fields, "message": message}, self._clock.now() + within_sec)
 
     def _write_entry(self, severity: str, payload: dict[str, Any], until: float) -> None:
         project = self._fact("project/project-id", until)
@@ -121,7 +121,7 @@ class GoogleHost:
 
     def _grant(self, name: str) -> str:
         """Who was refused, and the command that would let it in; nothing where the machine cannot tell who it is."""
-        email, _ = self._metadata.glance("instance/service-accounts/default/email", _LOG_SEC)
+        email, _ = self._metadata.glance("instance/service-accounts/default/email", _EMAIL_SEC)
         _, project, _, secret = name.split("/", 3)
         command = (
             f"gcloud secrets add-iam-policy-binding {secret} --project {project} --member serviceAccount:{email} "

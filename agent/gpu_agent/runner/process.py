@@ -37,6 +37,8 @@ _AGAIN = (2, 6)
 _STARTS = 4
 _PAUSE_SEC = 5
 _POLL_SEC = 0.1
+# For the kernel to end what the runner left after its interruption.
+INTERRUPT_CLEAR_SEC = 3.0
 JIT_VARIABLE = "ACTIONS_RUNNER_INPUT_JITCONFIG"
 # .NET starts within a second; the assemblies of a cold disk may take some more.
 _VERSION_SEC = 60.0
@@ -114,7 +116,7 @@ class Running:
             self._clock.sleep(_POLL_SEC)
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGKILL)
-        self.clear(self._clock.now() + 5)
+        self.clear(self._clock.now() + INTERRUPT_CLEAR_SEC)
 
     def clear(self, deadline: float) -> bool:
         """End whatever the user still runs, also what the job left behind. Whether all of it is gone in time."""

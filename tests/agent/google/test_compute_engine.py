@@ -208,7 +208,7 @@ def test_no_secret_is_in_what_is_said_about_it(google: FakeGoogle) -> None:
 
 
 def test_a_log_entry_is_the_machines_and_holds_no_secret(google: FakeGoogle) -> None:
-    host(google).log("ERROR", "refused: ghs_abcdef", reason="refused")
+    host(google).log("ERROR", "refused: ghs_abcdef", 5, reason="refused")
     assert google.logged == [
         {
             "logName": "projects/example-ci/logs/gpu-agent",
@@ -224,7 +224,7 @@ def test_a_log_entry_is_the_machines_and_holds_no_secret(google: FakeGoogle) -> 
 @pytest.mark.parametrize("path", ["entries:write", "token", "project-id"])
 def test_a_log_that_is_down_ends_no_machine(google: FakeGoogle, path: str) -> None:
     google.faults = [Fault(path, 1000, status=500)]
-    host(google).log("INFO", "fine")
+    host(google).log("INFO", "fine", 5)
 
 
 def test_a_preemption_is_heard_while_it_is_waited_for(google: FakeGoogle) -> None:

@@ -74,19 +74,20 @@ first() {
 # ended REASON DETAIL: what the agent can not say any more.
 ended() {
   trap '' TERM INT HUP
-  local words=${2//[^ -~]/ } json
+  local words=${2//[^ -~]/ } verdict='' end
   words=${words//[\"\\]/\'}
   words=${words:0:500}
   if first ended; then
+    # The serial port first: a machine that goes down may not outlive a slow metadata server.
     if first verdict; then
-      json="{\"verdict\":\"fail\",\"exit_code\":2,\"summary\":\"$words\",\"reason\":\"$1\"}"
-      say "SMOKE-RESULT $(printf '%s' "$json" | base64 | tr -d '\n')"
-      tell gpu-smoke/verdict "$json"
+      verdict="{\"verdict\":\"fail\",\"exit_code\":2,\"summary\":\"$words\",\"reason\":\"$1\"}"
+      say "SMOKE-RESULT $(printf '%s' "$verdict" | base64 | tr -d '\n')"
     fi
-    json="{\"reason\":\"$1\",\"detail\":\"$words\",\"meaning\":\"${MEANING[$1]}\",\"next_step\":\"${NEXT_STEP[$1]}\""
-    json+=",\"stops_pool\":${STOPS_POOL[$1]-false},\"step\":\"$STEP\",\"seconds\":$SECONDS}"
-    say "GPU-AGENT-END $json"
-    tell gpu-agent/end "$json"
+    end="{\"reason\":\"$1\",\"detail\":\"$words\",\"meaning\":\"${MEANING[$1]}\",\"next_step\":\"${NEXT_STEP[$1]}\""
+    end+=",\"stops_pool\":${STOPS_POOL[$1]-false},\"step\":\"$STEP\",\"seconds\":$SECONDS}"
+    say "GPU-AGENT-END $end"
+    [[ -z $verdict ]] || tell gpu-smoke/verdict "$verdict"
+    tell gpu-agent/end "$end"
   fi
   # The gate deletes the VM as soon as it has the verdict; the pause is for when no gate is left. A VM that stops
   # already has no time for it.
