@@ -40,7 +40,7 @@ class Channel:
         """The last step that the machine named."""
         self.last_line = ""
         """The last line on its serial port."""
-        self._off = False
+        self._last = False
         self._unanswered: set[str] = set()
 
     @property
@@ -48,16 +48,16 @@ class Channel:
         """Whether the last reading of each source got an answer, and not `try again`."""
         return not self._unanswered
 
-    def verdict(self, off: bool) -> Verdict | None:
+    def verdict(self, last: bool) -> Verdict | None:
         """The verdict, as soon as one of both sources has it; ApiError where Google refuses both.
 
-        `off` says that the machine has ended, so that both sources hold all that they ever will: guest attributes are
-        then read once at once.
+        `last` says that nothing more is waited for, because the machine is off or its time is over. Guest attributes
+        are then read once without a pause.
         """
         if found := self._read(SERIAL_PORT, self._serial):
             return found
-        just_off, self._off = off and not self._off, off
-        if not just_off and self._now() < self._next_attribute:
+        at_once, self._last = last and not self._last, last
+        if not at_once and self._now() < self._next_attribute:
             return None
         self._next_attribute = self._now() + _ATTRIBUTE_EVERY_SEC
         return self._read(GUEST_ATTRIBUTES, self._attribute)

@@ -166,7 +166,7 @@ class GateRunner:
                     continue
                 state = "PROVISIONING" if pending else self._state(project, zone, name)
                 # After the state: a machine that is off by then has reported what it was going to.
-                if state not in _STARTING and (verdict := channel.verdict(off=state in _OFF)):
+                if state not in _STARTING and (verdict := channel.verdict(last=state in _OFF)):
                     return _taken_away(zone) if verdict.reason == "preempted" else verdict
                 now = self._clock.now()
                 if state in (*_STOPPING, *_OFF):
@@ -180,7 +180,7 @@ class GateRunner:
                     if starting:
                         late = f"{zone} did not start the check machine within {limit_sec:.0f} s"
                         return Verdict(NO_CAPACITY, late, zone)
-                    return _late(question, zone, channel)
+                    return channel.verdict(last=True) or _late(question, zone, channel)
                 if now - reported >= _SAY_EVERY:
                     reported = now
                     at = f", step {channel.step}" if channel.step else ""
