@@ -33,11 +33,15 @@ def test_the_shipped_stacks_are_told_of_every_price_in_one_line() -> None:
     assert warning.startswith("the price of t4 was read on no known day; the price of a100 was read on 2026-08-03")
 
 
-def test_an_identity_that_only_the_provider_has_is_warned_of_once_its_variable_is_missing(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("value", [None, ""])
+def test_an_identity_that_only_the_provider_has_is_warned_of_once_its_variable_is_missing_or_empty(
+    value: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("GOOGLE_IMPERSONATE_SERVICE_ACCOUNT", raising=False)
     given = {"gcp:impersonateServiceAccount": "ci@example-ci.iam.gserviceaccount.com"}
+    if value is None:
+        monkeypatch.delenv("GOOGLE_IMPERSONATE_SERVICE_ACCOUNT", raising=False)
+    else:
+        monkeypatch.setenv("GOOGLE_IMPERSONATE_SERVICE_ACCOUNT", value)
     [warning] = stack_warnings.warnings(load(config(**given)), date(2026, 11, 21))
     assert warning == (
         "gcp:impersonateServiceAccount: reaches pulumi-gcp alone, so the smoke gates ask Google as another identity or "

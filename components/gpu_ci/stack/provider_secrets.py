@@ -32,13 +32,16 @@ _IDENTITY = {
 }
 
 
-def unseen_by_gates(present: Collection[str], environ: Collection[str]) -> list[str]:
-    """A warning for each key of a stack file by which only pulumi-gcp authenticates, and its smoke gates do not."""
+def unseen_by_gates(present: Collection[str], environ: Mapping[str, str]) -> list[str]:
+    """A warning for each key of a stack file by which only pulumi-gcp authenticates, and its smoke gates do not.
+
+    A variable that is empty counts as one that is not set, as in the gates.
+    """
     return [
         f"{key}: reaches pulumi-gcp alone, so the smoke gates ask Google as another identity or as none; "
         f"hint: set {variable} in the environment instead (docs/check.md)"
         for key, variable in _IDENTITY.items()
-        if key in present and variable not in environ
+        if key in present and not environ.get(variable)
     ]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +30,11 @@ class CredentialsError(Exception):
 def credentials(environ: Mapping[str, str], scope: str = _COMPUTE) -> Any:
     """Google's credentials, by default for Compute Engine alone. CredentialsError where there are none."""
     from google.auth import impersonated_credentials
-    from google.auth.exceptions import GoogleAuthError
 
     account = environ.get(IMPERSONATE, "")
     # The call that creates the account's token needs this scope.
     scopes = [PLATFORM if account else scope]
-    try:
-        source = _source(environ, scopes)
-    except GoogleAuthError as error:
-        raise CredentialsError(str(error)) from None
+    source = _source(environ, scopes)
     if not account:
         return source
     return impersonated_credentials.Credentials(source, target_principal=account, target_scopes=[scope])  # type: ignore[no-untyped-call]
@@ -51,8 +48,24 @@ def _source(environ: Mapping[str, str], scopes: list[str]) -> Any:
         return google.oauth2.credentials.Credentials(token)  # type: ignore[no-untyped-call]
     for name in KEYS:
         if given := environ.get(name):
-            return google.auth.load_credentials_from_dict(_key(name, given), scopes=scopes)[0]  # type: ignore[no-untyped-call]
-    return google.auth.default(scopes=scopes)[0]
+            key = _key(name, given)
+            return _loaded(name, partial(google.auth.load_credentials_from_dict, key, scopes=scopes))
+    return _loaded("application default credentials", partial(google.auth.default, scopes=scopes))
+
+
+def _loaded(where: str, load: Callable[[], tuple[Any, Any]]) -> Any:
+    """Credentials as google-auth makes them. It looks into the fields of a type before it checks that they exist."""
+    from google.auth.exceptions import GoogleAuthError
+
+    try:
+        return load()[0]
+    except GoogleAuthError as error:
+        raise CredentialsError(str(error)) from None
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise CredentialsError(
+            f"{where}: fields are missing or have another form\n  expected: all fields of their type, such as "
+            "source_credentials of an impersonated_service_account"
+        ) from None
 
 
 def _key(variable: str, given: str) -> dict[str, Any]:

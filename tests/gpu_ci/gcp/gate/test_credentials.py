@@ -79,6 +79,32 @@ def test_what_holds_no_credentials_is_refused_without_being_shown(given: str) ->
     )
 
 
+INCOMPLETE: list[dict[str, Any]] = [
+    {"type": "impersonated_service_account", "service_account_impersonation_url": "https://hush"},
+    {"type": "impersonated_service_account", "source_credentials": "hush"},
+    {"type": "impersonated_service_account", "source_credentials": USER},
+]
+
+
+@pytest.mark.parametrize("given", INCOMPLETE, ids=lambda given: "-".join(given))
+def test_credentials_with_a_field_too_few_are_named_and_not_shown(given: dict[str, Any]) -> None:
+    with pytest.raises(CredentialsError) as caught:
+        credentials({"GOOGLE_CREDENTIALS": json.dumps(given)})
+    assert str(caught.value) == (
+        "GOOGLE_CREDENTIALS: fields are missing or have another form\n  expected: all fields of their type, such as "
+        "source_credentials of an impersonated_service_account"
+    )
+
+
+def test_application_default_credentials_with_a_field_too_few_are_named_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def default(scopes: list[str]) -> tuple[Any, None]:
+        return google.auth.load_credentials_from_dict({**INCOMPLETE[0]}, scopes=scopes)  # type: ignore[no-untyped-call, no-any-return]
+
+    monkeypatch.setattr(google.auth, "default", default)
+    with pytest.raises(CredentialsError, match=r"^application default credentials: fields are missing"):
+        credentials({})
+
+
 def test_credentials_of_an_unknown_type_are_refused_without_being_shown() -> None:
     with pytest.raises(CredentialsError) as caught:
         credentials({"GOOGLE_CREDENTIALS": json.dumps({"type": "other", "private_key": "hush"})})
