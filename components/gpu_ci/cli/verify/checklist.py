@@ -57,6 +57,13 @@ class Answer:
     finding: Finding
 
 
+def problems_or_pass(problems: Sequence[str], good: str, details: Any, prefix: str = "") -> Finding:
+    """A fail with the problems, or a pass with `good` where there are none. After a prefix they are a list of names."""
+    if not problems:
+        return Finding("pass", good, details)
+    return Finding("fail", f"{prefix}{', '.join(problems)}" if prefix else "; ".join(problems), details)
+
+
 def ask_all(
     steps: Sequence[Step[Target]], target: Target, progress: Callable[[str], None] = lambda _: None
 ) -> list[Answer]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from gpu_catalog import limits, quota
 
 from gpu_ci.aws.eks_runner_pool import EksRunnerPoolArgs
 from gpu_ci.cli.stack_files import StackFile
-from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step
+from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step, problems_or_pass
 from gpu_ci.cli.verify.programs import run, run_json
 from gpu_ci.stack import quotas
 from gpu_ci.stack.clusters import CLUSTERS
@@ -87,7 +87,7 @@ def network_plugin(cluster: Cluster) -> Finding:
     problems = [] if own_role or nodes_role else ["aws-node has no role of its own, and a pool lacks cniPolicy: true"]
     if not enforced:
         problems.append("enableNetworkPolicy is not true, so network policies have no effect")
-    return _result(problems, f"{addon.get('addonVersion')}, with a role, enforces network policies", details)
+    return problems_or_pass(problems, f"{addon.get('addonVersion')}, with a role, enforces network policies", details)
 
 
 def quotas_suffice(cluster: Cluster) -> Finding:
@@ -100,7 +100,7 @@ def quotas_suffice(cluster: Cluster) -> Finding:
                {(each.need.region, each.need.metric) for each in findings}]  # fmt: skip
     if unknown and not short:
         return Finding("unknown", f"the answer lacks {', '.join(unknown)}", details)
-    return _result(short, "limits cover every node at `max`", details)
+    return problems_or_pass(short, "limits cover every node at `max`", details)
 
 
 def roles_exist(cluster: Cluster) -> Finding:
@@ -110,7 +110,7 @@ def roles_exist(cluster: Cluster) -> Finding:
         for name, service in (ROLES | (SPOT_ROLE if spot else {})).items()
         if not _role_exists(cluster, name)
     ]
-    return _result(missing, "every service-linked role exists", missing)
+    return problems_or_pass(missing, "every service-linked role exists", missing)
 
 
 def subnets_reach_out(cluster: Cluster) -> Finding:
@@ -124,7 +124,7 @@ def subnets_reach_out(cluster: Cluster) -> Finding:
             problems.append(f"{subnet} has no route table of its own; look at the main one of its VPC")
         elif not any(route.get("NatGatewayId") or route.get("TransitGatewayId") for route in default):
             problems.append(f"{subnet} has no default route to a NAT gateway or a transit gateway")
-    return _result(problems, f"all {len(cluster.subnets)} subnets have a default route to a gateway", details)
+    return problems_or_pass(problems, f"all {len(cluster.subnets)} subnets have a default route to a gateway", details)
 
 
 def node_groups_are_healthy(cluster: Cluster) -> Finding:
@@ -135,7 +135,7 @@ def node_groups_are_healthy(cluster: Cluster) -> Finding:
         if found := group["nodegroup"].get("health", {}).get("issues"):
             issues[name] = found
     problems = [f"{name}: {', '.join(issue['code'] for issue in found)}" for name, found in issues.items()]
-    return _result(problems, f"none of {len(names)} node groups has an issue", issues)
+    return problems_or_pass(problems, f"none of {len(names)} node groups has an issue", issues)
 
 
 def autoscaler_runs(cluster: Cluster) -> Finding:
@@ -162,7 +162,7 @@ def listeners_run(cluster: Cluster) -> Finding:
     wrong = [f"{name} is {phase}" for name, phase in phases.items() if phase != "Running"]
     if not phases:
         return Finding("unknown", "no listener exists; run it again after `pulumi up`", phases)
-    return _result(wrong, f"all {len(phases)} listeners are Running", phases)
+    return problems_or_pass(wrong, f"all {len(phases)} listeners are Running", phases)
 
 
 def _values(addon: Mapping[str, Any]) -> dict[str, Any]:
@@ -178,10 +178,6 @@ def _role_exists(cluster: Cluster, name: str) -> bool:
     if output.code and "NoSuchEntity" not in output.err:
         raise NotAskedError(f"aws: {(output.err.strip().splitlines() or ['no answer'])[-1]}")
     return not output.code
-
-
-def _result(problems: Sequence[str], good: str, details: Any) -> Finding:
-    return Finding("fail", "; ".join(problems), details) if problems else Finding("pass", good, details)
 
 
 def _is_ready(node: Mapping[str, Any]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
@@ -12,10 +12,12 @@ from typing import Any
 from gpu_catalog import limits, quota
 
 from gpu_ci.cli.stack_files import StackFile
-from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step
+from gpu_ci.cli.verify import policies
+from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step, problems_or_pass
 from gpu_ci.gcp.build_pool import BuildPoolArgs
 from gpu_ci.gcp.gate import credentials
 from gpu_ci.gcp.gate.runner import GATE_LABEL
+from gpu_ci.gcp.machine.software import is_signed
 from gpu_ci.gcp.runner_pool import RunnerPoolArgs
 from gpu_ci.stack import quotas
 
@@ -57,8 +59,8 @@ CONSTRAINTS = {
     "compute.disableSerialPortLogging": "steps and serial output of a VM are then not in Cloud Logging",
     "iam.disableServiceAccountCreation": "a pool makes an account for its VMs",
 }
-# List constraints whose values a pool has to be in.
-LISTS = ("compute.trustedImageProjects", "gcp.resourceLocations")
+# Stops the pools whose image has a driver that may be unsigned.
+SHIELDED = "compute.requireShieldedVm"
 
 _IMAGE = re.compile(r"projects/(?P<project>[^/]+)/global/images/(?P<family>family/)?(?P<name>[^/]+)$")
 _SUBNETWORK = re.compile(r"projects/(?P<project>[^/]+)/regions/(?P<region>[^/]+)/subnetworks/(?P<name>[^/]+)$")
@@ -164,7 +166,7 @@ def apis_enabled(project: Project) -> Finding:
     )  # fmt: skip
     states = {service["name"].rpartition("/")[2]: service.get("state") for service in answer.get("services", [])}
     off = [each for each in project.apis if states.get(each) != "ENABLED"]
-    return _missing(off, f"all {len(project.apis)} are enabled", "not enabled: ", states)
+    return problems_or_pass(off, f"all {len(project.apis)} are enabled", states, "not enabled: ")
 
 
 def permissions_granted(project: Project) -> Finding:
@@ -174,27 +176,44 @@ def permissions_granted(project: Project) -> Finding:
         lambda api: api.projects().testIamPermissions(resource=f"projects/{project.name}", body=body),
     )  # fmt: skip
     missing = [each for each in PERMISSIONS if each not in answer.get("permissions", [])]
-    return _missing(missing, f"all {len(PERMISSIONS)} are granted on the project", "missing: ", missing)
+    return problems_or_pass(missing, f"all {len(PERMISSIONS)} are granted on the project", missing, "missing: ")
 
 
 def policies_allow(project: Project) -> Finding:
-    policies = {each: _policy(project, each) for each in (*CONSTRAINTS, *LISTS)}
-    wrong = [
-        f"{name} is enforced: {effect}"
-        for name, effect in CONSTRAINTS.items()
-        if any(rule.get("enforce") for rule in policies[name])
-    ]
+    wanted = _wanted(project)
+    found = {each: _policy(project, each) for each in (*CONSTRAINTS, SHIELDED, *wanted)}
+    wrong, unknown = [], []
+    effects = dict(CONSTRAINTS)
+    if unsigned := sorted({pool.image for pool in project.pools.values() if not is_signed(pool.image)}):
+        effects[SHIELDED] = f"{', '.join(unsigned)} boots without secure boot, as its driver may be unsigned"
+    for name, effect in effects.items():
+        enforced = policies.is_enforced(found[name])
+        if enforced is None:
+            unknown.append(f"whether {name} is enforced depends on tags ({effect})")
+        elif enforced:
+            wrong.append(f"{name} is enforced: {effect}")
+    for name, (values, covers) in wanted.items():
+        answers = {value: policies.refuses(found[name], value, covers) for value in values}
+        if refused := [value for value, answer in answers.items() if answer]:
+            wrong.append(f"{name} refuses {', '.join(refused)}")
+        if unclear := [value for value, answer in answers.items() if answer is None]:
+            unknown.append(f"{name} has values that this command cannot compare with {', '.join(unclear)}")
+    if wrong or unknown:
+        return Finding("fail" if wrong else "unknown", "; ".join([*wrong, *unknown]), found)
+    return Finding("pass", f"none of {len(found)} policies stops a pool", found)
+
+
+def _wanted(project: Project) -> dict[str, tuple[list[str], policies.Matches]]:
+    """What list constraints have to allow: the values of the pools, and how a policy's value covers one."""
     images = {match["project"] for pool in project.pools.values() if (match := _IMAGE.search(pool.image))}
     # "Custom images in your local project" are free of it (cloud.google.com/compute/docs/images/
     # restricting-image-access, Limitations).
     images.discard(project.name)
-    wrong += _refused("compute.trustedImageProjects", policies, {f"projects/{each}" for each in images})
-    unread = [name for name in LISTS[1:] if any(not rule.get("allowAll") for rule in policies[name])]
-    if wrong:
-        return Finding("fail", "; ".join(wrong), policies)
-    if unread:
-        return Finding("unknown", f"{', '.join(unread)} has values; compare them with {project.regions}", policies)
-    return Finding("pass", f"none of {len(policies)} policies stops a pool", policies)
+    zones = {zone for pool in project.pools.values() for zone in pool.zones}
+    return {
+        "compute.trustedImageProjects": (sorted(f"projects/{each}" for each in images), policies.covers_project),
+        "gcp.resourceLocations": (sorted(zones), policies.covers_zone),
+    }
 
 
 def machines_offered(project: Project) -> Finding:
@@ -208,7 +227,7 @@ def machines_offered(project: Project) -> Finding:
                 asked += 1
                 if not _exists(project, "acceleratorTypes", zone=zone, acceleratorType=pool.guest_accelerator.type):
                     missing.append(f"{pool.guest_accelerator.type} in {zone}")
-    return _missing(missing, f"all {asked} are offered", "not offered: ", missing)
+    return problems_or_pass(missing, f"all {asked} are offered", missing, "not offered: ")
 
 
 def quotas_suffice(project: Project) -> Finding:
@@ -244,7 +263,7 @@ def images_exist(project: Project) -> Finding:
         state = answer.get("deprecated", {}).get("state", "")
         if answer.get("status") != "READY" or state in ("OBSOLETE", "DELETED"):
             wrong.append(f"{image} is {state or answer.get('status') or 'missing'}")
-    return _missing(wrong, f"all {len(details)} are ready", "", details)
+    return problems_or_pass(wrong, f"all {len(details)} are ready", details)
 
 
 def networks_reach_out(project: Project) -> Finding:
@@ -257,7 +276,7 @@ def networks_reach_out(project: Project) -> Finding:
         if match is None:
             raise NotAskedError(f"{project.subnetworks[region]} names no subnetwork of a project")
         wrong += _subnetwork_problems(project, match, details)
-    return _missing(wrong, f"all {len(project.regions)} regions have a way out", "", details)
+    return problems_or_pass(wrong, f"all {len(project.regions)} regions have a way out", details)
 
 
 def secrets_exist(project: Project) -> Finding:
@@ -265,7 +284,7 @@ def secrets_exist(project: Project) -> Finding:
         return Finding("pass", "the stack file names no secret")
     states = {secret: _secret_state(project, secret) for secret in project.secrets}
     wrong = [f"the latest version of {name} is {state}" for name, state in states.items() if state != "ENABLED"]
-    return _missing(wrong, f"all {len(states)} have an enabled version; the value was not read", "", states)
+    return problems_or_pass(wrong, f"all {len(states)} have an enabled version; the value was not read", states)
 
 
 def nothing_left_over(project: Project) -> Finding:
@@ -273,7 +292,7 @@ def nothing_left_over(project: Project) -> Finding:
         project, lambda api: api.instances().aggregatedList(project=project.name, filter=f"labels.{GATE_LABEL}:*")
     )
     names = [vm["name"] for zone in answer.get("items", {}).values() for vm in zone.get("instances", [])]
-    return _missing(names, "no VM of a smoke check exists", "VMs of a smoke check exist: ", names)
+    return problems_or_pass(names, "no VM of a smoke check exists", names, "VMs of a smoke check exist: ")
 
 
 def _ask(project: Project, service: str, version: str, request: Callable[[Any], Any]) -> dict[str, Any]:
@@ -287,31 +306,11 @@ def _compute(project: Project, request: Callable[[Any], Any]) -> dict[str, Any]:
     return _ask(project, "compute", "v1", request)
 
 
-def _missing(wrong: Iterable[str], good: str, prefix: str, details: Any) -> Finding:
-    listed = ", ".join(wrong)
-    return Finding("fail", f"{prefix}{listed}", details) if listed else Finding("pass", good, details)
-
-
 def _policy(project: Project, constraint: str) -> list[dict[str, Any]]:
     name = f"projects/{project.name}/policies/{constraint}"
     answer = _ask(project, "orgpolicy", "v2", lambda api: api.projects().policies().getEffectivePolicy(name=name))
     rules: list[dict[str, Any]] = answer.get("spec", {}).get("rules", [])
     return rules
-
-
-def _refused(constraint: str, policies: Mapping[str, list[dict[str, Any]]], wanted: set[str]) -> list[str]:
-    """Values that a list constraint does not allow."""
-    refused: set[str] = set()
-    for rule in policies[constraint]:
-        values = rule.get("values", {})
-        if rule.get("denyAll"):
-            refused |= wanted
-        # A value may say what it is, such as `is:projects/debian-cloud`.
-        allowed, denied = (
-            {each.removeprefix("is:") for each in values.get(kind, [])} for kind in ("allowedValues", "deniedValues")
-        )
-        refused |= (wanted - allowed if allowed else set()) | (wanted & denied)
-    return [f"{constraint} refuses {', '.join(sorted(refused))}"] if refused else []
 
 
 def _region(project: Project, region: str) -> dict[str, Any]:

@@ -73,8 +73,16 @@ def test_nothing_is_changed(verify: Verify) -> None:
          "policies", "fail", "is enforced: the check's verdict is then read from the serial port alone"),
         ({"policies": {"compute.trustedImageProjects": [{"values": {"allowedValues": ["projects/debian-cloud"]}}]}},
          "policies", "fail", "compute.trustedImageProjects refuses projects/ubuntu-os-accelerator-images"),
+        ({"policies": {"gcp.resourceLocations": [{"values": {"allowedValues": ["in:europe-locations"]}}]}},
+         "policies", "fail", "gcp.resourceLocations refuses us-central1-a, us-central1-b"),
         ({"policies": {"gcp.resourceLocations": [{"values": {"allowedValues": ["in:eu-locations"]}}]}},
-         "policies", "unknown", "gcp.resourceLocations has values; compare them with ['us-central1']"),
+         "policies", "unknown",
+         "gcp.resourceLocations has values that this command cannot compare with us-central1-a, us-central1-b"),
+        ({"policies": {"compute.trustedImageProjects": [{"values": {"allowedValues": ["under:folders/1"]}}]}},
+         "policies", "unknown", "cannot compare with projects/ubuntu-os-accelerator-images"),
+        ({"policies": {"compute.disableSerialPortLogging": [{"enforce": True, "condition": {"expression": "a"}},
+                                                            {"enforce": False}]}},
+         "policies", "unknown", "(steps and serial output of a VM are then not in Cloud Logging)"),
         ({"machine_types": {"us-central1-a/g2-standard-8"}}, "machines", "fail",
          "not offered: g2-standard-8 in us-central1-b"),
         ({"image": {"status": "READY", "deprecated": {"state": "OBSOLETE"}}}, "images", "fail", "is OBSOLETE"),
@@ -135,6 +143,19 @@ def test_a_policy_on_images_allows_named_projects_and_the_projects_own(
     assert statuses(ask("verify", "google", stack(text=text), "--json"))["policies"] == "pass"
 
 
+@pytest.mark.parametrize(("image", "status"), [("", "pass"), ("projects/acme-ci/global/images/gpu-1", "fail")])
+def test_secure_boot_that_a_policy_requires_fails_for_images_without_it(
+    ask: Ask, stack: Any, monkeypatch: pytest.MonkeyPatch, image: str, status: str
+) -> None:
+    cloud = Google(policies={"compute.requireShieldedVm": [{"enforce": True}]})
+    monkeypatch.setattr(google, "connect", lambda: google.calls_over(cloud))
+    text = STACK.replace("config:\n", SITE)
+    text = text.replace("kind: gce-runners", f"kind: gce-runners\n      image: {image}") if image else text
+    answer = ask("verify", "google", stack(text=text), "--json")
+    assert statuses(answer)["policies"] == status
+    assert ("projects/acme-ci/global/images/gpu-1 boots without secure boot" in answer.out) is (status == "fail")
+
+
 def test_a_quota_that_is_too_small_fails_and_one_that_google_does_not_answer_is_unknown(verify: Verify) -> None:
     quotas = {"PREEMPTIBLE_NVIDIA_L4_GPUS": 4, "SSD_TOTAL_GB": 500, "GPUS_ALL_REGIONS": 5}
     assert statuses(verify(Google(quotas=quotas), "--json"))["quotas"] == "fail"
@@ -148,12 +169,19 @@ def test_a_service_that_is_off_leaves_its_steps_unknown_and_the_others_asked(ver
     assert (answer.code, statuses(answer)) == (1, {**dict.fromkeys(STEPS, "pass"), "policies": "unknown"})
 
 
-def test_it_asks_as_the_identity_of_the_smoke_check(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_asks_with_the_credentials_that_the_gate_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, str]] = []
     used: list[Any] = []
-    monkeypatch.setattr(google_auth_httplib2, "AuthorizedHttp", lambda found, http: used.append(found))
+
+    def credentials(environ: Any, scope: str) -> str:
+        asked.append((environ["GOOGLE_OAUTH_ACCESS_TOKEN"], scope))
+        return "those of the gate"
+
     monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "ya29.x")
+    monkeypatch.setattr(google.credentials, "credentials", credentials)
+    monkeypatch.setattr(google_auth_httplib2, "AuthorizedHttp", lambda found, http: used.append(found))
     google.connect()
-    assert [found.token for found in used] == ["ya29.x"]
+    assert (asked, used) == ([("ya29.x", "https://www.googleapis.com/auth/cloud-platform")], ["those of the gate"])
 
 
 def test_credentials_that_cannot_be_used_are_named_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,17 +223,3 @@ def test_several_stack_files_are_refused(ask: Ask, stack: Any) -> None:
     answer = ask("verify", "google", "--json")
     assert answer.code == 2
     assert json.loads(answer.out)["error"]["problems"][0]["got"] == "Pulumi.a.yaml, Pulumi.b.yaml"
-
-
-def test_it_asks_with_the_credentials_that_the_gate_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, ...]] = []
-
-    def credentials(environ: Any, scope: str) -> Any:
-        asked.append((environ["GOOGLE_OAUTH_ACCESS_TOKEN"], scope))
-        raise google.credentials.CredentialsError("none here")
-
-    monkeypatch.setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "a-token")
-    monkeypatch.setattr(google.credentials, "credentials", credentials)
-    with pytest.raises(NotAskedError, match=r"^none here$"):
-        google.connect()
-    assert asked == [("a-token", "https://www.googleapis.com/auth/cloud-platform")]
