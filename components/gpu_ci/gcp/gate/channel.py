@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+
+from gpu_common.secret_patterns import redact
+from gpu_common.visible import visible
 
 from .compute_api import ApiError, ComputeApi
 from .verdict import VERDICT_KEY, Verdict, from_guest_attribute, from_serial_log, last_step
@@ -15,6 +19,9 @@ SERIAL_PORT, GUEST_ATTRIBUTES = "the serial port", "guest attributes"
 _ATTRIBUTE_EVERY_SEC = 12.0
 # Of a line that has no end yet. A verdict has about 1,400 characters.
 _LONGEST_LINE = 65_536
+_SHOWN_CHARACTERS = 300
+# Colours and moves of the cursor (ECMA-48, 5.4). systemd colours its lines on a console.
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 class Channel:
@@ -39,7 +46,7 @@ class Channel:
         self.step = ""
         """The last step that the machine named."""
         self.last_line = ""
-        """The last line on its serial port."""
+        """The last line on its serial port, as `_shown` shows it."""
         self._last = False
         self._unanswered: set[str] = set()
 
@@ -95,10 +102,14 @@ class Channel:
         # A line this long is a program's, and so is what may follow in it.
         self._rest = rest if len(rest) <= _LONGEST_LINE else "|"
         self.step = last_step(seen) or self.step
-        lines = [line.strip() for line in seen.splitlines() if line.strip()]
-        self.last_line = lines[-1] if lines else self.last_line
+        self.last_line = next(filter(None, map(_shown, reversed(seen.splitlines()))), self.last_line)
         return from_serial_log(seen, self._machine[1])
 
     def _attribute(self) -> Verdict | None:
         answer = self._api.guest_attribute(*self._machine, VERDICT_KEY)
         return from_guest_attribute(answer, self._machine[1]) if answer else None
+
+
+def _shown(line: str) -> str:
+    """A line for people: short, without what looks like a secret and without characters that act on a terminal."""
+    return visible(redact(_ESCAPES.sub("", line)).strip(), _SHOWN_CHARACTERS)

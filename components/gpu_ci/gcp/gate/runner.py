@@ -18,6 +18,8 @@ from .verdict import CANCELLED, FAIL, NO_CAPACITY, NO_VERDICT, STEPS, Verdict
 # Seconds between two questions, and between two lines of progress.
 _ASK_EVERY = 2.0
 _SAY_EVERY = 5.0
+# After so long without a new step, progress has the last line of the serial port.
+_SILENT = 60.0
 # How long a zone may take to start the machine, which counts for no deadline: the machine's own clock starts with it.
 _START_WITHIN = 600.0
 # Google's states (discovery document compute v1, Instance.status). PENDING: flex-start waits for capacity.
@@ -147,6 +149,7 @@ class GateRunner:
         limit_sec: float = _START_WITHIN
         starting = True
         stopping_at: float | None = None
+        step, step_at = "", began
         try:
             while True:
                 if self._cancel.is_set():
@@ -174,7 +177,9 @@ class GateRunner:
                     if (state in _OFF and channel.settled) or now - stopping_at >= _STOP_WITHIN:
                         return self._ended(body, zone, state, channel)
                 if starting and state not in _STARTING:
-                    starting, began, limit_sec = False, now, question.deadline_sec
+                    starting, began, limit_sec, step_at = False, now, question.deadline_sec, now
+                if channel.step != step:
+                    step, step_at = channel.step, now
                 elapsed = now - began
                 if elapsed >= limit_sec:
                     if starting:
@@ -183,8 +188,11 @@ class GateRunner:
                     return channel.verdict(last=True) or _late(question, zone, channel)
                 if now - reported >= _SAY_EVERY:
                     reported = now
-                    at = f", step {channel.step}" if channel.step else ""
-                    self._say(f"check machine in {zone} is {state.lower()}{at}, {elapsed:.0f} s of {limit_sec:.0f} s")
+                    at = f", step {step}" if step else ""
+                    last = _last_line(channel) if not starting and now - step_at >= _SILENT else ""
+                    self._say(
+                        f"check machine in {zone} is {state.lower()}{at}, {elapsed:.0f} s of {limit_sec:.0f} s{last}"
+                    )
                 self._clock.wait(self._cancel, _ASK_EVERY)
         finally:
             self._remove(project, zone, name, pending)
@@ -256,8 +264,12 @@ def _late(question: Question, zone: str, channel: Channel) -> Verdict:
 
 def _silent(zone: str, what: str, channel: Channel, reason: str = "") -> Verdict:
     """A fail that quotes the last line of the serial port, where there is one."""
-    line = f"; last on its serial port: {channel.last_line[:300]}" if channel.last_line else ""
-    return Verdict(FAIL, f"{what}{line}{channel.refusals()}", zone, reason)
+    return Verdict(FAIL, f"{what}{_last_line(channel)}{channel.refusals()}", zone, reason)
+
+
+def _last_line(channel: Channel) -> str:
+    """The last line of the serial port as the end of a sentence; empty where there is none."""
+    return f"; last on its serial port: {channel.last_line}" if channel.last_line else ""
 
 
 def _gate_label(question: Question) -> str:

@@ -88,7 +88,7 @@ class GateService:
             inputs["deadlineSec"] = min(inputs["deadlineSec"], request.timeout)
         question = _question(request.urn, inputs)
         try:
-            verdict = await self._in_thread(question, lambda runner: runner.run(question))
+            verdict = await self._in_thread(question, request.properties, lambda runner: runner.run(question))
         except Refused as error:
             raise Refused(redacted(str(error), request.properties), error.code) from None
         accepted = _accepted(verdict, question)
@@ -121,7 +121,7 @@ class GateService:
         """Nothing stays of a gate but what an interrupted check left; that must not hold up a `destroy`."""
         question = _question(request.urn, to_plain(request.properties))
         try:
-            await self._in_thread(question, lambda runner: runner.remove_leftovers(question))
+            await self._in_thread(question, request.properties, lambda runner: runner.remove_leftovers(question))
         except Refused as error:
             text = f"could not look for check machines left behind: {redacted(str(error), request.properties)}"
             await asyncio.to_thread(self._log, request.urn, text, True)
@@ -135,13 +135,15 @@ class GateService:
         """Return once every thread has cleaned up."""
         await asyncio.to_thread(self._threads.shutdown)
 
-    async def _in_thread(self, question: Question, work: Callable[[GateRunner], Any]) -> Any:
+    async def _in_thread(self, question: Question, inputs: struct_pb2.Struct, work: Callable[[GateRunner], Any]) -> Any:
         """Run it where waiting holds up nobody. A call the engine gives up still cleans up."""
         cancel = _Either(self._cancel)
 
         def run() -> Any:
             try:
-                return work(GateRunner(self._api(), lambda text: self._log(question.gate, text), cancel))
+                return work(
+                    GateRunner(self._api(), lambda text: self._log(question.gate, redacted(text, inputs)), cancel)
+                )
             except ApiError as error:
                 raise Refused(messages.refused(error, question)) from None
             except Exception as error:  # whatever it is, it reaches the user as text

@@ -101,6 +101,35 @@ def test_progress_names_the_step_the_machine_is_at() -> None:
     ]
 
 
+def progress(asked: Asked) -> list[str]:
+    asked.verdict()
+    return [
+        line.partition(" s of 300 s")[0] + line.partition(" s of 300 s")[2] for line in asked.said if "300 s" in line
+    ]
+
+
+def test_progress_has_the_last_serial_line_once_no_step_came_for_a_minute() -> None:
+    text = f"{step_line('driver')}\x1b[0;32m  OK  \x1b[0m token ghs_abcdefgh \x07\u202e {'x' * 400}\r\n\r\n"
+    asked = Asked(boots_in=0, verdict_after=80, serial_text=text)
+    said = progress(asked)
+    shown = f"OK   token [secret] \\u0007\\u202e {'x' * 300}"[:299] + "…"
+    quiet = "check machine in us-central1-a is running, step driver, {}"
+    assert said[0] == quiet.format(6)
+    assert quiet.format(54) in said
+    assert f"{quiet.format(60)}; last on its serial port: {shown}" in said
+
+
+def test_a_new_step_begins_another_minute_of_progress_without_the_serial_line() -> None:
+    asked = Asked(boots_in=0, verdict_after=120, serial_text=f"boot\n{step_line('driver')}", serial_after=40)
+    said = progress(asked)
+    late = [line for line in said if "last on its serial port" in line]
+    assert [line.partition(";")[0].rpartition(" ")[2] for line in late] == ["102", "108", "114"]
+
+
+def test_progress_of_a_machine_that_says_nothing_stays_as_it_is() -> None:
+    assert not any("serial" in line for line in progress(Asked(boots_in=0, verdict_after=120)))
+
+
 def test_a_serial_port_that_does_not_answer_for_now_costs_nothing_but_the_steps_name() -> None:
     asked = Asked(boots_in=8, verdict_after=14, serial_error=ApiError("backendError", "try again", 503))
     assert asked.verdict().outcome == "pass"

@@ -154,6 +154,18 @@ def test_an_error_that_quotes_a_secret_is_told_without_it(setting: Setting) -> N
     )
 
 
+def test_progress_that_quotes_a_secret_is_told_without_it(setting: Setting) -> None:
+    setting.google.leftovers = {"us-central1-a": ["l4-template-1-check"]}
+
+    async def work(running: Plugin) -> Any:
+        inputs = struct({**INPUTS, "template": secret(TEMPLATE)})
+        await running.stub.Create(provider_pb2.CreateRequest(urn=URN, properties=inputs))
+        return [log.message for log in running.monitor.logs]
+
+    said = setting.ask(work)
+    assert said[0] == "removing [secret]-check, left in us-central1-a by an earlier check"
+
+
 def test_what_nobody_expected_is_an_error_without_a_traceback(setting: Setting) -> None:
     assert setting.refused({**INPUTS, "template": "t"}) == (
         grpc.StatusCode.UNKNOWN,
