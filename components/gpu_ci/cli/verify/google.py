@@ -53,6 +53,11 @@ PERMISSIONS = (
 )
 """What the deployer needs on the project: https://cloud.google.com/compute/docs/access/iam lists them by method."""
 
+# Roles of the Google APIs service agent (cloud.google.com/iam/docs/service-account-types): the one that it has from the
+# start, or those that let it make machines which run as the pools' accounts.
+AGENT_ROLES = {"roles/editor", "roles/owner"}
+AGENT_MACHINES, AGENT_ACCOUNTS = "roles/compute.instanceAdmin.v1", "roles/iam.serviceAccountUser"
+
 # Boolean constraints that stop a pool or its check when they are enforced.
 CONSTRAINTS = {
     "compute.disableGuestAttributesAccess": "the check's verdict is then read from the serial port alone",
@@ -151,9 +156,7 @@ def target(file: StackFile, connection: Callable[[], Call]) -> Project:
 
 
 def project_exists(project: Project) -> Finding:
-    answer = _ask(
-        project, "cloudresourcemanager", "v3", lambda api: api.projects().get(name=f"projects/{project.name}")
-    )
+    answer = _described(project)
     state = str(answer.get("state", ""))
     return Finding("pass" if state == "ACTIVE" else "fail", f"{project.name} is {state}", answer)
 
@@ -177,6 +180,30 @@ def permissions_granted(project: Project) -> Finding:
     )  # fmt: skip
     missing = [each for each in PERMISSIONS if each not in answer.get("permissions", [])]
     return problems_or_pass(missing, f"all {len(PERMISSIONS)} are granted on the project", missing, "missing: ")
+
+
+def service_agent_may(project: Project) -> Finding:
+    """Groups make their machines as this agent; the smoke check uses the deployer's rights."""
+    number = _described(project)["name"].rpartition("/")[2]
+    agent = f"{number}@cloudservices.gserviceaccount.com"
+    answer = _ask(
+        project, "cloudresourcemanager", "v3",
+        lambda api: api.projects().getIamPolicy(resource=f"projects/{project.name}", body={}),
+    )  # fmt: skip
+    roles = sorted(
+        binding["role"]
+        for binding in answer.get("bindings", [])
+        if f"serviceAccount:{agent}" in binding.get("members", []) and "condition" not in binding
+    )
+    if set(roles) & AGENT_ROLES:
+        return Finding("pass", f"the Google APIs service agent has {', '.join(roles)}", roles)
+    if AGENT_MACHINES in roles and AGENT_ACCOUNTS in roles:
+        return Finding("pass", f"the Google APIs service agent has {AGENT_MACHINES} and {AGENT_ACCOUNTS}", roles)
+    text = (
+        f"the project's own policy gives the Google APIs service agent {', '.join(roles) or 'no role'}; unless a "
+        f"folder or the organization does, it needs {AGENT_MACHINES}, and {AGENT_ACCOUNTS} on each pool's account"
+    )
+    return Finding("unknown", text, roles)
 
 
 def policies_allow(project: Project) -> Finding:
@@ -302,6 +329,10 @@ def _ask(project: Project, service: str, version: str, request: Callable[[Any], 
         raise NotAskedError(str(error)) from None
 
 
+def _described(project: Project) -> dict[str, Any]:
+    return _ask(project, "cloudresourcemanager", "v3", lambda api: api.projects().get(name=f"projects/{project.name}"))
+
+
 def _compute(project: Project, request: Callable[[Any], Any]) -> dict[str, Any]:
     return _ask(project, "compute", "v1", request)
 
@@ -375,6 +406,10 @@ STEPS: tuple[Step[Project], ...] = (
     Step(
         "permissions", "gpu-ci verify google Pulumi.staging.yaml", "the deployer has every permission",
         "grant the roles that docs/add-a-pool.md lists", permissions_granted,
+    ),
+    Step(
+        "service agent", "gcloud projects get-iam-policy PROJECT", "the Google APIs service agent may make machines",
+        "grant the roles that docs/add-a-pool.md lists for it", service_agent_may,
     ),
     Step(
         "policies", "gcloud org-policies describe CONSTRAINT --effective --project PROJECT",

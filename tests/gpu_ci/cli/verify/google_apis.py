@@ -37,6 +37,7 @@ class Google:
     private_access: bool = True
     nats: list[Json] = field(default_factory=lambda: [NAT])
     secrets: dict[str, str] = field(default_factory=lambda: {"key": "ENABLED", "runner-key": "ENABLED"})
+    agent_roles: tuple[str, ...] = ("roles/editor",)
     check_vms: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
 
@@ -63,6 +64,7 @@ class Google:
         return {
             "cloudresourcemanager": [
                 (r"/v3/projects/acme-ci", "Project", lambda *_: {"name": "projects/1", "state": "ACTIVE"}),
+                (r"/v3/projects/acme-ci:getIamPolicy", "Policy", self._bindings),
                 (r"/v3/projects/acme-ci:testIamPermissions", "TestIamPermissionsResponse", self._permissions),
             ],
             "serviceusage": [(r"/v1/projects/acme-ci/services:batchGet", "BatchGetServicesResponse", self._services)],
@@ -99,6 +101,12 @@ class Google:
 
     def _permissions(self, _: Any, __: Any, body: Json) -> Json:
         return {"permissions": [each for each in body["permissions"] if each in self.permissions]}
+
+    def _bindings(self, *_: Any) -> Json:
+        agent = "serviceAccount:1@cloudservices.gserviceaccount.com"
+        others = {"role": "roles/owner", "members": ["user:a@example.org"]}
+        conditional = {"role": "roles/owner", "members": [agent], "condition": {"expression": "request.time < x"}}
+        return {"bindings": [others, conditional, *({"role": role, "members": [agent]} for role in self.agent_roles)]}
 
     def _services(self, _: Any, query: Mapping[str, list[str]], __: Json) -> Json:
         states = {name: name.rpartition("/")[2] in self.apis for name in query["names"]}

@@ -26,7 +26,8 @@ config:
       runnerApp: {id: 3, installationId: 4, privateKey: projects/acme-ci/secrets/runner-key}
 """
 STEPS = [
-    "project", "apis", "permissions", "policies", "machines", "quotas", "images", "networks", "secrets", "leftovers",
+    "project", "apis", "permissions", "service agent", "policies", "machines", "quotas", "images", "networks",
+    "secrets", "leftovers",
 ]  # fmt: skip
 
 
@@ -57,7 +58,8 @@ def test_nothing_is_changed(verify: Verify) -> None:
     cloud = Google()
     verify(cloud)
     posts = [asked for asked in cloud.asked if not asked.startswith("GET ")]
-    assert posts == ["POST cloudresourcemanager /v3/projects/acme-ci:testIamPermissions"]
+    methods = ("testIamPermissions", "getIamPolicy")
+    assert posts == [f"POST cloudresourcemanager /v3/projects/acme-ci:{method}" for method in methods]
     assert not any("access" in asked for asked in cloud.asked), "the value of a secret was read"
 
 
@@ -69,6 +71,8 @@ def test_nothing_is_changed(verify: Verify) -> None:
          "apis", "fail", "not enabled: iam.googleapis.com"),
         ({"permissions": set(google.PERMISSIONS) - {"iam.serviceAccounts.actAs"}},
          "permissions", "fail", "missing: iam.serviceAccounts.actAs"),
+        ({"agent_roles": ()}, "service agent", "unknown",
+         "it needs roles/compute.instanceAdmin.v1, and roles/iam.serviceAccountUser on each pool's account"),
         ({"policies": {"compute.disableGuestAttributesAccess": ENFORCED["compute.disableGuestAttributesAccess"]}},
          "policies", "fail", "is enforced: the check's verdict is then read from the serial port alone"),
         ({"policies": {"compute.trustedImageProjects": [{"values": {"allowedValues": ["projects/debian-cloud"]}}]}},
@@ -103,6 +107,12 @@ def test_what_is_missing_fails_its_own_step_alone(
     assert statuses(answer) == {**dict.fromkeys(STEPS, "pass"), step: status}
     [found] = [each["got"] for each in answer.json["steps"] if each["name"] == step]
     assert found.endswith(got)
+
+
+def test_a_service_agent_without_editor_may_have_the_two_roles_it_needs(verify: Verify) -> None:
+    both = ("roles/compute.instanceAdmin.v1", "roles/iam.serviceAccountUser")
+    assert statuses(verify(Google(agent_roles=both), "--json"))["service agent"] == "pass"
+    assert statuses(verify(Google(agent_roles=both[:1]), "--json"))["service agent"] == "unknown"
 
 
 def test_a_stack_with_build_pools_needs_their_apis_too(verify: Verify, monkeypatch: pytest.MonkeyPatch) -> None:
