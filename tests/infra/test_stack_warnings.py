@@ -106,7 +106,9 @@ def test_what_is_of_another_project_is_told_with_who_needs_a_grant() -> None:
 
 def test_a_build_pool_is_told_of_quota_regions_and_repositories_that_only_google_knows() -> None:
     trigger = {"repository": "acme/kernels", "event": {"kind": "push", "branch": "^main$"}, "build": {"kind": "file"}}
-    builds = {"kind": "cloud-build", "region": "europe-west4", "triggers": {"a": trigger, "b": trigger}}
+    second = {"repositoryResource": "projects/p/locations/europe-west4/connections/c/repositories/web"}
+    triggers = {"a": trigger, "b": trigger, "c": {**trigger, "repository": "acme/web", **second}}
+    builds = {"kind": "cloud-build", "region": "europe-west4", "triggers": triggers}
     settings = load(config({"builds": builds, "l4": L4, "own": {"kind": "cloud-build", "region": "us-central1"}}))
     assert stack_warnings.prerequisites_of_builds(settings) == [
         (
@@ -116,7 +118,8 @@ def test_a_build_pool_is_told_of_quota_regions_and_repositories_that_only_google
         ),
         (
             "gpu-ci:pools.builds.triggers: acme/kernels must be connected to Cloud Build as 1st gen in europe-west4; "
-            "hint: Cloud Build, Repositories, 1st gen, Connect repository, as an owner of the organization on GitHub"
+            "hint: Cloud Build, Repositories, 1st gen, Connect repository, as an owner of the organization on GitHub; "
+            "or name a 2nd-gen repository in repositoryResource"
         ),
         (
             "gpu-ci:pools.own: a new project may have no quota for private pools or their CPUs in us-central1; hint: "

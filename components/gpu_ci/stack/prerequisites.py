@@ -67,8 +67,10 @@ def _build_pool(name: str, args: Any) -> Iterable[str]:
         f"{path}: a new project may have no quota for private pools or their CPUs in {args.region}{elsewhere}; hint: "
         "see cloud.google.com/build/quotas before the first up"
     )
-    if repositories := sorted({trigger.repository for trigger in args.triggers.values()}):
+    triggers = args.triggers.values()
+    if repositories := sorted({trigger.repository for trigger in triggers if not trigger.repository_resource}):
         yield (
             f"{path}.triggers: {', '.join(repositories)} must be connected to Cloud Build as 1st gen in {args.region}; "
-            "hint: Cloud Build, Repositories, 1st gen, Connect repository, as an owner of the organization on GitHub"
+            "hint: Cloud Build, Repositories, 1st gen, Connect repository, as an owner of the organization on GitHub; "
+            "or name a 2nd-gen repository in repositoryResource"
         )

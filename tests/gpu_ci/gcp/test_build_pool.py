@@ -231,6 +231,9 @@ def test_no_substitution_takes_the_place_of_the_pools_own() -> None:
 )
 def test_an_event_is_asked_for_in_googles_form(event: dict[str, str], asked: dict[str, Any]) -> None:
     assert triggered(event, FILE)["github"] == {"owner": "acme", "name": "kernels", **asked}
+    name = "projects/acme-ci/locations/us-central1/connections/github/repositories/acme-kernels"
+    second = triggered(event, FILE, repository_resource=name)
+    assert (second["repositoryEventConfig"], "github" in second) == ({"repository": name, **asked}, False)
 
 
 def test_steps_that_stand_in_the_stack_file_run_in_the_pool_with_a_log_mode() -> None:

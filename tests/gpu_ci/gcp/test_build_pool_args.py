@@ -74,7 +74,8 @@ def test_a_trigger_may_be_called_as_one_of_its_fields_and_its_mistakes_are_still
     assert found.path == "gpu-ci:pools.builds.triggers.build.repository"
     assert (
         found.expected
-        == "the GitHub repository, owner/name; it has to be connected to Cloud Build as 1st gen, in the pool's region"
+        == "the GitHub repository, owner/name; without repositoryResource it has to be connected to Cloud Build as 1st "
+        "gen, in the pool's region"
     )
 
 

@@ -175,8 +175,16 @@ class BuildTrigger(Args):
     # An owner as GitHub's sign-up takes it, and a repository name as its API does.
     repository: str = Field(
         pattern=r"^[A-Za-z0-9]([A-Za-z0-9-]{0,37}[A-Za-z0-9])?/[A-Za-z0-9._-]{1,100}$",
-        description="the GitHub repository, owner/name; it has to be connected to Cloud Build as 1st gen, in the "
-        "pool's region",
+        description="the GitHub repository, owner/name; without repositoryResource it has to be connected to Cloud "
+        "Build as 1st gen, in the pool's region",
+    )
+    repository_resource: str | None = Field(
+        default=None,
+        # Discovery document cloudbuild v2, Repository.name.
+        pattern=r"^projects/[^/]+/locations/[^/]+/connections/[^/]+/repositories/[^/]+$",
+        description="the resource name of the same repository where it is connected as 2nd gen: "
+        "projects/<project>/locations/<region>/connections/<connection>/repositories/<name>",
+        examples=["projects/acme-ci/locations/us-central1/connections/github/repositories/acme-kernels"],
     )
     event: PushEvent | TagEvent | PullRequestEvent = Field(discriminator="kind", description="what starts the build")
     build: BuildFile | BuildSteps = Field(discriminator="kind", description="what is done")

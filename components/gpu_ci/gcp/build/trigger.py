@@ -32,7 +32,8 @@ def github_trigger(
         project=context.project,
         location=context.region,  # only a trigger of the pool's own region can use it
         description=f"{trigger.event.kind} of {trigger.repository}",
-        github=_github(trigger),
+        github=None if trigger.repository_resource else _github(trigger),
+        repository_event_config=_repository_event(trigger) if trigger.repository_resource else None,
         included_files=list(trigger.included_files),
         ignored_files=list(trigger.ignored_files),
         approval_config=gcp.cloudbuild.TriggerApprovalConfigArgs(approval_required=trigger.approval),
@@ -75,3 +76,19 @@ def _github(trigger: BuildTrigger) -> gcp.cloudbuild.TriggerGithubArgs:
         else gcp.cloudbuild.TriggerGithubPushArgs(branch=event.branch)
     )
     return gcp.cloudbuild.TriggerGithubArgs(owner=owner, name=name, push=push)
+
+
+def _repository_event(trigger: BuildTrigger) -> gcp.cloudbuild.TriggerRepositoryEventConfigArgs:
+    """The same events, of a repository that is connected as 2nd gen."""
+    event, repository = trigger.event, trigger.repository_resource
+    if isinstance(event, PullRequestEvent):
+        pull = gcp.cloudbuild.TriggerRepositoryEventConfigPullRequestArgs(
+            branch=event.branch, comment_control=event.comment_control
+        )
+        return gcp.cloudbuild.TriggerRepositoryEventConfigArgs(repository=repository, pull_request=pull)
+    push = (
+        gcp.cloudbuild.TriggerRepositoryEventConfigPushArgs(tag=event.tag)
+        if isinstance(event, TagEvent)
+        else gcp.cloudbuild.TriggerRepositoryEventConfigPushArgs(branch=event.branch)
+    )
+    return gcp.cloudbuild.TriggerRepositoryEventConfigArgs(repository=repository, push=push)

@@ -16,6 +16,9 @@ from pulumi_sandbox.providers.values import UNKNOWN
 # Discovery document cloudbuild v1, BuildTrigger.name and BuildTrigger.substitutions.
 TRIGGER_NAME = r"[A-Za-z0-9]([A-Za-z0-9-]{0,62}[A-Za-z0-9])?"
 SUBSTITUTION = r"_[A-Z0-9_]+"
+# Discovery document cloudbuild v2, Repository.name. The message of the API is not known; this one is the sandbox's.
+REPOSITORY = r"projects/[^/]+/locations/[^/]+/connections/[^/]+/repositories/[^/]+"
+REPOSITORY_FORM = "projects/*/locations/*/connections/*/repositories/*"
 # What a trigger can be started by; terraform-provider-google e03b7622, resource_cloudbuild_trigger.go.
 EVENTS = (
     "github", "triggerTemplate", "pubsubConfig", "webhookConfig", "repositoryEventConfig", "sourceToBuild",
@@ -56,11 +59,15 @@ def trigger(inputs: dict[str, Any]) -> Iterator[Problem]:
     # terraform-provider-google e03b7622, resource_cloudbuild_trigger.go: ExactlyOneOf.
     yield from one_of(inputs, ("build", "filename", "gitFileSource"), "")
     yield from one_of(inputs, EVENTS, "", at_least=True)
-    github = table(inputs.get("github"))
-    if github:
-        yield from one_of(github, ("pullRequest", "push"), "github.")
-    if github.get("push") is not UNKNOWN and (push := table(github.get("push"))):
-        yield from one_of(push, ("branch", "tag"), "github.push.")
+    for source in ("github", "repositoryEventConfig"):
+        event = table(inputs.get(source))
+        if event:
+            yield from one_of(event, ("pullRequest", "push"), f"{source}.")
+        if event.get("push") is not UNKNOWN and (push := table(event.get("push"))):
+            yield from one_of(push, ("branch", "tag"), f"{source}.push.")
+    repository = table(inputs.get("repositoryEventConfig")).get("repository")
+    if isinstance(repository, str) and not re.fullmatch(REPOSITORY, repository):
+        yield Problem("repositoryEventConfig.repository", f"{repository} is not of the form {REPOSITORY_FORM}")
     yield from expressions(inputs)
     if build := table(inputs.get("build")):
         yield from timeouts(build)

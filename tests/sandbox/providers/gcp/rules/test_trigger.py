@@ -26,6 +26,11 @@ def build(*steps: Any, **changes: Any) -> dict[str, Any]:
     return {"github": {**GITHUB, "push": {"branch": "^main$"}}, "build": made}
 
 
+def linked(**event: Any) -> dict[str, Any]:
+    return {"location": "us-central1", "filename": "cloudbuild.yaml", "repositoryEventConfig": event}
+
+
+LINKED = "projects/p/locations/us-central1/connections/github/repositories/kernels"
 ACCEPTED: dict[str, dict[str, Any]] = {
     "a global one": {**branch("^main$"), "location": "global"},
     "a class that Python does not know": branch(r"^\pL+\z"),
@@ -33,6 +38,7 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "letters of either case from the middle on": branch("^release-(?i)rc$"),
     "a plus after an escaped one": branch(r"^c\++$"),
     "a branch not known yet": branch(UNKNOWN),
+    "a repository of 2nd gen": linked(repository=LINKED, push={"branch": "^main$"}),
     "a build of 24 hours": build(None, timeout="86400s"),
     "steps that fill the build": build("400s", "200s", None, timeout="600s"),
     "steps that fill the ten minutes a build has": build("600s"),
@@ -62,6 +68,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "looking ahead": (
         on(pullRequest={"branch": "^(?!main$)"}),
         "github.pullRequest.branch: RE2 has no (?!, which stands in ^(?!main$)",
+    ),
+    "a repository of 1st gen as one of 2nd gen": (
+        linked(repository="acme/kernels", push={"branch": "^main$"}),
+        (
+            "repositoryEventConfig.repository: acme/kernels is not of the form "
+            "projects/*/locations/*/connections/*/repositories/*"
+        ),
     ),
     "possessive": (branch("^a++$"), "github.push.branch: RE2 has no ++, which stands in ^a++$"),
     "a branch of a repository that is not GitHub's": (
