@@ -21,7 +21,13 @@ from .report import Verdict
 # Google's gate starts a machine with this attribute to see what the machines of the pool would do.
 ROLE = "gpu-ci-role"
 CONFIG_SEC = 180.0
-_KEY_SEC = 180.0
+# A grant takes effect "typically in 2 minutes, potentially 7 minutes or longer"
+# (cloud.google.com/iam/docs/access-change-propagation). The first check of a pool begins right after its grant, and a
+# GPU of the pool is not kept waiting for the worst case.
+_CHECK_GRANT_SEC = 420.0
+_GRANT_SEC = 120.0
+# For Secret Manager to answer once the grant holds.
+_KEY_SEC = 60.0
 # Of what a check machine has until its gate gives it up, these are for the rehearsal, and at most a quarter: a key, an
 # archive of 227 MB and two answers of GitHub's, each asked for a few times.
 _REHEARSAL_SEC, _REHEARSAL_SHARE = 120, 4
@@ -114,14 +120,15 @@ class Agent:
         self._channel.step(step, max(deadline - now, 0))
         return deadline
 
-    def _github(self, config: GithubConfig, until: float = inf) -> Github:
-        key = self._dependencies.host.secret(config.private_key, self._begin("key", _KEY_SEC, until))
+    def _github(self, config: GithubConfig, grant_sec: float, until: float = inf) -> Github:
+        deadline = self._begin("key", grant_sec + _KEY_SEC, until)
+        key = self._dependencies.host.secret(config.private_key, deadline, grant_sec)
         return self._dependencies.github(config, key, self._dependencies.clock)
 
     def _rehearse(self, config: GithubConfig, runner: RunnerConfig, until: float) -> None:
         """What every machine of the pool will do, in what its gate leaves of the time: a gate hears no late reason."""
         try:
-            github = self._github(config, until)
+            github = self._github(config, _CHECK_GRANT_SEC, until)
             if self._dependencies.machine.is_google:
                 self._prepare(runner, until)
             github.rehearse(self._begin("register", runner.register_sec, until))
@@ -146,7 +153,7 @@ class Agent:
         deps, channel = self._dependencies, self._channel
         if not deps.machine.is_google:
             raise AgentExit("not-isolated", "runners are started on machines of Compute Engine only, and this is none")
-        github = self._github(config)
+        github = self._github(config, _GRANT_SEC)
         # Everything that may fail comes before GitHub hears of a runner, which would wait there for nobody.
         deadline = self._prepare(runner)
         channel.step("register", deadline - deps.clock.now())

@@ -39,8 +39,11 @@ class Host(Protocol):
     def log(self, severity: str, message: str, within_sec: float, **fields: Any) -> None:
         """One entry of the cloud's own log. It never raises: a log that is down ends no machine."""
 
-    def secret(self, name: str, deadline: float) -> bytes:
-        """A secret's value, by the machine's identity. AgentExit: no-secret (refused), secrets-unreachable (late)."""
+    def secret(self, name: str, deadline: float, grant_sec: float) -> bytes:
+        """A secret's value, by the machine's identity. AgentExit: no-secret (refused), secrets-unreachable (late).
+
+        A refusal is final after `grant_sec`: a new grant takes a while to hold.
+        """
 
     def notice(self, timeout_sec: float) -> Notice | None:
         """Wait that long for the cloud to announce an end."""

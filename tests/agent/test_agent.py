@@ -79,8 +79,9 @@ class Life:
         threading.Event().wait(timeout_sec)
         return None
 
-    def secret(self, name: str, deadline: float) -> bytes:
+    def secret(self, name: str, deadline: float, grant_sec: float) -> bytes:
         self.does(f"secret {name}")
+        self.grant_sec = grant_sec
         return b"key"
 
     def rehearse(self, deadline: float) -> None:
@@ -192,6 +193,7 @@ CHECKED = ["STEP config 180 s", "STEP driver 600 s", "driver", "STEP check 600 s
 CHECKED_BY_480 = [line.replace("600", "480") for line in CHECKED]
 SERVING, SERVED_BY_480 = ([steps[0], "close", *steps[1:]] for steps in (CHECKED, CHECKED_BY_480))
 KEY = ["STEP key 180 s", f"secret {GITHUB['private_key']}"]
+CHECK_KEY = ["STEP key 480 s", KEY[1]]
 READY = ["STEP runner 300 s", "obtain", "isolate none", "try /opt/runner", "look"]
 WAITING = ["STEP register 300 s", "register l4-x7k2-42", "start blob", "STEP waiting 160 s", "wait"]
 
@@ -218,7 +220,15 @@ def test_a_machine_of_the_pool_proves_its_gpu_registers_once_and_takes_one_job()
 def test_a_check_machine_rehearses_before_its_verdict_and_registers_nothing() -> None:
     life = Life(role="check")
     assert life.end() == ("rehearsed", "1 x NVIDIA L4 computes")
-    assert life.did == [*SERVED_BY_480, *KEY, *READY, "STEP register 300 s", "rehearse", "VERDICT pass rehearsed"]
+    assert life.did == [*SERVED_BY_480, *CHECK_KEY, *READY, "STEP register 300 s", "rehearse", "VERDICT pass rehearsed"]
+
+
+@pytest.mark.parametrize(("role", "grant_sec"), [("check", 420), ("pool", 120)])
+def test_a_check_machine_waits_for_a_new_grant_as_long_as_google_says_it_may_take(role: str, grant_sec: int) -> None:
+    """The first check of a pool begins right after its grant."""
+    life = Life(role=role)
+    life.run()
+    assert life.grant_sec == grant_sec
 
 
 def test_what_a_check_leaves_of_a_gates_time_is_all_that_the_rehearsal_takes() -> None:
@@ -262,7 +272,7 @@ def test_a_rehearsal_that_was_short_of_time_says_so(reason: str, took_sec: int, 
 def test_in_a_sandbox_the_rehearsal_leaves_the_computer_alone() -> None:
     life = Life(role="check")
     life.run(is_google=False)
-    assert life.did == [*CHECKED_BY_480, *KEY, "STEP register 300 s", "rehearse", "VERDICT pass rehearsed"]
+    assert life.did == [*CHECKED_BY_480, *CHECK_KEY, "STEP register 300 s", "rehearse", "VERDICT pass rehearsed"]
 
 
 @pytest.mark.parametrize("at", ["obtain", "isolate none", "try /opt/runner", "look"])

@@ -22,9 +22,6 @@ from .metadata import Metadata
 
 _EMAIL_SEC = 5.0
 _ATTEMPT_SEC = 15.0
-# A grant takes effect "typically in 2 minutes, potentially 7 minutes or longer"
-# (cloud.google.com/iam/docs/access-change-propagation); a GPU is not kept waiting for the worst of them.
-_GRANT_SEC = 120.0
 # A payload has at most 64 KiB (discovery document secretmanager v1, SecretPayload.data); base64 adds a third.
 _SECRET_BYTES = 131_072
 _NOTICE_SEC = 10.0
@@ -91,10 +88,10 @@ class GoogleHost:
         url, body = f"{self._logging}/v2/entries:write", json.dumps(entry).encode()
         http.ask("POST", url, headers=headers, body=body, deadline=until, clock=self._clock)
 
-    def secret(self, name: str, deadline: float) -> bytes:
+    def secret(self, name: str, deadline: float, grant_sec: float) -> bytes:
         """The latest version of projects/<project>/secrets/<name>."""
         url = f"{self._secrets}/v1/{name}/versions/latest:access"
-        granted_by = self._clock.now() + _GRANT_SEC
+        granted_by = self._clock.now() + grant_sec
 
         def attempt() -> bytes:
             headers = {"Authorization": f"Bearer {self._token(deadline)}"}

@@ -41,16 +41,16 @@ def host(google: FakeGoogle, clock: Clock | None = None) -> GoogleHost:
     return GoogleHost(clock or Ticking(), google.environ)
 
 
-def secret(google: FakeGoogle, within_sec: float = 300) -> tuple[bytes, Ticking]:
+def secret(google: FakeGoogle, within_sec: float = 600, grant_sec: float = 120) -> tuple[bytes, Ticking]:
     clock = Ticking()
-    return host(google, clock).secret(NAME, clock.now() + within_sec), clock
+    return host(google, clock).secret(NAME, clock.now() + within_sec, grant_sec), clock
 
 
 def refused(google: FakeGoogle, within_sec: float = 300, reason: str = "no-secret") -> tuple[str, float]:
     """What asking for the secret ended with for this reason, and after how much waiting."""
     clock = Ticking()
     with pytest.raises(AgentExit) as raised:
-        host(google, clock).secret(NAME, clock.now() + within_sec)
+        host(google, clock).secret(NAME, clock.now() + within_sec, 120)
     assert raised.value.end.reason == reason
     # A Secret Manager that is down stops no pool: the next machine may well be answered.
     assert raised.value.end.stops_pool == (reason == "no-secret")
@@ -158,6 +158,14 @@ def test_a_grant_may_take_two_minutes_to_arrive(google: FakeGoogle) -> None:
     value, clock = secret(google)
     assert value == KEY
     assert 50 <= sum(clock.slept) <= 120
+
+
+def test_a_machine_that_can_wait_takes_a_grant_of_seven_minutes(google: FakeGoogle) -> None:
+    google.secrets[NAME] = KEY
+    google.faults = [Fault(":access", 40, status=403)]
+    value, clock = secret(google, grant_sec=420)
+    assert value == KEY
+    assert 120 < sum(clock.slept) <= 420
 
 
 def test_a_grant_that_does_not_come_is_refused_before_the_deadline(google: FakeGoogle) -> None:
