@@ -19,7 +19,7 @@ SERIAL_PORT, GUEST_ATTRIBUTES = "the serial port", "guest attributes"
 _ATTRIBUTE_EVERY_SEC = 12.0
 # Of a line that has no end yet. A verdict has about 1,400 characters.
 _LONGEST_LINE = 65_536
-_SHOWN_CHARACTERS = 300
+_READ_CHARACTERS, _SHOWN_CHARACTERS = 4_096, 300
 # Colours and moves of the cursor (ECMA-48, 5.4). systemd colours its lines on a console.
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
@@ -112,4 +112,5 @@ class Channel:
 
 def _shown(line: str) -> str:
     """A line for people: short, without what looks like a secret and without characters that act on a terminal."""
-    return visible(redact(_ESCAPES.sub("", line)).strip(), _SHOWN_CHARACTERS)
+    # Patterns of secrets take long on a line of many thousand characters.
+    return visible(redact(_ESCAPES.sub("", line[:_READ_CHARACTERS])).strip(), _SHOWN_CHARACTERS)

@@ -169,7 +169,7 @@ class GoogleCompute:
         return names
 
     def status(self, project: str, zone: str, name: str) -> str:
-        return str(self._run(self._instances.get(project=project, zone=zone, instance=name))["status"])
+        return str(self._run(self._instances.get(project=project, zone=zone, instance=name), _NO_RETRIES)["status"])
 
     def guest_attribute(self, project: str, zone: str, name: str, key: str) -> str:
         call = self._instances.getGuestAttributes(project=project, zone=zone, instance=name, queryPath=key)

@@ -31,6 +31,9 @@ _STOP_WITHIN = 90.0
 # consistent", cloud.google.com/iam/docs/overview#consistency). Pauses between two attempts grow up to the second.
 _ACCOUNT_WITHIN = 90.0
 _ACCOUNT_PAUSES = (1.0, 10.0)
+# A rate limit is over with the next minute (cloud.google.com/compute/api-quota). 1,500 reads a minute and region are
+# little for a stack with many new templates. After so long without an answer, Google's error ends the check.
+_ANSWER_WITHIN = 120.0
 # After this long without an end, a deletion is left to Google and to the machine's own time limit.
 _DELETE_WITHIN = 180.0
 
@@ -150,6 +153,7 @@ class GateRunner:
         starting = True
         stopping_at: float | None = None
         step, step_at = "", began
+        state, answered_at = "PROVISIONING", began
         try:
             while True:
                 if self._cancel.is_set():
@@ -160,6 +164,7 @@ class GateRunner:
                     if pending:
                         asked, pending = pending, ""  # an operation that failed has ended too
                         pending = "" if self._api.done(project, zone, asked) else asked
+                        answered_at = self._clock.now()
                 except ApiError as error:
                     if not error.about_account or self._clock.now() - began >= _ACCOUNT_WITHIN:
                         raise
@@ -167,7 +172,12 @@ class GateRunner:
                     self._clock.wait(self._cancel, pause_sec)
                     pause_sec, wanted = min(2 * pause_sec, longest_pause_sec), True
                     continue
-                state = "PROVISIONING" if pending else self._state(project, zone, name)
+                if not pending:
+                    try:
+                        state, answered_at = self._state(project, zone, name), self._clock.now()
+                    except ApiError as error:
+                        if not error.not_yet or self._clock.now() - answered_at >= _ANSWER_WITHIN:
+                            raise
                 # After the state: a machine that is off by then has reported what it was going to.
                 if state not in _STARTING and (verdict := channel.verdict(last=state in _OFF)):
                     return _taken_away(zone) if verdict.reason == "preempted" else verdict

@@ -75,6 +75,9 @@ class FakeGoogle:
     log: list[tuple[str, ...]] = field(default_factory=list)
     bodies: list[dict[str, Any]] = field(default_factory=list)
     on_status: Callable[[], None] = lambda: None
+    status_error: ApiError | None = None
+    status_fails: tuple[float, float] = (0.0, 0.0)
+    """From when until when Google answers a question for the machine's state with that error."""
     provisioning_model: str = "SPOT"
 
     def template(self, project: str, region: str, name: str) -> dict[str, Any]:
@@ -119,6 +122,9 @@ class FakeGoogle:
 
     def status(self, project: str, zone: str, name: str) -> str:
         self.on_status()
+        first, last = self.status_fails
+        if self.status_error and first <= self.clock.now() < last:
+            raise self.status_error
         age = self._age(zone)
         if self.gone_after is not None and age >= self.gone_after:
             raise ApiError("notFound", f"{name} was not found", 404)

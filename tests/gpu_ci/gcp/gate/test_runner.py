@@ -205,6 +205,36 @@ def test_a_limit_that_others_use_up_is_waited_for() -> None:
     assert asked.verdict().outcome == "pass"
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        # cloud.google.com/compute/api-quota: "a 403 error with the reason rateLimitExceeded", until the next minute.
+        ApiError("rateLimitExceeded", "Quota exceeded for quota metric 'Read requests'", 403),
+        ApiError("backendError", "The service is currently unavailable.", 503),
+        ApiError("unreachable", "the compute API could not be reached: timed out"),
+    ],
+)
+def test_a_state_that_google_does_not_answer_for_a_minute_costs_no_check(error: ApiError) -> None:
+    asked = Asked(verdict_after=100, status_error=error, status_fails=(30, 91))
+    assert asked.verdict() == Verdict("pass", "1 x NVIDIA L4 computes", A)
+
+
+def test_a_state_that_google_does_not_answer_any_more_is_its_own_error() -> None:
+    error = ApiError("rateLimitExceeded", "Quota exceeded for quota metric 'Read requests'", 403)
+    asked = Asked(verdict=None, status_error=error, status_fails=(30, 10_000))
+    with pytest.raises(ApiError, match="Read requests"):
+        asked.verdict()
+    assert 145 <= asked.clock.time < 160
+
+
+def test_a_state_that_the_deployer_may_not_read_is_refused_at_once() -> None:
+    error = ApiError("forbidden", "Required 'compute.instances.get' permission for 'l4-check'", 403)
+    asked = Asked(status_error=error, status_fails=(0, 10_000))
+    with pytest.raises(ApiError, match=r"compute\.instances\.get"):
+        asked.verdict()
+    assert asked.clock.time < 15
+
+
 POLICY = "Constraint constraints/compute.disableGuestAttributesAccess violated for projects/p."
 
 
