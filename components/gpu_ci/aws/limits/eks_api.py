@@ -113,7 +113,7 @@ def _client(service: str, account: Account) -> Any:
         return session.create_client(service, region_name=account.region, config=config, **keys)
     except ClientError as error:
         raise _api_error(error) from None
-    except BotoCoreError as error:
+    except (BotoCoreError, ValueError) as error:  # ValueError: an AWS_ENDPOINT_URL that is no URL
         raise ApiError("", str(error)) from None
 
 

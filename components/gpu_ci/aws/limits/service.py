@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import Any
 
 import grpc
-from google.protobuf import empty_pb2
+from google.protobuf import empty_pb2, struct_pb2
 from pulumi.runtime import rpc
 from pulumi.runtime.proto import provider_pb2
 
-from ...custom_resources import EngineLog, Refused, checked, to_plain, with_outputs
+from ...custom_resources import EngineLog, Refused, checked, redacted, secret_names, to_plain, with_outputs
 from ..node_group_limits import NodeGroupLimitsArgs
 from .change import Cancelled, set_most
 from .eks_api import Account, ApiError, AwsEks, EksApi
@@ -22,6 +23,9 @@ _AT_ONCE = 16
 _REPLACES = ("clusterName", "nodeGroupName", "region")
 _CURRENT, _BALANCING = "currentMaxSize", "zoneBalancing"
 SUSPENDED, ACTIVE, UNCHANGED = "suspended", "active", "unchanged"
+
+# What an output and a warning repeat.
+_IN_PLAIN = {"maxSize": "in currentMaxSize"}
 
 # The AWS managed policies of no role have these; what EKS denies names the missing one.
 _RIGHTS = "eks:DescribeNodegroup, eks:UpdateNodegroupConfig and eks:DescribeUpdate"
@@ -37,7 +41,7 @@ class LimitsService:
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="limits")
 
     def check(self, request: Any) -> Any:
-        return checked(request, NodeGroupLimitsArgs, in_plain={})
+        return checked(request, NodeGroupLimitsArgs, _IN_PLAIN)
 
     async def diff(self, request: Any) -> Any:
         """What could not be done, as the group has more nodes or a right is missing, is a change at the next `up`."""
@@ -62,7 +66,7 @@ class LimitsService:
 
     async def create(self, request: Any) -> Any:
         properties = request.properties
-        identity = "" if request.preview else _identity(to_plain(properties))
+        identity = "" if request.preview else _identity(properties)
         outputs = await self._applied(request.urn, properties, preview=request.preview)
         return provider_pb2.CreateResponse(id=identity, properties=outputs)
 
@@ -80,7 +84,7 @@ class LimitsService:
         except ApiError as error:
             if error.missing:
                 return provider_pb2.ReadResponse()
-            raise Refused(_refused(error, given)) from None
+            raise Refused(redacted(_refused(error, given), request.properties)) from None
         return provider_pb2.ReadResponse(
             id=request.id, properties=with_outputs(request.properties, {_CURRENT: sizes.most}), inputs=request.inputs
         )
@@ -101,15 +105,17 @@ class LimitsService:
             return with_outputs(properties, {_CURRENT: rpc.UNKNOWN, _BALANCING: rpc.UNKNOWN})
         given = to_plain(properties)
         group, wanted = str(given["nodeGroupName"]), int(given["maxSize"])
+
+        def report(text: str) -> None:
+            self._log(urn, redacted(text, properties))
+
         try:
             most = await self._in_thread(
                 given,
-                lambda api: set_most(
-                    api, _Waiting(self._cancel), given["clusterName"], group, wanted, lambda text: self._log(urn, text)
-                ),
+                lambda api: set_most(api, _Waiting(self._cancel), given["clusterName"], group, wanted, report),
             )
         except ApiError as error:
-            raise Refused(_refused(error, given)) from None
+            raise Refused(redacted(_refused(error, given), properties)) from None
         except Cancelled:
             raise Refused("the change was cancelled", grpc.StatusCode.CANCELLED) from None
         if most > wanted:
@@ -117,11 +123,12 @@ class LimitsService:
                 f"{group} has {most} nodes, so its maximum is {most} and not {wanted}: no running node was ended\n"
                 "  hint: run pulumi up again once its jobs have ended and the autoscaler has removed nodes"
             )
-            await asyncio.to_thread(self._log, urn, text, True)
-        return with_outputs(properties, {_CURRENT: most, _BALANCING: await self._suspended(urn, given)})
+            await asyncio.to_thread(self._log, urn, redacted(text, properties), True)
+        return with_outputs(properties, {_CURRENT: most, _BALANCING: await self._suspended(urn, properties)})
 
-    async def _suspended(self, urn: str, given: Mapping[str, Any]) -> str:
+    async def _suspended(self, urn: str, properties: struct_pb2.Struct) -> str:
         """Suspend AZRebalance; where AWS refuses, nodes may end, which is a warning and no failed `up`."""
+        given = to_plain(properties)
         scaling_group = given.get("autoscalingGroupName")
         if not scaling_group:
             return UNCHANGED
@@ -134,7 +141,7 @@ class LimitsService:
                 "  expected: AWS credentials with autoscaling:SuspendProcesses\n"
                 "  hint: grant that right, or put the pool into one zone; the next pulumi up tries again"
             )
-            await asyncio.to_thread(self._log, urn, text, True)
+            await asyncio.to_thread(self._log, urn, redacted(text, properties), True)
             return ACTIVE
         return SUSPENDED
 
@@ -156,8 +163,13 @@ def _account(given: Mapping[str, Any]) -> Account:
     return Account(given["region"], given.get("profile", ""), given.get("roleArn", ""))
 
 
-def _identity(given: Mapping[str, Any]) -> str:
-    return f"{given['clusterName']}:{given['nodeGroupName']}"
+def _identity(properties: struct_pb2.Struct) -> str:
+    """Cluster and node group; of a secret name its digest, because ids are never encrypted in a state."""
+    given, secret = to_plain(properties), secret_names(properties)
+    return ":".join(
+        hashlib.sha256(given[name].encode()).hexdigest()[:12] if name in secret else given[name]
+        for name in ("clusterName", "nodeGroupName")
+    )
 
 
 def _refused(error: ApiError, given: Mapping[str, Any]) -> str:

@@ -133,3 +133,9 @@ def test_no_credentials_are_an_error_of_one_line(eks: AwsEks, monkeypatch: pytes
     with pytest.raises(ApiError) as error:
         AwsEks(Account("us-east-1")).sizes("ci", "l4")
     assert "\n" not in str(error.value)
+
+
+def test_an_endpoint_that_is_no_url_is_an_error_of_one_line(eks: AwsEks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "nowhere")
+    with pytest.raises(ApiError, match=r"\AInvalid endpoint: nowhere\Z"):
+        AwsEks(Account("us-east-1"))

@@ -15,7 +15,7 @@ from gpu_common import pulumi_wire
 from pulumi.runtime.proto import provider_pb2
 
 from tests.gpu_ci.aws.limits.fake_eks import FakeEks
-from tests.gpu_ci.engine_stub import Plugin, plugin
+from tests.gpu_ci.engine_stub import Plugin, plugin, secret
 from tests.gpu_ci.support import run
 
 URN = "urn:pulumi:dev::consumer::gpu-ci:aws:GpuNodeGroup$gpu-ci:aws:NodeGroupLimits::l4-limits"
@@ -178,3 +178,49 @@ def test_a_refresh_reads_the_maximum_and_forgets_limits_of_a_group_that_is_gone(
             raise ApiError("ResourceNotFoundException", "No node group found for name: l4.")
 
     assert ask(Gone(), lambda running: running.stub.Read(message)).id == ""
+
+
+SECRETS = {"clusterName": secret("blue-whale"), "nodeGroupName": secret("l4-hidden")}
+
+
+def test_an_id_has_digests_instead_of_secret_names() -> None:
+    message = provider_pb2.CreateRequest(urn=URN, properties=struct({**INPUTS, **SECRETS}))
+    answer = ask(FakeEks(most=4), lambda running: running.stub.Create(message))
+    assert answer.id == "4c5484aa4a1d:963bad651fe3"
+
+
+def test_errors_warnings_and_progress_are_printed_without_secret_inputs() -> None:
+    quoting = ApiError("ResourceNotFoundException", "No node group l4-hidden in blue-whale for role/keeper")
+    role = secret("arn:aws:iam::111122223333:role/keeper")
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        update(FakeEks(refusals=[quoting]), maxSize=6, roleArn=role, **SECRETS)
+    assert caught.value.details().splitlines()[:2] == [
+        "the maximum of the node group [secret] could not be changed",
+        "  got: ResourceNotFoundException: No node group [secret] in [secret] for role/[secret]",
+    ]
+
+    class Unreadable(FakeEks):
+        def sizes(self, cluster: str, group: str) -> Any:
+            raise ApiError("AccessDeniedException", f"not authorized on {group}")
+
+    message = provider_pb2.ReadRequest(urn=URN, id="a:b", properties=struct({**INPUTS, **SECRETS}))
+    with pytest.raises(grpc.aio.AioRpcError, match=r"not authorized on \[secret\]\n"):
+        ask(Unreadable(), lambda running: running.stub.Read(message))
+
+    logs: list[str] = []
+    denied = ApiError("AccessDenied", "not authorized to suspend eks-l4-hidden-1")
+    eks = FakeEks(desired=3, most=4, refusals=[ApiError("ResourceInUseException", "busy")], not_suspended=denied)
+    update(eks, maxSize=1, autoscalingGroupName=secret("eks-l4-hidden-1"), logs=logs, **SECRETS)
+    assert [line.splitlines()[0] for line in logs] == [
+        "EKS does not change the maximum of [secret] now, asking again: ResourceInUseException: busy",
+        "[secret] has 3 nodes, so its maximum is 3 and not 1: no running node was ended",
+        "AZRebalance of [secret] is active: Auto Scaling may end busy nodes to balance the zones",
+    ]
+
+
+def test_a_maximum_that_an_output_repeats_cannot_be_secret() -> None:
+    message = provider_pb2.CheckRequest(urn=URN, news=struct({**INPUTS, "maxSize": secret(4), **SECRETS}))
+    answer = ask(FakeEks(), lambda running: running.stub.Check(message))
+    assert [(failure.property, failure.reason) for failure in answer.failures] == [
+        ("", "maxSize: is a secret, and would stand in plain text in currentMaxSize")
+    ]
