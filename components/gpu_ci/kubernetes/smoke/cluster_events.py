@@ -12,16 +12,17 @@ import ssl
 import subprocess
 import tempfile
 import urllib.error
+import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 _LIMIT_SEC = 20
-# Events of other pods count too; the server gives the newest of them no precedence.
-_MOST = 2000
+# kubectl's page size. The server lists events by their names, so a page may have none of the newest.
+_PAGE = 500
 
 
 class UnreadableEventsError(Exception):
@@ -35,23 +36,35 @@ def events(kubeconfig: str, namespace: str) -> list[dict[str, Any]]:
         context = _named(given["contexts"], given["current-context"])["context"]
         cluster = _named(given["clusters"], context["cluster"])["cluster"]
         user = _named(given["users"], context["user"])["user"]
-        url = f"{cluster['server'].rstrip('/')}/api/v1/namespaces/{namespace}/events?limit={_MOST}"
+        url = f"{cluster['server'].rstrip('/')}/api/v1/namespaces/{namespace}/events"
         credentials = _credentials(user)
     except OSError as error:
         raise UnreadableEventsError(f"{error.filename}: {error.strerror}") from None
     except (AttributeError, ValueError, yaml.YAMLError, KeyError, TypeError, StopIteration):
         raise UnreadableEventsError("the kubeconfig has another form than kubectl's") from None
-    request = urllib.request.Request(url, headers={"Accept": "application/json"})  # noqa: S310 - the user's own file
-    if token := credentials.get("token"):
-        request.add_header("Authorization", f"Bearer {token}")
     try:
-        tls = _tls(cluster, credentials)
-        with urllib.request.urlopen(request, timeout=_LIMIT_SEC, context=tls) as answer:  # noqa: S310 - as above
-            return list(json.load(answer)["items"])
+        return [event for page in _pages(url, credentials.get("token"), _tls(cluster, credentials)) for event in page]
     except urllib.error.HTTPError as refused:
         raise UnreadableEventsError(f"the API server answers {refused.code} {refused.reason}") from None
     except (OSError, ValueError, KeyError) as error:
         raise UnreadableEventsError(f"the API server does not answer ({type(error).__name__})") from None
+
+
+def _pages(url: str, token: str | None, tls: ssl.SSLContext) -> Iterator[list[dict[str, Any]]]:
+    """The items of a list, in chunks (kubernetes.io/docs/reference/using-api/api-concepts, "Retrieving large results
+    sets in chunks")."""
+    query = {"limit": str(_PAGE)}
+    while True:
+        page = f"{url}?{urllib.parse.urlencode(query)}"
+        request = urllib.request.Request(page, headers={"Accept": "application/json"})  # noqa: S310 - the user's own
+        if token:
+            request.add_header("Authorization", f"Bearer {token}")
+        with urllib.request.urlopen(request, timeout=_LIMIT_SEC, context=tls) as answer:  # noqa: S310 - as above
+            found = json.load(answer)
+        yield found["items"]
+        if not found["metadata"].get("continue"):
+            return
+        query["continue"] = found["metadata"]["continue"]
 
 
 def _named(entries: list[Any], name: str) -> Any:

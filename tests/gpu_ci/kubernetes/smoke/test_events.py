@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pulumi
 import pytest
@@ -81,9 +82,9 @@ def test_a_quota_is_an_event_of_the_job_and_other_pods_do_not_count() -> None:
 
 
 class Server(HTTPServer):
-    """An API server that answers one token."""
+    """An API server that answers one token, and lists events by their names in chunks of at most `limit`."""
 
-    answer: dict[str, Any]
+    events: list[dict[str, Any]]
     asked: list[tuple[str, str | None]]
 
 
@@ -95,7 +96,12 @@ class Answers(BaseHTTPRequestHandler):
         self.server.asked.append((self.path, token))
         self.send_response(200 if token == "Bearer k8s-aws-v1.abc" else 401)
         self.end_headers()
-        self.wfile.write(json.dumps(self.server.answer).encode())
+        query = dict(parse_qsl(urlsplit(self.path).query))
+        start = int(query.get("continue", "+0").removeprefix("+"))
+        end = start + int(query["limit"])
+        ordered = sorted(self.server.events, key=lambda each: each["metadata"]["name"])
+        more = {"continue": f"+{end}"} if end < len(ordered) else {}
+        self.wfile.write(json.dumps({"kind": "EventList", "metadata": more, "items": ordered[start:end]}).encode())
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
         """Be silent."""
@@ -104,7 +110,7 @@ class Answers(BaseHTTPRequestHandler):
 @pytest.fixture
 def server() -> Iterator[Server]:
     found = Server(("127.0.0.1", 0), Answers)
-    found.answer, found.asked = {"kind": "EventList", "items": [event("FailedScheduling", NOWHERE)]}, []
+    found.events, found.asked = [event("FailedScheduling", NOWHERE)], []
     thread = threading.Thread(target=found.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield found
@@ -138,9 +144,18 @@ def explained(kubeconfig: str) -> list[str]:
 
 def test_events_are_read_with_the_token_of_the_credential_plugin(server: Server, tmp_path: Path) -> None:
     lines = explained(kubeconfig(server, tmp_path, credential("k8s-aws-v1.abc")))
-    assert server.asked == [("/api/v1/namespaces/gpu-ci/events?limit=2000", "Bearer k8s-aws-v1.abc")]
+    assert server.asked == [("/api/v1/namespaces/gpu-ci/events?limit=500", "Bearer k8s-aws-v1.abc")]
     assert lines[1] == f"  FailedScheduling: {NOWHERE}"
     assert lines[3].startswith("  hint: ")
+
+
+def test_events_of_the_job_count_also_where_thousands_of_others_are_listed_before(
+    server: Server, tmp_path: Path
+) -> None:
+    server.events += [event("Started", "Started container", f"a-{number:04}") for number in range(2100)]
+    lines = explained(kubeconfig(server, tmp_path, credential("k8s-aws-v1.abc")))
+    assert lines[1] == f"  FailedScheduling: {NOWHERE}"
+    assert server.asked[-1] == ("/api/v1/namespaces/gpu-ci/events?limit=500&continue=%2B2000", "Bearer k8s-aws-v1.abc")
 
 
 @pytest.mark.parametrize(
