@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from gpu_catalog import limits, quota
@@ -38,12 +39,33 @@ class Cluster:
     profile: str = ""
     """The AWS command line's, in whose account the cluster is; empty for the environment's credentials."""
 
+    role_arn: str = ""
+    """The role that is assumed with these credentials; empty for none."""
+
     def aws(self, service: str, *arguments: str) -> Any:
-        return run_json(["aws", service, *arguments, "--region", self.region, "--output", "json", *self.as_profile])
+        command, environment = self.aws_command(service, *arguments)
+        return run_json(command, environment)
+
+    def aws_command(self, service: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
+        """A command of the AWS CLI, and the variables that it needs. The role's credentials are in these alone: a
+        command line can be read by other users of the machine."""
+        command = ["aws", service, *arguments, "--region", self.region, "--output", "json"]
+        # An explicit profile takes precedence over credentials of the environment.
+        return (command, self._role) if self.role_arn else ([*command, *self._as_profile], {})
 
     @property
-    def as_profile(self) -> list[str]:
+    def _as_profile(self) -> list[str]:
         return ["--profile", self.profile] if self.profile else []
+
+    @cached_property
+    def _role(self) -> dict[str, str]:
+        question = ["aws", "sts", "assume-role", "--role-arn", self.role_arn, "--role-session-name", "gpu-ci"]
+        answer = run_json([*question, "--region", self.region, "--output", "json", *self._as_profile])["Credentials"]
+        return {
+            "AWS_ACCESS_KEY_ID": answer["AccessKeyId"],
+            "AWS_SECRET_ACCESS_KEY": answer["SecretAccessKey"],
+            "AWS_SESSION_TOKEN": answer["SessionToken"],
+        }
 
     def kubectl(self, *arguments: str) -> list[dict[str, Any]]:
         context = ["--context", self.context] if self.context else []
@@ -58,7 +80,8 @@ def target(file: StackFile, name: str, context: str) -> Cluster:
         pool: args for pool, args in file.pools if isinstance(args, EksRunnerPoolArgs) and args.cluster_name == name
     }
     subnets = tuple(described["subnets"].values())
-    return Cluster(name, described["region"], subnets, pools, context, described.get("profile", ""))
+    account = described.get("profile", ""), described.get("roleArn", "")
+    return Cluster(name, described["region"], subnets, pools, context, *account)
 
 
 def identity(cluster: Cluster) -> Finding:
@@ -174,7 +197,8 @@ def _values(addon: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _role_exists(cluster: Cluster, name: str) -> bool:
-    output = run(["aws", "iam", "get-role", "--role-name", name, "--output", "json", *cluster.as_profile])
+    command, environment = cluster.aws_command("iam", "get-role", "--role-name", name)
+    output = run(command, environment=environment)
     if output.code and "NoSuchEntity" not in output.err:
         raise NotAskedError(f"aws: {(output.err.strip().splitlines() or ['no answer'])[-1]}")
     return not output.code
@@ -192,7 +216,7 @@ def _has_taint(node: Mapping[str, Any]) -> bool:
 STEPS: tuple[Step[Cluster], ...] = (
     Step(
         "identity", "aws sts get-caller-identity", "the account of the cluster",
-        "set AWS_PROFILE, or log in with `aws sso login`", identity,
+        "set AWS_PROFILE, or log in with `aws sso login`; a cluster's `roleArn` must trust that identity", identity,
     ),
     Step(
         "cluster", "aws eks describe-cluster --name CLUSTER --region REGION", "ACTIVE, authenticationMode with API",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,12 +23,15 @@ class Output:
     err: str
 
 
-def run(command: Sequence[str], timeout_sec: float = _TIMEOUT_SEC) -> Output:
-    """Run a program. NotAskedError if it is not installed or does not end in time."""
+def run(
+    command: Sequence[str], timeout_sec: float = _TIMEOUT_SEC, environment: Mapping[str, str] | None = None
+) -> Output:
+    """Run a program, with more variables in its environment. NotAskedError if it is not installed or does not end in
+    time."""
     try:
         ended = subprocess.run(
             command, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL, timeout=timeout_sec,
-            check=False,
+            check=False, env={**os.environ, **(environment or {})},
         )  # fmt: skip
     except FileNotFoundError:
         raise NotAskedError(f"{command[0]} is not installed") from None
@@ -38,9 +42,9 @@ def run(command: Sequence[str], timeout_sec: float = _TIMEOUT_SEC) -> Output:
     return Output(ended.returncode, ended.stdout, ended.stderr)
 
 
-def run_json(command: Sequence[str]) -> Any:
+def run_json(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Any:
     """The JSON that a program prints. NotAskedError if it fails or prints something else."""
-    output = run(command)
+    output = run(command, environment=environment)
     if output.code:
         lines = output.err.strip().splitlines() or [f"exit code {output.code}"]
         raise NotAskedError(f"{command[0]}: {lines[-1]}")

@@ -7,7 +7,7 @@ parameters that the model lacks, and holds each answer to the model's shape.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,8 @@ from gpu_ci.cli.verify.programs import Output
 
 Json = dict[str, Any]
 SESSION = botocore.session.get_session()
+SESSION_OF_ROLE = {"AccessKeyId": "ASIA0123456789ABCDEF", "SecretAccessKey": "hush", "SessionToken": "hush-hush"}
+_VARIABLES = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")
 NAT = {"DestinationCidrBlock": "0.0.0.0/0", "NatGatewayId": "nat-1"}
 
 
@@ -56,10 +58,17 @@ class Account:
     )  # fmt: skip
     missing: set[str] = field(default_factory=set)
     """Programs that are not installed."""
+    role: str = ""
+    """The one identity with rights in the account; empty where every identity has them."""
+    profile: str = ""
+    """The one profile that may assume the role; empty for the environment's credentials."""
     ran: list[str] = field(default_factory=list)
 
-    def run(self, command: Sequence[str], timeout_sec: float = 0) -> Output:
+    def run(
+        self, command: Sequence[str], timeout_sec: float = 0, environment: Mapping[str, str] | None = None
+    ) -> Output:
         self.ran.append(" ".join(command))
+        self._environment = environment or {}
         if command[0] in self.missing:
             raise NotAskedError(f"{command[0]} is not installed")
         return {"aws": self._aws, "kubectl": self._kubectl}[command[0]](command[1:])
@@ -75,14 +84,28 @@ class Account:
         parameters = _parameters(operation.input_shape.members, words[2:])
         report = validate_parameters(parameters, operation.input_shape)
         assert report is None, report
+        if self.role and not self._may(names[words[1]], words, parameters):
+            error = f"An error occurred (AccessDenied) when calling the {names[words[1]]} operation: not authorized"
+            return Output(254, "", error)
         answer = self._answers()[names[words[1]]](parameters)
         if answer is None:
             return Output(254, "", "An error occurred (NoSuchEntity) when calling the GetRole operation: not found")
         validate_parameters(answer, operation.output_shape)
         return Output(0, json.dumps(answer), "")
 
+    def _may(self, operation: str, words: Sequence[str], parameters: Json) -> bool:
+        """Credentials of the environment count only without --profile (botocore 1.44.5, credentials.py,
+        create_credential_resolver)."""
+        profile = words[words.index("--profile") + 1] if "--profile" in words else ""
+        if operation == "AssumeRole":
+            return (parameters["RoleArn"], profile) == (self.role, self.profile)
+        return not profile and dict(self._environment) == {
+            f"AWS_{name}": value for name, value in zip(_VARIABLES, SESSION_OF_ROLE.values(), strict=True)
+        }
+
     def _answers(self) -> dict[str, Callable[[Json], Json | None]]:
         return {
+            "AssumeRole": lambda _: {"Credentials": {**SESSION_OF_ROLE, "Expiration": "2026-01-01T00:00:00Z"}},
             "GetCallerIdentity": lambda _: {"Account": "111122223333", "Arn": "arn:aws:iam::111122223333:user/a"},
             "DescribeCluster": lambda _: {"cluster": self.cluster},
             "DescribeAddon": lambda _: {"addon": self.addon},

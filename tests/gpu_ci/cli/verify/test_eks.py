@@ -63,6 +63,30 @@ def test_every_question_goes_to_the_account_of_the_clusters_profile(verify: Veri
     assert [command for command in account.ran if command.startswith("aws ") and "--profile prod" not in command] == []
 
 
+ROLE = "arn:aws:iam::444455556666:role/deployer"
+
+
+@pytest.mark.parametrize("profile", ["", "prod"])
+def test_every_question_is_asked_as_the_clusters_role(verify: Verify, profile: str) -> None:
+    account = Account(role=ROLE, profile=profile)
+    described = f"      profile: {profile}\n" if profile else ""
+    text = STACK.replace("region: us-east-1\n", f"region: us-east-1\n{described}      roleArn: {ROLE}\n")
+    answer = verify(account, "--json", text=text)
+    assert statuses(answer) == dict.fromkeys(STEPS, "pass")
+    assert [command for command in account.ran if "hush" in command] == []
+    assert "hush" not in answer.out
+    assert len([command for command in account.ran if "assume-role" in command]) == 1
+
+
+def test_a_role_that_cannot_be_assumed_leaves_the_steps_of_aws_unknown(verify: Verify) -> None:
+    text = STACK.replace("region: us-east-1\n", f"region: us-east-1\n      roleArn: {ROLE}\n")
+    answer = verify(Account(role=ROLE.replace("deployer", "other")), "--json", text=text)
+    assert statuses(answer) == {**dict.fromkeys(STEPS[:7], "unknown"), **dict.fromkeys(STEPS[7:], "pass")}
+    assert answer.json["steps"][0]["got"] == (
+        "not asked: aws: An error occurred (AccessDenied) when calling the AssumeRole operation: not authorized"
+    )
+
+
 def test_nothing_is_changed(verify: Verify) -> None:
     account = Account()
     verify(account)
