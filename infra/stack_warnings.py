@@ -13,7 +13,7 @@ from gpu_ci.stack import prerequisites
 from gpu_ci.stack.pools import images
 from gpu_ci.stack.provider_secrets import unseen_by_gates
 from gpu_ci.stack.quotas import demands
-from gpu_ci.stack.warnings import GROUP, RUNNER_APP, stack_warnings
+from gpu_ci.stack.warnings import GROUP, RUNNER_APP, short_session, stack_warnings
 
 from infra.settings import Settings
 
@@ -34,6 +34,7 @@ def warnings(settings: Settings, today: date) -> list[str]:
             if "gce-runners" in {pool.kind for pool in settings.pools}
             else []
         ),
+        *short_session(pools, settings.clusters, os.environ),
         *settings.quotas.warnings,
         *prerequisites.other_projects(pools, settings.project),
         *stack_warnings(

@@ -266,6 +266,32 @@ def test_a_grace_longer_than_a_spot_nodes_notice_is_worth_a_word() -> None:
     assert (words(120), words(121, "standard")) == ([], [])
 
 
+def test_a_session_that_an_up_may_outlive_is_worth_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    def words(**cluster: str) -> list[str]:
+        values = stack({"runner": {"image": IMAGE, "drainTimeoutSec": 600}, "smoke": {"deadlineSec": 1801}})
+        values["gpu-ci:clusters"]["ci"] |= cluster
+        return stack_warnings.warnings(load(values), DAY)
+
+    monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
+    assert words() == []
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "hush")
+    [warning] = words()
+    assert warning == (
+        "AWS_SESSION_TOKEN: nothing renews this session, one hour by default, and an `up` may take 61 minutes: "
+        "smoke.deadlineSec, runner.drainTimeoutSec and 20 minutes for a10g; hint: request a longer session "
+        "(role-duration-seconds in GitHub Actions; MaxSessionDuration of the role allows it), or give the cluster a "
+        "profile"
+    )
+    assert words(roleArn="arn:aws:iam::123456789012:role/deployer") != []
+    assert words(profile="ci") == []
+
+
+def test_a_session_as_long_as_an_up_is_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "hush")
+    values = stack({"runner": {"image": IMAGE, "drainTimeoutSec": 600}, "smoke": {"deadlineSec": 1800}})
+    assert stack_warnings.warnings(load(values), DAY) == []
+
+
 def test_a_pull_secret_that_the_stack_does_not_make_is_worth_a_word() -> None:
     values = stack({"runner": {"image": IMAGE, "imagePullSecrets": ["ghcr"]}})
     [warning] = stack_warnings.warnings(load(values), DAY)

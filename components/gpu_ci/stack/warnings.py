@@ -14,6 +14,12 @@ from .pools import POOLS
 # spot-instance-termination-notices.html).
 _SPOT_NOTICE_SEC = 120
 
+# What AWS gives a session of a role that asks for no other duration (docs.aws.amazon.com/STS/latest/APIReference/
+# API_AssumeRole.html, DurationSeconds).
+_SESSION_SEC = 3600
+# For node groups and releases, next to the waits that a stack file chooses. Ours.
+_REST_OF_UP_SEC = 1200
+
 
 RUNNER_APP, GROUP = "gpu-ci:site.github.runnerApp", "gpu-ci:github.runnerGroup"
 """What a stack file has to give, both of them, for machines to register runners."""
@@ -34,6 +40,27 @@ def stack_warnings(
         *_without_effect(named, [key for key in (RUNNER_APP, GROUP) if key not in present]),
         *unused(clusters, set(taken)),
     ]
+
+
+def short_session(pools: Iterable[tuple[str, Any]], clusters: Mapping[str, Any], environ: Collection[str]) -> list[str]:
+    """Credentials in the environment are not renewed, as those of a profile are. Where they end in the middle of a
+    release, Helm loses it."""
+    needed_sec = {
+        name: args.smoke.deadline_sec + args.runner.drain_timeout_sec + _REST_OF_UP_SEC
+        for name, args in pools
+        if hasattr(getattr(args, "runner", None), "drain_timeout_sec")
+        and not getattr(clusters.get(args.cluster_name), "profile", None)
+    }
+    longest = max(needed_sec, key=lambda name: needed_sec[name], default="")
+    if not longest or needed_sec[longest] <= _SESSION_SEC or "AWS_SESSION_TOKEN" not in environ:
+        return []
+    minutes = -(-needed_sec[longest] // 60)
+    text = (
+        f"AWS_SESSION_TOKEN: nothing renews this session, one hour by default, and an `up` may take {minutes} minutes: "
+        f"smoke.deadlineSec, runner.drainTimeoutSec and {_REST_OF_UP_SEC // 60} minutes for {longest}"
+    )
+    hint = "(role-duration-seconds in GitHub Actions; MaxSessionDuration of the role allows it)"
+    return [f"{text}; hint: request a longer session {hint}, or give the cluster a profile"]
 
 
 def _missing_pull_secrets(pools: Iterable[tuple[str, Any]], clusters: Mapping[str, Any]) -> list[str]:
