@@ -146,6 +146,11 @@ def test_as_many_runners_as_the_nodes_have_room_for() -> None:
     # A node has four GPUs, 47 CPUs and 171 GiB for pods.
     hungry = stack({"instanceTypes": ["g5.12xlarge"], "max": 3, "runner": {"image": IMAGE, "memoryGib": 80}})
     assert release(run(hungry), "a10g-runners-release")["values"]["maxRunners"] == 6
+    # Of 100 GiB of disk, 89 are for pods.
+    hungry["gpu-ci:pools"]["a10g"]["runner"] = {"image": IMAGE, "ephemeralStorageGib": 30}
+    assert release(run(hungry), "a10g-runners-release")["values"]["maxRunners"] == 6
+    hungry["gpu-ci:pools"]["a10g"]["diskGib"] = 135
+    assert release(run(hungry), "a10g-runners-release")["values"]["maxRunners"] == 12
 
 
 def test_the_device_plugin_stays_away_from_nodes_that_bring_one() -> None:
@@ -379,6 +384,10 @@ def test_a_preview_needs_to_know_nothing_that_is_not_there_yet() -> None:
         (
             stack({"runner": {"image": IMAGE, "memoryGib": 28}}),
             ".runner.memoryGib: is more than g5.2xlarge has left for pods, 27 GiB",
+        ),
+        (
+            stack({"diskGib": 50, "runner": {"image": IMAGE, "ephemeralStorageGib": 45}}),
+            ".runner.ephemeralStorageGib: is more than a disk of 50 GiB has left for pods, 44 GiB",
         ),
         (stack({"runner": {"image": IMAGE, "gpus": 2}}), ".runner.gpus: is more than g5.2xlarge has, 1"),
         (stack({"minIdle": 3}), ".minIdle: is more than the pool has room for, 2 on 2 nodes"),

@@ -131,7 +131,7 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
     @property
     def max_runners(self) -> int:
         """How many runners there can be on all of its nodes."""
-        return self.max * node_capacity.runners_on_a_node(self.runner, self.machines[0])
+        return self.max * node_capacity.runners_on_a_node(self.runner, self.machines[0], self.disk_gib)
 
 
 class EksRunnerPool(Component):

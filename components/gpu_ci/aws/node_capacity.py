@@ -9,6 +9,7 @@ from gpu_catalog import Machine
 
 from ..errors import at_path, invalid, raise_problems
 from ..kubernetes.scale_set.args import RunnerChoices
+from .nodes.autoscaler_tags import free_for_pods_gib
 from .nodes.rules import machines_of
 
 # What is left to pods of a node: the kubelet keeps memory by the number of pods there may be, and the cluster's own
@@ -38,6 +39,14 @@ def runner(value: RunnerChoices | Mapping[str, Any], others: Mapping[str, Any]) 
                 hint=f"{key}: {free}, or a larger instance type",
             )
             problems.append(at_path(error, wanted, key))
+    if disk_gib := others.get("disk_gib"):
+        free = free_for_pods_gib(disk_gib)
+        if (wanted := _requested(value, "ephemeralStorageGib")) > free:
+            error = invalid(
+                f"is more than a disk of {disk_gib} GiB has left for pods, {free} GiB: no runner would ever start",
+                hint=f"ephemeralStorageGib: {free}, or a larger diskGib",
+            )
+            problems.append(at_path(error, wanted, "ephemeralStorageGib"))
     if (wanted := _requested(value, "gpus")) > smallest.gpu_count >= 1:
         error = invalid(
             f"is more than {smallest.machine_type} has, {smallest.gpu_count:g}: no runner would ever start",
@@ -55,17 +64,25 @@ def _requested(value: RunnerChoices | Mapping[str, Any], key: str) -> float:
     return found if isinstance(found, int | float) else 0
 
 
-def runners_on_a_node(value: RunnerChoices, machine: Machine) -> int:
+def runners_on_a_node(value: RunnerChoices, machine: Machine, disk_gib: int) -> int:
     """How many runners a node has room for, at least one."""
     cpus, memory = free_for_pods(machine)
-    return max(1, min(int(max(machine.gpu_count, 1)) // value.gpus, cpus // value.cpus, memory // value.memory_gib))
+    room = (
+        int(max(machine.gpu_count, 1)) // value.gpus,
+        cpus // value.cpus,
+        memory // value.memory_gib,
+        free_for_pods_gib(disk_gib) // value.ephemeral_storage_gib,
+    )
+    return max(1, min(room))
 
 
 def min_idle(value: int, others: Mapping[str, Any]) -> int:
-    """No more than there may be at all; while the runner is wrong, no more than there are GPUs."""
-    machines, most, runner = machines_of(others), others.get("max"), others.get("runner")
+    """No more than there may be at all; while the runner or the disk is wrong, no more than there are GPUs."""
+    machines, most = machines_of(others), others.get("max")
+    runner, disk_gib = others.get("runner"), others.get("disk_gib")
     if machines and most:
-        on_a_node = runners_on_a_node(runner, machines[0]) if runner else int(max(machines[0].gpu_count, 1))
+        gpus = int(max(machines[0].gpu_count, 1))
+        on_a_node = runners_on_a_node(runner, machines[0], disk_gib) if runner and disk_gib else gpus
         all_of_them = most * on_a_node
         if value > all_of_them:
             raise invalid(

@@ -34,7 +34,7 @@ PLACE = {
 STRICT = {"runAsNonRoot": True, "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 SECCOMP = {"seccompProfile": {"type": "RuntimeDefault"}}
 JOB_RESOURCES = {
-    "requests": {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1"},
+    "requests": {"cpu": "4", "memory": "16Gi", "ephemeral-storage": "10Gi", "nvidia.com/gpu": "1"},
     "limits": {"memory": "16Gi", "nvidia.com/gpu": "1"},
 }
 WAIT = "end=$((SECONDS+75)); while [ $SECONDS -lt $end ] && grep -qsx Runner.Worker /proc/[0-9]*/comm; do sleep 1; done"
@@ -160,9 +160,15 @@ def test_a_job_that_outlives_its_grace_period_is_cancelled_before_its_runner_is_
 
 
 def test_sizes_and_gpus_are_as_asked_for() -> None:
-    spec = values(scale_set(gpus=8, cpus=90, memoryGib=1000, shmGib=64, gpuResource="nvidia.com/mig-1g.10gb"))
+    sizes = {"gpus": 8, "cpus": 90, "memoryGib": 1000, "ephemeralStorageGib": 400, "shmGib": 64}
+    spec = values(scale_set(**sizes, gpuResource="nvidia.com/mig-1g.10gb"))
     assert spec["template"]["spec"]["containers"][0]["resources"] == {
-        "requests": {"cpu": "90", "memory": "1000Gi", "nvidia.com/mig-1g.10gb": "8"},
+        "requests": {
+            "cpu": "90",
+            "memory": "1000Gi",
+            "ephemeral-storage": "400Gi",
+            "nvidia.com/mig-1g.10gb": "8",
+        },
         "limits": {"memory": "1000Gi", "nvidia.com/mig-1g.10gb": "8"},
     }
     assert spec["template"]["spec"]["volumes"][0]["emptyDir"] == {"medium": "Memory", "sizeLimit": "64Gi"}

@@ -126,6 +126,7 @@ def test_nothing_takes_its_node_away_while_it_runs_and_its_last_words_are_kept()
 @pytest.mark.parametrize(("gpus", "memory"), [(1, "6Gi"), (8, "34Gi")])
 def test_it_has_room_for_a_process_a_gpu_and_for_what_they_share(gpus: int, memory: str) -> None:
     spec = pod(gpus=gpus)
+    assert spec["containers"][0]["resources"]["requests"]["ephemeral-storage"] == "2Gi"
     assert [spec["containers"][0]["resources"][side]["memory"] for side in ("requests", "limits")] == [memory] * 2
     assert spec["volumes"][2] == {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}
 

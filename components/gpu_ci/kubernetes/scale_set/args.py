@@ -114,6 +114,13 @@ class RunnerChoices(Args):
     )
     cpus: Integer = Field(default=4, ge=1, le=512, description="CPUs a job is promised")
     memory_gib: Integer = Field(default=16, ge=1, le=4096, description="memory a job gets in GiB, and no more")
+    ephemeral_storage_gib: Integer = Field(
+        default=10,
+        ge=1,
+        le=65536,
+        description="disk a job is promised in GiB, for what it writes outside volumes. Where a node's disk is full, "
+        "pods that use more than they were promised are ended first; images are on the same disk and do not count",
+    )
     shm_gib: Integer = Field(
         default=2,
         ge=1,

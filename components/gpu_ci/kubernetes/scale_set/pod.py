@@ -154,8 +154,16 @@ def _environment(args: RunnerScaleSetArgs) -> dict[str, str]:
 
 
 def _resources(args: RunnerScaleSetArgs, *, gpus: bool) -> dict[str, Any]:
-    """CPU has no limit: what is idle may be used. Memory has, or one job's leak ends another's."""
-    requests = {"cpu": str(args.cpus), "memory": f"{args.memory_gib}Gi"}
+    """CPU and disk have no limit: what is idle may be used. Memory has, or one job's leak ends another's.
+
+    Where a disk is full, the kubelet ends pods first that use more of it than they request
+    (kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction, "Pod selection for kubelet eviction").
+    """
+    requests = {
+        "cpu": str(args.cpus),
+        "memory": f"{args.memory_gib}Gi",
+        "ephemeral-storage": f"{args.ephemeral_storage_gib}Gi",
+    }
     devices = gpu_nodes.gpus(args.gpus, args.gpu_resource) if gpus else {"requests": {}, "limits": {}}
     return {
         "requests": {**requests, **devices["requests"]},

@@ -63,6 +63,8 @@ def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[st
     uid = args.run_as_user or _UID
     # Ours, and generous: each GPU has a process of its own with CUDA and torch in it.
     memory = {"memory": f"{2 + 4 * args.gpus}Gi"}
+    # Ours: the caches in /tmp, so that a full disk does not end the check before pods that requested nothing.
+    disk = {"ephemeral-storage": "2Gi"}
     return {
         "restartPolicy": "Never",
         "nodeSelector": gpu_nodes.labels(args.pool),
@@ -78,7 +80,7 @@ def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[st
                 **_container("gpu-smoke", args.image, {**expected, **peer_arguments}),
                 "env": [*([] if args.run_as_user else _HOME), *_CACHES, *peer_environment],
                 "resources": {
-                    "requests": {**resources["requests"], **memory, "cpu": "1"},
+                    "requests": {**resources["requests"], **memory, **disk, "cpu": "1"},
                     "limits": {**resources["limits"], **memory},
                 },
                 "volumeMounts": [

@@ -24,8 +24,10 @@ EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SC
 # What the cluster autoscaler knows of a group that has no node (kubernetes/autoscaler,
 # cluster-autoscaler/cloudprovider/aws/README.md, "Auto-Discovery Setup").
 HINT = "k8s.io/cluster-autoscaler/node-template/"
-# docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html: what a group without types gets.
+# docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html: what a group without types or disk size gets.
 DEFAULT_TYPE = "t3.medium"
+DEFAULT_DISK_GIB = 20
+DISK = "ephemeral-storage"
 ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
 
 
@@ -79,9 +81,10 @@ class Group:
                 text, _, effect = value.rpartition(":")
                 taints.append(Taint(name.removeprefix("taint/"), text, effect))
         gpus = {GPU: Fraction(self.pattern.gpus)} if self.pattern.gpus else {}
-        return Node(
-            f"{self.name}-0", {**kept, **labels}, tuple(taints), {**self.pattern.allocatable, **gpus, **amounts}
-        )
+        # Of disks it knows what a tag says alone (the same repository, cloudprovider/aws/aws_manager.go,
+        # buildNodeFromTemplate).
+        known = {**self.pattern.allocatable, DISK: Fraction(0), **gpus, **amounts}
+        return Node(f"{self.name}-0", {**kept, **labels}, tuple(taints), known)
 
 
 def _is_own(label: str) -> bool:
@@ -135,8 +138,20 @@ def _pattern(world: World, name: str, row: Record) -> Node:
     )
     size = {"cpu": Fraction(machine.vcpus), "memory": Fraction(machine.memory_gib) * 1024**3} if machine else {}
     gpus = ceil(machine.gpu_count) if machine and _has_driver(ami) and gpu_catalog.is_nvidia(machine) else 0
+    size[DISK] = _disk(ami, given, template)
     container_toolkit = toolkit(ami, template.get("userData"))
     return Node("", labels, taints, size, gpus, _is_bottlerocket(ami), container_toolkit)
+
+
+def _disk(ami: str, given: Mapping[str, Any], template: Mapping[str, Any]) -> Fraction:
+    """What pods may request of the disk: the kubelet keeps 1 GiB, and a tenth for eviction (awslabs/
+    amazon-eks-ami@e48b98a:nodeadm/internal/kubelet/config.go). On Bottlerocket it is the second volume."""
+    device = "/dev/xvdb" if ami.startswith("BOTTLEROCKET_") else "/dev/xvda"
+    volumes = {
+        one.get("deviceName"): inner(one, "ebs", "volumeSize") for _, one in items(template.get("blockDeviceMappings"))
+    }
+    gib = _number(volumes.get(device)) or _number(given.get("diskSize")) or DEFAULT_DISK_GIB
+    return (Fraction(gib) * 9 / 10 - 1) * 1024**3
 
 
 def _has_driver(ami: str) -> bool:

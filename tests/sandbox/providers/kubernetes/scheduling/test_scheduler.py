@@ -131,6 +131,46 @@ def test_a_group_without_nodes_grows_only_when_its_tags_tell_the_autoscaler_enou
     assert place(cluster).node == ""
 
 
+DISK = "ephemeral-storage"
+
+
+def asking(disk: str) -> list[dict[str, Any]]:
+    return [{"name": "runner", "image": "x", "resources": {"requests": {DISK: disk}, "limits": {GPU: 1}}}]
+
+
+def test_a_group_without_nodes_has_no_disk_unless_a_tag_tells_the_autoscaler_of_one(cluster: Cluster) -> None:
+    group(cluster, desired=0, most=2, amiType="BOTTLEROCKET_x86_64_NVIDIA")
+    tag(cluster, "label/nvidia.com/gpu.present", "true")
+    assert place(cluster).node == "t4-0"
+    assert place(cluster, containers=asking("10Gi")) == Placement(message="no nodes available to schedule pods")
+    tag(cluster, "resources/ephemeral-storage", "17Gi")
+    assert place(cluster, containers=asking("10Gi")).node == "t4-0"
+
+
+@pytest.mark.parametrize(
+    ("ami", "device", "free"),
+    [
+        ("AL2023_x86_64_NVIDIA", "/dev/xvda", "89Gi"),
+        ("AL2023_x86_64_NVIDIA", "/dev/xvdb", "17Gi"),
+        ("BOTTLEROCKET_x86_64_NVIDIA", "/dev/xvdb", "89Gi"),
+        ("BOTTLEROCKET_x86_64_NVIDIA", "/dev/xvda", "17Gi"),
+    ],
+)
+def test_pods_have_nine_tenths_of_the_disk_of_the_template_less_1_gib(
+    cluster: Cluster, ami: str, device: str, free: str
+) -> None:
+    disks = [{"deviceName": device, "ebs": {"volumeSize": 100}}]
+    cluster.world.insert(
+        Record("aws:ec2/launchTemplate:LaunchTemplate", "lt-1", "t4", "", {"blockDeviceMappings": disks})
+    )
+    group(cluster, amiType=ami, launchTemplate={"id": "lt-1", "version": "1"})
+    plugin(cluster)
+    assert place(cluster, containers=asking(free)).node == "t4-0"
+    assert place(cluster, containers=asking(f"{free[:-2]}.1Gi")).message == (
+        f"0/1 nodes are available: 1 Insufficient {DISK}. {HELPLESS}"
+    )
+
+
 def test_the_tags_of_a_group_are_those_of_the_auto_scaling_group_it_names(cluster: Cluster) -> None:
     group(cluster, desired=0, amiType="BOTTLEROCKET_x86_64_NVIDIA")
     (row,) = cluster.world.find("aws:eks/nodeGroup:NodeGroup")
