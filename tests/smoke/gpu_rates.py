@@ -5,7 +5,8 @@ the rest:
 - PCIe: 54.8 GB/s of generation 5 x16, measured by us (bench/results/2026-11-23-h100-h200.md); others in proportion.
 - NVLink between two GPUs: floors of Azure/azurehpc-health-checks@0e0a1ac for A100 and H100; a V100 has 24 GB/s a link
   (half of the 47.9 that Dell's p2pBandwidthLatencyTest gives two); NVLink 5 has twice the rate of NVLink 4.
-- A V100 has no link to four of the other seven of a machine (hybrid cube mesh), and is copied to by way of the host.
+- Of eight V100s each has two links to two others, one link to two more, and none to three, to which it copies by way of
+  the host: nvidia-smi topo -m of a DGX-1 (microsoft/msccl, tests/test_topologies.py).
 - GPUs without NVLink copy by way of the host, at half its rate: clouds do not let them reach each other. Our guess.
 - NCCL's start: 31 s for 7 communicators (NVIDIA/nccl#534), and 55 s on eight B200 (NVIDIA/nccl#1646).
 - torch's import: 40 s from the cold disk of a container (AUTOMATIC1111/stable-diffusion-webui#14308), 3 s afterwards.
@@ -59,6 +60,10 @@ MODELS = {
 }
 
 
+# Links between eight V100s, and S where there is none.
+_MESH = ("X1122SSS", "1X21S2SS", "12X2SS1S", "212XSSS1", "2SSSX112", "S2SS1X21", "SS1S12X2", "SSS1212X")
+
+
 class Machine(NamedTuple):
     """The largest machine of a model that a cloud sells, or one with eight GPUs."""
 
@@ -104,12 +109,15 @@ def machine(key: str, gpus: int = 0) -> Machine:
         "delays": {"cold": 40.0, "import": 3.0, "cuda": 0.3 * count, "nvml": 2.0 * count, "context": 0.5, "peer": 0.1,
                    "nccl": model.nccl_sec},
     }  # fmt: skip
+    pairs = [(one, other) for one in range(count) for other in range(count) if one != other]
+    by_host = [] if model.peer else pairs
     if model.peer == 24:
+        by_host = [(one, other) for one, other in pairs if "S" in _MESH[one % 8][other % 8]]
+        doubled = [(one, other) for one, other in pairs if "2" in _MESH[one % 8][other % 8]]
         fake["pairs"] = {
-            f"{one}-{other}": host / 2
-            for one in range(count)
-            for other in range(count)
-            if one // 4 != other // 4 and one % 4 != other % 4
+            **{f"{one}-{other}": host / 2 for one, other in by_host},
+            **{f"{one}-{other}": 2 * model.peer for one, other in doubled},
         }
+    fake["by_host"] = [f"{one}-{other}" for one, other in by_host]
     link = {"generation": model.generation, "width": model.width, "most": [model.generation, model.width]}
     return Machine(count, fake, [{**link, "name": model.name, "uuid": f"GPU-0000-{index}"} for index in range(count)])

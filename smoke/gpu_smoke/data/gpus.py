@@ -30,6 +30,7 @@ SOURCES = {
     "h200": "our own, by gpu-smoke: one H200 at 700 W, torch 2.11.0+cu130, bench/results/2026-11-23-h100-h200.md",
     "aznhc": "Azure/azurehpc-health-checks@0e0a1ac conf/*.conf: floors of nvbandwidth",
     "gpuhunt": "dstackai/gpuhunt@3584151 src/gpuhunt/_internal/constraints.py: memory and compute capability",
+    "mesh": "nvidia-smi topo -m of a DGX-1 with eight V100, in microsoft/msccl tests/test_topologies.py",
     "known": "NVIDIA's data sheet as generally known, not read again",
     "estimate": "0.72 of the peak, as its relatives reach; no measurement is published",
     "theory": "what CUDA reports: multiprocessors x clock x FLOP of one per clock; bus width x memory clock x 2",
@@ -226,3 +227,10 @@ MEMORY = 0.93
 # All-reduce of 256 MiB among eight GPUs, in GB/s of bus bandwidth: two thirds of what aznhc asks of messages of 8 to 16
 # GB. That share is our guess, so it warns.
 ALLREDUCE = {"h100-sxm": 300.0, "h200-sxm": 300.0, "a100-40gb": 150.0, "a100-80gb": 150.0}
+# What others should reach, a third of what 16 lanes of generation 3 carry: our guess, so it warns. Clouds give a T4 and
+# an A10G eight lanes (data/health.py, LINKS); how many an unknown GPU has is not known.
+SUM, SUM_OF_EIGHT_LANES = 5.0, 2.5
+EIGHT_LANES = frozenset({"", "t4", "a10g"})
+# How many others of a machine each GPU has NVLink to, where that is not all of them (mesh). Copies to the rest go by
+# way of the host.
+MESH = {"v100-sxm2-16gb": 4, "v100-sxm2-32gb": 4}

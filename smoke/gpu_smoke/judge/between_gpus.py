@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,8 +13,7 @@ from ..data import gpus
 from ..faults import Meaning
 from .subject import Subject
 
-SLOW_PAIR = 0.5  # of the median pair
-PCIE_SUM = 5.0  # GB/s of bus bandwidth that GPUs without NVLink should reach: our guess
+SLOW_PAIR = 0.5  # of the median pair of its kind
 _BROKEN = Meaning(faults.GPU, faults.REPLACE, "one of them corrupts data: take the machine out of service")
 _LINK = "NVLink or PCIe between GPUs is down or degraded: nvidia-smi topo -m and nvidia-smi nvlink -s"
 
@@ -44,20 +44,37 @@ def _hash(name: str, dtype: str, bits: Mapping[int, str]) -> Check:
     return failure("gemm.hash", text, _BROKEN, dtype=dtype, gpu=odd[0])
 
 
-def pairs(_: Subject, measured: dict[str, Any]) -> list[Check]:
+def pairs(subject: Subject, measured: dict[str, Any]) -> list[Check]:
     """Whether copies between GPUs arrive whole, and no pair is far slower than the others."""
     found = measured["pairs"]
     broken = [f"{pair['from']} to {pair['to']}" for pair in found if not pair["same"]]
     if broken or not found:
         text = f"a copy from GPU {broken[0]} arrived different" if broken else "no GPU copied to another"
         return [failure("p2p", text, _BROKEN)]
-    median = statistics.median(pair["gbs"] for pair in found)
-    worst = min(found, key=lambda pair: pair["gbs"])
+    worst, median = min((_slowest(kind) for kind in _kinds(subject, found)), key=lambda each: each[0]["gbs"] / each[1])
     where: dict[str, Any] = {"value": worst["gbs"], "unit": "GB/s", "warn_below": round(SLOW_PAIR * median, 3)}
     text = f"{worst['gbs']:.4g} GB/s from GPU {worst['from']} to {worst['to']}, the median pair {median:.4g}"
     if worst["gbs"] < SLOW_PAIR * median:
         return [Check("p2p", WARN, text, hint=_LINK, **where)]
     return [Check("p2p", PASS, text, **where)]
+
+
+def _slowest(kind: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], float]:
+    """The slowest pair, and the median of all."""
+    return min(kind, key=lambda pair: pair["gbs"]), statistics.median(pair["gbs"] for pair in kind)
+
+
+def _kinds(subject: Subject, found: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    """Pairs that are alike: those with and those without NVLink, where the model has it to some of its peers alone."""
+    reach = gpus.MESH.get(subject.key)
+    if reach is None:
+        return [list(found)]
+    direct = Counter(pair["from"] for pair in found if pair["direct"])
+    peers = Counter(pair["from"] for pair in found)
+    if any(direct[gpu] < min(reach, count) for gpu, count in peers.items()):
+        return [list(found)]
+    by_kind = ([pair for pair in found if pair["direct"] == kind] for kind in (True, False))
+    return [kind for kind in by_kind if kind]
 
 
 def reduction(subject: Subject, measured: dict[str, Any]) -> list[Check]:
@@ -67,7 +84,9 @@ def reduction(subject: Subject, measured: dict[str, Any]) -> list[Check]:
         return [failure("allreduce", text, _BROKEN, gpu=subject.index)]
     # The floors are for eight GPUs of one machine; fewer, or others, must only be better than a bad PCIe link.
     world = measured["world"]
-    floor = gpus.ALLREDUCE.get(subject.key, PCIE_SUM) if world == 8 else PCIE_SUM
+    floor = gpus.SUM_OF_EIGHT_LANES if subject.key in gpus.EIGHT_LANES else gpus.SUM
+    if world == 8:
+        floor = gpus.ALLREDUCE.get(subject.key, floor)
     value = measured["gbs"]
     where: dict[str, Any] = {"gpu": subject.index, "value": value, "unit": "GB/s", "warn_below": floor}
     if value < floor:

@@ -9,6 +9,7 @@ from typing import Any
 
 import gpu_catalog
 import pytest
+from gpu_smoke.judge.subject import Subject
 
 from .. import virtual_time
 from ..gpu_rates import MODELS, machine
@@ -34,6 +35,14 @@ def bad(record: dict[str, Any]) -> list[tuple[str, Any]]:
     return [(check["id"], check.get("gpu")) for check in record["checks"] if check["status"] in ("fail", "error")]
 
 
+def warned(record: dict[str, Any]) -> list[tuple[str, Any]]:
+    return [(check["id"], check.get("gpu")) for check in record["checks"] if check["status"] == "warn"]
+
+
+def has_measurements(key: str) -> bool:
+    return Subject(0, MODELS[key].name).row is not None
+
+
 def stages(record: dict[str, Any], stage: str) -> list[dict[str, Any]]:
     return [each for each in record["measured"] if each["stage"] == stage]
 
@@ -51,6 +60,8 @@ def test_every_gpu_of_the_catalog_is_emulated() -> None:
 def test_a_healthy_machine_of_each_model_passes_standard_in_half_of_its_time(key: str) -> None:
     record = standard(key)
     assert bad(record) == []
+    # Of a model without a measurement no speed is known, and the check says so.
+    assert {check for check, _ in warned(record)} == (set() if has_measurements(key) else {"gemm.speed", "mem.speed"})
     count = len(record["gpus"])
     assert count == 8 or key in ("p4", "p100", "t4g", "gb200", "gb300")
     assert record["budget_seconds"] == 180 + 20 * (count - 1)
@@ -74,6 +85,27 @@ def test_one_gpu_of_each_model_takes_less_than_a_minute_once_torch_is_there(key:
     assert bad(record) == []
     assert record["budget_seconds"] == 180
     assert record["seconds"] - IMPORT_SEC < 60
+
+
+@pytest.mark.parametrize(
+    ("key", "more", "found"),
+    [
+        ("v100", {"pairs": {"0-5": 2.0}}, [("p2p", None)]),  # by way of the host
+        ("v100", {"pairs": {"0-3": 10.0}}, [("p2p", None)]),  # by NVLink
+        ("v100", {"by_host": ["0-3", "3-0"], "pairs": {"0-3": 6.85, "3-0": 6.85}}, [("p2p", None)]),  # no NVLink
+        ("t4", {"speeds": {"sum": 2.0}}, [("allreduce", gpu) for gpu in range(8)]),
+        ("l4", {"speeds": {"sum": 4.0}}, [("allreduce", gpu) for gpu in range(8)]),
+    ],
+    ids=str,
+)
+def test_slow_links_between_gpus_are_warned_of(key: str, more: dict[str, Any], found: list[tuple[str, Any]]) -> None:
+    healthy = machine(key).fake
+    merged = {
+        name: [*healthy[name], *given] if isinstance(given, list) else {**healthy.get(name, {}), **given}
+        for name, given in more.items()
+    }
+    record = standard(key, **merged)
+    assert (bad(record), warned(record)) == ([], found)
 
 
 SICK = 5  # of eight

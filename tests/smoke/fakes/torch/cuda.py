@@ -1,11 +1,11 @@
 """The GPUs that FAKE_TORCH describes, and their clock: what they do takes as long as `speeds` and `delays` say.
 
 `speeds` are TFLOPS of products (`gemm`, and `cpu` of the reference) and GB/s of copies: within a GPU, with page-locked
-memory of the host, with other memory of it (`pageable`), between GPUs (`pairs` names those that differ: "0-5"), and of
-sums over all of them; `pin` is how fast memory is page-locked. A GPU that is capped computes with `boost` for the first
-`boost_sec` of its work. `delays` are seconds: of `import` and of the first one
-(`cold`), of a `context` on a GPU, of the first copy of a pair
-(`peer`) and of NCCL's start (`nccl`).
+memory of the host, with other memory of it (`pageable`), between GPUs (`pairs` names those that differ: "0-5", and
+`by_host` those that cannot reach each other's memory), and of sums over all of them; `pin` is how fast memory is
+page-locked. A GPU that is capped computes with `boost` for the first `boost_sec` of its work. `delays` are seconds: of
+`import` and of the first one (`cold`), of a `context` on a GPU, of the first copy of a pair (`peer`), and of NCCL's
+start (`nccl`).
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def empty_cache() -> None:
 
 
 def can_device_access_peer(one: Any, other: Any) -> bool:
-    return True
+    return f"{one.index}-{other.index}" not in SETTINGS.get("by_host", ())
 
 
 def device_count() -> int:
