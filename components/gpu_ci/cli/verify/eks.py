@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +25,10 @@ ROLES = {
     "AWSServiceRoleForAutoScaling": "autoscaling.amazonaws.com",
 }
 SPOT_ROLE = {"AWSServiceRoleForEC2Spot": "spot.amazonaws.com"}
+_IRSA = "eks.amazonaws.com/role-arn"
+# ARC replaces the pod of a listener that GitHub refuses as soon as it ends, so such a pod is never old
+# (actions/actions-runner-controller@9bb16ae: controllers/actions.github.com/autoscalinglistener_controller.go).
+_SETTLED_SEC = 60
 AUTOSCALER = "app.kubernetes.io/name in (aws-cluster-autoscaler,cluster-autoscaler)"
 
 
@@ -104,13 +109,26 @@ def network_plugin(cluster: Cluster) -> Finding:
     addon = cluster.aws("eks", "describe-addon", "--cluster-name", cluster.name, "--addon-name", "vpc-cni")["addon"]
     details = {key: addon.get(key) for key in ("addonVersion", "serviceAccountRoleArn", "podIdentityAssociations",
                                                "configurationValues")}  # fmt: skip
-    own_role = bool(addon.get("serviceAccountRoleArn") or addon.get("podIdentityAssociations"))
     nodes_role = all(pool.cni_policy for pool in cluster.pools.values())
     enforced = str(_values(addon).get("enableNetworkPolicy", "")).lower() == "true"
-    problems = [] if own_role or nodes_role else ["aws-node has no role of its own, and a pool lacks cniPolicy: true"]
+    has_role = nodes_role or _has_own_role(cluster, addon)
+    problems = [] if has_role else ["aws-node has no role of its own, and a pool lacks cniPolicy: true"]
     if not enforced:
         problems.append("enableNetworkPolicy is not true, so network policies have no effect")
     return problems_or_pass(problems, f"{addon.get('addonVersion')}, with a role, enforces network policies", details)
+
+
+def _has_own_role(cluster: Cluster, addon: Mapping[str, Any]) -> bool:
+    """Whether the service account aws-node has a role: by the add-on, EKS Pod Identity, or an annotation (IRSA)."""
+    if addon.get("serviceAccountRoleArn") or addon.get("podIdentityAssociations"):
+        return True
+    account = ("--namespace", "kube-system", "--service-account", "aws-node")
+    found = cluster.aws("eks", "list-pod-identity-associations", "--cluster-name", cluster.name, *account)
+    if found["associations"]:
+        return True
+    named = ("--namespace", "kube-system", "--field-selector", "metadata.name=aws-node")
+    accounts = cluster.kubectl("serviceaccounts", *named)
+    return any(_IRSA in (each["metadata"].get("annotations") or {}) for each in accounts)
 
 
 def quotas_suffice(cluster: Cluster) -> Finding:
@@ -181,11 +199,31 @@ def node_without_gpu(cluster: Cluster) -> Finding:
 def listeners_run(cluster: Cluster) -> Finding:
     selector = "app.kubernetes.io/component=runner-scale-set-listener"
     pods = cluster.kubectl("pods", "--all-namespaces", "--selector", selector)
-    phases = {pod["metadata"]["name"]: pod.get("status", {}).get("phase", "") for pod in pods}
-    wrong = [f"{name} is {phase}" for name, phase in phases.items() if phase != "Running"]
-    if not phases:
-        return Finding("unknown", "no listener exists; run it again after `pulumi up`", phases)
-    return problems_or_pass(wrong, f"all {len(phases)} listeners are Running", phases)
+    states = {pod["metadata"]["name"]: _state(pod) for pod in pods}
+    wrong = [f"{name} is {state}" for name, state in states.items() if state != "Running"]
+    if not states:
+        return Finding("unknown", "no listener exists; run it again after `pulumi up`", states)
+    if young := [pod["metadata"]["name"] for pod in pods if _age_sec(pod) < _SETTLED_SEC and not wrong]:
+        text = f"started within the last {_SETTLED_SEC} s: {', '.join(young)}; run it again in a minute"
+        return Finding("unknown", text, states)
+    return problems_or_pass(wrong, f"all {len(states)} listeners are Running", states)
+
+
+def _state(pod: Mapping[str, Any]) -> str:
+    """The phase, or why a container of it does not run."""
+    status = pod.get("status", {})
+    kept_back = [
+        each["state"][kind].get("reason", kind)
+        for each in status.get("containerStatuses", ())
+        for kind in ("waiting", "terminated")
+        if kind in each.get("state", {})
+    ]
+    return str(next(iter(kept_back), status.get("phase", "")))
+
+
+def _age_sec(pod: Mapping[str, Any]) -> float:
+    created = datetime.fromisoformat(pod["metadata"]["creationTimestamp"])
+    return (datetime.now(UTC) - created).total_seconds()
 
 
 def _values(addon: Mapping[str, Any]) -> dict[str, Any]:

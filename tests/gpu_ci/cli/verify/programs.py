@@ -24,6 +24,12 @@ _VARIABLES = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")
 NAT = {"DestinationCidrBlock": "0.0.0.0/0", "NatGatewayId": "nat-1"}
 
 
+def listener(phase: str, since: str = "2026-01-01T00:00:00Z", **state: Json) -> Json:
+    containers = [{"name": "listener", "state": state or {"running": {"startedAt": since}}}]
+    status = {"phase": phase, "containerStatuses": containers}
+    return {"metadata": {"name": "a10g-listener", "creationTimestamp": since}, "status": status}
+
+
 @dataclass
 class Account:
     """An AWS account and a cluster in which everything is ready, until a test changes them."""
@@ -53,9 +59,11 @@ class Account:
             "deployments": [{"metadata": {"name": "cluster-autoscaler"}, "status": {"readyReplicas": 1}}],
             "nodes": [{"metadata": {"name": "system-1"}, "spec": {},
                        "status": {"conditions": [{"type": "Ready", "status": "True"}]}}],
-            "pods": [{"metadata": {"name": "a10g-listener"}, "status": {"phase": "Running"}}],
+            "pods": [listener("Running")],
+            "serviceaccounts": [{"metadata": {"name": "aws-node"}}],
         }
     )  # fmt: skip
+    pod_identities: list[Json] = field(default_factory=list)
     missing: set[str] = field(default_factory=set)
     """Programs that are not installed."""
     role: str = ""
@@ -109,6 +117,7 @@ class Account:
             "GetCallerIdentity": lambda _: {"Account": "111122223333", "Arn": "arn:aws:iam::111122223333:user/a"},
             "DescribeCluster": lambda _: {"cluster": self.cluster},
             "DescribeAddon": lambda _: {"addon": self.addon},
+            "ListPodIdentityAssociations": lambda _: {"associations": self.pod_identities},
             "ListServiceQuotas": lambda _: {
                 "Quotas": [{"QuotaCode": code, "Value": value} for code, value in self.quotas.items()]
             },

@@ -10,7 +10,7 @@ import pytest
 from gpu_ci.cli.verify import eks, programs
 
 from tests.gpu_ci.cli.conftest import Answer, Ask
-from tests.gpu_ci.cli.verify.programs import Account
+from tests.gpu_ci.cli.verify.programs import Account, listener
 
 Verify = Callable[..., Answer]
 STACK = """\
@@ -126,6 +126,36 @@ def test_what_is_missing_fails_its_own_step_alone(
     assert got in found
 
 
+NO_ROLE = {"configurationValues": '{"enableNetworkPolicy": "true"}'}
+
+
+def test_a_role_of_the_cni_by_pod_identity_or_by_an_annotation_counts(verify: Verify) -> None:
+    by_identity = Account(addon=NO_ROLE, pod_identities=[{"associationId": "a-1", "serviceAccount": "aws-node"}])
+    assert statuses(verify(by_identity, "--json"))["network plugin"] == "pass"
+    by_annotation = Account(addon=NO_ROLE)
+    role = {"eks.amazonaws.com/role-arn": "arn:aws:iam::111122223333:role/cni"}
+    by_annotation.objects["serviceaccounts"] = [{"metadata": {"name": "aws-node", "annotations": role}}]
+    assert statuses(verify(by_annotation, "--json"))["network plugin"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("pod", "status", "got"),
+    [
+        (listener("Running", waiting={"reason": "CrashLoopBackOff"}), "fail", "a10g-listener is CrashLoopBackOff"),
+        (listener("Failed", terminated={"reason": "Error", "exitCode": 1}), "fail", "a10g-listener is Error"),
+        (listener("Running", since="2999-01-01T00:00:00Z"), "unknown",
+         "started within the last 60 s: a10g-listener; run it again in a minute"),
+    ],
+)  # fmt: skip
+def test_a_listener_that_github_refuses_is_never_one_that_runs(
+    verify: Verify, pod: dict[str, Any], status: str, got: str
+) -> None:
+    account = Account()
+    account.objects["pods"] = [pod]
+    [step] = [each for each in verify(account, "--json").json["steps"] if each["name"] == "listeners"]
+    assert (step["status"], step["got"]) == (status, got)
+
+
 def test_a_pool_with_the_cni_policy_needs_no_role_of_the_plugin(verify: Verify) -> None:
     account = Account(addon={"configurationValues": '{"enableNetworkPolicy": "true"}'})
     text = STACK.replace("market: spot", "cniPolicy: true\n      market: spot")
@@ -141,7 +171,7 @@ def test_a_pool_with_the_cni_policy_needs_no_role_of_the_plugin(verify: Verify) 
         ("nodes", [{"metadata": {"name": "g"}, "spec": {"taints": [{"key": "nvidia.com/gpu"}]},
                     "status": {"conditions": [{"type": "Ready", "status": "True"}]}}], "other nodes", "fail"),
         ("pods", [], "listeners", "unknown"),
-        ("pods", [{"metadata": {"name": "l"}, "status": {"phase": "Pending"}}], "listeners", "fail"),
+        ("pods", [listener("Pending", waiting={"reason": "ContainerCreating"})], "listeners", "fail"),
     ],
 )  # fmt: skip
 def test_what_the_cluster_lacks_fails_its_own_step_alone(
