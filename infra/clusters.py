@@ -105,6 +105,8 @@ def _cluster(
             "cluster_security_group_id": found.vpc_config.cluster_security_group_id,
             "namespace": namespace.namespace,
             "namespace_gpus": gpus,
+            # A private range may hold the API server, which jobs in pods of their own need.
+            "closed_to_cluster": described.network_policies and not described.private_ranges,
             # Which pools it stays away from is no change for the others.
             "device_plugin": f"{versions.DEVICE_PLUGIN_CHART} {described.device_plugin.model_dump_json()}",
             "controller": controller,

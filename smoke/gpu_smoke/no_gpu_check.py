@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import socket
+import time
 from pathlib import Path
 
 from . import checks, errors, faults, options, output
@@ -14,10 +16,20 @@ _HINT = (
     "its node gives GPUs to whoever says NVIDIA_VISIBLE_DEVICES=all: set "
     "accept-nvidia-visible-devices-envvar-when-unprivileged = false in /etc/nvidia-container-runtime/config.toml"
 )
+_NOT_CLOSED = (
+    "the cluster does not enforce the network policies of this namespace: on EKS set enableNetworkPolicy to true in "
+    "the configuration of the add-on vpc-cni"
+)
+_ATTEMPT_SEC = 3.0
+_PAUSE_SEC = 0.5
+# The VPC CNI lets a pod reach everything for its first seconds (aws/aws-network-policy-agent issues 189 and 345).
+_CLOSED_AFTER_SEC = 30.0
+# One attempt may fail by itself.
+_FAILURES = 2
 
 
 def run(chosen: options.Options) -> int:
-    """Look, tell what is there, and return the exit code."""
+    """Check devices and network, report, and return the exit code."""
     try:
         names = [each.name for each in Path(chosen.no_gpu_in).iterdir()]
     except OSError as error:
@@ -26,10 +38,28 @@ def run(chosen: options.Options) -> int:
         ) from None
     found = sorted(name for name in names if _GPU.fullmatch(name))
     begin = f"{chosen.pool}: " if chosen.pool else ""
+    if not found and chosen.closed_to and _answers(chosen.closed_to):
+        sentence = f"{begin}a container reaches {':'.join(map(str, chosen.closed_to))}, which policies are to close"
+        return _end(chosen, sentence, _NOT_CLOSED, checks.EXIT_CODES[faults.ENV])
     if not found:
         return _end(chosen, f"{begin}pass: who asked for no GPU has none", "", 0)
     sentence = f"{begin}a container that asked for no GPU has {len(found)}: {', '.join(found)}"
     return _end(chosen, sentence, _HINT, checks.EXIT_CODES[faults.ENV])
+
+
+def _answers(address: tuple[str, int]) -> bool:
+    """Whether connections are still accepted once policies have had their time."""
+    end, failures = time.monotonic() + _CLOSED_AFTER_SEC, 0
+    while failures < _FAILURES:
+        if time.monotonic() >= end:
+            return True
+        try:
+            socket.create_connection(address, _ATTEMPT_SEC).close()
+            failures = 0
+        except OSError:
+            failures += 1
+        time.sleep(_PAUSE_SEC)
+    return False
 
 
 def _end(chosen: options.Options, summary: str, hint: str, code: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ipaddress
 import math
 import os
 import re
@@ -67,6 +68,7 @@ class Options:
     pool: str = ""
     node: str = ""
     no_gpu_in: str = ""
+    closed_to: tuple[str, int] | None = None
     peers: tuple[str, ...] = ()
     peers_sec: float = 900.0
     linger_sec: float = LINGER_SEC
@@ -106,9 +108,12 @@ def capability(text: str) -> tuple[int, int]:
 def parse(argv: Sequence[str], environment: Mapping[str, str] = os.environ) -> Options:
     """Read the command line, or raise UsageError."""
     given = vars(_parser().parse_args(list(argv)))
-    if "no_gpu_in" in given and (others := sorted(given.keys() - {"no_gpu_in", "pool", "termination_log"})):
+    others = sorted(given.keys() - {"no_gpu_in", "closed_to", "pool", "termination_log"})
+    if "no_gpu_in" in given and others:
         flags = " ".join(f"--{name.replace('_', '-')}" for name in others)
-        raise usage_error("--no-gpu-in", "computes nothing", flags, "--pool and --termination-log at most")
+        raise usage_error("--no-gpu-in", "computes nothing", flags, "--closed-to, --pool and --termination-log at most")
+    if "closed_to" in given and "no_gpu_in" not in given:
+        raise usage_error("--closed-to", "belongs to another check", "a check of GPUs", "it with --no-gpu-in")
     subject = "--device" if "device" in given else VARIABLE
     device = given.setdefault("device", environment.get(VARIABLE) or DEVICES[0])
     if device not in DEVICES:
@@ -192,6 +197,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--specs", metavar="FILE", type=_path, help="floors by your own measurements, as gpu-smoke record wrote them")
     add("--no-gpu-in", metavar="DIR", type=_path, help="compute nothing: pass where this folder of devices has no GPU")
+    add("--closed-to", metavar="IP:PORT", type=_address, help="with --no-gpu-in: pass where nothing answers there")
     add_reports(add)
     add("--version", action="version", version=f"gpu-smoke {__version__}")
     return parser
@@ -245,6 +251,15 @@ def _path(text: str) -> str:
     if not text:
         raise _wrong("not a path", text, "the path of a file")
     return text
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    try:
+        # A name that no server knows would pass for a closed address.
+        return str(ipaddress.ip_address(host.strip("[]"))), int(port)
+    except ValueError:
+        raise _wrong("not an address with a port", text, "such as 10.100.0.1:443") from None
 
 
 def _attribute(text: str) -> str:

@@ -31,6 +31,8 @@ FOLLOWS = {
             *(f"{_CHECK}.containers[0].env[{at}]" for at in (1, 2, 3)),
             f'{_CHECK}.containers[0].resources.requests["ephemeral-storage"]',
             f"{_CHECK}.containers[0].securityContext.readOnlyRootFilesystem",
+            # It also tries the API server, which policies are to close.
+            *(f"{_CHECK}.containers[1].command[{at}]" for at in (8, 9)),
             f"{_CHECK}.securityContext.runAsGroup",
             f"{_CHECK}.securityContext.runAsUser",
             f"{_CHECK}.volumes[0].configMap.name",

@@ -153,6 +153,18 @@ def test_as_many_runners_as_the_nodes_have_room_for() -> None:
     assert release(run(hungry), "a10g-runners-release")["values"]["maxRunners"] == 12
 
 
+def test_the_check_proves_that_policies_are_enforced_where_the_namespace_is_closed() -> None:
+    def tries(**cluster: Any) -> bool:
+        values = stack()
+        values["gpu-ci:clusters"]["ci"] |= cluster
+        spec = run(values).one(":Job").inputs["spec"]["template"]["spec"]
+        return "--closed-to" in spec["containers"][1]["command"]
+
+    assert tries()
+    assert not tries(networkPolicies=False)
+    assert not tries(privateRanges=["10.20.0.0/16"])
+
+
 def test_the_device_plugin_stays_away_from_nodes_that_bring_one() -> None:
     values = stack({"amiType": "BOTTLEROCKET_x86_64_NVIDIA"})
     affinity = release(run(values), "ci-plugin-release")["values"]["affinity"]["nodeAffinity"]

@@ -47,6 +47,7 @@ ANNOUNCED = (
     "a10g-smoke-job object spec template spec containers[0] env",
     "a10g-smoke-job object spec template spec containers[0] resources requests ephemeral-storage",
     "a10g-smoke-job object spec template spec containers[0] securityContext readOnlyRootFilesystem",
+    "a10g-smoke-job object spec template spec containers[1] command",
     "a10g-smoke-job object spec template spec securityContext runAsGroup",
     "a10g-smoke-job object spec template spec securityContext runAsUser",
     "github-example-org object appAuth value",

@@ -11,7 +11,7 @@ import pulumi
 from pydantic import Field, ValidationInfo, ValidatorFunctionWrapHandler, field_validator
 
 from .. import versions
-from ..args import Args, Input, Integer
+from ..args import Args, Input, Integer, StrictBool
 from ..component import Component
 from ..errors import validate_whole_and_entries
 from ..kubernetes.name_types import Image, NamespaceName
@@ -57,6 +57,7 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
     WIRING: ClassVar[frozenset[str]] = (GpuNodeGroupArgs.WIRING - {"cluster_name"}) | {
         "namespace",
         "namespace_gpus",
+        "closed_to_cluster",
         "controller",
         "app",
         "github_config_url",
@@ -79,6 +80,11 @@ class EksRunnerPoolArgs(GpuNodeGroupArgs):
     namespace: Input[NamespaceName] = Field(description="the namespace of its pods, as a GpuNamespace gives it out")
     namespace_gpus: Integer | None = Field(
         default=None, ge=1, description="how many GPUs the namespace's pods may have together, where that is known"
+    )
+    closed_to_cluster: StrictBool = Field(
+        default=False,
+        description="whether the namespace's network policies keep its pods from the cluster's API server: the check "
+        "then fails where the cluster does not enforce them",
     )
     controller: ControllerReference = Field(description="the controller that looks after its scale set")
     app: GithubApp = Field(description="the GitHub App that registers its runners")
@@ -193,6 +199,7 @@ class EksRunnerPool(Component):
                 gpus=math.ceil(machine.gpu_count),
                 nodes=args.smoke.nodes,
                 namespace_gpus=args.namespace_gpus,
+                closed_to_cluster=args.closed_to_cluster,
                 # What a fraction of a GPU calls itself, no source tells.
                 gpu=machine.gpu.device_name if machine.gpu_count >= 1 else "",
                 min_compute_capability=machine.gpu.compute_capability,

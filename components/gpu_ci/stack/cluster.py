@@ -68,6 +68,11 @@ class Cluster(Args):
         description="private addresses its runners reach, such as a registry's endpoint or, for runners of kind "
         "kubernetes or kubernetes-novolume, the cluster's API server",
     )
+    network_policies: StrictBool = Field(
+        default=True,
+        description="whether the cluster enforces network policies, which the check of each pool then proves where "
+        "privateRanges names none; with false, jobs reach private addresses",
+    )
     image_pull_secrets: list[RegistryLogin] = Field(
         default=[], description="logins of registries with private images, each a Secret in the namespace"
     )

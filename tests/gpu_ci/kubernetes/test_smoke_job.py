@@ -76,6 +76,16 @@ def test_beside_it_runs_one_that_asked_for_no_gpu_in_an_image_that_would_have_al
     assert unasked["resources"] == {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "128Mi"}}
 
 
+def test_it_also_tries_the_clusters_api_server_where_policies_are_to_close_it() -> None:
+    [_, container] = pod(closedToCluster=True)["containers"]
+    variables = {"$(KUBERNETES_SERVICE_HOST)": "10.100.0.1", "$(KUBERNETES_SERVICE_PORT)": "443"}
+    words = list(container["command"][2:])
+    for name, value in variables.items():
+        words = [word.replace(name, value) for word in words]
+    assert options.parse(words, {}).closed_to == ("10.100.0.1", 443)
+    assert "--closed-to" not in pod()["containers"][1]["command"]
+
+
 def test_all_of_it_is_found_by_the_label_of_the_pool_it_proves() -> None:
     rows = harness.deploy(lambda: SmokeJob("l4", args()), computed=DONE).rows
     made = [row.inputs for row in rows if row.type in (CONFIG_MAP, JOB)]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from gpu_smoke import no_gpu_check, options
 
 from ..conftest import environment
 
@@ -50,3 +54,46 @@ def test_with_one_the_environment_is_at_fault_and_the_node_is_to_be_closed(
 ) -> None:
     told = f"l4: a container that asked for no GPU has {words}\n{HINT}\n"
     assert run(tmp_path, *devices) == (2, told, f"gpu-smoke: {told}")
+
+
+class Network:
+    """Answers the first so many connections, and then none; each attempt takes a second of its clock."""
+
+    def __init__(self, answered: Iterator[bool], patch: pytest.MonkeyPatch) -> None:
+        self.asked: list[object] = []
+        self.answered = answered
+        patch.setattr(socket, "create_connection", self.connect)
+        patch.setattr(time, "monotonic", lambda: float(len(self.asked)))
+        patch.setattr(time, "sleep", lambda _: None)
+
+    def connect(self, address: object, _: float) -> socket.socket:
+        self.asked.append(address)
+        if not next(self.answered):
+            raise TimeoutError
+        return socket.socket()
+
+
+def verdict(folder: Path, answered: list[bool], patch: pytest.MonkeyPatch) -> tuple[int, str, list[object]]:
+    (folder / "dev").mkdir()
+    network = Network(iter(answered), patch)
+    words = ["--no-gpu-in", str(folder / "dev"), "--closed-to", "10.100.0.1:443", "--pool", "l4"]
+    code = no_gpu_check.run(options.parse([*words, "--termination-log", str(folder / "log")], {}))
+    return code, (folder / "log").read_text().splitlines()[0], network.asked
+
+
+@pytest.mark.parametrize("answered", [[False, False], [True] * 20 + [False, True, False, False]])
+def test_an_address_that_policies_close_after_a_while_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answered: list[bool]
+) -> None:
+    code, told, asked = verdict(tmp_path, answered, monkeypatch)
+    assert (code, told) == (0, "l4: pass: who asked for no GPU has none")
+    assert asked == [("10.100.0.1", 443)] * len(answered)
+
+
+@pytest.mark.parametrize("answered", [[True] * 30, [False, True] * 15])
+def test_an_address_that_still_answers_after_half_a_minute_is_the_environments_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answered: list[bool]
+) -> None:
+    code, told, asked = verdict(tmp_path, answered, monkeypatch)
+    assert (code, told) == (2, "l4: a container reaches 10.100.0.1:443, which policies are to close")
+    assert len(asked) == 30

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from ...args import Args, Input, Integer
+from ...args import Args, Input, Integer, StrictBool
 from ...errors import invalid
 from ..name_types import Image, NamespaceName, Pool, PullSecrets
 
@@ -32,6 +32,11 @@ class SmokeJobArgs(Args):
         ge=1,
         description="user and group id of the image's own user, such as 1001 of GitHub's runner image; packages that "
         "pip installed for that user are then found. By default 1000, with /tmp as home",
+    )
+    closed_to_cluster: StrictBool = Field(
+        default=False,
+        description="whether the namespace's network policies keep its pods from the cluster's API server, as those of "
+        "a GpuNamespace do: the check then fails where the cluster does not enforce them",
     )
     gpus: Integer = Field(default=1, ge=1, le=16, description="how many GPUs a node has; the check takes all of them")
     nodes: Integer = Field(

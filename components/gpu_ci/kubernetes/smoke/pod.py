@@ -30,6 +30,9 @@ _CACHES = [
         "XDG_CACHE_HOME": "cache",
     }.items()
 ]
+# Every container has these variables, also without service links (k8s.io/kubernetes v1.36.0, pkg/kubelet/
+# kubelet_pods.go, getServiceEnvVarMap).
+_API_SERVER = "$(KUBERNETES_SERVICE_HOST):$(KUBERNETES_SERVICE_PORT)"
 # Kubernetes reads the message of an ended container from here (kubernetes.io, "Determine the Reason for Pod Failure").
 _MESSAGE = "/dev/termination-log"
 
@@ -51,7 +54,14 @@ def pod(args: SmokeJobArgs, archive: pulumi.Output[str], peers: pulumi.Output[st
     # are, it is: a pod of which a container has ended is not ready, and would have no name.
     no_gpu_check = {
         **_container(
-            "unasked", args.image, {"--pool": args.pool, "--no-gpu-in": "/dev", "--termination-log": _MESSAGE}
+            "unasked",
+            args.image,
+            {
+                "--pool": args.pool,
+                "--no-gpu-in": "/dev",
+                "--termination-log": _MESSAGE,
+                "--closed-to": _API_SERVER if args.closed_to_cluster else "",
+            },
         ),
         # What NVIDIA's images say, so that it is tried in every image.
         "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}],

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import os
 import re
 import shlex
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items, pairs
-from pulumi_sandbox.providers.kubernetes.workloads import dns_names
+from pulumi_sandbox.providers.kubernetes.workloads import dns_names, network
 from pulumi_sandbox.providers.kubernetes.workloads.images import Images
 from pulumi_sandbox.providers.machines.settings import GuestSettings
 from pulumi_sandbox.providers.machines.vm_processes import STOP_SEC, supervised
@@ -104,12 +105,15 @@ class Containers:
         say: Callable[[str], None],
         stopped: Callable[[], bool] = lambda: False,
     ) -> Ended:
-        with tempfile.TemporaryDirectory(prefix="pulumi-sandbox-container-") as folder:
+        enforced = bool(self.images.values().get("networkPolicies", True))
+        with contextlib.ExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="pulumi-sandbox-container-"))
+            api = stack.enter_context(network.api_server(self.world, pod.namespace, pod.labels, enforced))
             root = Path(folder).resolve()
             moved = self._mount(root, pod, container)
             log = str(container.get("terminationMessagePath") or TERMINATION_LOG)
             moved[log] = str(root / "termination-log")
-            environment = self._environment(pod, container)
+            environment = {**api, **self._environment(pod, container)}
             command = [_expanded(one, environment) for one in _command(container)]
             # What sandbox.yaml gives names paths of this computer, which may lie below a mount's, such as /tmp.
             there = {

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from gpu_ci.aws.nodes.user_data import user_data
+from gpu_ci.kubernetes import network_rules
 from gpu_ci.kubernetes.smoke_job import SmokeJob, SmokeJobArgs
 from gpu_ci.payload import smoke_archive
 from pulumi_sandbox.providers.kubernetes.scheduling.toolkit import BOTTLEROCKET, PACKAGED, Toolkit, gpus, toolkit
@@ -17,6 +18,7 @@ from pulumi_sandbox.world.store import Record
 from tests.gpu_ci.harness import deploy
 from tests.sandbox.providers.kubernetes.conftest import GPU, JOB, Cluster
 from tests.sandbox.providers.kubernetes.scheduling.test_scheduler import group, plugin
+from tests.sandbox.providers.kubernetes.workloads.test_network import policies
 
 CLOSED = Toolkit(by_variable=False, by_mounts=False)
 READY = Toolkit(by_variable=False, by_mounts=True)
@@ -74,11 +76,11 @@ def proven(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return cluster
 
 
-def smoke_job() -> dict[str, Any]:
+def smoke_job(**choices: Any) -> dict[str, Any]:
     """The Job of a SmokeJob, without the container that computes."""
     image = f"docker.io/pytorch/pytorch:2.10.0@sha256:{'0' * 64}"
     made = deploy(
-        lambda: SmokeJob("l4", SmokeJobArgs(namespace="ci", pool="l4", image=image)),
+        lambda: SmokeJob("l4", SmokeJobArgs(namespace="ci", pool="l4", image=image, **choices)),
         computed={"kubernetes:core/v1:ConfigMap": {"metadata": {"name": "check"}}, JOB: {"status": {"succeeded": 1}}},
     )
     given: dict[str, Any] = made.one(":Job").inputs
@@ -106,3 +108,22 @@ def test_a_smoke_job_fails_where_nodes_give_gpus_to_whoever_says_so(proven: Clus
         proven.up(JOB, "smoke", smoke_job())
     told = "\n".join(caught.value.reasons)
     assert "[Error] l4: a container that asked for no GPU has 4: nvidia0, nvidia1, nvidia2, nvidia3\nhint: " in told
+
+
+def test_a_smoke_job_passes_where_network_policies_close_the_namespace_after_a_moment(proven: Cluster) -> None:
+    nodes(proven, user_data("al2023"))
+    policies(proven, network_rules.closed())
+    proven.up(JOB, "smoke", smoke_job(closedToCluster=True))
+    assert ("status", "gpu-smoke: l4: pass: who asked for no GPU has none") in proven.said
+
+
+@pytest.mark.slow
+def test_a_smoke_job_fails_where_the_cluster_does_not_enforce_network_policies(proven: Cluster) -> None:
+    nodes(proven, user_data("al2023"))
+    policies(proven, network_rules.closed())
+    proven.settings("guest: {}\nvalues: {kubernetes: {namespaces: [ci], networkPolicies: false}}\n")
+    with pytest.raises(NotReady) as caught:
+        proven.up(JOB, "smoke", smoke_job(closedToCluster=True))
+    found = "\n".join(caught.value.reasons)
+    assert "[Error] l4: a container reaches 127.0.0.1:" in found
+    assert "hint: the cluster does not enforce the network policies of this namespace" in found

@@ -1,0 +1,66 @@
+"""Whether network policies keep a pod from the Kubernetes API server, whose address every container has.
+
+The first service address of a cluster is that of the API server (kubernetes.io/docs/tasks/run-application/
+access-api-from-pod). On EKS policies count only where the VPC CNI has enableNetworkPolicy, and in its standard mode a
+pod is open for its first seconds (docs.aws.amazon.com/eks/latest/userguide/cni-network-policy.html; aws/
+aws-network-policy-agent issues 189 and 345). `values: {kubernetes: {networkPolicies: false}}` is a cluster without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+from pulumi_sandbox.providers.kubernetes.rules.pod_rules import inner, items
+from pulumi_sandbox.providers.kubernetes.rules.selectors import matches
+from pulumi_sandbox.world.store import World
+
+POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
+SERVICE_ADDRESS, SERVICE_PORT = "10.100.0.1", 443
+OPEN_SEC = 1.0
+_QUEUE = 1024
+
+
+@contextlib.contextmanager
+def api_server(world: World, namespace: str, labels: Mapping[str, str], enforced: bool) -> Iterator[dict[str, str]]:
+    """The variables with a local address in the place of the API server's, at which a pod finds it open or closed."""
+    # Nothing accepts: connections are established, and wait in the queue.
+    with socket.create_server(("127.0.0.1", 0), backlog=_QUEUE) as server:
+        host, port = server.getsockname()
+        timer = threading.Timer(OPEN_SEC, server.close)
+        timer.daemon = True
+        if enforced and not _lets_out(world, namespace, labels):
+            timer.start()
+        yield {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": str(port)}
+        timer.cancel()
+
+
+def _lets_out(world: World, namespace: str, labels: Mapping[str, str]) -> bool:
+    """A pod that a policy selects for egress reaches only what one of its policies names (kubernetes.io/docs/concepts/
+    services-networking/network-policies, "The two sorts of pod isolation")."""
+    specs = [
+        spec
+        for row in world.find(POLICY)
+        if inner(row.inputs, "metadata", "namespace") == namespace
+        and "Egress" in ((spec := inner(row.inputs, "spec") or {}).get("policyTypes") or ())
+        and matches(spec.get("podSelector"), labels)
+    ]
+    return not specs or any(_names(rule) for spec in specs for _, rule in items(spec.get("egress")))
+
+
+def _names(rule: Mapping[str, Any]) -> bool:
+    ports = [one.get("port") for _, one in items(rule.get("ports"))]
+    if ports and SERVICE_PORT not in ports:
+        return False
+    blocks = [inner(one, "ipBlock") for _, one in items(rule.get("to"))]
+    return not blocks or any(_holds(block) for block in blocks if block)
+
+
+def _holds(block: Mapping[str, Any]) -> bool:
+    address = ip_address(SERVICE_ADDRESS)
+    excepted = any(address in ip_network(one) for one in block.get("except") or ())
+    return address in ip_network(str(block.get("cidr"))) and not excepted

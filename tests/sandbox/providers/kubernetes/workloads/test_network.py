@@ -1,0 +1,64 @@
+"""Whether a container reaches the cluster's API server, by the network policies of its namespace."""
+
+from __future__ import annotations
+
+import socket
+import time
+from typing import Any
+
+import pytest
+from gpu_ci.kubernetes import network_rules
+from pulumi_sandbox.providers.kubernetes.workloads import network
+from pulumi_sandbox.world.store import Record
+
+from tests.sandbox.providers.kubernetes.conftest import Cluster
+
+CLOSED, DNS = network_rules.closed(), network_rules.to_dns()
+WORLD = network_rules.to_the_world([443], [])
+PRIVATE = network_rules.to_the_world([443], ["10.100.0.0/16"])
+
+
+def policies(cluster: Cluster, *specs: dict[str, Any]) -> None:
+    for number, spec in enumerate(specs):
+        given = {"metadata": {"name": f"p-{number}", "namespace": "ci"}, "spec": spec}
+        cluster.world.insert(Record(network.POLICY, f"ci/p-{number}", f"p-{number}", "", given, given))
+
+
+def answers(cluster: Cluster, namespace: str = "ci", enforced: bool = True) -> bool:
+    """Whether it does once the pod's first moments are over."""
+    with network.api_server(cluster.world, namespace, {"gpu-ci-pool": "l4"}, enforced) as found:
+        address = found["KUBERNETES_SERVICE_HOST"], int(found["KUBERNETES_SERVICE_PORT"])
+        for _ in range(100):
+            try:
+                socket.create_connection(address, 1).close()
+            except OSError:
+                return False
+            time.sleep(0.002)
+    return True
+
+
+@pytest.mark.parametrize(
+    ("specs", "reaches"),
+    [
+        ([], True),
+        ([CLOSED], False),
+        ([CLOSED, DNS, WORLD], False),
+        ([CLOSED, DNS, PRIVATE], True),
+        ([{**CLOSED, "policyTypes": ["Ingress"]}], True),
+        ([{**CLOSED, "podSelector": {"matchLabels": {"gpu-ci-pool": "t4"}}}], True),
+    ],
+)
+def test_a_pod_reaches_the_api_server_unless_policies_close_it(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, specs: list[dict[str, Any]], reaches: bool
+) -> None:
+    monkeypatch.setattr(network, "OPEN_SEC", 0.0)
+    policies(cluster, *specs)
+    assert answers(cluster) is reaches
+    assert answers(cluster, enforced=False)
+    assert answers(cluster, namespace="other")
+
+
+def test_a_pod_is_open_for_its_first_moments(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "OPEN_SEC", 60.0)
+    policies(cluster, CLOSED)
+    assert answers(cluster)
