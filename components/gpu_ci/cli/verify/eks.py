@@ -15,6 +15,8 @@ from gpu_ci.aws.eks_runner_pool import EksRunnerPoolArgs
 from gpu_ci.cli.stack_files import StackFile
 from gpu_ci.cli.verify.checklist import Finding, NotAskedError, Step, problems_or_pass
 from gpu_ci.cli.verify.programs import run, run_json
+from gpu_ci.kubernetes import gpu_nodes
+from gpu_ci.kubernetes.device_plugin import DevicePluginArgs
 from gpu_ci.stack import quotas
 from gpu_ci.stack.clusters import CLUSTERS
 
@@ -46,6 +48,8 @@ class Cluster:
 
     role_arn: str = ""
     """The role that is assumed with these credentials; empty for none."""
+    plugin_namespace: str = "nvidia-device-plugin"
+    """The namespace of the stack's own device plugin."""
 
     def aws(self, service: str, *arguments: str) -> Any:
         command, environment = self.aws_command(service, *arguments)
@@ -86,7 +90,8 @@ def target(file: StackFile, name: str, context: str) -> Cluster:
     }
     subnets = tuple(described["subnets"].values())
     account = described.get("profile", ""), described.get("roleArn", "")
-    return Cluster(name, described["region"], subnets, pools, context, *account)
+    plugin = DevicePluginArgs(**described.get("devicePlugin", {})).namespace
+    return Cluster(name, described["region"], subnets, pools, context, *account, plugin)
 
 
 def identity(cluster: Cluster) -> Finding:
@@ -196,6 +201,30 @@ def node_without_gpu(cluster: Cluster) -> Finding:
     return Finding("pass", f"{len(usable)} of {len(nodes)} nodes are ready and without a taint", usable)
 
 
+def no_other_device_plugin(cluster: Cluster) -> Finding:
+    daemons = cluster.kubectl("daemonsets", "--all-namespaces")
+    others = [
+        f"{each['metadata']['namespace']}/{each['metadata']['name']}"
+        for each in daemons
+        if each["metadata"]["namespace"] != cluster.plugin_namespace and _may_hand_out_gpus(_pod_of(each))
+    ]
+    if others:
+        text = f"{', '.join(others)} tolerates the taint of the pools' nodes, and would hand out their GPUs too"
+        return Finding("unknown", text, others)
+    return Finding("pass", f"none of {len(daemons)} DaemonSets hands out GPUs of the pools' nodes", others)
+
+
+def _pod_of(daemon: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(daemon["spec"]["template"]["spec"])
+
+
+def _may_hand_out_gpus(pod: Mapping[str, Any]) -> bool:
+    """Whether a DaemonSet's pod is NVIDIA's device plugin, and nothing keeps it off nodes of pools."""
+    is_plugin = any("k8s-device-plugin" in each["image"] for each in pod["containers"])
+    tolerates = any(each.get("key") in (None, gpu_nodes.TAINT_KEY) for each in pod.get("tolerations", ()))
+    return is_plugin and tolerates and gpu_nodes.POOL_LABEL not in json.dumps(pod.get("affinity", {}))
+
+
 def listeners_run(cluster: Cluster) -> Finding:
     selector = "app.kubernetes.io/component=runner-scale-set-listener"
     pods = cluster.kubectl("pods", "--all-namespaces", "--selector", selector)
@@ -289,6 +318,10 @@ STEPS: tuple[Step[Cluster], ...] = (
     Step(
         "other nodes", "kubectl get nodes", "a Ready node without a taint, for the controller and listeners",
         "add a node group without GPUs", node_without_gpu,
+    ),
+    Step(
+        "device plugins", "kubectl get daemonsets -A", "no other device plugin for the nodes of pools",
+        "devicePlugin.enabled=false of the GPU Operator's chart; docs/kubernetes.md has why", no_other_device_plugin,
     ),
     Step(
         "listeners", "kubectl get pods -A -l app.kubernetes.io/component=runner-scale-set-listener",

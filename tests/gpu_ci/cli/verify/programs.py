@@ -24,6 +24,14 @@ _VARIABLES = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")
 NAT = {"DestinationCidrBlock": "0.0.0.0/0", "NatGatewayId": "nat-1"}
 
 
+GPU_TAINT = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+
+
+def daemon(namespace: str, image: str, *tolerations: Json, **pod: Any) -> Json:
+    spec = {"containers": [{"name": "c", "image": image}], "tolerations": list(tolerations), **pod}
+    return {"metadata": {"namespace": namespace, "name": "plugin"}, "spec": {"template": {"spec": spec}}}
+
+
 def listener(phase: str, since: str = "2026-01-01T00:00:00Z", **state: Json) -> Json:
     containers = [{"name": "listener", "state": state or {"running": {"startedAt": since}}}]
     status = {"phase": phase, "containerStatuses": containers}
@@ -60,6 +68,7 @@ class Account:
             "nodes": [{"metadata": {"name": "system-1"}, "spec": {},
                        "status": {"conditions": [{"type": "Ready", "status": "True"}]}}],
             "pods": [listener("Running")],
+            "daemonsets": [daemon("nvidia-device-plugin", "nvcr.io/nvidia/k8s-device-plugin:v0.20.0", GPU_TAINT)],
             "serviceaccounts": [{"metadata": {"name": "aws-node"}}],
         }
     )  # fmt: skip

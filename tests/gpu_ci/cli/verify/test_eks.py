@@ -10,7 +10,7 @@ import pytest
 from gpu_ci.cli.verify import eks, programs
 
 from tests.gpu_ci.cli.conftest import Answer, Ask
-from tests.gpu_ci.cli.verify.programs import Account, listener
+from tests.gpu_ci.cli.verify.programs import GPU_TAINT, Account, daemon, listener
 
 Verify = Callable[..., Answer]
 STACK = """\
@@ -31,7 +31,7 @@ config:
 """  # noqa: E501
 STEPS = [
     "identity", "cluster", "network plugin", "quotas", "roles", "subnets", "node groups", "autoscaler", "other nodes",
-    "listeners",
+    "device plugins", "listeners",
 ]  # fmt: skip
 
 
@@ -126,6 +126,31 @@ def test_what_is_missing_fails_its_own_step_alone(
     assert got in found
 
 
+PLUGIN = "nvcr.io/nvidia/k8s-device-plugin:v0.17.1"
+ELSEWHERE = {"key": "gpu-ci-pool", "operator": "DoesNotExist"}
+TERMS = {"nodeSelectorTerms": [{"matchExpressions": [ELSEWHERE]}]}
+
+
+@pytest.mark.parametrize(
+    ("found", "status"),
+    [
+        (daemon("gpu-operator", PLUGIN, GPU_TAINT), "unknown"),
+        (daemon("gpu-operator", PLUGIN, {"operator": "Exists"}), "unknown"),
+        (daemon("gpu-operator", PLUGIN), "pass"),
+        (daemon("gpu-operator", PLUGIN, GPU_TAINT, affinity={"nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": TERMS}}), "pass"),
+        (daemon("kube-system", "amazon-k8s-cni:v1.20", {"operator": "Exists"}), "pass"),
+    ],
+)  # fmt: skip
+def test_a_second_device_plugin_for_the_nodes_of_pools_is_found(
+    verify: Verify, found: dict[str, Any], status: str
+) -> None:
+    account = Account()
+    account.objects["daemonsets"].append(found)
+    answer = verify(account, "--json")
+    assert statuses(answer) == {**dict.fromkeys(STEPS, "pass"), "device plugins": status}
+
+
 NO_ROLE = {"configurationValues": '{"enableNetworkPolicy": "true"}'}
 
 
@@ -185,7 +210,7 @@ def test_what_the_cluster_lacks_fails_its_own_step_alone(
 def test_a_missing_program_leaves_its_steps_unknown_and_the_others_asked(verify: Verify) -> None:
     answer = verify(Account(missing={"kubectl"}), "--json")
     unknown = [name for name, status in statuses(answer).items() if status == "unknown"]
-    assert (answer.code, unknown) == (1, ["autoscaler", "other nodes", "listeners"])
+    assert (answer.code, unknown) == (1, ["autoscaler", "other nodes", "device plugins", "listeners"])
 
 
 def test_the_file_has_no_account_number(verify: Verify, tmp_path: Path) -> None:
