@@ -19,12 +19,12 @@ from gpu_ci.kubernetes.gpu_namespace import GpuNamespace, GpuNamespaceArgs, Imag
 from gpu_ci.kubernetes.scale_set.args import Dind, OwnImage, RunnerChoices
 from gpu_ci.stack.cluster import DEVICE_LISTS, WHAT_NODES_TAKE, Cluster
 from gpu_ci.stack.clusters import CLUSTERS
+from gpu_ci.stack.site import SITE
 from gpu_ci.validation_errors import join
 
 from infra import secret_values
 from infra.pool import Pool
 from infra.settings import Settings
-from infra.site import SITE
 from infra.stack_file import stack_file
 
 # Which of kubectl's plugins speaks for whoever runs this (docs.aws.amazon.com/eks/latest/userguide/

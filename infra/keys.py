@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from gpu_ci.stack.checks import PROJECT
 from gpu_ci.stack.cluster import Cluster
 from gpu_ci.stack.clusters import CLUSTERS
+from gpu_ci.stack.github import Github
+from gpu_ci.stack.site import GITHUB, SITE, Provider, Site
 from pydantic import Field
-
-from infra.github import Github
-from infra.settings import PROJECT
-from infra.site import GITHUB, SITE, Provider, Site
 
 
 class Keys(Provider):

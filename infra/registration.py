@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pulumi
-
-from infra.site import Site
+from gpu_ci.stack.site import Site
 
 if TYPE_CHECKING:
-    from infra.github import Github
+    from gpu_ci.stack.github import Github
+
     from infra.pool import Pool
 
 

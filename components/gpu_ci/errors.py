@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -13,6 +14,7 @@ from gpu_common.suggest import closest
 from pydantic import WrapValidator
 from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./:@…-]*")
 _LAST_NUMBER = re.compile(r"([0-9]+)([^0-9]*)$")
 
 
@@ -149,6 +151,15 @@ def unknown_key(path: str, key: str, known: Sequence[str], decided: Mapping[str,
         return Problem(path, "is not chosen", repr(key), hint=f"remove it: {decided[key]}")
     hint = did_you_mean(key, known) or "remove it"
     return Problem(path, "unknown key", repr(key), f"one of {', '.join(known)}", hint)
+
+
+def in_yaml(value: Any) -> str:
+    """A value on one line, as a stack file has it."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{in_yaml(key)}: {in_yaml(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(in_yaml, value)) + "]"
+    return value if isinstance(value, str) and _PLAIN.fullmatch(value) else json.dumps(value)
 
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:

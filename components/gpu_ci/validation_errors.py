@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_origin
 
@@ -10,7 +11,7 @@ from pulumi.output import Unknown
 from pydantic import BaseModel
 from pydantic import ValidationError as Invalid
 
-from .errors import Problem, did_you_mean, nearest, unknown_key
+from .errors import Problem, did_you_mean, in_yaml, nearest, unknown_key
 
 Loc: TypeAlias = tuple[str | int, ...]
 
@@ -86,14 +87,23 @@ def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: boo
     if tag and kind in _NO_MAP:
         return _no_choice(path, value, description, (tag, keys), show)
     ours = context if kind == "gpu_ci" else {}
+    meant = _same_word(value, context["expected"]) if kind == "literal_error" and show else ""
     one = _ONE.get(kind, "") if context.get("min_length") == 1 else ""
     return Problem(
         path,
         one or _TEXTS.get(kind, "").format(**context) or _pydantic_text(line["msg"]),
         got="nothing" if kind == "missing" else _got(value) if show else "",
         expected=ours.get("expected") or description,
-        hint=ours.get("safe_hint") or (ours.get("hint", "") if show else "") or example,
+        hint=ours.get("safe_hint") or (ours.get("hint", "") if show else "") or meant or example,
     )
+
+
+def _same_word(value: Any, expected: str) -> str:
+    """A hint for a word of a choice in another case. A word that only resembles one may mean its opposite, as enabled
+    resembles disabled."""
+    words = re.findall(r"'([^']*)'", expected)  # as pydantic quotes them
+    found = next((word for word in words if word.casefold() == str(value).casefold()), "")
+    return f"did you mean {found}" if found else ""
 
 
 def _unknown_choice(kind: str, path: str, context: Mapping[str, Any], choices: list[str], show: bool) -> Problem:
@@ -134,7 +144,7 @@ def _locate(loc: Loc, model: type[BaseModel]) -> Place:
         fields = at[0].model_fields if at else {}
         field = next((f for name, f in fields.items() if step in (name, f.alias)), None)
         path = join(path, str(field.alias) if field and field.alias else step)
-        example = f"such as {field.alias}: {field.examples[0]}" if field and field.examples else ""
+        example = f"such as {field.alias}: {in_yaml(field.examples[0])}" if field and field.examples else ""
         if field:
             description = field.description or ""
             at = list(nested_models(field.annotation, *field.metadata))

@@ -10,16 +10,16 @@ import yaml
 from gpu_ci import catalog, kinds, versions
 from gpu_ci.catalog import Machine
 from gpu_ci.component import Component
+from gpu_ci.errors import in_yaml
 from gpu_ci.gcp.machine import software
 from gpu_ci.kinds import catalog as kinds_catalog
 from gpu_ci.schema import schema
+from gpu_ci.stack.checks import PROJECT
 from gpu_ci.stack.clusters import CLUSTERS
-from gpu_ci.stack.hints import in_yaml
 from gpu_ci.stack.schema import as_json, stack_schema
+from gpu_ci.stack.site import SITE
 
 from infra.keys import Keys
-from infra.settings import PROJECT
-from infra.site import SITE
 from tools.docs import (
     agreement,
     dangers,

@@ -19,7 +19,10 @@ from gpu_ci.stack import clusters, pools, quotas
 from gpu_ci.stack.pools import PoolSpec
 from gpu_ci.stack.quotas import Quotas
 
-_READ = (pools.POOLS, clusters.CLUSTERS, quotas.QUOTAS)
+_OF_POOLS = (pools.POOLS, clusters.CLUSTERS, quotas.QUOTAS)
+_PROJECT = "gcp:project"
+_READ = (_PROJECT, "gpu-ci:site", "gpu-ci:github", *_OF_POOLS)
+"""The keys that `gpu-ci check` reads. The modules of the others load Pulumi's packages, which `cost` can do without."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +31,8 @@ class StackFile:
 
     path: Path
     config: dict[str, Any]
-    known_wiring: tuple[str, ...] = ()
-    """The file's other keys, beside config."""
+    other_keys: tuple[str, ...] = ()
+    """The keys of the file besides config."""
 
     @property
     def name(self) -> str:
@@ -38,19 +41,23 @@ class StackFile:
     @property
     def project(self) -> str:
         """The project that pays, where the file names one in plain text."""
-        value = self.config.get("gcp:project")
+        value = self.config.get(_PROJECT)
         return value if isinstance(value, str) else ""
 
     @property
     def unchecked(self) -> list[str]:
-        """The keys that this command does not look at."""
-        return [*self.known_wiring, *(key for key in self.config if key not in _READ)]
+        """The keys that this command does not check."""
+        return [*self.other_keys, *(key for key in self.config if key != _PROJECT and not key.startswith("gpu-ci:"))]
 
     def value(self, key: str) -> Any:
         """A value as the program gets it: what `pulumi config set` wrote as JSON text is decoded."""
         value = self.config.get(key)
+        if key == _PROJECT:  # a provider's key, which is text
+            return value if isinstance(value, str | None) else json.dumps(value)
         if not isinstance(value, str):
             return value
+        if not value:
+            return None
         try:
             return json.loads(value)
         except json.JSONDecodeError:
@@ -59,17 +66,31 @@ class StackFile:
     @cached_property
     def checked(self) -> tuple[list[PoolSpec], list[Problem]]:
         """The pools whose kind is known, and every mistake in pools."""
-        for key in _READ:
-            if isinstance(value := self.value(key), dict) and set(value) == {"secure"}:
-                hint = f"pulumi config set --plaintext '{key}' …"
-                return [], [Problem(key, "is a secret, which this command cannot read", "", "plain text", hint)]
+        if unread := [each for each in self.secret_keys if each.path in _OF_POOLS]:
+            return [], unread
         return pools.check(self.value(pools.POOLS), self.value(clusters.CLUSTERS))
 
     @property
     def clusters(self) -> list[Problem]:
         """Every mistake in the clusters, and in what pools want of them."""
+        unread = {each.path for each in self.secret_keys}
         value = self.value(clusters.CLUSTERS)
-        return [] if isinstance(value, dict) and set(value) == {"secure"} else clusters.problems(value, self.checked[0])
+        return [] if clusters.CLUSTERS in unread else clusters.problems(value, self.checked[0])
+
+    @property
+    def secret_keys(self) -> list[Problem]:
+        """A problem for each key of ours that is a secret. One secret value makes a secret of the whole key."""
+        return [
+            Problem(
+                key,
+                "is a secret, which this command cannot read",
+                "a value under secure",
+                "plain text",
+                f"pulumi config set --plaintext '{key}' …",
+            )
+            for key in _READ
+            if _has_secret(self.config.get(key)) or _has_secret(self.value(key))
+        ]
 
     @cached_property
     def pools(self) -> list[tuple[str, Any]]:
@@ -86,6 +107,12 @@ class StackFile:
         """Stop where a pool has a mistake: what is added up over the others would pass for the whole."""
         if problems := self.checked[1]:
             raise problems_found(self, problems, "; see gpu-ci check")
+
+
+def _has_secret(value: Any) -> bool:
+    if isinstance(value, dict):
+        return set(value) == {"secure"} or any(map(_has_secret, value.values()))
+    return isinstance(value, list) and any(map(_has_secret, value))
 
 
 def problems_found(file: StackFile, problems: list[Problem], more: str = "") -> ProblemsFound:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gpu_catalog import region_of
 
 from ..aws.resource_names import SUBNET, ZONE
-from ..errors import ArgsError, Problem, did_you_mean
+from ..errors import ArgsError, Problem, did_you_mean, in_yaml
 from ..validation_errors import join
-from .hints import in_yaml, section
+from .hints import section
 
 if TYPE_CHECKING:
     from .cluster import Cluster

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,10 +11,9 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from ..args import Args
-from ..errors import Problem
+from ..errors import Problem, in_yaml
 
 _STEP = re.compile(r"[^.\[\]\"]+")
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./:-]*")
 
 
 def examples_of(args: type[Args], example: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,12 +81,3 @@ def _nearest(path: str, examples: Mapping[str, Any]) -> tuple[str, Any]:
             break
         key, value, at = step, at[step], at[step]
     return key, value
-
-
-def in_yaml(value: Any) -> str:
-    """A value on one line, as one would write it in a stack file."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{in_yaml(key)}: {in_yaml(each)}" for key, each in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(in_yaml, value)) + "]"
-    return value if isinstance(value, str) and _PLAIN.fullmatch(value) else json.dumps(value)

@@ -12,11 +12,11 @@ from gpu_common.secret_patterns import redact
 from .. import naming
 from ..args import Args
 from ..component import Component
-from ..errors import ArgsError, Problem, did_you_mean, nearest, unknown_key
+from ..errors import ArgsError, Problem, did_you_mean, in_yaml, nearest, unknown_key
 from ..kinds import args_for, component_for, kind_names
 from ..validation_errors import join
 from . import clusters
-from .hints import examples_of, in_yaml, with_hint
+from .hints import examples_of, with_hint
 
 POOLS = "gpu-ci:pools"
 # What an example names: the kind most pools are of.

@@ -53,5 +53,4 @@ def test_a_mistake_in_it_is_told_as_in_any_pool(ask: Ask, stack: Stack) -> None:
         "  expected: a machine type of Cloud Build private pools, such as e2-standard-8; none has a GPU\n"
         "  hint: did you mean e2-standard-8\n"
         "1 problem in Pulumi.dev.yaml\n"
-        "Pulumi.dev.yaml: not checked here: gcp:project\n"
     )

@@ -29,14 +29,13 @@ def test_mistakes_of_a_cluster_are_told_beside_those_of_its_pools(ask: Ask, tmp_
             f"{tmp_path}/Pulumi.dev.yaml: gpu-ci:clusters.ci.subnets.us-east-1a: must be text",
             f"{tmp_path}/Pulumi.dev.yaml: gpu-ci:clusters.ci.namespace: is one of Kubernetes' own namespaces",
             f"3 problems in {tmp_path}/Pulumi.dev.yaml",
-            f"{tmp_path}/Pulumi.dev.yaml: not checked here: gcp:project, gpu-ci:github, gpu-ci:site",
         ],
     )
 
 
-def test_a_cluster_in_order_is_no_longer_said_to_be_unchecked(ask: Ask, tmp_path: Path) -> None:
+def test_every_key_of_a_stack_with_a_cluster_is_checked(ask: Ask, tmp_path: Path) -> None:
     [found] = ask("check", written(tmp_path, stack()), "--json").json
-    assert (found["works"], found["unchecked"]) == (True, ["gcp:project", "gpu-ci:github", "gpu-ci:site"])
+    assert (found["works"], found["unchecked"]) == (True, [])
 
 
 def test_what_is_no_mistake_of_pools_and_clusters_is_a_note(ask: Ask, tmp_path: Path) -> None:

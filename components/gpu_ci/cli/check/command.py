@@ -37,9 +37,9 @@ SOURCE = options.Name("driver source", lambda: DRIVER_SOURCES)
 def command(targets: tuple[str, ...], as_json: bool, **choices: Any) -> None:
     """Say whether it can work, before anything is paid for: pools of stack files, or one machine and its choices.
 
-    Without a name, every Pulumi.<stack>.yaml of this folder is checked: its pools each and against each other, the
-    clusters they are on, its quotas against what the pools need, and that no secret of a provider stands there in plain
-    text. What is around them (project, networks, labels) is checked by the preview.
+    Without a name, every Pulumi.<stack>.yaml of this folder is checked: pools, clusters, quotas, site, GitHub, and
+    secrets of providers in plain text. These are the checks of the preview that need no cloud. A file without
+    gpu-ci:site and gpu-ci:github is taken for one of another program: it needs no project and no subnetworks.
 
     \b
     Examples:

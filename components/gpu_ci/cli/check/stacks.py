@@ -1,4 +1,4 @@
-"""`gpu-ci check FILE...`: everything that is wrong with the pools, clusters and quotas of stack files."""
+"""`gpu-ci check FILE...`: every problem of stack files, as the program finds them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from gpu_ci.cli.output import print_table
 from gpu_ci.cli.stack_files import StackFile, report_of
 from gpu_ci.errors import Problem
 from gpu_ci.github import plans
-from gpu_ci.stack import costs, prerequisites, provider_secrets, quotas
+from gpu_ci.stack import checks, costs, prerequisites, provider_secrets, quotas
 from gpu_ci.stack.clusters import CLUSTERS
 from gpu_ci.stack.pools import POOLS, images
+from gpu_ci.stack.site import GITHUB, SITE
 from gpu_ci.stack.warnings import GROUP, RUNNER_APP, stack_warnings
 
 
@@ -34,8 +35,14 @@ def run(names: tuple[str, ...], as_json: bool) -> None:
 
 
 def problems(file: StackFile) -> list[Problem]:
-    """Secrets in plain text, mistakes in pools and clusters, what the solver has against one, limits too small."""
-    wrong = provider_secrets.in_plain_text(file.config) + file.checked[1] + file.clusters
+    """Every problem that the program finds in the file, and what the solver finds in its pools."""
+    present = list(file.config)
+    wrong = checks.unknown_keys(present) + provider_secrets.in_plain_text(file.config) + file.secret_keys
+    unread = {problem.path for problem in wrong}
+    values = {key: None if key in unread else file.value(key) for key in checks.KEYS}
+    # A file without either key belongs to a program that gives its pools their surroundings itself.
+    complete = SITE in present or GITHUB in present
+    wrong += checks.check(values, present, unread, complete=complete).problems
     for demand in quotas.demands(file.pools):
         answer = solver.check(
             demand.machine, market=demand.market, zone=demand.region, boot_disk=demand.boot_disk or None
@@ -43,17 +50,16 @@ def problems(file: StackFile) -> list[Problem]:
         if isinstance(answer, solver.Refused):
             path = f"{POOLS}.{demand.pool}"
             wrong += [Problem(path, each.text, hint=each.hint and f"{each.hint} works") for each in answer.problems]
-    return wrong + file.quotas[1] + plans.problems(file.value(plans.KEY), _at(file, plans.PLAN))
+    return wrong
 
 
 def warnings(file: StackFile) -> list[str]:
-    """What is no mistake and still worth a word."""
+    """What is no mistake but should be known."""
     ended = [str(old) for image in images(file.pools) for old in staleness.image(image, clock.today())]
     described = file.value(CLUSTERS)
     clusters = described if isinstance(described, Mapping) else {}
     taken = [choice.choices.get("clusterName") for choice in file.checked[0]]
     given = [key for key in (RUNNER_APP, GROUP) if _at(file, key) is not None]
-    # Subnetworks stand under the site, which the preview checks.
     others = prerequisites.other_projects(file.pools, file.project, ("image", "reservation")) if file.project else []
     return [
         *ended,

@@ -1,15 +1,14 @@
-"""What pools need around them and a stack file does not say: subnetworks to join, and where runners register."""
+"""Check that a stack file gives what its pools need from other keys: subnetworks, and where runners register."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from gpu_ci.errors import Problem
-from gpu_ci.stack.pools import PoolSpec
-from gpu_ci.validation_errors import join
-
-from infra.site import GITHUB, SITE, Site
+from ..errors import Problem
+from ..validation_errors import join
+from .pools import PoolSpec
+from .site import GITHUB, SITE, Site
 
 
 def missing_subnetworks(choices: list[PoolSpec], site: Any, found: list[Problem]) -> list[Problem]:
@@ -102,7 +101,7 @@ def incompatible(choices: list[PoolSpec], site: Any, github: Any) -> list[Proble
     group = github.get("runnerGroup") if isinstance(github, Mapping) else None
     if not app or not group:
         return []
-    from gpu_ci.gcp.pool.rules import ANOTHER_IMAGE, ANOTHER_WAY, NO_STANDBY, RUNNERLESS, STANDING, UNREADABLE
+    from ..gcp.pool.rules import ANOTHER_IMAGE, ANOTHER_WAY, NO_STANDBY, RUNNERLESS, STANDING, UNREADABLE
 
     problems = []
     for spec in choices:

@@ -1,4 +1,4 @@
-"""What exists already and pools are placed in: project, subnetworks, labels of whoever pays, the organization."""
+"""What a stack file names that exists already: project, subnetworks, labels, the organization on GitHub."""
 
 from __future__ import annotations
 
@@ -6,12 +6,6 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, ClassVar
 
-from gpu_ci.args import Args, Redacted
-from gpu_ci.errors import at_path, invalid, raise_problems
-from gpu_ci.gcp.resource_names import REGION, Project, SecretName, Subnetwork
-from gpu_ci.gcp.runner_network import NetworkChoices, network_region
-from gpu_ci.github.plans import Plan
-from gpu_ci.labels import Labels
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -23,6 +17,13 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError, ValidationError
+
+from ..args import Args, Redacted
+from ..errors import at_path, invalid, raise_problems
+from ..gcp.resource_names import REGION, Project, SecretName, Subnetwork
+from ..gcp.runner_network import NetworkChoices, network_region
+from ..github.plans import Plan
+from ..labels import Labels
 
 SITE, GITHUB = "gpu-ci:site", "gpu-ci:github"
 """The keys of a stack file that hold what this module describes, and what is kept on GitHub."""
@@ -81,16 +82,21 @@ class GithubOwner(Args):
     )
     plan: Plan | None = Field(
         default=None,
+        examples=["team"],
         description="GitHub plan of the organization: free, team or enterprise (Enterprise Cloud). What gpu-ci:github "
         "asks for and the plan lacks is then an error; by default the preview names the plan that each feature needs",
     )
     app: Annotated[GithubApp | None, Redacted()] = Field(
         default=None,
+        examples=[{"id": 123456, "installationId": 12345678, "privateKey": "projects/acme-ci/secrets/github-app-key"}],
         description="the GitHub App this stack acts as: it makes runner groups, secrets and rules; by default the "
         "owner of GITHUB_TOKEN",
     )
     runner_app: Annotated[GithubApp | None, Redacted()] = Field(
         default=None,
+        examples=[
+            {"id": 234567, "installationId": 23456789, "privateKey": "projects/acme-ci/secrets/github-runner-app-key"}
+        ],
         description="the GitHub App that machines register their runners as, with the permission Self-hosted runners: "
         "read and write, and no other; machines can read its key, so it is another App than app",
     )

@@ -1,0 +1,106 @@
+"""Check a whole stack file: every key that the program reads, and what the keys require of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..errors import Problem, did_you_mean, unknown_key
+from ..github import plans
+from . import clusters, pools, quotas, requirements
+from .clusters import CLUSTERS
+from .hints import section, section_problems
+from .pools import POOLS, PoolSpec
+from .quotas import QUOTAS, Quotas
+from .site import GITHUB, SITE, GithubOwner, Provider, Site
+
+PROJECT = "gcp:project"
+KEYS = (PROJECT, SITE, GITHUB, CLUSTERS, QUOTAS, POOLS)
+"""The keys of a stack file that the program reads. The other keys configure providers."""
+
+_NAMESPACE = "gpu-ci:"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The pools and quotas of a stack file, and every problem of the file."""
+
+    pools: list[PoolSpec]
+    quotas: Quotas
+    problems: list[Problem]
+
+
+def check(
+    values: Mapping[str, Any], present: Collection[str], unread: Collection[str] = (), *, complete: bool = True
+) -> Checked:
+    """Check a stack file.
+
+    Args:
+        values: the decoded value of each of KEYS, None for a missing one and for one in `unread`.
+        present: every key of the file.
+        unread: the keys whose values cannot be read, because they are secret. Their problem is reported elsewhere.
+        complete: whether the file has to give the project, and what pools need around them. A file of another program
+            need not.
+    """
+    project, site, github = values[PROJECT], values[SITE], values[GITHUB]
+    project_needed = complete or project is not None
+    problems = _project_problems(project, present) if project_needed and PROJECT not in unread else []
+    problems += section(Site, SITE, site)
+    problems += _github_problems(github, site, unread)
+    choices: list[PoolSpec] = []
+    if POOLS not in unread:
+        choices, found = pools.check(values[POOLS], values[CLUSTERS], CLUSTERS not in unread)
+        problems += requirements.missing_subnetworks(choices, site, found) if complete and SITE not in unread else []
+        problems += found
+    problems += clusters.problems(values[CLUSTERS], choices)
+    problems += requirements.missing_registration(choices, site, github, unread) if complete else []
+    problems += requirements.duplicate_scale_sets(choices)
+    incompatible = requirements.incompatible(choices, site, github)
+    # A choice that has to be removed need not be corrected first.
+    problems = [problem for problem in problems if not requirements.is_superseded(problem, incompatible)] + incompatible
+    demands = quotas.demands(pools.in_order(choices, problems))
+    granted, found = quotas.check(values[QUOTAS], demands, str(project or ""))
+    return Checked(choices, granted, problems + found)
+
+
+def unknown_keys(present: Collection[str]) -> list[Problem]:
+    """Report keys of this package that the program does not read: misspelt ones, and ones that belong in the site."""
+    known = [path for path in KEYS if path.startswith(_NAMESPACE)]
+    site_keys = {f"{_NAMESPACE}{name}": f"{SITE}.{name}" for name in Site.choice_names()}
+    found = []
+    for path in sorted(present):
+        if path.startswith(_NAMESPACE) and path not in known:
+            problem = unknown_key(path, path, known)
+            found.append(replace(problem, hint=f"write it as {site_keys[path]}") if path in site_keys else problem)
+    return found
+
+
+def _project_problems(project: Any, present: Collection[str]) -> list[Problem]:
+    given = {} if project is None else {"project": project}
+    return [_misspelt(problem, present) for problem in section_problems(Provider, given, "gcp:")]
+
+
+def _misspelt(problem: Problem, present: Collection[str]) -> Problem:
+    """Name a key of the stack file that resembles a missing one. The namespace `gcp:` has many other keys."""
+    near = next((key for key in sorted(present) if key not in KEYS and did_you_mean(key, [problem.path])), "")
+    if problem.text != "is missing" or not near:
+        return problem
+    return replace(problem, hint=f"did you mean {problem.path} where it says {near}")
+
+
+def _github_problems(github: Any, site: Any, unread: Collection[str]) -> Sequence[Problem]:
+    if github is None:
+        return []
+    from .github import Github  # loads Pulumi's GitHub package, half a second that only some stacks need
+
+    problems = section(Github, GITHUB, github)
+    owner = site.get("github") if isinstance(site, Mapping) else None
+    problems += plans.problems(github, owner.get("plan") if isinstance(owner, Mapping) else None)
+    if SITE not in unread and not owner:
+        expected = str(GithubOwner.model_fields["owner"].description)
+        hint = f"pulumi config set --path '{SITE}.github.owner' …"
+        problems.append(
+            Problem(f"{SITE}.github.owner", f"is missing, and {GITHUB} is there", "nothing", expected, hint)
+        )
+    return problems

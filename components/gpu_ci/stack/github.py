@@ -1,0 +1,83 @@
+"""What a stack file keeps on GitHub: a runner group, secrets by reference, and rules of repositories."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, Field, field_validator
+
+from .. import naming
+from ..args import Args, Redacted
+from ..errors import at_path, invalid, raise_problems
+from ..gcp.resource_names import SecretName
+from ..github.actions_secrets import ActionsSecretsArgs
+from ..github.names import KeysOnce, SettingName
+from ..github.repository_rules import RepositoryRules, RepositoryRulesArgs
+from ..github.runner_group import RunnerGroup, RunnerGroupArgs
+
+# What of a scope says where a secret is kept: an organization keeps a name once, whichever repositories may have it.
+_PLACE = {"kind", "repository", "environment"}
+
+
+def _name(value: str) -> str:
+    """One that becomes part of resources' names."""
+    if not re.fullmatch(naming.PATTERN, value):
+        raise invalid("the name has a form that is not accepted", expected=naming.FORM, safe_hint="such as kernels")
+    return value
+
+
+_Name = Annotated[str, AfterValidator(_name)]
+
+
+class SecretsByReference(ActionsSecretsArgs):
+    """Secrets and variables of a place on GitHub; where a secret lies is said here, and never what it is."""
+
+    WIRING: ClassVar[frozenset[str]] = frozenset()
+
+    secrets: Annotated[dict[SettingName, SecretName], KeysOnce] = Field(  # type: ignore[assignment]
+        default={},
+        validate_default=True,
+        description="name on GitHub to the secret of Secret Manager its value lies in, as "
+        "projects/<project>/secrets/<name>; the newest version is taken",
+    )
+
+
+class Github(Args):
+    """What is kept on GitHub."""
+
+    EXAMPLE: ClassVar[dict[str, Any]] = {
+        "runnerGroup": RunnerGroup.EXAMPLE,
+        "secrets": {"kernels": {"scope": {"kind": "repository", "repository": "kernels"}}},
+        "rules": {"kernels": RepositoryRules.EXAMPLE},
+    }
+
+    runner_group: RunnerGroupArgs | None = Field(
+        default=None, description="the group runners of this stack register into; named gpu-<stack> by default"
+    )
+    # A value that stands here by mistake, a line too high say, may be the secret itself.
+    secrets: Annotated[dict[_Name, SecretsByReference], Redacted()] = Field(
+        default={}, description="by a name of your own, secrets and variables of a repository, environment or more"
+    )
+    rules: dict[_Name, RepositoryRulesArgs] = Field(
+        default={}, description="by a name of your own, what holds for the default branch of a repository"
+    )
+
+    @field_validator("secrets")
+    @classmethod
+    def _each_kept_once(cls, value: dict[str, SecretsByReference]) -> dict[str, SecretsByReference]:
+        """Two entries that keep the same secret would take it from each other."""
+        owners: dict[tuple[str, ...], str] = {}
+        problems = []
+        for name, args in value.items():
+            place = tuple(str(part).lower() for part in args.scope.model_dump(include=_PLACE).values())
+            for sort in ("secrets", "variables"):
+                for key in getattr(args, sort):
+                    first = owners.setdefault((*place, sort, key.upper()), name)
+                    if first != name:
+                        error = invalid(
+                            f"is kept by {first} already; case does not count", hint="remove one of the two"
+                        )
+                        problems.append(at_path(error, "a name", name, sort, key))
+        raise_problems(problems)
+        return value
