@@ -55,8 +55,8 @@ test-kubernetes: dev control-plane ## our objects and the sandbox's words beside
 test-live: dev ## deploy a small pool to a real account, check it and destroy it; costs money, so it asks first
 	@.venv/bin/python -m tools.live.stack
 
-test-gpu: dev torch ## run gpu-smoke's profiles on the GPUs of this machine, within their time budgets; asks first
-	@.venv/bin/python -m tools.live.gpu
+test-gpu: torch ## run gpu-smoke's profiles on the GPUs of this machine, within their time budgets; asks first
+	@.venv-torch/bin/python -m tools.live.gpu
 
 test-mutations: dev ## change the verdict code of gpu-smoke place by place: which changes does no test see? (ARGS=judge/)
 	@.venv/bin/python tools/mutations.py $(ARGS)

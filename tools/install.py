@@ -25,6 +25,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 UV = ROOT / ".tools" / "bin" / "uv"
 STAMP = ".installed"
+CPU_BUILD = ".cpu-build"
+"""The file that marks an environment with the CPU build of torch."""
 
 # environment -> (folder, lock, whether this project itself is installed into it)
 ENVIRONMENTS = {
@@ -117,16 +119,17 @@ def installer_lock() -> Iterator[None]:
         yield
 
 
-def fresh_folder(folder: Path) -> None:
+def fresh_folder(folder: Path, reason: str = "is of another lock, folder or Python") -> None:
+    """Remove an environment that has to be made again, and print the reason."""
     if folder.is_symlink():
-        # Whatever it points to is another checkout's, or somebody's own.
+        # The target may belong to another checkout.
         fail(
             f"{folder.name} is a link, and what it points to is not what is wanted now",
             f"got: {folder.readlink()}",
             f"hint: remove the link, and make it again here: rm {folder.name}",
         )
     if folder.exists():
-        reason = "holds other packages than are wanted now" if (folder / STAMP).is_file() else "was left unfinished"
+        reason = reason if (folder / STAMP).is_file() else "was left unfinished"
         log(f"{folder.name} {reason}; making it again")
         shutil.rmtree(folder)
 
@@ -173,6 +176,7 @@ def install_torch(python: Path, lock: Path) -> None:
         with started(command, env={**os.environ, **limits}, stderr=subprocess.PIPE) as process:
             _, errors = process.communicate()
         if process.returncode == 0:
+            (python.parents[1] / CPU_BUILD).touch()
             return
         reason = next((line for line in errors.splitlines() if "cause:" in line or "error" in line), "no answer")
         log(f"PyTorch's own index cannot be used ({reason.strip()}); taking the default build instead")
@@ -192,11 +196,18 @@ def install(name: str) -> None:
     folder, lock = ROOT / folder_name, ROOT / lock_name
     stamp = folder / STAMP
     done = stamp.read_text() if stamp.is_file() else ""
+    # On a machine that has got its driver since, the CPU build would fail every check.
+    cpu_build = name == "torch" and (folder / CPU_BUILD).exists() and has_gpu()
     # The dev environment holds all of the runtime one, so `make up` after `make test` installs nothing.
-    if done == expected_stamp(name) or (name == "runtime" and done == expected_stamp("dev")):
+    if (done == expected_stamp(name) and not cpu_build) or (name == "runtime" and done == expected_stamp("dev")):
         return
     install_uv()
-    fresh_folder(folder)
+    if cpu_build:
+        fresh_folder(folder, "has the CPU build of torch, and this machine has a GPU now")
+    elif name == "dev" and done == expected_stamp("runtime"):
+        fresh_folder(folder, "has no test tools yet")
+    else:
+        fresh_folder(folder)
     began = time.monotonic()
     log(f"{lock_name} into {folder_name}")
     run(UV, "venv", "--quiet", "--python", sys.executable, folder)

@@ -88,7 +88,7 @@ def test_a_changed_lock_makes_the_environment_anew(checkout: Checkout) -> None:
     checkout.install("runtime")
     (checkout.root / ".venv" / "leftover").write_text("")
     (checkout.root / "requirements.lock").write_text("# another\n")
-    assert "holds other packages" in checkout.install("runtime").stdout
+    assert ".venv is of another lock, folder or Python; making it again" in checkout.install("runtime").stdout
     assert not (checkout.root / ".venv" / "leftover").exists()
 
 
@@ -101,7 +101,7 @@ def test_an_environment_that_is_to_find_other_folders_is_made_anew(checkout: Che
     (checkout.tools / "uv").write_text(f"{uv}\nmkdir -p {shlex.quote(str(packages))}\n")
     checkout.install("policy")
     script.write_text(script.read_text().replace('"policy": ["catalog"', '"policy": ["catalog", "common"'))
-    assert "holds other packages" in checkout.install("policy").stdout
+    assert ".venv-policy is of another lock, folder or Python; making it again" in checkout.install("policy").stdout
     assert (packages / "gpu_ci.pth").read_text() == "".join(
         f"{checkout.root}/{each}\n" for each in ("catalog", "common", "smoke")
     )
@@ -142,6 +142,29 @@ def test_the_dev_environment_serves_the_runtime_too(checkout: Checkout) -> None:
     before = checkout.calls()
     assert checkout.install("runtime").stdout == ""
     assert checkout.calls() == before
+
+
+def test_the_runtime_environment_that_gets_the_test_tools_is_not_said_to_be_wrong(checkout: Checkout) -> None:
+    checkout.install("runtime")
+    first, *_ = checkout.install("dev").stdout.splitlines()
+    assert first == "install: .venv has no test tools yet; making it again"
+
+
+def test_the_cpu_build_of_torch_is_exchanged_once_the_machine_has_a_gpu(
+    checkout: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if checkout.module().has_gpu():
+        pytest.skip("this machine has an NVIDIA driver, so the CPU build is never taken")
+    checkout.install("torch")
+    assert checkout.install("torch").stdout == ""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "nvidia-smi").write_text("#!/bin/sh\n")
+    (tmp_path / "bin" / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    first, *_ = checkout.install("torch").stdout.splitlines()
+    assert first == ("install: .venv-torch has the CPU build of torch, and this machine has a GPU now; making it again")
+    assert checkout.calls()[-1].endswith("locks/torch.lock")
+    assert checkout.install("torch").stdout == ""
 
 
 def test_torch_is_the_cpu_build_where_its_index_answers(checkout: Checkout) -> None:

@@ -18,5 +18,5 @@ def require(expected: str, environment: Mapping[str, str]) -> None:
             "not confirmed\n"
             f"  got: {VARIABLE}={environment.get(VARIABLE, '')}\n"
             f"  expected: {VARIABLE}={expected}\n"
-            "  hint: set it once you agree to the plan above"
+            f"  hint: set {VARIABLE}={expected} if you agree to the plan above"
         )

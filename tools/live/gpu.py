@@ -1,4 +1,4 @@
-"""`make test-gpu`: runs gpu-smoke's profiles on the GPUs of this machine, and holds them to their time budgets.
+"""`make test-gpu`: run gpu-smoke's profiles on the GPUs of this machine, and compare their times with the budgets.
 
     GPU_CI_CONFIRM=gpu make test-gpu                     one GPU, torch from .venv-torch
     GPU_CI_CONFIRM=gpu GPU_CI_GPUS=8 make test-gpu       eight of them
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -28,7 +29,7 @@ BURN_SEC = 30
 
 @dataclass(frozen=True)
 class Run:
-    """One run of the check, and what has to be true of it."""
+    """One run of the check, with its time budget and its expected exit code."""
 
     name: str
     arguments: tuple[str, ...]
@@ -63,16 +64,17 @@ def check(run: Run, command: Sequence[str], gpus: int, receipts: Path, environme
         last = (ended.stderr.strip().splitlines() or ["no output"])[-1]
         return [f"wrote no receipt, and exits with {ended.returncode}: {last}"]
     receipt = json.loads(file.read_text())
-    print(f"test-gpu: {run.name}: exit code {ended.returncode}, {seconds:.1f} s: {receipt['summary']}", flush=True)
+    code = f"exit code {ended.returncode}{', as this run has to' if ended.returncode == run.exit_code != 0 else ''}"
+    print(f"test-gpu: {run.name}: {code}, {seconds:.1f} s: {receipt['summary']}", flush=True)
     return problems(run, ended.returncode, receipt, gpus)
 
 
 def problems(run: Run, exit_code: int, receipt: Mapping[str, Any], gpus: int) -> list[str]:
-    """What is wrong with a run, from its exit code and its receipt."""
+    """Find the problems of a run in its exit code and its receipt."""
     found = []
     if exit_code != run.exit_code:
         found.append(f"exit code {exit_code}, expected {run.exit_code}: {receipt['summary']}")
-    if run.exit_code == 0:
+    elif run.exit_code == 0:
         if receipt["device"] != "cuda" or len(receipt["gpus"]) != gpus:
             found.append(f"checked {len(receipt['gpus'])} GPUs on {receipt['device']}, expected {gpus} on cuda")
         if gpus == 1 and receipt["seconds"] > run.budget_sec:
@@ -92,7 +94,7 @@ def same_products(receipts: Path) -> list[str]:
 
 
 def main(environment: Mapping[str, str] = os.environ, command: Sequence[str] = (), receipts: Path = RECEIPTS) -> int:
-    """0 when every run was as expected, 1 when one was not, 2 when nothing was started."""
+    """Run the check several times. Returns 0 if every run is as expected, 1 if one is not, 2 if none was started."""
     given = environment.get("GPU_CI_GPUS", "1")
     print(f"test-gpu: {len(RUNS)} runs of gpu-smoke, some minutes; nothing is created or paid for here")
     try:
@@ -108,13 +110,16 @@ def main(environment: Mapping[str, str] = os.environ, command: Sequence[str] = (
     began = time.monotonic()
     first, *others = RUNS
     wrong = {first.name: check(first, command, gpus, receipts, environment)}
-    if not wrong[first.name]:  # without a GPU that computes, the others would say the same
+    if not wrong[first.name]:  # the others would fail for the same reason
         wrong |= {run.name: check(run, command, gpus, receipts, environment) for run in others}
     if len(wrong) == len(RUNS) and not any(wrong[name] for name in ("standard", "standard-again")):
         wrong["same products"] = same_products(receipts)
     for name, found in wrong.items():
         for problem in found:
             print(f"test-gpu: {name}: {problem}", file=sys.stderr)
+    if wrong[first.name]:
+        print(f"  not run: {', '.join(run.name for run in others)}", file=sys.stderr)
+        print(f"  hint: find the cause with {shlex.join([*command, 'diagnose'])}", file=sys.stderr)
     print(f"test-gpu: {(time.monotonic() - began) / 60:.1f} minutes of {gpus} GPU; receipts in {receipts}")
     return int(any(wrong.values()))
 

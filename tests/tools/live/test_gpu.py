@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -30,6 +31,7 @@ def test_a_real_receipt_has_no_problem() -> None:
     ("exit_code", "changes", "gpus", "problem"),
     [
         (3, {}, 1, "exit code 3, expected 0"),
+        (2, {"device": None, "gpus": []}, 1, "exit code 2, expected 0"),
         (0, {"seconds": 60.5}, 1, "took 60.5 s, expected at most 60 s"),
         (0, {"device": "cpu"}, 1, "checked 1 GPUs on cpu, expected 1 on cuda"),
         (0, {}, 8, "checked 1 GPUs on cuda, expected 8 on cuda"),
@@ -78,7 +80,11 @@ def test_a_number_of_gpus_that_is_none_is_refused(
 def test_nothing_more_runs_after_a_first_run_that_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = [sys.executable, "-c", "import sys; sys.exit('no GPU here')"]
     assert gpu.main({"GPU_CI_CONFIRM": "gpu"}, command, tmp_path) == 1
-    assert capsys.readouterr().err == "test-gpu: quick-first: wrote no receipt, and exits with 1: no GPU here\n"
+    assert capsys.readouterr().err.splitlines() == [
+        "test-gpu: quick-first: wrote no receipt, and exits with 1: no GPU here",
+        "  not run: quick, standard, standard-again, burn, too-many-expected",
+        f"  hint: find the cause with {shlex.join([*command, 'diagnose'])}",
+    ]
 
 
 def test_a_check_that_writes_no_receipt_is_a_problem_with_its_last_line(tmp_path: Path) -> None:
