@@ -24,7 +24,7 @@ up: engine torch ## bring the stack up in the sandbox (the real Pulumi engine, n
 	@printf 'The stack %s in the sandbox: the real Pulumi engine, and offline providers in the place of the clouds.\n' '$(STACK)'
 	@printf 'Each pool with GPUs is checked on a machine of its own, torch and all, before it takes jobs. A table of all pools ends it.\n\n'
 	@$(SANDBOX) up --stack '$(STACK)' --yes --skip-preview --suppress-outputs --suppress-progress $(ARGS)
-	@$(SANDBOX) stack output --stack '$(STACK)' --json | .venv/bin/gpu-ci status
+	@$(SANDBOX) stack output --stack '$(STACK)' --json | .venv/bin/gpu-ci status --no-notes
 	@printf '\nAll of it is in the sandbox on this machine; nothing was made in any cloud. Details: %s stack output --stack %s\n' '$(SANDBOX)' '$(STACK)'
 
 preview: engine ## what `make up` would do
@@ -32,6 +32,8 @@ preview: engine ## what `make up` would do
 
 down: engine ## destroy the stack in the sandbox
 	@$(SANDBOX) destroy --stack '$(STACK)' --yes $(ARGS)
+	@printf '\nIn the sandbox nothing more has to be done: make up deploys the stack again, and make clean removes the sandbox.\n'
+	@printf 'For pulumi stack rm, write %s stack rm %s: it keeps Pulumi.%s.yaml.\n' '$(SANDBOX)' '$(STACK)' '$(STACK)'
 
 test: dev comment engine torch policy ## the tests, some of the real engine too (PYTEST_ARGS="-k name" narrows them)
 	@.venv/bin/python -m pytest -n 4 --dist worksteal $(PYTEST_ARGS)

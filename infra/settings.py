@@ -92,7 +92,7 @@ def _read(path: str, problems: list[Problem]) -> Any:
         # One secret value makes one of the whole key, and the engine does not tell which.
         again = "pulumi config set --plaintext"
         hint = f"{again} '{path}' …; where one value in it says secure, that one alone: {again} --path '{path}.…' …"
-        problems.append(Problem(path, fault, expected="plain text", hint=hint))
+        problems.append(Problem(path, fault, "a secret", "plain text", hint))
         return None
     text = pulumi.Config(namespace).get(key)
     if not text:  # the engine hands over an empty text for a key without a value

@@ -176,12 +176,14 @@ def _limit_problem(path: tuple[str, ...], location: str, metric: str, limit: Any
         spellings = {each.lower(): each for each in metrics()}
         near = spellings.get(closest(metric, spellings), "")
         hint = f"did you mean {near}?" if near else "the metrics are those of Google's Compute API, or AWS quota codes"
-        return Mistake(path, "is no quota that a machine with a GPU draws from", "", "", hint)
+        expected = "a metric of a quota that machines with GPUs draw from"
+        return Mistake(path, "is no quota that a machine with a GPU draws from", repr(metric), expected, hint)
     everywhere = row_of(metric)["scope"] == GLOBAL
     if everywhere != (location == GLOBAL):
         better = f"put it under {GLOBAL}" if everywhere else "put it under the region it is for"
         text = "is a quota of all regions together" if everywhere else "is a quota of each region"
-        return Mistake(path, text, "", "", better)
+        expected = f"under {GLOBAL}" if everywhere else "under a region"
+        return Mistake(path, text, f"under {location}", expected, better)
     expected = "the limit that was granted, 0 or more"
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit >= 0:
         got = repr(limit) if isinstance(limit, str) else _got(limit)

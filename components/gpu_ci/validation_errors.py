@@ -35,6 +35,7 @@ _TEXTS = {
     "literal_error": "must be one of {expected}",
     "string_pattern_mismatch": "has a form that is not accepted",
 }
+_HIDDEN = "a value that is not shown, as it may be a secret"
 _NO_MAP = ("dict_type", "model_type", "model_attributes_type")
 _ONE = {"too_short": "needs at least one", "string_too_short": "must not be empty"}
 """The same of a least length of one."""
@@ -92,7 +93,7 @@ def _explain(line: dict[str, Any], model: type[BaseModel], under: Loc, show: boo
     return Problem(
         path,
         one or _TEXTS.get(kind, "").format(**context) or _pydantic_text(line["msg"]),
-        got="nothing" if kind == "missing" else _got(value) if show else "",
+        got="nothing" if kind == "missing" else _got(value) if show else _HIDDEN,
         expected=ours.get("expected") or description,
         hint=ours.get("safe_hint") or (ours.get("hint", "") if show else "") or meant or example,
     )
@@ -114,7 +115,7 @@ def _unknown_choice(kind: str, path: str, context: Mapping[str, Any], choices: l
     if kind == "union_tag_not_found":
         return Problem(path, "is missing", "nothing", expected, f"such as {choices[0]}")
     hint = (did_you_mean(str(context["tag"]), choices) if show else "") or f"such as {tag}: {choices[0]}"
-    return Problem(path, "is none of those there are", repr(context["tag"]) if show else "", expected, hint)
+    return Problem(path, "is none of those there are", repr(context["tag"]) if show else _HIDDEN, expected, hint)
 
 
 def _no_choice(path: str, value: Any, description: str, choice: tuple[str, list[str]], show: bool) -> Problem:
@@ -123,7 +124,7 @@ def _no_choice(path: str, value: Any, description: str, choice: tuple[str, list[
     word = nearest(value, choices) if show and isinstance(value, str) else ""
     meant = f"write it as {{{tag}: {word}}}" if word else f"such as {{{tag}: {choices[0]}}}"
     expected = f"{description}; {tag} is one of {', '.join(choices)}"
-    return Problem(path, "must be a map", _got(value) if show else "", expected, meant)
+    return Problem(path, "must be a map", _got(value) if show else _HIDDEN, expected, meant)
 
 
 def _locate(loc: Loc, model: type[BaseModel]) -> Place:

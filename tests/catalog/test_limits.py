@@ -52,8 +52,8 @@ def test_limits_are_read_by_region_and_metric() -> None:
             Mistake(
                 ("us-central1", "NVIDIA_L4_GPU"),
                 "is no quota that a machine with a GPU draws from",
-                "",
-                "",
+                "'NVIDIA_L4_GPU'",
+                "a metric of a quota that machines with GPUs draw from",
                 "did you mean NVIDIA_L4_GPUS?",
             ),
         ),
@@ -62,15 +62,19 @@ def test_limits_are_read_by_region_and_metric() -> None:
             Mistake(
                 ("us-central1", "GPUS_ALL_REGIONS"),
                 "is a quota of all regions together",
-                "",
-                "",
+                "under us-central1",
+                "under global",
                 "put it under global",
             ),
         ),
         (
             {"global": {"NVIDIA_L4_GPUS": 4}},
             Mistake(
-                ("global", "NVIDIA_L4_GPUS"), "is a quota of each region", "", "", "put it under the region it is for"
+                ("global", "NVIDIA_L4_GPUS"),
+                "is a quota of each region",
+                "under global",
+                "under a region",
+                "put it under the region it is for",
             ),
         ),
         (

@@ -46,7 +46,7 @@ def test_what_must_be_secret_and_what_must_not_is_refused_without_being_told(
         return ()
 
     [found] = run(settled())
-    assert (found.path, found.text, found.got) == (path, text, "")
+    assert (found.path, found.text, found.got) == (path, text, "a value that is not shown, as it may be a secret")
     assert "hush" not in found.render("Vault")
 
 

@@ -77,6 +77,7 @@ def test_secrets_that_no_job_could_read_are_refused_in_the_stack_file() -> None:
     assert told(stack(secrets=[KEY])) == (
         "Pulumi.staging.yaml: gpu-ci:pools.l4.secrets: no job can read: this pool registers runners, and their jobs "
         "are kept from the machine's identity\n"
+        "  got: a list\n"
         "  expected: nothing here, or runner.docker: rootful\n"
         "  hint: give it to workflows by gpu-ci:github.secrets, or by an identity of their own (docs/gcp.md)"
     )
@@ -150,6 +151,7 @@ def test_machines_that_wait_stopped_are_refused_where_runners_would_register() -
     assert told(stack(**standby)) == (
         "Pulumi.staging.yaml: gpu-ci:pools.l4.standby: cannot wait stopped: a machine registers its runner as soon as "
         "it runs, and would be stopped with its job\n"
+        "  got: a map\n"
         "  expected: nothing here\n"
         "  hint: leave standby out"
     )

@@ -232,8 +232,9 @@ def test_a_providers_secret_in_plain_text_is_refused_and_never_shown() -> None:
     assert "hunter2" not in str(error)
     assert told(values, secrets=["github:appAuth"]) == (
         "Pulumi.staging.yaml: github:token: is a secret in plain text\n"
+        "  got: a value that is not shown\n"
         "  expected: nothing here, or a value that pulumi config set --secret encrypted\n"
-        "  hint: remove it, give it as GITHUB_TOKEN instead, and make a new one: whoever has the file has this one"
+        "  hint: remove it, give it as GITHUB_TOKEN instead, and make a new one: everyone with the file has this one"
     )
     assert load(values, secrets=["github:appAuth", "github:token"]).project == "example-ci"
 

@@ -19,9 +19,10 @@ _HINT = "pulumi stack output --stack staging --json | gpu-ci status"
 
 @click.command("status")
 @click.argument("file", type=click.File(encoding="utf-8"), default="-")
+@click.option("--no-notes", is_flag=True, help="Leave out the notes, which the `pulumi up` before has printed.")
 @options.as_json
-def command(file: TextIO, as_json: bool) -> None:
-    """Each pool of a stack that is up: its machines, what they cost, and what the check of its template said.
+def command(file: TextIO, no_notes: bool, as_json: bool) -> None:
+    """Print each pool of a deployed stack: its machines, their cost, and the verdict on its template.
 
     Reads the outputs of the stack from a FILE or, by default, from the standard input. Nothing is asked of any cloud.
 
@@ -43,8 +44,8 @@ def command(file: TextIO, as_json: bool) -> None:
             click.echo(row["said"] if row["said"].startswith(f"{row['pool']}:") else f"{row['pool']}: {row['said']}")
     if summary := outputs.get("cost", {}).get("summary"):
         click.echo(f"cost: {summary}")
-    for old in old_prices(outputs["pools"]):
-        click.echo(f"note: {old}")
+    if not no_notes and (old := old_prices(outputs["pools"])):
+        click.echo(f"note: {'; '.join(f'{each.subject} {each.text}' for each in old)}; hint: {old[0].hint}")
 
 
 def read(file: TextIO) -> dict[str, Any]:
@@ -78,21 +79,14 @@ def document(name: str, pool: Mapping[str, Any], target: Mapping[str, Any]) -> d
     }
 
 
-def old_prices(pools: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A word on prices of long ago."""
+def old_prices(pools: Mapping[str, Mapping[str, Any]]) -> tuple[staleness.Stale, ...]:
+    """Find the pools whose prices are old or undated."""
     dates = {name: pool.get("cost", {}).get("priceDate", cost.UNKNOWN) for name, pool in pools.items()}
-    return [
-        str(each)
-        for each in staleness.prices(
-            {
-                name: None
-                if day == cost.UNKNOWN
-                else Price(0, "", "standard", None if day == cost.UNDATED else day, ())
-                for name, day in dates.items()
-            },
-            clock.today(),
-        )
-    ]
+    prices = {
+        name: None if day == cost.UNKNOWN else Price(0, "", "standard", None if day == cost.UNDATED else day, ())
+        for name, day in dates.items()
+    }
+    return staleness.prices(prices, clock.today())
 
 
 def _types(names: Sequence[str]) -> str:

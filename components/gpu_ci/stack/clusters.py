@@ -11,7 +11,7 @@ from gpu_catalog import region_of
 from ..aws.resource_names import SUBNET, ZONE
 from ..errors import ArgsError, Problem, did_you_mean, in_yaml
 from ..validation_errors import join
-from .hints import section
+from .hints import section, shape
 
 if TYPE_CHECKING:
     from .cluster import Cluster
@@ -48,7 +48,8 @@ def problems(clusters: Any, pools: Iterable[OnCluster] = ()) -> list[Problem]:
 
     if not isinstance(clusters, Mapping):
         example = in_yaml({"ci": Cluster.EXAMPLE})
-        return [Problem(CLUSTERS, "must be a map", expected="EKS clusters by their names", hint=f"such as {example}")]
+        expected = "EKS clusters by their names"
+        return [Problem(CLUSTERS, "must be a map", shape(clusters), expected, f"such as {example}")]
     choices, found = list(pools), []
     for name, each in sorted(clusters.items()):
         on = [pool for pool in choices if pool.choices.get("clusterName") == name]

@@ -52,6 +52,15 @@ def with_hint(problem: Problem, examples: Mapping[str, Any]) -> Problem:
     return replace(problem, hint=hint)
 
 
+def shape(value: Any) -> str:
+    """What a misplaced value is, without the value of a text, which may be a secret."""
+    if isinstance(value, Mapping):
+        return "a map"
+    if isinstance(value, list):
+        return "a list"
+    return "text" if isinstance(value, str) else "nothing" if value is None else repr(value)
+
+
 def section(model: type[Args], path: str, value: Any) -> list[Problem]:
     """What is wrong with a key of a stack file whose value is a map."""
     if value is None:
@@ -59,7 +68,7 @@ def section(model: type[Args], path: str, value: Any) -> list[Problem]:
     if not isinstance(value, Mapping):
         example = in_yaml(model.EXAMPLE) if hasattr(model, "EXAMPLE") else ""
         return [
-            Problem(path, "must be a map", expected=(model.__doc__ or "").splitlines()[0], hint=f"such as {example}")
+            Problem(path, "must be a map", shape(value), (model.__doc__ or "").splitlines()[0], f"such as {example}")
         ]
     return section_problems(model, value, f"{path}.")
 

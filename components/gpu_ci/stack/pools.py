@@ -16,7 +16,7 @@ from ..errors import ArgsError, Problem, did_you_mean, in_yaml, nearest, unknown
 from ..kinds import args_for, component_for, kind_names
 from ..validation_errors import join
 from . import clusters
-from .hints import examples_of, with_hint
+from .hints import examples_of, shape, with_hint
 
 POOLS = "gpu-ci:pools"
 # What an example names: the kind most pools are of.
@@ -88,7 +88,7 @@ def check(pools: Any, described: Any = None, readable: bool = True) -> tuple[lis
         hint = f"add one, such as {example} (docs/add-a-pool.md); to remove the last pool, run pulumi destroy"
         return [], [Problem(POOLS, "is missing" if pools is None else "has no pools", "nothing", _SHAPE, hint)]
     if not isinstance(pools, Mapping):
-        return [], [Problem(POOLS, "must be a map", _got(pools), _SHAPE, f"such as {example}")]
+        return [], [Problem(POOLS, "must be a map", shape(pools), _SHAPE, f"such as {example}")]
     choices: list[PoolSpec] = []
     problems: list[Problem] = []
     owners: dict[frozenset[str], str] = {}
@@ -148,7 +148,7 @@ def _kind(path: str, value: Any, problems: list[Problem]) -> KindOfPool | None:
     kinds = kind_names()
     if not isinstance(value, Mapping):
         hint = f"such as {{kind: {_USUAL}, …}}; to remove the pool, delete its name too"
-        problems.append(Problem(path, "must be a map", _got(value), "a kind and the choices of that kind", hint))
+        problems.append(Problem(path, "must be a map", shape(value), "a kind and the choices of that kind", hint))
         return None
     kind, expected = value.get("kind"), "one of " + ", ".join(kinds)
     if kind in kinds:
@@ -162,7 +162,7 @@ def _kind(path: str, value: Any, problems: list[Problem]) -> KindOfPool | None:
     else:
         other = f"kinds and their fields are in docs/pools.md, such as kind: {likely or _USUAL}"
         hint = f"did you mean {near}" if near else other
-        got = repr(kind) if isinstance(kind, str) else _got(kind)
+        got = repr(kind) if isinstance(kind, str) else shape(kind)
         problems.append(Problem(f"{path}.kind", "unknown kind of pool", got, expected, hint))
     return KindOfPool(component_for(likely), key, sure=bool(near)) if likely else None
 
@@ -219,13 +219,3 @@ def _runner_labels(spec: PoolSpec) -> list[str]:
     if not isinstance(given, list) or not all(isinstance(label, str) for label in given):
         return []
     return list(given)
-
-
-def _got(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "a map"
-    if isinstance(value, list):
-        return "a list"
-    if isinstance(value, str):  # what was meant by it is not known, and it may be a secret
-        return "text"
-    return "nothing" if value is None else repr(value)

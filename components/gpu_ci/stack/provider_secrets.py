@@ -1,4 +1,4 @@
-"""Secrets that Pulumi's own providers take from a stack file: there they may stand encrypted, or not at all."""
+"""Check that a stack file has secrets of Pulumi's own providers encrypted, or not at all."""
 
 from __future__ import annotations
 
@@ -54,8 +54,9 @@ def in_plain_text(config: Mapping[str, Any], encrypted: Collection[str] = ()) ->
         Problem(
             path,
             "is a secret in plain text",
+            "a value that is not shown",
             expected="nothing here, or a value that pulumi config set --secret encrypted",
-            hint=f"remove it, give it as {variable} instead, and make a new one: whoever has the file has this one",
+            hint=f"remove it, give it as {variable} instead, and make a new one: everyone with the file has this one",
         )
         for key, variable in _VARIABLES.items()
         if key in config and key not in encrypted

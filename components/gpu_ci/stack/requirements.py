@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import Problem
 from ..validation_errors import join
+from .hints import shape
 from .pools import PoolSpec
 from .site import GITHUB, SITE, Site
 
@@ -115,10 +116,12 @@ def incompatible(choices: list[PoolSpec], site: Any, github: Any) -> list[Proble
                 Problem(f"{spec.path}.driver.source", RUNNERLESS, "'cos'", "image or installer", ANOTHER_IMAGE)
             )
         if spec.choices.get("standby"):
-            problems.append(Problem(f"{spec.path}.standby", STANDING, expected="nothing here", hint=NO_STANDBY))
+            problems.append(
+                Problem(f"{spec.path}.standby", STANDING, shape(spec.choices["standby"]), "nothing here", NO_STANDBY)
+            )
         if secrets and docker != "rootful":
             expected = "nothing here, or runner.docker: rootful"
-            problems.append(Problem(f"{spec.path}.secrets", UNREADABLE, expected=expected, hint=ANOTHER_WAY))
+            problems.append(Problem(f"{spec.path}.secrets", UNREADABLE, shape(secrets), expected, ANOTHER_WAY))
     return problems
 
 

@@ -79,7 +79,7 @@ def test_the_command_and_the_program_find_the_same_problem(ask: Ask, tmp_path: P
     assert (answer.code, [each["path"] for each in found]) == (1, paths)
     by_program = [{name: text for name, text in asdict(each).items() if text} for each in refused(values).problems]
     assert found == by_program
-    assert all({"path", "text", "expected", "hint"} <= each.keys() for each in found)
+    assert all({"path", "text", "got", "expected", "hint"} == each.keys() for each in found)
 
 
 @pytest.mark.parametrize("file", ["Pulumi.staging.yaml", "Pulumi.prod.yaml"])

@@ -314,6 +314,7 @@ def test_a_key_that_is_no_key_is_refused_and_not_told() -> None:
         deploy(program, computed=COMPUTED)
     assert str(caught.value) == (
         "RunnerScaleSet 'gpu': app.privateKey: is no private key\n"
+        "  got: a value that is not shown, as it may be a secret\n"
         "  expected: its private key in PEM form, as a secret Output\n"
         "  hint: the whole .pem file GitHub gave out, its first line included"
     )

@@ -32,9 +32,9 @@ def test_a_secret_in_plain_text_is_told_with_the_variable_it_can_come_from(
     key: str, value: Any, path: str, variable: str
 ) -> None:
     [found] = in_plain_text({"gcp:project": "acme-ci", key: value})
-    assert (found.path, found.text, found.got) == (path, "is a secret in plain text", "")
+    assert (found.path, found.text, found.got) == (path, "is a secret in plain text", "a value that is not shown")
     assert found.hint == (
-        f"remove it, give it as {variable} instead, and make a new one: whoever has the file has this one"
+        f"remove it, give it as {variable} instead, and make a new one: everyone with the file has this one"
     )
     assert "hunter2" not in repr(found)
 

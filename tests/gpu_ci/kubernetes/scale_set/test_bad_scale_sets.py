@@ -152,7 +152,7 @@ def test_what_is_no_credential_of_an_app_is_refused_without_being_told(
         return ()
 
     [found] = asyncio.run(settle())
-    assert (found.text, found.got, found.hint) == (text, "", hint)
+    assert (found.text, found.got, found.hint) == (text, "a value that is not shown, as it may be a secret", hint)
 
 
 def test_a_plain_key_and_a_foreign_controller_are_refused_in_one_report() -> None:
