@@ -1,4 +1,4 @@
-"""The commands of `pulumi-sandbox` that pulumi has not: env, engine and world."""
+"""The commands of `pulumi-sandbox` that pulumi has not: env, engine, job and world."""
 
 from __future__ import annotations
 
@@ -14,17 +14,21 @@ from pulumi_sandbox.engine import locate
 from pulumi_sandbox.engine.model import HOST, VERSION
 from pulumi_sandbox.workspace import Workspace
 
-NAMES = ("env", "engine", "world")
+NAMES = ("env", "engine", "job", "world")
 
 
 class Lazy(click.Group):
-    """Imports the group `world` only when it is asked for: it loads tables and the database."""
+    """Imports the groups `job` and `world` only when they are asked for: they load tables and the database."""
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name == "world":
             from pulumi_sandbox.cli.world_commands import world
 
             return world
+        if name == "job":
+            from pulumi_sandbox.cli.job_commands import job
+
+            return job
         return super().get_command(context, name)
 
     def list_commands(self, _: click.Context) -> list[str]:

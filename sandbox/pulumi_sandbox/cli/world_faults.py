@@ -9,8 +9,8 @@ import click
 from pulumi_sandbox.cli.world_views import open_world, print_json, print_table
 from pulumi_sandbox.world.faults import KINDS, Fault
 
-DEFAULT_SECONDS = 30.0
-KINDS_HELP = "\n".join(f"    {kind:<10}{meaning}" for kind, meaning in KINDS.items())
+DEFAULT_SECONDS = {"slow": 30.0, "rate-limit": 60.0, "secondary-limit": 60.0}
+KINDS_HELP = "\n".join(f"    {kind:<17}{meaning}" for kind, meaning in KINDS.items())
 
 
 @click.command(
@@ -32,7 +32,7 @@ KINDS_HELP = "\n".join(f"    {kind:<10}{meaning}" for kind, meaning in KINDS.ite
 @click.option("--on", default="*", metavar="GLOB", help="Where it strikes: a glob over type, logical name or id.")
 @click.option("--times", type=click.IntRange(0), default=1, show_default=True, help="How often; 0 until it is mended.")
 @click.option("--zone", default="", help="Only in this zone.")
-@click.option("--seconds", type=click.FloatRange(0), help=f"slow: by how much; {DEFAULT_SECONDS:g} unless given.")
+@click.option("--seconds", type=click.FloatRange(0), help="slow: by how much, 30 unless given; *-limit: 60.")
 @click.option(
     "--message", default="", help="refuse, busy, quota, image: the error's text instead of the vendor's usual one."
 )
@@ -43,14 +43,14 @@ def break_command(
     variables = dict(pair(one) for one in settings)
     for given, option, kinds in (
         (bool(variables), "--set", ("guest",)),
-        (seconds is not None, "--seconds", ("slow",)),
+        (seconds is not None, "--seconds", tuple(DEFAULT_SECONDS)),
         (bool(message), "--message", ("refuse", "busy", "quota", "stockout", "image")),
     ):
         if given and kind not in kinds:
             raise click.UsageError(f"{option} goes with {' and '.join(kinds)}, not with {kind}")
     if kind == "guest" and not variables:
         raise click.UsageError("guest needs --set KEY=VALUE, such as --set GPU_SMOKE_DEVICE=cuda")
-    waits = (DEFAULT_SECONDS if seconds is None else seconds) if kind == "slow" else 0.0
+    waits = DEFAULT_SECONDS.get(kind, 0.0) if seconds is None else seconds
     fault = Fault(kind, on, times, zone, waits, message, variables)
     with open_world() as world:
         number = world.add_fault(fault)

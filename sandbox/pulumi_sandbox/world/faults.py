@@ -14,6 +14,8 @@ KINDS = {
     "busy": "the vendor refuses the delete of what is still in use",
     "guest": "the next VMs, and pods of Jobs, run with --set KEY=VALUE in their environment",
     "unregistered": "GitHub registers no runner scale set: its App, installation or runner group is wrong",
+    "rate-limit": "GitHub answers that the installation's requests of the hour are used up, for --seconds",
+    "secondary-limit": "GitHub answers with its secondary rate limit, and to wait --seconds",
     "image": "the image of a Job's next pod cannot be pulled",
 }
 

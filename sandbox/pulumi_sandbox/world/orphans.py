@@ -162,6 +162,10 @@ def without_row(
             )
 
 
+REST = "github:rest/"
+"""The types of what GitHub's REST API makes and no resource of a stack describes: workflow runs, jobs, runners."""
+
+
 def is_patch(kind: str) -> bool:
     """A patch of Kubernetes is no object of its own: what is left of one that a stack let go of belongs to no stack."""
     return kind.startswith("kubernetes:") and kind.endswith("Patch")
@@ -181,7 +185,7 @@ def without_state(
         known_here = {(row.type, row.id, row.cluster), (row.type, row.id, None)} & taken
         if known_here or (state and not state.readable) or row.origin == "controller":
             continue
-        if is_patch(row.type):
+        if is_patch(row.type) or row.type.startswith(REST):
             continue
         began = since.get(row.stack)
         # What an update makes through the API bears no stack's name, so it may be any running one's.

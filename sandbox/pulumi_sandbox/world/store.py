@@ -87,6 +87,28 @@ class World:
         rows = self._rows("SELECT value FROM setting WHERE key = ?", key)
         return str(rows[0][0]) if rows else self._setting(key, make())
 
+    def setting(self, key: str) -> str | None:
+        """A text that the world keeps, or None."""
+        rows = self._rows("SELECT value FROM setting WHERE key = ?", key)
+        return str(rows[0][0]) if rows else None
+
+    def settings(self, prefix: str) -> list[str]:
+        """All texts that the world keeps under keys that begin so."""
+        return [str(text) for (text,) in self._rows("SELECT value FROM setting WHERE key GLOB ?", f"{prefix}*")]
+
+    def keep(self, key: str, value: str) -> None:
+        """Keep a text under this key instead of the one before."""
+        self._rows("INSERT OR REPLACE INTO setting VALUES (?, ?)", key, value)
+
+    def next_number(self, key: str, first: int = 1) -> int:
+        """Count up, so that no number is given twice in this world."""
+        rows = self._rows(
+            "INSERT INTO setting VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = CAST(value AS INTEGER) + 1 "
+            "RETURNING value",
+            key, str(first),
+        )  # fmt: skip
+        return int(rows[0][0])
+
     def insert(self, record: Record) -> Record:
         """Add a row; raises Exists. Answers it with its time of creation."""
         cluster = record.cluster or self._place(record.type)
@@ -137,8 +159,12 @@ class World:
         outputs: Mapping[str, Any] | None = None,
         note: str = "",
         cluster: str | None = None,
+        quiet: bool = False,
     ) -> Record | None:
-        """Replace the inputs, the outputs or both; answers the new row, None when there is no such row."""
+        """Replace the inputs, the outputs or both; answers the new row, None when there is no such row.
+
+        A `quiet` change is no event.
+        """
         with self.transaction():
             old = self.get(type, id, cluster)
             if old is None:
@@ -154,7 +180,8 @@ class World:
             )  # fmt: skip
             self._rows("DELETE FROM output WHERE (type, id, cluster) = (?, ?, ?)", type, id, old.cluster)
             self._index(type, id, old.cluster, new.outputs)
-            self.event("update", type, id, note or old.name, old.cluster)
+            if not quiet:
+                self.event("update", type, id, note or old.name, old.cluster)
         return new
 
     def claim(self, type: str, id: str, urn: str, name: str) -> None:  # noqa: A002

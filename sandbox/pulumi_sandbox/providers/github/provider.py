@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,7 +11,7 @@ from typing import Any, ClassVar
 from pulumi_sandbox.providers import bridged, sandbox_file
 from pulumi_sandbox.providers.cloud import Cloud
 from pulumi_sandbox.providers.diff import UPDATE, Change
-from pulumi_sandbox.providers.github import permissions, plans, ruleset_rules, types
+from pulumi_sandbox.providers.github import permissions, plans, repositories, ruleset_rules, types
 from pulumi_sandbox.providers.github import rules as github_rules
 from pulumi_sandbox.providers.github.organizations import Organizations, acting_app
 from pulumi_sandbox.providers.github.tables import DELETED_FIRST, ID_FORMS, REPLACES
@@ -225,9 +224,10 @@ class Github(Cloud):
                 result |= {key: value for key, value in made.outputs.items() if key in known and key != "id"}
             if not made and result.get("repoId") == self.lookups.values["firstRepositoryNumber"]:
                 # The same number for the same name in every run.
-                digest = hashlib.sha256(str(result["fullName"]).lower().encode()).hexdigest()
-                result["repoId"] += int(digest, 16) % 10**8
+                result["repoId"] = repositories.number(str(result["fullName"]), result["repoId"])
             self.around.look(result)
+            if result.get("repoId") is not None and not made:
+                repositories.remember(self.context.world, result)
         return result, secret
 
     def _unlisted(self, token: str, arguments: dict[str, Any], path: str) -> bool:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from http.server import BaseHTTPRequestHandler
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -30,6 +31,10 @@ class Call(NamedTuple):
     authorization: str
     body: Any
     """The JSON value; None where there was no body."""
+    headers: Mapping[str, str] = MappingProxyType({})
+    """By lower-case name; empty where the service is called as a function."""
+    address: str = ""
+    """Where the service is: what its own path is added to."""
 
 
 Service = Callable[[Call], Answer]
@@ -75,8 +80,16 @@ def _answering(services: Mapping[str, Service], request: BaseHTTPRequestHandler)
         body = json.loads(text) if text else None
     except ValueError:
         return as_json(400, {"message": "Problems parsing JSON"})
-    authorization = request.headers.get("Authorization", "")
-    call = Call(request.command, f"/{unquote(path)}", parse_qs(url.query), authorization, body)
+    headers = {key.lower(): value for key, value in request.headers.items()}
+    call = Call(
+        request.command,
+        f"/{unquote(path)}",
+        parse_qs(url.query),
+        headers.get("authorization", ""),
+        body,
+        headers,
+        f"http://{headers.get('host', '')}/{name}",
+    )
     try:
         return services[name](call)
     except Exception as error:  # a server answers 500, and goes on

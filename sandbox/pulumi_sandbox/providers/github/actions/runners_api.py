@@ -1,0 +1,139 @@
+"""Runner groups and just-in-time runners, as GitHub's REST API has them."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from pulumi_sandbox.providers.github.actions import documents
+from pulumi_sandbox.providers.github.actions.model import DEFAULT_GROUP_ID
+from pulumi_sandbox.providers.github.actions.state import Actions
+from pulumi_sandbox.providers.github.repositories import Repository
+from pulumi_sandbox.providers.github.rest import Refused, Request, Route, paged
+from pulumi_sandbox.providers.github.types import same_name
+from pulumi_sandbox.providers.machines.local_server import Answer, as_json
+from pulumi_sandbox.world.store import Record
+
+# docs.github.com/en/rest/actions/self-hosted-runners, generate-jitconfig: 1 to 100 labels.
+MOST_LABELS = 100
+SELF_HOSTED = "organization_self_hosted_runners"
+# The text: actions/actions-runner-controller@2ee6b3b controllers/actions.summerwind.net/runner_graceful_stop.go.
+BUSY = 'Bad request - Runner "{}" is still running a job'
+WORK_FOLDER = "_work"
+
+
+@dataclass(frozen=True)
+class RunnersApi:
+    """Answers for one world. Paths of a repository need its administration, those of an organization SELF_HOSTED."""
+
+    actions: Actions
+
+    def routes(self) -> list[Route]:
+        groups = r"/orgs/(?P<owner>[^/]+)/actions/runner-groups"
+        group = rf"{groups}/(?P<group>\d+)"
+        found = []
+        for permission, owner in (
+            (SELF_HOSTED, r"/(?P<owner>orgs/[^/]+)"),
+            ("administration", r"/(?P<owner>repos/[^/]+/[^/]+)"),
+        ):
+            runners = rf"{owner}/actions/runners"
+            found += [
+                Route("POST", rf"{runners}/generate-jitconfig", permission, "write", self._jitconfig),
+                Route("GET", runners, permission, "read", self._runners),
+                Route("GET", rf"{runners}/(?P<number>\d+)", permission, "read", self._runner),
+                Route("DELETE", rf"{runners}/(?P<number>\d+)", permission, "write", self._remove),
+            ]
+        return [
+            Route("GET", groups, SELF_HOSTED, "read", self._groups),
+            Route("GET", group, SELF_HOSTED, "read", self._group),
+            Route("GET", rf"{group}/repositories", SELF_HOSTED, "read", self._group_repositories),
+            Route("GET", rf"{group}/runners", SELF_HOSTED, "read", self._group_runners),
+            *found,
+        ]
+
+    # -- groups -------------------------------------------------------------------------------------------------------
+
+    def _groups(self, request: Request, owner: str) -> Answer:
+        rows = [None, *self.actions.groups(owner)]
+        return paged(request, "runner_groups", [documents.group(request.base, owner, one) for one in rows])
+
+    def _group(self, request: Request, owner: str, group: str) -> Answer:
+        return as_json(200, documents.group(request.base, owner, self._found_group(owner, group)))
+
+    def _group_repositories(self, request: Request, owner: str, group: str) -> Answer:
+        self._found_group(owner, group)
+        rows = self.actions.served(owner, int(group))
+        return paged(request, "repositories", [documents.repository(request.base, one) for one in rows])
+
+    def _group_runners(self, request: Request, owner: str, group: str) -> Answer:
+        self._found_group(owner, group)
+        found = [one.outputs for one in self.actions.runners(f"orgs/{owner}")]
+        return paged(request, "runners", [documents.runner(one) for one in found if one["groupId"] == int(group)])
+
+    def _found_group(self, owner: str, group: str) -> Record | None:
+        """None is the default one."""
+        found = self.actions.group(owner, int(group))
+        if found is None and int(group) != DEFAULT_GROUP_ID:
+            raise Refused(404, "Not Found")
+        return found
+
+    # -- runners ------------------------------------------------------------------------------------------------------
+
+    def _jitconfig(self, request: Request, owner: str, repository: Repository | None = None) -> Answer:
+        body = request.body
+        name, group, labels = body.get("name"), body.get("runner_group_id"), body.get("labels")
+        if not isinstance(name, str) or not name or not isinstance(group, int) or not isinstance(labels, list):
+            raise Refused(422, "Invalid request.\n\nname, runner_group_id and labels are required.")
+        if not 1 <= len(labels) <= MOST_LABELS:
+            raise Refused(422, f"Invalid request.\n\nlabels must have 1 to {MOST_LABELS} entries.")
+        if repository and group != DEFAULT_GROUP_ID:
+            raise Refused(404, "Not Found")
+        self._found_group(owner.partition("/")[2], str(group))
+        folder = str(body.get("work_folder") or WORK_FOLDER)
+        with self.actions.world.transaction():
+            if any(same_name(one.name, name) for one in self.actions.runners(owner)):
+                # The words: github.com/runs-on/runs-on/issues/33.
+                raise Refused(409, f"Already exists - A runner with the name {name} already exists.")
+            runner, credential = self.actions.register(owner, name, group, [str(one) for one in labels], folder)
+        blob = jit_config(request.base, runner, credential)
+        return as_json(201, {"runner": documents.runner(runner), "encoded_jit_config": blob})
+
+    def _runners(self, request: Request, owner: str, repository: Repository | None = None) -> Answer:
+        name = request.option("name")
+        found = [one.outputs for one in self.actions.runners(owner)]
+        return paged(request, "runners", [documents.runner(one) for one in found if not name or one["name"] == name])
+
+    def _runner(self, request: Request, owner: str, number: str, repository: Repository | None = None) -> Answer:
+        return as_json(200, documents.runner(self._found_runner(owner, number)))
+
+    def _remove(self, request: Request, owner: str, number: str, repository: Repository | None = None) -> Answer:
+        with self.actions.world.transaction():
+            found = self._found_runner(owner, number)
+            if found["busy"]:
+                raise Refused(422, BUSY.format(found["name"]))
+            self.actions.remove_runner(owner, found["id"])
+        return Answer(204, "", "application/text")
+
+    def _found_runner(self, owner: str, number: str) -> dict[str, Any]:
+        for one in self.actions.runners(owner):
+            if one.outputs["id"] == int(number):
+                return one.outputs
+        raise Refused(404, "Not Found")
+
+
+def jit_config(base: str, runner: dict[str, Any], credential: str) -> str:
+    """The files of the runner's root, each in base64, in JSON, in base64, as the runner takes them."""
+    files = {
+        ".runner": {
+            "agentId": runner["id"],
+            "agentName": runner["name"],
+            "serverUrl": base,
+            "ephemeral": True,
+            "workFolder": runner["workFolder"],
+        },
+        ".credentials": {"token": credential},
+    }
+    encoded = {name: base64.b64encode(json.dumps(content).encode()).decode() for name, content in files.items()}
+    return base64.b64encode(json.dumps(encoded).encode()).decode()

@@ -1,0 +1,152 @@
+"""Workflow runs, their jobs, and the statuses of commits, as GitHub's REST API has them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pulumi_sandbox.providers.github.actions import documents
+from pulumi_sandbox.providers.github.actions.model import RUN, STATUS
+from pulumi_sandbox.providers.github.actions.state import (
+    Actions,
+    NothingToRerun,
+    RunActive,
+    RunCompleted,
+    RunTooOld,
+)
+from pulumi_sandbox.providers.github.repositories import Repository
+from pulumi_sandbox.providers.github.rest import Refused, Request, Route, paged
+from pulumi_sandbox.providers.machines.local_server import Answer, as_json
+from pulumi_sandbox.world.store import Record
+
+REPOSITORY = r"/repos/(?P<owner>[^/]+)/(?P<repo>[^/]+)"
+# The description of the call: at most 1,000 results where a status is asked for.
+MOST_FILTERED = 1000
+STATUSES = ("queued", "in_progress", "completed", "waiting", "requested", "pending")
+CONCLUSIONS = (
+    "action_required", "cancelled", "failure", "neutral", "skipped", "stale", "success", "timed_out",
+)  # fmt: skip
+# Its text: github.com/Homebrew/actions/issues/70.
+COMPLETED_RUN = "Cannot cancel a workflow run that is completed."
+# github.com/cli/cli/issues/9221, and RunsOn#259: 403 until the whole run has ended.
+ACTIVE_RUN = "This workflow is already running"
+OLD_RUN = "Unable to retry this workflow run because it was created over a month ago"
+# How GitHub refuses to rerun the failed jobs of a run without any is not documented.
+NO_FAILED_JOB = "This workflow run has no failed jobs"
+STATES = ("error", "failure", "pending", "success")
+# docs.github.com/en/rest/commits/statuses does not say it; the API refuses longer ones.
+DESCRIPTION_CHARACTERS = 140
+
+
+@dataclass(frozen=True)
+class RunsApi:
+    """Answers for one world. Every handler has the request's repository."""
+
+    actions: Actions
+
+    def routes(self) -> list[Route]:
+        runs, jobs = rf"{REPOSITORY}/actions/runs", rf"{REPOSITORY}/actions/jobs/(?P<job>\d+)"
+        one = rf"{runs}/(?P<run>\d+)"
+        return [
+            Route("GET", runs, "actions", "read", self._runs),
+            Route("GET", one, "actions", "read", self._run),
+            Route("GET", rf"{one}/jobs", "actions", "read", self._jobs),
+            Route("GET", jobs, "actions", "read", self._job),
+            Route("POST", rf"{jobs}/rerun", "actions", "write", self._rerun_job),
+            Route("POST", rf"{one}/rerun", "actions", "write", self._rerun),
+            Route("POST", rf"{one}/rerun-failed-jobs", "actions", "write", self._rerun_failed_jobs),
+            Route("POST", rf"{one}/cancel", "actions", "write", self._cancel),
+            Route("POST", rf"{REPOSITORY}/statuses/(?P<sha>[^/]+)", "statuses", "write", self._status),
+        ]
+
+    def _runs(self, request: Request, repository: Repository) -> Answer:
+        rows, wanted = self.actions.runs(repository), request.option("status")
+        if wanted and wanted not in (*STATUSES, *CONCLUSIONS):
+            raise Refused(422, f"Validation Failed: {wanted} is no status or conclusion")
+        if wanted:
+            rows = [one for one in rows if wanted in (one["status"], one["conclusion"])][:MOST_FILTERED]
+        return paged(request, "workflow_runs", [documents.run(request.base, one, repository) for one in rows])
+
+    def _run(self, request: Request, repository: Repository, run: str) -> Answer:
+        return as_json(200, documents.run(request.base, self._found_run(repository, run), repository))
+
+    def _jobs(self, request: Request, repository: Repository, run: str) -> Answer:
+        found = self._found_run(repository, run)
+        rows = self.actions.jobs(int(run), latest=request.option("filter") != "all")
+        return paged(request, "jobs", [documents.job(request.base, one, found) for one in rows])
+
+    def _job(self, request: Request, repository: Repository, job: str) -> Answer:
+        found = self._found_job(repository, job)
+        return as_json(200, documents.job(request.base, found, self._found_run(repository, str(found["runId"]))))
+
+    def _rerun_job(self, request: Request, repository: Repository, job: str) -> Answer:
+        found = self._found_job(repository, job)
+        return _rerun(lambda: self.actions.rerun(found["runId"], found["id"]))
+
+    def _rerun(self, request: Request, repository: Repository, run: str) -> Answer:
+        number = self._found_run(repository, run)["id"]
+        return _rerun(lambda: self.actions.rerun(number))
+
+    def _rerun_failed_jobs(self, request: Request, repository: Repository, run: str) -> Answer:
+        number = self._found_run(repository, run)["id"]
+        return _rerun(lambda: self.actions.rerun(number, failed=True))
+
+    def _cancel(self, request: Request, repository: Repository, run: str) -> Answer:
+        try:
+            self.actions.cancel(self._found_run(repository, run)["id"])
+        except RunCompleted:
+            raise Refused(409, COMPLETED_RUN) from None
+        return as_json(202, {})
+
+    def _status(self, request: Request, repository: Repository, sha: str) -> Answer:
+        body, world = request.body, self.actions.world
+        if body.get("state") not in STATES:
+            raise Refused(422, "Validation Failed: state is not included in the list")
+        if len(str(body.get("description") or "")) > DESCRIPTION_CHARACTERS:
+            raise Refused(
+                422, f"Validation Failed: description is too long (maximum is {DESCRIPTION_CHARACTERS} characters)"
+            )
+        commits = [one.outputs["sha"] for one in world.find(RUN, repository=repository.full_name)]
+        if not re.fullmatch("[0-9a-f]{40}", sha) or sha not in commits:
+            raise Refused(422, f"No commit found for SHA: {sha}")
+        number = world.next_number("github-status")
+        one = {
+            "id": number,
+            "repository": repository.full_name,
+            "sha": sha,
+            "state": body["state"],
+            "context": body.get("context") or "default",
+            "description": body.get("description"),
+            "targetUrl": body.get("target_url"),
+            "createdAt": self.actions.now(),
+        }
+        world.insert(Record(STATUS, str(number), str(one["context"]), "", {}, one, "api"))
+        document = documents.status(request.base, one, repository)
+        answer = as_json(201, document)
+        return Answer(answer.status, answer.body, answer.kind, {"Location": document["url"]})
+
+    def _found_run(self, repository: Repository, run: str) -> dict[str, Any]:
+        return _of(repository, self.actions.run(int(run)))
+
+    def _found_job(self, repository: Repository, job: str) -> dict[str, Any]:
+        return _of(repository, self.actions.job(int(job)))
+
+
+def _of(repository: Repository, found: dict[str, Any] | None) -> dict[str, Any]:
+    if found is None or found["repository"] != repository.full_name:
+        raise Refused(404, "Not Found")
+    return found
+
+
+def _rerun(again: Callable[[], None]) -> Answer:
+    try:
+        again()
+    except RunActive:
+        raise Refused(403, ACTIVE_RUN) from None
+    except RunTooOld:
+        raise Refused(403, OLD_RUN) from None
+    except NothingToRerun:
+        raise Refused(403, NO_FAILED_JOB) from None
+    return as_json(201, {})

@@ -1,0 +1,355 @@
+"""What happens to workflow runs, jobs and runners. All of it is in the world, so that any process may do it."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pulumi_sandbox.providers.github import types
+from pulumi_sandbox.providers.github.actions.model import (
+    CANCELLED,
+    COMPLETED,
+    DEFAULT_GROUP_ID,
+    FAILURE,
+    IN_PROGRESS,
+    JOB,
+    QUEUED,
+    RUN,
+    RUNNER,
+    SUCCESS,
+    WAITING,
+    Definition,
+    run_conclusion,
+    run_status,
+)
+from pulumi_sandbox.providers.github.repositories import Repositories, Repository
+from pulumi_sandbox.providers.github.types import numbers, same_name, text_of
+from pulumi_sandbox.world.store import Record, World
+
+Outputs = dict[str, Any]
+
+# A runner of the sandbox that asks nothing for so long is offline; one with a job is lost. Real runners get minutes.
+OFFLINE_SEC, LOST_SEC = 10, 30
+LOST = "The self-hosted runner lost communication with the server."
+# docs.github.com/en/actions/reference/limits: a job that no runner took in a day ends. An ephemeral runner that has not
+# connected for a day is removed: docs.github.com/en/actions/reference/runners/self-hosted-runners.
+QUEUE_SEC = UNCONNECTED_SEC = 24 * 3600
+# docs.github.com/en/actions/how-tos/manage-workflow-runs/re-run-workflows-and-jobs: up to 30 days after the first run.
+RERUN_SEC = 30 * 24 * 3600
+LOG_CHARACTERS = 64 * 1024
+# Of a runner that asks every second, one in so many seconds is written.
+SEEN_SEC = 2
+FIRST_RUN, FIRST_JOB = 10_001, 50_001
+
+
+class RunActive(Exception):  # noqa: N818 - an answer
+    """The run has not ended."""
+
+
+class RunCompleted(Exception):  # noqa: N818 - an answer
+    """The run has ended."""
+
+
+class RunTooOld(Exception):  # noqa: N818 - an answer
+    """The run is older than a month."""
+
+
+class NothingToRerun(Exception):  # noqa: N818 - an answer
+    """No job of the run ended badly."""
+
+
+@dataclass(frozen=True)
+class Actions:
+    """GitHub Actions of one world."""
+
+    world: World
+    repositories: Repositories
+    now: Callable[[], float] = time.time
+
+    # -- what there is ------------------------------------------------------------------------------------------------
+
+    def run(self, number: int) -> Outputs | None:
+        found = self.world.get(RUN, str(number))
+        return found.outputs if found else None
+
+    def job(self, number: int) -> Outputs | None:
+        found = self.world.get(JOB, str(number))
+        return found.outputs if found else None
+
+    def runs(self, repository: Repository) -> list[Outputs]:
+        """Newest first."""
+        return [one.outputs for one in reversed(self.world.find(RUN, repository=repository.full_name))]
+
+    def jobs(self, run: int, *, latest: bool = True) -> list[Outputs]:
+        """Of a run, in their order; with `latest` the newest execution of each alone."""
+        rows = [one.outputs for one in self.world.find(JOB, runId=run)]
+        if not latest:
+            return rows
+        newest = {one["position"]: one for one in rows}
+        return [newest[at] for at in sorted(newest)]
+
+    def runners(self, owner: str) -> list[Record]:
+        """Of `orgs/NAME` or `repos/OWNER/NAME`."""
+        return self.world.find(RUNNER, owner=owner.lower())
+
+    # -- the queue ----------------------------------------------------------------------------------------------------
+
+    def queue(
+        self, repository: Repository, jobs: Sequence[Definition], *, workflow: str = "CI", branch: str = "main"
+    ) -> tuple[Outputs, list[Outputs]]:
+        """Start a run with these jobs, as a push does."""
+        number, at = self.world.next_number("github-run", FIRST_RUN), self.now()
+        key = f"{repository.full_name}/{workflow}".lower()
+        run: Outputs = {
+            "id": number,
+            "repository": repository.full_name,
+            "workflow": workflow,
+            "number": self.world.next_number(f"github-run-number/{key}"),
+            "attempt": 1,
+            "branch": branch,
+            "sha": hashlib.sha1(f"{key}/{number}".encode(), usedforsecurity=False).hexdigest(),
+            "createdAt": at,
+            "startedAt": at,
+            "updatedAt": at,
+            "cancelled": False,
+            "status": QUEUED,
+            "conclusion": None,
+        }
+        with self.world.transaction():
+            self.world.insert(Record(RUN, str(number), workflow, "", {}, run, "api"))
+            for position, one in enumerate(jobs):
+                steps = [{"name": step.name, "run": step.run} for step in one.steps]
+                definition = {"name": one.name, "labels": list(one.labels), "steps": steps}
+                self._add_job(run, position, definition, WAITING if one.waiting else QUEUED)
+            self._derive(number)
+        return self.run(number) or run, self.jobs(number)
+
+    def _add_job(self, run: Outputs, position: int, definition: Outputs, status: str) -> None:
+        number = self.world.next_number("github-job", FIRST_JOB)
+        job: Outputs = {
+            "id": number,
+            "runId": run["id"],
+            "repository": run["repository"],
+            "attempt": run["attempt"],
+            "position": position,
+            "name": definition["name"],
+            "labels": definition["labels"],
+            "status": status,
+            "conclusion": None,
+            "createdAt": self.now(),
+            "startedAt": None,
+            "completedAt": None,
+            "runner": None,
+            "cancelling": False,
+            "steps": [],
+            "log": "",
+        }
+        self.world.insert(Record(JOB, str(number), definition["name"], "", definition, job, "api"))
+
+    def approve(self, job: int) -> bool:
+        """Let a waiting job go on to the queue; whether it was waiting."""
+        with self.world.transaction():
+            found = self.job(job)
+            if found is None or found["status"] != WAITING:
+                return False
+            self._change(found, status=QUEUED)
+        return True
+
+    # -- runs ---------------------------------------------------------------------------------------------------------
+
+    def cancel(self, run: int) -> None:
+        """End the jobs that have not begun, and ask the others' runners to end theirs. RunCompleted."""
+        with self.world.transaction():
+            found = self.run(run)
+            if found is None or found["status"] == COMPLETED:
+                raise RunCompleted
+            self.world.update(RUN, str(run), outputs={**found, "cancelled": True}, note="cancelled")
+            for job in self.jobs(run):
+                if job["status"] in (QUEUED, WAITING):
+                    self._complete(job, CANCELLED)
+                elif job["status"] == IN_PROGRESS:
+                    self._change(job, cancelling=True)
+
+    def rerun(self, run: int, job: int | None = None, *, failed: bool = False) -> None:
+        """Begin the next attempt with one job, with the failed ones, or with all.
+
+        Raises RunActive, RunTooOld or NothingToRerun.
+        """
+        with self.world.transaction():
+            found = self.run(run)
+            if found is None or found["status"] != COMPLETED:
+                raise RunActive
+            if self.now() - found["createdAt"] > RERUN_SEC:
+                raise RunTooOld
+            jobs = self.jobs(run)
+            chosen = [one for one in jobs if job in (None, one["id"]) and not (failed and one["conclusion"] == SUCCESS)]
+            if not chosen:
+                raise NothingToRerun
+            again = {**found, "attempt": found["attempt"] + 1, "cancelled": False, "startedAt": self.now()}
+            self.world.update(RUN, str(run), outputs=again, note=f"attempt {again['attempt']}")
+            for one in chosen:
+                self._add_job(again, one["position"], self._definition(one["id"]), QUEUED)
+            self._derive(run)
+
+    def _definition(self, job: int) -> Outputs:
+        found = self.world.get(JOB, str(job))
+        return found.inputs if found else {}
+
+    # -- runners ------------------------------------------------------------------------------------------------------
+
+    def register(self, owner: str, name: str, group: int, labels: Sequence[str], folder: str) -> tuple[Outputs, str]:
+        """A runner to be, and the credential of its registration. The caller knows that the name is free."""
+        number, credential = self.world.next_number("github-runner"), secrets.token_urlsafe(32)
+        runner: Outputs = {
+            "id": number,
+            "owner": owner.lower(),
+            "name": name,
+            "groupId": group,
+            "labels": list(labels),
+            "workFolder": folder,
+            "online": False,
+            "busy": False,
+            "job": None,
+            "spent": False,
+            "credential": digest(credential),
+            "createdAt": self.now(),
+            "seenAt": None,
+        }
+        self.world.insert(Record(RUNNER, f"{owner.lower()}/{number}", name, "", {}, runner, "api"))
+        return runner, credential
+
+    def by_credential(self, credential: str) -> Outputs | None:
+        found = self.world.find(RUNNER, credential=digest(credential))
+        return found[0].outputs if found else None
+
+    def remove_runner(self, owner: str, number: int) -> bool:
+        return self.world.delete(RUNNER, f"{owner.lower()}/{number}")
+
+    def seen(self, runner: Outputs) -> Outputs:
+        """The runner is online from now on."""
+        if runner["online"] and self.now() - runner["seenAt"] < SEEN_SEC:
+            return runner
+        new = {**runner, "online": True, "seenAt": self.now()}
+        self._put_runner(new, quiet=bool(runner["online"]), note=f"{runner['name']} is online")
+        return new
+
+    def assign(self, runner: Outputs) -> Record | None:
+        """The runner's job: the one it has, or else the oldest queued one that it may take."""
+        with self.world.transaction():
+            if runner["job"] is not None:
+                return self.world.get(JOB, str(runner["job"]))
+            if runner["spent"]:
+                return None
+            for row in self.world.find(JOB, status=QUEUED):
+                if self._fits(runner, row.outputs):
+                    at, group = self.now(), self.group_name(runner["owner"], runner["groupId"])
+                    mine = {"id": runner["id"], "name": runner["name"], "groupId": runner["groupId"], "group": group}
+                    self._put_runner({**runner, "busy": True, "job": row.outputs["id"], "seenAt": at})
+                    self._change(row.outputs, status=IN_PROGRESS, startedAt=at, runner=mine)
+                    return self.world.get(JOB, row.id)
+        return None
+
+    def finish(self, runner: Outputs, conclusion: str, steps: Sequence[Outputs], log: str) -> None:
+        """The runner's job has ended; an ephemeral runner is unregistered with it."""
+        with self.world.transaction():
+            job = self.job(runner["job"])
+            if job and job["status"] == IN_PROGRESS:
+                self._complete(job, conclusion, steps, log[-LOG_CHARACTERS:])
+            self.remove_runner(runner["owner"], runner["id"])
+
+    def _fits(self, runner: Outputs, job: Outputs) -> bool:
+        """docs.github.com/en/actions/reference/runners/self-hosted-runners, routing: all labels, in any case."""
+        labels = {one.lower() for one in job["labels"]}
+        return labels <= {one.lower() for one in runner["labels"]} and self._may_use(runner, job["repository"])
+
+    def _may_use(self, runner: Outputs, full_name: str) -> bool:
+        kind, _, owner = runner["owner"].partition("/")
+        if kind == "repos":
+            return same_name(owner, full_name)
+        return any(same_name(one.full_name, full_name) for one in self.served(owner, runner["groupId"]))
+
+    # -- runner groups ------------------------------------------------------------------------------------------------
+
+    def groups(self, owner: str) -> Iterator[Record]:
+        """Those that stacks made."""
+        for one in self.world.find(types.RUNNER_GROUP):
+            if f"/orgs/{owner}/".lower() in text_of(one.outputs, "runnersUrl").lower():
+                yield one
+
+    def group(self, owner: str, number: int) -> Record | None:
+        return next((one for one in self.groups(owner) if int(one.id) == number), None)
+
+    def group_name(self, owner: str, number: int) -> str:
+        found = self.group(owner.rpartition("/")[2], number)
+        return text_of(found.outputs, "name") if found else "Default"
+
+    def served(self, owner: str, number: int) -> list[Repository]:
+        """The repositories that may use a runner group."""
+        group = self.group(owner, number)
+        if group is None and number != DEFAULT_GROUP_ID:
+            return []
+        outputs = group.outputs if group else {"visibility": "all"}
+        found = self.repositories.of(owner)
+        if outputs.get("visibility") == "selected":
+            wanted = numbers(outputs, "selectedRepositoryIds")
+            found = [one for one in map(self.repositories.by_number, wanted) if one]
+        public = outputs.get("allowsPublicRepositories") is True
+        return [one for one in found if one.private or (public and outputs.get("visibility") != "private")]
+
+    # -- the passing of time ------------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """What has happened by itself until now: runners that went silent, and jobs that waited for too long."""
+        with self.world.transaction():
+            for row in self.world.find(RUNNER):
+                self._settle_runner(row.outputs)
+            for row in self.world.find(JOB, status=QUEUED):
+                if self.now() - row.outputs["createdAt"] <= QUEUE_SEC:
+                    break  # the others are younger
+                self._complete(row.outputs, CANCELLED)
+
+    def _settle_runner(self, runner: Outputs) -> None:
+        silent = self.now() - (runner["seenAt"] or runner["createdAt"])
+        if runner["busy"] and silent > LOST_SEC:
+            job = self.job(runner["job"])
+            if job and job["status"] == IN_PROGRESS:
+                self._complete(job, CANCELLED if job["cancelling"] else FAILURE, [], LOST)
+            lost = {**runner, "online": False, "busy": False, "job": None, "spent": True}
+            self._put_runner(lost, note=f"{runner['name']} is lost")
+        elif runner["online"] and silent > OFFLINE_SEC and not runner["busy"]:
+            self._put_runner({**runner, "online": False}, note=f"{runner['name']} is offline")
+        elif not runner["online"] and silent > UNCONNECTED_SEC:
+            self.remove_runner(runner["owner"], runner["id"])
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def _complete(self, job: Outputs, conclusion: str, steps: Sequence[Outputs] = (), log: str = "") -> None:
+        self._change(job, status=COMPLETED, conclusion=conclusion, completedAt=self.now(), steps=list(steps), log=log)
+
+    def _change(self, job: Outputs, **values: Any) -> None:
+        new = {**job, **values}
+        note = f"{new['name']}: {new['conclusion'] or new['status']}"
+        self.world.update(JOB, str(job["id"]), outputs=new, note=note)
+        self._derive(int(job["runId"]))
+
+    def _derive(self, run: int) -> None:
+        """Write into the run what follows from its jobs."""
+        found, jobs = self.run(run), self.jobs(run)
+        if found is None:
+            return
+        status = run_status(jobs)
+        conclusion = run_conclusion(jobs, cancelled=found["cancelled"]) if status == COMPLETED else None
+        new = {**found, "status": status, "conclusion": conclusion, "updatedAt": self.now()}
+        self.world.update(RUN, str(run), outputs=new, quiet=found["status"] == status, note=conclusion or status)
+
+    def _put_runner(self, runner: Outputs, *, quiet: bool = False, note: str = "") -> None:
+        self.world.update(RUNNER, f"{runner['owner']}/{runner['id']}", outputs=runner, quiet=quiet, note=note)
+
+
+def digest(credential: str) -> str:
+    """What the world keeps of a credential."""
+    return hashlib.sha256(credential.encode()).hexdigest()

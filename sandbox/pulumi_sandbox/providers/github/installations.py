@@ -1,0 +1,129 @@
+"""GitHub Apps, where they are installed, and the tokens of their installations."""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from pulumi_sandbox.providers.github.actions import documents
+from pulumi_sandbox.providers.github.organizations import UNLISTED, Organizations
+from pulumi_sandbox.providers.github.repositories import Repositories, Repository
+from pulumi_sandbox.providers.github.rest import Caller, Refused
+from pulumi_sandbox.providers.github.world import API
+from pulumi_sandbox.providers.machines.local_server import Answer, as_json
+from pulumi_sandbox.providers.machines.local_services import Call
+from pulumi_sandbox.providers.rsa_key import signed
+
+# docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-json-web-token-jwt-for-a-
+# github-app: exp is at most ten minutes ahead; docs.github.com/en/rest/apps/apps: a token is good for an hour.
+LONGEST_JWT_SEC, TOKEN_SEC = 600, 3600
+# How far a machine's clock may be ahead of GitHub's before its iat is in the future. GitHub does not say how far.
+SKEW_SEC = 60
+
+
+@dataclass
+class Installations:
+    """`patterns` are what sandbox.yaml lists under exists: github. Where none of them is of an App, every App that has
+    its key exists, and is installed anywhere. An App that `organizations` lists has a key of its own, and every other
+    has the world's."""
+
+    repositories: Repositories
+    organizations: Organizations
+    now: Callable[[], float]
+    _tokens: dict[str, Caller] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def token(self, call: Call, number: str) -> Answer:
+        """A token for the installation."""
+        app = self._app(call.authorization)
+        if not self._listed(f"apps/{app}/installations/{number}"):
+            raise Refused(404, "Not Found")
+        body = call.body if isinstance(call.body, dict) else {}
+        granted = self.organizations.apps.get(app, UNLISTED)
+        asked = body.get("permissions") or granted
+        for name, level in asked.items():
+            if granted.get(name) not in (level, "write"):
+                raise Refused(422, "The permissions requested are not granted to this installation.")
+        named = self._named(body.get("repositories"))
+        token, until = f"ghs_{secrets.token_hex(18)}", self.now() + TOKEN_SEC
+        numbers = None if named is None else frozenset(one.id for one in named)
+        with self._lock:
+            self._tokens[token] = Caller(number, token, dict(asked), numbers, until)
+        answer = {
+            "token": token,
+            "expires_at": documents.instant(until),
+            "permissions": asked,
+            "repository_selection": "all" if named is None else "selected",
+        }
+        if named is not None:
+            answer["repositories"] = [documents.repository(call.address or API, one) for one in named]
+        return as_json(201, answer)
+
+    def caller(self, call: Call) -> Caller:
+        """Whose token the request has."""
+        token = call.authorization.removeprefix("Bearer ").removeprefix("token ")
+        with self._lock:
+            known = self._tokens.get(token)
+        if known is None or known.until <= self.now():
+            raise Refused(401, "Bad credentials")
+        return known
+
+    def _named(self, names: object) -> list[Repository] | None:
+        """The repositories that a token is asked for; None for all."""
+        if names is None:
+            return None
+        found = [self._of_name(str(name)) for name in names] if isinstance(names, list) else []
+        known = [one for one in found if one]
+        if not known or len(known) != len(found):
+            raise Refused(422, "There is at least one repository that does not exist or is not accessible.")
+        return known
+
+    def _of_name(self, name: str) -> Repository | None:
+        """Of the owners that sandbox.yaml or a stack names: whose an installation is, the sandbox does not know."""
+        return next((one for one in map(self.repositories.get, self.repositories.named(name)) if one), None)
+
+    def _app(self, authorization: str) -> str:
+        """The App whose JWT it is: one that exists, signed with its key, and valid now."""
+        token = authorization.removeprefix("Bearer ")
+        try:
+            head, claims, signature = token.split(".")
+            header, claimed = json.loads(_decoded(head)), json.loads(_decoded(claims))
+            app, issued, expires = str(claimed["iss"]), float(claimed["iat"]), float(claimed["exp"])
+            key = app if app in self.organizations.apps else ""
+            text = f"{head}.{claims}".encode()
+            own = header.get("alg") == "RS256" and signed(self.repositories.world, text, _decoded(signature), key)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise Refused(401, "A JSON web token could not be decoded") from None
+        if not self._listed(f"apps/{app}/installations/*"):
+            raise Refused(404, "Integration not found")
+        if not own:
+            raise Refused(401, "A JSON web token could not be decoded")
+        if issued > self.now() + SKEW_SEC:
+            claim = "'Issued at' claim ('iat') must be an Integer representing the time that the assertion was issued"
+            raise Refused(401, claim)
+        if expires <= self.now():
+            ahead = "must be a numeric value representing the future time at which the assertion expires"
+            raise Refused(401, f"'Expiration time' claim ('exp') {ahead}")
+        if expires > self.now() + LONGEST_JWT_SEC + SKEW_SEC:
+            raise Refused(401, "'Expiration time' claim ('exp') is too far in the future")
+        return app
+
+    def _listed(self, path: str) -> bool:
+        """Whether the file lists the installation, or lists none; a path that ends in * asks for any of an App."""
+        of_apps = [one for one in self.repositories.patterns if one.startswith("apps/")]
+        first = path.removesuffix("*")
+        return not of_apps or any(fnmatchcase(path, one) or (first != path and _of_app(one, first)) for one in of_apps)
+
+
+def _of_app(pattern: str, first: str) -> bool:
+    """Whether a listed installation is one of the App whose paths begin so."""
+    return fnmatchcase(first, pattern.rpartition("/")[0] + "/")
+
+
+def _decoded(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

@@ -1,0 +1,84 @@
+"""How much GitHub answers an installation: the requests of an hour, and the points of a minute.
+
+docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api has both. A 304 is free of the first
+(best-practices-for-using-the-rest-api); whether it has points is not documented, and here it has.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pulumi_sandbox.providers.github.rest import Refused
+from pulumi_sandbox.world.faults import Fault
+
+REQUESTS_PER_HOUR, POINTS_PER_MINUTE = 5000, 900
+HOUR_SEC, MINUTE_SEC = 3600, 60
+POINTS = {"GET": 1}
+POINTS_OF_A_CHANGE = 5
+EXCEEDED = "API rate limit exceeded for installation ID {}."
+SECONDARY = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
+
+
+@dataclass
+class _Usage:
+    began: float
+    used: int = 0
+    points: deque[tuple[float, int]] = field(default_factory=deque)
+
+
+@dataclass
+class RateLimits:
+    """The use that each installation made, as this process answered it."""
+
+    now: Callable[[], float]
+    requests_per_hour: int = REQUESTS_PER_HOUR
+    points_per_minute: int = POINTS_PER_MINUTE
+    _usage: dict[str, _Usage] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def admit(self, installation: str, method: str) -> None:
+        """Refused where the installation has used up what it has."""
+        with self._lock:
+            usage, at = self._of(installation), self.now()
+            while usage.points and usage.points[0][0] <= at - MINUTE_SEC:
+                usage.points.popleft()
+            points = POINTS.get(method, POINTS_OF_A_CHANGE)
+            if sum(each for _, each in usage.points) + points > self.points_per_minute:
+                wait = int(usage.points[0][0] + MINUTE_SEC - at) + 1 if usage.points else MINUTE_SEC
+                raise Refused(403, SECONDARY, {"Retry-After": str(wait)})
+            if usage.used >= self.requests_per_hour:
+                raise Refused(403, EXCEEDED.format(installation))
+            usage.points.append((at, points))
+
+    def charge(self, installation: str) -> None:
+        """Count a request that was answered with anything but 304."""
+        with self._lock:
+            self._of(installation).used += 1
+
+    def headers(self, installation: str) -> dict[str, str]:
+        with self._lock:
+            usage = self._of(installation)
+            return _headers(self.requests_per_hour, usage.used, usage.began + HOUR_SEC)
+
+    def planted(self, fault: Fault, installation: str) -> Refused:
+        """The refusal of a fault: `secondary-limit`, or `rate-limit` for the requests of the hour."""
+        if fault.kind == "secondary-limit":
+            return Refused(403, fault.message or SECONDARY, {"Retry-After": str(int(fault.seconds))})
+        used = _headers(self.requests_per_hour, self.requests_per_hour, self.now() + fault.seconds)
+        return Refused(403, fault.message or EXCEEDED.format(installation), used)
+
+    def _of(self, installation: str) -> _Usage:
+        usage = self._usage.get(installation)
+        if usage is None or self.now() >= usage.began + HOUR_SEC:
+            usage = self._usage[installation] = _Usage(self.now(), points=usage.points if usage else deque())
+        return usage
+
+
+def _headers(limit: int, used: int, reset: float) -> dict[str, str]:
+    counts = {"limit": limit, "remaining": max(0, limit - used), "used": used, "reset": int(reset)}
+    return {f"X-RateLimit-{name.capitalize()}": str(count) for name, count in counts.items()} | {
+        "X-RateLimit-Resource": "core"
+    }

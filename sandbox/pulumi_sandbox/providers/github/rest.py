@@ -1,0 +1,103 @@
+"""What all answers of GitHub's REST API share: refusals, pages, and who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from pulumi_sandbox.providers.github.repositories import Repository
+from pulumi_sandbox.providers.github.world import API
+from pulumi_sandbox.providers.machines.local_server import Answer, as_json
+from pulumi_sandbox.providers.machines.local_services import Call
+
+DOCUMENTATION = "https://docs.github.com/rest"
+# docs.github.com/en/rest/using-the-rest-api/using-pagination-in-the-rest-api: 30 rows a page, at most 100.
+ROWS_PER_PAGE, MOST_ROWS_PER_PAGE = 30, 100
+
+
+class Refused(Exception):  # noqa: N818 - it is an answer
+    """GitHub's answer of that status and message."""
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.headers = status, message, headers or {}
+
+    def answer(self) -> Answer:
+        body = {"message": self.message, "documentation_url": DOCUMENTATION, "status": str(self.status)}
+        plain = as_json(self.status, body)
+        return Answer(plain.status, plain.body, plain.kind, self.headers)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """An installation of an App, as one of its tokens may act for it."""
+
+    installation: str
+    token: str = field(repr=False)
+    permissions: Mapping[str, str]
+    repositories: frozenset[int] | None
+    """Numbers of the repositories that the token was asked for; None for all of the installation's."""
+    until: float
+    """When the token expires."""
+
+    def may(self, permission: str, level: str) -> bool:
+        return self.permissions.get(permission) in (level, "write")
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request of a caller."""
+
+    call: Call
+    caller: Caller
+    repository: Repository | None = None
+    """The one that the path names."""
+
+    @property
+    def base(self) -> str:
+        return self.call.address or API
+
+    @property
+    def body(self) -> dict[str, Any]:
+        return self.call.body if isinstance(self.call.body, dict) else {}
+
+    def option(self, name: str) -> str:
+        """A parameter of the query, or nothing."""
+        return self.call.query.get(name, [""])[-1]
+
+
+class Route(NamedTuple):
+    """One call of the API, and the permission that it needs."""
+
+    method: str
+    pattern: str
+    permission: str
+    """Empty where the runners of an organization or of a repository are meant, which have one each."""
+    level: str
+    answer: Callable[..., Answer]
+
+    @property
+    def name(self) -> str:
+        """By which `world break refuse --on github:rest/NAME` means it."""
+        return self.answer.__name__.strip("_")
+
+
+def paged(request: Request, key: str, rows: Sequence[Any]) -> Answer:
+    """One page of rows, with the Link header that leads to the others."""
+    size = max(1, min(_number(request.option("per_page"), ROWS_PER_PAGE), MOST_ROWS_PER_PAGE))
+    page, last = max(1, _number(request.option("page"), 1)), max(1, -(-len(rows) // size))
+    pages = {"prev": min(page - 1, last), "next": page + 1, "last": last, "first": 1}
+    shown = [one for one, at in pages.items() if (0 < at < page if one in ("prev", "first") else page < at <= last)]
+    given = {name: values[-1] for name, values in request.call.query.items()}
+    links = [
+        f'<{request.base}{request.call.path}?{urlencode({**given, "page": pages[one]})}>; rel="{one}"' for one in shown
+    ]
+    body = {"total_count": len(rows), key: list(rows[(page - 1) * size : page * size])}
+    plain = as_json(200, body)
+    return Answer(plain.status, plain.body, plain.kind, {"Link": ", ".join(links)} if links else {})
+
+
+def _number(text: str, otherwise: int) -> int:
+    return int(text) if text.isdecimal() else otherwise

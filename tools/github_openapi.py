@@ -1,0 +1,128 @@
+"""Takes from GitHub's OpenAPI description what the sandbox's GitHub answers, for the tests that hold it to that.
+
+    npm pack @octokit/openapi@23.0.2
+    python -m tools.github_openapi octokit-openapi-23.0.2.tgz
+
+Writes tests/sandbox/providers/github/openapi/api.github.com.json: the answers of the operations below and all schemas
+that these refer to, without descriptions and examples.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).resolve().parent.parent / "tests/sandbox/providers/github/openapi"
+SOURCE = "package/generated/api.github.com.json"
+RUNS, RUNNERS = "/repos/{owner}/{repo}/actions/runs", "actions/runners"
+GROUPS = "/orgs/{org}/actions/runner-groups"
+OPERATIONS = [
+    "POST /app/installations/{installation_id}/access_tokens",
+    f"GET {GROUPS}",
+    f"GET {GROUPS}/{{runner_group_id}}",
+    f"GET {GROUPS}/{{runner_group_id}}/repositories",
+    f"GET {GROUPS}/{{runner_group_id}}/runners",
+    *(
+        f"{method} {owner}/{RUNNERS}{path}"
+        for owner in ("/orgs/{org}", "/repos/{owner}/{repo}")
+        for method, path in (
+            ("GET", ""),
+            ("GET", "/{runner_id}"),
+            ("DELETE", "/{runner_id}"),
+            ("POST", "/generate-jitconfig"),
+        )
+    ),
+    f"GET {RUNS}",
+    f"GET {RUNS}/{{run_id}}",
+    f"GET {RUNS}/{{run_id}}/jobs",
+    f"POST {RUNS}/{{run_id}}/cancel",
+    f"POST {RUNS}/{{run_id}}/rerun",
+    f"POST {RUNS}/{{run_id}}/rerun-failed-jobs",
+    "GET /repos/{owner}/{repo}/actions/jobs/{job_id}",
+    "POST /repos/{owner}/{repo}/actions/jobs/{job_id}/rerun",
+    "POST /repos/{owner}/{repo}/statuses/{sha}",
+]
+# Of answers that an operation does not list, such as 404.
+ERROR = "#/components/schemas/basic-error"
+KEPT = {
+    "$ref", "additionalProperties", "allOf", "anyOf", "enum", "format", "items", "nullable", "oneOf", "properties",
+    "required", "type",
+}  # fmt: skip
+
+
+def extract(description: dict[str, Any]) -> dict[str, Any]:
+    """The answers of OPERATIONS by operation and status, and the schemas by name."""
+    answers: dict[str, dict[str, Any]] = {}
+    for operation in OPERATIONS:
+        method, path = operation.split()
+        found = description["paths"][path][method.lower()]["responses"]
+        answers[operation] = {status: schema(description, answer) for status, answer in sorted(found.items())}
+    schemas: dict[str, Any] = {}
+    open_names = list(names([answers, {"$ref": ERROR}]))
+    while open_names:
+        name = open_names.pop()
+        if name not in schemas:
+            schemas[name] = trimmed(description["components"]["schemas"][name])
+            open_names.extend(names(schemas[name]))
+    version = description["info"]["version"]
+    return {
+        "source": f"@octokit/openapi {version}, generated/api.github.com.json (MIT, see LICENSE)",
+        "answers": answers,
+        "components": {"schemas": dict(sorted(schemas.items()))},
+    }
+
+
+def schema(description: dict[str, Any], answer: dict[str, Any]) -> Any:
+    """Of an answer's JSON; None where it has none."""
+    if "$ref" in answer:
+        answer = description["components"]["responses"][answer["$ref"].rpartition("/")[2]]
+    content = answer.get("content", {}).get("application/json")
+    return trimmed(content["schema"]) if content else None
+
+
+def trimmed(one: Any) -> Any:
+    """A schema without what only helps a reader."""
+    if not isinstance(one, dict):
+        return one
+    kept = {key: value for key, value in one.items() if key in KEPT}
+    for key in ("allOf", "anyOf", "oneOf"):
+        if key in kept:
+            kept[key] = [trimmed(each) for each in kept[key]]
+    for key in ("items", "additionalProperties"):
+        if key in kept:
+            kept[key] = trimmed(kept[key])
+    if "properties" in kept:
+        kept["properties"] = {name: trimmed(each) for name, each in kept["properties"].items()}
+    return kept
+
+
+def names(value: Any) -> Iterator[str]:
+    """Of the schemas that a value refers to."""
+    if isinstance(value, dict):
+        if isinstance(value.get("$ref"), str):
+            yield value["$ref"].rpartition("/")[2]
+        for each in value.values():
+            yield from names(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from names(each)
+
+
+def main(package: str) -> None:
+    with tarfile.open(package) as archive:
+        read = {}
+        for name in (SOURCE, "package/LICENSE"):
+            file = archive.extractfile(name)
+            assert file is not None, name
+            read[name] = file.read().decode()
+    found = extract(json.loads(read[SOURCE]))
+    (FOLDER / "api.github.com.json").write_text(json.dumps(found, indent=1) + "\n")
+    (FOLDER / "LICENSE").write_text(read["package/LICENSE"])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
