@@ -112,16 +112,17 @@ def names(value: Any) -> Iterator[str]:
             yield from names(each)
 
 
+def text(archive: tarfile.TarFile, name: str) -> str:
+    """Of a file in the package. KeyError where the package has none."""
+    file = archive.extractfile(name)
+    return file.read().decode() if file else ""
+
+
 def main(package: str) -> None:
     with tarfile.open(package) as archive:
-        read = {}
-        for name in (SOURCE, "package/LICENSE"):
-            file = archive.extractfile(name)
-            assert file is not None, name
-            read[name] = file.read().decode()
-    found = extract(json.loads(read[SOURCE]))
-    (FOLDER / "api.github.com.json").write_text(json.dumps(found, indent=1) + "\n")
-    (FOLDER / "LICENSE").write_text(read["package/LICENSE"])
+        found = extract(json.loads(text(archive, SOURCE)))
+        (FOLDER / "api.github.com.json").write_text(json.dumps(found, indent=1) + "\n")
+        (FOLDER / "LICENSE").write_text(text(archive, "package/LICENSE"))
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ class GithubAppApi:
     def answer(self, call: Call) -> Answer:
         """Answer one request; refusals have GitHub's form."""
         try:
-            if call.headers and "user-agent" not in call.headers:
+            if call.headers and not call.headers.get("user-agent"):
                 raise Refused(403, NO_USER_AGENT)
             if call.method == "POST" and (found := re.fullmatch(TOKENS, call.path)):
                 self._strike("token", call)

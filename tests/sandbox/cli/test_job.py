@@ -1,0 +1,131 @@
+"""The command `pulumi-sandbox job`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from pulumi_sandbox.cli import own_commands
+from pulumi_sandbox.cli.job_commands import job as command
+from pulumi_sandbox.providers.github.actions.state import Actions
+from pulumi_sandbox.providers.github.repositories import Repositories
+from pulumi_sandbox.world.store import World
+
+QUEUE = ("queue", "--repository", "kernels", "--labels", "self-hosted,gpu, l4", "--run", "nvidia-smi")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """An empty project, and its world as a server has it open."""
+    (tmp_path / "Pulumi.yaml").write_text("name: small\nruntime: python\n")
+    (tmp_path / "sandbox.yaml").write_text("exists: {github: ['acme/*', apps/17/installations/18]}\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PULUMI_SANDBOX_DIR", str(tmp_path / "sandbox"))
+    world = World(tmp_path / "sandbox" / "world.db")
+    yield world
+    world.close()
+
+
+def run(*words: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(command, list(words))
+    assert result.exit_code == code, result.output
+    return result
+
+
+def listed(*words: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(run("list", "--json", *words).stdout)
+    return found
+
+
+def take(world: World, name: str = "vm-1") -> tuple[Actions, dict[str, Any]]:
+    """A runner of the server that has the oldest job."""
+    actions = Actions(world, Repositories(world, ("acme/*",)))
+    runner, _ = actions.register("orgs/acme", name, 1, ["self-hosted", "gpu", "l4"], "_work")
+    assert actions.assign(actions.seen(runner)) is not None
+    return actions, actions.runners("orgs/acme")[0].outputs
+
+
+def test_a_job_is_queued_for_the_runners_that_another_process_serves(project: World) -> None:
+    run(*QUEUE, "--run", "python -c 1", "--name", "smoke", "--workflow", "GPU tests")
+    actions, runner = take(project)
+    row = project.get("github:rest/job:Job", str(runner["job"]))
+    assert row is not None
+    assert row.inputs == {
+        "name": "smoke",
+        "labels": ["self-hosted", "gpu", "l4"],
+        "steps": [
+            {"name": "Run nvidia-smi", "run": "nvidia-smi"},
+            {"name": "Run python -c 1", "run": "python -c 1"},
+        ],
+    }
+    (found,) = listed()
+    assert (found["status"], found["runner_name"], found["workflow_name"]) == ("in_progress", "vm-1", "GPU tests")
+    steps = [{"name": "Run nvidia-smi", "conclusion": "failure", "number": 1}]
+    actions.finish(runner, "failure", steps, "nvidia-smi: not found\n")
+    shown = run("show", str(found["id"])).stdout
+    assert "step 1: Run nvidia-smi: failure" in shown
+    assert "nvidia-smi: not found" in shown
+
+
+def test_the_list_has_the_newest_attempt_of_each_job(project: World) -> None:
+    assert "no jobs" in run("list").stdout
+    run(*QUEUE)
+    actions, runner = take(project)
+    actions.finish(runner, "failure", [], "")
+    actions.rerun(10001)
+    assert [one["run_attempt"] for one in listed()] == [2]
+    assert [one["run_attempt"] for one in listed("--all")] == [1, 2]
+    assert "10001.2" in run("list").stdout
+
+
+def test_cancelling_a_queued_job_ends_its_run(project: World) -> None:
+    run(*QUEUE)
+    assert run("cancel", "50001").stdout == "cancelled run 10001\n"
+    assert [one["conclusion"] for one in listed()] == ["cancelled"]
+    refused = run("cancel", "50001", code=1).output
+    assert "50001: its run 10001 has ended already\n  got: cancelled" in refused
+
+
+def test_cancelling_a_running_job_leaves_the_end_to_its_runner(project: World) -> None:
+    run(*QUEUE)
+    take(project)
+    assert run("cancel", "50001").stdout == "cancelled run 10001; its runner ends the job's steps now\n"
+    assert [one["status"] for one in listed()] == ["in_progress"]
+
+
+def test_a_waiting_job_is_queued_once_it_is_approved(project: World) -> None:
+    run(*QUEUE, "--waiting")
+    assert [one["status"] for one in listed()] == ["waiting"]
+    run("approve", "50001")
+    assert [one["status"] for one in listed()] == ["queued"]
+    assert "got: queued\n  expected: waiting" in run("approve", "50001", code=1).output
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (("show", "7"), 1, "job: 7: no such job\n  hint: pulumi-sandbox job list shows them"),
+        (("queue", "--repository", "other/kernels", "--labels", "gpu", "--run", "x"), 1, "no such repository"),
+        (("queue", "--repository", "kernels", "--labels", " ,", "--run", "x"), 2, "at least one label"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(project: World, words: tuple[str, ...], code: int, text: str) -> None:
+    assert text in run(*words, code=code).output
+
+
+def test_a_runner_that_went_silent_is_noticed_without_a_server(project: World) -> None:
+    run(*QUEUE)
+    actions, runner = take(project)
+    project.update(
+        "github:rest/runner:Runner", f"orgs/acme/{runner['id']}", outputs={**runner, "seenAt": actions.now() - 31}
+    )
+    assert [one["conclusion"] for one in listed()] == ["failure"]
+
+
+def test_job_is_a_command_of_the_sandbox(project: World, capsys: pytest.CaptureFixture[str]) -> None:
+    assert own_commands.run(["job", "list"], lambda _: 0) == 0
+    assert "no jobs" in capsys.readouterr().out

@@ -1,0 +1,196 @@
+"""Runners of the sandbox's GitHub: which job each gets, and when it is online, busy or lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pulumi_sandbox.world.store import World
+
+from tests.sandbox.providers.github.actions.conftest import KERNELS, RUNNERS, Hub
+
+LOST = "The self-hosted runner lost communication with the server."
+
+
+def test_a_registration_has_what_the_runner_needs_to_ask_for_its_job(hub: Hub) -> None:
+    machine = hub.runner("vm-1")
+    assert machine.files[".runner"] == {
+        "agentId": machine.id,
+        "agentName": "vm-1",
+        "serverUrl": "https://api.github.com",
+        "ephemeral": True,
+        "workFolder": "_work",
+    }
+    assert list(machine.files[".credentials"]) == ["token"]
+
+
+def test_a_credential_is_in_no_file_of_the_world(hub: Hub, tmp_path: Path) -> None:
+    credential = hub.runner().connect().files[".credentials"]["token"]
+    assert all(credential.encode() not in file.read_bytes() for file in tmp_path.glob("world.db*"))
+
+
+def test_a_runner_gets_its_job_runs_it_and_is_unregistered(hub: Hub) -> None:
+    run, (job,) = hub.queue(labels=("GPU", "l4"))
+    machine = hub.runner("vm-1", labels=("self-hosted", "gpu", "L4"))
+    assert machine.state == ("offline", False)
+    machine.connect()
+    assert machine.state == ("online", False)
+    hub.unix += 5
+    message = machine.ask("GET", "job").body
+    assert (message["job_id"], message["name"]) == (job, "test")
+    assert message["steps"] == [{"name": "Run true", "run": "true"}]
+    environment = message["env"]
+    assert (environment["GITHUB_REPOSITORY"], environment["GITHUB_RUN_ID"]) == ("acme/kernels", str(run))
+    assert environment["GITHUB_SHA"] == hub.run(run)["head_sha"]
+    found = hub.job(job)
+    assert (found["status"], found["runner_name"], found["runner_group_name"]) == ("in_progress", "vm-1", "Default")
+    assert (found["created_at"], found["started_at"]) == ("2027-01-15T08:00:00Z", "2027-01-15T08:00:05Z")
+    assert machine.state == ("online", True)
+    assert machine.end(job, log="x" * 70_000).status == 204
+    found = hub.job(job)
+    assert (found["conclusion"], found["completed_at"]) == ("success", "2027-01-15T08:00:05Z")
+    assert found["steps"] == [{"name": "Run true", "conclusion": "success", "number": 1, "status": "completed"}]
+    assert len((hub.api.actions.job(job) or {})["log"]) == 65_536
+    assert hub.get(RUNNERS)["runners"] == []
+    assert machine.ask("GET", "job").status == 401
+
+
+def test_a_lost_answer_gives_the_same_job_again(hub: Hub) -> None:
+    hub.queue()
+    hub.queue()
+    machine = hub.runner().connect()
+    assert machine.take() == machine.take()
+
+
+def test_two_runners_get_no_job_twice(hub: Hub) -> None:
+    _, (job,) = hub.queue()
+    machines = [hub.runner(name).connect() for name in ("vm-1", "vm-2")]
+    assert [machine.take() for machine in machines] == [job, 0]
+
+
+def test_a_runner_needs_all_labels_of_a_job(hub: Hub) -> None:
+    hub.queue(labels=("gpu", "h100"))
+    _, (wanted,) = hub.queue(labels=("gpu",))
+    assert hub.runner(labels=("gpu", "l4")).connect().take() == wanted
+
+
+@pytest.mark.parametrize(("visibility", "served"), [("selected", False), ("all", True), ("private", True)])
+def test_a_runner_serves_the_repositories_of_its_group(hub: Hub, visibility: str, served: bool) -> None:
+    hub.group(7, "kernels", visibility=visibility)
+    _, (theirs,) = hub.queue(repository="website")
+    _, (ours,) = hub.queue()
+    assert hub.runner(group=7).connect().take() == (theirs if served else ours)
+    names = [one["name"] for one in hub.get("/orgs/acme/actions/runner-groups/7/repositories")["repositories"]]
+    assert sorted(names) == (["kernels", "website"] if served else ["kernels"])
+
+
+def test_a_group_lists_its_own_runners(hub: Hub) -> None:
+    hub.group(7, "kernels")
+    hub.runner("vm-1", group=7)
+    hub.runner("vm-2")
+    found = hub.get("/orgs/acme/actions/runner-groups/7/runners")["runners"]
+    assert [one["name"] for one in found] == ["vm-1"]
+    assert hub.ask("GET", "/orgs/acme/actions/runner-groups/8/runners").status == 404
+    group = hub.get("/orgs/acme/actions/runner-groups/7")
+    assert (group["name"], group["visibility"], group["default"]) == ("group-7", "selected", False)
+
+
+def test_a_busy_runner_is_not_deleted(hub: Hub) -> None:
+    hub.queue()
+    machine = hub.runner("vm-1").connect()
+    machine.take()
+    reply = hub.ask("DELETE", f"{RUNNERS}/{machine.id}")
+    assert (reply.status, reply.message) == (422, 'Bad request - Runner "vm-1" is still running a job')
+    assert machine.state == ("online", True)
+
+
+def test_a_deleted_runner_gets_no_job(hub: Hub) -> None:
+    machine = hub.runner().connect()
+    assert hub.ask("DELETE", f"{RUNNERS}/{machine.id}").status == 204
+    hub.queue()
+    reply = machine.ask("GET", "job")
+    assert (reply.status, reply.message) == (401, "The runner is not registered")
+
+
+def test_a_runner_that_asks_nothing_for_10_seconds_is_offline(hub: Hub) -> None:
+    machine = hub.runner().connect()
+    hub.unix += 10
+    assert machine.state == ("online", False)
+    hub.unix += 1
+    assert machine.state == ("offline", False)
+    machine.take()
+    assert machine.state == ("online", False)
+
+
+def test_the_job_of_a_runner_that_is_silent_for_30_seconds_fails(hub: Hub) -> None:
+    run, (job,) = hub.queue()
+    machine = hub.runner().connect()
+    machine.take()
+    hub.unix += 30
+    assert (hub.job(job)["status"], machine.state) == ("in_progress", ("online", True))
+    hub.unix += 1
+    assert (hub.job(job)["status"], hub.job(job)["conclusion"]) == ("completed", "failure")
+    assert (hub.api.actions.job(job) or {})["log"] == LOST
+    assert (hub.run(run)["conclusion"], machine.state) == ("failure", ("offline", False))
+    assert machine.end(job).status == 404
+    hub.queue()
+    assert machine.take() == 0
+
+
+def test_the_job_of_a_lost_runner_is_cancelled_where_that_was_asked_for(hub: Hub) -> None:
+    run, (job,) = hub.queue()
+    hub.runner().connect().take()
+    hub.ask("POST", f"{KERNELS}/actions/runs/{run}/cancel")
+    hub.unix += 31
+    assert hub.job(job)["conclusion"] == "cancelled"
+
+
+def test_a_runner_that_asks_about_its_job_is_not_lost(hub: Hub) -> None:
+    _, (job,) = hub.queue()
+    machine = hub.runner().connect()
+    machine.take()
+    for _ in range(4):
+        hub.unix += 20
+        assert machine.ask("GET", f"job/{job}").body == {"cancelled": False}
+
+
+def test_a_runner_that_never_connects_is_removed_after_a_day(hub: Hub) -> None:
+    hub.runner()
+    hub.unix += 24 * 3600 + 1
+    hub.token = hub.new_token()
+    assert hub.get(RUNNERS)["total_count"] == 0
+
+
+def test_the_runner_of_a_repository_serves_that_one_alone(world: World) -> None:
+    hub = Hub(world, {"administration": "write", "actions": "read"})
+    body = {"name": "vm-1", "runner_group_id": 1, "labels": ["gpu"]}
+    path = f"{KERNELS}/actions/runners"
+    assert hub.ask("POST", f"{path}/generate-jitconfig", {**body, "runner_group_id": 2}).status == 404
+    assert hub.ask("POST", f"{path}/generate-jitconfig", body).status == 201
+    (row,) = hub.api.actions.runners("repos/acme/kernels")
+    hub.queue(repository="website")
+    _, (job,) = hub.queue()
+    found = hub.api.actions.assign(hub.api.actions.seen(row.outputs))
+    assert found is not None
+    assert found.outputs["id"] == job
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"conclusion": "done", "steps": []}, {"conclusion": "success", "steps": [{"name": "x"}]}],
+)
+def test_an_end_that_is_none_is_refused(hub: Hub, body: dict[str, object]) -> None:
+    _, (job,) = hub.queue()
+    machine = hub.runner().connect()
+    machine.take()
+    assert machine.ask("POST", f"job/{job}", body).status == 422
+    assert hub.job(job)["status"] == "in_progress"
+
+
+def test_what_happened_by_itself_is_seen_by_another_process(hub: Hub, tmp_path: Path) -> None:
+    _, (job,) = hub.queue()
+    hub.runner().connect().take()
+    other = World(tmp_path / "world.db")
+    seen = Hub(other, unix=hub.unix + 31)
+    assert seen.job(job)["conclusion"] == "failure"
+    other.close()
