@@ -218,6 +218,12 @@ def test_break_plants_what_it_says_and_mend_takes_it_away(world: World) -> None:
     assert run("faults").output == "no faults are planted\n"
 
 
+@pytest.mark.parametrize(("kind", "seconds"), [("slow", 30), ("rate-limit", 60), ("secondary-limit", 60), ("crash", 0)])
+def test_a_fault_that_takes_time_has_a_time_of_its_own(world: World, kind: str, seconds: float) -> None:
+    run("break", kind)
+    assert [fault.seconds for fault in world.faults()] == [seconds]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_fault_can_be_planted_and_is_explained(world: World, kind: str) -> None:
     run("break", kind, *(["--set", "A=b"] if kind == "guest" else []))
@@ -229,7 +235,10 @@ def test_every_kind_of_fault_can_be_planted_and_is_explained(world: World, kind:
     ("words", "text"),
     [
         (["slwo"], "'slwo' is not one of"),
-        (["crash", "--seconds", "3"], "--seconds goes with slow, not with crash"),
+        (
+            ["crash", "--seconds", "3"],
+            "--seconds goes with slow and rate-limit and secondary-limit, not with crash",
+        ),
         (["slow", "--set", "A=b"], "--set goes with guest, not with slow"),
         (
             ["slow", "--message", "x"],

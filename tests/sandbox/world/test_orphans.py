@@ -200,6 +200,12 @@ def test_a_patch_that_a_stack_let_go_of_is_no_orphan(sandbox: Sandbox) -> None:
     assert [orphan.id for orphan in sandbox.found()] == ["others.example.com"]
 
 
+def test_jobs_and_runners_are_no_orphans(sandbox: Sandbox) -> None:
+    for number, kind in enumerate(("workflowRun:WorkflowRun", "job:Job", "runner:Runner")):
+        sandbox.row("one", str(number), f"github:rest/{kind}", urn="", origin="api")
+    assert sandbox.found() == []
+
+
 def test_what_a_running_update_makes_is_marked_as_maybe_in_progress(sandbox: Sandbox) -> None:
     sandbox.state(entry("z", "boxes/z"))
     sandbox.row("old", "boxes/old", created="2026-01-01T00:00:00.000Z")

@@ -66,9 +66,9 @@ class RateLimits:
     def planted(self, fault: Fault, installation: str) -> Refused:
         """The refusal of a fault: `secondary-limit`, or `rate-limit` for the requests of the hour."""
         if fault.kind == "secondary-limit":
-            return Refused(403, fault.message or SECONDARY, {"Retry-After": str(int(fault.seconds))})
+            return Refused(403, SECONDARY, {"Retry-After": str(int(fault.seconds))})
         used = _headers(self.requests_per_hour, self.requests_per_hour, self.now() + fault.seconds)
-        return Refused(403, fault.message or EXCEEDED.format(installation), used)
+        return Refused(403, EXCEEDED.format(installation), used)
 
     def _of(self, installation: str) -> _Usage:
         usage = self._usage.get(installation)
