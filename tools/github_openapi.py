@@ -22,6 +22,7 @@ RUNS, RUNNERS = "/repos/{owner}/{repo}/actions/runs", "actions/runners"
 GROUPS = "/orgs/{org}/actions/runner-groups"
 OPERATIONS = [
     "POST /app/installations/{installation_id}/access_tokens",
+    "GET /installation/repositories",
     f"GET {GROUPS}",
     f"GET {GROUPS}/{{runner_group_id}}",
     f"GET {GROUPS}/{{runner_group_id}}/repositories",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from email.utils import formatdate
 from functools import cached_property
 
+from pulumi_sandbox.providers.github.actions.documents import repository as document
 from pulumi_sandbox.providers.github.actions.runner_protocol import PREFIX, RunnerProtocol
 from pulumi_sandbox.providers.github.actions.runners_api import RunnersApi
 from pulumi_sandbox.providers.github.actions.runs_api import RunsApi
@@ -19,7 +20,7 @@ from pulumi_sandbox.providers.github.limits import POINTS_PER_MINUTE, REQUESTS_P
 from pulumi_sandbox.providers.github.organizations import Organizations
 from pulumi_sandbox.providers.github.permissions import NO_ACCESS
 from pulumi_sandbox.providers.github.repositories import Repositories, Repository
-from pulumi_sandbox.providers.github.rest import Caller, Refused, Request, Route
+from pulumi_sandbox.providers.github.rest import Caller, Refused, Request, Route, paged
 from pulumi_sandbox.providers.machines.local_server import Answer
 from pulumi_sandbox.providers.machines.local_services import Call
 from pulumi_sandbox.world.store import World
@@ -59,7 +60,8 @@ class GithubAppApi:
 
     @cached_property
     def _routes(self) -> list[Route]:
-        return [*RunnersApi(self.actions).routes(), *RunsApi(self.actions).routes()]
+        every = Route("GET", "/installation/repositories", "", "", self._installation_repositories)
+        return [every, *RunnersApi(self.actions).routes(), *RunsApi(self.actions).routes()]
 
     def answer(self, call: Call) -> Answer:
         """Answer one request; refusals have GitHub's form."""
@@ -101,7 +103,7 @@ class GithubAppApi:
             if route.method == call.method and (found := re.fullmatch(route.pattern, call.path)):
                 parts = found.groupdict()
                 repository = self._repository(parts, caller)
-                if not caller.may(route.permission, route.level):
+                if route.permission and not caller.may(route.permission, route.level):
                     needed = {"X-Accepted-GitHub-Permissions": f"{route.permission}={route.level}"}
                     raise Refused(403, NO_ACCESS, needed)
                 self._strike(route.name, call, caller.installation)
@@ -119,6 +121,12 @@ class GithubAppApi:
         if found is None or (caller.repositories is not None and found.id not in caller.repositories):
             raise Refused(404, "Not Found")
         return found
+
+    def _installation_repositories(self, request: Request) -> Answer:
+        chosen = request.caller.repositories
+        rows = [one for one in self.repositories.every() if chosen is None or one.id in chosen]
+        documents = [document(request.base, one) for one in rows]
+        return paged(request, "repositories", documents, repository_selection="all" if chosen is None else "selected")
 
     def _strike(self, name: str, call: Call, installation: str = "") -> None:
         """Refuse what a planted fault is for."""

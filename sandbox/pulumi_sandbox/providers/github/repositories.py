@@ -78,12 +78,15 @@ class Repositories:
             return Repository(**json.loads(known))
         return next((one for one in self._made() if one.id == wanted), None)
 
-    def of(self, owner: str) -> list[Repository]:
-        """Those of an owner that have a name so far: made, looked up, used, or listed without a wildcard."""
+    def every(self) -> list[Repository]:
+        """Those that have a name so far: made, looked up, used, or listed without a wildcard."""
         named = [self.get(one) for one in self.patterns if one.count("/") == 1 and not WILDCARDS & set(one)]
-        kept = [Repository(**json.loads(text)) for text in self.world.settings(f"{_BY_NAME}/{owner.lower()}/")]
-        found = {one.id: one for one in [*self._made(), *named, *kept] if one and same_name(one.owner, owner)}
+        kept = [Repository(**json.loads(text)) for text in self.world.settings(f"{_BY_NAME}/")]
+        found = {one.id: one for one in [*self._made(), *named, *kept] if one}
         return sorted(found.values(), key=lambda one: one.id)
+
+    def of(self, owner: str) -> list[Repository]:
+        return [one for one in self.every() if same_name(one.owner, owner)]
 
     def named(self, name: str) -> list[str]:
         """The full names that a repository of this name may have."""

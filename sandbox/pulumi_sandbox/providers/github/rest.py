@@ -74,7 +74,7 @@ class Route(NamedTuple):
     method: str
     pattern: str
     permission: str
-    """Empty where the runners of an organization or of a repository are meant, which have one each."""
+    """Empty where any token will do."""
     level: str
     answer: Callable[..., Answer]
 
@@ -84,8 +84,8 @@ class Route(NamedTuple):
         return self.answer.__name__.strip("_")
 
 
-def paged(request: Request, key: str, rows: Sequence[Any]) -> Answer:
-    """One page of rows, with the Link header that leads to the others."""
+def paged(request: Request, key: str, rows: Sequence[Any], **more: Any) -> Answer:
+    """One page of rows, with the Link header that leads to the others; `more` are further fields."""
     size = max(1, min(_number(request.option("per_page"), ROWS_PER_PAGE), MOST_ROWS_PER_PAGE))
     page, last = max(1, _number(request.option("page"), 1)), max(1, -(-len(rows) // size))
     pages = {"prev": min(page - 1, last), "next": page + 1, "last": last, "first": 1}
@@ -94,7 +94,7 @@ def paged(request: Request, key: str, rows: Sequence[Any]) -> Answer:
     links = [
         f'<{request.base}{request.call.path}?{urlencode({**given, "page": pages[one]})}>; rel="{one}"' for one in shown
     ]
-    body = {"total_count": len(rows), key: list(rows[(page - 1) * size : page * size])}
+    body = {"total_count": len(rows), key: list(rows[(page - 1) * size : page * size])} | more
     plain = as_json(200, body)
     return Answer(plain.status, plain.body, plain.kind, {"Link": ", ".join(links)} if links else {})
 

@@ -196,6 +196,17 @@ def test_a_repository_that_is_not_of_the_installation_is_not_found(hub: Hub) -> 
     assert hub.ask("GET", "/repos/acme/website/actions/runs", token=narrow).status == 404
 
 
+def test_a_token_lists_its_repositories(hub: Hub) -> None:
+    hub.queue()
+    hub.queue(repository="website")
+    found = hub.get("/installation/repositories")
+    assert sorted(one["full_name"] for one in found["repositories"]) == ["acme/kernels", "acme/website"]
+    assert (found["total_count"], found["repository_selection"]) == (2, "all")
+    found = hub.get("/installation/repositories", token=hub.new_token(repositories=["kernels"]))
+    assert [one["full_name"] for one in found["repositories"]] == ["acme/kernels"]
+    assert found["repository_selection"] == "selected"
+
+
 def test_a_run_is_not_found_through_another_repository(hub: Hub) -> None:
     run, (job,) = hub.queue()
     for path in (f"runs/{run}", f"runs/{run}/jobs", f"jobs/{job}", "runs/99"):
@@ -248,5 +259,7 @@ def test_every_call_of_the_description_is_served_and_no_other(hub: Hub) -> None:
     served = [f"{route.method} {route.pattern}" for route in hub.api._routes]
     assert len(served) + 1 == len(operations())
     tested = {operation(method, path) for method, path, *_ in NEEDED}
-    assert tested == {one for one in operations() if "access_tokens" not in one}
+    assert tested == {one for one in operations() if "{installation_id}" not in one} - {
+        "GET /installation/repositories"
+    }
     assert all(re.fullmatch(r"(GET|POST|DELETE) /.*", one) for one in served)

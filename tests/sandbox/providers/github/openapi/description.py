@@ -38,6 +38,9 @@ def converted(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     found = {key: converted(each) for key, each in schema.items()}
+    if "allOf" in found:
+        # One that only adds fields nothing requires would refuse those of the others.
+        found["allOf"] = [each for each in found["allOf"] if "$ref" in each or "required" in each]
     if "properties" in found and found.get("type") == "object" and not {"allOf", "anyOf", "oneOf"} & set(found):
         found.setdefault("additionalProperties", False)
     return {"anyOf": [found, {"type": "null"}]} if found.pop("nullable", False) is True else found
