@@ -133,7 +133,15 @@ class World:
 
     def find(self, type: str | None = None, **outputs: Any) -> list[Record]:  # noqa: A002
         """Rows of a type (a glob is allowed), and with these plain outputs, oldest first."""
-        where, values = ["1"], []
+        return self._find(-1, type, outputs)
+
+    def oldest(self, type: str, **outputs: Any) -> Record | None:  # noqa: A002
+        """The first row that `find` would have."""
+        return next(iter(self._find(1, type, outputs)), None)
+
+    def _find(self, limit: int, type: str | None, outputs: Mapping[str, Any]) -> list[Record]:  # noqa: A002
+        where: list[str] = ["1"]
+        values: list[Any] = []
         if self._package:
             where.append("cluster = iif(type GLOB ?, ?, '')")
             values.extend([f"{self._package}*", self._cluster()])
@@ -144,8 +152,8 @@ class World:
             where.append("(type, id, cluster) IN (SELECT type, id, cluster FROM output WHERE key = ? AND value = ?)")
             values.extend([key, indexed(value)])
         chosen = " AND ".join(where)
-        statement = f"SELECT * FROM resource WHERE {chosen} ORDER BY rowid"  # noqa: S608 - only placeholders go in
-        return [record_of(row) for row in self._rows(statement, *values)]
+        statement = f"SELECT * FROM resource WHERE {chosen} ORDER BY rowid LIMIT ?"  # noqa: S608 - only placeholders
+        return [record_of(row) for row in self._rows(statement, *values, limit)]
 
     def by_id(self, id: str) -> list[Record]:  # noqa: A002
         return [record_of(row) for row in self._rows("SELECT * FROM resource WHERE id = ? ORDER BY rowid", id)]

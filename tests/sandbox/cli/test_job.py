@@ -44,8 +44,9 @@ def listed(*words: str) -> list[dict[str, Any]]:
 def take(world: World, name: str = "vm-1") -> tuple[Actions, dict[str, Any]]:
     """A runner of the server that has the oldest job."""
     actions = Actions(world, Repositories(world, ("acme/*",)))
-    runner, _ = actions.register("orgs/acme", name, 1, ["self-hosted", "gpu", "l4"], "_work")
-    assert actions.assign(actions.seen(runner)) is not None
+    runner, credential = actions.register("orgs/acme", name, 1, ["self-hosted", "gpu", "l4"], "_work")
+    assert actions.connected(credential) is not None
+    assert actions.assign(runner["id"], "orgs/acme") is not None
     return actions, actions.runners("orgs/acme")[0].outputs
 
 
@@ -65,7 +66,7 @@ def test_a_job_is_queued_for_the_runners_that_another_process_serves(project: Wo
     (found,) = listed()
     assert (found["status"], found["runner_name"], found["workflow_name"]) == ("in_progress", "vm-1", "GPU tests")
     steps = [{"name": "Run nvidia-smi", "conclusion": "failure", "number": 1}]
-    actions.finish(runner, "failure", steps, "nvidia-smi: not found\n")
+    actions.finish(runner["job"], "failure", steps, "nvidia-smi: not found\n")
     shown = run("show", str(found["id"])).stdout
     assert "step 1: Run nvidia-smi: failure" in shown
     assert "nvidia-smi: not found" in shown
@@ -75,7 +76,7 @@ def test_the_list_has_the_newest_attempt_of_each_job(project: World) -> None:
     assert "no jobs" in run("list").stdout
     run(*QUEUE)
     actions, runner = take(project)
-    actions.finish(runner, "failure", [], "")
+    actions.finish(runner["job"], "failure", [], "")
     actions.rerun(10001)
     assert [one["run_attempt"] for one in listed()] == [2]
     assert [one["run_attempt"] for one in listed("--all")] == [1, 2]

@@ -26,14 +26,13 @@ class RunnerProtocol:
     actions: Actions
 
     def answer(self, call: Call) -> Answer:
-        runner = self.actions.by_credential(call.authorization.removeprefix("Bearer "))
+        runner = self.actions.connected(call.authorization.removeprefix("Bearer "))
         if runner is None:
             raise Refused(401, UNREGISTERED)
-        runner = self.actions.seen(runner)
         if (call.method, call.path) == ("POST", f"{PREFIX}session"):
             return as_json(200, {"runner_id": runner["id"]})
         if (call.method, call.path) == ("GET", f"{PREFIX}job"):
-            job = self.actions.assign(runner)
+            job = self.actions.assign(runner["id"], runner["owner"])
             return as_json(200, self._message(job, runner, call)) if job else Answer(204, "", "application/text")
         if found := re.fullmatch(rf"{PREFIX}job/(\d+)", call.path):
             return self._job(call, runner, int(found[1]))
@@ -53,7 +52,8 @@ class RunnerProtocol:
             known = [{key: step[key] for key in ("name", "conclusion", "number")} for step in steps]
         except (KeyError, TypeError):
             raise Refused(422, "steps need name, conclusion and number") from None
-        self.actions.finish(runner, conclusion, known, log)
+        if not self.actions.finish(number, conclusion, known, log):
+            raise Refused(404, "Not Found")
         return Answer(204, "", "application/text")
 
     def _message(self, row: Record, runner: dict[str, Any], call: Call) -> dict[str, Any]:

@@ -222,44 +222,52 @@ class Actions:
         self.world.insert(Record(RUNNER, f"{owner.lower()}/{number}", name, "", {}, runner, "api"))
         return runner, credential
 
-    def by_credential(self, credential: str) -> Outputs | None:
-        found = self.world.find(RUNNER, credential=digest(credential))
-        return found[0].outputs if found else None
+    def connected(self, credential: str) -> Outputs | None:
+        """The runner that asks with this credential: it is online from now on. None where it is not registered."""
+        with self.world.transaction():
+            found = self.world.find(RUNNER, credential=digest(credential))
+            return self._seen(found[0].outputs) if found else None
 
     def remove_runner(self, owner: str, number: int) -> bool:
         return self.world.delete(RUNNER, f"{owner.lower()}/{number}")
 
-    def seen(self, runner: Outputs) -> Outputs:
-        """The runner is online from now on."""
+    def _seen(self, runner: Outputs) -> Outputs:
         if runner["online"] and self.now() - runner["seenAt"] < SEEN_SEC:
             return runner
         new = {**runner, "online": True, "seenAt": self.now()}
         self._put_runner(new, quiet=bool(runner["online"]), note=f"{runner['name']} is online")
         return new
 
-    def assign(self, runner: Outputs) -> Record | None:
-        """The runner's job: the one it has, or else the oldest queued one that it may take."""
+    def assign(self, runner: int, owner: str) -> Record | None:
+        """The job of a runner: the one it has, or else the oldest queued one that it may take."""
         with self.world.transaction():
-            if runner["job"] is not None:
-                return self.world.get(JOB, str(runner["job"]))
-            if runner["spent"]:
+            found = self.world.get(RUNNER, f"{owner}/{runner}")
+            if found is None or found.outputs["spent"]:
                 return None
+            if found.outputs["job"] is not None:
+                return self.world.get(JOB, str(found.outputs["job"]))
             for row in self.world.find(JOB, status=QUEUED):
-                if self._fits(runner, row.outputs):
-                    at, group = self.now(), self.group_name(runner["owner"], runner["groupId"])
-                    mine = {"id": runner["id"], "name": runner["name"], "groupId": runner["groupId"], "group": group}
-                    self._put_runner({**runner, "busy": True, "job": row.outputs["id"], "seenAt": at})
-                    self._change(row.outputs, status=IN_PROGRESS, startedAt=at, runner=mine)
+                if self._fits(found.outputs, row.outputs):
+                    self._start(found.outputs, row.outputs)
                     return self.world.get(JOB, row.id)
         return None
 
-    def finish(self, runner: Outputs, conclusion: str, steps: Sequence[Outputs], log: str) -> None:
-        """The runner's job has ended; an ephemeral runner is unregistered with it."""
+    def _start(self, runner: Outputs, job: Outputs) -> None:
+        group = self.group_name(runner["owner"], runner["groupId"])
+        shown = {"id": runner["id"], "name": runner["name"], "groupId": runner["groupId"], "group": group}
+        self._put_runner({**runner, "busy": True, "job": job["id"]}, note=f"{runner['name']} has job {job['id']}")
+        self._change(job, status=IN_PROGRESS, startedAt=self.now(), runner=shown)
+
+    def finish(self, job: int, conclusion: str, steps: Sequence[Outputs], log: str) -> bool:
+        """End a job in progress, and unregister its ephemeral runner; whether the job was in progress."""
         with self.world.transaction():
-            job = self.job(runner["job"])
-            if job and job["status"] == IN_PROGRESS:
-                self._complete(job, conclusion, steps, log[-LOG_CHARACTERS:])
-            self.remove_runner(runner["owner"], runner["id"])
+            found = self.job(job)
+            if found is None or found["status"] != IN_PROGRESS:
+                return False
+            self._complete(found, conclusion, steps, log[-LOG_CHARACTERS:])
+            for row in self.world.find(RUNNER, job=job):
+                self.world.delete(RUNNER, row.id, f"{row.name} has done its job")
+        return True
 
     def _fits(self, runner: Outputs, job: Outputs) -> bool:
         """docs.github.com/en/actions/reference/runners/self-hosted-runners, routing: all labels, in any case."""
@@ -307,9 +315,7 @@ class Actions:
         with self.world.transaction():
             for row in self.world.find(RUNNER):
                 self._settle_runner(row.outputs)
-            for row in self.world.find(JOB, status=QUEUED):
-                if self.now() - row.outputs["createdAt"] <= QUEUE_SEC:
-                    break  # the others are younger
+            while (row := self.world.oldest(JOB, status=QUEUED)) and self.now() - row.outputs["createdAt"] > QUEUE_SEC:
                 self._complete(row.outputs, CANCELLED)
 
     def _settle_runner(self, runner: Outputs) -> None:

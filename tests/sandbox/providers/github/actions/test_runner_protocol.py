@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,15 @@ def test_two_runners_get_no_job_twice(hub: Hub) -> None:
     _, (job,) = hub.queue()
     machines = [hub.runner(name).connect() for name in ("vm-1", "vm-2")]
     assert [machine.take() for machine in machines] == [job, 0]
+
+
+def test_runners_that_ask_at_the_same_time_get_every_job_once(hub: Hub) -> None:
+    _, jobs = hub.queue(*(f"test-{at}" for at in range(8)))
+    machines = [hub.runner(f"vm-{at}") for at in range(4)]
+    with ThreadPoolExecutor(8) as threads:
+        asked = list(threads.map(lambda machine: machine.connect().take(), machines * 2))
+    assert sorted(set(asked)) == jobs[:4]
+    assert [asked.count(one) for one in jobs[:4]] == [2, 2, 2, 2]
 
 
 def test_a_runner_needs_all_labels_of_a_job(hub: Hub) -> None:
@@ -170,7 +180,7 @@ def test_the_runner_of_a_repository_serves_that_one_alone(world: World) -> None:
     (row,) = hub.api.actions.runners("repos/acme/kernels")
     hub.queue(repository="website")
     _, (job,) = hub.queue()
-    found = hub.api.actions.assign(hub.api.actions.seen(row.outputs))
+    found = hub.api.actions.assign(row.outputs["id"], "repos/acme/kernels")
     assert found is not None
     assert found.outputs["id"] == job
 
