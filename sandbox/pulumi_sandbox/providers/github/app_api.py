@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.utils import formatdate
-from functools import cached_property
+from functools import cached_property, partial
 
 from pulumi_sandbox.providers.github.actions.documents import repository as document
 from pulumi_sandbox.providers.github.actions.runner_protocol import PREFIX, RunnerProtocol
@@ -125,8 +125,9 @@ class GithubAppApi:
     def _installation_repositories(self, request: Request) -> Answer:
         chosen = request.caller.repositories
         rows = [one for one in self.repositories.every() if chosen is None or one.id in chosen]
-        documents = [document(request.base, one) for one in rows]
-        return paged(request, "repositories", documents, repository_selection="all" if chosen is None else "selected")
+        selection = "all" if chosen is None else "selected"
+        shown = partial(document, request.base)
+        return paged(request, "repositories", rows, shown, repository_selection=selection)
 
     def _strike(self, name: str, call: Call, installation: str = "") -> None:
         """Refuse what a planted fault is for."""

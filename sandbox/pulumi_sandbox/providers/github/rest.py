@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
 from pulumi_sandbox.providers.github.repositories import Repository
@@ -15,6 +15,8 @@ from pulumi_sandbox.providers.machines.local_services import Call
 DOCUMENTATION = "https://docs.github.com/rest"
 # docs.github.com/en/rest/using-the-rest-api/using-pagination-in-the-rest-api: 30 rows a page, at most 100.
 ROWS_PER_PAGE, MOST_ROWS_PER_PAGE = 30, 100
+
+Row = TypeVar("Row")
 
 
 class Refused(Exception):  # noqa: N818 - it is an answer
@@ -84,8 +86,8 @@ class Route(NamedTuple):
         return self.answer.__name__.strip("_")
 
 
-def paged(request: Request, key: str, rows: Sequence[Any], **more: Any) -> Answer:
-    """One page of rows, with the Link header that leads to the others; `more` are further fields."""
+def paged(request: Request, key: str, rows: Sequence[Row], form: Callable[[Row], Any], **more: Any) -> Answer:
+    """One page of rows, each as `form` makes it, and the Link header to the others. `more` are further fields."""
     size = max(1, min(_number(request.option("per_page"), ROWS_PER_PAGE), MOST_ROWS_PER_PAGE))
     page, last = max(1, _number(request.option("page"), 1)), max(1, -(-len(rows) // size))
     pages = {"prev": min(page - 1, last), "next": page + 1, "last": last, "first": 1}
@@ -94,7 +96,7 @@ def paged(request: Request, key: str, rows: Sequence[Any], **more: Any) -> Answe
     links = [
         f'<{request.base}{request.call.path}?{urlencode({**given, "page": pages[one]})}>; rel="{one}"' for one in shown
     ]
-    body = {"total_count": len(rows), key: list(rows[(page - 1) * size : page * size])} | more
+    body = {"total_count": len(rows), key: [form(one) for one in rows[(page - 1) * size : page * size]]} | more
     plain = as_json(200, body)
     return Answer(plain.status, plain.body, plain.kind, {"Link": ", ".join(links)} if links else {})
 

@@ -57,7 +57,7 @@ class RunnersApi:
 
     def _groups(self, request: Request, owner: str) -> Answer:
         rows = [None, *self.actions.groups(owner)]
-        return paged(request, "runner_groups", [documents.group(request.base, owner, one) for one in rows])
+        return paged(request, "runner_groups", rows, lambda one: documents.group(request.base, owner, one))
 
     def _group(self, request: Request, owner: str, group: str) -> Answer:
         return as_json(200, documents.group(request.base, owner, self._found_group(owner, group)))
@@ -65,12 +65,13 @@ class RunnersApi:
     def _group_repositories(self, request: Request, owner: str, group: str) -> Answer:
         self._found_group(owner, group)
         rows = self.actions.served(owner, int(group))
-        return paged(request, "repositories", [documents.repository(request.base, one) for one in rows])
+        return paged(request, "repositories", rows, lambda one: documents.repository(request.base, one))
 
     def _group_runners(self, request: Request, owner: str, group: str) -> Answer:
         self._found_group(owner, group)
         found = [one.outputs for one in self.actions.runners(f"orgs/{owner}")]
-        return paged(request, "runners", [documents.runner(one) for one in found if one["groupId"] == int(group)])
+        rows = [one for one in found if one["groupId"] == int(group)]
+        return paged(request, "runners", rows, documents.runner)
 
     def _found_group(self, owner: str, group: str) -> Record | None:
         """None is the default one."""
@@ -103,7 +104,8 @@ class RunnersApi:
     def _runners(self, request: Request, owner: str, repository: Repository | None = None) -> Answer:
         name = request.option("name")
         found = [one.outputs for one in self.actions.runners(owner)]
-        return paged(request, "runners", [documents.runner(one) for one in found if not name or one["name"] == name])
+        rows = [one for one in found if not name or one["name"] == name]
+        return paged(request, "runners", rows, documents.runner)
 
     def _runner(self, request: Request, owner: str, number: str, repository: Repository | None = None) -> Answer:
         return as_json(200, documents.runner(self._found_runner(owner, number)))

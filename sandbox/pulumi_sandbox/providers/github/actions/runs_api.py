@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -67,7 +66,7 @@ class RunsApi:
             raise Refused(422, f"Validation Failed: {wanted} is no status or conclusion")
         if wanted:
             rows = [one for one in rows if wanted in (one["status"], one["conclusion"])][:MOST_FILTERED]
-        return paged(request, "workflow_runs", [documents.run(request.base, one, repository) for one in rows])
+        return paged(request, "workflow_runs", rows, lambda one: documents.run(request.base, one, repository))
 
     def _run(self, request: Request, repository: Repository, run: str) -> Answer:
         return as_json(200, documents.run(request.base, self._found_run(repository, run), repository))
@@ -75,7 +74,7 @@ class RunsApi:
     def _jobs(self, request: Request, repository: Repository, run: str) -> Answer:
         found = self._found_run(repository, run)
         rows = self.actions.jobs(int(run), latest=request.option("filter") != "all")
-        return paged(request, "jobs", [documents.job(request.base, one, found) for one in rows])
+        return paged(request, "jobs", rows, lambda one: documents.job(request.base, one, found))
 
     def _job(self, request: Request, repository: Repository, job: str) -> Answer:
         found = self._found_job(repository, job)
@@ -108,8 +107,7 @@ class RunsApi:
             raise Refused(
                 422, f"Validation Failed: description is too long (maximum is {DESCRIPTION_CHARACTERS} characters)"
             )
-        commits = [one.outputs["sha"] for one in world.find(RUN, repository=repository.full_name)]
-        if not re.fullmatch("[0-9a-f]{40}", sha) or sha not in commits:
+        if world.oldest(RUN, repository=repository.full_name, sha=sha) is None:
             raise Refused(422, f"No commit found for SHA: {sha}")
         number = world.next_number("github-status")
         one = {

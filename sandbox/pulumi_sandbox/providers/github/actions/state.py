@@ -32,7 +32,7 @@ from pulumi_sandbox.world.store import Record, World
 
 Outputs = dict[str, Any]
 
-# A runner of the sandbox that asks nothing for so long is offline; one with a job is lost. Real runners get minutes.
+# A runner of the sandbox that asks nothing for so long is offline, and its job is lost. On GitHub both take minutes.
 OFFLINE_SEC, LOST_SEC = 10, 30
 LOST = "The self-hosted runner lost communication with the server."
 # docs.github.com/en/actions/reference/limits: a job that no runner took in a day ends. An ephemeral runner that has not
@@ -315,8 +315,10 @@ class Actions:
         with self.world.transaction():
             for row in self.world.find(RUNNER):
                 self._settle_runner(row.outputs)
-            while (row := self.world.oldest(JOB, status=QUEUED)) and self.now() - row.outputs["createdAt"] > QUEUE_SEC:
-                self._complete(row.outputs, CANCELLED)
+            while (first := self.world.oldest(JOB, status=QUEUED)) and self.now() - first.outputs[
+                "createdAt"
+            ] > QUEUE_SEC:
+                self._complete(first.outputs, CANCELLED)
 
     def _settle_runner(self, runner: Outputs) -> None:
         silent = self.now() - (runner["seenAt"] or runner["createdAt"])
@@ -326,7 +328,7 @@ class Actions:
                 self._complete(job, CANCELLED if job["cancelling"] else FAILURE, [], LOST)
             lost = {**runner, "online": False, "busy": False, "job": None, "spent": True}
             self._put_runner(lost, note=f"{runner['name']} is lost")
-        elif runner["online"] and silent > OFFLINE_SEC and not runner["busy"]:
+        elif runner["online"] and silent > OFFLINE_SEC:
             self._put_runner({**runner, "online": False}, note=f"{runner['name']} is offline")
         elif not runner["online"] and silent > UNCONNECTED_SEC:
             self.remove_runner(runner["owner"], runner["id"])

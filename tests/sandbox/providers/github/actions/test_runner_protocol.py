@@ -137,7 +137,8 @@ def test_the_job_of_a_runner_that_is_silent_for_30_seconds_fails(hub: Hub) -> No
     machine = hub.runner().connect()
     machine.take()
     hub.unix += 30
-    assert (hub.job(job)["status"], machine.state) == ("in_progress", ("online", True))
+    assert (hub.job(job)["status"], machine.state) == ("in_progress", ("offline", True))
+    assert hub.ask("DELETE", f"{RUNNERS}/{machine.id}").status == 422
     hub.unix += 1
     assert (hub.job(job)["status"], hub.job(job)["conclusion"]) == ("completed", "failure")
     assert (hub.api.actions.job(job) or {})["log"] == LOST
