@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from pulumi_sandbox.world.store import World
+from pulumi_sandbox.providers.github import types
+from pulumi_sandbox.world.store import Record, World
 
 from tests.sandbox.providers.github.actions.conftest import KERNELS, RUNNERS, Hub
 
@@ -92,6 +93,20 @@ def test_a_runner_serves_the_repositories_of_its_group(hub: Hub, visibility: str
     assert hub.runner(group=7).connect().take() == (theirs if served else ours)
     names = [one["name"] for one in hub.get("/orgs/acme/actions/runner-groups/7/repositories")["repositories"]]
     assert sorted(names) == (["kernels", "website"] if served else ["kernels"])
+
+
+@pytest.mark.parametrize(
+    ("visibility", "public", "served"),
+    [("all", False, False), ("all", True, True), ("selected", True, True), ("private", True, False)],
+)
+def test_a_public_repository_is_served_by_a_group_that_allows_it(
+    hub: Hub, visibility: str, public: bool, served: bool
+) -> None:
+    found = {"name": "open", "fullName": "acme/open", "repoId": 5.0, "visibility": "public"}
+    hub.world.insert(Record(types.REPOSITORY, "open", "open", "", {}, found))
+    hub.group(7, "open", public=public, visibility=visibility)
+    _, (job,) = hub.queue(repository="open")
+    assert hub.runner(group=7).connect().take() == (job if served else 0)
 
 
 def test_a_group_lists_its_own_runners(hub: Hub) -> None:

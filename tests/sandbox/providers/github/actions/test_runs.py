@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from pulumi_sandbox.providers.github.actions import runs_api
 from pulumi_sandbox.world.store import World
 
 from tests.sandbox.providers.github.actions.conftest import KERNELS, MANAGER, RUNNERS, Hub
@@ -47,6 +48,14 @@ def test_a_list_has_30_rows_a_page_and_at_most_100(hub: Hub) -> None:
     assert len(hub.get(f"{RUNS}/{run}/jobs")["jobs"]) == 30
     assert len(hub.get(f"{RUNS}/{run}/jobs?per_page=500")["jobs"]) == 100
     assert len(hub.get(f"{RUNS}/{run}/jobs?per_page=500&page=2")["jobs"]) == 1
+
+
+def test_a_list_of_one_status_ends_after_1000_runs(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert runs_api.MOST_FILTERED == 1000
+    monkeypatch.setattr(runs_api, "MOST_FILTERED", 2)
+    made = [hub.queue()[0] for _ in range(3)]
+    assert statuses(hub, "queued") == [made[2], made[1]]
+    assert hub.get(RUNS)["total_count"] == 3
 
 
 def test_a_run_is_in_progress_from_its_first_job_to_its_last(hub: Hub) -> None:
@@ -97,6 +106,19 @@ def test_a_running_job_is_cancelled_by_its_runner(hub: Hub) -> None:
     assert hub.job(job)["status"] == "in_progress"
     machine.end(job, "cancelled")
     assert hub.job(job)["conclusion"] == "cancelled"
+
+
+def test_a_run_that_was_cancelled_after_a_job_failed_is_cancelled_until_it_runs_again(hub: Hub) -> None:
+    run, _ = hub.queue("one", "two")
+    machine = hub.runner().connect()
+    machine.end(machine.take(), "failure")
+    hub.ask("POST", f"{RUNS}/{run}/cancel")
+    assert hub.run(run)["conclusion"] == "cancelled"
+    hub.ask("POST", f"{RUNS}/{run}/rerun")
+    for name, conclusion in (("vm-2", "failure"), ("vm-3", "success")):
+        machine = hub.runner(name).connect()
+        machine.end(machine.take(), conclusion)
+    assert hub.run(run)["conclusion"] == "failure"
 
 
 def failed(hub: Hub) -> tuple[int, list[int]]:
