@@ -33,6 +33,7 @@ Commands of its own:
   env      print the environment, so that plain `pulumi` works:  eval "$(pulumi-sandbox env)"
   world    list, show, edit and break what exists in the sandbox
   job      queue, list, show and cancel jobs of GitHub Actions
+  serve    serve Compute Engine and GitHub, and run the VMs that are inserted there, until Ctrl-C
   engine   get the engine, and tell where it came from
 
 Everything is kept in .sandbox/ beside Pulumi.yaml (or in $PULUMI_SANDBOX_DIR). Stack files are encrypted with the
@@ -81,7 +82,7 @@ def is_own(given: list[str], command: arguments.CommandLine) -> bool:
     if command.first != 0:
         return False
     with_word = len(given) > 1 and not given[1].startswith("-")
-    return command.name in ("engine", "job", "world") or (command.name == "env" and not with_word)
+    return command.name in ("engine", "job", "serve", "world") or (command.name == "env" and not with_word)
 
 
 def pulumi(given: list[str], command: arguments.CommandLine) -> int:

@@ -1,4 +1,4 @@
-"""The commands of `pulumi-sandbox` that pulumi has not: env, engine, job and world."""
+"""The commands of `pulumi-sandbox` that pulumi has not: env, engine, job, serve and world."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pulumi_sandbox.engine import locate
 from pulumi_sandbox.engine.model import HOST, VERSION
 from pulumi_sandbox.workspace import Workspace
 
-NAMES = ("env", "engine", "job", "world")
+NAMES = ("env", "engine", "job", "serve", "world")
 
 
 class Lazy(click.Group):
-    """Imports the groups `job` and `world` only when they are asked for: they load tables and the database."""
+    """Imports `job`, `serve` and `world` only when they are asked for: they load the providers and the database."""
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name == "world":
@@ -29,6 +29,10 @@ class Lazy(click.Group):
             from pulumi_sandbox.cli.job_commands import job
 
             return job
+        if name == "serve":
+            from pulumi_sandbox.cli.serve import serve
+
+            return serve
         return super().get_command(context, name)
 
     def list_commands(self, _: click.Context) -> list[str]:

@@ -12,7 +12,7 @@ from pulumi_sandbox.providers.gcp import types
 from pulumi_sandbox.providers.gcp.names import last, part
 from pulumi_sandbox.providers.machines.local_server import Answer, as_json
 from pulumi_sandbox.providers.machines.local_services import Call
-from pulumi_sandbox.providers.machines.metadata import account_of
+from pulumi_sandbox.providers.machines.metadata import account_of, operator
 from pulumi_sandbox.world.store import World
 
 SECRET = re.compile(r"/v1/(projects/[^/]+/secrets/[^/]+)/versions/([^/:]+):access")
@@ -77,6 +77,8 @@ class MachineApis:
 
     def _may_read(self, account: str, secret: str) -> bool:
         project = part(secret, "projects")
+        if account == operator(project):
+            return True
         on_it = self._granted(account, types.SECRET_MEMBER, READERS)
         return any(_means(one, secret) for one in on_it) or any(
             self._granted(account, types.PROJECT_MEMBER, READERS, project=project)

@@ -26,6 +26,7 @@ from pulumi_sandbox.providers.gcp.site import Site
 from pulumi_sandbox.providers.gcp.world import CloudContext
 from pulumi_sandbox.providers.lookup_template import LookupRefusedError
 from pulumi_sandbox.providers.machines import settings as guest_settings
+from pulumi_sandbox.providers.machines.local_services import LocalServices
 from pulumi_sandbox.providers.machines.vm_processes import VmProcesses
 from pulumi_sandbox.providers.resource import Problem, PureFunction, Refused, Resource
 from pulumi_sandbox.providers.sandbox_file import SettingsError
@@ -49,6 +50,7 @@ class Gcp(Cloud):
         self._lock = threading.RLock()
         self._guests: VmProcesses | None = None
         self._server: ComputeServer | None = None
+        self._services: LocalServices | None = None
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -58,11 +60,14 @@ class Gcp(Cloud):
             config["region"] = last(zone).rpartition("-")[0]
         self.serve(str(config.get("project") or ""))
 
-    def serve(self, project: str) -> None:
-        """Start the Compute Engine API, once."""
+    def serve(self, project: str, port: int | None = None) -> LocalServices:
+        """Start the Compute Engine API, once: at the port of this environment, or alone at the given port.
+
+        Returns what its machines reach besides.
+        """
         with self._lock:
-            if self._server:
-                return
+            if self._server and self._services:
+                return self._services
             workspace = self.context.workspace
             try:
                 settings = guest_settings.guest(workspace.settings_file, workspace.project)
@@ -75,17 +80,19 @@ class Gcp(Cloud):
             machines = VirtualMachines(self.context.world, guests, restrictions)
             instances = Instances(self.context.world, machines, operations, around.account_exists, restrictions)
             api = ComputeApi(instances, operations, self.context.engine_gone)
-            port = workspace.endpoint_port
+            shared = port is None
+            port = port or workspace.endpoint_port
             try:
-                self._server = ComputeServer(port, api, project or "sandbox-project")
+                self._server = ComputeServer(port, api, project or "sandbox-project", shared=shared)
             except OSError as wrong:
+                hint = f"for plain pulumi remove {workspace.root.name}/ports.json to choose another one"
                 raise Refused(
                     f"gcp: the sandbox's Compute Engine API cannot listen on 127.0.0.1:{port}\n"
                     f"  got: {wrong.strerror}\n"
-                    f"  hint: another program has it; run the command again, or for plain pulumi remove "
-                    f"{workspace.root.name}/ports.json to choose another one"
+                    f"  hint: another program has it; run the command again{f', or {hint}' if shared else ''}"
                 ) from None
-            self._guests = guests
+            self._guests, self._services = guests, services
+            return services
 
     def stop(self) -> None:
         with self._lock:

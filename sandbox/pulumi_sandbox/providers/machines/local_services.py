@@ -53,9 +53,10 @@ class LocalServices:
         return {name: PLACEHOLDER.sub(self._value, text) for name, text in environment.items()}
 
     def _value(self, found: re.Match[str]) -> str:
-        return found[0] if found[1] == SERIAL_PORT else self._url(found[1])
+        return found[0] if found[1] == SERIAL_PORT else self.url(found[1])
 
-    def _url(self, name: str) -> str:
+    def url(self, name: str) -> str:
+        """The address of one of the services."""
         with self._lock:
             if self._server is None:
                 self._server = LocalServer("services", partial(_answering, self._services), ("GET", "POST", "DELETE"))

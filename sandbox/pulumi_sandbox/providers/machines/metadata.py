@@ -24,6 +24,11 @@ def text(status: int, body: str, kind: str = "application/text") -> Answer:
     return Answer(status, body, kind, FLAVOR)
 
 
+def operator(project: str) -> str:
+    """The account of the sandbox's user, who owns the project."""
+    return f"sandbox@{project}.iam.gserviceaccount.com"
+
+
 def token_of(email: str) -> str:
     """An account's token: it tells the sandbox's own services whose it is."""
     return f"{TOKEN}.{base64.urlsafe_b64encode(email.encode()).decode().rstrip('=')}"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pulumi_sandbox.providers.gcp.names import in_zone, self_link
+from pulumi_sandbox.providers.machines.metadata import operator
 
 Json = dict[str, Any]
 
@@ -57,7 +58,7 @@ class Operations:
             "operationType": kind,
             "targetLink": self_link(target),
             "targetId": number(),
-            "user": f"sandbox@{project}.iam.gserviceaccount.com",
+            "user": operator(project),
             "insertTime": now(),
             "startTime": now(),
             "selfLink": self_link(path),

@@ -19,7 +19,7 @@ from pulumi_sandbox.providers.gcp.compute.operations import Json, Operations
 from pulumi_sandbox.providers.gcp.names import in_zone, self_link
 from pulumi_sandbox.providers.gcp.restrictions import COMPUTE
 from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer
-from pulumi_sandbox.providers.machines.metadata import ROOT, SCOPES, is_token, read, refused, service_accounts
+from pulumi_sandbox.providers.machines.metadata import ROOT, SCOPES, is_token, operator, read, refused, service_accounts
 from pulumi_sandbox.providers.machines.metadata import text as text_answer
 
 API = re.compile(r"/(?:compute/v1/)?projects/(?P<project>[^/]+)/(?P<rest>.+)")
@@ -192,24 +192,24 @@ def text(row: Json, field: str) -> str:
 
 
 def workstation(project: str) -> dict[str, Any]:
-    """The metadata that google-auth asks for to get application default credentials: one account that opens nothing."""
+    """The metadata that google-auth asks for to get application default credentials: the sandbox user's own account."""
     return {
-        "instance": {"service-accounts": service_accounts(f"sandbox@{project}.iam.gserviceaccount.com", SCOPES)},
+        "instance": {"service-accounts": service_accounts(operator(project), SCOPES)},
         "project": {"project-id": project, "numeric-project-id": "0"},
         "universe": {"universe-domain": "googleapis.com", "universeDomain": "googleapis.com"},
     }
 
 
 class ComputeServer:
-    """Serves until it is closed. Several providers may serve the same port: they share the world."""
+    """Serves until it is closed. With `shared`, several providers may serve the same port: they share the world."""
 
-    def __init__(self, port: int, api: ComputeApi, project: str) -> None:
+    def __init__(self, port: int, api: ComputeApi, project: str, *, shared: bool = True) -> None:
         self._server = LocalServer(
             "compute-api",
             partial(answered, api, project),
             ("GET", "POST", "DELETE", "PUT", "PATCH"),
             port=port,
-            shared=True,
+            shared=shared,
         )
 
     def close(self) -> None:

@@ -1,0 +1,157 @@
+"""The command `pulumi-sandbox serve`: the sandbox's Compute Engine and GitHub without a `pulumi` command."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shlex
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import TextIO
+
+import click
+
+from pulumi_sandbox import passthrough
+from pulumi_sandbox.engine.model import write_whole
+from pulumi_sandbox.providers.gcp.names import part
+from pulumi_sandbox.providers.gcp.provider import Gcp
+from pulumi_sandbox.providers.gcp.types import TEMPLATES
+from pulumi_sandbox.providers.machines.local_services import LocalServices
+from pulumi_sandbox.providers.resource import Context, Refused
+from pulumi_sandbox.workspace import ENDPOINT, Workspace, free_port, is_hidden
+from pulumi_sandbox.world.store import World
+
+LOCK, ENVIRONMENT = "serve.lock", "serve.env"
+CLIENTS = (ENDPOINT, "GCE_METADATA_HOST", "GCE_METADATA_IP", "CLOUDSDK_CONFIG", "NO_PROXY")
+STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+@click.command(name="serve")
+@click.option("--port", type=click.IntRange(1024, 65535), help="Of the Compute Engine API; any free port unless given.")
+@click.option("--exec", "executes", is_flag=True, help="Run COMMAND with the environment, and end with it.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def serve(port: int | None, executes: bool, command: tuple[str, ...]) -> int:
+    """Serve the Compute Engine API, Secret Manager, Cloud Logging and GitHub of this project's sandbox.
+
+    VMs that are inserted there run as processes of this command and end with it. It prints the environment for
+    clients, and keeps the same lines in .sandbox/serve.env while it serves. Ctrl-C ends it.
+
+    \b
+    pulumi-sandbox serve                         then, in another terminal:  . .sandbox/serve.env
+    pulumi-sandbox serve --exec -- COMMAND ...   with the environment of clients; the exit code is the command's
+    """
+    if executes is not bool(command):
+        raise click.UsageError("--exec and COMMAND go together: pulumi-sandbox serve --exec -- COMMAND ...")
+    workspace = Workspace.find()
+    with alone(workspace), served(workspace, port) as clients:
+        lines = [f"export {name}={shlex.quote(value)}" for name, value in clients.items()]
+        with told_to_stop() as stop, written(workspace.root / ENVIRONMENT, lines):
+            if command:
+                return run(command, clients)
+            click.echo("\n".join(lines))
+            click.echo(f"pulumi-sandbox: serving {clients[ENDPOINT]} (Ctrl-C ends it, and its VMs)", err=True)
+            stop.wait()
+        click.echo("pulumi-sandbox: switching the VMs off", err=True)
+    return 0
+
+
+@contextlib.contextmanager
+def alone(workspace: Workspace) -> Iterator[None]:
+    """Hold the world's lock: the kernel releases it with the process, also when that is killed (flock(2))."""
+    workspace.prepare()
+    with (workspace.root / LOCK).open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise click.ClickException(
+                f"serve: this sandbox is served already\n  got: process {holder(file)} holds {file.name}\n"
+                f"  expected: one server for a sandbox\n  hint: use its environment, {workspace.root / ENVIRONMENT}, "
+                "or end it first"
+            ) from None
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
+
+
+def holder(file: TextIO) -> str:
+    file.seek(0)
+    return file.read().strip() or "of another user"
+
+
+@contextlib.contextmanager
+def served(workspace: Workspace, port: int | None) -> Iterator[dict[str, str]]:
+    """Serve the world; what its clients need in their environment. All VMs are off when it ends."""
+    world = World(workspace.world)
+    cloud = Gcp()
+    # For clients that ask the metadata server for their project, as google.auth does.
+    project = newest_project(world)
+    cloud.start(Context(workspace, world, config={"project": project} if project else {}))
+    chosen = port or free_port()
+    try:
+        services = cloud.serve(project, chosen)
+        yield environment(workspace, chosen, services)
+    except Refused as refused:
+        raise click.ClickException(str(refused)) from None
+    finally:
+        cloud.stop()
+        world.close()
+
+
+def newest_project(world: World) -> str:
+    """The project of the instance template that was made last; nothing where the world has no template."""
+    templates = sorted((one for token in TEMPLATES for one in world.find(token)), key=lambda one: one.created)
+    return part(templates[-1].id, "projects") if templates else ""
+
+
+def environment(workspace: Workspace, port: int, services: LocalServices) -> dict[str, str]:
+    """The variables by which clients find the served APIs, and credentials for these.
+
+    Google's are those of its Terraform provider (custom endpoints) and google-auth, and GITHUB_API_URL is the variable
+    that GitHub gives its own runners.
+    """
+    known = workspace.environment(port)
+    return {name: known[name] for name in CLIENTS} | {
+        "GOOGLE_SECRET_MANAGER_CUSTOM_ENDPOINT": f"{services.url('secretmanager')}/v1/",
+        "GOOGLE_LOGGING_CUSTOM_ENDPOINT": f"{services.url('logging')}/v2/",
+        "GITHUB_API_URL": services.url("github"),
+    }
+
+
+@contextlib.contextmanager
+def written(file: Path, lines: Sequence[str]) -> Iterator[None]:
+    """Keep these lines in a file of the user's alone."""
+    write_whole(file, "".join(f"{line}\n" for line in lines), 0o600)
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def told_to_stop() -> Iterator[threading.Event]:
+    """An event that a signal to end sets."""
+    stop = threading.Event()
+
+    def set_it(_: int, __: FrameType | None) -> None:
+        stop.set()
+
+    before = {number: signal.signal(number, set_it) for number in STOPS}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def run(command: Sequence[str], clients: Mapping[str, str]) -> int:
+    """Run the command with nothing that opens a real account; its exit code."""
+    kept = {name: value for name, value in os.environ.items() if not is_hidden(name)}
+    try:
+        return passthrough.run(Path(command[0]), command[1:], {**kept, **clients})
+    except OSError as error:
+        raise click.ClickException(f"serve: {command[0]}: {error.strerror}") from None
