@@ -15,7 +15,7 @@ from .dependencies import Dependencies
 from .github.registration import Github
 from .google.compute_engine import GoogleHost
 from .google.metadata import Metadata
-from .machine import driver, power, processes, serial_port
+from .machine import driver, emulation, power, processes, serial_port
 from .machine.commands import Machine
 from .machine.system import RUNNER_USER, System
 from .outcomes import OUTCOMES
@@ -80,18 +80,21 @@ def run() -> int:
     prefix = tuple(environ.get("GPU_AGENT_PREFIX", "").split())
     work = Path(environ.get("GPU_AGENT_WORK") or tempfile.mkdtemp())
     is_played = "GCE_METADATA_HOST" in environ
+    # A sandbox's machine has no users and mounts of its own. On a machine of Google's the variable is never read.
+    system = None if _is_google() else emulation.system(environ)
     host = GoogleHost(clock, environ, prefix, (lambda: None) if is_played else power.cut)
     reporter = Reporter(host, clock, _write_whole, work, serial_port.console(environ))
     machine = Machine(
         clock,
         reporter.say,
         work,
-        Path(state or "/var/lib/gpu-ci"),
+        Path(state or (system.state_folder if system else "/var/lib/gpu-ci")),
         # What is no machine of Compute Engine has its metadata elsewhere; a test that plays one names a state too.
         is_google=not is_played or bool(state),
         prefix=prefix,
+        is_emulated=system is not None,
     )
-    runner_setup = RunnerSetup(host.cut, System(), clock, reporter.say)
+    runner_setup = RunnerSetup(host.cut, system or System(), clock, reporter.say)
     deps = Dependencies(
         host=host,
         clock=clock,

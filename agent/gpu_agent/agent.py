@@ -80,7 +80,7 @@ class Agent:
             raise AgentExit(
                 "no-config", "driver: cos is for machines that only check themselves; a runner needs another image"
             )
-        if config.runner and deps.machine.is_google:
+        if config.runner and deps.machine.takes_runners:
             # Before anything else may end the machine: what a job left on this disk may run until it is off.
             deps.close()
         if self._mark.exists():
@@ -129,7 +129,7 @@ class Agent:
         """What every machine of the pool will do, in what its gate leaves of the time: a gate hears no late reason."""
         try:
             github = self._github(config, _CHECK_GRANT_SEC, until)
-            if self._dependencies.machine.is_google:
+            if self._dependencies.machine.takes_runners:
                 self._prepare(runner, until)
             github.rehearse(self._begin("register", runner.register_sec, until))
         except AgentExit as ended:
@@ -151,7 +151,7 @@ class Agent:
 
     def _serve(self, config: GithubConfig, runner: RunnerConfig) -> Ending:
         deps, channel = self._dependencies, self._channel
-        if not deps.machine.is_google:
+        if not deps.machine.takes_runners:
             raise AgentExit("not-isolated", "runners are started on machines of Compute Engine only, and this is none")
         github = self._github(config, _GRANT_SEC)
         # Everything that may fail comes before GitHub hears of a runner, which would wait there for nobody.

@@ -46,6 +46,13 @@ class Machine:
     """False where a sandbox plays the cloud on somebody's computer, which is to be left as it is."""
     prefix: tuple[str, ...] = ()
     """In front of a command of the machine's own, where the agent itself runs in a container."""
+    is_emulated: bool = False
+    """True where the sandbox emulates what root does for a runner: users, mounts, the packet filter."""
+
+    @property
+    def takes_runners(self) -> bool:
+        """Whether a runner can be started here and leaves somebody's computer as it is."""
+        return self.is_google or self.is_emulated
 
     def run(self, *argv: str, deadline: float, quiet: bool = False) -> Done:
         """Run it on the machine until the deadline; then it ends, and all that it started."""

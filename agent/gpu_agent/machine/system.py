@@ -27,6 +27,8 @@ _TURNED_AWAY = {"crontab": Path("/etc/cron.deny"), "at": Path("/etc/at.deny")}
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # What every child gets and nothing more: the agent's own environment is not for a job to see.
 ENVIRONMENT = {"PATH": PATH, "LANG": "C.UTF-8"}
+BOOTED = Path("/run/systemd/system")
+"""There where systemd is what boots the machine (sd_booted(3))."""
 TIMED_OUT, MISSING = 124, 127
 """Exit codes as `timeout` and the shell give them: it did not end in time, there is no such program."""
 
@@ -67,6 +69,10 @@ class System:
         self.run_folder, self.state_folder, self.baked_folder = run_folder, state_folder, baked_folder
         self.python = python
         """A Python that the runner's user may start too."""
+
+    def has_systemd(self) -> bool:
+        """Whether units of systemd can be made and changed."""
+        return BOOTED.is_dir()
 
     def have(self, program: str) -> bool:
         """Whether it is installed."""

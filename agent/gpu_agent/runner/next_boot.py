@@ -10,8 +10,6 @@ from pathlib import Path
 
 from ..machine.system import PATH, System, User
 
-BOOTED = Path("/run/systemd/system")
-"""There where systemd is what boots the machine (sd_booted(3))."""
 RULES = Path("/etc/gpu-agent/cut.nft")
 UNIT = Path("/etc/systemd/system/gpu-agent-cut.service")
 # Ordered as Debian's nftables.service is, and behind it, because its rules begin with `flush ruleset`. network-pre is
@@ -36,7 +34,7 @@ WantedBy=sysinit.target
 
 def keep_cut(rules: str, system: System) -> None:
     """Have systemd load these rules of nft at each boot, before there is a network. AgentExit("not-isolated")."""
-    if not BOOTED.is_dir():
+    if not system.has_systemd():
         return
     RULES.parent.mkdir(parents=True, exist_ok=True)
     RULES.write_text(rules)
@@ -46,6 +44,6 @@ def keep_cut(rules: str, system: System) -> None:
 
 def start_nothing_of(user: User, system: System) -> None:
     """Keep systemd from starting the user's own services, now and at each boot. AgentExit("not-isolated")."""
-    if BOOTED.is_dir():
+    if system.has_systemd():
         # What lingers is started by its manager, and by nothing else (user@.service(5)).
         system.must("not-isolated", ["systemctl", "mask", "--now", f"user@{user.uid}.service"])

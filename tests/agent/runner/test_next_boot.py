@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_agent.machine.system import System, User
+from gpu_agent.machine.system import BOOTED, System, User
 from gpu_agent.runner import next_boot
 from gpu_agent.runner.network_isolation import close, rules
 
@@ -20,7 +20,7 @@ ASKED = Path("/run/asked")
 
 def with_systemd(code: int = 0) -> None:
     """A stand-in for systemctl, which writes down what it is asked."""
-    next_boot.BOOTED.mkdir(parents=True)
+    BOOTED.mkdir(parents=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", "own", "/usr/local/sbin"], check=True)
     program = Path("/usr/local/sbin/systemctl")
     program.write_text(f'#!/bin/sh\necho "$*" >>{ASKED}\nexit {code}\n')

@@ -19,6 +19,8 @@ NAMES = ("secretmanager", "logging", "github")
 """What a guest's environment in sandbox.yaml may name as `${…}`."""
 SERIAL_PORT = "serialPort"
 """Named in the same way: the device of the machine's own serial port, which its supervisor fills in."""
+PROJECT = "project"
+"""Named in the same way: the project's folder, which the settings fill in."""
 LARGEST_BODY = 10 * 1024 * 1024
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pulumi_sandbox.providers.machines.local_services import NAMES, PLACEHOLDER, SERIAL_PORT
+from pulumi_sandbox.providers.machines.local_services import NAMES, PLACEHOLDER, PROJECT, SERIAL_PORT
 from pulumi_sandbox.providers.sandbox_file import SettingsError, read
 
 
@@ -51,12 +51,15 @@ def guest(file: Path, project: Path) -> GuestSettings:
         raise wrong_type(file, "guest.path", path, "a list of folders")
     if not isinstance(environment, dict):
         raise wrong_type(file, "guest.environment", environment, "a map of texts")
-    variables = {str(name): text(file, f"guest.environment.{name}", value) for name, value in environment.items()}
+    variables = {
+        str(name): text(file, f"guest.environment.{name}", value).replace(f"${{{PROJECT}}}", str(project.absolute()))
+        for name, value in environment.items()
+    }
     for name, value in variables.items():
         for wanted in PLACEHOLDER.findall(value):
             if wanted not in (*NAMES, SERIAL_PORT):
                 problem = f"{file.name}: guest.environment.{name}: no such service\n  got: ${{{wanted}}}"
-                known = ", ".join(f"${{{one}}}" for one in (*NAMES, SERIAL_PORT))
+                known = ", ".join(f"${{{one}}}" for one in (*NAMES, SERIAL_PORT, PROJECT))
                 raise SettingsError(f"{problem}\n  expected: {known}")
     return GuestSettings(
         tuple(

@@ -142,7 +142,7 @@ def test_a_service_there_is_not_is_told_when_the_provider_starts(tmp_path: Path)
         google.cloud.configure(google.config)
     assert str(refused.value) == (
         "sandbox.yaml: guest.environment.A: no such service\n  got: ${gitlab}\n"
-        "  expected: ${secretmanager}, ${logging}, ${github}, ${serialPort}"
+        "  expected: ${secretmanager}, ${logging}, ${github}, ${serialPort}, ${project}"
     )
 
 

@@ -1,0 +1,241 @@
+# ruff: noqa: ARG002 -- the base class names what a method takes
+"""What root does for a runner, emulated on the computer of the sandbox's user, which is left as it is.
+
+The agent loads this file on a sandbox's machine (gpu_agent/machine/emulation.py). No user, mount, unit or rule of a
+packet filter is made, and no program of the computer runs as the machine's root. The runner and its job are processes
+of the sandbox's user: what they may read and reach is what that user may (docs/emulation.md lists this).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, STDOUT, Popen
+from typing import Any, NamedTuple
+
+from gpu_agent.clock import Clock
+from gpu_agent.google.metadata import Metadata
+from gpu_agent.machine.processes import kill
+from gpu_agent.machine.system import ENVIRONMENT, MISSING, RUNNER_USER, Output, System, User
+from gpu_agent.runner.archive import _ARCHITECTURES, MARKER
+
+LISTENER = Path(__file__).with_name("runner_listener.py")
+PROGRAMS = ("choom", "nft", "nvidia-smi", "prlimit", "setpriv")
+"""What the emulated image has."""
+OWNER = "GPU_AGENT_SANDBOX_MACHINE"
+"""In the environment of every process of the runner's user; its value names the machine."""
+METADATA_SEC = 10.0
+# Of a socket's path: sockaddr_un.sun_path has 108 bytes (unix(7)); the agent's socket is 13 longer than its folder.
+LONGEST_FOLDER = 90
+REJECT = re.compile(r"^\s*ip6? daddr (\S+) meta l4proto tcp reject", re.MULTILINE)
+# Before a program of the agent's own that opens sockets: the machine's network has the metadata server alone, at the
+# addresses of a real one; it has no container engine.
+NETWORK = """
+import errno, os, socket
+def connect(self, to, real=socket.socket.connect):
+    open_at, server = {open_at!r}, {server!r}
+    host, port = (str(to), 0) if isinstance(to, str) else to[:2]
+    if port == 80 and host in open_at and self.family == socket.AF_INET:
+        return real(self, server)
+    number = errno.ENOENT if isinstance(to, str) else errno.ECONNREFUSED
+    raise OSError(number, os.strerror(number))
+socket.socket.connect = connect
+"""
+METADATA_ADDRESS = "169.254.169.254"
+# It ends with the process that starts it, and gains no rights (prctl(2)).
+LAUNCH = """
+import ctypes, os, signal, sys
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
+    if sys.argv[1] == "held":
+        ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+GPU = "GPU-5a4db0c0-0000-4000-8000-{:012d}"
+
+
+class Image(NamedTuple):
+    """What the machine's configuration says that its image and hardware have."""
+
+    gpus: int
+    version: str = ""
+    """Of GitHub's runner."""
+    sha256: str = ""
+
+
+class EmulatedSystem(System):
+    """One machine's."""
+
+    def __init__(self, root: Path, image: Image, server: tuple[str, int]) -> None:
+        run = root / "run"
+        if len(str(run)) > LONGEST_FOLDER:
+            raise OSError(f"{run}: the path is too long for a socket; set TMPDIR to a shorter folder")
+        super().__init__(run, root / "var", root / "opt" / "actions-runner")
+        self.root, self.image, self.server = root, image, server
+        self.rules = ""
+        """Those of the packet filter."""
+        if image.version:
+            self._bake()
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> EmulatedSystem:
+        """The machine's; its disk is below the folder of its temporary files, which the sandbox removes."""
+        host, _, port = environ["GCE_METADATA_HOST"].partition(":")
+        text = Metadata(environ["GCE_METADATA_HOST"], Clock()).read("instance/attributes/gpu-agent-config")
+        return cls(Path(environ["TMPDIR"]).parent / "m", image_of(text), (host, int(port)))
+
+    def _bake(self) -> None:
+        """Put a fake of GitHub's runner into the image, as its maker would: unpacked, with the pin it stands for."""
+        folder = self.baked_folder / self.image.version
+        (folder / "bin").mkdir(parents=True, exist_ok=True)
+        (folder / "externals").mkdir(exist_ok=True)
+        program = folder / "bin" / "Runner.Listener"
+        shutil.copyfile(LISTENER, folder / "bin" / LISTENER.name)
+        command = shlex.join([self.python, "-I", str(LISTENER.name)])
+        program.write_text(f'#!/bin/sh\ncd "${{0%/*}}" && exec {command} {self.image.version} "$@"\n')
+        (folder / MARKER).write_text(f"{self.image.sha256}\n")
+        for path in (folder, folder / "bin", program):
+            path.chmod(0o755)
+        (folder / MARKER).chmod(0o644)
+
+    def has_systemd(self) -> bool:
+        """No unit of the computer's is changed."""
+        return False
+
+    def have(self, program: str) -> bool:
+        """Whether the emulated image has it."""
+        return program in PROGRAMS
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_sec: float,
+        text: str = "",
+        user: User | None = None,
+        environment: Mapping[str, str] = ENVIRONMENT,
+    ) -> Output:
+        """A program of the emulated image. Every other one is missing there, whatever the computer has."""
+        match list(argv):
+            case ["nft", "-f", "-"]:
+                self.rules = text
+                return Output(0, "")
+            case ["nvidia-smi", *words]:
+                return Output(0, self._nvidia_smi(words))
+            case [self.python, "-I", "-S", "-c", program, *words]:
+                closed = set(REJECT.findall(self.rules)) if user else set()
+                network = NETWORK.format(open_at={METADATA_ADDRESS} - closed, server=self.server)
+                command = [self.python, "-I", "-S", "-c", network + program, *words]
+                return super().run(command, timeout_sec=timeout_sec, text=text, environment=environment)
+        return Output(MISSING, f"{argv[0]}: No such file or directory")
+
+    def _nvidia_smi(self, words: list[str]) -> str:
+        """As many idle GPUs as the check expects, which has run before this."""
+        if not any(word.startswith("--query-gpu") for word in words):
+            return ""
+        return "".join(f"{GPU.format(number)}, 0, [N/A]\n" for number in range(self.image.gpus))
+
+    def start(
+        self, argv: Sequence[str], user: User, *, environment: Mapping[str, str], folder: Path, may_gain: bool = False
+    ) -> Popen[str]:
+        """A process of the sandbox's user, marked as one of this machine's runner."""
+        # The image's programs in front of the computer's, torch among them, and what stands for the GPU.
+        image = {name: os.environ[name] for name in ("PATH", "GPU_SMOKE_DEVICE") if name in os.environ}
+        return Popen(
+            [self.python, "-I", "-S", "-c", LAUNCH, "free" if may_gain else "held", *argv],
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=STDOUT,
+            env={**environment, **image, OWNER: str(self.root)},
+            cwd=folder,
+            start_new_session=True,
+            text=True,
+            errors="replace",
+        )
+
+    def runner_user(self) -> User:
+        """The sandbox's user under the runner's name, with a home in the machine's folder."""
+        home = self.root / "home" / RUNNER_USER
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return User(RUNNER_USER, os.getuid(), os.getgid(), home)
+
+    def groups_of(self, user: User) -> set[int]:
+        """None: the groups of the sandbox's user are not the machine's."""
+        return set()
+
+    def tmpfs(self, path: Path, user: User, size_mib: int) -> None:
+        """A folder that only the user enters; it is on the disk."""
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+    def bind(self, source: Path, target: Path, *, read_only: bool = False) -> None:
+        """A copy of what is not to be changed, and a link to what is."""
+        if read_only:
+            shutil.copytree(source, target, dirs_exist_ok=True)
+        else:
+            target.symlink_to(source, target_is_directory=True)
+
+    def commands_of(self, user: User) -> list[list[str]]:
+        """The command line of each process of the runner's user."""
+        found = []
+        for pid in self._processes():
+            try:
+                found.append(Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1])
+            except OSError:
+                continue
+        return [command for command in found if command]
+
+    def kill_all_of(self, user: User, clock: Clock, deadline: float) -> bool:
+        """End every process that is marked as one of this machine's runner, and their children."""
+        while left := self._processes():
+            for pid in left:
+                kill(pid)
+            if clock.now() >= deadline:
+                return False
+            clock.sleep(0.05)
+        return True
+
+    def _processes(self) -> list[int]:
+        """Those with the mark in the environment they started with, and all that descends from them."""
+        mark = f"{OWNER}={self.root}".encode()
+        parents: dict[int, int] = {}
+        found: set[int] = set()
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                state, parent = (process / "stat").read_text().rpartition(")")[2].split()[:2]
+                environment = (process / "environ").read_bytes()
+            except (OSError, ValueError):
+                continue
+            if state in "ZX":
+                continue
+            pid = int(process.name)
+            parents[pid] = int(parent)
+            if mark in environment.split(b"\0"):
+                found.add(pid)
+        while more := {pid for pid, parent in parents.items() if parent in found and pid not in found}:
+            found |= more
+        return sorted(found)
+
+    def kernel_log(self) -> list[str]:
+        """Empty: the computer's GPU is none of the machine's."""
+        return []
+
+
+def image_of(config: str | None) -> Image:
+    """By the machine's metadata; what is wrong there the agent itself reports."""
+    try:
+        given: dict[str, Any] = json.loads(config or "{}")
+        arguments = given.get("check_args") or []
+        gpus = int(arguments[arguments.index("--expect-gpus") + 1])
+        runner = given.get("runner") or {}
+        machine = platform.machine()
+        return Image(
+            gpus, runner.get("version", ""), runner.get("sha256", {}).get(_ARCHITECTURES.get(machine, machine), "")
+        )
+    except (ValueError, AttributeError, IndexError, TypeError):
+        return Image(0)
