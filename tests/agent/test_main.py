@@ -116,3 +116,19 @@ def test_a_machine_of_google_is_known_by_its_maker(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(agent, "PRODUCT", tmp_path / "product_name")
     (tmp_path / "product_name").write_text("Google Compute Engine\n")
     assert agent._is_google()
+
+
+def test_a_machine_of_google_takes_no_emulation(
+    own_computer: pytest.MonkeyPatch, google: FakeGoogle, tmp_path: Path
+) -> None:
+    """It isolates no job: whatever sets the variable there, users and packet filter are the machine's own."""
+    file = tmp_path / "system.py"
+    file.write_text("class EmulatedSystem:\n    of = classmethod(lambda cls, environ: 1 / 0)\n")
+    google.attributes["gpu-agent-config"] = "{}"
+    own_computer.setenv("GCE_METADATA_HOST", google.address)
+    own_computer.setenv("GPU_AGENT_SYSTEM", str(file))
+    with pytest.raises(ZeroDivisionError):
+        main(["run"])
+    agent.PRODUCT.write_text("Google Compute Engine\n")
+    with pytest.raises(TypeError, match="'NoneType' object is not callable"):
+        main(["run"])

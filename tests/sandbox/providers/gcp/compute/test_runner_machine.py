@@ -1,0 +1,182 @@
+"""A runner's machine of the sandbox, from its insert to its end: GPU check on the CPU, registration, one real job."""
+
+from __future__ import annotations
+
+import base64
+import json
+import platform
+import pwd
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_ci.payload import pack
+from pulumi_sandbox.providers.gcp.compute.vm_store import ATTRIBUTES, INSTANCE
+from pulumi_sandbox.providers.gcp.names import in_zone
+from pulumi_sandbox.providers.github.actions.model import RUNNER, Definition, Step
+from pulumi_sandbox.providers.github.actions.state import Actions
+from pulumi_sandbox.providers.github.repositories import Repositories
+from pulumi_sandbox.world.store import World
+
+from tests.agent.fakes.boot import ROOT, SCRIPT, config, packed, says
+from tests.sandbox.providers.gcp.api import Api
+from tests.sandbox.providers.gcp.conftest import Google
+
+ACCOUNT = "runner@ci-project.iam.gserviceaccount.com"
+SECRET = "projects/ci-project/secrets/github-app-key"
+SETTINGS = f"""
+guest:
+  path: [{ROOT}/.venv-torch/bin]
+  scriptOutput: serial-port
+  environment:
+    GPU_SMOKE_DEVICE: cpu
+    GPU_AGENT_PAUSE_SEC: "0"
+    GPU_AGENT_SECRETMANAGER_URL: ${{secretmanager}}
+    GPU_AGENT_LOGGING_URL: ${{logging}}
+    GPU_AGENT_GITHUB_URL: ${{github}}
+    GPU_AGENT_CONSOLE: ${{serialPort}}
+    GPU_AGENT_SYSTEM: {ROOT}/agent/gpu_agent_sandbox/system.py
+exists:
+  gcp: ["projects/ci-project/secrets/*"]
+  github: [apps/17/installations/18, acme/*]
+github: {{apps: {{17: {{organization_self_hosted_runners: write}}}}}}
+lookups:
+  "gcp:secretmanager/getSecretVersionAccess:getSecretVersionAccess":
+    - match: {{secret: "*/github-app-key"}}
+      secrets: [secretData]
+      result: {{secretData: "${{made.rsaPrivateKeys.17}}"}}
+"""
+GITHUB = {"owner": "acme", "app_id": "17", "installation_id": 18, "private_key": SECRET, "labels": ["gpu", "l4"]}
+ARCHITECTURE = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), "x64")
+
+
+class Pool:
+    """A project with a template of runner machines."""
+
+    def __init__(self, google: Google, smoke: str, **runner: Any) -> None:
+        self.google, self.api = google, Api(google)
+        google.cloud.configure(google.config)
+        google.make("gcp:serviceaccount/account:Account", "one", {"accountId": "runner"})
+        member = {"member": f"serviceAccount:{ACCOUNT}"}
+        inputs = {"secretId": SECRET, "role": "roles/secretmanager.secretAccessor", **member}
+        google.make("gcp:secretmanager/secretIamMember:SecretIamMember", "key", inputs)
+        settings = {"version": "2.336.0", "sha256": {ARCHITECTURE: "a" * 64}, "idle_sec": 60, **runner}
+        machine = config(check_args=["--pool", "l4", "--expect-gpus", "1"], github=GITHUB, runner=settings)
+        self.template = google.template(
+            serviceAccount={"email": ACCOUNT, "scopes": ["cloud-platform"]},
+            metadata={
+                "enable-guest-attributes": "TRUE",
+                "startup-script": SCRIPT.read_text(),
+                "gpu-agent-pyz": base64.b64encode(pack(ROOT / "agent" / "gpu_agent")).decode(),
+                "gpu-smoke-pyz": smoke,
+                "gpu-agent-config": json.dumps(machine),
+            },
+        ).id
+
+    def actions(self, world: World) -> Actions:
+        """GitHub Actions of this world."""
+        return Actions(world, Repositories(world, ("acme/*",)))
+
+    def queue(self, *scripts: str) -> int:
+        """Queue a job of these steps; its id."""
+        actions = self.actions(self.google.world)
+        repository = actions.repositories.get("acme/kernels")
+        assert repository
+        steps = tuple(Step(f"step {number}", script) for number, script in enumerate(scripts, 1))
+        _, [job] = actions.queue(repository, [Definition("train", ("gpu",), steps, False)])
+        return int(job["id"])
+
+    def job(self, number: int) -> dict[str, Any]:
+        """What GitHub knows of a job."""
+        found = self.actions(self.google.world).job(number)
+        assert found
+        return found
+
+    def insert(self, name: str = "l4-1") -> None:
+        """Start a machine."""
+        operation = self.api.insert(self.template, name, labels={"gpu-ci-pool": "l4"})
+        assert "error" not in operation, operation
+
+    def until(self, job: int, status: str) -> None:
+        """Wait until GitHub has the job in this status."""
+        self.api.until(lambda: self.job(job)["status"] == status, status)
+
+    def end(self, name: str = "l4-1") -> dict[str, Any]:
+        """What the machine has said of its end, once it is off."""
+        self.api.off(name)
+        record = self.google.world.get(INSTANCE, in_zone("ci-project", "us-central1-a", "instances", name))
+        assert record
+        found: dict[str, Any] = json.loads(record.outputs[ATTRIBUTES]["gpu-agent"]["end"])
+        return found
+
+
+@pytest.fixture
+def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[Google]:
+    # A short path: the agent's socket is below it.
+    with tempfile.TemporaryDirectory(prefix="vm") as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        made = Google(Path(folder) / "g", settings=SETTINGS)
+        yield made
+        made.cloud.stop()
+        made.world.close()
+
+
+FINE = packed(says("fine"))
+COMPUTER = ("/run/gpu-agent", "/var/lib/gpu-agent", "/var/lib/gpu-ci", "/etc/gpu-agent", "/home/gpu-runner")
+
+
+def test_a_machine_runs_the_steps_of_one_job_and_leaves_the_computer_as_it_is(google: Google) -> None:
+    before = [Path(path).exists() for path in COMPUTER]
+    pool = Pool(google, FINE)
+    number = pool.queue("echo one > kept", "cat kept; echo $GITHUB_REPOSITORY $USER", "exit 3", "echo never")
+    pool.insert()
+    end = pool.end()
+    assert (end["reason"], end["step"]) == ("job-done", "after-job"), pool.api.serial("l4-1")
+    assert end["job"] == {"repository": "acme/kernels", "run_id": str(pool.job(number)["runId"]), "job": "train"}
+    job = pool.job(number)
+    assert job["conclusion"] == "failure"
+    assert [step["conclusion"] for step in job["steps"]] == ["success", "success", "failure", "skipped"]
+    assert [line for line in job["log"].splitlines() if not line.startswith("##[")][1:-1] == [
+        "one",
+        "acme/kernels gpu-runner",
+    ]
+    assert google.world.find(RUNNER) == []
+    assert [Path(path).exists() for path in COMPUTER] == before
+    with pytest.raises(KeyError):
+        pwd.getpwnam("gpu-runner")
+
+
+@pytest.mark.slow
+def test_a_cancelled_job_ends_its_step_and_the_machine(google: Google) -> None:
+    pool = Pool(google, FINE)
+    number = pool.queue("trap 'echo interrupted; exit 1' INT; while true; do sleep 0.1; done", "echo never")
+    pool.insert()
+    pool.until(number, "in_progress")
+    pool.actions(google.world).cancel(pool.job(number)["runId"])
+    assert pool.end()["reason"] == "job-done"
+    job = pool.job(number)
+    assert [step["conclusion"] for step in job["steps"]] == ["cancelled", "cancelled"]
+    assert (job["conclusion"], "interrupted" in job["log"].splitlines()) == ("cancelled", True)
+
+
+@pytest.mark.slow
+def test_a_machine_without_a_job_ends_idle_and_leaves_no_runner(google: Google) -> None:
+    pool = Pool(google, FINE, idle_sec=2)
+    pool.insert()
+    assert pool.end()["reason"] == "idle", pool.api.serial("l4-1")
+    assert google.world.find(RUNNER) == []
+
+
+@pytest.mark.slow
+def test_a_machine_that_checks_itself_with_torch_has_registered_within_forty_seconds(google: Google) -> None:
+    """So that the whole of a job in the sandbox fits into a minute."""
+    pool = Pool(google, base64.b64encode(pack(ROOT / "smoke" / "gpu_smoke")).decode())
+    number = pool.queue("python3 -c 'import torch'")
+    began = time.monotonic()
+    pool.insert()
+    pool.until(number, "in_progress")
+    assert time.monotonic() - began < 40
+    assert (pool.end()["reason"], pool.job(number)["conclusion"]) == ("job-done", "success")
