@@ -10,6 +10,7 @@ KINDS = {
     "quota": "the vendor's quota error at create",
     "slow": "a create or an update takes --seconds longer",
     "crash": "the provider dies right after it made the resource, before the engine hears of it",
+    "preempt": "a Spot VM that runs is taken away: Google tells its guest, and stops it 30 s later at the latest",
     "refuse": "the vendor refuses the create or the update, with --message",
     "busy": "the vendor refuses the delete of what is still in use",
     "guest": "the next VMs, and pods of Jobs, run with --set KEY=VALUE in their environment",

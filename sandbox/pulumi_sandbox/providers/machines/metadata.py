@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
+import threading
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -16,6 +19,8 @@ ROOT = "/computeMetadata/v1"
 FLAVOR = {"Metadata-Flavor": "Google", "Server": "Metadata Server for VM"}
 TOKEN = "ya29.pulumi-sandbox"  # noqa: S105 -- opens nothing: the sandbox's own API is all that takes it
 SCOPES = ["https://www.googleapis.com/auth/cloud-platform"]
+LOOK_SEC = 0.5
+"""How often a value that somebody waits for is looked at."""
 GUEST_ATTRIBUTES = ("instance", "guest-attributes")
 
 
@@ -113,6 +118,7 @@ class Machine:
     write: Callable[[str, str, str | None], None]
     allows: Callable[[], bool] = lambda: True
     """Whether one more query of the guest attributes is within Google's limits."""
+    off: threading.Event = field(default_factory=threading.Event)
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], body: str) -> Answer:
         parts = [unquote(part) for part in path.split("/") if part]
@@ -120,7 +126,25 @@ class Machine:
             return self._guest(method, parts[2:], query, body)
         if method != "GET":
             return text(405, "Method Not Allowed", "text/html")
-        return read(self.tree(), path, query)
+        return self._read(path, query)
+
+    def _read(self, path: str, query: dict[str, list[str]]) -> Answer:
+        """Answer at once, or with wait_for_change=true once the value is another one than that of `last_etag`.
+
+        Documentation "Wait for metadata updates": without timeout_sec the server waits without an end.
+        """
+        waits = query.get("wait_for_change", ["false"])[-1].lower() == "true"
+        limit = query.get("timeout_sec", [""])[-1]
+        until = time.monotonic() + (float(limit) if limit.isdecimal() else float("inf"))
+        known = query.get("last_etag", [""])[-1]
+        while True:
+            answer = read(self.tree(), path, query)
+            etag = hashlib.sha256(answer.body.encode()).hexdigest()[:16]
+            known = known or etag
+            if not waits or etag != known or time.monotonic() >= until:
+                return replace(answer, headers={**answer.headers, "ETag": etag})
+            if self.off.wait(LOOK_SEC):
+                return text(503, "Service Unavailable", "text/html")
 
     def _guest(self, method: str, rest: list[str], query: dict[str, list[str]], body: str) -> Answer:
         known = self.guest_attributes()
@@ -152,8 +176,10 @@ class MetadataServer:
             path = url.path.removeprefix(ROOT)
             return refused(request.headers) or machine.answer(request.command, path, parse_qs(url.query), body)
 
+        self._machine = machine
         self._server = LocalServer("guest-metadata", answering, ("GET", "PUT", "DELETE", "POST"))
         self.address = self._server.address
 
     def close(self) -> None:
+        self._machine.off.set()
         self._server.close()

@@ -2,7 +2,8 @@
 
 Its standard input is the lifeline: the first line is a JSON object (script, environment, path, journal), and when the
 stream ends, because whoever started it closed it or died, however suddenly, the machine is switched off. Its standard
-output is the machine's serial port. `shutdown` and `poweroff` inside the machine send it SIGTERM.
+output is the machine's serial port. `shutdown` and `poweroff` inside the machine send it SIGTERM. SIGUSR1 is an ACPI
+soft off: the script is told to end and has 30 s for that.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from pathlib import Path
 from typing import Any
 
 GRACE_SEC = 3.0
+# From the ACPI G2 soft off to the ACPI G3 mechanical off of a preempted VM (cloud.google.com/compute/docs/instances/
+# preemptible, "Preemption process").
+PREEMPTION_SEC = 30.0
 # In the environment of a machine: the device of its serial port.
 PORT = "${serialPort}"
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -162,9 +166,9 @@ def children() -> list[int]:
     return found
 
 
-def end(guest: subprocess.Popen[bytes]) -> None:
-    """TERM to the script's session, KILL after a moment, then whatever is left."""
-    for number, seconds in ((signal.SIGTERM, GRACE_SEC), (signal.SIGKILL, GRACE_SEC)):
+def end(guest: subprocess.Popen[bytes], grace_sec: float) -> None:
+    """TERM to the script's session, KILL after its time, then whatever is left."""
+    for number, seconds in ((signal.SIGTERM, grace_sec), (signal.SIGKILL, GRACE_SEC)):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(guest.pid, number)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -179,8 +183,14 @@ def end(guest: subprocess.Popen[bytes]) -> None:
 
 
 def main() -> int:
-    off = threading.Event()
+    off, soft = threading.Event(), threading.Event()
+
+    def soft_off(*_: object) -> None:
+        soft.set()
+        off.set()
+
     signal.signal(signal.SIGTERM, lambda *_: off.set())
+    signal.signal(signal.SIGUSR1, soft_off)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the engine, which ends its providers, which end this
     settings = json.loads(sys.stdin.buffer.readline())
     prctl(PR_SET_CHILD_SUBREAPER, 1)
@@ -194,7 +204,7 @@ def main() -> int:
         threading.Thread(target=outcome, args=(guest, reader, off), daemon=True).start()
         threading.Thread(target=lifeline, args=(off,), daemon=True).start()
         off.wait()
-        end(guest)
+        end(guest, PREEMPTION_SEC if soft.is_set() else GRACE_SEC)
         reader.join(timeout=1)
         if port:
             port.close()

@@ -132,6 +132,13 @@ class VmProcesses:
         with self._lock:
             return machine in self._running
 
+    def soft_off(self, machine: str) -> None:
+        """Tell the machine's guest to end; it is switched off 30 s later at the latest."""
+        with self._lock:
+            process = self._running.get(machine)
+        if process:
+            process.send_signal(signal.SIGUSR1)
+
     def close(self) -> None:
         """Switch every machine off and wait for it."""
         with self._lock:

@@ -21,6 +21,7 @@ from pulumi_sandbox.providers.gcp.compute.vm_store import (
     SERIAL,
     SERIAL_START,
     VirtualMachines,
+    fingerprint,
 )
 from pulumi_sandbox.providers.gcp.names import (
     NAME_PATTERN,
@@ -113,6 +114,25 @@ class Instances:
         record = self._record(project, zone, name)
         self.machines.remove(record)
         return self.operations.add(project, zone, "delete", record.id)
+
+    def set_metadata(self, project: str, zone: str, name: str, body: Json) -> Json:
+        """Replace all of the instance's metadata."""
+        record = self._record(project, zone, name)
+        rows = body.get("items") or []
+        keys = [row.get("key") for row in rows]
+        if wrong := next((key for key in keys if not re.fullmatch(r"[a-zA-Z0-9-_]{1,128}", str(key))), None):
+            raise errors.invalid("metadata.items[].key", str(wrong), "Must be a match of regex '[a-zA-Z0-9-_]{1,128}'")
+        if twice := next((key for key in keys if keys.count(key) > 1), None):
+            raise errors.invalid("metadata", str(twice), "Metadata has duplicate key.")
+
+        def change(outputs: Json) -> None:
+            if body.get("fingerprint") != fingerprint(outputs.get("metadata") or {}):
+                text = "Supplied fingerprint does not match current metadata fingerprint."
+                raise errors.GoogleError(412, "conditionNotMet", text)
+            outputs["metadata"] = {"items": rows}
+
+        self.machines.amend(record.id, change)
+        return self.operations.add(project, zone, "setMetadata", record.id)
 
     def guest_attributes(self, project: str, zone: str, name: str, query: str, key: str) -> Json:
         record = self._record(project, zone, name)

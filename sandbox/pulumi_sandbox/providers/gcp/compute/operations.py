@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import secrets
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -44,8 +46,9 @@ class Operations:
         error: Json | None = None,
         code: int = 0,
         sec: float = 0,
+        fields: Mapping[str, str] | None = None,
     ) -> Json:
-        """Begin one; it is done after `sec` seconds, with the error if there is one."""
+        """Begin one; it is done after `sec` seconds, with the error if there is one. `fields` are more of its own."""
         name = (
             f"operation-{int(time.time() * 1000)}-{secrets.token_hex(6)}-{secrets.token_hex(4)}-{secrets.token_hex(4)}"
         )
@@ -62,6 +65,7 @@ class Operations:
             "insertTime": now(),
             "startTime": now(),
             "selfLink": self_link(path),
+            **(fields or {}),
         }
         if error is not None:
             operation["error"] = {"errors": [error]}
@@ -77,6 +81,17 @@ class Operations:
         if kept is None or not kept["operation"]["zone"].endswith(f"/zones/{zone}"):
             return None
         return self._operation_json(kept["operation"], kept["done"])
+
+    def all(self, project: str, zone: str) -> list[Json]:
+        """Those of a zone, oldest first. They are kept for a day."""
+        here = self_link(f"projects/{project}/zones/{zone}")
+        found = []
+        for file in self.folder.glob("operation-*.json"):
+            with contextlib.suppress(OSError, ValueError):  # removed meanwhile, as it is too old
+                kept = json.loads(file.read_text())
+                if kept["operation"]["zone"] == here:
+                    found.append(self._operation_json(kept["operation"], kept["done"]))
+        return sorted(found, key=lambda one: str(one["insertTime"]))
 
     def of_request(self, identity: str, zone: str) -> Json | None:
         """The operation that a request with this requestId began."""

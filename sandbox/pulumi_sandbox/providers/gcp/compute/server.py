@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import threading
@@ -16,7 +17,7 @@ from pulumi_sandbox.providers.gcp import errors
 from pulumi_sandbox.providers.gcp.compute import machine_types
 from pulumi_sandbox.providers.gcp.compute.instances_api import Instances
 from pulumi_sandbox.providers.gcp.compute.operations import Json, Operations
-from pulumi_sandbox.providers.gcp.names import in_zone, self_link
+from pulumi_sandbox.providers.gcp.names import in_zone, last, self_link
 from pulumi_sandbox.providers.gcp.restrictions import COMPUTE
 from pulumi_sandbox.providers.machines.local_server import Answer, LocalServer
 from pulumi_sandbox.providers.machines.metadata import ROOT, SCOPES, is_token, operator, read, refused, service_accounts
@@ -25,6 +26,9 @@ from pulumi_sandbox.providers.machines.metadata import text as text_answer
 API = re.compile(r"/(?:compute/v1/)?projects/(?P<project>[^/]+)/(?P<rest>.+)")
 REQUEST_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 ZERO_REQUEST_ID = "00000000-0000-0000-0000-000000000000"
+MOST_RESULTS = 500
+# An aggregated list names every zone there is, also those without an instance. Two of them stand for these.
+QUIET_ZONES = ("europe-west4-a", "us-west1-b")
 CONDITION = re.compile(r'\(?\s*([\w.-]+(?:\.[\w-]+)*)\s*(=|!=|eq|ne)\s*"?([^")\s]*)"?\s*\)?')
 
 
@@ -62,6 +66,8 @@ class ComputeApi:
                 ("DELETE", rf"{zone}/instances/{name}", self._delete),
                 ("GET", rf"{zone}/instances/{name}/getGuestAttributes", self._guest_attributes),
                 ("GET", rf"{zone}/instances/{name}/serialPort", self._serial),
+                ("POST", rf"{zone}/instances/{name}/setMetadata", self._set_metadata),
+                ("GET", rf"{zone}/operations", self._operations),
                 ("GET", rf"{zone}/operations/{name}", self._operation),
                 ("POST", rf"{zone}/operations/{name}/wait", self._wait),
                 ("GET", rf"(?P<place>regions/[^/]+|global)/instanceTemplates/{name}", self._template),
@@ -117,14 +123,32 @@ class ComputeApi:
     def _list(self, request: Request, zone: str) -> Json:
         rows = filtered(self.instances.all(request.project, zone), request.one("filter"))
         path = f"projects/{request.project}/zones/{zone}/instances"
-        return {"kind": "compute#instanceList", "id": path, "items": rows, "selfLink": self_link(path)}
+        return listed("compute#instanceList", path, *page(rows, request))
 
     def _aggregated(self, request: Request) -> Json:
-        by_zone: dict[str, Json] = {}
-        for row in filtered(self.instances.all(request.project), request.one("filter")):
-            by_zone.setdefault(f"zones/{row['zone'].rsplit('/', 1)[-1]}", {"instances": []})["instances"].append(row)
+        """A page holds `maxResults` instances of all zones; a zone without any on it has a warning in their place."""
+        every = self.instances.all(request.project)
+        rows, token = page(filtered(every, request.one("filter")), request)
+        scopes = sorted({f"zones/{last(row['zone'])}" for row in every} | {f"zones/{zone}" for zone in QUIET_ZONES})
+        by_zone: dict[str, Json] = {scope: {} for scope in scopes}
+        for row in rows:
+            by_zone[f"zones/{last(row['zone'])}"].setdefault("instances", []).append(row)
+        for scope, found in by_zone.items():
+            if not found:
+                data = [{"key": "scope", "value": scope}]
+                text = f"There are no results for scope '{scope}' on this page."
+                found["warning"] = {"code": "NO_RESULTS_ON_PAGE", "message": text, "data": data}
         path = f"projects/{request.project}/aggregated/instances"
-        return {"kind": "compute#instanceAggregatedList", "id": path, "items": by_zone, "selfLink": self_link(path)}
+        return listed("compute#instanceAggregatedList", path, by_zone, token)
+
+    def _operations(self, request: Request, zone: str) -> Json:
+        rows = filtered(self.operations.all(request.project, zone), request.one("filter"))
+        path = f"projects/{request.project}/zones/{zone}/operations"
+        return listed("compute#operationList", path, *page(rows, request))
+
+    def _set_metadata(self, request: Request, zone: str, name: str) -> Json:
+        change = partial(self.instances.set_metadata, request.project, zone, name, request.body)
+        return self._once(request, zone, change)
 
     def _guest_attributes(self, request: Request, zone: str, name: str) -> Json:
         return self.instances.guest_attributes(
@@ -167,6 +191,25 @@ class ComputeApi:
             for name in machine_types.accelerators_in(zone)
         ]
         return {"kind": "compute#acceleratorTypeList", "id": path, "items": rows, "selfLink": self_link(path)}
+
+
+def page(rows: list[Json], request: Request) -> tuple[list[Json], str]:
+    """The page that is asked for, and the token of the next one; nothing after the last (discovery document)."""
+    most, token = request.one("maxResults", str(MOST_RESULTS)), request.one("pageToken")
+    if not most.isdecimal() or int(most) > MOST_RESULTS:
+        raise errors.invalid("maxResults", most, f"Must be an integer from 0 to {MOST_RESULTS}.")
+    try:
+        start = int(base64.urlsafe_b64decode(token)) if token else 0
+    except ValueError:
+        raise errors.invalid("pageToken", token, "The page token is invalid.") from None
+    end = start + (int(most) or MOST_RESULTS)
+    return rows[start:end], base64.urlsafe_b64encode(str(end).encode()).decode() if end < len(rows) else ""
+
+
+def listed(kind: str, path: str, rows: Any, token: str) -> Json:
+    """The answer of a list method."""
+    answer = {"kind": kind, "id": path, "items": rows, "selfLink": self_link(path)}
+    return answer | ({"nextPageToken": token} if token else {})
 
 
 def filtered(rows: list[Json], expression: str) -> list[Json]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import copy
+import hashlib
+import json
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,22 +14,26 @@ from pathlib import Path
 from typing import Any
 
 from pulumi_sandbox.providers.gcp import errors
-from pulumi_sandbox.providers.gcp.compute.operations import Json, now, number
+from pulumi_sandbox.providers.gcp.compute.operations import Json, Operations, now, number
 from pulumi_sandbox.providers.gcp.compute.query_rate import QueryRate
 from pulumi_sandbox.providers.gcp.names import in_zone, last, part, self_link
 from pulumi_sandbox.providers.gcp.restrictions import Restrictions
 from pulumi_sandbox.providers.machines.metadata import SCOPES, Machine, service_accounts
+from pulumi_sandbox.providers.machines.supervisor import PREEMPTION_SEC
 from pulumi_sandbox.providers.machines.vm_processes import SERIAL_BYTES, Boot, VmProcesses, alive, stop
 from pulumi_sandbox.world.store import Exists, Record, World
 
 INSTANCE = "gcp:compute/instance:Instance"
 # What the sandbox keeps of a machine beside the API's own fields.
 GUEST, SERIAL, SERIAL_START, ATTRIBUTES = "sandboxGuest", "serialPortOutput", "serialPortStart", "guestAttributes"
-STOPPED_AT = "sandboxStoppedAt"
-OURS = (GUEST, SERIAL, SERIAL_START, ATTRIBUTES, STOPPED_AT)
+STOPPED_AT, PREEMPTED = "sandboxStoppedAt", "sandboxPreempted"
+OURS = (GUEST, SERIAL, SERIAL_START, ATTRIBUTES, STOPPED_AT, PREEMPTED)
+# How often planted preemptions are looked for while Spot VMs run here.
+LOOK_SEC = 0.5
 # A VM that was switched off is STOPPING for a while (documentation "VM instance lifecycle"). Real ones take longer.
 STOPPING_SEC = 2.0
 OFF = ("TERMINATED", "STOPPED")
+PREEMPTION = "compute.instances.preempted"
 NOT_RUN = (
     "the sandbox boots a machine by running its startup script here, as you, and this project does not say that it "
     "may; add `guest: {}` to sandbox.yaml beside Pulumi.yaml to allow it (docs/sandbox.md)"
@@ -34,6 +42,18 @@ NO_FOLDER = (
     "sandbox.yaml: guest.path: no such folder\n  got: {}\n  expected: a folder with what the guest's image would have "
     "installed\n  hint: make it or remove the entry; a comment beside it may say how"
 )
+
+
+def is_spot(instance: Json) -> bool:
+    """Whether Google may take it away at any time."""
+    scheduling = instance.get("scheduling") or {}
+    return bool(scheduling.get("preemptible")) or scheduling.get("provisioningModel") == "SPOT"
+
+
+def fingerprint(metadata: Json) -> str:
+    """A hash of the contents (discovery document, Metadata.fingerprint): it is what a change has to name."""
+    text = json.dumps(metadata.get("items") or [], sort_keys=True)
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 
 def items(instance: Json) -> dict[str, str]:
@@ -47,6 +67,7 @@ class VirtualMachines:
 
     world: World
     guests: VmProcesses
+    operations: Operations
     restrictions: Restrictions = field(default_factory=Restrictions)
     rates: dict[str, QueryRate] = field(default_factory=dict)
     """Of the VMs by their paths; each process counts the queries that it answers itself."""
@@ -87,7 +108,7 @@ class VirtualMachines:
                 id=path,
                 script=script,
                 machine=Machine(
-                    lambda: tree(made),
+                    lambda: tree(self._outputs(path) or made),
                     lambda: self._attributes(path),
                     self._writer(path),
                     lambda: self.allows_query(path),
@@ -105,10 +126,40 @@ class VirtualMachines:
                 outputs["status"] = "RUNNING"
 
         self.amend(path, running)
+        if is_spot(made):
+            threading.Thread(target=self._watch, args=(path,), name="spot", daemon=True).start()
+
+    def _watch(self, path: str) -> None:
+        """Take the Spot VM away once a preemption is planted for it."""
+        there = {"zone": part(path, "zones"), "id": path}
+        while self.guests.runs(path):
+            if self.world.take("preempt", INSTANCE, last(path), **there):
+                self._preempt(path)
+                return
+            time.sleep(LOOK_SEC)
+
+    def _preempt(self, path: str) -> None:
+        """The notice in the metadata, the operation, then the ACPI soft off."""
+
+        def taken(outputs: Json) -> None:
+            outputs |= {PREEMPTED: True, "status": "STOPPING", STOPPED_AT: time.time() + PREEMPTION_SEC + STOPPING_SEC}
+
+        self.amend(path, taken)
+        # The documents' example of such an operation: user system, statusMessage "Instance was preempted."
+        # (cloud.google.com/compute/docs/instances/create-use-preemptible, "Detect if a VM was preempted").
+        told = {"user": "system", "statusMessage": "Instance was preempted."}
+        self.operations.add(part(path, "projects"), part(path, "zones"), PREEMPTION, path, fields=told)
+        self.guests.soft_off(path)
+
+    def _outputs(self, path: str) -> Json | None:
+        record = self.world.get(INSTANCE, path)
+        return record.outputs if record else None
 
     def instance_json(self, record: Record) -> Json:
         """The instance as the API has it; one whose process is gone is switched off, whoever ran it."""
         instance = {key: value for key, value in record.outputs.items() if key not in OURS}
+        metadata = instance.get("metadata") or {}
+        instance["metadata"] = {**metadata, "kind": "compute#metadata", "fingerprint": fingerprint(metadata)}
         guest = record.outputs.get(GUEST)
         if instance.get("status") == "STOPPING" and time.time() >= float(record.outputs[STOPPED_AT]):
             self.amend(record.id, switch_off)
@@ -155,7 +206,8 @@ class VirtualMachines:
     def _ended(self, path: str, expired: bool) -> None:
         record = self.world.get(INSTANCE, path)
         action = (record.outputs.get("scheduling") or {}).get("instanceTerminationAction") if record else ""
-        if expired and action == "DELETE":
+        preempted = bool(record and record.outputs.get(PREEMPTED))
+        if (expired or preempted) and action == "DELETE":
             self.world.delete(INSTANCE, path)
         else:
             self.amend(path, stopping)
@@ -225,7 +277,7 @@ def tree(instance: Json) -> dict[str, Any]:
             "machine-type": f"projects/0/machineTypes/{last(instance['machineType'])}",
             "attributes": items(instance),
             "tags": "[]",
-            "preempted": "FALSE",
+            "preempted": str(bool(instance.get(PREEMPTED))).upper(),
             "maintenance-event": "NONE",
             "scheduling": {
                 "automatic-restart": str((instance.get("scheduling") or {}).get("automaticRestart", True)).upper(),

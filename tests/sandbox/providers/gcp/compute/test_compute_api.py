@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE
+from pulumi_sandbox.providers.gcp.compute.vm_store import INSTANCE, fingerprint
 from pulumi_sandbox.world.faults import Fault
 
 from tests.sandbox.providers.gcp.api import Api, script
@@ -82,7 +82,11 @@ def test_an_instance_is_its_template_with_the_requests_fields_over_it(api: Api) 
     assert operation["operationType"] == "insert"
     instance = api.instance()
     assert instance["labels"] == {"team": "ci", "gate": "x"}
-    assert instance["metadata"] == {"items": [{"key": "b", "value": "3"}]}
+    assert instance["metadata"] == {
+        "kind": "compute#metadata",
+        "items": [{"key": "b", "value": "3"}],
+        "fingerprint": fingerprint(instance["metadata"]),
+    }
     assert instance["tags"] == {"items": ["runner"]}
     assert instance["guestAccelerators"] == [{"acceleratorType": "nvidia-l4", "acceleratorCount": 1}]
     assert instance["disks"][0]["initializeParams"]["diskSizeGb"] == 100

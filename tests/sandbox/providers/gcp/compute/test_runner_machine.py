@@ -19,6 +19,7 @@ from pulumi_sandbox.providers.gcp.names import in_zone
 from pulumi_sandbox.providers.github.actions.model import RUNNER, Definition, Step
 from pulumi_sandbox.providers.github.actions.state import Actions
 from pulumi_sandbox.providers.github.repositories import Repositories
+from pulumi_sandbox.world.faults import Fault
 from pulumi_sandbox.world.store import World
 
 from tests.agent.fakes.boot import ROOT, SCRIPT, config, packed, says
@@ -95,9 +96,9 @@ class Pool:
         assert found
         return found
 
-    def insert(self, name: str = "l4-1") -> None:
+    def insert(self, name: str = "l4-1", **body: Any) -> None:
         """Start a machine."""
-        operation = self.api.insert(self.template, name, labels={"gpu-ci-pool": "l4"})
+        operation = self.api.insert(self.template, name, labels={"gpu-ci-pool": "l4"}, **body)
         assert "error" not in operation, operation
 
     def until(self, job: int, status: str) -> None:
@@ -160,6 +161,18 @@ def test_a_cancelled_job_ends_its_step_and_the_machine(google: Google) -> None:
     job = pool.job(number)
     assert [step["conclusion"] for step in job["steps"]] == ["cancelled", "cancelled"]
     assert (job["conclusion"], "interrupted" in job["log"].splitlines()) == ("cancelled", True)
+
+
+@pytest.mark.slow
+def test_a_preempted_machine_tells_github_of_its_job_and_says_why_it_ended(google: Google) -> None:
+    pool = Pool(google, FINE)
+    number = pool.queue("sleep 300")
+    pool.insert(scheduling={"provisioningModel": "SPOT", "preemptible": True, "onHostMaintenance": "TERMINATE"})
+    pool.api.until(lambda: '{"step": "job"' in pool.api.serial("l4-1"), "the job's step")
+    google.world.add_fault(Fault("preempt"))
+    end = pool.end()
+    assert (end["reason"], end["step"], end["job"]["job"]) == ("preempted", "job", "train"), pool.api.serial("l4-1")
+    assert pool.job(number)["conclusion"] == "cancelled"
 
 
 @pytest.mark.slow
