@@ -168,7 +168,7 @@ def test_a_preempted_machine_tells_github_of_its_job_and_says_why_it_ended(googl
     pool = Pool(google, FINE)
     number = pool.queue("sleep 300")
     pool.insert(scheduling={"provisioningModel": "SPOT", "preemptible": True, "onHostMaintenance": "TERMINATE"})
-    pool.api.until(lambda: '{"step": "job"' in pool.api.serial("l4-1"), "the job's step")
+    pool.api.until(lambda: "Run sleep 300" in pool.api.serial("l4-1"), "the job's own step")
     google.world.add_fault(Fault("preempt"))
     end = pool.end()
     assert (end["reason"], end["step"], end["job"]["job"]) == ("preempted", "job", "train"), pool.api.serial("l4-1")
