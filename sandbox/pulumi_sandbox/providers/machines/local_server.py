@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -59,6 +60,11 @@ class _Server(ThreadingHTTPServer):
         """Without the base class's look-up of this host's name, which can take seconds where no name server answers."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = "localhost", int(self.server_address[1])
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Report what failed, unless the client is gone: a machine that is switched off waits for no answer."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _SharedPort(_Server):
