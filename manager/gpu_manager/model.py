@@ -1,0 +1,250 @@
+"""What the manager observes, remembers and does, as plain values. Nothing here asks anybody or reads a clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+RunStatus = Literal["queued", "in_progress", "completed", "waiting", "requested", "pending"]
+"""GitHub's words for the state of a workflow run and of a job."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One place to ask for a machine: a zone, a machine type, and how it is bought."""
+
+    zone: str
+    machine_type: str
+    market: str
+    """spot, standard, reservation or flex-start. Google may take a spot machine back."""
+    gpu: str = ""
+    """Google's accelerator type, such as nvidia-l4: quotas are per region, GPU and market."""
+    usd_per_hour: float | None = None
+    """The catalog's price of one machine; None where there is none."""
+
+    @property
+    def region(self) -> str:
+        return self.zone.rpartition("-")[0]
+
+    @property
+    def preemptible(self) -> bool:
+        return self.market == "spot"
+
+
+@dataclass(frozen=True)
+class Pool:
+    """What the manager has to know of a pool. All of it comes from the stack's outputs."""
+
+    name: str
+    project: str
+    template: str
+    """Self link of the instance template whose check passed."""
+    rungs: tuple[Rung, ...]
+    """In the order in which they are asked."""
+    max: int
+    """The most machines there may be at any time."""
+    labels: frozenset[str]
+    """Lower-case labels of the pool's runners. A job matches where its own labels are a subset."""
+    runner_group: str = "Default"
+    boot_sec: int = 1200
+    """From the start of a machine to its registered runner; the agent ends the machine after that."""
+    idle_sec: int = 600
+    """How long a registered runner waits for a job before the agent ends its machine."""
+    rerun_preempted: bool = True
+    """Whether the job of a machine that Google took back is run again."""
+    machines_per_job: int = 3
+    """The most machines that are started for one job."""
+    price_ceiling_usd: float | None = None
+    """Rungs that cost more an hour are skipped."""
+
+
+class JobKey(NamedTuple):
+    """One attempt of one job."""
+
+    repository: str
+    """owner/name."""
+    run_id: int
+    job_id: int
+    attempt: int
+
+
+class RunKey(NamedTuple):
+    """One workflow run, whatever its attempt."""
+
+    repository: str
+    run_id: int
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job of a workflow run, as GitHub's REST API shows it."""
+
+    key: JobKey
+    labels: frozenset[str]
+    """Lower-case."""
+    status: RunStatus
+    created_unix: float
+    """By GitHub's clock."""
+    conclusion: str = ""
+    runner_name: str = ""
+    name: str = ""
+    workflow: str = ""
+    url: str = ""
+    head_sha: str = ""
+
+
+@dataclass(frozen=True)
+class Run:
+    """The state of a workflow run: what decides whether a lost job can be run again."""
+
+    key: RunKey
+    attempt: int
+    status: RunStatus
+    conclusion: str = ""
+    created_unix: float = 0
+    failed_jobs: tuple[int, ...] = ()
+    """Ids of the latest attempt's jobs that ended in another way than success or skipped."""
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A registered runner. One that is offline and busy has lost its connection."""
+
+    id: int
+    name: str
+    """The name of its machine."""
+    online: bool
+    busy: bool
+
+
+@dataclass(frozen=True)
+class End:
+    """How a machine ended, in the agent's words (gpu_agent/outcomes.py)."""
+
+    reason: str
+    detail: str = ""
+    stops_pool: bool = False
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A VM of a pool, by its labels."""
+
+    name: str
+    pool: str
+    zone: str
+    status: str
+    """Google's: PROVISIONING, STAGING, RUNNING, STOPPING, TERMINATED and so on."""
+    market: str
+    machine_type: str
+    template: str
+    """Self link of the template it was made from; empty where it is unknown."""
+    end: End | None = None
+    """Of a machine that is off, where it said one."""
+    preempted: bool = False
+    """Whether an operation of Google says that it was taken back."""
+    job: str = ""
+    """The label gpu-ci-job: the key of the job it was started for, as `slot` made it."""
+
+    @property
+    def off(self) -> bool:
+        return self.status in ("STOPPED", "SUSPENDED", "TERMINATED")
+
+
+@dataclass(frozen=True)
+class InsertError:
+    """Why an insert failed, from the call or from its operation."""
+
+    kind: Literal["no-capacity", "over-quota", "refused"]
+    message: str
+    zones_available: tuple[str, ...] = ()
+    quota: str = ""
+    """Google's id of the quota that is used up."""
+
+
+@dataclass(frozen=True)
+class OperationState:
+    """An insert's operation: whether it has ended, and how."""
+
+    done: bool
+    error: InsertError | None = None
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one pass saw. A source that failed is None: unknown, and never empty."""
+
+    now: float
+    """Seconds since 1970 by the manager's own clock, of which differences alone are used."""
+    github_unix: float
+    """Seconds since 1970 by GitHub's clock."""
+    jobs: tuple[Job, ...] | None
+    """Queued, waiting and running jobs of the sweep's repositories."""
+    runners: tuple[Runner, ...] | None
+    machines: tuple[Machine, ...] | None
+    """Of all pools, in all zones."""
+    operations: Mapping[str, OperationState] = field(default_factory=dict)
+    """Of the inserts that were pending, by the machine's name; those that could not be asked are left out."""
+    runs: Mapping[RunKey, Run] = field(default_factory=dict)
+    """The runs of lost jobs."""
+    preempted: frozenset[str] = frozenset()
+    """Names of machines that Google took back lately, those that are gone too."""
+    github_limited_until: float | None = None
+    """On the clock of `now`; None where GitHub limits nothing."""
+
+
+@dataclass(frozen=True)
+class Insert:
+    """Start a machine from the pool's template."""
+
+    pool: str
+    machine: str
+    """Its name, which follows from the job and the number of the try."""
+    rung: Rung
+    job: Job
+    request_id: str
+    """The same for the same machine and zone, so that a repeated request starts nothing twice."""
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Delete a machine: one that is off, or one that can have no job."""
+
+    machine: Machine
+    why: str
+
+
+@dataclass(frozen=True)
+class RemoveRunner:
+    """Unregister an idle runner; its machine is deleted only where GitHub did so, as a busy one is refused."""
+
+    runner: Runner
+    machine: Machine
+    why: str
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """Run a lost job again."""
+
+    run: RunKey
+    attempt: int
+    """The attempt that failed."""
+    job_id: int | None
+    """One job, or all failed jobs of the run where it is None."""
+
+
+Action = Insert | Delete | RemoveRunner | Rerun
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a queued job has no machine."""
+
+    code: str
+    """at-max, no-capacity, over-quota, price-ceiling, pool-stopped, github-limited, approval-pending,
+    never-picked-up, expired or no-pool."""
+    detail: str
+    next_try: float | None = None
+    """On the clock of Observation.now; None where no time is known."""

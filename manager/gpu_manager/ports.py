@@ -1,0 +1,78 @@
+"""What the control loop asks of GitHub and of Compute Engine, in the manager's own values."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from .model import Insert, InsertError, Job, Machine, OperationState, Pool, Run, RunKey, Runner
+
+
+class Unavailable(Exception):  # noqa: N818 - a state of the other side
+    """There was no answer, or none that can be used. The same request may go better in the next pass.
+
+    The text names what was asked and holds no secret.
+    """
+
+
+class InsertRefused(Exception):  # noqa: N818 - an answer
+    """Google refuses an insert at once; `error` says whether for lack of capacity, of quota, or for good."""
+
+    def __init__(self, error: InsertError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class Refused(Exception):  # noqa: N818 - an answer
+    """The other side refuses this request for good: a permission, a name, a policy."""
+
+
+@dataclass(frozen=True)
+class GithubView:
+    """What one sweep saw; None where the sweep was not whole."""
+
+    unix: float
+    """Seconds since 1970 by GitHub's clock, of its newest answer."""
+    jobs: tuple[Job, ...] | None
+    runners: tuple[Runner, ...] | None
+    runs: dict[RunKey, Run] = field(default_factory=dict)
+    limited_sec: float | None = None
+    """How long GitHub asks to wait, where it does."""
+    problems: tuple[str, ...] = ()
+    """One line for each request that failed, without secrets."""
+
+
+class Github(Protocol):
+    """The queue of jobs, and the runners that take them."""
+
+    def observe(self, runs: Collection[RunKey]) -> GithubView:
+        """Sweep the repositories: jobs, runners, and the state of these runs. Raises nothing."""
+
+    def remove_runner(self, runner: Runner) -> bool:
+        """Unregister it: True where it is gone, False where it runs a job. Unavailable or Refused otherwise."""
+
+    def rerun(self, run: RunKey, job_id: int | None) -> None:
+        """Run one job or, with None, all failed jobs of the run again. Unavailable or Refused."""
+
+
+class Compute(Protocol):
+    """Machines."""
+
+    def machines(self, pools: Sequence[Pool]) -> tuple[Machine, ...]:
+        """The manager's machines of all pools in all zones, and the ends of those that are off. Unavailable, Refused."""
+
+    def operation(self, pool: Pool, zone: str, operation: str) -> OperationState:
+        """How far an insert has come. Unavailable; one that Google has forgotten is done without an error."""
+
+    def preempted(self, pools: Sequence[Pool]) -> frozenset[str]:
+        """Names of machines that Google took back within the last hour, in the zones of the pools. Unavailable."""
+
+    def insert(self, pool: Pool, insert: Insert) -> str:
+        """Ask for a machine; the name of the operation. A machine of that name is no error, and gives "".
+
+        Unavailable where the answer was lost: the same insert may be repeated. InsertRefused where Google says no.
+        """
+
+    def delete(self, pool: Pool, zone: str, name: str) -> None:
+        """Ask for its deletion; one that is gone is no error. Unavailable or Refused."""
