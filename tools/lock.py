@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 COMMON = ["--quiet", "--universal", "--python-version", "3.11", "--generate-hashes", "--no-header"]
 PROJECT = ["pyproject.toml", "--group", "build",
-           *(part for extra in ("cli", "comment", "preview", "sandbox") for part in ("--extra", extra))]  # fmt: skip
+           *(part for extra in ("cli", "comment", "manager", "preview", "sandbox") for part in ("--extra", extra))]  # fmt: skip
 LOCKS = {
     "locks/uv.lock": ["--group", "uv"],
     "requirements.lock": PROJECT,
